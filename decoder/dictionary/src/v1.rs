@@ -1,0 +1,128 @@
+//! Schema version 1.
+
+use serde::{Deserialize, Serialize};
+
+/// The dictionary of one linked program or shared library.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dictionary {
+    /// Schema version; always the first member of the document.
+    pub version: u32,
+    /// The ELF build id (`NT_GNU_BUILD_ID`) of the program, in lower-case hexadecimal digits.
+    pub build_id: String,
+    /// File name of the program, without its folder. For people only.
+    pub program: String,
+    /// One entry for each instrumented module that was linked.
+    pub modules: Vec<Module>,
+}
+
+/// One instrumented module: a translation unit, or a whole program under LTO.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Module {
+    /// The module's identifier in LLVM, usually the source file.
+    pub name: String,
+    /// What wrote it: release of the pass and version of LLVM.
+    pub producer: String,
+    /// The pass options that were in force.
+    pub options: Vec<String>,
+    /// Link-time address of the module's site array. Site `i` is named by `sites_address + i`.
+    /// Filled in from the fragment's header; a module whose code was discarded by the linker has 0.
+    pub sites_address: u64,
+    /// File names, as in the debug information (absolute where the compiler knew the folder).
+    pub files: Vec<String>,
+    /// Linkage names of the functions of the module and of those inlined into them.
+    pub names: Vec<String>,
+    /// The instrumented functions.
+    pub functions: Vec<Function>,
+    /// The sites, in the order of their addresses.
+    pub sites: Vec<Site>,
+    /// The edges of the call graph inside the module.
+    pub edges: Vec<Edge>,
+}
+
+/// An instrumented function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Function {
+    /// Linkage name, as an index into [`Module::names`].
+    pub name: u32,
+    /// Number of encodings of the function's sub-paths (`numCC`): its ids are `0..num_cc`.
+    pub num_cc: u64,
+    /// Whether the function can be entered with id 0 (it has the dummy in-edge, pcce.txt §5).
+    /// The dummy in-edge, where there is one, has the value 0.
+    pub entry: bool,
+    /// Whether other modules can call it by name.
+    pub external: bool,
+    /// First number of the range in which `pcce_context()` shifts this function's ids, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<u64>,
+}
+
+/// A place in an instrumented function that is named by an address (of the site array).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Site {
+    /// The instrumented function that contains the site: index into [`Module::functions`].
+    pub function: u32,
+    /// What happens there.
+    pub kind: SiteKind,
+    /// Debug locations, innermost first: the location itself, then the call site into which it was
+    /// inlined, and so on up to the location in [`Site::function`]. Empty without debug information.
+    pub locations: Vec<Location>,
+}
+
+/// What happens at a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SiteKind {
+    /// A direct call of an instrumented function of the module; the edge tells which.
+    Direct,
+    /// A direct call of a function outside the module, or of one that is not instrumented:
+    /// its linkage name, as an index into [`Module::names`].
+    External(u32),
+    /// A call through a pointer.
+    Indirect,
+    /// A call made by inline assembly.
+    Asm,
+    /// A call of `pcce_token` or `pcce_context`.
+    Capture,
+    /// The function's own entry, for functions that callers may enter without having pushed
+    /// (such as a replacement of `malloc`): the pushed id belongs to an unknown function.
+    Entry,
+}
+
+/// One source location.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Location {
+    /// The source function whose code this is: linkage name, as an index into [`Module::names`].
+    pub name: u32,
+    /// Index into [`Module::files`].
+    pub file: u32,
+    /// Line, from 1; 0 where the compiler gave none.
+    pub line: u32,
+    /// Column, from 1; 0 where the compiler gave none.
+    pub column: u32,
+}
+
+/// A direct call from one instrumented function of the module to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edge {
+    /// The call site (its function is the caller): index into [`Module::sites`].
+    pub site: u32,
+    /// The callee: index into [`Module::functions`].
+    pub callee: u32,
+    /// What is done at the call.
+    pub code: EdgeCode,
+}
+
+/// What is done to the context at a direct call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EdgeCode {
+    /// The addition value: `id += value` before the call (pcce.txt, Algorithm 1).
+    Add(u64),
+    /// A back edge: the call pushes (pcce.txt, Algorithm 3).
+    Back,
+    /// An edge cut because `numCC` would not fit (pcce.txt §7): the call pushes.
+    Cut,
+    /// The callee requires a push: it makes calls that must stay tail calls, or callers that
+    /// do not push may enter it.
+    Required,
+}
