@@ -68,8 +68,7 @@ pub fn parse_section(section: &[u8]) -> Result<Vec<Module>, DictionaryError> {
     let mut rest = section;
     while !rest.is_empty() {
         let offset = section.len() - rest.len();
-        let damaged =
-            |what: String| DictionaryError::Fragment { section: SECTION, offset, what };
+        let damaged = |what: String| DictionaryError::Fragment { section: SECTION, offset, what };
         let Some((header, body)) = rest.split_at_checked(HEADER_LEN) else {
             return Err(damaged(format!("{} bytes, too few for a header", rest.len())));
         };
@@ -91,11 +90,8 @@ pub fn parse_section(section: &[u8]) -> Result<Vec<Module>, DictionaryError> {
             return Err(damaged("the checksum does not match".to_owned()));
         }
         let mut json = Vec::new();
-        flate2::read::ZlibDecoder::new(payload)
-            .read_to_end(&mut json)
-            .map_err(|e| damaged(e.to_string()))?;
-        let mut module: Module =
-            serde_json::from_slice(&json).map_err(|e| damaged(e.to_string()))?;
+        flate2::read::ZlibDecoder::new(payload).read_to_end(&mut json).map_err(|e| damaged(e.to_string()))?;
+        let mut module: Module = serde_json::from_slice(&json).map_err(|e| damaged(e.to_string()))?;
         module.sites_address = u64::from_le_bytes(address.expect("8 bytes"));
         modules.push(module);
         rest = next;

@@ -11,9 +11,8 @@
 //! (ranges, indices) by the decoder, which never trusts a file.
 
 pub mod fragment;
-mod v1;
+pub mod v1;
 
-pub use v1 as current;
 pub use v1::{Dictionary, Edge, EdgeCode, Function, Location, Module, Site, SiteKind};
 
 use thiserror::Error;
