@@ -1,0 +1,131 @@
+//! The one description of what the pass and the runtime share.
+//!
+//! The pass emits code that reads and writes these structures at the offsets given here; the
+//! runtime accesses them as Rust types. Who changes a field changes [`VERSION`], which is part of
+//! a symbol's name that every instrumented object refers to, so that a mixture is a link error.
+//!
+//! Rule of the calling convention: **a function returns with `id` and `top` as it found them**.
+
+use core::mem::offset_of;
+
+/// Version of everything in this module. Instrumented objects refer to `__pcce_abi_v<VERSION>`.
+pub const VERSION: u32 = 1;
+
+/// Name of the symbol that exists only in a runtime of this version.
+pub const VERSION_SYMBOL: &str = "__pcce_abi_v1";
+
+/// Name of the thread-local block ([`Tls`]), initial-exec, one instance a process.
+pub const TLS_SYMBOL: &str = "__pcce_tls";
+
+/// The state of one thread. All zero in a new thread: id 0, nothing pushed.
+#[repr(C, align(64))]
+pub struct Tls {
+    /// The id of the current sub-path (pcce.txt §4). Emitted code adds to it at call sites.
+    pub id: u64,
+    /// The innermost pushed frame; null when nothing is pushed.
+    pub top: *mut Frame,
+    /// Verify mode: the innermost record of the shadow stack.
+    pub shadow: *mut Shadow,
+}
+
+/// A pushed frame. It lives on the machine stack, in the function that pushes.
+#[repr(C)]
+pub struct Frame {
+    /// The next frame outwards; null for the outermost.
+    pub prev: *mut Frame,
+    /// `id` as it was in the pushing function.
+    pub id: u64,
+    /// The site that pushed: an address in a module's site array.
+    pub site: *const u8,
+    /// 0 when pushed. The runtime's cache of the interned number of the chain from this frame on.
+    pub handle: u64,
+}
+
+/// Verify mode: one activation of an instrumented function.
+#[repr(C)]
+pub struct Shadow {
+    /// The activation that called this one, as far as instrumented code goes.
+    pub prev: *mut Shadow,
+    /// The function.
+    pub function: *const FunctionRecord,
+    /// The call site that is being executed; written before every call.
+    pub site: *const u8,
+    /// Interned number of this activation's context; 0 where it could not be verified.
+    pub context: u64,
+    /// `Tls::id` at entry.
+    pub id: u64,
+    /// `Tls::top` at entry.
+    pub top: *mut Frame,
+}
+
+/// Verify mode: the in-edges of a function, for decoding in the process.
+#[repr(C)]
+pub struct FunctionRecord {
+    /// In-edges with additions, in ascending order of `start`.
+    pub in_edges: *const InEdge,
+    /// How many.
+    pub in_edge_count: u64,
+    /// 1 if the function has the dummy in-edge (id 0 is its root), 0 if not.
+    pub entry: u64,
+    /// The linkage name, for messages; ends with a zero byte.
+    pub name: *const u8,
+    /// The site of the function's own entry where callers may enter it without having pushed, else null.
+    pub entry_site: *const u8,
+}
+
+/// Verify mode: an in-edge whose call adds to the id.
+#[repr(C)]
+pub struct InEdge {
+    /// The addition value: ids from here on, up to the next in-edge's start, came over this edge.
+    pub start: u64,
+    /// The caller.
+    pub caller: *const FunctionRecord,
+    /// The call site.
+    pub site: *const u8,
+}
+
+/// Offsets and sizes in bytes, for the pass.
+pub mod layout {
+    use super::*;
+
+    /// Offset of [`Tls::id`].
+    pub const TLS_ID: u64 = offset_of!(Tls, id) as u64;
+    /// Offset of [`Tls::top`].
+    pub const TLS_TOP: u64 = offset_of!(Tls, top) as u64;
+    /// Size of [`Tls`].
+    pub const TLS_SIZE: u64 = size_of::<Tls>() as u64;
+    /// Alignment of [`Tls`].
+    pub const TLS_ALIGN: u32 = align_of::<Tls>() as u32;
+    /// Offset of [`Frame::prev`].
+    pub const FRAME_PREV: u64 = offset_of!(Frame, prev) as u64;
+    /// Offset of [`Frame::id`].
+    pub const FRAME_ID: u64 = offset_of!(Frame, id) as u64;
+    /// Offset of [`Frame::site`].
+    pub const FRAME_SITE: u64 = offset_of!(Frame, site) as u64;
+    /// Offset of [`Frame::handle`].
+    pub const FRAME_HANDLE: u64 = offset_of!(Frame, handle) as u64;
+    /// Size of [`Frame`].
+    pub const FRAME_SIZE: u64 = size_of::<Frame>() as u64;
+    /// Offset of [`Shadow::site`].
+    pub const SHADOW_SITE: u64 = offset_of!(Shadow, site) as u64;
+    /// Size of [`Shadow`].
+    pub const SHADOW_SIZE: u64 = size_of::<Shadow>() as u64;
+}
+
+/// Functions that emitted code calls.
+pub mod functions {
+    /// `u64 __pcce_context(site)`: the context number at a capture site, the slow way.
+    pub const CONTEXT: &str = "__pcce_context";
+    /// `size_t __pcce_token(buf, size, site)`: the token at a capture site.
+    pub const TOKEN: &str = "__pcce_token";
+    /// `void __pcce_verify_enter(shadow, function)`: verify mode, at each function's entry.
+    pub const VERIFY_ENTER: &str = "__pcce_verify_enter";
+    /// `void __pcce_verify_exit(shadow)`: verify mode, before each return.
+    pub const VERIFY_EXIT: &str = "__pcce_verify_exit";
+    /// `void __pcce_verify_resume(shadow)`: verify mode, where control comes back by unwinding or `longjmp`.
+    pub const VERIFY_RESUME: &str = "__pcce_verify_resume";
+}
+
+/// Numbers of `pcce_context()` from here on are interned: they mean something only in the
+/// process that gave them. Smaller ones name function and context by themselves.
+pub const INTERNED: u64 = 1 << 63;

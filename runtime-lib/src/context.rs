@@ -1,0 +1,82 @@
+//! Context numbers: `pcce_context()` and the interned numbers of chains of pushed frames.
+
+use crate::abi::{Frame, INTERNED};
+use crate::intern::Interner;
+use crate::state::current;
+
+/// Chains of frames and whole contexts. A chain's key is (number of the chain outwards of its
+/// innermost frame, site, id); a context's is the same with its capture site and current id.
+static CHAINS: Interner<()> = Interner::new();
+
+/// The interned number of the chain that starts at `top`; 0 for no frame, and also if there is no
+/// memory (then `None` says so).
+///
+/// Numbers are cached in the frames ([`Frame::handle`] holds `number << 1 | 1`), so that only frames pushed
+/// since the last call cost anything. A chain is walked outwards and numbered inwards;
+/// on the way out each frame's handle holds a pointer to the frame inside of it, which is
+/// even and not 0. A signal handler that interrupts the walk may number the same frames: the
+/// walk then starts again.
+///
+/// # Safety
+/// `top` is null or the calling thread's innermost frame, and the chain is intact.
+pub unsafe fn chain_number(top: *mut Frame) -> Option<u64> {
+    if top.is_null() {
+        return Some(0);
+    }
+    loop {
+        // SAFETY: every frame of an intact chain is a live object on this thread's stack.
+        // Volatile, because signal handlers of this thread write handles too.
+        unsafe {
+            let handle = |f: *mut Frame| (&raw const (*f).handle).read_volatile();
+            let set = |f: *mut Frame, h: u64| (&raw mut (*f).handle).write_volatile(h);
+            if handle(top) & 1 == 1 {
+                return Some(handle(top) >> 1);
+            }
+            let mut frame = top;
+            let mut number = loop {
+                let outer = (*frame).prev;
+                if outer.is_null() {
+                    break 0;
+                }
+                if handle(outer) & 1 == 1 {
+                    break handle(outer) >> 1;
+                }
+                set(outer, frame as u64);
+                frame = outer;
+            };
+            loop {
+                let inner = if frame == top { 0 } else { handle(frame) };
+                if inner & 1 == 1 {
+                    break; // numbered meanwhile by a signal handler: start again
+                }
+                number = CHAINS.insert(&[number, (*frame).site as u64, (*frame).id], ())?;
+                set(frame, number << 1 | 1);
+                if inner == 0 {
+                    return Some(number);
+                }
+                frame = inner as *mut Frame;
+            }
+        }
+    }
+}
+
+/// The context number at a capture site, where frames are pushed or the site's function has no
+/// range of numbers of its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn __pcce_context(site: *const u8) -> u64 {
+    let (id, top) = current();
+    if site.is_null() && top.is_null() && id == 0 {
+        return 0;
+    }
+    // SAFETY: the calling thread's own chain, kept intact by emitted code.
+    let chain = unsafe { chain_number(top) };
+    let number = chain.and_then(|chain| CHAINS.insert(&[chain, site as u64, id], ()));
+    number.map_or(0, |n| n | INTERNED)
+}
+
+/// The public entry. The pass replaces calls of it in instrumented code, so who arrives here is
+/// code that is not instrumented.
+#[unsafe(no_mangle)]
+pub extern "C" fn pcce_context() -> u64 {
+    __pcce_context(core::ptr::null())
+}

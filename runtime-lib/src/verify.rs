@@ -1,0 +1,261 @@
+//! Verify mode: compares the encoding with a plain shadow stack at every function entry.
+//!
+//! Definition of what is checked. The shadow stack is written by code of its own (every
+//! activation has a [`Shadow`] record, every call stores its site there) and knows the whole
+//! chain ⟨function, call site⟩ down to the thread's root. At each entry the pair (`id`, chain of pushed
+//! frames) is decoded step by step with the functions' in-edge tables, as pcce.txt Algorithm 2 and
+//! DecodeStack do, and each step must give the caller and the call site that the shadow stack
+//! has, and end where it ends.
+//!
+//! Decoding happens once for each distinct context: what was found right is remembered as
+//! ⟨context of the caller, call site, function⟩ ↦ ⟨id, number of the chain⟩, and a later entry with the
+//! same shadow stack must show the same pair. So every entry is compared, in constant time.
+//!
+//! Besides, each function must return with `id` and `top` as it found them, and a function to
+//! which control comes back by unwinding or `longjmp` must have restored them.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::fmt::Write as _;
+use core::ptr::{null, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::abi::{Frame, FunctionRecord, Shadow};
+use crate::context::chain_number;
+use crate::intern::Interner;
+use crate::state::{current, tls};
+
+/// Names the file to which the report is appended; standard error without it.
+const REPORT_VARIABLE: &CStr = c"PCCE_VERIFY_REPORT";
+/// Exit status of a program with mismatches.
+const EXIT_MISMATCH: c_int = 97;
+/// Mismatches that are described one by one.
+const MAX_DESCRIBED: u64 = 10;
+
+static CONTEXTS: Interner<(u64, u64)> = Interner::new();
+static COMPARED: AtomicU64 = AtomicU64::new(0);
+static DISTINCT: AtomicU64 = AtomicU64::new(0);
+static MISMATCHES: AtomicU64 = AtomicU64::new(0);
+static REGISTERED: AtomicBool = AtomicBool::new(false);
+
+unsafe extern "C" {
+    fn __cxa_atexit(f: extern "C" fn(*mut c_void), arg: *mut c_void, dso: *mut c_void) -> c_int;
+    fn fflush(stream: *mut c_void) -> c_int;
+}
+
+/// At a function's entry: puts `shadow` on the shadow stack and compares.
+///
+/// # Safety
+/// `shadow` is a live, writable record in the frame of the function that `function` describes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *const FunctionRecord) {
+    if !REGISTERED.load(Ordering::Relaxed) && !REGISTERED.swap(true, Ordering::Relaxed) {
+        // SAFETY: a plain handler; it stays loaded as long as the process or its library.
+        unsafe { __cxa_atexit(report, null_mut(), null_mut()) };
+    }
+    let (id, top) = current();
+    // SAFETY: the thread's own block and records.
+    unsafe {
+        let prev = (*tls()).shadow;
+        shadow.write(Shadow { prev, function, site: null(), context: 0, id, top });
+        (*tls()).shadow = shadow;
+        COMPARED.fetch_add(1, Ordering::Relaxed);
+        (*shadow).context = compare(shadow);
+    }
+}
+
+/// Before a return: takes `shadow` off, and checks that the function returns what it found.
+///
+/// # Safety
+/// `shadow` was given to [`__pcce_verify_enter`] by the activation that returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_verify_exit(shadow: *mut Shadow) {
+    // SAFETY: by the contract.
+    unsafe {
+        check_state(shadow, "returns with another context than it was called with");
+        (*tls()).shadow = (*shadow).prev;
+    }
+}
+
+/// After control came back to the activation by unwinding or `longjmp`: the records of the
+/// activations that ended are dropped, and the state must be restored already.
+///
+/// # Safety
+/// As [`__pcce_verify_exit`], for the activation that goes on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_verify_resume(shadow: *mut Shadow) {
+    // SAFETY: by the contract.
+    unsafe {
+        (*tls()).shadow = shadow;
+        check_state(shadow, "goes on after unwinding or longjmp with a context that is not its own");
+    }
+}
+
+unsafe fn check_state(shadow: *const Shadow, what: &str) {
+    let (id, top) = current();
+    // SAFETY: a live record.
+    unsafe {
+        if ((*shadow).id, (*shadow).top) != (id, top) {
+            let found = (*shadow).id;
+            mismatch((*shadow).function, format_args!("{what} (id {found} at entry, {id} now)"));
+        }
+    }
+}
+
+/// Compares the state at the entry of `shadow`'s function with the shadow stack. Returns the
+/// interned number of the context, 0 if it did not match or there is no memory for it.
+unsafe fn compare(shadow: *const Shadow) -> u64 {
+    // SAFETY: live records of this thread, live frames of this thread.
+    unsafe {
+        let Shadow { prev, function, id, top, .. } = *shadow;
+        let chain = chain_number(top);
+        // Where the caller's own context could not be interned, neither can this one.
+        let caller = if prev.is_null() { Some((0, null())) } else { known((*prev).context, (*prev).site) };
+        let key = caller.map(|(context, site)| [context, site as u64, function as u64]);
+        if let (Some(chain), Some(key)) = (chain, key)
+            && let Some((number, seen)) = CONTEXTS.find(&key)
+        {
+            if seen != (id, chain) {
+                mismatch(
+                    function,
+                    format_args!(
+                        "the same context had id {} and chain {}, and now {id} and {chain}",
+                        seen.0, seen.1
+                    ),
+                );
+            }
+            return number;
+        }
+        if let Err((at, what)) = decode(shadow) {
+            mismatch(at, format_args!("{what}"));
+            return 0;
+        }
+        let (Some(chain), Some(key)) = (chain, key) else { return 0 };
+        DISTINCT.fetch_add(1, Ordering::Relaxed);
+        CONTEXTS.insert(&key, (id, chain)).unwrap_or(0)
+    }
+}
+
+fn known(context: u64, site: *const u8) -> Option<(u64, *const u8)> {
+    (context != 0).then_some((context, site))
+}
+
+/// Decodes the state at `shadow`'s entry and compares each step with the shadow stack.
+unsafe fn decode(shadow: *const Shadow) -> Result<(), (*const FunctionRecord, &'static str)> {
+    // SAFETY: live records and frames of this thread, tables of loaded modules.
+    unsafe {
+        let mut record = shadow;
+        let mut id = (*shadow).id;
+        let mut frame: *const Frame = (*shadow).top;
+        loop {
+            let function = (*record).function;
+            let fail = |what| Err((function, what));
+            let caller = (*record).prev;
+            let edges = core::slice::from_raw_parts((*function).in_edges, (*function).in_edge_count as usize);
+            if (*function).entry == 1 && id == 0 {
+                // A sub-path's root: the innermost frame names the call site.
+                if frame.is_null() {
+                    return if caller.is_null() {
+                        Ok(())
+                    } else {
+                        fail("decodes as the outermost, and has a caller")
+                    };
+                }
+                // A frame pushed by the function itself, at an entry from callers that may not
+                // push: with id 0 the next frame is the caller's; otherwise who called is unknown by
+                // design, and no frame would be wrong.
+                if (*frame).site == (*function).entry_site {
+                    if (*frame).id != 0 {
+                        return Ok(());
+                    }
+                    frame = (*frame).prev;
+                    continue;
+                }
+                if caller.is_null() {
+                    return fail("decodes with a caller, and is the outermost");
+                }
+                if (*frame).site != (*caller).site {
+                    return fail("the pushed frame names another call site than the one in the caller");
+                }
+                id = (*frame).id;
+                frame = (*frame).prev;
+            } else {
+                let after = edges.partition_point(|e| e.start <= id);
+                let Some(edge) = after.checked_sub(1).map(|i| &edges[i]) else {
+                    return fail("the id belongs to no in-edge");
+                };
+                if caller.is_null() {
+                    return fail("the id names a caller, and the function is the outermost");
+                }
+                if edge.caller != (*caller).function {
+                    return fail("the id names another caller");
+                }
+                if edge.site != (*caller).site {
+                    return fail("the id names another call site in the caller");
+                }
+                id -= edge.start;
+            }
+            record = caller;
+        }
+    }
+}
+
+/// A line of text in a fixed buffer; what does not fit is dropped.
+struct Line {
+    text: [u8; 512],
+    len: usize,
+}
+
+impl core::fmt::Write for Line {
+    fn write_str(&mut self, s: &str) -> core::fmt::Result {
+        let room = self.text.len() - 1 - self.len;
+        let taken = s.len().min(room);
+        self.text[self.len..self.len + taken].copy_from_slice(&s.as_bytes()[..taken]);
+        self.len += taken;
+        Ok(())
+    }
+}
+
+fn print(args: core::fmt::Arguments<'_>) {
+    let mut line = Line { text: [0; 512], len: 0 };
+    let _ = line.write_fmt(args);
+    line.text[line.len] = b'\n';
+    let bytes = &line.text[..=line.len];
+    // SAFETY: plain calls into libc with a buffer of the given length.
+    unsafe {
+        let path: *const c_char = libc::getenv(REPORT_VARIABLE.as_ptr());
+        let mut fd = -1;
+        if !path.is_null() {
+            fd = libc::open(path, libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC, 0o666);
+        }
+        libc::write(if fd < 0 { 2 } else { fd }, bytes.as_ptr().cast(), bytes.len());
+        if fd >= 0 {
+            libc::close(fd);
+        }
+    }
+}
+
+#[cold]
+unsafe fn mismatch(function: *const FunctionRecord, what: core::fmt::Arguments<'_>) {
+    if MISMATCHES.fetch_add(1, Ordering::Relaxed) < MAX_DESCRIBED {
+        // SAFETY: the record of a loaded module; its name ends with a zero byte.
+        let name = unsafe { CStr::from_ptr((*function).name.cast()) };
+        print(format_args!("pcce verify: mismatch in {}: {what}", name.to_str().unwrap_or("?")));
+    }
+}
+
+extern "C" fn report(_: *mut c_void) {
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let mismatches = count(&MISMATCHES);
+    print(format_args!(
+        "pcce verify: {} contexts compared, {} distinct, {mismatches} mismatches",
+        count(&COMPARED),
+        count(&DISTINCT),
+    ));
+    if mismatches > 0 {
+        // SAFETY: fflush(NULL) writes out all streams, which _exit would not do.
+        unsafe {
+            fflush(null_mut());
+            libc::_exit(EXIT_MISMATCH);
+        }
+    }
+}
