@@ -1,0 +1,156 @@
+//===- shim.cpp - what LLVM's C API lacks ---------------------------------===//
+//
+// The only C++ of the project. Registers the pass with the pass builder and
+// answers the few questions about IR that the C API has no function for. Holds no
+// logic of its own: what to do is decided in Rust (src/).
+//
+//===----------------------------------------------------------------------===//
+
+#include "llvm-c/Core.h"
+#include "llvm/Analysis/BlockFrequencyInfo.h"
+#include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include "llvm/Transforms/Utils/Local.h"
+#include "llvm/Transforms/Utils/ModuleUtils.h"
+
+using namespace llvm;
+
+extern "C" {
+/// Implemented in Rust (src/lib.rs). Returns whether the module was changed.
+bool pcce_rs_run(LLVMModuleRef M, uint32_t Phase, const char *Options,
+                 size_t OptionsLen, void *Analyses);
+
+void pcce_shim_register(void *Builder);
+const char *pcce_shim_llvm_version();
+void pcce_shim_block_frequencies(void *Analyses, LLVMValueRef F, double *Out);
+typedef void (*LocationCallback)(void *Context, const char *Name, size_t NameLen,
+                                 const char *Dir, size_t DirLen,
+                                 const char *File, size_t FileLen,
+                                 uint32_t Line, uint32_t Column);
+void pcce_shim_locations(LLVMValueRef I, LocationCallback Callback, void *Context);
+LLVMBasicBlockRef pcce_shim_split_edge(LLVMBasicBlockRef From, LLVMBasicBlockRef To);
+LLVMBasicBlockRef pcce_shim_unique_predecessor(LLVMBasicBlockRef Block);
+LLVMValueRef pcce_shim_invoke_to_call(LLVMValueRef Invoke);
+uint32_t pcce_shim_linkage_facts(LLVMValueRef V);
+void pcce_shim_set_dso_local(LLVMValueRef V);
+void pcce_shim_add_to_compiler_used(LLVMModuleRef M, LLVMValueRef V);
+void pcce_shim_emit_error(LLVMModuleRef M, const char *Message, size_t Len);
+bool pcce_shim_has_module_flag(LLVMModuleRef M, const char *Name, size_t Len);
+size_t pcce_shim_use_count(LLVMValueRef V);
+}
+
+namespace {
+// Values of Phase, as in src/lib.rs.
+enum : uint32_t { PhaseModule = 0, PhaseLinkTime = 1, PhaseExplicit = 2 };
+
+struct PccePass : PassInfoMixin<PccePass> {
+  uint32_t Phase;
+  std::string Options;
+
+  PccePass(uint32_t Phase, StringRef Options = "") : Phase(Phase), Options(Options) {}
+
+  PreservedAnalyses run(Module &M, ModuleAnalysisManager &MAM) {
+    auto &FAM = MAM.getResult<FunctionAnalysisManagerModuleProxy>(M).getManager();
+    bool Changed = pcce_rs_run(wrap(&M), Phase, Options.data(), Options.size(), &FAM);
+    return Changed ? PreservedAnalyses::none() : PreservedAnalyses::all();
+  }
+
+  // Also for functions marked optnone, and at -O0.
+  static bool isRequired() { return true; }
+};
+} // namespace
+
+void pcce_shim_register(void *Builder) {
+  auto &PB = *static_cast<PassBuilder *>(Builder);
+  PB.registerOptimizerLastEPCallback(
+      [](ModulePassManager &MPM, OptimizationLevel) { MPM.addPass(PccePass(PhaseModule)); });
+  PB.registerFullLinkTimeOptimizationLastEPCallback(
+      [](ModulePassManager &MPM, OptimizationLevel) { MPM.addPass(PccePass(PhaseLinkTime)); });
+  PB.registerPipelineParsingCallback(
+      [](StringRef Name, ModulePassManager &MPM, ArrayRef<PassBuilder::PipelineElement>) {
+        if (!Name.consume_front("pcce"))
+          return false;
+        if (!Name.empty() && !(Name.consume_front("<") && Name.consume_back(">")))
+          return false;
+        MPM.addPass(PccePass(PhaseExplicit, Name));
+        return true;
+      });
+}
+
+const char *pcce_shim_llvm_version() { return LLVM_VERSION_STRING; }
+
+// Executions of each block for one execution of the function, in block order.
+void pcce_shim_block_frequencies(void *Analyses, LLVMValueRef V, double *Out) {
+  Function &F = *unwrap<Function>(V);
+  auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
+  auto &BFI = FAM.getResult<BlockFrequencyAnalysis>(F);
+  double Entry = static_cast<double>(BFI.getEntryFreq().getFrequency());
+  for (BasicBlock &BB : F)
+    *Out++ = Entry > 0 ? static_cast<double>(BFI.getBlockFreq(&BB).getFrequency()) / Entry : 1.0;
+}
+
+// The locations of an instruction, innermost first. One without a location gets the function's
+// own name and file, with line 0.
+void pcce_shim_locations(LLVMValueRef V, LocationCallback Callback, void *Context) {
+  auto *I = unwrap<Instruction>(V);
+  auto Report = [&](const DISubprogram *SP, const DIFile *File, unsigned Line, unsigned Column) {
+    StringRef Name = SP->getLinkageName().empty() ? SP->getName() : SP->getLinkageName();
+    StringRef Dir = File ? File->getDirectory() : "", Base = File ? File->getFilename() : "";
+    Callback(Context, Name.data(), Name.size(), Dir.data(), Dir.size(), Base.data(), Base.size(),
+             Line, Column);
+  };
+  const DILocation *Loc = I->getDebugLoc();
+  if (!Loc) {
+    if (const DISubprogram *SP = I->getFunction()->getSubprogram())
+      Report(SP, SP->getFile(), 0, 0);
+    return;
+  }
+  for (; Loc; Loc = Loc->getInlinedAt())
+    Report(Loc->getScope()->getSubprogram(), Loc->getFile(), Loc->getLine(), Loc->getColumn());
+}
+
+LLVMBasicBlockRef pcce_shim_split_edge(LLVMBasicBlockRef From, LLVMBasicBlockRef To) {
+  return wrap(SplitEdge(unwrap(From), unwrap(To)));
+}
+
+LLVMBasicBlockRef pcce_shim_unique_predecessor(LLVMBasicBlockRef Block) {
+  return wrap(unwrap(Block)->getSinglePredecessor());
+}
+
+LLVMValueRef pcce_shim_invoke_to_call(LLVMValueRef Invoke) {
+  return wrap(changeToCall(unwrap<InvokeInst>(Invoke)));
+}
+
+// Bit 0: local linkage. Bit 1: the definition here is the one that runs, as far as linkage and
+// visibility tell. Bit 2: member of a comdat group. Bit 3: no definition in this module.
+uint32_t pcce_shim_linkage_facts(LLVMValueRef V) {
+  auto *G = unwrap<GlobalValue>(V);
+  uint32_t Facts = 0;
+  if (G->hasLocalLinkage())
+    Facts |= 1;
+  if (G->hasLocalLinkage() || (G->isDefinitionExact() && !G->isInterposable() && G->isDSOLocal()))
+    Facts |= 2;
+  if (G->hasComdat())
+    Facts |= 4;
+  if (G->isDeclarationForLinker())
+    Facts |= 8;
+  return Facts;
+}
+
+void pcce_shim_set_dso_local(LLVMValueRef V) { unwrap<GlobalValue>(V)->setDSOLocal(true); }
+
+void pcce_shim_add_to_compiler_used(LLVMModuleRef M, LLVMValueRef V) {
+  appendToCompilerUsed(*unwrap(M), {unwrap<GlobalValue>(V)});
+}
+
+void pcce_shim_emit_error(LLVMModuleRef M, const char *Message, size_t Len) {
+  unwrap(M)->getContext().emitError(StringRef(Message, Len));
+}
+
+bool pcce_shim_has_module_flag(LLVMModuleRef M, const char *Name, size_t Len) {
+  return unwrap(M)->getModuleFlag(StringRef(Name, Len)) != nullptr;
+}
+
+size_t pcce_shim_use_count(LLVMValueRef V) { return unwrap(V)->getNumUses(); }
