@@ -38,6 +38,7 @@
 #![forbid(unsafe_code)]
 
 mod back;
+pub mod decode;
 mod encoding;
 mod graph;
 mod number;
