@@ -92,6 +92,8 @@ pub mod layout {
     pub const TLS_ID: u64 = offset_of!(Tls, id) as u64;
     /// Offset of [`Tls::top`].
     pub const TLS_TOP: u64 = offset_of!(Tls, top) as u64;
+    /// Offset of [`Tls::shadow`].
+    pub const TLS_SHADOW: u64 = offset_of!(Tls, shadow) as u64;
     /// Size of [`Tls`].
     pub const TLS_SIZE: u64 = size_of::<Tls>() as u64;
     /// Alignment of [`Tls`].
@@ -114,7 +116,8 @@ pub mod layout {
 
 /// Functions that emitted code calls.
 pub mod functions {
-    /// `u64 __pcce_context(site)`: the context number at a capture site, the slow way.
+    /// `u64 __pcce_context(site, range)`: the context number at a capture site. `range` is the first number of the range
+    /// of the site's function, 0 if it has none.
     pub const CONTEXT: &str = "__pcce_context";
     /// `size_t __pcce_token(buf, size, site)`: the token at a capture site.
     pub const TOKEN: &str = "__pcce_token";

@@ -60,11 +60,14 @@ pub unsafe fn chain_number(top: *mut Frame) -> Option<u64> {
     }
 }
 
-/// The context number at a capture site, where frames are pushed or the site's function has no
-/// range of numbers of its own.
+/// The context number at a capture site. `range` is the first number of the range of the site's
+/// function, 0 if it has none.
 #[unsafe(no_mangle)]
-pub extern "C" fn __pcce_context(site: *const u8) -> u64 {
+pub extern "C" fn __pcce_context(site: *const u8, range: u64) -> u64 {
     let (id, top) = current();
+    if top.is_null() && range != 0 {
+        return range + id;
+    }
     if site.is_null() && top.is_null() && id == 0 {
         return 0;
     }
@@ -78,5 +81,5 @@ pub extern "C" fn __pcce_context(site: *const u8) -> u64 {
 /// code that is not instrumented.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcce_context() -> u64 {
-    __pcce_context(core::ptr::null())
+    __pcce_context(core::ptr::null(), 0)
 }

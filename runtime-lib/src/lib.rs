@@ -1,9 +1,12 @@
 //! The runtime library that instrumented programs link (`libpcce_rt.a`, `libpcce_rt.so`).
 //!
 //! It holds the thread-local block that emitted code updates, and what reads it: context numbers
-//! ([`context`]), tokens ([`token`]) and verify mode ([`verify`]). It has no start-up code, keeps no
+//! , tokens  and verify mode . It has no start-up code, keeps no
 //! registry of modules, and allocates only for interned numbers, with `mmap`. Nothing in it
 //! panics or unwinds.
+//!
+//! As a dependency of the pass the crate is the module [`abi`] alone; the feature `freestanding` makes it
+//! the library.
 //!
 //! The public C API is described in `include/pcce.h`.
 
@@ -13,10 +16,15 @@
 extern crate std;
 
 pub mod abi;
+#[cfg(any(test, feature = "freestanding"))]
 mod context;
+#[cfg(any(test, feature = "freestanding"))]
 mod intern;
+#[cfg(any(test, feature = "freestanding"))]
 mod state;
+#[cfg(any(test, feature = "freestanding"))]
 mod token;
+#[cfg(any(test, feature = "freestanding"))]
 mod verify;
 
 #[cfg(feature = "freestanding")]

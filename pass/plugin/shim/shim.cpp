@@ -35,7 +35,7 @@ LLVMBasicBlockRef pcce_shim_unique_predecessor(LLVMBasicBlockRef Block);
 LLVMValueRef pcce_shim_invoke_to_call(LLVMValueRef Invoke);
 uint32_t pcce_shim_linkage_facts(LLVMValueRef V);
 void pcce_shim_set_dso_local(LLVMValueRef V);
-void pcce_shim_add_to_compiler_used(LLVMModuleRef M, LLVMValueRef V);
+void pcce_shim_keep(LLVMModuleRef M, LLVMValueRef V, bool AgainstLinker);
 void pcce_shim_emit_error(LLVMModuleRef M, const char *Message, size_t Len);
 bool pcce_shim_has_module_flag(LLVMModuleRef M, const char *Name, size_t Len);
 size_t pcce_shim_use_count(LLVMValueRef V);
@@ -141,8 +141,11 @@ uint32_t pcce_shim_linkage_facts(LLVMValueRef V) {
 
 void pcce_shim_set_dso_local(LLVMValueRef V) { unwrap<GlobalValue>(V)->setDSOLocal(true); }
 
-void pcce_shim_add_to_compiler_used(LLVMModuleRef M, LLVMValueRef V) {
-  appendToCompilerUsed(*unwrap(M), {unwrap<GlobalValue>(V)});
+void pcce_shim_keep(LLVMModuleRef M, LLVMValueRef V, bool AgainstLinker) {
+  if (AgainstLinker)
+    appendToUsed(*unwrap(M), {unwrap<GlobalValue>(V)});
+  else
+    appendToCompilerUsed(*unwrap(M), {unwrap<GlobalValue>(V)});
 }
 
 void pcce_shim_emit_error(LLVMModuleRef M, const char *Message, size_t Len) {

@@ -1,1 +1,151 @@
-//! Placeholder.
+//! The pass plugin of PCCE for LLVM: precise calling context encoding (Sumner et al., ICSE 2010).
+//!
+//! One run over a module: [`analysis`] makes the call graph, `pcce-encoding` numbers it, [`plan`] says what happens
+//! at each call and writes the dictionary, [`rewrite`] changes the code, [`emit`] puts the
+//! dictionary into the object file. The pass runs after inlining: last in the pipeline of a module, or last
+//! at link time for a whole program, or where `opt -passes=pcce` puts it.
+//!
+//! Nothing here panics across the boundary to LLVM: a panic becomes a compiler error.
+
+mod analysis;
+mod emit;
+mod llvm;
+mod options;
+mod plan;
+mod rewrite;
+
+use std::ffi::{c_char, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use llvm_sys::LLVMModule;
+
+use crate::llvm::{Analyses, Module};
+use crate::options::Options;
+
+/// Named metadata of instrumented modules.
+const MARKER: &str = "pcce.instrumented";
+
+/// Where in the compilation the pass runs; the values are those of the shim.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Last in the pipeline of a module.
+    Module = 0,
+    /// Last in the pipeline of a whole program, at link time.
+    LinkTime = 1,
+    /// Named in a pipeline (`opt -passes=pcce`).
+    Explicit = 2,
+}
+
+/// What `llvmGetPassPluginInfo` returns: `llvm::PassPluginLibraryInfo` of LLVM 19.
+#[repr(C)]
+pub struct PassPluginLibraryInfo {
+    api_version: u32,
+    plugin_name: *const c_char,
+    plugin_version: *const c_char,
+    register: extern "C" fn(*mut c_void),
+}
+
+/// The entry point that LLVM looks up in a pass plugin.
+#[unsafe(no_mangle)]
+pub extern "C" fn llvmGetPassPluginInfo() -> PassPluginLibraryInfo {
+    const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
+    extern "C" fn register(builder: *mut c_void) {
+        // SAFETY: LLVM calls this with the pass builder.
+        unsafe { llvm::register(builder) }
+    }
+    PassPluginLibraryInfo {
+        api_version: 1,
+        plugin_name: c"pcce".as_ptr(),
+        plugin_version: VERSION.as_ptr().cast(),
+        register,
+    }
+}
+
+/// Runs the pass on a module. Returns whether it was changed.
+///
+/// # Safety
+/// Called by the shim only: a live module, one of its phases, `options_len` bytes of text, and the
+/// function analyses of the running pass manager.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pcce_rs_run(
+    module: *mut LLVMModule,
+    phase: u32,
+    options: *const c_char,
+    options_len: usize,
+    analyses: *mut c_void,
+) -> bool {
+    // SAFETY: by the contract.
+    let (module, analyses, parameters) = unsafe {
+        let parameters = if options_len == 0 {
+            &[]
+        } else {
+            std::slice::from_raw_parts(options.cast::<u8>(), options_len)
+        };
+        (Module::new(module), Analyses::new(analyses), String::from_utf8_lossy(parameters))
+    };
+    let phase = match phase {
+        0 => Phase::Module,
+        1 => Phase::LinkTime,
+        _ => Phase::Explicit,
+    };
+    let result = catch_unwind(AssertUnwindSafe(|| run(module, phase, &parameters, analyses)));
+    match result {
+        Ok(Ok(changed)) => changed,
+        Ok(Err(message)) => {
+            module.emit_error(&format!("pcce: {message}"));
+            false
+        }
+        Err(_) => {
+            module.emit_error(
+                "pcce: internal error of the pass (see the panic message above); please report it",
+            );
+            true
+        }
+    }
+}
+
+fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Result<bool, String> {
+    let mut options = Options::default();
+    options.add(parameters).map_err(|e| e.to_string())?;
+    if let Some(list) = std::env::var_os(options::VARIABLE) {
+        options.add(&list.to_string_lossy()).map_err(|e| e.to_string())?;
+    }
+    let identifier = module.identifier();
+    if module.has_named_metadata(MARKER) {
+        return Err(format!(
+            "{identifier} is instrumented already; give the plugin to the compiler (-fpass-plugin) or to the linker \
+             (--load-pass-plugin), not to both"
+        ));
+    }
+    if phase == Phase::Module && module.has_flag("ThinLTO") {
+        return Err(format!(
+            "{identifier} is compiled for link-time optimisation (-flto); give the plugin to the linker instead \
+             (-Wl,--load-pass-plugin=…), as pcce-clang does"
+        ));
+    }
+    let whole_program = phase == Phase::LinkTime || options.whole_program;
+    let no_callback = analysis::NoCallback::load(&options.no_callback)?;
+    let analysis = analysis::analyse(module, analyses, &no_callback, whole_program)?;
+    if analysis.functions.is_empty() {
+        return Ok(false);
+    }
+    let encoding = pcce_encoding::encode(&analysis.graph, &pcce_encoding::Options::default());
+    let producer = format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version());
+    let ranges = whole_program && !options.partial;
+    let plan = plan::plan(&analysis, &encoding, &options, ranges, identifier.clone(), producer);
+    let fragment = pcce_dictionary::fragment::to_bytes(&plan.dictionary);
+    let sites_name = format!("__pcce_sites.{:016x}", fnv1a(identifier.as_bytes(), &fragment));
+    rewrite::rewrite(module, &analysis, &plan, &sites_name, options.verify);
+    emit::emit(module, &fragment, &sites_name);
+    module.add_named_metadata(MARKER);
+    if cfg!(debug_assertions) || options.check {
+        module.verify().map_err(|e| format!("the instrumented module is broken, please report it: {e}"))?;
+    }
+    Ok(true)
+}
+
+/// A name for the module's site array that other modules merged with it later do not have. FNV-1a, since the
+/// name must be the same in every build.
+fn fnv1a(a: &[u8], b: &[u8]) -> u64 {
+    a.iter().chain(b).fold(0xcbf2_9ce4_8422_2325, |h, &x| (h ^ u64::from(x)).wrapping_mul(0x0100_0000_01b3))
+}

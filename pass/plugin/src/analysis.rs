@@ -1,0 +1,274 @@
+//! From the module to the call graph: which functions are instrumented, what each call is, and
+//! where control comes back.
+//!
+//! Nothing is changed here. The result names every place that the rewriting touches.
+
+use std::collections::{HashMap, HashSet};
+
+use llvm_sys::LLVMOpcode;
+use pcce_encoding::{CallGraph, EdgeId};
+
+use crate::llvm::{Analyses, Block, Module, TailCall, Value};
+
+/// Functions known not to call back into the program (`data/no-callback.txt` and the user's files).
+pub struct NoCallback(HashSet<String>);
+
+impl NoCallback {
+    /// The shipped list, and the files named by the user.
+    ///
+    /// # Errors
+    /// A file that cannot be read, with the reason.
+    pub fn load(files: &[String]) -> Result<Self, String> {
+        let mut names = HashSet::new();
+        let mut add = |text: &str| {
+            for line in text.lines() {
+                let line = line.split('#').next().unwrap_or("");
+                names.extend(line.split_whitespace().map(str::to_owned));
+            }
+        };
+        add(include_str!("../data/no-callback.txt"));
+        for file in files {
+            let text = std::fs::read_to_string(file)
+                .map_err(|e| format!("cannot read {file}, named by the option no-callback: {e}"))?;
+            add(&text);
+        }
+        Ok(Self(names))
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.0.contains(name)
+    }
+}
+
+/// What a call is.
+pub enum CallKind {
+    /// A direct call of an instrumented function whose definition here is the one that runs.
+    Direct(EdgeId),
+    /// A direct call that leaves the instrumented part of the module, and may call back.
+    External(String),
+    /// The same, known not to call back.
+    Silent(String),
+    /// A call through a pointer.
+    Indirect,
+    /// Inline assembly that contains a call.
+    Asm,
+    /// A call of `pcce_context`.
+    Context,
+    /// A call of `pcce_token`.
+    Token,
+}
+
+/// A call in an instrumented function.
+pub struct Call {
+    /// The call or invoke.
+    pub instruction: Value,
+    /// What it is.
+    pub kind: CallKind,
+}
+
+/// An instrumented function.
+pub struct Function {
+    /// The function.
+    pub value: Value,
+    /// Its linkage name.
+    pub name: String,
+    /// Whether other modules can call it by name.
+    pub external: bool,
+    /// Callers may enter it without having pushed, since its name is on the list of functions that
+    /// do not call back: it pushes at its own entry.
+    pub entry_push: bool,
+    /// Its calls, in the order of the code. Calls that must stay tail calls are not among them.
+    pub calls: Vec<Call>,
+    /// Blocks that begin with a landing pad.
+    pub landing_pads: Vec<Block>,
+    /// Calls that can return twice (`setjmp`, `vfork`).
+    pub returns_twice: Vec<Value>,
+    /// The points just before the activation ends by returning: `ret`, or the call that must be a tail call
+    /// in front of it.
+    pub exits: Vec<Value>,
+}
+
+/// The module's call graph and where its parts are in the code.
+pub struct Analysis {
+    /// Instrumented functions, in the order of their ids in [`Analysis::graph`].
+    pub functions: Vec<Function>,
+    /// The call graph (pcce.txt, Definition 1).
+    pub graph: CallGraph,
+}
+
+/// Why a function with a body is not instrumented. Calls of it are calls of external code.
+fn skip_reason(function: Value, name: &str, resolvers: &HashSet<Value>) -> Option<&'static str> {
+    if function.linkage().declaration {
+        Some("available_externally: another module's copy runs")
+    } else if function.has_attribute("naked") {
+        Some("naked: its body is assembly")
+    } else if function.has_attribute("presplitcoroutine") {
+        Some("a coroutine that is not split yet")
+    } else if name.starts_with("__pcce_") || name.starts_with("pcce_") {
+        Some("part of the runtime")
+    } else if resolvers.contains(&function) {
+        Some("an ifunc resolver: runs before thread-local storage exists")
+    } else {
+        None
+    }
+}
+
+/// Whether the assembly calls something, by its mnemonics.
+fn asm_calls(text: &str) -> bool {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .any(|word| matches!(word, "call" | "callq" | "lcall" | "callw"))
+}
+
+/// Analyses a module.
+///
+/// `whole_program`: the module is the whole program after link-time resolution, so a definition
+/// in a comdat group is the one that was kept.
+///
+/// # Errors
+/// A function that cannot be instrumented nor left out without wrong contexts.
+pub fn analyse(
+    module: Module,
+    analyses: Analyses,
+    no_callback: &NoCallback,
+    whole_program: bool,
+) -> Result<Analysis, String> {
+    let resolvers: HashSet<Value> = module.ifunc_resolvers().into_iter().collect();
+    let mut functions = Vec::new();
+    let mut index = HashMap::new();
+    for value in module.functions() {
+        if !value.has_body() {
+            continue;
+        }
+        let name = value.name();
+        if skip_reason(value, &name, &resolvers).is_some() {
+            continue;
+        }
+        let external = !value.linkage().local;
+        index.insert(value, functions.len());
+        functions.push(Function {
+            value,
+            external,
+            entry_push: external && no_callback.contains(&name),
+            name,
+            calls: Vec::new(),
+            landing_pads: Vec::new(),
+            returns_twice: Vec::new(),
+            exits: Vec::new(),
+        });
+    }
+
+    // First all edges, as ⟨caller, callee, frequency⟩: the graph wants its functions complete.
+    let mut edges: Vec<(usize, usize, f64)> = Vec::new();
+    let mut direct_uses = vec![0usize; functions.len()];
+    let mut must_tail = vec![false; functions.len()];
+    for caller in 0..functions.len() {
+        let frequencies = analyses.block_frequencies(functions[caller].value);
+        for (block, frequency) in functions[caller].value.blocks().into_iter().zip(frequencies) {
+            if block.is_landing_pad() {
+                functions[caller].landing_pads.push(block);
+            }
+            let mut tail: Option<Value> = None;
+            for instruction in block.instructions() {
+                match instruction.opcode() {
+                    LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke => {}
+                    LLVMOpcode::LLVMRet => {
+                        functions[caller].exits.push(tail.unwrap_or(instruction));
+                        continue;
+                    }
+                    _ => continue,
+                }
+                if instruction.tail_call() == TailCall::Must {
+                    must_tail[caller] = true;
+                    tail = Some(instruction);
+                    continue;
+                }
+                let target = resolve(instruction.called(), whole_program);
+                let kind = match target {
+                    Target::Asm(text) if asm_calls(&text) => CallKind::Asm,
+                    Target::Asm(_) | Target::Intrinsic => continue,
+                    Target::Pointer => CallKind::Indirect,
+                    Target::Function { value, exact } => {
+                        let name = value.name();
+                        if instruction.call_has_attribute("returns_twice")
+                            || value.has_attribute("returns_twice")
+                        {
+                            functions[caller].returns_twice.push(instruction);
+                        }
+                        match (index.get(&value), name.as_str()) {
+                            (_, "pcce_context") if instruction.argument_count() == 0 => CallKind::Context,
+                            (_, "pcce_token") if instruction.argument_count() == 2 => CallKind::Token,
+                            (Some(&callee), _) if exact => {
+                                direct_uses[callee] += usize::from(instruction.called() == value);
+                                edges.push((caller, callee, frequency));
+                                CallKind::Direct(EdgeId::new(edges.len() as u32 - 1))
+                            }
+                            _ if value.linkage().declaration
+                                && (no_callback.contains(&name)
+                                    || value.has_attribute("nocallback")
+                                    || instruction.call_has_attribute("nocallback")) =>
+                            {
+                                CallKind::Silent(name)
+                            }
+                            _ => CallKind::External(name),
+                        }
+                    }
+                };
+                functions[caller].calls.push(Call { instruction, kind });
+            }
+        }
+    }
+
+    let mut graph = CallGraph::new();
+    for (i, function) in functions.iter().enumerate() {
+        if function.entry_push && must_tail[i] {
+            return Err(format!(
+                "function {} replaces a library function that callers are known to enter without a push, and it \
+                 makes calls that must stay tail calls; its frame cannot be kept. Rename it, or compile it without \
+                 the pass",
+                function.name
+            ));
+        }
+        // Any use that is not the callee of one of the edges: another module, a pointer, an alias, a
+        // constructor table, or a caller that is not instrumented.
+        let entry = function.external || function.value.use_count() > direct_uses[i];
+        // A function that makes tail calls hands its own activation to their callees, which start
+        // a sub-path where it did: so it must have started one.
+        graph.add_function(entry, function.entry_push || must_tail[i]);
+    }
+    for (caller, callee, frequency) in edges {
+        let id = |i: usize| pcce_encoding::FunctionId::new(i as u32);
+        graph.add_edge(id(caller), id(callee), frequency);
+    }
+    Ok(Analysis { functions, graph })
+}
+
+enum Target {
+    Asm(String),
+    Intrinsic,
+    Pointer,
+    Function { value: Value, exact: bool },
+}
+
+/// What a called operand is. `exact`: the definition in this module is the one that runs.
+fn resolve(called: Value, whole_program: bool) -> Target {
+    if let Some(text) = called.asm_text() {
+        return Target::Asm(text);
+    }
+    let exact = |v: Value| {
+        let facts = v.linkage();
+        facts.exact && (facts.local || !facts.comdat || whole_program)
+    };
+    let mut value = called;
+    let mut all_exact = true;
+    while let Some(aliasee) = value.aliasee() {
+        all_exact &= exact(value);
+        value = aliasee;
+    }
+    if !value.is_function() {
+        Target::Pointer
+    } else if value.is_intrinsic() {
+        Target::Intrinsic
+    } else {
+        Target::Function { value, exact: all_exact && exact(value) }
+    }
+}

@@ -1,0 +1,39 @@
+//! Puts a module's dictionary fragment into its object file.
+
+use std::fmt::Write as _;
+
+use pcce_dictionary::fragment::{SECTION, SITES_ADDRESS_OFFSET};
+
+use crate::llvm::Module;
+
+/// Appends the fragment to the module, as assembly: LLVM gives a variable in a section of
+/// its own the flags of loaded data, whatever the section's name.
+pub fn emit(module: Module, fragment: &[u8], sites_name: &str) {
+    let mut asm = String::with_capacity(fragment.len() * 3 + 256);
+    let _ = writeln!(asm, ".pushsection {SECTION},\"\",@progbits");
+    bytes(&mut asm, &fragment[..SITES_ADDRESS_OFFSET]);
+    let _ = writeln!(asm, ".quad \"{sites_name}\"");
+    bytes(&mut asm, &fragment[SITES_ADDRESS_OFFSET + 8..]);
+    asm.push_str(".popsection\n");
+    module.append_asm(&asm);
+}
+
+fn bytes(asm: &mut String, bytes: &[u8]) {
+    for line in bytes.chunks(4096) {
+        asm.push_str(".ascii \"");
+        for &b in line {
+            match b {
+                b'"' | b'\\' => asm.extend(['\\', b.into()]),
+                0x20..0x7f => asm.push(b.into()),
+                // Always three digits: what follows may be a digit.
+                _ => asm.extend([
+                    '\\',
+                    (b'0' + (b >> 6)).into(),
+                    (b'0' + (b >> 3 & 7)).into(),
+                    (b'0' + (b & 7)).into(),
+                ]),
+            }
+        }
+        asm.push_str("\"\n");
+    }
+}

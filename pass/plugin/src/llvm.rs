@@ -1,0 +1,765 @@
+//! The fence around LLVM: handles with safe methods over the C API and the shim.
+//!
+//! Everything `unsafe` of the crate is here and in the entry points of `lib.rs`. Why the safe methods are
+//! sound: handles are made only inside a run of the pass, from a module that LLVM keeps alive
+//! and lends to this thread alone, and none outlives the run; nothing here deletes a value
+//! but [`Value::erase`] and [`Value::into_call`], which consume the handle of an instruction without uses. Passing a value of the
+//! wrong kind is a bug of ours; LLVM's checked casts in debug builds and the module
+//! verifier find it.
+
+use std::ffi::{CStr, c_char, c_void};
+
+use llvm_sys::analysis::{LLVMVerifierFailureAction, LLVMVerifyModule};
+use llvm_sys::core::*;
+use llvm_sys::debuginfo::LLVMInstructionGetDebugLoc;
+use llvm_sys::prelude::*;
+use llvm_sys::{
+    LLVMAttributeFunctionIndex, LLVMLinkage, LLVMModule, LLVMOpcode, LLVMTailCallKind, LLVMThreadLocalMode,
+};
+
+type LocationCallback =
+    extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize, *const u8, usize, u32, u32);
+
+unsafe extern "C" {
+    fn pcce_shim_register(builder: *mut c_void);
+    fn pcce_shim_llvm_version() -> *const c_char;
+    fn pcce_shim_block_frequencies(analyses: *mut c_void, function: LLVMValueRef, out: *mut f64);
+    fn pcce_shim_locations(instruction: LLVMValueRef, callback: LocationCallback, context: *mut c_void);
+    fn pcce_shim_split_edge(from: LLVMBasicBlockRef, to: LLVMBasicBlockRef) -> LLVMBasicBlockRef;
+    fn pcce_shim_unique_predecessor(block: LLVMBasicBlockRef) -> LLVMBasicBlockRef;
+    fn pcce_shim_invoke_to_call(invoke: LLVMValueRef) -> LLVMValueRef;
+    fn pcce_shim_linkage_facts(value: LLVMValueRef) -> u32;
+    fn pcce_shim_set_dso_local(value: LLVMValueRef);
+    fn pcce_shim_keep(module: LLVMModuleRef, value: LLVMValueRef, against_linker: bool);
+    fn pcce_shim_emit_error(module: LLVMModuleRef, message: *const u8, len: usize);
+    fn pcce_shim_has_module_flag(module: LLVMModuleRef, name: *const u8, len: usize) -> bool;
+    fn pcce_shim_use_count(value: LLVMValueRef) -> usize;
+}
+
+/// Registers the pass with a `llvm::PassBuilder`.
+///
+/// # Safety
+/// `builder` is the pass builder that LLVM handed to the plugin.
+pub unsafe fn register(builder: *mut c_void) {
+    // SAFETY: by the contract.
+    unsafe { pcce_shim_register(builder) }
+}
+
+/// The version of LLVM whose headers the plugin was built with.
+pub fn version() -> &'static str {
+    // SAFETY: a string literal of the shim.
+    unsafe { CStr::from_ptr(pcce_shim_llvm_version()) }.to_str().unwrap_or("?")
+}
+
+/// The analyses that LLVM lends to one run of the pass.
+#[derive(Clone, Copy)]
+pub struct Analyses(*mut c_void);
+
+/// A module, lent for one run of the pass.
+#[derive(Clone, Copy)]
+pub struct Module(LLVMModuleRef);
+
+/// A value: function, global, constant or instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Value(LLVMValueRef);
+
+/// A basic block.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Block(LLVMBasicBlockRef);
+
+/// A type.
+#[derive(Clone, Copy)]
+pub struct Type(LLVMTypeRef);
+
+/// What linkage and visibility say about a global value.
+#[derive(Clone, Copy)]
+pub struct LinkageFacts {
+    /// Internal or private.
+    pub local: bool,
+    /// The definition in this module is the one that runs: no other may replace it at link or load time.
+    pub exact: bool,
+    /// Member of a comdat group.
+    pub comdat: bool,
+    /// There is no definition in this module, or only one for the optimiser (`available_externally`).
+    pub declaration: bool,
+}
+
+/// How a call relates to the caller's frame.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum TailCall {
+    /// No marker, or `notail`.
+    None,
+    /// `tail`: may become a tail call.
+    May,
+    /// `musttail`: the language guarantees it.
+    Must,
+}
+
+/// One source location of an instruction. See `pcce_dictionary::Location`.
+pub struct SourceLocation {
+    /// Linkage name of the source function.
+    pub name: String,
+    /// File, with its folder where it is known.
+    pub file: String,
+    /// Line, 0 if unknown.
+    pub line: u32,
+    /// Column, 0 if unknown.
+    pub column: u32,
+}
+
+impl Analyses {
+    /// # Safety
+    /// `raw` is the `FunctionAnalysisManager` of the running pass.
+    pub unsafe fn new(raw: *mut c_void) -> Self {
+        Self(raw)
+    }
+
+    /// Executions of each block of `function`, in block order, for one execution of it.
+    pub fn block_frequencies(self, function: Value) -> Vec<f64> {
+        // SAFETY: the shim writes one number for each block.
+        unsafe {
+            let mut out = vec![0.0; LLVMCountBasicBlocks(function.0) as usize];
+            pcce_shim_block_frequencies(self.0, function.0, out.as_mut_ptr());
+            out
+        }
+    }
+}
+
+/// Elements of one of LLVM's linked lists.
+fn list<T>(first: *mut T, next: unsafe extern "C" fn(*mut T) -> *mut T) -> impl Iterator<Item = *mut T> {
+    let some = |p: *mut T| (!p.is_null()).then_some(p);
+    // SAFETY: the list belongs to a live module and is not changed while it is read.
+    std::iter::successors(some(first), move |&p| some(unsafe { next(p) }))
+}
+
+impl Module {
+    /// # Safety
+    /// `raw` is a live module that this thread may change for as long as the handle is used.
+    pub unsafe fn new(raw: *mut LLVMModule) -> Self {
+        Self(raw)
+    }
+
+    fn context(self) -> LLVMContextRef {
+        // SAFETY: live module.
+        unsafe { LLVMGetModuleContext(self.0) }
+    }
+
+    /// The module's identifier, usually the source file.
+    pub fn identifier(self) -> String {
+        let mut len = 0;
+        // SAFETY: live module; the text is copied.
+        unsafe { text(LLVMGetModuleIdentifier(self.0, &mut len), len) }
+    }
+
+    /// All functions, in order.
+    pub fn functions(self) -> Vec<Value> {
+        // SAFETY: live module.
+        list(unsafe { LLVMGetFirstFunction(self.0) }, LLVMGetNextFunction).map(Value).collect()
+    }
+
+    /// The functions that choose the targets of ifuncs.
+    pub fn ifunc_resolvers(self) -> Vec<Value> {
+        // SAFETY: live module.
+        list(unsafe { LLVMGetFirstGlobalIFunc(self.0) }, LLVMGetNextGlobalIFunc)
+            // SAFETY: live ifuncs.
+            .map(|ifunc| Value(unsafe { LLVMGetGlobalIFuncResolver(ifunc) }))
+            .collect()
+    }
+
+    /// Reports an error as the compiler's own, which makes the compilation fail.
+    pub fn emit_error(self, message: &str) {
+        // SAFETY: live module; the message is copied.
+        unsafe { pcce_shim_emit_error(self.0, message.as_ptr(), message.len()) }
+    }
+
+    /// Whether the module has the named flag.
+    pub fn has_flag(self, name: &str) -> bool {
+        // SAFETY: live module.
+        unsafe { pcce_shim_has_module_flag(self.0, name.as_ptr(), name.len()) }
+    }
+
+    /// Whether there is named metadata of this name.
+    pub fn has_named_metadata(self, name: &str) -> bool {
+        // SAFETY: live module.
+        unsafe { !LLVMGetNamedMetadata(self.0, name.as_ptr().cast(), name.len()).is_null() }
+    }
+
+    /// Adds empty named metadata.
+    pub fn add_named_metadata(self, name: &str) {
+        // SAFETY: live module.
+        unsafe { LLVMGetOrInsertNamedMetadata(self.0, name.as_ptr().cast(), name.len()) };
+    }
+
+    /// Appends assembly to the module.
+    pub fn append_asm(self, asm: &str) {
+        // SAFETY: live module; the text is copied.
+        unsafe { LLVMAppendModuleInlineAsm(self.0, asm.as_ptr().cast(), asm.len()) }
+    }
+
+    /// What LLVM's verifier says against the module.
+    pub fn verify(self) -> Result<(), String> {
+        let mut message = std::ptr::null_mut();
+        // SAFETY: live module; the message is ours to dispose of.
+        unsafe {
+            let action = LLVMVerifierFailureAction::LLVMReturnStatusAction;
+            let broken = LLVMVerifyModule(self.0, action, &mut message) != 0;
+            let said = if message.is_null() {
+                String::new()
+            } else {
+                CStr::from_ptr(message).to_string_lossy().into_owned()
+            };
+            LLVMDisposeMessage(message);
+            if broken { Err(said) } else { Ok(()) }
+        }
+    }
+
+    /// The type of integers of 64 bits.
+    pub fn i64(self) -> Type {
+        // SAFETY: live context.
+        Type(unsafe { LLVMInt64TypeInContext(self.context()) })
+    }
+
+    /// The pointer type.
+    pub fn ptr(self) -> Type {
+        // SAFETY: live context.
+        Type(unsafe { LLVMPointerTypeInContext(self.context(), 0) })
+    }
+
+    /// The void type.
+    pub fn void(self) -> Type {
+        // SAFETY: live context.
+        Type(unsafe { LLVMVoidTypeInContext(self.context()) })
+    }
+
+    /// The type of arrays of `len` bytes.
+    pub fn bytes(self, len: u64) -> Type {
+        // SAFETY: live context.
+        Type(unsafe { LLVMArrayType2(LLVMInt8TypeInContext(self.context()), len) })
+    }
+
+    /// An integer constant of 64 bits.
+    pub fn const_i64(self, value: u64) -> Value {
+        // SAFETY: live type.
+        Value(unsafe { LLVMConstInt(self.i64().0, value, 0) })
+    }
+
+    /// The null pointer.
+    pub fn null(self) -> Value {
+        // SAFETY: live type.
+        Value(unsafe { LLVMConstNull(self.ptr().0) })
+    }
+
+    /// The constant address `base + offset` bytes.
+    pub fn const_offset(self, base: Value, offset: u64) -> Value {
+        if offset == 0 {
+            return base;
+        }
+        // SAFETY: live values of the right types.
+        unsafe {
+            let byte = LLVMInt8TypeInContext(self.context());
+            Value(LLVMConstInBoundsGEP2(byte, base.0, &mut self.const_i64(offset).0, 1))
+        }
+    }
+
+    /// A constant structure without padding between the fields but what their types ask for.
+    pub fn const_struct(self, fields: &[Value]) -> Value {
+        let mut fields: Vec<LLVMValueRef> = fields.iter().map(|v| v.0).collect();
+        // SAFETY: live constants.
+        Value(unsafe {
+            LLVMConstStructInContext(self.context(), fields.as_mut_ptr(), fields.len() as u32, 0)
+        })
+    }
+
+    /// A constant array of equal structures.
+    pub fn const_array(self, element: Type, elements: &[Value]) -> Value {
+        let mut elements: Vec<LLVMValueRef> = elements.iter().map(|v| v.0).collect();
+        // SAFETY: live constants of the element type.
+        Value(unsafe { LLVMConstArray2(element.0, elements.as_mut_ptr(), elements.len() as u64) })
+    }
+
+    /// The type of [`Module::const_struct`] for fields of these types.
+    pub fn struct_type(self, fields: &[Type]) -> Type {
+        let mut fields: Vec<LLVMTypeRef> = fields.iter().map(|t| t.0).collect();
+        // SAFETY: live types.
+        Type(unsafe { LLVMStructTypeInContext(self.context(), fields.as_mut_ptr(), fields.len() as u32, 0) })
+    }
+
+    /// A constant array of bytes with a final zero.
+    pub fn const_string(self, s: &str) -> Value {
+        // SAFETY: live context; the text is copied.
+        Value(unsafe { LLVMConstStringInContext2(self.context(), s.as_ptr().cast(), s.len(), 0) })
+    }
+
+    /// A new internal variable. Without initial value it stays to be set with [`Value::initialize`].
+    pub fn add_internal(self, name: &str, ty: Type, constant: bool) -> Value {
+        let name = cstring(name);
+        // SAFETY: live module; the name is copied.
+        unsafe {
+            let global = LLVMAddGlobal(self.0, ty.0, name.as_ptr());
+            LLVMSetLinkage(global, LLVMLinkage::LLVMInternalLinkage);
+            LLVMSetGlobalConstant(global, constant.into());
+            LLVMSetInitializer(global, LLVMConstNull(ty.0));
+            Value(global)
+        }
+    }
+
+    /// The thread-local variable `name` of another object: initial-exec, or local-exec where
+    /// the code generator finds that the module becomes part of an executable.
+    pub fn external_thread_local(self, name: &str, size: u64, align: u32) -> Value {
+        let name = cstring(name);
+        // SAFETY: live module; the name is copied.
+        unsafe {
+            let old = LLVMGetNamedGlobal(self.0, name.as_ptr());
+            if !old.is_null() {
+                return Value(old);
+            }
+            let global = LLVMAddGlobal(self.0, self.bytes(size).0, name.as_ptr());
+            LLVMSetThreadLocalMode(global, LLVMThreadLocalMode::LLVMInitialExecTLSModel);
+            LLVMSetAlignment(global, align);
+            pcce_shim_set_dso_local(global);
+            Value(global)
+        }
+    }
+
+    /// The variable `name` of another object.
+    pub fn external_variable(self, name: &str, ty: Type) -> Value {
+        let name = cstring(name);
+        // SAFETY: live module; the name is copied.
+        unsafe {
+            let old = LLVMGetNamedGlobal(self.0, name.as_ptr());
+            Value(if old.is_null() { LLVMAddGlobal(self.0, ty.0, name.as_ptr()) } else { old })
+        }
+    }
+
+    /// The function `name` of another object, and its type.
+    pub fn external_function(self, name: &str, result: Type, parameters: &[Type]) -> Callee {
+        let name = cstring(name);
+        let mut parameters: Vec<LLVMTypeRef> = parameters.iter().map(|t| t.0).collect();
+        // SAFETY: live module and types; the name is copied.
+        unsafe {
+            let ty = LLVMFunctionType(result.0, parameters.as_mut_ptr(), parameters.len() as u32, 0);
+            let old = LLVMGetNamedFunction(self.0, name.as_ptr());
+            let function = if old.is_null() {
+                let new = LLVMAddFunction(self.0, name.as_ptr(), ty);
+                let attribute = LLVMCreateEnumAttribute(self.context(), attribute_kind("nounwind"), 0);
+                LLVMAddAttributeAtIndex(new, LLVMAttributeFunctionIndex, attribute);
+                new
+            } else {
+                old
+            };
+            Callee { function: Value(function), ty: Type(ty) }
+        }
+    }
+
+    /// Keeps a global that only assembly refers to, as far as the compiler goes.
+    pub fn keep(self, global: Value) {
+        // SAFETY: live global of the module.
+        unsafe { pcce_shim_keep(self.0, global.0, false) }
+    }
+
+    /// Keeps a global that nothing refers to, against the linker too.
+    pub fn retain(self, global: Value) {
+        // SAFETY: live global of the module.
+        unsafe { pcce_shim_keep(self.0, global.0, true) }
+    }
+
+    /// The type of arrays of `len` elements.
+    pub fn array_type(self, element: Type, len: u64) -> Type {
+        // SAFETY: live type.
+        Type(unsafe { LLVMArrayType2(element.0, len) })
+    }
+
+    /// A builder of instructions.
+    pub fn builder(self) -> Builder {
+        // SAFETY: live context.
+        Builder { raw: unsafe { LLVMCreateBuilderInContext(self.context()) }, module: self }
+    }
+}
+
+/// A function to call, with its type.
+#[derive(Clone, Copy)]
+pub struct Callee {
+    /// The function.
+    pub function: Value,
+    ty: Type,
+}
+
+fn cstring(s: &str) -> std::ffi::CString {
+    std::ffi::CString::new(s).expect("names of ours have no zero byte")
+}
+
+unsafe fn text(start: *const c_char, len: usize) -> String {
+    // SAFETY: by the caller: `len` readable bytes.
+    let bytes = if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(start.cast::<u8>(), len) } };
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn attribute_kind(name: &str) -> u32 {
+    // SAFETY: a plain lookup.
+    unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) }
+}
+
+impl Value {
+    /// The value's name.
+    pub fn name(self) -> String {
+        let mut len = 0;
+        // SAFETY: live value; the text is copied.
+        unsafe { text(LLVMGetValueName2(self.0, &mut len), len) }
+    }
+
+    /// Whether the function has a body.
+    pub fn has_body(self) -> bool {
+        // SAFETY: live function.
+        unsafe { LLVMIsDeclaration(self.0) == 0 }
+    }
+
+    /// Linkage facts of a global value.
+    pub fn linkage(self) -> LinkageFacts {
+        // SAFETY: live global value.
+        let bits = unsafe { pcce_shim_linkage_facts(self.0) };
+        LinkageFacts {
+            local: bits & 1 != 0,
+            exact: bits & 2 != 0,
+            comdat: bits & 4 != 0,
+            declaration: bits & 8 != 0,
+        }
+    }
+
+    /// Number of uses.
+    pub fn use_count(self) -> usize {
+        // SAFETY: live value.
+        unsafe { pcce_shim_use_count(self.0) }
+    }
+
+    /// Whether the function has the enum attribute.
+    pub fn has_attribute(self, name: &str) -> bool {
+        // SAFETY: live function.
+        unsafe {
+            !LLVMGetEnumAttributeAtIndex(self.0, LLVMAttributeFunctionIndex, attribute_kind(name)).is_null()
+        }
+    }
+
+    /// Removes an enum attribute from the function.
+    pub fn remove_attribute(self, name: &str) {
+        // SAFETY: live function.
+        unsafe { LLVMRemoveEnumAttributeAtIndex(self.0, LLVMAttributeFunctionIndex, attribute_kind(name)) }
+    }
+
+    /// Whether the call site itself (not the callee) has the enum attribute.
+    pub fn call_has_attribute(self, name: &str) -> bool {
+        // SAFETY: live call.
+        unsafe {
+            !LLVMGetCallSiteEnumAttribute(self.0, LLVMAttributeFunctionIndex, attribute_kind(name)).is_null()
+        }
+    }
+
+    /// Removes an enum attribute from the call site.
+    pub fn remove_call_attribute(self, name: &str) {
+        // SAFETY: live call.
+        unsafe { LLVMRemoveCallSiteEnumAttribute(self.0, LLVMAttributeFunctionIndex, attribute_kind(name)) }
+    }
+
+    /// The function's blocks, in order.
+    pub fn blocks(self) -> Vec<Block> {
+        // SAFETY: live function.
+        list(unsafe { LLVMGetFirstBasicBlock(self.0) }, LLVMGetNextBasicBlock).map(Block).collect()
+    }
+
+    /// The instruction's opcode.
+    pub fn opcode(self) -> LLVMOpcode {
+        // SAFETY: live instruction.
+        unsafe { LLVMGetInstructionOpcode(self.0) }
+    }
+
+    /// The instruction behind this one in its block.
+    pub fn next(self) -> Option<Value> {
+        // SAFETY: live instruction.
+        let next = unsafe { LLVMGetNextInstruction(self.0) };
+        (!next.is_null()).then_some(Value(next))
+    }
+
+    /// Whether the value is a function.
+    pub fn is_function(self) -> bool {
+        // SAFETY: live value.
+        unsafe { !LLVMIsAFunction(self.0).is_null() }
+    }
+
+    /// Whether the function is one of LLVM's intrinsics.
+    pub fn is_intrinsic(self) -> bool {
+        // SAFETY: live function.
+        unsafe { LLVMGetIntrinsicID(self.0) != 0 }
+    }
+
+    /// The target of an alias, if the value is one.
+    pub fn aliasee(self) -> Option<Value> {
+        // SAFETY: live value.
+        unsafe { (!LLVMIsAGlobalAlias(self.0).is_null()).then(|| Value(LLVMAliasGetAliasee(self.0))) }
+    }
+
+    /// The text of inline assembly, if the value is that.
+    pub fn asm_text(self) -> Option<String> {
+        let mut len = 0;
+        // SAFETY: live value; the text is copied.
+        unsafe {
+            (!LLVMIsAInlineAsm(self.0).is_null())
+                .then(|| text(LLVMGetInlineAsmAsmString(self.0, &mut len), len))
+        }
+    }
+
+    /// What a call or invoke calls.
+    pub fn called(self) -> Value {
+        // SAFETY: live call.
+        Value(unsafe { LLVMGetCalledValue(self.0) })
+    }
+
+    /// The `i`-th argument of a call.
+    pub fn argument(self, i: u32) -> Value {
+        // SAFETY: live call with more than `i` arguments.
+        Value(unsafe { LLVMGetOperand(self.0, i) })
+    }
+
+    /// The number of arguments of a call.
+    pub fn argument_count(self) -> u32 {
+        // SAFETY: live call.
+        unsafe { LLVMGetNumArgOperands(self.0) }
+    }
+
+    /// The call's tail marker.
+    pub fn tail_call(self) -> TailCall {
+        if self.opcode() != LLVMOpcode::LLVMCall {
+            return TailCall::None;
+        }
+        // SAFETY: live call.
+        match unsafe { LLVMGetTailCallKind(self.0) } {
+            LLVMTailCallKind::LLVMTailCallKindTail => TailCall::May,
+            LLVMTailCallKind::LLVMTailCallKindMustTail => TailCall::Must,
+            _ => TailCall::None,
+        }
+    }
+
+    /// Removes a `tail` marker: the callee may see the caller's frame.
+    pub fn clear_tail(self) {
+        if self.tail_call() == TailCall::May {
+            // SAFETY: live call.
+            unsafe { LLVMSetTailCallKind(self.0, LLVMTailCallKind::LLVMTailCallKindNone) }
+        }
+    }
+
+    /// Where an invoke goes on when the call returns.
+    pub fn normal_destination(self) -> Block {
+        // SAFETY: live invoke.
+        Block(unsafe { LLVMGetNormalDest(self.0) })
+    }
+
+    /// The block that holds the instruction.
+    pub fn block(self) -> Block {
+        // SAFETY: live instruction.
+        Block(unsafe { LLVMGetInstructionParent(self.0) })
+    }
+
+    /// Turns an invoke into a call followed by a branch to its normal destination.
+    pub fn into_call(self) -> Value {
+        if self.opcode() != LLVMOpcode::LLVMInvoke {
+            return self;
+        }
+        // SAFETY: live invoke.
+        Value(unsafe { pcce_shim_invoke_to_call(self.0) })
+    }
+
+    /// Replaces all uses of the instruction and deletes it.
+    pub fn replace_with(self, new: Value) {
+        // SAFETY: live values of the same type; afterwards nothing uses the instruction.
+        unsafe {
+            LLVMReplaceAllUsesWith(self.0, new.0);
+        }
+        self.erase();
+    }
+
+    /// Deletes an instruction that nothing uses.
+    pub fn erase(self) {
+        // SAFETY: live instruction; the handle is not used again.
+        unsafe { LLVMInstructionEraseFromParent(self.0) }
+    }
+
+    /// Sets the initial value of a variable.
+    pub fn initialize(self, value: Value) {
+        // SAFETY: live variable and constant of its type.
+        unsafe { LLVMSetInitializer(self.0, value.0) }
+    }
+
+    /// The source locations of an instruction, innermost first; empty without debug information.
+    pub fn locations(self) -> Vec<SourceLocation> {
+        #[allow(clippy::too_many_arguments)]
+        extern "C" fn add(
+            out: *mut c_void,
+            name: *const u8,
+            name_len: usize,
+            dir: *const u8,
+            dir_len: usize,
+            file: *const u8,
+            file_len: usize,
+            line: u32,
+            column: u32,
+        ) {
+            // SAFETY: `out` is the vector below; the strings live during the call.
+            unsafe {
+                let out = &mut *out.cast::<Vec<SourceLocation>>();
+                let name = text(name.cast(), name_len);
+                let (dir, mut file) = (text(dir.cast(), dir_len), text(file.cast(), file_len));
+                if !file.starts_with('/') && !dir.is_empty() && !file.is_empty() {
+                    file = format!("{}/{file}", dir.trim_end_matches('/'));
+                }
+                out.push(SourceLocation { name, file, line, column });
+            }
+        }
+        let mut out: Vec<SourceLocation> = Vec::new();
+        // SAFETY: live instruction; the callback gets the vector that it expects.
+        unsafe { pcce_shim_locations(self.0, add, (&raw mut out).cast()) };
+        out
+    }
+}
+
+impl Block {
+    /// The block's instructions, in order.
+    pub fn instructions(self) -> Vec<Value> {
+        // SAFETY: live block.
+        list(unsafe { LLVMGetFirstInstruction(self.0) }, LLVMGetNextInstruction).map(Value).collect()
+    }
+
+    /// The first instruction.
+    pub fn first(self) -> Value {
+        // SAFETY: live block; well-formed blocks are not empty.
+        Value(unsafe { LLVMGetFirstInstruction(self.0) })
+    }
+
+    /// The first instruction that is neither a phi nor a landing pad.
+    pub fn first_after_pads(self) -> Value {
+        let mut at = self.first();
+        while matches!(at.opcode(), LLVMOpcode::LLVMPHI | LLVMOpcode::LLVMLandingPad) {
+            at = at.next().expect("a block ends with a terminator");
+        }
+        at
+    }
+
+    /// Whether the block begins with a landing pad, phis aside.
+    pub fn is_landing_pad(self) -> bool {
+        let mut at = self.first();
+        while at.opcode() == LLVMOpcode::LLVMPHI {
+            at = at.next().expect("a block ends with a terminator");
+        }
+        at.opcode() == LLVMOpcode::LLVMLandingPad
+    }
+
+    /// The block that is executed exactly when control goes from `from` to this one: this one, or
+    /// a new one between them.
+    pub fn on_edge_from(self, from: Block) -> Block {
+        // SAFETY: live blocks with an edge between them.
+        unsafe {
+            if pcce_shim_unique_predecessor(self.0).is_null() {
+                Block(pcce_shim_split_edge(from.0, self.0))
+            } else {
+                self
+            }
+        }
+    }
+}
+
+/// Emits instructions in front of a given one.
+pub struct Builder {
+    raw: LLVMBuilderRef,
+    /// The module it builds in.
+    pub module: Module,
+}
+
+impl Drop for Builder {
+    fn drop(&mut self) {
+        // SAFETY: ours, and not used again.
+        unsafe { LLVMDisposeBuilder(self.raw) }
+    }
+}
+
+impl Builder {
+    /// What follows is put in front of `at`, and has the location of `located`.
+    pub fn before(&self, at: Value, located: Value) -> &Self {
+        // SAFETY: live instructions.
+        unsafe {
+            LLVMPositionBuilderBefore(self.raw, at.0);
+            LLVMSetCurrentDebugLocation2(self.raw, LLVMInstructionGetDebugLoc(located.0));
+        }
+        self
+    }
+
+    /// What follows is put in front of `at`, as part of the function's prologue.
+    pub fn prologue(&self, at: Value) -> &Self {
+        // SAFETY: live instruction.
+        unsafe {
+            LLVMPositionBuilderBefore(self.raw, at.0);
+            LLVMSetCurrentDebugLocation2(self.raw, std::ptr::null_mut());
+        }
+        self
+    }
+
+    /// A variable of `size` bytes in the function's frame, aligned for words.
+    pub fn alloca(&self, size: u64, name: &CStr) -> Value {
+        // SAFETY: the builder stands in an entry block.
+        unsafe {
+            let slot = LLVMBuildAlloca(self.raw, self.module.bytes(size).0, name.as_ptr());
+            LLVMSetAlignment(slot, 8);
+            Value(slot)
+        }
+    }
+
+    /// The address `base + offset` bytes.
+    pub fn offset(&self, base: Value, offset: u64) -> Value {
+        if offset == 0 {
+            return base;
+        }
+        // SAFETY: live values of the right types.
+        unsafe {
+            let byte = LLVMInt8TypeInContext(self.module.context());
+            let mut offset = self.module.const_i64(offset).0;
+            Value(LLVMBuildInBoundsGEP2(self.raw, byte, base.0, &mut offset, 1, c"".as_ptr()))
+        }
+    }
+
+    /// Loads a word.
+    pub fn load(&self, ty: Type, from: Value) -> Value {
+        // SAFETY: live values; all our words are aligned.
+        unsafe {
+            let load = LLVMBuildLoad2(self.raw, ty.0, from.0, c"".as_ptr());
+            LLVMSetAlignment(load, 8);
+            Value(load)
+        }
+    }
+
+    /// Stores a word.
+    pub fn store(&self, value: Value, to: Value) {
+        // SAFETY: live values; all our words are aligned.
+        unsafe {
+            let store = LLVMBuildStore(self.raw, value.0, to.0);
+            LLVMSetAlignment(store, 8);
+        }
+    }
+
+    /// `a + b`, modulo 2⁶⁴.
+    pub fn add(&self, a: Value, b: Value) -> Value {
+        // SAFETY: live values of one integer type.
+        Value(unsafe { LLVMBuildAdd(self.raw, a.0, b.0, c"".as_ptr()) })
+    }
+
+    /// Calls a function.
+    pub fn call(&self, callee: Callee, arguments: &[Value]) -> Value {
+        let mut arguments: Vec<LLVMValueRef> = arguments.iter().map(|v| v.0).collect();
+        // SAFETY: live values that fit the callee's type.
+        Value(unsafe {
+            LLVMBuildCall2(
+                self.raw,
+                callee.ty.0,
+                callee.function.0,
+                arguments.as_mut_ptr(),
+                arguments.len() as u32,
+                c"".as_ptr(),
+            )
+        })
+    }
+}

@@ -1,0 +1,342 @@
+//! From the plan to the code.
+//!
+//! The emitted sequences, in C (`tls` is the thread's block, `frame` a local of the function):
+//!
+//! ```c
+//! tls.id += c;  call;  tls.id -= c;                                  // an addition
+//!
+//! frame = {tls.top, tls.id, &sites[s], 0};                           // a push
+//! tls.top = &frame; tls.id = 0;  call;  tls.top = frame.prev; tls.id = frame.id;
+//! ```
+//!
+//! The rule that every function returns with `id` and `top` as it found them makes both exact. Where control
+//! arrives without a return (a landing pad, the second return of `setjmp`), the function
+//! stores the values it found at its entry.
+
+use pcce_runtime::abi::{self, layout};
+
+use crate::analysis::{Analysis, Function};
+use crate::llvm::{Builder, Callee, Module, Type, Value};
+use crate::plan::{Action, Plan, PlannedCall, PlannedFunction};
+use llvm_sys::LLVMOpcode;
+
+/// The module's own tables, and what it uses of the runtime.
+struct Symbols {
+    /// Address of `tls.id`; the block's address too.
+    id: Value,
+    /// Address of `tls.top`.
+    top: Value,
+    sites: Value,
+    context: Callee,
+    token: Callee,
+    verify: Option<VerifySymbols>,
+}
+
+struct VerifySymbols {
+    /// One `abi::FunctionRecord` for each function.
+    records: Value,
+    enter: Callee,
+    exit: Callee,
+    resume: Callee,
+    /// Address of `tls.shadow`.
+    shadow: Value,
+}
+
+/// Rewrites the module. `sites_name` becomes the name of its site array.
+pub fn rewrite(module: Module, analysis: &Analysis, plan: &Plan, sites_name: &str, verify: bool) {
+    let sites =
+        module.add_internal(sites_name, module.bytes(plan.dictionary.sites.len().max(1) as u64), false);
+    module.keep(sites);
+    let tls = module.external_thread_local(abi::TLS_SYMBOL, layout::TLS_SIZE, layout::TLS_ALIGN);
+    let (i64, ptr) = (module.i64(), module.ptr());
+    let symbols = Symbols {
+        id: module.const_offset(tls, layout::TLS_ID),
+        top: module.const_offset(tls, layout::TLS_TOP),
+        sites,
+        context: module.external_function(abi::functions::CONTEXT, i64, &[ptr, i64]),
+        token: module.external_function(abi::functions::TOKEN, i64, &[ptr, i64, ptr]),
+        verify: verify.then(|| verify_symbols(module, analysis, plan, sites, tls)),
+    };
+    // Objects of another version of the ABI do not link.
+    let version = module.add_internal("__pcce_abi", ptr, true);
+    version.initialize(module.external_variable(abi::VERSION_SYMBOL, module.bytes(1)));
+    module.retain(version);
+
+    let builder = module.builder();
+    for (i, (function, planned)) in analysis.functions.iter().zip(&plan.functions).enumerate() {
+        strip_memory_attributes(function, planned);
+        Rewriter::new(&builder, &symbols, function, planned, i).run();
+    }
+}
+
+/// What the function and its calls promise about memory is no longer true: they update the
+/// thread's block, and what they call may read it.
+fn strip_memory_attributes(function: &Function, planned: &PlannedFunction) {
+    const PROMISES: [&str; 2] = ["memory", "speculatable"];
+    for attribute in PROMISES {
+        function.value.remove_attribute(attribute);
+    }
+    for call in &planned.calls {
+        let called = call.instruction.called();
+        for attribute in PROMISES {
+            call.instruction.remove_call_attribute(attribute);
+            if called.is_function() && call.action == Action::Push {
+                called.remove_attribute(attribute);
+            }
+        }
+    }
+}
+
+fn verify_symbols(
+    module: Module,
+    analysis: &Analysis,
+    plan: &Plan,
+    sites: Value,
+    tls: Value,
+) -> VerifySymbols {
+    let (i64, ptr, void) = (module.i64(), module.ptr(), module.void());
+    let record_type = module.struct_type(&[ptr, i64, i64, ptr, ptr]);
+    let edge_type = module.struct_type(&[i64, ptr, ptr]);
+    let count = plan.functions.len();
+    let record_size = size_of::<abi::FunctionRecord>() as u64;
+    let edge_size = size_of::<abi::InEdge>() as u64;
+    let records = module.add_internal("__pcce_functions", module.array_type(record_type, count as u64), true);
+    let record = |i: usize| module.const_offset(records, i as u64 * record_size);
+
+    let mut in_edges: Vec<Vec<(u64, usize, u32)>> = vec![Vec::new(); count];
+    for edge in &plan.dictionary.edges {
+        if let pcce_dictionary::EdgeCode::Add(start) = edge.code {
+            let caller = plan.dictionary.sites[edge.site as usize].function as usize;
+            in_edges[edge.callee as usize].push((start, caller, edge.site));
+        }
+    }
+    let mut edges = Vec::new();
+    let mut starts = Vec::with_capacity(count);
+    for list in &mut in_edges {
+        list.sort_unstable();
+        starts.push(edges.len() as u64);
+        for &(start, caller, site) in list.iter() {
+            let site = module.const_offset(sites, site.into());
+            edges.push(module.const_struct(&[module.const_i64(start), record(caller), site]));
+        }
+    }
+    let table =
+        module.add_internal("__pcce_in_edges", module.array_type(edge_type, edges.len() as u64), true);
+    table.initialize(module.const_array(edge_type, &edges));
+
+    let mut names = String::new();
+    let mut name_starts = Vec::with_capacity(count);
+    for function in &analysis.functions {
+        name_starts.push(names.len() as u64);
+        names.push_str(&function.name);
+        names.push('\0');
+    }
+    let text = module.add_internal("__pcce_names", module.bytes(names.len() as u64 + 1), true);
+    text.initialize(module.const_string(&names));
+
+    let rows: Vec<Value> = (0..count)
+        .map(|i| {
+            let entry_site = plan.functions[i].entry_site;
+            module.const_struct(&[
+                module.const_offset(table, starts[i] * edge_size),
+                module.const_i64(in_edges[i].len() as u64),
+                module.const_i64(plan.dictionary.functions[i].entry.into()),
+                module.const_offset(text, name_starts[i]),
+                entry_site.map_or(module.null(), |s| module.const_offset(sites, s.into())),
+            ])
+        })
+        .collect();
+    records.initialize(module.const_array(record_type, &rows));
+    VerifySymbols {
+        records,
+        enter: module.external_function(abi::functions::VERIFY_ENTER, void, &[ptr, ptr]),
+        exit: module.external_function(abi::functions::VERIFY_EXIT, void, &[ptr]),
+        resume: module.external_function(abi::functions::VERIFY_RESUME, void, &[ptr]),
+        shadow: module.const_offset(tls, layout::TLS_SHADOW),
+    }
+}
+
+struct Rewriter<'a> {
+    b: &'a Builder,
+    symbols: &'a Symbols,
+    function: &'a Function,
+    planned: &'a PlannedFunction,
+    number: usize,
+    i64: Type,
+    ptr: Type,
+    /// The frame for pushes, in functions that push at calls.
+    frame: Option<Value>,
+    /// The frame for the push at the function's own entry.
+    entry_frame: Option<Value>,
+    /// `id` and `top` as the function's code finds them, where they are needed again.
+    found: Option<(Value, Value)>,
+    /// Verify mode: the record on the shadow stack.
+    shadow: Option<Value>,
+}
+
+impl<'a> Rewriter<'a> {
+    fn new(
+        b: &'a Builder,
+        symbols: &'a Symbols,
+        function: &'a Function,
+        planned: &'a PlannedFunction,
+        number: usize,
+    ) -> Self {
+        let (i64, ptr) = (b.module.i64(), b.module.ptr());
+        let (frame, entry_frame, found, shadow) = (None, None, None, None);
+        Self { b, symbols, function, planned, number, i64, ptr, frame, entry_frame, found, shadow }
+    }
+
+    fn run(mut self) {
+        self.prologue();
+        for call in &self.planned.calls {
+            self.call(call);
+        }
+        if self.found.is_some() {
+            for pad in &self.function.landing_pads {
+                let at = pad.first_after_pads();
+                self.restore(at);
+            }
+            for &call in &self.function.returns_twice {
+                if let Some(at) = after(call) {
+                    self.restore(at);
+                }
+            }
+        }
+        if self.shadow.is_some() || self.entry_frame.is_some() {
+            for &exit in &self.function.exits {
+                self.exit(exit);
+            }
+        }
+    }
+
+    fn prologue(&mut self) {
+        let pushes = self.planned.calls.iter().any(|c| c.action == Action::Push);
+        let comes_back = !self.function.landing_pads.is_empty() || !self.function.returns_twice.is_empty();
+        let verify = self.symbols.verify.as_ref();
+        let entry_site = self.planned.entry_site;
+        if !pushes && !comes_back && verify.is_none() && entry_site.is_none() {
+            return;
+        }
+        let b = self.b.prologue(self.function.value.blocks()[0].first());
+        self.frame = pushes.then(|| b.alloca(layout::FRAME_SIZE, c"pcce.frame"));
+        self.entry_frame = entry_site.map(|_| b.alloca(layout::FRAME_SIZE, c"pcce.entry"));
+        self.shadow = verify.map(|_| b.alloca(layout::SHADOW_SIZE, c"pcce.shadow"));
+        if let (Some(site), Some(frame)) = (entry_site, self.entry_frame) {
+            self.push(frame, site);
+            self.found = comes_back.then(|| (b.module.const_i64(0), frame));
+        } else if comes_back {
+            self.found = Some((b.load(self.i64, self.symbols.id), b.load(self.ptr, self.symbols.top)));
+        }
+        if let (Some(verify), Some(shadow)) = (verify, self.shadow) {
+            let record = self.number as u64 * size_of::<abi::FunctionRecord>() as u64;
+            b.call(verify.enter, &[shadow, b.module.const_offset(verify.records, record)]);
+        }
+    }
+
+    fn site(&self, site: u32) -> Value {
+        self.b.module.const_offset(self.symbols.sites, site.into())
+    }
+
+    fn push(&self, frame: Value, site: u32) {
+        let b = self.b;
+        let (top, id) = (b.load(self.ptr, self.symbols.top), b.load(self.i64, self.symbols.id));
+        b.store(top, b.offset(frame, layout::FRAME_PREV));
+        b.store(id, b.offset(frame, layout::FRAME_ID));
+        b.store(self.site(site), b.offset(frame, layout::FRAME_SITE));
+        b.store(b.module.const_i64(0), b.offset(frame, layout::FRAME_HANDLE));
+        b.store(frame, self.symbols.top);
+        b.store(b.module.const_i64(0), self.symbols.id);
+    }
+
+    fn pop(&self, frame: Value) {
+        let b = self.b;
+        b.store(b.load(self.ptr, b.offset(frame, layout::FRAME_PREV)), self.symbols.top);
+        b.store(b.load(self.i64, b.offset(frame, layout::FRAME_ID)), self.symbols.id);
+    }
+
+    fn add(&self, value: u64) {
+        let b = self.b;
+        b.store(b.add(b.load(self.i64, self.symbols.id), b.module.const_i64(value)), self.symbols.id);
+    }
+
+    fn call(&self, call: &PlannedCall) {
+        let instruction = call.instruction;
+        match call.action {
+            Action::Context => {
+                let instruction = instruction.into_call();
+                self.b.before(instruction, instruction);
+                let range = self.b.module.const_i64(self.planned.range);
+                let number = self.b.call(self.symbols.context, &[self.site(call.site), range]);
+                instruction.replace_with(number);
+                return;
+            }
+            Action::Token => {
+                let instruction = instruction.into_call();
+                self.b.before(instruction, instruction);
+                let arguments = [instruction.argument(0), instruction.argument(1), self.site(call.site)];
+                let length = self.b.call(self.symbols.token, &arguments);
+                instruction.replace_with(length);
+                return;
+            }
+            Action::None if self.shadow.is_none() => return,
+            Action::None | Action::Add(_) | Action::Push => {}
+        }
+        let after = after(instruction);
+        self.b.before(instruction, instruction);
+        if let Some(shadow) = self.shadow {
+            self.b.store(self.site(call.site), self.b.offset(shadow, layout::SHADOW_SITE));
+        }
+        match call.action {
+            Action::Add(value) => self.add(value),
+            Action::Push => {
+                // The callee reaches the frame through the thread's block.
+                instruction.clear_tail();
+                self.push(self.frame.expect("made for every function that pushes"), call.site);
+            }
+            _ => {}
+        }
+        let Some(after) = after else { return };
+        self.b.before(after, instruction);
+        match call.action {
+            Action::Add(value) => self.add(value.wrapping_neg()),
+            Action::Push => self.pop(self.frame.expect("made for every function that pushes")),
+            _ => {}
+        }
+        if let (Some(verify), Some(shadow)) = (&self.symbols.verify, self.shadow) {
+            // Code that is not instrumented may have caught an exception that passed through activations of ours.
+            self.b.store(shadow, verify.shadow);
+        }
+    }
+
+    /// Control came here without a return: the state is what the function found.
+    fn restore(&self, at: Value) {
+        let Some((id, top)) = self.found else { return };
+        self.b.before(at, at);
+        self.b.store(id, self.symbols.id);
+        self.b.store(top, self.symbols.top);
+        if let (Some(verify), Some(shadow)) = (&self.symbols.verify, self.shadow) {
+            self.b.call(verify.resume, &[shadow]);
+        }
+    }
+
+    fn exit(&self, at: Value) {
+        self.b.before(at, at);
+        if let (Some(verify), Some(shadow)) = (&self.symbols.verify, self.shadow) {
+            self.b.call(verify.exit, &[shadow]);
+        }
+        if let Some(frame) = self.entry_frame {
+            self.pop(frame);
+        }
+    }
+}
+
+/// The instruction in front of which the work after a call goes; none if the call does not return.
+fn after(call: Value) -> Option<Value> {
+    let next = if call.opcode() == LLVMOpcode::LLVMInvoke {
+        call.normal_destination().on_edge_from(call.block()).first_after_pads()
+    } else {
+        call.next()?
+    };
+    (next.opcode() != LLVMOpcode::LLVMUnreachable).then_some(next)
+}
