@@ -61,6 +61,8 @@ pub struct Command {
     pub lto: UserLto,
     /// The link makes a shared library.
     pub shared: bool,
+    /// The link makes a program that no shared library can join.
+    pub r#static: bool,
     /// The link makes an object file (`-r`).
     pub relocatable: bool,
     /// The user chose a kind of build id, or none.
@@ -102,6 +104,7 @@ impl Command {
             emits_llvm: given(&["-emit-llvm"]),
             lto: lto.unwrap_or(UserLto::Unset),
             shared: given(&["-shared", "--shared"]) || to_linker(&["-shared", "--shared", "-Bshareable"]),
+            r#static: given(&["-static", "--static", "-static-pie"]),
             relocatable: given(&["-r"]) || to_linker(&["-r", "--relocatable"]),
             build_id: linker.iter().any(|a| a.starts_with(b"--build-id") || a.starts_with(b"-build-id")),
             linker: user_linker(&options),
@@ -380,8 +383,9 @@ mod tests {
         for line in ["-Wl,--build-id=none a.o", "-Wl,-build-id a.o", "-Xlinker --build-id=sha1 a.o"] {
             assert!(command(line).build_id, "{line}");
         }
+        assert!(command("-static a.o").r#static && command("-static-pie a.o").r#static);
         let plain = command("-o -shared -L -r -I --build-id -rdynamic a.o");
-        assert!(!plain.shared && !plain.relocatable && !plain.build_id);
+        assert!(!plain.shared && !plain.r#static && !plain.relocatable && !plain.build_id);
     }
 
     #[test]
