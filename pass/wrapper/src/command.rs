@@ -59,6 +59,8 @@ pub struct Command {
     pub emits_llvm: bool,
     /// The user's `-flto`.
     pub lto: UserLto,
+    /// The user said whether bitcode stands beside machine code or alone.
+    pub fat_objects: bool,
     /// The link makes a shared library.
     pub shared: bool,
     /// The link makes a program that no shared library can join.
@@ -103,6 +105,7 @@ impl Command {
             compiles: inputs.compiled,
             emits_llvm: given(&["-emit-llvm"]),
             lto: lto.unwrap_or(UserLto::Unset),
+            fat_objects: given(&["-ffat-lto-objects", "-fno-fat-lto-objects"]),
             shared: given(&["-shared", "--shared"]) || to_linker(&["-shared", "--shared", "-Bshareable"]),
             r#static: given(&["-static", "--static", "-static-pie"]),
             relocatable: given(&["-r"]) || to_linker(&["-r", "--relocatable"]),

@@ -3,7 +3,7 @@
 //!
 //! | command | `--pcce-mode=lto` | `--pcce-mode=module` |
 //! |---|---|---|
-//! | compile (`-c`) | bitcode: `-flto` | instrumented: `-fpass-plugin` |
+//! | compile (`-c`) | bitcode, in an object file that `nm` and `ar` understand | instrumented: `-fpass-plugin` |
 //! | the same with `-fno-lto` | as in module mode | `-fpass-plugin` |
 //! | assembler text (`-S`) | as in module mode, since that text becomes machine code | `-fpass-plugin` |
 //! | link | lld with the plugin, and the runtime | the runtime |
@@ -69,7 +69,15 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     let whole_program = links && arguments.own.mode == Mode::Lto;
     match compilation(arguments.own.mode, &command) {
         Compilation::Untouched => {}
-        Compilation::Bitcode => added.flag("-flto"),
+        Compilation::Bitcode => {
+            added.flag("-flto");
+            // Builds look into object files with tools that know no bitcode: configure
+            // scripts and libtool with `nm`, and `ar` writes an index. They get machine
+            // code to look at; the link takes the bitcode beside it.
+            if command.product == Product::Object && !command.emits_llvm && !command.fat_objects {
+                added.flag("-ffat-lto-objects");
+            }
+        }
         Compilation::Instrumented => {
             added.path("-fpass-plugin=", &facts.files.plugin());
             plan.needs.push(facts.files.plugin());
@@ -277,8 +285,9 @@ mod tests {
     fn the_table_of_lto_mode() {
         for (line, expected) in [
             // Compilations.
-            ("-c a.c", format!("-flto {HEADER}")),
-            ("-c -fPIC -O2 a.c b.c", format!("-flto {HEADER}")),
+            ("-c a.c", format!("-flto -ffat-lto-objects {HEADER}")),
+            ("-c -fPIC -O2 a.c b.c", format!("-flto -ffat-lto-objects {HEADER}")),
+            ("-c -fno-fat-lto-objects a.c", format!("-flto {HEADER}")),
             ("-c -flto=thin a.c", HEADER.into()),
             ("-c -flto -ffat-lto-objects a.c", HEADER.into()),
             ("-c -fno-lto a.c", format!("{PLUGIN} {HEADER}")),

@@ -146,6 +146,15 @@ fn compilations_in_lto_mode_work_without_the_plugin() {
 }
 
 #[test]
+fn object_files_show_their_symbols_to_tools_without_bitcode() {
+    let wrapper = Wrapper::new();
+    wrapper.succeed(&["-c", "a.c", "-o", "a.o"]);
+    let object = fs::read(wrapper.path("a.o")).unwrap();
+    assert_eq!(object[..4], *b"\x7fELF");
+    assert!(object.windows(9).any(|part| part == b".llvm.lto"));
+}
+
+#[test]
 fn questions_are_answered_as_clang_does() {
     let wrapper = Wrapper::new();
     assert!(wrapper.succeed(&["--version"]).0.contains("clang version 19."));
