@@ -21,6 +21,7 @@ pub mod command;
 pub mod install;
 pub mod plan;
 
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -134,7 +135,8 @@ pub fn main(language: Language) -> ExitCode {
 fn run(language: Language) -> Result<(), Error> {
     let arguments = args::parse(env::args_os().skip(1), |path| fs::read(path).ok())?;
     if arguments.own.help {
-        print!("{} {HELP}", language.wrapper_name());
+        // Who closes a pipe early has read enough.
+        let _ = write!(io::stdout(), "{} {HELP}", language.wrapper_name());
         return Ok(());
     }
     let system = |what: &str| {
