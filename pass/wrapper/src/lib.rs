@@ -1,1 +1,177 @@
-//! Placeholder.
+//! The wrapper compilers `pcce-clang` and `pcce-clang++`: clang with calling
+//! context encoding, so that `CC=pcce-clang ./configure && make` instruments
+//! an existing program.
+//!
+//! A run has four steps, each in a module of its own:
+//!
+//! 1. [`args`] opens response files and takes the wrapper's own flags out;
+//! 2. [`command`] finds out what the rest asks clang to do;
+//! 3. [`plan`] decides what to add, as a function from values to a value;
+//! 4. [`install`] finds clang, the plugin and the runtime on this machine.
+//!
+//! Then the compiler takes the place of this process: signals, exit status and
+//! standard streams are clang's own, and nothing runs after it. The wrapper
+//! reads no file but response files and never changes an input or an output.
+
+#[cfg(not(unix))]
+compile_error!("pcce-clang replaces itself with clang by exec(), which only Unix has");
+
+pub mod args;
+pub mod command;
+pub mod install;
+pub mod plan;
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::{env, fs, io};
+
+use plan::{Facts, Plan};
+
+/// Which of the two compilers runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// `pcce-clang`, which runs `clang`.
+    C,
+    /// `pcce-clang++`, which runs `clang++`.
+    Cxx,
+}
+
+impl Language {
+    /// The name of the wrapper, as messages show it.
+    pub fn wrapper_name(self) -> &'static str {
+        match self {
+            Language::C => "pcce-clang",
+            Language::Cxx => "pcce-clang++",
+        }
+    }
+
+    /// The name of the compiler without its version.
+    fn compiler_name(self) -> &'static str {
+        match self {
+            Language::C => "clang",
+            Language::Cxx => "clang++",
+        }
+    }
+}
+
+/// Why the compiler was not run. Each message names the cure.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A flag with the wrapper's prefix that the wrapper does not have.
+    #[error("unknown flag `{0}`; `--pcce-help` lists the wrapper's own flags")]
+    UnknownFlag(String),
+    /// A flag of the wrapper without the value it needs, or with a wrong one.
+    #[error("`{flag}` needs a value: {expected}")]
+    FlagValue {
+        /// The flag as it was given.
+        flag: String,
+        /// What may stand after the `=`.
+        expected: &'static str,
+    },
+    /// A path that the list of pass options cannot hold.
+    #[error(
+        "`{0}` contains a `;`, which separates the options in {env}; rename or move that file",
+        env = plan::OPTIONS_VARIABLE
+    )]
+    SemicolonInPath(PathBuf),
+    /// There is no clang of the version that the plugin was built for.
+    #[error(
+        "`{name}` is neither in PATH nor in {llvm}; install it, on Debian with `apt-get install clang-{version} lld-{version}`",
+        llvm = install::LLVM_BIN,
+        version = install::LLVM_VERSION
+    )]
+    NoCompiler {
+        /// Name of the executable that was looked for.
+        name: String,
+    },
+    /// Whole-program builds need lld, and there is none.
+    #[error(
+        "`ld.lld`, which `--pcce-mode=lto` links with, is neither beside clang nor in PATH; install it, on Debian with \
+         `apt-get install lld-{version}`, or use `--pcce-mode=module`",
+        version = install::LLVM_VERSION
+    )]
+    NoLld,
+    /// A part of this project is not where the wrapper looks for it.
+    #[error("`{0}` is missing; `make build` makes it")]
+    MissingFile(PathBuf),
+    /// The operating system refused something.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+const HELP: &str = "\
+takes every flag of clang, and:
+
+  --pcce-mode=lto          encode the whole program when it is linked (default)
+  --pcce-mode=module       encode each module when it is compiled; any linker
+  --pcce-verify            check every encoded context against a shadow stack at run time
+  --pcce-no-callback=FILE  FILE lists external functions, one a line, that never call back
+                           into the program; may be given more than once
+  --pcce-help              print this text
+
+Give the same flags when compiling and when linking.
+";
+
+/// Runs the wrapper with this process's arguments. Returns only when no
+/// compiler was run: after `--pcce-help`, or with a failure.
+pub fn main(language: Language) -> ExitCode {
+    match run(language) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}: error: {error}", language.wrapper_name());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(language: Language) -> Result<(), Error> {
+    let arguments = args::parse(env::args_os().skip(1), |path| fs::read(path).ok())?;
+    if arguments.own.help {
+        // Who closes a pipe early has read enough.
+        let _ = write!(io::stdout(), "{} {HELP}", language.wrapper_name());
+        return Ok(());
+    }
+    let system = |what: &str| {
+        let what = what.to_owned();
+        move |source| Error::System { what, source }
+    };
+    let executable = env::current_exe()
+        .and_then(fs::canonicalize)
+        .map_err(system("cannot tell where this executable is"))?;
+    let compiler = install::find_compiler(language.compiler_name(), env::var_os("PATH").as_deref())?;
+    let facts = Facts {
+        files: install::Files::beside(&executable, |path| path.exists()),
+        working_directory: env::current_dir().map_err(system("cannot tell the working directory"))?,
+        pass_options: env::var_os(plan::OPTIONS_VARIABLE),
+    };
+    let plan = plan::plan(arguments, &facts)?;
+    if let Some(missing) = plan.needs.iter().find(|path| !path.exists()) {
+        return Err(Error::MissingFile(missing.clone()));
+    }
+    if plan.needs_lld && !install::has_lld(&compiler, env::var_os("PATH").as_deref()) {
+        return Err(Error::NoLld);
+    }
+    for note in &plan.notes {
+        eprintln!("{}: note: {note}", language.wrapper_name());
+    }
+    Err(replace_process(&compiler, plan))
+}
+
+/// Runs the compiler in this process. Returns only if that failed.
+fn replace_process(compiler: &Path, plan: Plan) -> Error {
+    let mut command = Command::new(compiler);
+    command.args(plan.argv);
+    if let Some(options) = plan.pass_options {
+        command.env(plan::OPTIONS_VARIABLE, options);
+    }
+    let source = command.exec();
+    Error::System { what: format!("cannot run `{}`", compiler.display()), source }
+}

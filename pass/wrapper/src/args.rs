@@ -1,0 +1,454 @@
+//! The command line as clang will see it: response files opened, the wrapper's
+//! own flags taken out, and each word told apart as option, value or input.
+//!
+//! What the user wrote is passed on as it was. A response file stays a response
+//! file, unless something in it is not for clang's eyes.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// How a program is instrumented (design §3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// The whole program at once, when it is linked.
+    #[default]
+    Lto,
+    /// Each module by itself, when it is compiled.
+    Module,
+}
+
+/// The wrapper's own flags.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OwnFlags {
+    /// `--pcce-mode=`; the last one counts.
+    pub mode: Mode,
+    /// `--pcce-verify`.
+    pub verify: bool,
+    /// `--pcce-no-callback=`, as given, in order.
+    pub no_callback: Vec<PathBuf>,
+    /// `--pcce-help`.
+    pub help: bool,
+}
+
+/// What a word of the command line is to clang.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Starts with `-`, and is no value of another option.
+    Option,
+    /// The value of the option before it, as `x` in `-o x`.
+    Value,
+    /// A file to compile or to link.
+    Input,
+}
+
+/// One word of the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// The word, without the quotes it had in a response file.
+    pub text: OsString,
+    /// What it is to clang.
+    pub role: Role,
+    /// Index of the argument it came from.
+    source: usize,
+}
+
+impl Word {
+    /// The word's bytes, for comparisons: neither file names nor options need be
+    /// UTF-8.
+    pub fn bytes(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+}
+
+/// A command line, read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Arguments {
+    /// The wrapper's own flags.
+    pub own: OwnFlags,
+    /// All other words, in order.
+    pub words: Vec<Word>,
+    /// For each argument the response file it names, if its words are for clang
+    /// as they stand there.
+    response_files: Vec<Option<OsString>>,
+}
+
+impl Arguments {
+    /// The arguments for clang, without the words for which `drop` is true.
+    pub fn without(&self, drop: impl Fn(&Word) -> bool) -> Vec<OsString> {
+        let mut argv = Vec::with_capacity(self.words.len());
+        for (source, response_file) in self.response_files.iter().enumerate() {
+            let words = || self.words.iter().filter(|word| word.source == source);
+            match response_file {
+                Some(spelled) if !words().any(&drop) => argv.push(spelled.clone()),
+                _ => argv.extend(words().filter(|word| !drop(word)).map(|word| word.text.clone())),
+            }
+        }
+        argv
+    }
+}
+
+/// Reads a command line (without the program's name). `read_file` gives a response
+/// file's content; clang takes the name of a file it cannot read literally, and so
+/// does this.
+///
+/// # Errors
+///
+/// [`Error::UnknownFlag`] and [`Error::FlagValue`] for the wrapper's own flags.
+/// Wrong flags of clang are clang's to report.
+pub fn parse(
+    arguments: impl IntoIterator<Item = OsString>,
+    read_file: impl Fn(&Path) -> Option<Vec<u8>>,
+) -> Result<Arguments, Error> {
+    let mut result = Arguments::default();
+    let mut texts = Vec::new();
+    for (source, argument) in arguments.into_iter().enumerate() {
+        let mut opened = Vec::new();
+        let is_file = expand(argument.clone(), &read_file, &mut opened, &mut texts, source);
+        result.response_files.push(is_file.then_some(argument));
+    }
+
+    let mut value_follows = false;
+    let mut only_inputs = false;
+    for (mut text, source) in texts {
+        let bytes = text.as_bytes();
+        let role = if std::mem::take(&mut value_follows) {
+            Role::Value
+        } else if only_inputs || !bytes.starts_with(b"-") || bytes == b"-" {
+            if only_inputs && bytes.starts_with(b"-") && bytes != b"-" {
+                text = Path::new(".").join(&text).into_os_string();
+                result.response_files[source] = None;
+            }
+            Role::Input
+        } else if bytes == b"--" {
+            // Nothing can be added after it, and the runtime has to come last. So
+            // what follows is spelled as inputs, which it means.
+            only_inputs = true;
+            result.response_files[source] = None;
+            continue;
+        } else if bytes.starts_with(b"--pcce-") {
+            result.own.take(&text)?;
+            result.response_files[source] = None;
+            continue;
+        } else {
+            value_follows = takes_value(bytes);
+            Role::Option
+        };
+        result.words.push(Word { text, role, source });
+    }
+    Ok(result)
+}
+
+impl OwnFlags {
+    fn take(&mut self, text: &OsStr) -> Result<(), Error> {
+        let bytes = text.as_bytes();
+        let (name, value) = match bytes.iter().position(|&byte| byte == b'=') {
+            Some(equals) => (&bytes[..equals], Some(&bytes[equals + 1..])),
+            None => (bytes, None),
+        };
+        let needs = |expected| {
+            let flag = text.to_string_lossy().into_owned();
+            Err(Error::FlagValue { flag, expected })
+        };
+        match (name, value) {
+            (b"--pcce-mode", Some(b"lto")) => self.mode = Mode::Lto,
+            (b"--pcce-mode", Some(b"module")) => self.mode = Mode::Module,
+            (b"--pcce-mode", _) => return needs("`--pcce-mode=lto` or `--pcce-mode=module`"),
+            (b"--pcce-no-callback", Some(file)) if !file.is_empty() => {
+                self.no_callback.push(OsStr::from_bytes(file).into());
+            }
+            (b"--pcce-no-callback", _) => return needs("`--pcce-no-callback=FILE`"),
+            (b"--pcce-verify", None) => self.verify = true,
+            (b"--pcce-help", None) => self.help = true,
+            _ => return Err(Error::UnknownFlag(text.to_string_lossy().into_owned())),
+        }
+        Ok(())
+    }
+}
+
+/// Appends the words of `argument`; true if it named a response file. `opened` holds
+/// the files being read: clang reports one that includes itself.
+fn expand(
+    argument: OsString,
+    read_file: &impl Fn(&Path) -> Option<Vec<u8>>,
+    opened: &mut Vec<PathBuf>,
+    words: &mut Vec<(OsString, usize)>,
+    source: usize,
+) -> bool {
+    let content = argument.as_bytes().strip_prefix(b"@").and_then(|name| {
+        let path = PathBuf::from(OsStr::from_bytes(name));
+        let content = if opened.contains(&path) { None } else { read_file(&path) };
+        content.map(|content| (path, content))
+    });
+    let Some((path, content)) = content else {
+        words.push((argument, source));
+        return false;
+    };
+    opened.push(path);
+    for word in split_gnu(&content) {
+        expand(word, read_file, opened, words, source);
+    }
+    opened.pop();
+    true
+}
+
+/// Splits a response file as LLVM's `TokenizeGNUCommandLine` does: blanks separate,
+/// quotes of both kinds join, a backslash takes the next character literally, within
+/// quotes too, and an empty word is no word.
+fn split_gnu(content: &[u8]) -> Vec<OsString> {
+    let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
+    let mut words = Vec::new();
+    let mut word = Vec::new();
+    let mut quote = None;
+    let mut bytes = content.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' if bytes.peek().is_some() => word.extend(bytes.next()),
+            _ if quote == Some(byte) => quote = None,
+            b'"' | b'\'' if quote.is_none() => quote = Some(byte),
+            b' ' | b'\t' | b'\r' | b'\n' if quote.is_none() => {
+                if !word.is_empty() {
+                    words.push(OsString::from_vec(std::mem::take(&mut word)));
+                }
+            }
+            _ => word.push(byte),
+        }
+    }
+    if !word.is_empty() {
+        words.push(OsString::from_vec(word));
+    }
+    words
+}
+
+/// Whether the next word is this option's value. Many options also take theirs
+/// joined (`-Ifoo`), and then the next word is a word of its own.
+fn takes_value(option: &[u8]) -> bool {
+    option.starts_with(b"-Xarch_")
+        || option.starts_with(b"-Xopenmp-target")
+        || SEPARATE_VALUES.iter().any(|name| name.as_bytes() == option)
+}
+
+/// The options of clang 19's driver that take the next word, found by giving each
+/// name it completes two source files and looking which are left
+/// (`clang -fsyntax-only -ccc-print-phases NAME a.c b.c`), and those whose value it
+/// hands to the linker.
+const SEPARATE_VALUES: &[&str] = &[
+    "--analyzer-output",
+    "--assert",
+    "--classpath",
+    "--config",
+    "--define-macro",
+    "--dyld-prefix",
+    "--for-linker",
+    "--force-link",
+    "--imacros",
+    "--include",
+    "--include-directory",
+    "--include-directory-after",
+    "--include-prefix",
+    "--include-with-prefix",
+    "--include-with-prefix-after",
+    "--include-with-prefix-before",
+    "--language",
+    "--library-directory",
+    "--output",
+    "--param",
+    "--prefix",
+    "--resource",
+    "--serialize-diagnostics",
+    "--std",
+    "--sysroot",
+    "--undefine-macro",
+    "--vfsoverlay",
+    "-A",
+    "-B",
+    "-D",
+    "-F",
+    "-G",
+    "-I",
+    "-L",
+    "-MF",
+    "-MJ",
+    "-MQ",
+    "-MT",
+    "-T",
+    "-U",
+    "-Xanalyzer",
+    "-Xassembler",
+    "-Xclang",
+    "-Xcuda-fatbinary",
+    "-Xcuda-ptxas",
+    "-Xlinker",
+    "-Xoffload-linker",
+    "-Xpreprocessor",
+    "-arch",
+    "-b",
+    "-dumpdir",
+    "-e",
+    "-fdebug-compilation-dir",
+    "-filelist",
+    "-fmodules-user-build-path",
+    "-framework",
+    "-ftrapv-handler",
+    "-gen-cdb-fragment-path",
+    "-iapinotes-modules",
+    "-idirafter",
+    "-iframework",
+    "-iframeworkwithsysroot",
+    "-imacros",
+    "-imultilib",
+    "-include",
+    "-include-pch",
+    "-iprefix",
+    "-iquote",
+    "-isysroot",
+    "-isystem",
+    "-isystem-after",
+    "-ivfsoverlay",
+    "-iwithprefix",
+    "-iwithprefixbefore",
+    "-iwithsysroot",
+    "-l",
+    "-meabi",
+    "-mllvm",
+    "-mmlir",
+    "-module-dependency-dir",
+    "-mthread-model",
+    "-o",
+    "-resource-dir",
+    "-rpath",
+    "-serialize-diagnostics",
+    "-stdlib++-isystem",
+    "-target",
+    "-u",
+    "-undefined",
+    "-vfsoverlay",
+    "-working-directory",
+    "-x",
+    "-z",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_with(arguments: &[&str], files: &[(&str, &str)]) -> Result<Arguments, Error> {
+        parse(arguments.iter().map(OsString::from), |path| {
+            let file = files.iter().find(|(name, _)| Path::new(name) == path)?;
+            Some(file.1.as_bytes().to_vec())
+        })
+    }
+
+    fn passed_on(arguments: &[&str], files: &[(&str, &str)]) -> Vec<OsString> {
+        parse_with(arguments, files).unwrap().without(|_| false)
+    }
+
+    #[test]
+    fn own_flags_are_taken_out() {
+        let parsed = parse_with(
+            &[
+                "--pcce-mode=module",
+                "-c",
+                "--pcce-verify",
+                "a.c",
+                "--pcce-no-callback=x",
+                "--pcce-no-callback=y",
+            ],
+            &[],
+        )
+        .unwrap();
+        assert_eq!(
+            parsed.own,
+            OwnFlags {
+                mode: Mode::Module,
+                verify: true,
+                no_callback: vec!["x".into(), "y".into()],
+                help: false
+            }
+        );
+        assert_eq!(parsed.without(|_| false), ["-c", "a.c"]);
+    }
+
+    #[test]
+    fn the_last_mode_counts() {
+        let parsed = parse_with(&["--pcce-mode=module", "--pcce-mode=lto"], &[]).unwrap();
+        assert_eq!(parsed.own.mode, Mode::Lto);
+    }
+
+    #[test]
+    fn wrong_own_flags_are_named() {
+        for (flag, reason) in [
+            ("--pcce-speed", "unknown flag `--pcce-speed`"),
+            ("--pcce-verify=yes", "unknown flag `--pcce-verify=yes`"),
+            ("--pcce-", "unknown flag `--pcce-`"),
+            ("--pcce-mode", "`--pcce-mode` needs a value: `--pcce-mode=lto` or"),
+            ("--pcce-mode=thin", "`--pcce-mode=thin` needs a value"),
+            ("--pcce-no-callback=", "`--pcce-no-callback=` needs a value"),
+        ] {
+            let error = parse_with(&["a.c", flag], &[]).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_no_flag_of_ours() {
+        let parsed = parse_with(&["-o", "--pcce-mode=module", "-Xlinker", "--pcce-x", "a.c"], &[]).unwrap();
+        assert_eq!(parsed.own, OwnFlags::default());
+        let roles: Vec<_> = parsed.words.iter().map(|word| word.role).collect();
+        assert_eq!(roles, [Role::Option, Role::Value, Role::Option, Role::Value, Role::Input]);
+    }
+
+    #[test]
+    fn joined_values_leave_the_next_word_alone() {
+        let parsed = parse_with(&["-Ifoo", "a.c", "-lm", "-", "-MFx", "b.c"], &[]).unwrap();
+        let inputs: Vec<_> =
+            parsed.words.iter().filter(|w| w.role == Role::Input).map(|w| w.text.clone()).collect();
+        assert_eq!(inputs, ["a.c", "-", "b.c"]);
+    }
+
+    #[test]
+    fn response_files_stay_unless_they_hold_own_flags() {
+        let files = [("plain", "-c 'a b.c'"), ("own", "-c --pcce-verify x\\ y.c @plain")];
+        assert_eq!(passed_on(&["@plain", "-O2"], &files), ["@plain", "-O2"]);
+        assert_eq!(passed_on(&["@own", "-O2"], &files), ["-c", "x y.c", "-c", "a b.c", "-O2"]);
+        assert!(parse_with(&["@own"], &files).unwrap().own.verify);
+    }
+
+    #[test]
+    fn an_option_and_its_value_may_be_in_different_files() {
+        let parsed = parse_with(&["@a", "@b"], &[("a", "-o"), ("b", "--pcce-x")]).unwrap();
+        assert_eq!(parsed.without(|_| false), ["@a", "@b"]);
+    }
+
+    #[test]
+    fn unreadable_and_recursive_response_files_are_left_to_clang() {
+        assert_eq!(passed_on(&["@none"], &[]), ["@none"]);
+        assert_eq!(passed_on(&["@loop"], &[("loop", "-c @loop")]), ["@loop"]);
+    }
+
+    #[test]
+    fn dropping_a_word_opens_its_response_file_only() {
+        let parsed = parse_with(&["@a", "@b"], &[("a", "-O1 -g"), ("b", "-O2 -s")]).unwrap();
+        assert_eq!(parsed.without(|word| word.bytes() == b"-g"), ["-O1", "@b"]);
+    }
+
+    #[test]
+    fn inputs_after_a_double_dash_are_inputs() {
+        assert_eq!(passed_on(&["-c", "--", "a.c", "-b.c", "-"], &[]), ["-c", "a.c", "./-b.c", "-"]);
+        assert_eq!(passed_on(&["-o", "--", "a.c"], &[]), ["-o", "--", "a.c"]);
+        assert_eq!(passed_on(&["--", "--pcce-x"], &[]), ["./--pcce-x"]);
+    }
+
+    #[test]
+    fn response_files_are_split_as_gnu_does() {
+        let split = |text: &str| split_gnu(text.as_bytes());
+        assert_eq!(split("a  b\n\tc\r\n"), ["a", "b", "c"]);
+        assert_eq!(split(r#"-D"x y"'z"'w q"#), [r#"-Dx yz"w"#, "q"]);
+        assert_eq!(split(r#"a\ b "c\"d" 'e\'f' \\"#), ["a b", r#"c"d"#, "e'f", r"\"]);
+        assert_eq!(split(r#""" a ''"#), ["a"]);
+        assert_eq!(split("\u{feff}-c"), ["-c"]);
+        assert_eq!(split("'open end"), ["open end"]);
+    }
+}

@@ -1,0 +1,409 @@
+//! What a command line asks clang to do, as far as the wrapper's decisions depend
+//! on it. Nothing here knows about instrumentation.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::args::{Role, Word};
+
+/// What clang will make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Product {
+    /// Nothing: it prints something about itself, or complains about missing inputs.
+    Information,
+    /// Something without machine code: preprocessed text, dependencies, diagnostics,
+    /// precompiled headers.
+    NoCode,
+    /// Assembler text (`-S`), or the text of LLVM's IR.
+    Assembly,
+    /// Object files (`-c`), or LLVM's bitcode.
+    Object,
+    /// A link's result.
+    Image,
+}
+
+/// What the user said about link-time optimisation; the last word counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UserLto {
+    /// Nothing.
+    Unset,
+    /// `-flto`, or `-flto=` of any kind.
+    On,
+    /// `-fno-lto`.
+    Off,
+}
+
+/// The linker the user chose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UserLinker {
+    /// None: clang's default.
+    Unset,
+    /// Some lld.
+    Lld,
+    /// Another one, as it was named.
+    Other(String),
+}
+
+/// What a command line asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// What it makes.
+    pub product: Product,
+    /// Something goes through the preprocessor, so header folders matter.
+    pub preprocesses: bool,
+    /// Something goes through LLVM's optimiser and code generator: sources or LLVM's
+    /// IR, but no assembler text and no headers.
+    pub compiles: bool,
+    /// `-emit-llvm`.
+    pub emits_llvm: bool,
+    /// The user's `-flto`.
+    pub lto: UserLto,
+    /// The user said whether bitcode stands beside machine code or alone.
+    pub fat_objects: bool,
+    /// The link makes a shared library.
+    pub shared: bool,
+    /// The link makes a program that no shared library can join.
+    pub r#static: bool,
+    /// The link makes an object file (`-r`).
+    pub relocatable: bool,
+    /// The user chose a kind of build id, or none.
+    pub build_id: bool,
+    /// The user's linker.
+    pub linker: UserLinker,
+}
+
+impl Command {
+    /// Reads the words of a command line.
+    pub fn of(words: &[Word]) -> Self {
+        let inputs = Inputs::of(words);
+        let options: Vec<&[u8]> = options(words).collect();
+        let given = |names: &[&str]| options.iter().any(|o| names.iter().any(|n| n.as_bytes() == *o));
+        let linker: Vec<&[u8]> = linker_arguments(words);
+        let to_linker = |names: &[&str]| linker.iter().any(|a| names.iter().any(|n| n.as_bytes() == *a));
+
+        // Clang's own order: the earliest of the stages asked for is the last one done.
+        let product = if options.iter().any(|o| is_query(o)) || !inputs.any {
+            Product::Information
+        } else if given(NO_CODE) || inputs.only_headers {
+            Product::NoCode
+        } else if given(&["-S", "--assemble"]) {
+            Product::Assembly
+        } else if given(&["-c", "--compile"]) {
+            Product::Object
+        } else {
+            Product::Image
+        };
+        let lto = options.iter().rev().find_map(|option| match *option {
+            b"-fno-lto" => Some(UserLto::Off),
+            b"-flto" => Some(UserLto::On),
+            other => other.starts_with(b"-flto=").then_some(UserLto::On),
+        });
+        Command {
+            product,
+            preprocesses: inputs.preprocessed,
+            compiles: inputs.compiled,
+            emits_llvm: given(&["-emit-llvm"]),
+            lto: lto.unwrap_or(UserLto::Unset),
+            fat_objects: given(&["-ffat-lto-objects", "-fno-fat-lto-objects"]),
+            shared: given(&["-shared", "--shared"]) || to_linker(&["-shared", "--shared", "-Bshareable"]),
+            r#static: given(&["-static", "--static", "-static-pie"]),
+            relocatable: given(&["-r"]) || to_linker(&["-r", "--relocatable"]),
+            build_id: linker.iter().any(|a| a.starts_with(b"--build-id") || a.starts_with(b"-build-id")),
+            linker: user_linker(&options),
+        }
+    }
+}
+
+/// Options that end before code is generated.
+const NO_CODE: &[&str] = &[
+    "-E",
+    "--preprocess",
+    "-M",
+    "--dependencies",
+    "-MM",
+    "--user-dependencies",
+    "-fsyntax-only",
+    "--analyze",
+    "--precompile",
+    "-emit-ast",
+    "-verify-pch",
+    "-module-file-info",
+    "-extract-api",
+    "--migrate",
+    "-rewrite-objc",
+    "-rewrite-legacy-objc",
+];
+
+/// Options after which clang prints something and does no work.
+fn is_query(option: &[u8]) -> bool {
+    matches!(
+        option,
+        b"--version" | b"-help" | b"--help" | b"--help-hidden" | b"-dumpmachine" | b"-dumpversion"
+    ) || option.starts_with(b"-print-")
+        || option.starts_with(b"--print-")
+        || option.starts_with(b"--autocomplete=")
+}
+
+fn options(words: &[Word]) -> impl Iterator<Item = &[u8]> {
+    words.iter().filter(|word| word.role == Role::Option).map(Word::bytes)
+}
+
+/// The arguments that clang hands to the linker as they are.
+fn linker_arguments(words: &[Word]) -> Vec<&[u8]> {
+    let mut arguments = Vec::new();
+    for (index, word) in words.iter().enumerate() {
+        let before = index.checked_sub(1).map(|before| words[before].bytes());
+        match (word.role, before) {
+            (Role::Value, Some(b"-Xlinker" | b"--for-linker")) => arguments.push(word.bytes()),
+            (Role::Option, _) => {
+                if let Some(list) = word.bytes().strip_prefix(b"-Wl,") {
+                    arguments.extend(list.split(|&byte| byte == b','));
+                } else if let Some(argument) = word.bytes().strip_prefix(b"--for-linker=") {
+                    arguments.push(argument);
+                }
+            }
+            _ => {}
+        }
+    }
+    arguments
+}
+
+fn user_linker(options: &[&[u8]]) -> UserLinker {
+    let last = |prefix: &[u8]| options.iter().rev().find_map(|option| option.strip_prefix(prefix));
+    let Some(name) = last(LINKER_PATH).or_else(|| last(LINKER_NAME)) else { return UserLinker::Unset };
+    let file = Path::new(OsStr::from_bytes(name)).file_name().unwrap_or_default().as_bytes();
+    let file = file.strip_prefix(b"ld.").unwrap_or(file);
+    if file == b"lld" || file.starts_with(b"lld-") {
+        UserLinker::Lld
+    } else {
+        UserLinker::Other(String::from_utf8_lossy(name).into_owned())
+    }
+}
+
+const LINKER_NAME: &[u8] = b"-fuse-ld=";
+const LINKER_PATH: &[u8] = b"--ld-path=";
+
+/// Whether this word chooses a linker.
+pub fn chooses_linker(word: &Word) -> bool {
+    word.role == Role::Option
+        && (word.bytes().starts_with(LINKER_NAME) || word.bytes().starts_with(LINKER_PATH))
+}
+
+/// What the inputs are, taken together.
+struct Inputs {
+    any: bool,
+    preprocessed: bool,
+    compiled: bool,
+    only_headers: bool,
+}
+
+/// What clang does with one input.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Source,
+    Header,
+    /// Assembler text that is preprocessed, or not.
+    Assembler,
+    /// Object files, archives, linker scripts and linker options.
+    ForLinker,
+}
+
+impl Inputs {
+    fn of(words: &[Word]) -> Self {
+        let mut kinds = Vec::new();
+        // The language of `-x`, which holds from there on.
+        let mut language: Option<&[u8]> = None;
+        for (index, word) in words.iter().enumerate() {
+            let bytes = word.bytes();
+            match word.role {
+                Role::Input => kinds.push(language.map_or_else(|| kind_of_file(bytes), kind_of_language)),
+                Role::Value if matches!(words[index - 1].bytes(), b"-x" | b"--language") => {
+                    language = Some(bytes).filter(|name| *name != b"none");
+                }
+                Role::Value => {}
+                Role::Option => {
+                    let joined = bytes.strip_prefix(b"-x").or_else(|| bytes.strip_prefix(b"--language="));
+                    if let Some(name) = joined.filter(|name| !name.is_empty()) {
+                        language = Some(name).filter(|name| *name != b"none");
+                    } else if is_linker_input(bytes) {
+                        kinds.push(Kind::ForLinker);
+                    }
+                }
+            }
+        }
+        let has = |kind| kinds.contains(&kind);
+        Inputs {
+            any: !kinds.is_empty(),
+            preprocessed: has(Kind::Source) || has(Kind::Header) || has(Kind::Assembler),
+            compiled: has(Kind::Source),
+            only_headers: has(Kind::Header) && kinds.iter().all(|kind| *kind == Kind::Header),
+        }
+    }
+}
+
+/// Options that clang counts among its inputs: with one of them alone it runs the
+/// linker.
+fn is_linker_input(option: &[u8]) -> bool {
+    option.starts_with(b"-l")
+        || option.starts_with(b"-Wl,")
+        || option.starts_with(b"--for-linker=")
+        || matches!(
+            option,
+            b"-Xlinker" | b"--for-linker" | b"-z" | b"-e" | b"-b" | b"-rpath" | b"-framework" | b"-filelist"
+        )
+}
+
+fn kind_of_language(name: &[u8]) -> Kind {
+    if name.starts_with(b"assembler") {
+        Kind::Assembler
+    } else if name.windows(b"-header".len()).any(|part| part == b"-header") {
+        Kind::Header
+    } else {
+        Kind::Source
+    }
+}
+
+/// By the ending, as clang 19's `lookupTypeForExtension`: a file it does not know is
+/// for the linker.
+fn kind_of_file(name: &[u8]) -> Kind {
+    if name == b"-" {
+        return Kind::Source;
+    }
+    let extension = Path::new(OsStr::from_bytes(name)).extension().unwrap_or_default();
+    match extension.as_bytes() {
+        b"h" | b"H" | b"hh" | b"hpp" | b"hxx" => Kind::Header,
+        b"s" | b"S" | b"asm" => Kind::Assembler,
+        b"c" | b"i" | b"C" | b"cc" | b"CC" | b"cp" | b"cpp" | b"CPP" | b"cxx" | b"CXX" | b"c++" | b"C++"
+        | b"ii" | b"cppm" | b"ccm" | b"cxxm" | b"c++m" | b"ixx" | b"iim" | b"pcm" | b"ast" | b"pch"
+        | b"gch" | b"m" | b"mi" | b"M" | b"mm" | b"mii" | b"cl" | b"clcpp" | b"cu" | b"cui" | b"hip"
+        | b"bc" | b"ll" => Kind::Source,
+        _ => Kind::ForLinker,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args;
+
+    fn command(line: &str) -> Command {
+        let words = line.split_whitespace().map(Into::into);
+        Command::of(&args::parse(words, |_| None).unwrap().words)
+    }
+
+    #[test]
+    fn the_product_is_what_clang_makes() {
+        use Product::*;
+        for (line, product) in [
+            ("", Information),
+            ("-v", Information),
+            ("-O2 -pie -L/x", Information),
+            ("--version a.c", Information),
+            ("-dumpmachine", Information),
+            ("-print-search-dirs", Information),
+            ("-print-prog-name=ld", Information),
+            ("-o x -I dir -include a.h -x c -MF a.d", Information),
+            ("-E a.c", NoCode),
+            ("-E -", NoCode),
+            ("-dM -E -x c /dev/null", NoCode),
+            ("-M a.c", NoCode),
+            ("-MM -MF a.d a.c", NoCode),
+            ("-fsyntax-only -S a.c", NoCode),
+            ("-E -c a.c", NoCode),
+            ("a.h", NoCode),
+            ("-c a.hpp -o a.pch", NoCode),
+            ("-x c-header a.c -o a.gch", NoCode),
+            ("-xc++-header -c a.c", NoCode),
+            ("-S a.c", Assembly),
+            ("-c -S a.c", Assembly),
+            ("-S -emit-llvm a.c", Assembly),
+            ("-c a.c b.c", Object),
+            ("-c a.s", Object),
+            ("-MD -MF a.d -c a.c", Object),
+            ("-MMD -MP -c -o /dev/null a.c", Object),
+            ("-c -x c -", Object),
+            ("a.c", Image),
+            ("a.c a.h", Image),
+            ("a.o", Image),
+            ("-v a.o", Image),
+            ("-### a.c", Image),
+            ("-lm", Image),
+            ("-Wl,--version", Image),
+            ("-Xlinker -v", Image),
+            ("-x c -", Image),
+            ("-MD a.c", Image),
+        ] {
+            assert_eq!(command(line).product, product, "{line}");
+        }
+    }
+
+    #[test]
+    fn inputs_are_told_apart() {
+        for (line, preprocesses, compiles) in [
+            ("a.c", true, true),
+            ("a.o b.a libc.so.6", false, false),
+            ("-c a.s", true, false),
+            ("-c a.S", true, false),
+            ("-c -x assembler-with-cpp a.c", true, false),
+            ("-c a.ll", true, true),
+            ("-c foo.unknown", false, false),
+            ("-c -x c foo.unknown", true, true),
+            ("-x c a.unknown -x none b.o", true, true),
+            ("-x none a.o", false, false),
+            ("--language=c++ x", true, true),
+            ("-include a.c b.o", false, false),
+        ] {
+            let command = command(line);
+            assert_eq!((command.preprocesses, command.compiles), (preprocesses, compiles), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_last_word_on_lto_counts() {
+        for (line, lto) in [
+            ("a.c", UserLto::Unset),
+            ("-flto a.c", UserLto::On),
+            ("-flto=thin a.c", UserLto::On),
+            ("-flto -fno-lto a.c", UserLto::Off),
+            ("-fno-lto -flto=full a.c", UserLto::On),
+            ("-flto-jobs=2 a.c", UserLto::Unset),
+        ] {
+            assert_eq!(command(line).lto, lto, "{line}");
+        }
+    }
+
+    #[test]
+    fn linker_options_are_seen_in_every_spelling() {
+        for line in
+            ["-r a.o", "-Wl,-r a.o", "-Xlinker -r a.o", "-Wl,-x,--relocatable a.o", "--for-linker=-r a.o"]
+        {
+            assert!(command(line).relocatable, "{line}");
+        }
+        for line in ["-shared a.o", "--shared a.o", "-Wl,-shared a.o"] {
+            assert!(command(line).shared, "{line}");
+        }
+        for line in ["-Wl,--build-id=none a.o", "-Wl,-build-id a.o", "-Xlinker --build-id=sha1 a.o"] {
+            assert!(command(line).build_id, "{line}");
+        }
+        assert!(command("-static a.o").r#static && command("-static-pie a.o").r#static);
+        let plain = command("-o -shared -L -r -I --build-id -rdynamic a.o");
+        assert!(!plain.shared && !plain.r#static && !plain.relocatable && !plain.build_id);
+    }
+
+    #[test]
+    fn the_linker_is_the_one_clang_would_take() {
+        let other = |name: &str| UserLinker::Other(name.to_owned());
+        for (line, linker) in [
+            ("a.o", UserLinker::Unset),
+            ("-fuse-ld=lld a.o", UserLinker::Lld),
+            ("-fuse-ld=bfd -fuse-ld=lld a.o", UserLinker::Lld),
+            ("-fuse-ld=/usr/bin/ld.lld-19 a.o", UserLinker::Lld),
+            ("--ld-path=/opt/ld.lld -fuse-ld=gold a.o", UserLinker::Lld),
+            ("-fuse-ld=gold a.o", other("gold")),
+            ("-fuse-ld=lld --ld-path=/usr/bin/ld.bfd a.o", other("/usr/bin/ld.bfd")),
+        ] {
+            assert_eq!(command(line).linker, linker, "{line}");
+        }
+    }
+}

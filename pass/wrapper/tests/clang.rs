@@ -1,0 +1,228 @@
+//! The wrapper executables against the real clang: `-###` shows the commands that
+//! clang would run, without the plugin being loaded. What the instrumented programs
+//! do is the test suite's business.
+//!
+//! Copies of the executables stand in a folder with empty stand-ins for the plugin
+//! and the runtime, which `-###` never opens.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::{fs, str};
+
+struct Wrapper {
+    folder: tempfile::TempDir,
+}
+
+impl Wrapper {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let bin = folder.path().join("prefix/bin");
+        let libraries = folder.path().join("prefix/lib/pcce");
+        let include = folder.path().join("prefix/include");
+        for directory in [&bin, &libraries, &include] {
+            fs::create_dir_all(directory).unwrap();
+        }
+        fs::copy(env!("CARGO_BIN_EXE_pcce-clang"), bin.join("pcce-clang")).unwrap();
+        fs::copy(env!("CARGO_BIN_EXE_pcce-clangxx"), bin.join("pcce-clang++")).unwrap();
+        for file in ["libpcce_pass.so", "libpcce_rt.a", "libpcce_rt.so"] {
+            fs::write(libraries.join(file), "").unwrap();
+        }
+        fs::write(include.join("pcce.h"), "#define PCCE_FOUND 1\n").unwrap();
+        fs::write(
+            folder.path().join("a.c"),
+            "#include <pcce.h>\nint main(void) { return PCCE_FOUND - 1; }\n",
+        )
+        .unwrap();
+        Wrapper { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(self.path("prefix/bin").join(name));
+        command.current_dir(self.folder.path()).env_remove("PCCE_OPTIONS");
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command("pcce-clang").args(arguments).output().unwrap()
+    }
+
+    fn succeed(&self, arguments: &[&str]) -> (String, String) {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        (text(&output.stdout), text(&output.stderr))
+    }
+
+    /// The commands that clang would run, one a line.
+    fn jobs(&self, arguments: &[&str]) -> Vec<String> {
+        let (_, stderr) = self.succeed(&[&["-###"], arguments].concat());
+        stderr.lines().filter(|line| line.starts_with(" \"")).map(str::to_owned).collect()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    str::from_utf8(bytes).unwrap().to_owned()
+}
+
+#[test]
+fn a_whole_program_is_instrumented_once_by_the_linker() {
+    let jobs = Wrapper::new().jobs(&["-O2", "a.c", "-o", "x"]);
+    let [compile, link] = jobs.as_slice() else { panic!("{jobs:#?}") };
+    assert!(compile.contains("\"-flto=full\"") && !compile.contains("libpcce_pass"), "{compile}");
+    assert!(link.contains("ld.lld\""), "{link}");
+    for part in [
+        "--load-pass-plugin=",
+        "lib/pcce/libpcce_rt.a\"",
+        "\"--build-id\"",
+        "\"--export-dynamic-symbol=pcce_*\"",
+    ] {
+        assert!(link.contains(part), "no {part}: {link}");
+    }
+}
+
+#[test]
+fn a_module_is_instrumented_by_the_compiler() {
+    let jobs = Wrapper::new().jobs(&["--pcce-mode=module", "a.c", "-o", "x"]);
+    let [compile, link] = jobs.as_slice() else { panic!("{jobs:#?}") };
+    assert!(compile.contains("\"-fpass-plugin=") && !compile.contains("-flto"), "{compile}");
+    assert!(link.contains("libpcce_rt.a") && !link.contains("libpcce_pass"), "{link}");
+}
+
+#[test]
+fn the_runtime_stays_an_archive_under_a_language_option() {
+    let jobs = Wrapper::new().jobs(&["-x", "c", "a.c", "-o", "x"]);
+    assert_eq!(jobs.len(), 2, "{jobs:#?}");
+    let runtime = jobs[1].find("libpcce_rt.a").unwrap();
+    assert!(runtime < jobs[1].find("\"-lc\"").unwrap(), "the runtime needs libc after it: {}", jobs[1]);
+}
+
+#[test]
+fn shared_libraries_get_the_shared_runtime_by_name() {
+    let jobs = Wrapper::new().jobs(&["-shared", "-fPIC", "a.c", "-o", "x.so"]);
+    let link = jobs.last().unwrap();
+    assert!(link.contains("\"-lpcce_rt\"") && link.contains("\"-rpath="), "{link}");
+    assert!(!link.contains("libpcce_rt.a"), "{link}");
+}
+
+#[test]
+fn nothing_we_add_is_reported_as_unused() {
+    let wrapper = Wrapper::new();
+    fs::write(wrapper.path("s.s"), "").unwrap();
+    for arguments in [
+        ["-c", "a.c"].as_slice(),
+        &["-c", "s.s"],
+        &["-E", "a.c"],
+        &["-M", "a.c"],
+        &["-fsyntax-only", "a.c"],
+        &["-###", "a.c"],
+        &["-###", "-shared", "a.c"],
+        &["-###", "-r", "a.c"],
+        &["-###", "s.s"],
+        &["-c", "--pcce-mode=module", "s.s"],
+        &["-###", "--pcce-mode=module", "a.c"],
+        &["-###", "--pcce-mode=module", "-static", "a.c"],
+    ] {
+        let (_, stderr) = wrapper.succeed(&[&["-Werror=unused-command-line-argument"], arguments].concat());
+        assert!(
+            !stderr.contains("argument unused") && !stderr.contains("input unused"),
+            "{arguments:?}: {stderr}"
+        );
+    }
+}
+
+#[test]
+fn compilations_in_lto_mode_work_without_the_plugin() {
+    let wrapper = Wrapper::new();
+    wrapper.succeed(&["-c", "a.c", "-MD", "-MF", "a.d", "-o", "a.o"]);
+    assert!(fs::read_to_string(wrapper.path("a.d")).unwrap().contains("pcce.h"));
+    wrapper.succeed(&["-c", "a.c", "-o", "/dev/null"]);
+    let preprocessed = wrapper.succeed(&["-E", "a.c"]).0;
+    assert!(preprocessed.contains("return 1 - 1;"), "{preprocessed}");
+    wrapper.succeed(&["-x", "c-header", "a.c", "-o", "a.gch"]);
+    assert!(fs::metadata(wrapper.path("a.gch")).unwrap().len() > 0);
+}
+
+#[test]
+fn object_files_show_their_symbols_to_tools_without_bitcode() {
+    let wrapper = Wrapper::new();
+    wrapper.succeed(&["-c", "a.c", "-o", "a.o"]);
+    let object = fs::read(wrapper.path("a.o")).unwrap();
+    assert_eq!(object[..4], *b"\x7fELF");
+    assert!(object.windows(9).any(|part| part == b".llvm.lto"));
+}
+
+#[test]
+fn questions_are_answered_as_clang_does() {
+    let wrapper = Wrapper::new();
+    assert!(wrapper.succeed(&["--version"]).0.contains("clang version 19."));
+    assert!(wrapper.succeed(&["-v"]).1.contains("clang version 19."));
+    assert!(wrapper.succeed(&["-dumpversion"]).0.starts_with("19."));
+    assert!(wrapper.succeed(&["-print-search-dirs"]).0.contains("libraries:"));
+    assert!(wrapper.succeed(&["--pcce-verify", "-dumpmachine"]).0.contains('-'));
+    let output = wrapper.run(&[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("no input files"));
+}
+
+#[test]
+fn the_second_wrapper_is_a_cxx_compiler() {
+    let wrapper = Wrapper::new();
+    let output = wrapper.command("pcce-clang++").args(["-###", "x.o"]).output().unwrap();
+    assert!(text(&output.stderr).contains("\"-lstdc++\""), "{}", text(&output.stderr));
+}
+
+#[test]
+fn response_files_reach_clang() {
+    let wrapper = Wrapper::new();
+    fs::write(wrapper.path("plain"), "-O1 'a.c'\n").unwrap();
+    fs::write(wrapper.path("own"), "@plain --pcce-mode=module -o 'a b'").unwrap();
+    assert!(wrapper.jobs(&["@plain"])[1].contains("--load-pass-plugin="));
+    let jobs = wrapper.jobs(&["@own"]);
+    assert!(jobs[0].contains("\"-O1\"") && jobs[0].contains("-fpass-plugin="), "{jobs:#?}");
+    assert!(jobs[1].contains("\"a b\""), "{jobs:#?}");
+}
+
+#[test]
+fn a_missing_part_is_named_with_the_cure() {
+    let wrapper = Wrapper::new();
+    fs::remove_file(wrapper.path("prefix/lib/pcce/libpcce_rt.a")).unwrap();
+    let output = wrapper.run(&["a.c"]);
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.starts_with("pcce-clang: error: `") && stderr.contains("lib/pcce/libpcce_rt.a"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("make build"), "{stderr}");
+    wrapper.succeed(&["-c", "a.c"]);
+}
+
+#[test]
+fn unknown_flags_of_ours_are_refused() {
+    let output = Wrapper::new().run(&["--pcce-sped", "-c", "a.c"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("unknown flag `--pcce-sped`"));
+}
+
+#[test]
+fn help_lists_every_flag() {
+    let (stdout, _) = Wrapper::new().succeed(&["--pcce-help"]);
+    for flag in
+        ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-verify", "--pcce-no-callback=FILE", "--pcce-help"]
+    {
+        assert!(stdout.contains(flag), "{stdout}");
+    }
+}
+
+#[test]
+fn symbolic_links_to_the_wrapper_find_its_files() {
+    let wrapper = Wrapper::new();
+    let link = wrapper.path("cc");
+    std::os::unix::fs::symlink(wrapper.path("prefix/bin/pcce-clang"), &link).unwrap();
+    let output = Command::new(&link).args(["-###", "x.o"]).output().unwrap();
+    let libraries = fs::canonicalize(wrapper.path("prefix/lib/pcce")).unwrap();
+    assert!(text(&output.stderr).contains(libraries.to_str().unwrap()), "{}", text(&output.stderr));
+}
