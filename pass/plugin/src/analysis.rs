@@ -38,6 +38,21 @@ impl NoCallback {
     fn contains(&self, name: &str) -> bool {
         self.0.contains(name)
     }
+
+    /// The functions of the module that other code reaches under a name of the list: so named, by an
+    /// alias, or through the linker's `--wrap`.
+    fn defined_in(&self, module: Module) -> HashSet<Value> {
+        let mut found = HashSet::new();
+        for global in module.functions().into_iter().chain(module.aliases()) {
+            let name = global.name();
+            if global.linkage().local || !self.contains(name.strip_prefix("__wrap_").unwrap_or(&name)) {
+                continue;
+            }
+            let target = std::iter::successors(Some(global), |v| v.aliasee()).last();
+            found.extend(target);
+        }
+        found
+    }
 }
 
 /// What a call is.
@@ -133,6 +148,7 @@ pub fn analyse(
     whole_program: bool,
 ) -> Result<Analysis, String> {
     let resolvers: HashSet<Value> = module.ifunc_resolvers().into_iter().collect();
+    let listed = no_callback.defined_in(module);
     let mut functions = Vec::new();
     let mut index = HashMap::new();
     for value in module.functions() {
@@ -148,7 +164,7 @@ pub fn analyse(
         functions.push(Function {
             value,
             external,
-            entry_push: external && no_callback.contains(&name),
+            entry_push: listed.contains(&value),
             name,
             calls: Vec::new(),
             landing_pads: Vec::new(),

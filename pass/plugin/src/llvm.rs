@@ -157,6 +157,12 @@ impl Module {
         list(unsafe { LLVMGetFirstFunction(self.0) }, LLVMGetNextFunction).map(Value).collect()
     }
 
+    /// All aliases, in order.
+    pub fn aliases(self) -> Vec<Value> {
+        // SAFETY: live module.
+        list(unsafe { LLVMGetFirstGlobalAlias(self.0) }, LLVMGetNextGlobalAlias).map(Value).collect()
+    }
+
     /// The functions that choose the targets of ifuncs.
     pub fn ifunc_resolvers(self) -> Vec<Value> {
         // SAFETY: live module.
