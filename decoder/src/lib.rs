@@ -1,1 +1,2 @@
-//! Placeholder.
+//! Reads context tokens back.
+pub mod token;
