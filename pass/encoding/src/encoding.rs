@@ -1,0 +1,125 @@
+//! The encoding of a call graph: what each call site does, and what that makes of each function.
+
+use crate::graph::{CallGraph, EdgeId, FunctionId};
+use crate::{back, number, weight};
+
+/// What may be chosen about an encoding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Width of an id in the instrumented program, 1 to 64; values outside count as the nearest one inside. No
+    /// function's `numCC` exceeds 2 to this power, nor, at 64 bits, 2⁶⁴ − 1.
+    pub id_bits: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { id_bits: 64 }
+    }
+}
+
+/// What a call site does with the id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EdgeCode {
+    /// Adds this before the call and takes it away after it. 0 is no work at all.
+    Add(u64),
+    /// Saves id and site and sets the id to 0 before the call, and restores the id after it.
+    Push(PushReason),
+}
+
+/// Why a call site pushes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PushReason {
+    /// It closes a cycle of the call graph (the paper, §5).
+    Back,
+    /// The callee would have more contexts than the ids can number (selective reduction; the paper, §7).
+    Cut,
+    /// The graph demands it for every call of the callee.
+    Required,
+}
+
+/// Counts over an encoding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Functions of the graph.
+    pub functions: usize,
+    /// Edges of the graph.
+    pub edges: usize,
+    /// Edges that push because they close a cycle.
+    pub back: usize,
+    /// Edges that push because ids are too narrow.
+    pub cut: usize,
+    /// Edges that push because the graph demands it.
+    pub required: usize,
+    /// Edges that add 0, which need no instrumentation.
+    pub zero_edges: usize,
+    /// The largest `numCC` of a function; 0 for a graph without functions.
+    pub max_num_cc: u64,
+}
+
+/// A code for every edge of a call graph such that function, id and pushed pairs name the calling context exactly (the
+/// paper, §3, Definition 3).
+///
+/// Ids of the graph that was encoded index it; others make its methods panic, as indexing a slice does.
+#[derive(Clone, Debug)]
+pub struct Encoding {
+    codes: Vec<EdgeCode>,
+    weights: Vec<f64>,
+    num_cc: Vec<u64>,
+    entry: Vec<bool>,
+}
+
+/// Encodes a call graph. Takes time and memory near-linear in functions and edges, and no recursion.
+pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
+    let out_edges = graph.out_edges();
+    let in_edges = graph.in_edges();
+    let weights = weight::edge_weights(graph, &out_edges, &in_edges);
+    let required = |edge: u32| graph.required_push[graph.callee[edge as usize] as usize];
+    let back = back::back_edges(graph, &out_edges, &weights, |edge| !required(edge));
+    let mut codes: Vec<EdgeCode> = (0..graph.edges() as u32)
+        .map(|edge| match (required(edge), back[edge as usize]) {
+            (true, _) => EdgeCode::Push(PushReason::Required),
+            (false, true) => EdgeCode::Push(PushReason::Back),
+            (false, false) => EdgeCode::Add(0),
+        })
+        .collect();
+    let numbering = number::number(graph, &out_edges, &in_edges, &weights, options, &mut codes);
+    Encoding { codes, weights, num_cc: numbering.num_cc, entry: numbering.entry }
+}
+
+impl Encoding {
+    /// What the call site does.
+    pub fn edge(&self, edge: EdgeId) -> EdgeCode {
+        self.codes[edge.index()]
+    }
+
+    /// How many sub-paths end in the function, at least 1: its ids are 0 up to, but not including, this (the paper, §4).
+    pub fn num_cc(&self, function: FunctionId) -> u64 {
+        self.num_cc[function.index()]
+    }
+
+    /// Whether id 0 in the function means that the sub-path starts there (the dummy in-edge; the paper, Algorithm 3).
+    ///
+    /// So it is for the graph's entries, for functions without callers, and for every callee of an edge that pushes.
+    pub fn is_entry(&self, function: FunctionId) -> bool {
+        self.entry[function.index()]
+    }
+
+    /// Estimated executions of the call site, relative to one execution of each entry; finite, at least 0.
+    pub fn edge_weight(&self, edge: EdgeId) -> f64 {
+        self.weights[edge.index()]
+    }
+
+    /// Counts over all functions and edges.
+    pub fn summary(&self) -> Summary {
+        let count = |code| self.codes.iter().filter(|&&c| c == code).count();
+        Summary {
+            functions: self.num_cc.len(),
+            edges: self.codes.len(),
+            back: count(EdgeCode::Push(PushReason::Back)),
+            cut: count(EdgeCode::Push(PushReason::Cut)),
+            required: count(EdgeCode::Push(PushReason::Required)),
+            zero_edges: count(EdgeCode::Add(0)),
+            max_num_cc: self.num_cc.iter().copied().max().unwrap_or(0),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The call graph (the paper, §3, Definition 1) as flat arrays, and the dense ids that index them.
+
+/// Largest frequency and function weight. Products of the two, and sums of such products over any graph that ids can
+/// name, stay finite.
+pub(crate) const MAX_WEIGHT: f64 = 1e100;
+
+/// A function of a [`CallGraph`], counted from 0 in the order of [`CallGraph::add_function`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FunctionId(u32);
+
+/// A call site of a [`CallGraph`], counted from 0 in the order of [`CallGraph::add_edge`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EdgeId(u32);
+
+impl FunctionId {
+    /// The id with this number. Whether such a function exists is known only to the graph or table it is used with.
+    pub const fn new(index: u32) -> Self {
+        Self(index)
+    }
+
+    /// The number, for indexing arrays.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl EdgeId {
+    /// The id with this number. Whether such an edge exists is known only to the graph it is used with.
+    pub const fn new(index: u32) -> Self {
+        Self(index)
+    }
+
+    /// The number, for indexing arrays.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A call graph: functions, and one edge for each call site and callee (the paper's triple ⟨n, m, ℓ⟩, Definition 1).
+///
+/// Two calls of one function by the same caller are two edges, and a function may call itself.
+#[derive(Clone, Debug, Default)]
+pub struct CallGraph {
+    pub(crate) entry: Vec<bool>,
+    pub(crate) required_push: Vec<bool>,
+    pub(crate) caller: Vec<u32>,
+    pub(crate) callee: Vec<u32>,
+    pub(crate) frequency: Vec<f64>,
+}
+
+impl CallGraph {
+    /// A graph without functions.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a function.
+    ///
+    /// `entry`: it can be entered with id 0 by something that is not an edge of this graph: a root, a function whose
+    /// address is taken, an externally visible one, a thread's start. `required_push`: every call of it in this graph
+    /// must push, whatever the numbering would say.
+    ///
+    /// # Panics
+    ///
+    /// When there are 2³² − 1 functions already.
+    pub fn add_function(&mut self, entry: bool, required_push: bool) -> FunctionId {
+        let id = next_id(self.entry.len());
+        self.entry.push(entry);
+        self.required_push.push(required_push);
+        FunctionId(id)
+    }
+
+    /// Adds a call site.
+    ///
+    /// `frequency`: expected executions of the site for one execution of its caller (block frequency). It only steers
+    /// which edges become cheap. NaN and negative values count as 0, values above 10¹⁰⁰ as 10¹⁰⁰.
+    ///
+    /// # Panics
+    ///
+    /// When `caller` or `callee` is not a function of this graph, or when there are 2³² − 1 edges already.
+    pub fn add_edge(&mut self, caller: FunctionId, callee: FunctionId, frequency: f64) -> EdgeId {
+        for function in [caller, callee] {
+            assert!(
+                function.index() < self.functions(),
+                "{function:?} is not in a graph of {}",
+                self.functions()
+            );
+        }
+        let id = next_id(self.caller.len());
+        self.caller.push(caller.0);
+        self.callee.push(callee.0);
+        self.frequency.push(if frequency.is_nan() { 0.0 } else { frequency.clamp(0.0, MAX_WEIGHT) });
+        EdgeId(id)
+    }
+
+    /// How many functions there are.
+    pub fn functions(&self) -> usize {
+        self.entry.len()
+    }
+
+    /// How many edges there are.
+    pub fn edges(&self) -> usize {
+        self.caller.len()
+    }
+
+    /// The function that contains the call site.
+    ///
+    /// # Panics
+    ///
+    /// When `edge` is not an edge of this graph.
+    pub fn caller(&self, edge: EdgeId) -> FunctionId {
+        FunctionId(self.caller[edge.index()])
+    }
+
+    /// The function that the call site calls.
+    ///
+    /// # Panics
+    ///
+    /// When `edge` is not an edge of this graph.
+    pub fn callee(&self, edge: EdgeId) -> FunctionId {
+        FunctionId(self.callee[edge.index()])
+    }
+
+    /// Out-edges of each function, in ascending order.
+    pub(crate) fn out_edges(&self) -> Groups {
+        Groups::new(self.functions(), self.caller.iter().zip(0..).map(|(&function, edge)| (function, edge)))
+    }
+
+    /// In-edges of each function, in ascending order.
+    pub(crate) fn in_edges(&self) -> Groups {
+        Groups::new(self.functions(), self.callee.iter().zip(0..).map(|(&function, edge)| (function, edge)))
+    }
+}
+
+/// The largest `u32` stays free, so that counts fit a `u32` too.
+fn next_id(count: usize) -> u32 {
+    u32::try_from(count).ok().filter(|&id| id < u32::MAX).expect("ids of functions and edges are 32-bit")
+}
+
+/// Items grouped by a dense key, in two flat arrays (compressed sparse rows).
+pub(crate) struct Groups {
+    start: Vec<u32>,
+    items: Vec<u32>,
+}
+
+impl Groups {
+    /// Groups `(group, item)` pairs; the items of a group keep their order. Every group must be below `groups`.
+    pub(crate) fn new(groups: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
+        let mut start = vec![0u32; groups + 1];
+        for (group, _) in pairs.clone() {
+            start[group as usize + 1] += 1;
+        }
+        for group in 0..groups {
+            start[group + 1] += start[group];
+        }
+        let mut items = vec![0; start[groups] as usize];
+        let mut next = start.clone();
+        for (group, item) in pairs {
+            let slot = &mut next[group as usize];
+            items[*slot as usize] = item;
+            *slot += 1;
+        }
+        Self { start, items }
+    }
+
+    /// The items of one group.
+    pub(crate) fn of(&self, group: usize) -> &[u32] {
+        &self.items[self.start[group] as usize..self.start[group + 1] as usize]
+    }
+
+    /// The position after the last item of each group, and all items, group by group.
+    pub(crate) fn into_parts(mut self) -> (Vec<u32>, Vec<u32>) {
+        self.start.remove(0);
+        (self.start, self.items)
+    }
+}
