@@ -131,7 +131,9 @@ pub enum TokenError {
         length: usize,
     },
     /// A character that no token contains.
-    #[error("the token was altered: character {position} is {found:?}, which no token contains; copy it again")]
+    #[error(
+        "the token was altered: character {position} is {found:?}, which no token contains; copy it again"
+    )]
     Character {
         /// Position of the character, from 1.
         position: usize,
@@ -233,7 +235,9 @@ impl Token {
             let count = if head & 1 == 1 {
                 let offset = reader.at;
                 match reader.varint()? {
-                    0 | 1 => return Err(TokenError::Malformed { offset, what: "a repetition of less than 2" }),
+                    0 | 1 => {
+                        return Err(TokenError::Malformed { offset, what: "a repetition of less than 2" });
+                    }
                     count => count,
                 }
             } else {
@@ -336,19 +340,19 @@ impl<'a> Reader<'a> {
 
     #[inline]
     fn byte(&mut self) -> Result<u8, TokenError> {
-        let byte = *self
-            .bytes
-            .get(self.at)
-            .ok_or(TokenError::Malformed { offset: self.at, what: "the payload ends in the middle of a field" })?;
+        let byte = *self.bytes.get(self.at).ok_or(TokenError::Malformed {
+            offset: self.at,
+            what: "the payload ends in the middle of a field",
+        })?;
         self.at += 1;
         Ok(byte)
     }
 
     fn take(&mut self, len: usize) -> Result<&'a [u8], TokenError> {
-        let bytes = self
-            .bytes
-            .get(self.at..self.at + len)
-            .ok_or(TokenError::Malformed { offset: self.at, what: "the payload ends in the middle of a build id" })?;
+        let bytes = self.bytes.get(self.at..self.at + len).ok_or(TokenError::Malformed {
+            offset: self.at,
+            what: "the payload ends in the middle of a build id",
+        })?;
         self.at += len;
         Ok(bytes)
     }
@@ -367,7 +371,10 @@ impl<'a> Reader<'a> {
             value |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
                 if byte == 0 && shift > 0 {
-                    return Err(TokenError::Malformed { offset, what: "a number that is not in its shortest form" });
+                    return Err(TokenError::Malformed {
+                        offset,
+                        what: "a number that is not in its shortest form",
+                    });
                 }
                 return Ok(value);
             }
@@ -414,7 +421,11 @@ fn wrong_base64(text: &[u8], body: &[u8]) -> TokenError {
         };
     }
     // A number of characters that holds no whole bytes, or unused bits of the last one that are set.
-    if body.len() % 4 == 1 { TokenError::Truncated { length: text.len() } } else { wrong_checksum(text, body) }
+    if body.len() % 4 == 1 {
+        TokenError::Truncated { length: text.len() }
+    } else {
+        wrong_checksum(text, body)
+    }
 }
 
 /// The value of a character of the URL-safe alphabet.
@@ -479,7 +490,8 @@ fn wrong_checksum(text: &[u8], body: &[u8]) -> TokenError {
         }
         let bits = effects.get(at * 6..).map_or(&[][..], |rest| &rest[..rest.len().min(6)]);
         let explains = (0..1_u32 << bits.len()).any(|choice| {
-            let sum = bits.iter().enumerate().filter(|(i, _)| choice >> i & 1 == 1).fold(0, |sum, (_, e)| sum ^ e);
+            let sum =
+                bits.iter().enumerate().filter(|(i, _)| choice >> i & 1 == 1).fold(0, |sum, (_, e)| sum ^ e);
             sum == difference
         });
         if explains {
@@ -572,7 +584,9 @@ mod tests {
             for length in 0..text.len() {
                 let error = Token::parse(&text[..length]).expect_err("a truncated token was accepted");
                 match error {
-                    TokenError::Truncated { length: l } | TokenError::Checksum { length: l } => assert_eq!(l, length),
+                    TokenError::Truncated { length: l } | TokenError::Checksum { length: l } => {
+                        assert_eq!(l, length)
+                    }
                     TokenError::NotAToken { .. } => assert_eq!(length, 0),
                     // Set unused bits are explained by the last character, too; for a truncation it
                     // would be by chance.
@@ -599,7 +613,9 @@ mod tests {
         };
         assert_eq!(found("pcce2.AAAA"), "2");
         assert_eq!(found("pcce12.!"), "12");
-        for text in ["", "hello", "pcce", "pcce0.AAAA", "pcce1", "pcce1.", "pcceX.AAAA", "Pcce1.AAAA", "\u{1b}[31m"] {
+        for text in
+            ["", "hello", "pcce", "pcce0.AAAA", "pcce1", "pcce1.", "pcceX.AAAA", "Pcce1.AAAA", "\u{1b}[31m"]
+        {
             assert!(!matches!(Token::parse(text), Ok(_) | Err(TokenError::NewerVersion { .. })), "{text}");
         }
         let TokenError::NotAToken { start } = Token::parse("\u{1b}[31m").unwrap_err() else { panic!() };
