@@ -23,7 +23,7 @@
 //! [`check_by_enumeration`] does not rely on the argument and lists sub-paths and contexts of small graphs instead.
 //!
 //! [`check`] also holds the encoder to what it says about the choice of pushing edges: required ones push, back edges
-//! close cycles, cuts are made only where ids are too few, and hot in-edges come first.
+//! close cycles, cuts are made only if ids are too few, and hot in-edges come first.
 
 use std::collections::{HashMap, HashSet};
 
@@ -176,19 +176,37 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
         }
     }
 
-    for (n, callers) in in_edges.iter().enumerate() {
-        // A cut is made only where all would be too many.
-        let cuttable =
-            callers.iter().filter(|&&e| added(encoding, e).is_some() || is(encoding, e, PushReason::Cut));
-        let uncut = roots.contains(&n)
-            || callers
-                .iter()
-                .any(|&e| is(encoding, e, PushReason::Back) || is(encoding, e, PushReason::Required));
-        let all = u128::from(uncut) + cuttable.map(|&e| num_cc[model.edges[e].0]).sum::<u128>();
-        let cut = callers.iter().any(|&e| is(encoding, e, PushReason::Cut));
-        if cut != (all > limit) {
-            return Err(format!("function {n}: cut is {cut}, but {all} of {limit} ids are needed"));
+    // Cuts are made if and only if something would not fit without them; sums stop above the limit.
+    let acyclic = |e: usize| !is(encoding, e, PushReason::Back) && !is(encoding, e, PushReason::Required);
+    let mut uncut = vec![0u128; model.functions.len()];
+    let mut waiting: Vec<usize> =
+        in_edges.iter().map(|edges| edges.iter().filter(|&&e| acyclic(e)).count()).collect();
+    let mut ready: Vec<usize> = (0..model.functions.len()).filter(|&n| waiting[n] == 0).collect();
+    let mut next = 0;
+    while next < ready.len() {
+        let n = ready[next];
+        next += 1;
+        let dummy = roots.contains(&n) || in_edges[n].iter().any(|&e| !acyclic(e));
+        uncut[n] = u128::from(dummy);
+        for &e in in_edges[n].iter().filter(|&&e| acyclic(e)) {
+            uncut[n] = (uncut[n] + uncut[model.edges[e].0]).min(limit + 1);
         }
+        for &e in out_edges[n].iter().filter(|&&e| acyclic(e)) {
+            waiting[model.edges[e].1] -= 1;
+            if waiting[model.edges[e].1] == 0 {
+                ready.push(model.edges[e].1);
+            }
+        }
+    }
+    if next < model.functions.len() {
+        return Err("edges that add or are cut form a cycle".to_owned());
+    }
+    let cut = (0..model.edges.len()).any(|e| is(encoding, e, PushReason::Cut));
+    if cut != uncut.iter().any(|&n| n > limit) {
+        return Err(format!(
+            "some edges are cut: {cut}; without cuts {:?} of {limit} ids are needed",
+            uncut.iter().max()
+        ));
     }
 
     for (e, &(caller, callee, _)) in model.edges.iter().enumerate() {
