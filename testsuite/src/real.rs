@@ -132,7 +132,7 @@ impl Program {
         let folder = target().join("real").join(self.name).join(variant);
         let _ = fs::remove_dir_all(&folder);
         let out = folder.join("executable");
-        let script = format!("cp -r '{}' '{}' && cd '{1}' && {}", sources.display(), folder.display(), self.build);
+        let script = format!("cp -a '{}' '{}' && cd '{1}' && {}", sources.display(), folder.display(), self.build);
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut folders = vec![target().join("release")];
         folders.extend(std::env::split_paths(&path));
