@@ -435,7 +435,8 @@ fn inconsistent_dictionaries_are_refused() {
         change(&mut dictionary);
         Decoder::new(&[dictionary]).expect_err("an inconsistent dictionary was accepted")
     };
-    let cases: &[(&dyn Fn(&mut Dictionary), &str)] = &[
+    type Change<'a> = &'a dyn Fn(&mut Dictionary);
+    let cases: &[(Change<'_>, &str)] = &[
         (&|d| d.build_id = String::new(), "its build id is \"\""),
         (&|d| d.build_id = "ABCD".to_owned(), "its build id is \"ABCD\""),
         (&|d| d.build_id = "abc".to_owned(), "its build id is \"abc\""),
