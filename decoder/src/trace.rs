@@ -118,6 +118,13 @@ impl Trace {
         self.images.iter().filter(|(_, image)| image.is_none()).map(|(id, _)| *id)
     }
 
+    /// Number of pieces, those of repeated frames as often as they are shown.
+    pub(crate) fn pieces_shown(&self) -> u64 {
+        self.slices()
+            .map(|(pieces, count)| (pieces.len() as u64).saturating_mul(count))
+            .fold(0, u64::saturating_add)
+    }
+
     /// The runs' pieces and counts.
     pub(crate) fn slices(&self) -> impl DoubleEndedIterator<Item = (&[Piece], u64)> {
         (0..self.runs.len()).map(|i| {

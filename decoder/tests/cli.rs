@@ -473,3 +473,22 @@ fn usage() {
         assert!(!err(&output).is_empty() && !err(&output).contains('\u{1b}'));
     }
 }
+
+/// A token's output may be kept and written again: it must be the same, and separators must stay.
+#[test]
+fn repeated_tokens_give_the_same_output() {
+    let folder = Folder::new("repeated");
+    let other = token(Some((site::TAIL_CAPTURE, 0)), &[(site::LEAF_QSORT, 0)]).encode();
+    let tokens = [leaf(), other];
+    for format in ["text", "json", "folded"] {
+        let single: Vec<_> =
+            tokens.iter().map(|token| folder.ok(&["decode", "app", "--format", format, token])).collect();
+        let order = [0, 0, 0, 1, 0, 1, 1, 1, 0, 0, 1];
+        let input: Vec<_> = order.iter().map(|i| tokens[*i].as_str()).collect();
+        let output =
+            folder.run_with_input(&["decode", "app", "--format", format], input.join("\n").as_bytes());
+        let expected: Vec<_> = order.iter().map(|i| single[*i].as_str()).collect();
+        let separator = if format == "text" { "\n" } else { "" };
+        assert_eq!(out(&output), expected.join(separator));
+    }
+}
