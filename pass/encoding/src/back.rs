@@ -192,3 +192,42 @@ fn search(
     }
     Some(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However early the budget is spent, the edges added agree with the order.
+    #[test]
+    fn order_holds_on_any_budget() {
+        const FUNCTIONS: usize = 40;
+        let edges: Vec<(usize, usize)> = (0..400usize)
+            .map(|n| (n * n * 7 % 41 % FUNCTIONS, (n * 31 + n / 40) % FUNCTIONS))
+            .filter(|(caller, callee)| caller != callee)
+            .collect();
+        let added = |budget: usize| {
+            let mut order = Order {
+                places: (0..FUNCTIONS as u32).map(|position| Place { position, mark: 0 }).collect(),
+                callees: Neighbours::with_room(FUNCTIONS, edges.iter().map(|&(caller, _)| caller)),
+                callers: Neighbours::with_room(FUNCTIONS, edges.iter().map(|&(_, callee)| callee)),
+                round: 0,
+                budget,
+            };
+            let added: Vec<_> =
+                edges.iter().filter(|&&(caller, callee)| order.insert(caller, callee)).collect();
+            for &&(caller, callee) in &added {
+                assert!(order.places[caller].position < order.places[callee].position, "budget {budget}");
+            }
+            let mut positions: Vec<u32> = order.places.iter().map(|place| place.position).collect();
+            positions.sort_unstable();
+            assert!(positions.iter().copied().eq(0..FUNCTIONS as u32), "budget {budget}");
+            (added.len(), order.budget)
+        };
+        for budget in 0..3000 {
+            added(budget);
+        }
+        assert_eq!(added(0).0, edges.iter().filter(|(caller, callee)| caller < callee).count());
+        assert!(added(1_000_000).1 > 0, "the largest budget is enough");
+        assert!(added(2999).1 == 0, "the small ones are not");
+    }
+}

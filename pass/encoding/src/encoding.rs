@@ -73,8 +73,7 @@ pub struct Encoding {
 /// Encodes a call graph. Takes time and memory near-linear in functions and edges, and no recursion.
 pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
     let out_edges = graph.out_edges();
-    let in_edges = graph.in_edges();
-    let weights = weight::edge_weights(graph, &out_edges, &in_edges);
+    let weights = weight::edge_weights(graph, &out_edges, &graph.in_edges());
     let required = |edge: u32| graph.required_push[graph.callee[edge as usize] as usize];
     let back = back::back_edges(graph, &out_edges, &weights, |edge| !required(edge));
     let codes: Vec<EdgeCode> = (0..graph.edges() as u32)
@@ -84,9 +83,7 @@ pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
             (false, false) => EdgeCode::Add(0),
         })
         .collect();
-    let input =
-        number::Input { graph, out_edges: &out_edges, in_edges: &in_edges, weights: &weights, codes: &codes };
-    let Numbering { codes, num_cc, entry } = number::number(&input, options);
+    let Numbering { codes, num_cc, entry } = number::number(graph, &out_edges, &weights, &codes, options);
     Encoding { codes, weights, num_cc, entry }
 }
 

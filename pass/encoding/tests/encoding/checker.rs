@@ -23,7 +23,7 @@
 //! [`check_by_enumeration`] does not rely on the argument and lists sub-paths and contexts of small graphs instead.
 //!
 //! [`check`] also holds the encoder to what it says about the choice of pushing edges: required ones push, back edges
-//! close cycles, cuts are made only if ids are too few, and hot in-edges come first.
+//! close cycles of edges that are about as hot, cuts are made only if ids are too few, and hot in-edges come first.
 
 use std::collections::{HashMap, HashSet};
 
@@ -217,15 +217,24 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
         if model.functions[callee].1 != is(encoding, e, PushReason::Required) {
             return Err(format!("edge {e}: {:?}", encoding.edge(edge(e))));
         }
-        if is(encoding, e, PushReason::Back) && !reaches(model, encoding, &out_edges, callee, caller) {
-            return Err(format!("back edge {e} closes no cycle"));
+        // Half its weight, as weights of one power of two count as equal; and so do those too small for one.
+        let hot = |e: usize| weight < f64::MIN_POSITIVE || encoding.edge_weight(edge(e)) > weight / 2.0;
+        let back = is(encoding, e, PushReason::Back);
+        if back && !reaches(model, &out_edges, |e| acyclic(e) && hot(e), callee, caller) {
+            return Err(format!("back edge {e} closes no cycle of edges as hot as itself"));
         }
     }
     Ok(())
 }
 
-/// Whether edges that add, or would if ids were wide enough, lead from one function to the other.
-fn reaches(model: &Model, encoding: &Encoding, out_edges: &[Vec<usize>], from: usize, to: usize) -> bool {
+/// Whether usable edges lead from one function to the other.
+fn reaches(
+    model: &Model,
+    out_edges: &[Vec<usize>],
+    usable: impl Fn(usize) -> bool,
+    from: usize,
+    to: usize,
+) -> bool {
     let mut seen = HashSet::from([from]);
     let mut todo = vec![from];
     while let Some(at) = todo.pop() {
@@ -233,8 +242,7 @@ fn reaches(model: &Model, encoding: &Encoding, out_edges: &[Vec<usize>], from: u
             return true;
         }
         for &e in &out_edges[at] {
-            let open = added(encoding, e).is_some() || is(encoding, e, PushReason::Cut);
-            if open && seen.insert(model.edges[e].1) {
+            if usable(e) && seen.insert(model.edges[e].1) {
                 todo.push(model.edges[e].1);
             }
         }
