@@ -1,7 +1,7 @@
 //! Many tokens one after another: from the text of each to the rendered trace.
 //!
 //! Memory is used again from token to token, so that a stream costs no allocation for each. Tokens
-//! that come again and again, as those of hot contexts do, are decoded once: see [`Memo`].
+//! that come again and again, as those of hot contexts do, are decoded only twice.
 
 use std::io::{self, Write};
 

@@ -20,7 +20,8 @@ pub enum FrameKind {
     Tail,
     /// Frames are missing here; the function, if there is one, was called last before them.
     Unknown,
-    /// The code of a shared library was active here whose dictionary was not given.
+    /// The code of a shared library was active here whose dictionary was not given. Calls of other
+    /// modules that led to it may be missing, too.
     UnknownModule,
     /// The token was cut to fit its buffer: all further frames are missing.
     Truncated,
