@@ -10,7 +10,6 @@ use thiserror::Error;
 
 use pcce_dictionary::Dictionary;
 use pcce_encoding::FunctionId;
-use pcce_encoding::decode::IdError;
 
 use crate::tables::{FIRST_INTERNED, InvalidDictionary, Tables, Target};
 use crate::token::{BuildId, PushedFrame, Token};
@@ -298,8 +297,9 @@ impl Decoder {
             Above::Root(root) if root == callee => {}
             Above::Entered(function, 0) if function == callee => {}
             // The callee's own frame is gone, and what it called last runs in its place.
-            Above::Root(_) | Above::UnknownModule(_) => trace.pieces.push(Piece::Tail(symbol)),
-            Above::Entered(..) => trace.pieces.push(Piece::Unknown(symbol)),
+            Above::Root(_) => trace.pieces.push(Piece::Tail(symbol)),
+            // The module may have been entered without a push, too.
+            Above::Entered(..) | Above::UnknownModule(_) => trace.pieces.push(Piece::Unknown(symbol)),
             Above::NoCapture => {
                 trace.pieces.extend([Piece::Uninstrumented(None), Piece::Unknown(symbol)]);
             }
@@ -359,7 +359,7 @@ impl Decoder {
     fn walk_callers(&self, function: u32, id: u64, trace: &mut Trace) -> Result<u32, DecodeError> {
         let module = &self.tables.modules[self.tables.functions[function as usize].module as usize];
         let mut local = FunctionId::new(function - module.first_function);
-        let path = module.paths.path(local, id).map_err(|error| self.no_id(function, id, &error))?;
+        let path = module.paths.path(local, id).map_err(|_| self.no_id(function, id))?;
         for call in path {
             trace.pieces.push(Piece::Site(module.first_site + call.site));
             local = call.caller;
@@ -380,7 +380,7 @@ impl Decoder {
     }
 
     #[cold]
-    fn no_id(&self, function: u32, id: u64, _: &IdError) -> DecodeError {
+    fn no_id(&self, function: u32, id: u64) -> DecodeError {
         let num_cc = self.tables.functions[function as usize].num_cc;
         DecodeError::NoId { function: self.linkage_of(function), id, num_cc }
     }

@@ -20,7 +20,8 @@ pub enum FrameKind {
     Tail,
     /// Frames are missing here; the function, if there is one, was called last before them.
     Unknown,
-    /// The code of a shared library was active here whose dictionary was not given.
+    /// The code of a shared library was active here whose dictionary was not given. Calls of other
+    /// modules that led to it may be missing, too.
     UnknownModule,
     /// The token was cut to fit its buffer: all further frames are missing.
     Truncated,
@@ -116,6 +117,13 @@ impl Trace {
     /// Build ids of the modules whose dictionary was not given, though the token has frames of them.
     pub fn missing(&self) -> impl Iterator<Item = BuildId> {
         self.images.iter().filter(|(_, image)| image.is_none()).map(|(id, _)| *id)
+    }
+
+    /// Number of pieces, those of repeated frames as often as they are shown.
+    pub(crate) fn pieces_shown(&self) -> u64 {
+        self.slices()
+            .map(|(pieces, count)| (pieces.len() as u64).saturating_mul(count))
+            .fold(0, u64::saturating_add)
     }
 
     /// The runs' pieces and counts.

@@ -223,14 +223,6 @@ fn text(info: &Info) -> String {
         };
         lines.push(format!("  {:<16} {state}", tool.name));
     }
-    let mut text = String::new();
-    for line in lines {
-        text.extend(line.chars().flat_map(|c| {
-            // Names come from a file that is not trusted.
-            let control = c.is_control();
-            (!control).then_some(c).into_iter().chain(c.escape_default().filter(move |_| control))
-        }));
-        text.push('\n');
-    }
-    text
+    // Names come from a file that is not trusted.
+    lines.iter().map(|line| super::printable(line) + "\n").collect()
 }
