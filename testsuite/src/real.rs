@@ -98,7 +98,9 @@ pub fn input() -> PathBuf {
             text.push(if random(12) == 0 { '\n' } else { ' ' });
         }
         let partial = path.with_extension(std::process::id().to_string());
-        fs::File::create(&partial).and_then(|mut f| f.write_all(text.as_bytes())).expect("target/ can be written");
+        fs::File::create(&partial)
+            .and_then(|mut f| f.write_all(text.as_bytes()))
+            .expect("target/ can be written");
         fs::rename(&partial, &path).expect("target/ can be written");
     }
     path
@@ -111,11 +113,15 @@ impl Program {
         let ready = folder.with_extension("ready");
         if !ready.exists() {
             let fetch = repository().join("scripts/fetch-source");
-            let fetched = Command::new(fetch).args([self.package.as_ref(), target().join("sources").as_os_str()]).output();
-            let tarball = String::from_utf8(checked("scripts/fetch-source", fetched)?.stdout).map_err(|e| e.to_string())?;
+            let fetched = Command::new(fetch)
+                .args([self.package.as_ref(), target().join("sources").as_os_str()])
+                .output();
+            let tarball = String::from_utf8(checked("scripts/fetch-source", fetched)?.stdout)
+                .map_err(|e| e.to_string())?;
             let _ = fs::remove_dir_all(&folder);
             fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-            let script = format!("tar xf '{}' --strip-components=1 && {{ {}; }} >&2", tarball.trim(), self.prepare);
+            let script =
+                format!("tar xf '{}' --strip-components=1 && {{ {}; }} >&2", tarball.trim(), self.prepare);
             checked(self.name, Command::new("sh").args(["-ec", &script]).current_dir(&folder).output())?;
             fs::write(&ready, "").map_err(|e| e.to_string())?;
         }
@@ -132,7 +138,8 @@ impl Program {
         let folder = target().join("real").join(self.name).join(variant);
         let _ = fs::remove_dir_all(&folder);
         let out = folder.join("executable");
-        let script = format!("cp -a '{}' '{}' && cd '{1}' && {}", sources.display(), folder.display(), self.build);
+        let script =
+            format!("cp -a '{}' '{}' && cd '{1}' && {}", sources.display(), folder.display(), self.build);
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut folders = vec![target().join("release")];
         folders.extend(std::env::split_paths(&path));

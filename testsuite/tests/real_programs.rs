@@ -24,7 +24,8 @@ fn check(name: &str) {
         // One line for each process of the workload.
         let mut compared = 0u64;
         for line in report.lines() {
-            let count = line.strip_prefix("pcce verify: ").and_then(|l| l.split(' ').next()?.parse::<u64>().ok());
+            let count =
+                line.strip_prefix("pcce verify: ").and_then(|l| l.split(' ').next()?.parse::<u64>().ok());
             assert!(count.is_some() && line.ends_with(" 0 mismatches"), "{name} ({variant}): {line}");
             compared += count.unwrap_or(0);
         }
