@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static inline void *logged_malloc(size_t bytes) {
+static inline void log_allocation(size_t bytes) {
   static FILE *log;
-  char token[256];
+  char token[1024];
   if (!log) {
     const char *name = getenv("ALLOCATIONS");
     log = name ? fopen(name, "a") : NULL;
@@ -18,9 +18,19 @@ static inline void *logged_malloc(size_t bytes) {
     pcce_token(token, sizeof token);
     fprintf(log, "%zu %s\n", bytes, token);
   }
+}
+
+static inline void *logged_malloc(size_t bytes) {
+  log_allocation(bytes);
   return malloc(bytes);
 }
 
+static inline void *logged_realloc(void *old, size_t bytes) {
+  log_allocation(bytes);
+  return realloc(old, bytes);
+}
+
 #define malloc logged_malloc
+#define realloc logged_realloc
 
 #endif

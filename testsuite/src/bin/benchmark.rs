@@ -23,8 +23,9 @@ use serde_json::json;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Flags of both builds. Fixed addresses, so that callgrind's are those of the disassembly.
-const FLAGS: &str = "-O2 -g -no-pie -fno-pic";
+/// Flags of both builds. Fixed addresses, so that callgrind's are those of the disassembly; DWARF 4, since
+/// valgrind 3.19 cannot read the newer one of clang 19.
+const FLAGS: &str = "-O2 -gdwarf-4 -no-pie -fno-pic";
 
 fn main() -> Result<()> {
     let pairs: usize = std::env::args().nth(1).map_or(Ok(15), |a| a.parse())?;
@@ -34,12 +35,14 @@ fn main() -> Result<()> {
         rows.push(measure(program, scale, pairs)?);
     }
     let compile = compile_time(5)?;
+    let decode = decode_rate()?;
     let results = json!({
         "machine": machine(),
         "flags": format!("{FLAGS} -flto"),
         "pairs": pairs,
         "programs": rows,
         "compile_sqlite3": compile,
+        "decode": decode,
     });
     let file = target().join("benchmark/results.json");
     fs::create_dir_all(file.parent().ok_or("no folder")?)?;
@@ -77,6 +80,16 @@ fn print(results: &serde_json::Value) {
             row["pushes_per_call"].as_f64().unwrap_or(f64::NAN),
         );
     }
+    let decode = &results["decode"];
+    println!(
+        "\n`pcce decode`, {} contexts of Lua, {} different, {:.1} frames each; millions a second of user time:",
+        decode["tokens"],
+        decode["distinct"],
+        decode["frames_per_token"].as_f64().unwrap_or(f64::NAN)
+    );
+    for (format, rate) in decode["tokens_per_second"].as_object().into_iter().flatten() {
+        println!("- {format}: {:.2}", rate.as_f64().unwrap_or(f64::NAN) / 1e6);
+    }
     println!("\n| compiling sqlite3 | user time, with the pass / without (quartiles) |");
     println!("|---|---|");
     for (what, ratio) in results["compile_sqlite3"].as_object().into_iter().flatten() {
@@ -87,6 +100,44 @@ fn print(results: &serde_json::Value) {
             ratio["quartiles"][1].as_f64().unwrap_or(f64::NAN),
         );
     }
+}
+
+/// How fast `pcce decode` decodes a stream of a million contexts of Lua: one for each of its allocations.
+fn decode_rate() -> Result<serde_json::Value> {
+    let program = PROGRAMS.iter().find(|p| p.name == "lua").ok_or("unknown program")?;
+    let header = pcce_testsuite::real::repository().join("testsuite/demo/allocations.h");
+    eprintln!("decode rate: a million contexts of Lua");
+    let lua =
+        program.build("benchmark-decode", &format!("pcce-clang -include {}", header.display()), "-O2 -g")?;
+    let log = lua.with_extension("log");
+    let _ = fs::remove_file(&log);
+    checked("lua", program.workload(&lua, 4).env("ALLOCATIONS", &log).output())?;
+    let text = fs::read_to_string(&log)?;
+    let tokens: Vec<&str> = text.lines().filter_map(|l| l.split(' ').nth(1)).take(1_000_000).collect();
+    let distinct = tokens.iter().collect::<std::collections::HashSet<_>>().len();
+    let file = lua.with_extension("tokens");
+    fs::write(&file, tokens.join("\n") + "\n")?;
+    let pcce = target().join("release/pcce");
+    let mut rates = serde_json::Map::new();
+    for format in ["text", "json", "folded"] {
+        let mut times = Vec::new();
+        for _ in 0..5 {
+            let mut command = Command::new(&pcce);
+            command.args(["decode", "--format", format]).arg(&lua).stdin(fs::File::open(&file)?);
+            times.push(user_time(&mut command)?);
+        }
+        times.sort_by(f64::total_cmp);
+        rates.insert(format.to_owned(), json!(tokens.len() as f64 / times[2]));
+    }
+    let output = Command::new(&pcce).args(["decode"]).arg(&lua).stdin(fs::File::open(&file)?).output();
+    let frames =
+        checked("pcce decode", output)?.stdout.split(|&b| b == b'\n').filter(|l| l.starts_with(b"#")).count();
+    Ok(json!({
+        "tokens": tokens.len(),
+        "distinct": distinct,
+        "frames_per_token": frames as f64 / tokens.len() as f64,
+        "tokens_per_second": rates,
+    }))
 }
 
 /// User time of all children so far, in seconds.
