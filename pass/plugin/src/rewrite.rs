@@ -245,6 +245,8 @@ impl<'a> Rewriter<'a> {
         b.store(id, b.offset(frame, layout::FRAME_ID));
         b.store(self.site(site), b.offset(frame, layout::FRAME_SITE));
         b.store(b.module.const_i64(0), b.offset(frame, layout::FRAME_HANDLE));
+        // Whoever interrupts the thread finds whole frames on the chain.
+        b.signal_fence();
         b.store(frame, self.symbols.top);
         b.store(b.module.const_i64(0), self.symbols.id);
     }

@@ -25,7 +25,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Flags of both builds. Fixed addresses, so that callgrind's are those of the disassembly; DWARF 4, since
 /// valgrind 3.19 cannot read the newer one of clang 19.
-const FLAGS: &str = "-O2 -gdwarf-4 -no-pie -fno-pic";
+const FLAGS: &str = "-O2 -gdwarf-4 -no-pie";
 
 fn main() -> Result<()> {
     let pairs: usize = std::env::args().nth(1).map_or(Ok(15), |a| a.parse())?;
