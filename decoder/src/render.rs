@@ -265,6 +265,7 @@ fn boundary(frame: &Frame<'_>) -> String {
         (FrameKind::Call, _) => name,
         (FrameKind::Uninstrumented, _) => format!("<{name}, not instrumented>"),
         (FrameKind::Tail, _) => format!("<{name}, left by a tail call>"),
+        (FrameKind::Signal, _) => "<signal handler called>".to_owned(),
         (FrameKind::Unknown, Some(_)) => format!("<unknown calls, up to {name}>"),
         (FrameKind::Unknown, None) => "<unknown calls>".to_owned(),
         (FrameKind::UnknownModule, _) => match frame.build_id {

@@ -167,6 +167,7 @@ pub(crate) enum Target {
     Indirect,
     Asm,
     Capture,
+    Signal,
     Entry,
 }
 
@@ -307,6 +308,7 @@ impl Tables {
                 SiteKind::Indirect => Target::Indirect,
                 SiteKind::Asm => Target::Asm,
                 SiteKind::Capture => Target::Capture,
+                SiteKind::Signal => Target::Signal,
                 SiteKind::Entry => Target::Entry,
             };
             let first_location = index(self.locations.len(), "locations")?;

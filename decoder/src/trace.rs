@@ -18,6 +18,8 @@ pub enum FrameKind {
     Uninstrumented,
     /// The function was called, and replaced itself by what it called last (a tail call): its frame is gone.
     Tail,
+    /// A signal interrupted the program here: the frames above are those of the handler.
+    Signal,
     /// Frames are missing here; the function, if there is one, was called last before them.
     Unknown,
     /// The code of a shared library was active here whose dictionary was not given. Calls of other
@@ -37,6 +39,7 @@ impl FrameKind {
             Self::Call => "call",
             Self::Uninstrumented => "uninstrumented",
             Self::Tail => "tail",
+            Self::Signal => "signal",
             Self::Unknown => "unknown",
             Self::UnknownModule => "unknown-module",
             Self::Truncated => "truncated",
@@ -73,6 +76,7 @@ pub(crate) enum Piece {
     Function(u32),
     Uninstrumented(Option<u32>),
     Tail(Option<u32>),
+    Signal,
     Unknown(Option<u32>),
     /// Index into [`Trace::images`].
     UnknownModule(u32),
@@ -165,6 +169,7 @@ pub(crate) fn piece_frames<'d>(
         }
         Piece::Uninstrumented(symbol) => Some(frame(FrameKind::Uninstrumented, symbol)),
         Piece::Tail(symbol) => Some(frame(FrameKind::Tail, symbol)),
+        Piece::Signal => Some(frame(FrameKind::Signal, None)),
         Piece::Unknown(symbol) => Some(frame(FrameKind::Unknown, symbol)),
         Piece::UnknownModule(image) => {
             let build_id = Some(trace.images[image as usize].0);

@@ -47,6 +47,7 @@ struct Sites {
     indirect: usize,
     asm: usize,
     capture: usize,
+    signal: usize,
     entry: usize,
 }
 
@@ -116,6 +117,7 @@ fn summarise(dictionary: &Dictionary) -> Summary {
                 SiteKind::Indirect => &mut sites.indirect,
                 SiteKind::Asm => &mut sites.asm,
                 SiteKind::Capture => &mut sites.capture,
+                SiteKind::Signal => &mut sites.signal,
                 SiteKind::Entry => &mut sites.entry,
             } += 1;
         }
@@ -192,8 +194,8 @@ fn text(info: &Info) -> String {
         lines.push(format!("functions   {}", summary.functions));
         let s = &summary.sites;
         lines.push(format!(
-            "sites       {} direct, {} external, {} indirect, {} asm, {} capture, {} entry",
-            s.direct, s.external, s.indirect, s.asm, s.capture, s.entry
+            "sites       {} direct, {} external, {} indirect, {} asm, {} capture, {} signal, {} entry",
+            s.direct, s.external, s.indirect, s.asm, s.capture, s.signal, s.entry
         ));
         let e = &summary.edges;
         lines.push(format!(

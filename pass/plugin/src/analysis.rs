@@ -67,10 +67,37 @@ pub enum CallKind {
     Indirect,
     /// Inline assembly that contains a call.
     Asm,
-    /// A call of `pcce_context`.
+    /// A call that becomes one of the runtime.
+    Runtime(RuntimeCall),
+}
+
+/// Calls that the pass replaces by ones of the runtime, which are told the site too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RuntimeCall {
+    /// `pcce_context`: takes the context number.
     Context,
-    /// A call of `pcce_token`.
+    /// `pcce_token`: takes the token.
     Token,
+    /// `signal`: installs a signal handler, which interrupts anywhere.
+    Signal,
+    /// `__sysv_signal`, the same for strictly conforming programs.
+    SysvSignal,
+    /// `sigaction`.
+    Sigaction,
+}
+
+impl RuntimeCall {
+    /// By the name of the function that is called and the number of its arguments.
+    fn of(name: &str, arguments: u32) -> Option<Self> {
+        match (name, arguments) {
+            ("pcce_context", 0) => Some(Self::Context),
+            ("pcce_token", 2) => Some(Self::Token),
+            ("signal" | "bsd_signal", 2) => Some(Self::Signal),
+            ("__sysv_signal" | "sysv_signal", 2) => Some(Self::SysvSignal),
+            ("sigaction", 3) => Some(Self::Sigaction),
+            _ => None,
+        }
+    }
 }
 
 /// A call in an instrumented function.
@@ -210,15 +237,16 @@ pub fn analyse(
                         {
                             functions[caller].returns_twice.push(instruction);
                         }
-                        match (index.get(&value), name.as_str()) {
-                            (_, "pcce_context") if instruction.argument_count() == 0 => CallKind::Context,
-                            (_, "pcce_token") if instruction.argument_count() == 2 => CallKind::Token,
+                        let declaration = value.linkage().declaration;
+                        let runtime = RuntimeCall::of(&name, instruction.argument_count());
+                        match (index.get(&value), runtime) {
+                            (_, Some(call)) if declaration => CallKind::Runtime(call),
                             (Some(&callee), _) if exact => {
                                 direct_uses[callee] += usize::from(instruction.called() == value);
                                 edges.push((caller, callee, frequency));
                                 CallKind::Direct(EdgeId::new(edges.len() as u32 - 1))
                             }
-                            _ if value.linkage().declaration
+                            _ if declaration
                                 && (no_callback.contains(&name)
                                     || value.has_attribute("nocallback")
                                     || instruction.call_has_attribute("nocallback")) =>

@@ -414,6 +414,12 @@ impl Value {
         unsafe { text(LLVMGetValueName2(self.0, &mut len), len) }
     }
 
+    /// The value's type.
+    pub fn ty(self) -> Type {
+        // SAFETY: live value.
+        Type(unsafe { LLVMTypeOf(self.0) })
+    }
+
     /// Whether the function has a body.
     pub fn has_body(self) -> bool {
         // SAFETY: live function.
