@@ -175,6 +175,8 @@ pub fn analyse(
     whole_program: bool,
 ) -> Result<Analysis, String> {
     let resolvers: HashSet<Value> = module.ifunc_resolvers().into_iter().collect();
+    // `__builtin_setjmp`: the intrinsic does not say that it returns twice.
+    let builtin_setjmp = module.functions().into_iter().find(|f| f.name() == "llvm.eh.sjlj.setjmp");
     let listed = no_callback.defined_in(module);
     let mut functions = Vec::new();
     let mut index = HashMap::new();
@@ -228,7 +230,13 @@ pub fn analyse(
                 let target = resolve(instruction.called(), whole_program);
                 let kind = match target {
                     Target::Asm(text) if asm_calls(&text) => CallKind::Asm,
-                    Target::Asm(_) | Target::Intrinsic => continue,
+                    Target::Intrinsic(value) => {
+                        if Some(value) == builtin_setjmp {
+                            functions[caller].returns_twice.push(instruction);
+                        }
+                        continue;
+                    }
+                    Target::Asm(_) => continue,
                     Target::Pointer => CallKind::Indirect,
                     Target::Function { value, exact } => {
                         let name = value.name();
@@ -288,7 +296,7 @@ pub fn analyse(
 
 enum Target {
     Asm(String),
-    Intrinsic,
+    Intrinsic(Value),
     Pointer,
     Function { value: Value, exact: bool },
 }
@@ -311,7 +319,7 @@ fn resolve(called: Value, whole_program: bool) -> Target {
     if !value.is_function() {
         Target::Pointer
     } else if value.is_intrinsic() {
-        Target::Intrinsic
+        Target::Intrinsic(value)
     } else {
         Target::Function { value, exact: all_exact && exact(value) }
     }
