@@ -182,6 +182,27 @@ fn without_capture() {
 }
 
 #[test]
+fn signal_handlers() {
+    let handler = Some((site::TAIL_CAPTURE, 0));
+    // The id of the frame belongs to the interrupted function, whatever it is.
+    assert_eq!(decode(handler, &[(site::LEAF_SIGNAL, u64::MAX)]), "tail <signal:-> <unknown:->");
+    assert_eq!(
+        decode(handler, &[(site::LEAF_SIGNAL, 2), (site::LEAF_QSORT, 1)]),
+        "tail <signal:-> <unknown:qsort> leaf:31 app::run(int):20 main:10"
+    );
+    assert_eq!(
+        decode(handler, &[(site::LEAF_SIGNAL, 2), (site::LEAF_TAIL, 0)]),
+        "tail <signal:-> <unknown:tail> leaf:30 app::run(int):20"
+    );
+    // A handler that interrupted a handler, and one that is not instrumented.
+    assert_eq!(
+        decode(handler, &[(site::LEAF_SIGNAL, 0), (site::LEAF_SIGNAL, 0)]),
+        "tail <signal:-> <unknown:-> <signal:-> <unknown:->"
+    );
+    assert_eq!(decode(None, &[(site::LEAF_SIGNAL, 0)]), "<uninstrumented:-> <signal:-> <unknown:->");
+}
+
+#[test]
 fn entered_functions() {
     let inside = Some((site::MALLOC_CAPTURE, 0));
     // The call right below is the caller: by name, or by the edge.

@@ -7,6 +7,7 @@
 //!   main   ─0→ run (site 0), ─1→ run (site 1)         1  yes
 //!   run    ─0→ leaf (2), back edge → run (3)          3  yes: 0 is the dummy's, so the calls add 1 and 2
 //!   leaf   tail (cut edge, 4), qsort (5), lib_run (6), *pointer (7), asm (8), capture (9), other (10)
+//!          installs tail as a signal handler (12)
 //!   tail   capture (11); musttail calls run
 //! app, other.c
 //!   other  capture (0), main's `run` is not called
@@ -29,7 +30,7 @@ pub const LIB: [u8; 8] = [0xb0, 1, 2, 3, 4, 5, 6, 7];
 /// Address of the sites of main.c.
 pub const MAIN: u64 = 0x4000;
 /// Address of the sites of other.c: right behind those of main.c.
-pub const OTHER: u64 = MAIN + 12;
+pub const OTHER: u64 = MAIN + 13;
 /// Address of the sites of the library.
 pub const LIB_SITES: u64 = 0x100;
 
@@ -54,6 +55,7 @@ pub mod site {
     pub const LEAF_CAPTURE: u64 = super::MAIN + 9;
     pub const LEAF_OTHER: u64 = super::MAIN + 10;
     pub const TAIL_CAPTURE: u64 = super::MAIN + 11;
+    pub const LEAF_SIGNAL: u64 = super::MAIN + 12;
     pub const OTHER_CAPTURE: u64 = super::OTHER;
     pub const LIB_CAPTURE: u64 = super::LIB_SITES;
     pub const LIB_MALLOC: u64 = super::LIB_SITES + 1;
@@ -92,6 +94,7 @@ pub fn app() -> Dictionary {
         (2, SiteKind::External(7), vec![at(2, 36)]),
         // Without debug information.
         (3, SiteKind::Capture, vec![]),
+        (2, SiteKind::Signal, vec![at(2, 37)]),
     ];
     let main = Module {
         name: "main.c".to_owned(),

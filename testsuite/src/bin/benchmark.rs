@@ -34,7 +34,7 @@ fn main() -> Result<()> {
         let program = PROGRAMS.iter().find(|p| p.name == name).ok_or("unknown program")?;
         rows.push(measure(program, scale, pairs)?);
     }
-    let compile = compile_time(5)?;
+    let compile = compile_time(3)?;
     let decode = decode_rate()?;
     let results = json!({
         "machine": machine(),
@@ -159,8 +159,6 @@ fn user_time(command: &mut Command) -> Result<f64> {
 /// Median and quartiles of second / first over interleaved pairs; which goes first alternates.
 fn interleaved(pairs: usize, mut run: impl FnMut(usize) -> Result<f64>) -> Result<serde_json::Value> {
     let mut ratios = Vec::new();
-    run(0)?;
-    run(1)?;
     for i in 0..pairs {
         let first = run(i % 2)?;
         let second = run(1 - i % 2)?;
@@ -191,7 +189,7 @@ fn measure(program: &Program, scale: u32, pairs: usize) -> Result<serde_json::Va
     let [base, with] = both.map(|exe| callgrind(program, exe));
     let (base, with) = (base?, with?);
     let counts = dynamic_counts(&pcce, &with)?;
-    Ok(json!({
+    let row = json!({
         "name": program.name,
         "user_time_ratio": time,
         "instructions": [base.instructions, with.instructions],
@@ -201,7 +199,9 @@ fn measure(program: &Program, scale: u32, pairs: usize) -> Result<serde_json::Va
         "id_stores_per_call": counts.id_stores as f64 / counts.calls as f64,
         "pushes": counts.pushes,
         "pushes_per_call": counts.pushes as f64 / counts.calls as f64,
-    }))
+    });
+    eprintln!("{row}");
+    Ok(row)
 }
 
 /// What callgrind counted over the processes of a workload.
