@@ -185,21 +185,21 @@ fn without_capture() {
 fn signal_handlers() {
     let handler = Some((site::TAIL_CAPTURE, 0));
     // The id of the frame belongs to the interrupted function, whatever it is.
-    assert_eq!(decode(handler, &[(site::LEAF_SIGNAL, u64::MAX)]), "tail <signal:-> <unknown:->");
+    assert_eq!(decode(handler, &[(site::LEAF_SIGNAL, u64::MAX)]), "tail [signal -] [unknown -]");
     assert_eq!(
         decode(handler, &[(site::LEAF_SIGNAL, 2), (site::LEAF_QSORT, 1)]),
-        "tail <signal:-> <unknown:qsort> leaf:31 app::run(int):20 main:10"
+        "tail [signal -] [unknown qsort] leaf:31 app::run(int):20 main:10"
     );
     assert_eq!(
         decode(handler, &[(site::LEAF_SIGNAL, 2), (site::LEAF_TAIL, 0)]),
-        "tail <signal:-> <unknown:tail> leaf:30 app::run(int):20"
+        "tail [signal -] [unknown tail] leaf:30 app::run(int):20"
     );
     // A handler that interrupted a handler, and one that is not instrumented.
     assert_eq!(
         decode(handler, &[(site::LEAF_SIGNAL, 0), (site::LEAF_SIGNAL, 0)]),
-        "tail <signal:-> <unknown:-> <signal:-> <unknown:->"
+        "tail [signal -] [unknown -] [signal -] [unknown -]"
     );
-    assert_eq!(decode(None, &[(site::LEAF_SIGNAL, 0)]), "<uninstrumented:-> <signal:-> <unknown:->");
+    assert_eq!(decode(None, &[(site::LEAF_SIGNAL, 0)]), "[uninstrumented -] [signal -] [unknown -]");
 }
 
 #[test]
@@ -466,7 +466,7 @@ fn inconsistent_dictionaries_are_refused() {
         (&|d| d.modules[0].sites[2].kind = SiteKind::External(8), "site 2 names name 8"),
         (&|d| d.modules[0].sites[2].locations[0].file = 2, "a location of site 2 names file 2"),
         (&|d| d.modules[0].sites[2].locations[0].name = 8, "a location of site 2 names name 8"),
-        (&|d| d.modules[0].edges[2].site = 12, "edge 2 names site 12, and there are 12"),
+        (&|d| d.modules[0].edges[2].site = 13, "edge 2 names site 13, and there are 13"),
         (&|d| d.modules[0].edges[2].callee = 4, "edge 2 names function 4"),
         (&|d| d.modules[0].edges[3].site = 5, "edge 3 is at site 5, which is no direct call"),
         (&|d| d.modules[0].edges[3].site = 2, "edge 3 is at site 2, which has another edge"),
@@ -478,9 +478,9 @@ fn inconsistent_dictionaries_are_refused() {
             "numbers of function main start at 18446744073709551615",
         ),
         (&|d| d.modules[0].functions[0].range = Some(1 << 63), "numbers of function main"),
-        (&|d| d.modules[1].sites_address -= 1, "its site array at 0x400b with 1 sites overlaps"),
+        (&|d| d.modules[1].sites_address -= 1, "its site array at 0x400c with 1 sites overlaps"),
         (
-            &|d| d.modules[0].sites_address = u64::MAX - 11,
+            &|d| d.modules[0].sites_address = u64::MAX - 12,
             "overlaps another one, or the end of the address space",
         ),
         (&|d| d.modules[1].sites_address = d.modules[0].sites_address, "overlaps"),
