@@ -106,6 +106,8 @@ pub struct Call {
     pub instruction: Value,
     /// What it is.
     pub kind: CallKind,
+    /// Executions for one execution of the function, as the block frequencies have it.
+    pub frequency: f64,
 }
 
 /// An instrumented function.
@@ -265,7 +267,7 @@ pub fn analyse(
                         }
                     }
                 };
-                functions[caller].calls.push(Call { instruction, kind });
+                functions[caller].calls.push(Call { instruction, kind, frequency });
             }
         }
     }

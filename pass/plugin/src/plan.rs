@@ -44,6 +44,8 @@ pub struct PlannedFunction {
     pub entry_site: Option<u32>,
     /// First number of its range of context numbers; 0 if it has none.
     pub range: u64,
+    /// Pushes for one execution of the function, as the block frequencies have it.
+    pub pushes: f64,
 }
 
 /// The plan for a module.
@@ -100,6 +102,7 @@ pub fn plan(
             u32::try_from(sites.len() - 1).expect("fewer sites than 2^32")
         };
         let mut captures_number = false;
+        let mut pushes = 0.0;
         let mut calls = Vec::with_capacity(function.calls.len());
         for call in &function.calls {
             let (kind, action) = match &call.kind {
@@ -153,6 +156,9 @@ pub fn plan(
                     },
                 });
             }
+            if action == Action::Push {
+                pushes += call.frequency;
+            }
             calls.push(PlannedCall { instruction: call.instruction, action, site });
         }
         let entry_site = function.entry_push.then(|| new_site(dictionary::SiteKind::Entry, Vec::new()));
@@ -174,7 +180,7 @@ pub fn plan(
             external: function.external,
             range: (range != 0).then_some(range),
         });
-        functions.push(PlannedFunction { calls, entry_site, range });
+        functions.push(PlannedFunction { calls, entry_site, range, pushes });
     }
     Plan {
         functions,
