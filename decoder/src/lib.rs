@@ -1,1 +1,25 @@
-//! Placeholder.
+//! Reads the context tokens of instrumented programs back into the chains of calls that they stand for.
+//!
+//! The steps, each a module: [`token`] reads the text of a token; [`load`] and [`program`] get the
+//! dictionary, from its JSON form or from the program; [`decode`] puts both together into a
+//! [`trace`]; [`render`] writes it. [`session`] runs all of them over many tokens.
+//!
+//! Nothing that is read is trusted: bad input gives an error with cause and cure, never a panic, and
+//! never a guessed frame.
+
+#![forbid(unsafe_code)]
+
+pub mod decode;
+pub mod load;
+pub mod names;
+pub mod program;
+pub mod render;
+pub mod session;
+mod tables;
+pub mod token;
+pub mod trace;
+
+pub use decode::{DecodeError, Decoder};
+pub use tables::{Cause, InvalidDictionary};
+pub use token::{Token, TokenError};
+pub use trace::{Frame, FrameKind, Trace};

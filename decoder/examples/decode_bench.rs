@@ -1,0 +1,209 @@
+//! How many tokens a second are decoded, on one core.
+//!
+//! `cargo run --release -p pcce --example decode_bench [FOLDER]` makes a dictionary of an
+//! interpreter's size (500 functions, 3000 edges, half of the sites in inlined code) and a million
+//! tokens of random contexts in it (a fifth of them seen before), decodes them in each format, and prints the rates. With
+//! FOLDER it also writes `bench.json` and `bench.tokens` there, for `pcce decode` itself.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::time::Instant;
+
+use pcce::Decoder;
+use pcce::render::Format;
+use pcce::session::{Outcome, Session};
+use pcce::token::{BuildId, Capture, PushedFrame, Token};
+use pcce_dictionary::{
+    Dictionary, Edge, EdgeCode, Function, Location, Module, SCHEMA_VERSION, Site, SiteKind,
+};
+
+const FUNCTIONS: u32 = 500;
+const EDGES: u32 = 3000;
+const TOKENS: usize = 1_000_000;
+const SITES_ADDRESS: u64 = 0x20_0000;
+
+/// xorshift64*: the same numbers on every machine.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % bound
+    }
+}
+
+/// A layered call graph: `main`, then functions that call those behind them, mostly near ones;
+/// one site in ten is a call through a pointer, as an interpreter's calls of its built-in functions.
+fn dictionary(random: &mut Random) -> Dictionary {
+    let mut module = Module {
+        name: "interpreter.c".to_owned(),
+        producer: "bench".to_owned(),
+        sites_address: SITES_ADDRESS,
+        files: (0..40).map(|i| format!("/build/interpreter-5.4.6/src/part{i:02}.c")).collect(),
+        names: (0..FUNCTIONS)
+            .map(|i| format!("interp_{}_{i}", ["run", "table_get", "gc", "parse"][i as usize % 4]))
+            .collect(),
+        ..Module::default()
+    };
+    let mut pairs: Vec<(u32, u32)> = (1..FUNCTIONS)
+        .map(|callee| (callee - 1 - random.below(u64::from(callee.min(60))) as u32, callee))
+        .collect();
+    while pairs.len() < EDGES as usize {
+        let callee = 20 + random.below(u64::from(FUNCTIONS) - 20) as u32;
+        let caller = callee - 1 - random.below(u64::from(callee.min(90))) as u32;
+        pairs.push((caller, callee));
+    }
+    // A function in ten can be entered by a push.
+    let entry = |function: u32| function == 0 || function % 10 == 3;
+    let mut num_cc: Vec<u64> = (0..FUNCTIONS).map(|function| u64::from(entry(function))).collect();
+    pairs.sort_unstable_by_key(|(_, callee)| *callee);
+    let locations = |random: &mut Random, function: u32| {
+        let place = |random: &mut Random, name| Location {
+            name,
+            file: name % 40,
+            line: 1 + random.below(3000) as u32,
+            column: 1 + random.below(80) as u32,
+        };
+        let mut chain = Vec::new();
+        if random.below(2) == 0 {
+            let inlined = random.below(u64::from(FUNCTIONS)) as u32;
+            chain.push(place(random, inlined));
+        }
+        chain.push(place(random, function));
+        chain
+    };
+    for (caller, callee) in pairs {
+        let site = module.sites.len() as u32;
+        let value = num_cc[callee as usize];
+        let code = match value.checked_add(num_cc[caller as usize]) {
+            Some(sum) if sum < 1 << 60 => {
+                num_cc[callee as usize] = sum;
+                EdgeCode::Add(value)
+            }
+            _ => panic!("the graph is too large for 64-bit ids"),
+        };
+        module.sites.push(Site {
+            function: caller,
+            kind: SiteKind::Direct,
+            locations: locations(random, caller),
+        });
+        module.edges.push(Edge { site, callee, code });
+    }
+    for function in 0..FUNCTIONS {
+        module.functions.push(Function {
+            name: function,
+            num_cc: num_cc[function as usize],
+            entry: entry(function),
+            external: false,
+            range: None,
+        });
+        for kind in [SiteKind::Capture, SiteKind::Indirect] {
+            module.sites.push(Site { function, kind, locations: locations(random, function) });
+        }
+    }
+    Dictionary {
+        version: SCHEMA_VERSION,
+        build_id: "00112233445566778899aabbccddeeff00112233".to_owned(),
+        program: "interpreter".to_owned(),
+        modules: vec![module],
+    }
+}
+
+fn tokens(dictionary: &Dictionary, random: &mut Random) -> Vec<u8> {
+    let functions = &dictionary.modules[0].functions;
+    let image = BuildId::from_prefix(&[0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77]);
+    let site = |function: u64, kind: u64| SITES_ADDRESS + u64::from(EDGES) + function * 2 + kind;
+    // The first tenth of the functions: sub-paths of about four calls.
+    let place = |random: &mut Random| {
+        let function = random.below(60);
+        (function, random.below(functions[function as usize].num_cc))
+    };
+    let mut texts = Vec::with_capacity(TOKENS * 90);
+    let mut old: Vec<String> = Vec::new();
+    for i in 0..TOKENS {
+        if i > 1000 && random.below(5) == 0 {
+            texts.extend_from_slice(old[random.below(old.len() as u64) as usize].as_bytes());
+        } else {
+            let (function, id) = place(random);
+            let capture = Some(Capture { image: 0, site: site(function, 0), id });
+            let frames = (0..random.below(3))
+                .map(|_| {
+                    let (function, id) = place(random);
+                    PushedFrame { image: 0, site: site(function, 1), id, count: 1 }
+                })
+                .collect();
+            let token = Token { images: vec![image], capture, frames, ..Token::default() }.encode();
+            texts.extend_from_slice(token.as_bytes());
+            if old.len() < 5000 {
+                old.push(token);
+            }
+        }
+        texts.push(b'\n');
+    }
+    texts
+}
+
+/// Counts bytes, as `/dev/null` does, and reads none: what is measured is decoding, not a disk.
+#[derive(Default)]
+struct Sink(u64);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn main() -> io::Result<()> {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let dictionary = dictionary(&mut random);
+    let texts = tokens(&dictionary, &mut random);
+    if let Some(folder) = std::env::args_os().nth(1) {
+        let folder = std::path::PathBuf::from(folder);
+        std::fs::write(folder.join("bench.json"), pcce_dictionary::to_json(&dictionary))?;
+        std::fs::write(folder.join("bench.tokens"), &texts)?;
+    }
+    let distinct = texts.split(|byte| *byte == b'\n').fold(HashMap::new(), |mut seen, text| {
+        *seen.entry(text).or_insert(0_u32) += 1;
+        seen
+    });
+    println!("{TOKENS} tokens, {} different ones, {} bytes each", distinct.len() - 1, texts.len() / TOKENS);
+    drop(distinct);
+
+    let decoder = Decoder::new(std::slice::from_ref(&dictionary)).expect("the dictionary is consistent");
+    let mut frames = 0;
+    let mut trace = pcce::Trace::default();
+    for text in texts.split(|byte| *byte == b'\n').take(10_000) {
+        decoder.decode(&Token::parse(text).expect("a token"), &mut trace).expect("it fits");
+        frames += trace.frames(&decoder).count();
+    }
+    println!("{:.1} frames a token", frames as f64 / 10_000.0);
+
+    for (name, format) in [("text", Format::Text), ("json", Format::Json), ("folded", Format::Folded)] {
+        let mut best = f64::INFINITY;
+        let mut bytes = 0;
+        for _ in 0..5 {
+            let mut session = Session::new(&decoder, format);
+            let mut out = io::BufWriter::with_capacity(1 << 18, Sink::default());
+            let start = Instant::now();
+            for text in texts.split(|byte| *byte == b'\n').filter(|text| !text.is_empty()) {
+                assert_eq!(session.decode(text, &mut out)?, Outcome::Decoded);
+            }
+            out.flush()?;
+            best = best.min(start.elapsed().as_secs_f64());
+            bytes = out.get_ref().0;
+        }
+        println!(
+            "{name:7} {:>10.0} tokens/s, {:>6.0} MB/s of output (best of 5)",
+            TOKENS as f64 / best,
+            bytes as f64 / best / 1e6
+        );
+    }
+    Ok(())
+}

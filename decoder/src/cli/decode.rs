@@ -1,0 +1,171 @@
+//! `pcce decode`.
+
+use std::collections::HashSet;
+use std::io::{self, BufWriter, Read, Write};
+
+use anyhow::Context;
+use pcce::Decoder;
+use pcce::load::load;
+use pcce::render::Format;
+use pcce::session::{Outcome, Session};
+use pcce::token::BuildId;
+
+use super::{DecodeArgs, DecodeFormat, Status};
+
+/// How much is read from standard input in one go, at least.
+const CHUNK: usize = 1 << 18;
+/// Longer lines are no tokens. A token of this length would stand for a million pushed frames.
+const MAX_LINE: usize = 1 << 26;
+/// So many modules without dictionary are named.
+const MAX_NAMED: usize = 64;
+
+/// Decodes the tokens given, or those on standard input.
+pub fn run(args: &DecodeArgs) -> anyhow::Result<Status> {
+    let mut dictionaries = Vec::with_capacity(1 + args.more.len());
+    for path in std::iter::once(&args.dictionary).chain(&args.more) {
+        dictionaries.push(load(path)?);
+    }
+    let decoder = Decoder::new(&dictionaries)?;
+    drop(dictionaries);
+    let format = match args.format {
+        DecodeFormat::Text => Format::Text,
+        DecodeFormat::Json => Format::Json,
+        DecodeFormat::Folded => Format::Folded,
+    };
+    let mut output = Output {
+        session: Session::new(&decoder, format),
+        json: format == Format::Json,
+        out: BufWriter::with_capacity(CHUNK, io::stdout().lock()),
+        named: HashSet::new(),
+        status: Status::Done,
+    };
+    let result = if args.tokens.is_empty() {
+        output.lines(io::stdin().lock())
+    } else {
+        args.tokens
+            .iter()
+            .try_for_each(|token| output.token(token.trim().as_bytes(), || abbreviate(token)))
+            .and_then(|()| output.flush())
+    };
+    // Tokens that failed before the reader went away still count.
+    match result {
+        Err(error) if output.status == Status::Done || !super::is_closed_pipe(&error) => Err(error),
+        _ => Ok(output.status),
+    }
+}
+
+struct Output<'d> {
+    session: Session<'d>,
+    json: bool,
+    out: BufWriter<io::StdoutLock<'static>>,
+    named: HashSet<BuildId>,
+    status: Status,
+}
+
+impl Output<'_> {
+    /// Decodes each line that is not blank. What is complete is written before waiting for more.
+    fn lines(&mut self, mut input: impl Read) -> anyhow::Result<()> {
+        let mut buffer = vec![0; CHUNK];
+        let mut filled = 0;
+        let mut line_number = 0_u64;
+        // The start of the line that is being read was dropped, since the line is too long.
+        let mut overlong = false;
+        loop {
+            if filled == buffer.len() {
+                buffer.resize(buffer.len() * 2, 0);
+            }
+            let count = match input.read(&mut buffer[filled..]) {
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    self.flush()?;
+                    return Err(error).context("standard input");
+                }
+            };
+            let new = filled;
+            filled += count;
+            let mut start = 0;
+            for end in memchr::memchr_iter(b'\n', &buffer[new..filled]).map(|end| new + end) {
+                line_number += 1;
+                if !std::mem::take(&mut overlong) {
+                    self.line(&buffer[start..end], line_number)?;
+                }
+                start = end + 1;
+            }
+            if count == 0 {
+                if filled > 0 && !overlong {
+                    self.line(&buffer[..filled], line_number + 1)?;
+                }
+                return self.flush();
+            }
+            buffer.copy_within(start..filled, 0);
+            filled -= start;
+            if overlong {
+                filled = 0;
+            } else if filled > MAX_LINE {
+                let message =
+                    format!("line {}: not a context token: longer than {MAX_LINE} bytes", line_number + 1);
+                self.fail(&message)?;
+                overlong = true;
+                filled = 0;
+                buffer.truncate(CHUNK);
+            }
+            self.flush()?;
+        }
+    }
+
+    #[inline]
+    fn line(&mut self, line: &[u8], number: u64) -> anyhow::Result<()> {
+        let token = line.trim_ascii();
+        if token.is_empty() { Ok(()) } else { self.token(token, || format!("line {number}")) }
+    }
+
+    #[inline]
+    fn token(&mut self, token: &[u8], place: impl Fn() -> String) -> anyhow::Result<()> {
+        match self.session.decode(token, &mut self.out).context("standard output")? {
+            Outcome::Decoded => Ok(()),
+            Outcome::Incomplete => self.incomplete(),
+            Outcome::Failed(_) if self.json => {
+                self.status = Status::Failed;
+                Ok(())
+            }
+            Outcome::Failed(failure) => self.fail(&format!("{}: {failure}", place())),
+        }
+    }
+
+    #[cold]
+    fn incomplete(&mut self) -> anyhow::Result<()> {
+        self.status = Status::Failed;
+        let missing: Vec<_> = self.session.missing().filter(|id| !self.named.contains(id)).collect();
+        for id in missing {
+            if self.named.len() < MAX_NAMED && self.named.insert(id) {
+                self.fail(&format!(
+                    "no dictionary was given for the module with build id {id}, and its calls are left out; give the shared library, or its dictionary, with --dict FILE"
+                ))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a message, behind the output up to here.
+    #[cold]
+    fn fail(&mut self, message: &str) -> anyhow::Result<()> {
+        self.status = Status::Failed;
+        self.flush()?;
+        let _ = writeln!(io::stderr(), "error: {message}");
+        Ok(())
+    }
+
+    fn flush(&mut self) -> anyhow::Result<()> {
+        self.out.flush().context("standard output")
+    }
+}
+
+/// The start of a token that is long.
+fn abbreviate(token: &str) -> String {
+    let mut start: String = token.chars().take(24).flat_map(char::escape_debug).collect();
+    if token.chars().nth(24).is_some() {
+        start.push('…');
+    }
+    start
+}

@@ -1,0 +1,236 @@
+//! `pcce info`: what a dictionary holds, and whether the tools are there.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use pcce_dictionary::{Dictionary, EdgeCode, SiteKind};
+use serde::Serialize;
+
+use super::{InfoArgs, InfoFormat, Status};
+
+#[derive(Serialize)]
+struct Info {
+    /// Null without a file.
+    dictionary: Option<Summary>,
+    toolchain: Vec<Tool>,
+}
+
+/// The sums over a dictionary's modules.
+#[derive(Default, Serialize)]
+struct Summary {
+    version: u32,
+    build_id: String,
+    program: String,
+    modules: Vec<ModuleSummary>,
+    functions: usize,
+    sites: Sites,
+    edges: Edges,
+    /// Largest number of encodings of one function, and that function.
+    max_num_cc: Option<MaxNumCc>,
+}
+
+#[derive(Serialize)]
+struct ModuleSummary {
+    name: String,
+    producer: String,
+    options: Vec<String>,
+    functions: usize,
+    sites: usize,
+    edges: usize,
+}
+
+#[derive(Default, Serialize)]
+struct Sites {
+    direct: usize,
+    external: usize,
+    indirect: usize,
+    asm: usize,
+    capture: usize,
+    entry: usize,
+}
+
+#[derive(Default, Serialize)]
+struct Edges {
+    /// Calls that add 0, which costs nothing.
+    add_zero: usize,
+    add: usize,
+    back: usize,
+    cut: usize,
+    required: usize,
+}
+
+#[derive(Serialize)]
+struct MaxNumCc {
+    num_cc: u64,
+    function: String,
+}
+
+#[derive(Serialize)]
+struct Tool {
+    name: &'static str,
+    purpose: &'static str,
+    found: Option<PathBuf>,
+    /// How to get it, where it is not found.
+    cure: Option<&'static str>,
+}
+
+/// Describes the file, if there is one, and the tools.
+pub fn run(args: &InfoArgs) -> anyhow::Result<Status> {
+    let dictionary = args.file.as_deref().map(pcce::load::load).transpose()?;
+    if let Some(dictionary) = &dictionary {
+        pcce::Decoder::new(std::slice::from_ref(dictionary))?;
+    }
+    let info = Info { dictionary: dictionary.as_ref().map(summarise), toolchain: toolchain() };
+    let text = match args.format {
+        InfoFormat::Text => text(&info),
+        InfoFormat::Json => serde_json::to_string(&info)? + "\n",
+    };
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")?;
+    let missing = info.toolchain.iter().any(|tool| tool.found.is_none());
+    Ok(if info.dictionary.is_none() && missing { Status::Failed } else { Status::Done })
+}
+
+/// The dictionary must have been accepted by the decoder, which checks its indices.
+fn summarise(dictionary: &Dictionary) -> Summary {
+    let mut summary = Summary {
+        version: dictionary.version,
+        build_id: dictionary.build_id.clone(),
+        program: dictionary.program.clone(),
+        ..Summary::default()
+    };
+    for module in &dictionary.modules {
+        summary.functions += module.functions.len();
+        for function in &module.functions {
+            if summary.max_num_cc.as_ref().is_none_or(|max| function.num_cc > max.num_cc) {
+                let function_name = pcce::names::demangle(&module.names[function.name as usize]);
+                summary.max_num_cc = Some(MaxNumCc { num_cc: function.num_cc, function: function_name });
+            }
+        }
+        let sites = &mut summary.sites;
+        for site in &module.sites {
+            *match site.kind {
+                SiteKind::Direct => &mut sites.direct,
+                SiteKind::External(_) => &mut sites.external,
+                SiteKind::Indirect => &mut sites.indirect,
+                SiteKind::Asm => &mut sites.asm,
+                SiteKind::Capture => &mut sites.capture,
+                SiteKind::Entry => &mut sites.entry,
+            } += 1;
+        }
+        let edges = &mut summary.edges;
+        for edge in &module.edges {
+            *match edge.code {
+                EdgeCode::Add(0) => &mut edges.add_zero,
+                EdgeCode::Add(_) => &mut edges.add,
+                EdgeCode::Back => &mut edges.back,
+                EdgeCode::Cut => &mut edges.cut,
+                EdgeCode::Required => &mut edges.required,
+            } += 1;
+        }
+        summary.modules.push(ModuleSummary {
+            name: module.name.clone(),
+            producer: module.producer.clone(),
+            options: module.options.clone(),
+            functions: module.functions.len(),
+            sites: module.sites.len(),
+            edges: module.edges.len(),
+        });
+    }
+    summary
+}
+
+fn toolchain() -> Vec<Tool> {
+    const BUILD: &str = "run `make build` in the source tree, or install the package again";
+    let own_folder = std::env::current_exe().ok().and_then(|path| path.parent().map(Path::to_owned));
+    let beside = |name: &str| {
+        let own = own_folder.as_ref()?;
+        [own.join(name), own.join("../lib/pcce").join(name)].into_iter().find(|path| path.is_file())
+    };
+    let tool = |name, purpose, found: Option<PathBuf>, cure| {
+        let cure = found.is_none().then_some(cure);
+        Tool { name, purpose, found, cure }
+    };
+    vec![
+        tool(
+            "clang-19",
+            "compiles",
+            in_path(&["clang-19"]),
+            "Debian, Ubuntu: apt install clang-19; else https://apt.llvm.org",
+        ),
+        tool(
+            "ld.lld-19",
+            "links whole programs (LTO)",
+            in_path(&["ld.lld-19", "ld.lld"]),
+            "Debian, Ubuntu: apt install lld-19; else https://apt.llvm.org",
+        ),
+        tool("libpcce_pass.so", "the pass, a plugin of clang", beside("libpcce_pass.so"), BUILD),
+        tool("libpcce_rt.a", "the runtime, for static linking", beside("libpcce_rt.a"), BUILD),
+        tool(
+            "libpcce_rt.so",
+            "the runtime, for programs with instrumented shared libraries",
+            beside("libpcce_rt.so"),
+            BUILD,
+        ),
+    ]
+}
+
+/// The first of the names that is a file in a folder of `PATH`, or in Debian's folder of LLVM 19.
+fn in_path(names: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    names.iter().find_map(|name| folders.iter().map(|folder| folder.join(name)).find(|file| file.is_file()))
+}
+
+fn text(info: &Info) -> String {
+    let mut lines = Vec::new();
+    if let Some(summary) = &info.dictionary {
+        lines.push(format!("program     {}", summary.program));
+        lines.push(format!("build id    {}", summary.build_id));
+        lines.push(format!("schema      version {}", summary.version));
+        lines.push(format!("functions   {}", summary.functions));
+        let s = &summary.sites;
+        lines.push(format!(
+            "sites       {} direct, {} external, {} indirect, {} asm, {} capture, {} entry",
+            s.direct, s.external, s.indirect, s.asm, s.capture, s.entry
+        ));
+        let e = &summary.edges;
+        lines.push(format!(
+            "edges       {} add nothing, {} add, {} back, {} cut, {} required",
+            e.add_zero, e.add, e.back, e.cut, e.required
+        ));
+        if let Some(max) = &summary.max_num_cc {
+            lines.push(format!("max numCC   {} ({})", max.num_cc, max.function));
+        }
+        lines.push(format!("modules     {}", summary.modules.len()));
+        for module in &summary.modules {
+            lines.push(format!(
+                "  {}: {} functions, {} sites, {} edges",
+                module.name, module.functions, module.sites, module.edges
+            ));
+            let options =
+                if module.options.is_empty() { "none".to_owned() } else { module.options.join(" ") };
+            lines.push(format!("    by {}, options: {options}", module.producer));
+        }
+        lines.push(String::new());
+    }
+    lines.push("toolchain".to_owned());
+    for tool in &info.toolchain {
+        let state = match &tool.found {
+            Some(path) => format!("found    {}", path.display()),
+            None => format!("missing  {}; {}", tool.purpose, tool.cure.unwrap_or_default()),
+        };
+        lines.push(format!("  {:<16} {state}", tool.name));
+    }
+    let mut text = String::new();
+    for line in lines {
+        text.extend(line.chars().flat_map(|c| {
+            // Names come from a file that is not trusted.
+            let control = c.is_control();
+            (!control).then_some(c).into_iter().chain(c.escape_default().filter(move |_| control))
+        }));
+        text.push('\n');
+    }
+    text
+}

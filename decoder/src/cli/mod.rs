@@ -1,0 +1,146 @@
+//! Arguments and what all commands share.
+
+pub mod decode;
+pub mod dict;
+pub mod info;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Reads the contexts of programs that were compiled with the PCCE pass.
+#[derive(Parser)]
+#[command(name = "pcce", version, max_term_width = 100, after_help = EXIT_STATUS)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_STATUS: &str = "Exit status: 0 if everything was done, 2 otherwise.";
+
+/// What to do.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Write the dictionary of a program: what `decode` needs to read its tokens
+    #[command(after_help = DICT_HELP)]
+    Dict(DictArgs),
+    /// Print the calls that context tokens stand for
+    #[command(after_help = DECODE_HELP)]
+    Decode(DecodeArgs),
+    /// Tell what a dictionary holds, and which tools are found
+    #[command(after_help = INFO_HELP)]
+    Info(InfoArgs),
+}
+
+/// Arguments of `pcce dict`.
+#[derive(Args)]
+pub struct DictArgs {
+    /// The program or shared library, not stripped; or its separate debug file
+    pub program: PathBuf,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+const DICT_HELP: &str =
+    "The dictionary is one JSON document. Keep it with the build, as debug information is kept: \
+                         a token can be read with the dictionary of its own build only.
+
+Example: pcce dict ./app -o app.pcce.json";
+
+/// Arguments of `pcce decode`.
+#[derive(Args)]
+pub struct DecodeArgs {
+    /// Dictionary of the build (from `pcce dict`), or the program itself
+    #[arg(value_name = "DICT")]
+    pub dictionary: PathBuf,
+    /// Context tokens (pcce1.…), or numbers of pcce_context(); none: read standard input, one a line
+    #[arg(value_name = "TOKEN")]
+    pub tokens: Vec<String>,
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t = DecodeFormat::Text)]
+    pub format: DecodeFormat,
+    /// Dictionary of a shared library (or the library itself); may be given several times
+    #[arg(long = "dict", value_name = "FILE")]
+    pub more: Vec<PathBuf>,
+}
+
+const DECODE_HELP: &str = "text    one frame a line, innermost first, an empty line between traces
+json    one object a line for each token: {\"token\": …, \"frames\": [{\"kind\": \"call\", \"function\": …, …}, …]},
+        or {\"token\": …, \"error\": …}
+folded  one line for each token: outermost;…;innermost 1 (for flamegraph.pl and others)
+
+Lines in <angle brackets> (in json: frames of another kind than \"call\") are boundaries: code that is
+not instrumented, or frames that are not known.
+
+Exit status: 0 if everything was decoded, 2 otherwise.
+
+Examples:
+  pcce decode app.pcce.json pcce1.AQAIq80S…
+  grep -o 'pcce1\\.[A-Za-z0-9_-]*' app.log | pcce decode ./app --dict libplugin.so";
+
+/// Arguments of `pcce info`.
+#[derive(Args)]
+pub struct InfoArgs {
+    /// Program or dictionary to describe
+    #[arg(value_name = "PROGRAM|DICT")]
+    pub file: Option<PathBuf>,
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t = InfoFormat::Text)]
+    pub format: InfoFormat,
+}
+
+const INFO_HELP: &str =
+    "Exit status: 0, or 2 if the file cannot be used; without a file, 2 if a tool is missing.";
+
+/// Forms of decoded tokens.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum DecodeFormat {
+    /// In gdb's style
+    Text,
+    /// JSON lines
+    Json,
+    /// Folded stacks
+    Folded,
+}
+
+/// Forms of what `info` prints.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum InfoFormat {
+    /// For people
+    Text,
+    /// One JSON document
+    Json,
+}
+
+/// How a command that wrote its own messages ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// Everything was done.
+    Done,
+    /// Something was not.
+    Failed,
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> Self {
+        match status {
+            Status::Done => Self::SUCCESS,
+            Status::Failed => Self::from(2),
+        }
+    }
+}
+
+/// The command of this process. Ends the process for `--help`, `--version` and wrong arguments.
+pub fn parse() -> Command {
+    Arguments::parse().command
+}
+
+/// Whether the error is a write to a pipe that nobody reads.
+pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    })
+}

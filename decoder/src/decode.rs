@@ -1,0 +1,403 @@
+//! From a token to the frames of its context: the paper's DecodeStack (pcce.txt §5) over sub-paths
+//! that its Algorithm 2 (§4) decodes.
+//!
+//! A token is a capture and a chain of pushed frames. Each of them names a site and an id, and these
+//! two name exactly one sub-path. What lies *between* two sub-paths is known exactly if the push was
+//! made for a call of the function in which the inner sub-path starts. Where it is not known, or not
+//! instrumented, a boundary says so; nothing is ever filled in.
+
+use thiserror::Error;
+
+use pcce_dictionary::Dictionary;
+use pcce_encoding::FunctionId;
+use pcce_encoding::decode::IdError;
+
+use crate::tables::{FIRST_INTERNED, InvalidDictionary, Tables, Target};
+use crate::token::{BuildId, PushedFrame, Token};
+use crate::trace::{Piece, Run, Trace};
+
+/// A trace longer than this (in calls, repetitions not counted) is refused.
+const MAX_PIECES: usize = 1 << 26;
+
+/// Why a token or number cannot be decoded with the dictionaries given.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// None of the token's images has a dictionary.
+    #[error(
+        "the token is of another build: it has build id {token}, and the dictionary given has {dictionaries}; give the dictionary of that build"
+    )]
+    OtherBuild {
+        /// Build ids in the token, as far as it carries them.
+        token: String,
+        /// Build ids of the dictionaries, with the names of their programs.
+        dictionaries: String,
+    },
+    /// The token was made by an image without a build id.
+    #[error("the token names no build: the program has no build id; link it with -Wl,--build-id")]
+    NoBuildId,
+    /// No site has the address.
+    #[error(
+        "the token does not fit the dictionary: build {build_id} has no site at address {address:#x}; {DAMAGED}"
+    )]
+    NoSite {
+        /// Build id of the image.
+        build_id: String,
+        /// The address.
+        address: u64,
+    },
+    /// The site's kind is not allowed there.
+    #[error(
+        "the token does not fit the dictionary: the site at address {address:#x} of build {build_id} is {found}, and {expected} is expected there; {DAMAGED}"
+    )]
+    SiteKind {
+        /// Build id of the image.
+        build_id: String,
+        /// The site's address.
+        address: u64,
+        /// What the site is.
+        found: &'static str,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// The function has no such id.
+    #[error(
+        "the token does not fit the dictionary: function {function} has no id {id}, its ids are below {num_cc}; {DAMAGED}"
+    )]
+    NoId {
+        /// Linkage name of the function.
+        function: String,
+        /// The id.
+        id: u64,
+        /// Number of ids of the function.
+        num_cc: u64,
+    },
+    /// The frame that a function pushes at its entry lies under the sub-path of another function.
+    #[error(
+        "the token does not fit the dictionary: function {function} pushed at its entry, and the calls it made start in {found}; {DAMAGED}"
+    )]
+    NotEntered {
+        /// Linkage name of the function that pushed.
+        function: String,
+        /// Linkage name of the function in which the sub-path starts, or what else is there.
+        found: String,
+    },
+    /// Dictionary and token together make a trace that is too long.
+    #[error("the trace has more than {MAX_PIECES} calls; {DAMAGED}")]
+    TooLong,
+    /// The number 0.
+    #[error(
+        "0 is no context: pcce_context() gives it where there is none (a program built without the pass)"
+    )]
+    NoContext,
+    /// A number that one process gave to a chain of pushed frames.
+    #[error(
+        "number {number} is an interned one: it has a meaning only in the process that gave it; log pcce_token() there instead"
+    )]
+    Interned {
+        /// The number.
+        number: u64,
+    },
+    /// No function has the number.
+    #[error(
+        "no function of the dictionary has number {number} in its range; give the dictionary of the build that printed it"
+    )]
+    NoRange {
+        /// The number.
+        number: u64,
+    },
+    /// The functions of several modules have the number.
+    #[error(
+        "number {number} is a context of {first} and of {second}, in modules compiled apart; log pcce_token() instead, or build with --pcce-mode=lto"
+    )]
+    Ambiguous {
+        /// The number.
+        number: u64,
+        /// Linkage name of one function.
+        first: String,
+        /// Linkage name of another function.
+        second: String,
+    },
+}
+
+const DAMAGED: &str = "write the dictionary again with `pcce dict`, and if this stays, please report it";
+
+/// Decodes the tokens of a program and its shared libraries.
+#[derive(Debug)]
+pub struct Decoder {
+    pub(crate) tables: Tables,
+}
+
+/// What lies inside (above) the frame that is looked at.
+#[derive(Clone, Copy)]
+enum Above {
+    /// A sub-path that starts in this function.
+    Root(u32),
+    /// Nothing: the token was taken by code that is not instrumented.
+    NoCapture,
+    /// A sub-path in this image of the token, which has no dictionary.
+    UnknownModule(u32),
+    /// This function, which pushed this id at its entry; who called it is not known yet.
+    Entered(u32, u64),
+}
+
+impl Decoder {
+    /// Makes a decoder from dictionaries, the program's and those of its shared libraries, in any order.
+    ///
+    /// # Errors
+    /// [`InvalidDictionary`] if one of them is not consistent in itself, or two have one build id.
+    pub fn new(dictionaries: &[Dictionary]) -> Result<Self, InvalidDictionary> {
+        Ok(Self { tables: Tables::new(dictionaries)? })
+    }
+
+    /// Decodes a token into `trace`, whose memory is used again.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the token is of another build, or does not fit the dictionary; then
+    /// `trace` holds nothing that means anything.
+    pub fn decode(&self, token: &Token, trace: &mut Trace) -> Result<(), DecodeError> {
+        trace.clear();
+        self.resolve_images(token, trace)?;
+        let mut above = Above::NoCapture;
+        if let Some(capture) = &token.capture {
+            above = match trace.images[capture.image as usize].1 {
+                Some(image) => {
+                    let site = self.site_at(image, capture.site)?;
+                    if self.tables.sites[site as usize].target != Target::Capture {
+                        return Err(self.site_kind(image, capture.site, site, "a capture"));
+                    }
+                    Above::Root(self.walk(site, capture.id, trace)?)
+                }
+                None => {
+                    trace.pieces.push(Piece::UnknownModule(capture.image));
+                    Above::UnknownModule(capture.image)
+                }
+            };
+        }
+        for frame in &token.frames {
+            above = self.frame(frame, above, trace)?;
+            if frame.count > 1 {
+                // What lies above differs for the first one only: decode twice, and repeat the second.
+                let once = trace.pieces.len();
+                above = self.frame(frame, above, trace)?;
+                let end = trace.pieces.len();
+                if end > once {
+                    trace.runs.push(Run { end: once, count: 1 });
+                    trace.runs.push(Run { end, count: frame.count - 1 });
+                }
+            }
+            if trace.pieces.len() > MAX_PIECES {
+                return Err(DecodeError::TooLong);
+            }
+        }
+        match above {
+            Above::NoCapture => trace.pieces.push(Piece::Uninstrumented(None)),
+            Above::Entered(..) if !token.cut && !token.damaged => trace.pieces.push(Piece::Unknown(None)),
+            _ => {}
+        }
+        if token.cut {
+            trace.pieces.push(Piece::Truncated);
+        }
+        if token.damaged {
+            trace.pieces.push(Piece::Damaged);
+        }
+        trace.runs.push(Run { end: trace.pieces.len(), count: 1 });
+        Ok(())
+    }
+
+    /// Decodes a number that `pcce_context()` returned, where it names function and id.
+    ///
+    /// # Errors
+    /// [`DecodeError`] for 0, for an interned number, and for one that no function has or several have.
+    pub fn decode_number(&self, number: u64, trace: &mut Trace) -> Result<(), DecodeError> {
+        trace.clear();
+        if number == 0 {
+            return Err(DecodeError::NoContext);
+        }
+        if number >= FIRST_INTERNED {
+            return Err(DecodeError::Interned { number });
+        }
+        let mut functions = self.tables.in_ranges(number);
+        let (function, id) = functions.next().ok_or(DecodeError::NoRange { number })?;
+        if let Some((other, _)) = functions.next() {
+            let (first, second) = (self.linkage_of(other), self.linkage_of(function));
+            return Err(DecodeError::Ambiguous { number, first, second });
+        }
+        trace.pieces.push(Piece::Function(function));
+        self.walk_callers(function, id, trace)?;
+        trace.runs.push(Run { end: trace.pieces.len(), count: 1 });
+        Ok(())
+    }
+
+    fn resolve_images(&self, token: &Token, trace: &mut Trace) -> Result<(), DecodeError> {
+        let mut known = token.images.is_empty();
+        for id in &token.images {
+            let image = self.tables.images.iter().position(|image| image.id == *id);
+            known |= image.is_some();
+            trace.images.push((*id, image.map(|image| image as u32)));
+        }
+        if known { Ok(()) } else { Err(self.other_build(&token.images)) }
+    }
+
+    #[cold]
+    fn other_build(&self, images: &[BuildId]) -> DecodeError {
+        if images.iter().all(|id| id.as_bytes().is_empty()) {
+            return DecodeError::NoBuildId;
+        }
+        let token: Vec<_> = images.iter().map(ToString::to_string).collect();
+        let dictionaries: Vec<_> = self
+            .tables
+            .images
+            .iter()
+            .map(|image| format!("{} ({})", image.build_id, image.program))
+            .collect();
+        DecodeError::OtherBuild { token: token.join(", "), dictionaries: dictionaries.join(", ") }
+    }
+
+    /// Adds what lies between `above` and the frame, and the frame's sub-path.
+    fn frame(&self, frame: &PushedFrame, above: Above, trace: &mut Trace) -> Result<Above, DecodeError> {
+        let Some(image) = trace.images[frame.image as usize].1 else {
+            match above {
+                Above::UnknownModule(image) if image == frame.image => return Ok(above),
+                Above::NoCapture => trace.pieces.push(Piece::Uninstrumented(None)),
+                Above::Entered(..) => trace.pieces.push(Piece::Unknown(None)),
+                Above::Root(_) | Above::UnknownModule(_) => {}
+            }
+            trace.pieces.push(Piece::UnknownModule(frame.image));
+            return Ok(Above::UnknownModule(frame.image));
+        };
+        let site_index = self.site_at(image, frame.site)?;
+        let site = &self.tables.sites[site_index as usize];
+        match site.target {
+            Target::Push(callee) => self.below_push(callee, above, trace),
+            Target::External(symbol) => self.below_external(symbol, above, trace),
+            Target::Indirect | Target::Asm => match above {
+                // The target is known only as the root above.
+                Above::Root(_) | Above::UnknownModule(_) => {}
+                Above::NoCapture => trace.pieces.push(Piece::Uninstrumented(None)),
+                // The call may have reached the entered function, or another one at id 0 that called
+                // it through code that does not push.
+                Above::Entered(..) => trace.pieces.push(Piece::Unknown(None)),
+            },
+            Target::Entry => {
+                self.below_entry(site.function, above, trace)?;
+                // The id belongs to an unknown function: there is no sub-path to decode.
+                return Ok(Above::Entered(site.function, frame.id));
+            }
+            Target::Capture | Target::Add | Target::NoEdge => {
+                return Err(self.site_kind(image, frame.site, site_index, "a call that pushes"));
+            }
+        }
+        Ok(Above::Root(self.walk(site_index, frame.id, trace)?))
+    }
+
+    /// What lies above a direct call that pushed.
+    fn below_push(&self, callee: u32, above: Above, trace: &mut Trace) {
+        let symbol = Some(self.tables.functions[callee as usize].symbol);
+        match above {
+            Above::Root(root) if root == callee => {}
+            Above::Entered(function, 0) if function == callee => {}
+            // The callee's own frame is gone, and what it called last runs in its place.
+            Above::Root(_) | Above::UnknownModule(_) => trace.pieces.push(Piece::Tail(symbol)),
+            Above::Entered(..) => trace.pieces.push(Piece::Unknown(symbol)),
+            Above::NoCapture => {
+                trace.pieces.extend([Piece::Uninstrumented(None), Piece::Unknown(symbol)]);
+            }
+        }
+    }
+
+    /// What lies above a call of a name outside the module.
+    fn below_external(&self, symbol: u32, above: Above, trace: &mut Trace) {
+        let is_callee = |function: u32| {
+            let function = &self.tables.functions[function as usize];
+            function.external && function.symbol == symbol
+        };
+        // A name that an instrumented function has must not be called "not instrumented".
+        let defined = self.tables.is_defined(symbol);
+        let symbol = Some(symbol);
+        match above {
+            Above::Root(root) if is_callee(root) => {}
+            Above::Entered(function, 0) if is_callee(function) => {}
+            Above::Root(_) if defined => trace.pieces.push(Piece::Tail(symbol)),
+            Above::Root(_) => trace.pieces.push(Piece::Uninstrumented(symbol)),
+            // The function called may be the one in which the unknown sub-path starts.
+            Above::UnknownModule(_) => {}
+            // The function called, or another one that it called back, may have called the entered
+            // function through code that does not push.
+            Above::Entered(..) => trace.pieces.push(Piece::Unknown(symbol)),
+            Above::NoCapture if defined => {
+                trace.pieces.extend([Piece::Uninstrumented(None), Piece::Unknown(symbol)]);
+            }
+            Above::NoCapture => trace.pieces.push(Piece::Uninstrumented(symbol)),
+        }
+    }
+
+    /// What lies above the frame that `function` pushed at its entry: the sub-path that starts in it.
+    fn below_entry(&self, function: u32, above: Above, trace: &mut Trace) -> Result<(), DecodeError> {
+        let not_entered = |found| DecodeError::NotEntered { function: self.linkage_of(function), found };
+        let symbol = Some(self.tables.functions[function as usize].symbol);
+        match above {
+            Above::Root(root) if root == function => {}
+            Above::Root(root) => return Err(not_entered(self.linkage_of(root))),
+            Above::UnknownModule(_) => return Err(not_entered("another module".to_owned())),
+            Above::Entered(..) => trace.pieces.push(Piece::Unknown(symbol)),
+            Above::NoCapture => {
+                trace.pieces.extend([Piece::Uninstrumented(None), Piece::Unknown(symbol)]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the sub-path of a site and an id; returns the function in which it starts.
+    #[inline]
+    fn walk(&self, site: u32, id: u64, trace: &mut Trace) -> Result<u32, DecodeError> {
+        trace.pieces.push(Piece::Site(site));
+        self.walk_callers(self.tables.sites[site as usize].function, id, trace)
+    }
+
+    #[inline]
+    fn walk_callers(&self, function: u32, id: u64, trace: &mut Trace) -> Result<u32, DecodeError> {
+        let module = &self.tables.modules[self.tables.functions[function as usize].module as usize];
+        let mut local = FunctionId::new(function - module.first_function);
+        let path = module.paths.path(local, id).map_err(|error| self.no_id(function, id, &error))?;
+        for call in path {
+            trace.pieces.push(Piece::Site(module.first_site + call.site));
+            local = call.caller;
+        }
+        Ok(module.first_function + local.index() as u32)
+    }
+
+    #[inline]
+    fn site_at(&self, image: u32, address: u64) -> Result<u32, DecodeError> {
+        self.tables.site_at(image, address).ok_or_else(|| DecodeError::NoSite {
+            build_id: self.tables.images[image as usize].build_id.clone(),
+            address,
+        })
+    }
+
+    fn linkage_of(&self, function: u32) -> String {
+        self.tables.linkage(self.tables.functions[function as usize].symbol).to_owned()
+    }
+
+    #[cold]
+    fn no_id(&self, function: u32, id: u64, _: &IdError) -> DecodeError {
+        let num_cc = self.tables.functions[function as usize].num_cc;
+        DecodeError::NoId { function: self.linkage_of(function), id, num_cc }
+    }
+
+    #[cold]
+    fn site_kind(&self, image: u32, address: u64, site: u32, expected: &'static str) -> DecodeError {
+        let found = match self.tables.sites[site as usize].target {
+            Target::Push(_) => "a direct call that pushes",
+            Target::Add => "a direct call that adds",
+            Target::NoEdge => "a direct call without an edge",
+            Target::External(_) => "a call of a function outside the module",
+            Target::Indirect => "a call through a pointer",
+            Target::Asm => "inline assembly",
+            Target::Capture => "a capture",
+            Target::Entry => "a function's entry",
+        };
+        let build_id = self.tables.images[image as usize].build_id.clone();
+        DecodeError::SiteKind { build_id, address, found, expected }
+    }
+}

@@ -1,0 +1,30 @@
+//! `pcce`: the command line. Arguments become one validated value ([`cli::Command`]) before any
+//! work; each command is a module of [`cli`].
+//!
+//! Exit status: 0 if everything that was given was done, 2 otherwise. A reader that closes its pipe
+//! early has what it wants, and is no error.
+
+#![forbid(unsafe_code)]
+
+mod cli;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let command = cli::parse();
+    let result = match &command {
+        cli::Command::Dict(args) => cli::dict::run(args),
+        cli::Command::Decode(args) => cli::decode::run(args),
+        cli::Command::Info(args) => cli::info::run(args),
+    };
+    match result {
+        Ok(status) => status.into(),
+        Err(error) if cli::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Not `eprintln`, which panics where standard error is closed.
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            cli::Status::Failed.into()
+        }
+    }
+}

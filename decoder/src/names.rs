@@ -1,0 +1,91 @@
+//! Linkage names as people write them.
+
+use std::fmt::{self, Write};
+
+use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
+
+/// A demangled name longer than this is given up, and the linkage name is shown: the substitutions
+/// of a short C++ name can stand for gigabytes.
+const MAX_LEN: usize = 1 << 16;
+
+/// The name as in the source, if `linkage` is a mangled C++ or Rust name; else `linkage` itself.
+#[must_use]
+pub fn demangle(linkage: &str) -> String {
+    demangle_rust(linkage).or_else(|| demangle_cpp(linkage)).unwrap_or_else(|| linkage.to_owned())
+}
+
+fn demangle_rust(linkage: &str) -> Option<String> {
+    let name = rustc_demangle::try_demangle(linkage).ok()?;
+    // Legacy names look like C++ names, but for their last part, a hash.
+    if !linkage.starts_with("_R") && !has_rust_hash(linkage) {
+        return None;
+    }
+    let mut out = Bounded(String::new());
+    write!(out, "{name:#}").ok().map(|()| out.0)
+}
+
+fn has_rust_hash(linkage: &str) -> bool {
+    linkage.rmatch_indices("17h").any(|(at, _)| {
+        let rest = &linkage.as_bytes()[at + 3..];
+        rest.len() > 16 && rest[..16].iter().all(u8::is_ascii_hexdigit) && rest[16] == b'E'
+    })
+}
+
+fn demangle_cpp(linkage: &str) -> Option<String> {
+    if !linkage.starts_with("_Z") {
+        return None;
+    }
+    let symbol = Symbol::new_with_options(linkage, &ParseOptions::default().recursion_limit(160)).ok()?;
+    let mut out = Bounded(String::new());
+    symbol.structured_demangle(&mut out, &DemangleOptions::new().recursion_limit(160)).ok()?;
+    Some(out.0)
+}
+
+struct Bounded(String);
+
+impl Write for Bounded {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        if self.0.len() + s.len() > MAX_LEN {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(s);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for (linkage, expected) in [
+            ("main", "main"),
+            ("_ZN3foo3barEv", "foo::bar()"),
+            ("_ZN3foo3barE", "foo::bar"),
+            (
+                "_ZNSt6vectorIiSaIiEE9push_backERKi",
+                "std::vector<int, std::allocator<int> >::push_back(int const&)",
+            ),
+            ("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
+            ("_RNvC6_123foo3bar", "123foo::bar"),
+            ("_Znonsense", "_Znonsense"),
+            ("_R", "_R"),
+            ("", ""),
+        ] {
+            assert_eq!(demangle(linkage), expected);
+        }
+    }
+
+    #[test]
+    fn substitution_bombs_are_given_up() {
+        // Each parameter is a template of the one before, twice: 2^n characters.
+        let mut name = String::from("_Z1fI1aE");
+        name.push_str("1bIS_S_E");
+        for i in 0..30 {
+            let back = char::from_digit(i, 36).unwrap().to_ascii_uppercase();
+            name.push_str(&format!("1bIS{back}_S{back}_E"));
+        }
+        assert!(demangle(&name).len() <= MAX_LEN);
+    }
+}

@@ -1,0 +1,78 @@
+//! Programs and shared libraries: from the ELF file to its dictionary.
+
+use object::{Object, ObjectKind, ObjectSection};
+use pcce_dictionary::{Dictionary, DictionaryError, SCHEMA_VERSION, fragment};
+use thiserror::Error;
+
+/// First bytes of each ELF file.
+pub const ELF_MAGIC: [u8; 4] = *b"\x7fELF";
+
+/// Why a program gave no dictionary.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ProgramError {
+    /// The file is no ELF file, or a damaged one.
+    #[error("damaged ELF file: {0}; build the program again, or copy it again")]
+    Elf(object::Error),
+    /// An object file or a core file.
+    #[error("this ELF file is {0}, not a linked program or shared library; give the linked one")]
+    NotLinked(&'static str),
+    /// The program has no section with a dictionary.
+    #[error(
+        "the program has no dictionary (no section {}): it was not built with the pass, or was stripped; give the unstripped program, or its separate debug file",
+        fragment::SECTION
+    )]
+    NoSection,
+    /// The section's compressed content is damaged.
+    #[error("damaged section {section}: {cause}; build the program again, or copy it again")]
+    Section {
+        /// Name of the section.
+        section: &'static str,
+        /// What is wrong with it.
+        cause: object::Error,
+    },
+    /// The section holds no fragment of code that is in the program.
+    #[error(
+        "section {} holds no dictionary of code that is in the program; build the program again",
+        fragment::SECTION
+    )]
+    NoModule,
+    /// The program has no build id, so that tokens could not be told from those of other builds.
+    #[error("the program has no build id; link it with -Wl,--build-id (GNU ld, lld)")]
+    NoBuildId,
+    /// A fragment was refused.
+    #[error(transparent)]
+    Fragment(#[from] DictionaryError),
+}
+
+/// Makes the dictionary of a linked program from the content of its file. `name` is the file's
+/// name, for people.
+///
+/// # Errors
+/// [`ProgramError`]; never panics, whatever the bytes.
+pub fn dictionary(bytes: &[u8], name: &str) -> Result<Dictionary, ProgramError> {
+    let file = object::File::parse(bytes).map_err(ProgramError::Elf)?;
+    match file.kind() {
+        ObjectKind::Relocatable => return Err(ProgramError::NotLinked("an object file")),
+        ObjectKind::Core => return Err(ProgramError::NotLinked("a core dump")),
+        _ => {}
+    }
+    let section = file.section_by_name(fragment::SECTION).ok_or(ProgramError::NoSection)?;
+    let content = section
+        .uncompressed_data()
+        .map_err(|cause| ProgramError::Section { section: fragment::SECTION, cause })?;
+    let mut modules = fragment::parse_section(&content)?;
+    // The linker writes 0 as the address of what it discarded (--gc-sections, lost COMDATs).
+    modules.retain(|module| module.sites_address != 0);
+    if modules.is_empty() {
+        return Err(if content.is_empty() { ProgramError::NoSection } else { ProgramError::NoModule });
+    }
+    let build_id = file.build_id().map_err(ProgramError::Elf)?.filter(|id| !id.is_empty());
+    let build_id = build_id.ok_or(ProgramError::NoBuildId)?;
+    Ok(Dictionary {
+        version: SCHEMA_VERSION,
+        build_id: build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+        program: name.to_owned(),
+        modules,
+    })
+}

@@ -1,0 +1,312 @@
+//! Traces as text (gdb's style), JSON, or folded stacks (for flame graphs).
+//!
+//! Streams of tokens repeat their sites, not always their contexts. So the bytes of each site are
+//! made once, when it is first met, and a trace is then written by copying them.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use crate::decode::Decoder;
+use crate::trace::{Frame, FrameKind, Piece, Trace, piece_frames};
+
+/// How traces are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// One frame a line, `#0  function at file:line:column`; an empty line between traces.
+    #[default]
+    Text,
+    /// One object a line for each token: `{"token": …, "frames": […]}`.
+    Json,
+    /// One line for each token: `outermost;…;innermost 1`.
+    Folded,
+}
+
+/// Writes traces, and keeps the bytes of each site.
+#[derive(Debug)]
+pub struct Renderer<'d> {
+    decoder: &'d Decoder,
+    format: Format,
+    /// The bytes of the sites met so far.
+    bytes: Vec<u8>,
+    /// Where the chunks end in `bytes`. A chunk is a line of text, or all frames of a site in the other formats.
+    ends: Vec<usize>,
+    /// For each site: number of its first chunk and one past its last; (0, 0) if it was not met yet.
+    sites: Vec<(u32, u32)>,
+    /// `#0  ` and so on.
+    numbers: Vec<[u8; 4]>,
+    scratch: String,
+    any: bool,
+}
+
+impl<'d> Renderer<'d> {
+    /// A renderer of traces that `decoder` made.
+    #[must_use]
+    pub fn new(decoder: &'d Decoder, format: Format) -> Self {
+        let numbers = (0..100_u8)
+            .map(|n| {
+                if n < 10 { [b'#', b'0' + n, b' ', b' '] } else { [b'#', b'0' + n / 10, b'0' + n % 10, b' '] }
+            })
+            .collect();
+        Self {
+            decoder,
+            format,
+            bytes: Vec::new(),
+            ends: vec![0],
+            sites: vec![(0, 0); decoder.tables.sites.len()],
+            numbers,
+            scratch: String::new(),
+            any: false,
+        }
+    }
+
+    /// The format.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Writes the trace of a token. `token` is its text, of characters that need no escape in JSON.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn trace(&mut self, token: &[u8], trace: &Trace, out: &mut impl Write) -> io::Result<()> {
+        match self.format {
+            Format::Text => self.text(trace, out),
+            Format::Json => {
+                out.write_all(b"{\"token\":\"")?;
+                out.write_all(token)?;
+                out.write_all(b"\",\"frames\":[")?;
+                let mut first = true;
+                for (pieces, count) in trace.slices() {
+                    for _ in 0..count {
+                        for piece in pieces {
+                            if !first {
+                                out.write_all(b",")?;
+                            }
+                            first = false;
+                            self.piece(trace, *piece, out)?;
+                        }
+                    }
+                }
+                out.write_all(b"]}\n")
+            }
+            Format::Folded => {
+                let mut first = true;
+                for (pieces, count) in trace.slices().rev() {
+                    for _ in 0..count {
+                        for piece in pieces.iter().rev() {
+                            if !first {
+                                out.write_all(b";")?;
+                            }
+                            first = false;
+                            self.piece(trace, *piece, out)?;
+                        }
+                    }
+                }
+                out.write_all(b" 1\n")
+            }
+        }
+    }
+
+    /// Writes what stands for a token that failed: an object with `error` in JSON, nothing in the other
+    /// formats.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn failure(
+        &mut self,
+        token: &[u8],
+        error: &dyn std::fmt::Display,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        if self.format != Format::Json {
+            return Ok(());
+        }
+        let token = json_string(&String::from_utf8_lossy(token));
+        let error = json_string(&error.to_string());
+        writeln!(out, "{{\"token\":{token},\"error\":{error}}}")
+    }
+
+    fn text(&mut self, trace: &Trace, out: &mut impl Write) -> io::Result<()> {
+        if self.any {
+            out.write_all(b"\n")?;
+        }
+        self.any = true;
+        let mut number = 0_u64;
+        for (pieces, count) in trace.slices() {
+            for _ in 0..count {
+                for piece in pieces {
+                    let (first, last) = self.chunks(trace, *piece);
+                    for chunk in first..last {
+                        match self.numbers.get(number as usize) {
+                            Some(digits) => out.write_all(digits)?,
+                            None => write!(out, "#{number} ")?,
+                        }
+                        number += 1;
+                        out.write_all(self.chunk(chunk))?;
+                    }
+                    self.forget(*piece);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a piece that is one chunk.
+    #[inline]
+    fn piece(&mut self, trace: &Trace, piece: Piece, out: &mut impl Write) -> io::Result<()> {
+        let (chunk, _) = self.chunks(trace, piece);
+        out.write_all(self.chunk(chunk))?;
+        self.forget(piece);
+        Ok(())
+    }
+
+    #[inline]
+    fn chunk(&self, chunk: u32) -> &[u8] {
+        &self.bytes[self.ends[chunk as usize]..self.ends[chunk as usize + 1]]
+    }
+
+    /// The chunks of a piece. Those of sites are kept; those of other pieces stay up to [`Self::forget`].
+    #[inline]
+    fn chunks(&mut self, trace: &Trace, piece: Piece) -> (u32, u32) {
+        if let Piece::Site(site) = piece {
+            let chunks = self.sites[site as usize];
+            if chunks != (0, 0) {
+                return chunks;
+            }
+        }
+        self.make_chunks(trace, piece)
+    }
+
+    #[inline]
+    fn forget(&mut self, piece: Piece) {
+        if !matches!(piece, Piece::Site(_)) {
+            let start = self.ends.len() - 2;
+            self.bytes.truncate(self.ends[start]);
+            self.ends.truncate(start + 1);
+        }
+    }
+
+    #[cold]
+    fn make_chunks(&mut self, trace: &Trace, piece: Piece) -> (u32, u32) {
+        let first = self.ends.len() as u32 - 1;
+        let frames = piece_frames(self.decoder, trace, piece);
+        let mut line = std::mem::take(&mut self.scratch);
+        match self.format {
+            Format::Text => {
+                for frame in frames {
+                    line.clear();
+                    text_frame(&frame, &mut line);
+                    line.push('\n');
+                    self.bytes.extend_from_slice(line.as_bytes());
+                    self.ends.push(self.bytes.len());
+                }
+            }
+            Format::Json => {
+                line.clear();
+                for (i, frame) in frames.enumerate() {
+                    if i > 0 {
+                        line.push(',');
+                    }
+                    json_frame(&frame, &mut line);
+                }
+                self.bytes.extend_from_slice(line.as_bytes());
+                self.ends.push(self.bytes.len());
+            }
+            Format::Folded => {
+                let mut names: Vec<_> = frames.map(|frame| folded_frame(&frame)).collect();
+                names.reverse();
+                self.bytes.extend_from_slice(names.join(";").as_bytes());
+                self.ends.push(self.bytes.len());
+            }
+        }
+        self.scratch = line;
+        let chunks = (first, self.ends.len() as u32 - 1);
+        if let Piece::Site(site) = piece {
+            self.sites[site as usize] = chunks;
+        }
+        chunks
+    }
+}
+
+/// A frame without its number.
+fn text_frame(frame: &Frame<'_>, line: &mut String) {
+    if frame.kind != FrameKind::Call {
+        line.push_str(&boundary(frame));
+        return;
+    }
+    push_printable(line, frame.function.unwrap_or("??"));
+    if let Some(file) = frame.file {
+        line.push_str(" at ");
+        push_printable(line, file);
+        for number in [frame.line, frame.line.and(frame.column)].into_iter().flatten() {
+            let _ = write!(line, ":{number}");
+        }
+    }
+    if frame.inlined {
+        line.push_str(" [inlined]");
+    }
+}
+
+/// The text of a frame that is no call.
+fn boundary(frame: &Frame<'_>) -> String {
+    let mut name = String::new();
+    push_printable(&mut name, frame.function.unwrap_or("code"));
+    match (frame.kind, frame.function) {
+        (FrameKind::Call, _) => name,
+        (FrameKind::Uninstrumented, _) => format!("<{name}, not instrumented>"),
+        (FrameKind::Tail, _) => format!("<{name}, left by a tail call>"),
+        (FrameKind::Unknown, Some(_)) => format!("<unknown calls, up to {name}>"),
+        (FrameKind::Unknown, None) => "<unknown calls>".to_owned(),
+        (FrameKind::UnknownModule, _) => match frame.build_id {
+            Some(id) => format!("<module with build id {id}, no dictionary given>"),
+            None => "<module, no dictionary given>".to_owned(),
+        },
+        (FrameKind::Truncated, _) => "<the token was cut here, further calls are missing>".to_owned(),
+        (FrameKind::Damaged, _) => "<the stack was damaged here, further calls are missing>".to_owned(),
+    }
+}
+
+fn json_frame(frame: &Frame<'_>, line: &mut String) {
+    let string = |text: Option<&str>| text.map_or_else(|| "null".to_owned(), json_string);
+    let number = |number: Option<u32>| number.map_or_else(|| "null".to_owned(), |n| n.to_string());
+    let _ = write!(
+        line,
+        r#"{{"kind":"{}","function":{},"file":{},"line":{},"column":{},"inlined":{}"#,
+        frame.kind.name(),
+        string(frame.function),
+        string(frame.file),
+        number(frame.line),
+        number(frame.column),
+        frame.inlined,
+    );
+    if let Some(id) = frame.build_id {
+        let _ = write!(line, r#","build_id":"{id}""#);
+    }
+    line.push('}');
+}
+
+fn folded_frame(frame: &Frame<'_>) -> String {
+    let mut name = String::new();
+    match frame.kind {
+        FrameKind::Call => push_printable(&mut name, frame.function.unwrap_or("??")),
+        _ => name = boundary(frame),
+    }
+    // The separator of folded stacks; Rust's array types have it.
+    name.replace(';', ":")
+}
+
+/// Appends text of a file that is not trusted: what controls a terminal is written as an escape.
+fn push_printable(line: &mut String, text: &str) {
+    for c in text.chars() {
+        if c.is_control() {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+}
+
+fn json_string(text: &str) -> String {
+    serde_json::to_string(text).expect("a string always serialises")
+}

@@ -1,0 +1,433 @@
+//! The dictionaries as decoding needs them: checked, and flattened into arrays over all modules.
+//!
+//! Indices here are dense numbers over all images and modules that were given; the types of the
+//! files end at this module. No file is trusted: every index, address and number is checked once,
+//! here, so that decoding needs no check but those of the token.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use pcce_dictionary::{self as files, Dictionary, EdgeCode, SiteKind};
+use pcce_encoding::FunctionId;
+use pcce_encoding::decode::{AddEdge, FunctionRow, PathDecoder, TableError};
+use thiserror::Error;
+
+use crate::names;
+use crate::token::BuildId;
+
+/// Numbers of `pcce_context()` from here on are interned ones, of one process.
+pub const FIRST_INTERNED: u64 = 1 << 63;
+
+/// Why a dictionary that could be read cannot be used.
+#[derive(Debug, Error)]
+#[error("the dictionary of {program}{}: {cause}; write it again with `pcce dict PROGRAM -o FILE`", in_module(.module))]
+pub struct InvalidDictionary {
+    /// Name of the program in the dictionary.
+    pub program: String,
+    /// Name of the module, if it is about one.
+    pub module: Option<String>,
+    /// What is wrong.
+    pub cause: Cause,
+}
+
+fn in_module(module: &Option<String>) -> String {
+    module.as_ref().map_or_else(String::new, |name| format!(", module {name}"))
+}
+
+/// What is wrong with a dictionary.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Cause {
+    /// Not an even number of lower-case hexadecimal digits.
+    #[error("its build id is {0:?}, which is no row of bytes in lower-case hexadecimal digits")]
+    BuildId(String),
+    /// Tokens could not tell two dictionaries apart.
+    #[error("another one given has the same build id {0}, as far as tokens carry it; give one of them")]
+    SameBuildId(BuildId),
+    /// An index into another table is out of range.
+    #[error("{what} {at} names {target} {index}, and there are {len}")]
+    Index {
+        /// Kind of the row with the index.
+        what: &'static str,
+        /// Number of the row with the index.
+        at: usize,
+        /// Kind of the row that is named.
+        target: &'static str,
+        /// The index.
+        index: u32,
+        /// Number of rows.
+        len: usize,
+    },
+    /// The sites of a module have addresses outside the address space, or those of another module.
+    #[error(
+        "its site array at {address:#x} with {sites} sites overlaps another one, or the end of the address space"
+    )]
+    SiteArray {
+        /// Address of the array.
+        address: u64,
+        /// Number of sites.
+        sites: usize,
+    },
+    /// An edge at a site that is no direct call.
+    #[error("edge {edge} is at site {site}, which is no direct call")]
+    EdgeSite {
+        /// Number of the edge.
+        edge: usize,
+        /// Number of the site.
+        site: u32,
+    },
+    /// Two edges at one site.
+    #[error("edge {edge} is at site {site}, which has another edge already")]
+    SecondEdge {
+        /// Number of the second edge.
+        edge: usize,
+        /// Number of the site.
+        site: u32,
+    },
+    /// The edges and ids are not an encoding.
+    #[error("{0}")]
+    Encoding(TableError),
+    /// The numbers of a function leave the range of numbers without a process.
+    #[error(
+        "the numbers of function {function} start at {base} and are {num_cc}, and 1 to 2^63 - 1 are allowed"
+    )]
+    Range {
+        /// Linkage name of the function.
+        function: String,
+        /// Its first number.
+        base: u64,
+        /// How many there are.
+        num_cc: u64,
+    },
+    /// More rows than 32-bit numbers can name.
+    #[error("all dictionaries together have more than 4294967294 {0}")]
+    TooLarge(&'static str),
+}
+
+/// A program or shared library.
+#[derive(Debug)]
+pub(crate) struct Image {
+    pub(crate) id: BuildId,
+    /// The whole build id, in hexadecimal digits.
+    pub(crate) build_id: String,
+    pub(crate) program: String,
+    /// Site arrays, by ascending address.
+    spans: Vec<Span>,
+}
+
+#[derive(Debug)]
+struct Span {
+    start: u64,
+    /// One past the last site's address.
+    end: u64,
+    first_site: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Module {
+    pub(crate) first_function: u32,
+    pub(crate) first_site: u32,
+    pub(crate) paths: PathDecoder,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Function {
+    pub(crate) symbol: u32,
+    pub(crate) module: u32,
+    pub(crate) external: bool,
+    pub(crate) num_cc: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Site {
+    pub(crate) function: u32,
+    pub(crate) target: Target,
+    first_location: u32,
+    locations: u32,
+}
+
+/// What happens at a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A direct call that pushes, of this function.
+    Push(u32),
+    /// A direct call that adds.
+    Add,
+    /// A direct call without an edge.
+    NoEdge,
+    /// A call of this symbol.
+    External(u32),
+    Indirect,
+    Asm,
+    Capture,
+    Entry,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Location {
+    pub(crate) symbol: u32,
+    pub(crate) file: u32,
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+}
+
+#[derive(Debug)]
+struct Range {
+    base: u64,
+    /// One past the last number.
+    end: u64,
+    /// The largest `end` up to this row.
+    max_end: u64,
+    function: u32,
+}
+
+#[derive(Debug)]
+struct Symbol {
+    linkage: Box<str>,
+    demangled: OnceLock<Box<str>>,
+    /// An instrumented function that other modules can call has this name.
+    defined: bool,
+}
+
+/// All dictionaries.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    pub(crate) images: Vec<Image>,
+    pub(crate) modules: Vec<Module>,
+    pub(crate) functions: Vec<Function>,
+    pub(crate) sites: Vec<Site>,
+    locations: Vec<Location>,
+    files: Vec<Box<str>>,
+    symbols: Vec<Symbol>,
+    ranges: Vec<Range>,
+}
+
+impl Tables {
+    pub(crate) fn new(dictionaries: &[Dictionary]) -> Result<Self, InvalidDictionary> {
+        let mut tables = Self::default();
+        let mut symbols = HashMap::new();
+        for dictionary in dictionaries {
+            let invalid = |module: Option<&files::Module>, cause| InvalidDictionary {
+                program: dictionary.program.clone(),
+                module: module.map(|module| module.name.clone()),
+                cause,
+            };
+            tables.add_image(dictionary).map_err(|cause| invalid(None, cause))?;
+            for module in &dictionary.modules {
+                tables.add_module(module, &mut symbols).map_err(|cause| invalid(Some(module), cause))?;
+            }
+        }
+        tables.ranges.sort_unstable_by_key(|range| range.base);
+        let mut max_end = 0;
+        for range in &mut tables.ranges {
+            max_end = max_end.max(range.end);
+            range.max_end = max_end;
+        }
+        Ok(tables)
+    }
+
+    fn add_image(&mut self, dictionary: &Dictionary) -> Result<(), Cause> {
+        let bytes = hex(&dictionary.build_id).ok_or_else(|| Cause::BuildId(dictionary.build_id.clone()))?;
+        let id = BuildId::from_prefix(&bytes);
+        if self.images.iter().any(|image| image.id == id) {
+            return Err(Cause::SameBuildId(id));
+        }
+        self.images.push(Image {
+            id,
+            build_id: dictionary.build_id.clone(),
+            program: dictionary.program.clone(),
+            spans: Vec::new(),
+        });
+        Ok(())
+    }
+
+    /// Adds a module to the last image.
+    fn add_module<'d>(
+        &mut self,
+        module: &'d files::Module,
+        symbols: &mut HashMap<&'d str, u32>,
+    ) -> Result<(), Cause> {
+        let number = index(self.modules.len(), "modules")?;
+        let first_function = index(self.functions.len(), "functions")?;
+        let first_site = index(self.sites.len(), "sites")?;
+        let first_file = index(self.files.len(), "files")?;
+        // Checks the sums once, so that sums with indices in range do not overflow.
+        index(self.functions.len() + module.functions.len(), "functions")?;
+        index(self.sites.len() + module.sites.len(), "sites")?;
+        index(self.files.len() + module.files.len(), "files")?;
+
+        let mut names = Vec::with_capacity(module.names.len());
+        for name in &module.names {
+            let next = index(self.symbols.len(), "names")?;
+            let symbol = *symbols.entry(name).or_insert(next);
+            if symbol == next {
+                let linkage = name.as_str().into();
+                self.symbols.push(Symbol { linkage, demangled: OnceLock::new(), defined: false });
+            }
+            names.push(symbol);
+        }
+        let name_of = |what, at, index: u32| {
+            let (target, len) = ("name", names.len());
+            names.get(index as usize).copied().ok_or(Cause::Index { what, at, target, index, len })
+        };
+        self.files.extend(module.files.iter().map(|file| Box::from(file.as_str())));
+
+        for (at, function) in module.functions.iter().enumerate() {
+            let symbol = name_of("function", at, function.name)?;
+            self.symbols[symbol as usize].defined |= function.external;
+            let global = first_function + at as u32;
+            if let Some(base) = function.range {
+                let end = base.checked_add(function.num_cc).filter(|end| *end <= FIRST_INTERNED && base > 0);
+                let Some(end) = end else {
+                    let function_name = self.symbols[symbol as usize].linkage.to_string();
+                    return Err(Cause::Range { function: function_name, base, num_cc: function.num_cc });
+                };
+                self.ranges.push(Range { base, end, max_end: 0, function: global });
+            }
+            self.functions.push(Function {
+                symbol,
+                module: number,
+                external: function.external,
+                num_cc: function.num_cc,
+            });
+        }
+
+        for (at, site) in module.sites.iter().enumerate() {
+            check("site", at, "function", site.function, module.functions.len())?;
+            let target = match site.kind {
+                SiteKind::Direct => Target::NoEdge,
+                SiteKind::External(name) => Target::External(name_of("site", at, name)?),
+                SiteKind::Indirect => Target::Indirect,
+                SiteKind::Asm => Target::Asm,
+                SiteKind::Capture => Target::Capture,
+                SiteKind::Entry => Target::Entry,
+            };
+            let first_location = index(self.locations.len(), "locations")?;
+            for location in &site.locations {
+                check("a location of site", at, "file", location.file, module.files.len())?;
+                self.locations.push(Location {
+                    symbol: name_of("a location of site", at, location.name)?,
+                    file: first_file + location.file,
+                    line: location.line,
+                    column: location.column,
+                });
+            }
+            let locations = index(self.locations.len(), "locations")? - first_location;
+            let function = first_function + site.function;
+            self.sites.push(Site { function, target, first_location, locations });
+        }
+
+        let mut adds = Vec::new();
+        for (at, edge) in module.edges.iter().enumerate() {
+            check("edge", at, "site", edge.site, module.sites.len())?;
+            check("edge", at, "function", edge.callee, module.functions.len())?;
+            let target = &mut self.sites[(first_site + edge.site) as usize].target;
+            match target {
+                Target::NoEdge => {}
+                Target::Push(_) | Target::Add => return Err(Cause::SecondEdge { edge: at, site: edge.site }),
+                _ => return Err(Cause::EdgeSite { edge: at, site: edge.site }),
+            }
+            *target = match edge.code {
+                EdgeCode::Back | EdgeCode::Cut | EdgeCode::Required => {
+                    Target::Push(first_function + edge.callee)
+                }
+                EdgeCode::Add(value) => {
+                    adds.push(AddEdge {
+                        caller: FunctionId::new(module.sites[edge.site as usize].function),
+                        callee: FunctionId::new(edge.callee),
+                        value,
+                        site: edge.site,
+                    });
+                    Target::Add
+                }
+            };
+        }
+        let rows: Vec<_> =
+            module.functions.iter().map(|f| FunctionRow { num_cc: f.num_cc, entry: f.entry }).collect();
+        let paths = PathDecoder::new(&rows, adds.into_iter()).map_err(Cause::Encoding)?;
+        self.modules.push(Module { first_function, first_site, paths });
+        self.add_span(module, first_site)
+    }
+
+    fn add_span(&mut self, module: &files::Module, first_site: u32) -> Result<(), Cause> {
+        let sites = module.sites.len();
+        if sites == 0 {
+            return Ok(());
+        }
+        let start = module.sites_address;
+        let invalid = Cause::SiteArray { address: start, sites };
+        let Some(end) = start.checked_add(sites as u64) else { return Err(invalid) };
+        let image = self.images.last_mut().expect("an image was added before its modules");
+        let at = image.spans.partition_point(|span| span.start < start);
+        let after_previous = at.checked_sub(1).is_none_or(|before| image.spans[before].end <= start);
+        let before_next = image.spans.get(at).is_none_or(|next| end <= next.start);
+        if !after_previous || !before_next {
+            return Err(invalid);
+        }
+        image.spans.insert(at, Span { start, end, first_site });
+        Ok(())
+    }
+
+    /// The site with an address in an image.
+    #[inline]
+    pub(crate) fn site_at(&self, image: u32, address: u64) -> Option<u32> {
+        let spans = &self.images[image as usize].spans;
+        let span = &spans[spans.partition_point(|span| span.start <= address).checked_sub(1)?];
+        (address < span.end).then(|| span.first_site + (address - span.start) as u32)
+    }
+
+    #[inline]
+    pub(crate) fn locations(&self, site: &Site) -> &[Location] {
+        &self.locations[site.first_location as usize..][..site.locations as usize]
+    }
+
+    pub(crate) fn linkage(&self, symbol: u32) -> &str {
+        &self.symbols[symbol as usize].linkage
+    }
+
+    pub(crate) fn name(&self, symbol: u32) -> &str {
+        let symbol = &self.symbols[symbol as usize];
+        symbol.demangled.get_or_init(|| names::demangle(&symbol.linkage).into())
+    }
+
+    pub(crate) fn is_defined(&self, symbol: u32) -> bool {
+        self.symbols[symbol as usize].defined
+    }
+
+    pub(crate) fn file(&self, file: u32) -> &str {
+        &self.files[file as usize]
+    }
+
+    /// The functions, with their ids, that a number may stand for: none, one, or several if the
+    /// ranges of modules overlap.
+    pub(crate) fn in_ranges(&self, number: u64) -> impl Iterator<Item = (u32, u64)> {
+        let end = self.ranges.partition_point(|range| range.base <= number);
+        self.ranges[..end]
+            .iter()
+            .rev()
+            .take_while(move |range| range.max_end > number)
+            .filter(move |range| range.end > number)
+            .map(move |range| (range.function, number - range.base))
+    }
+}
+
+fn check(what: &'static str, at: usize, target: &'static str, index: u32, len: usize) -> Result<(), Cause> {
+    if (index as usize) < len { Ok(()) } else { Err(Cause::Index { what, at, target, index, len }) }
+}
+
+/// A number of rows, or the number of the next row, as an index.
+fn index(len: usize, what: &'static str) -> Result<u32, Cause> {
+    u32::try_from(len).ok().filter(|index| *index < u32::MAX).ok_or(Cause::TooLarge(what))
+}
+
+fn hex(digits: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    if digits.is_empty() || !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    digits.as_bytes().chunks(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
+}

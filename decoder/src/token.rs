@@ -1,0 +1,674 @@
+//! Context tokens, version 1 (docs/formats.md): what a running program prints and a user pastes.
+//!
+//! A token holds numbers only, and a reader that trusts no byte of it: whatever is not exactly what
+//! the runtime library writes is refused, and nothing is repaired. The checks go from the outside in
+//! (prefix, alphabet, length, checksum, fields), so that the message names the likely cause.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE_NO_PAD};
+use thiserror::Error;
+
+/// First characters of each token of version 1.
+pub const PREFIX: &str = "pcce1.";
+
+/// More pushed frames than this are refused: a frame takes 32 bytes of stack, so it stands for a
+/// stack of 8 GiB.
+pub const MAX_FRAMES: u64 = 1 << 28;
+
+/// Bytes of an ELF build id that a token carries, at most.
+pub const BUILD_ID_LEN: usize = 8;
+
+const CRC_LEN: usize = 4;
+const FLAG_CAPTURE: u8 = 1;
+const FLAG_CUT: u8 = 2;
+const FLAG_DAMAGED: u8 = 4;
+
+/// The first bytes of an image's ELF build id, at most [`BUILD_ID_LEN`] of them.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct BuildId {
+    bytes: [u8; BUILD_ID_LEN],
+    len: u8,
+}
+
+impl BuildId {
+    /// The first bytes of `id`, as many as a token carries.
+    #[must_use]
+    pub fn from_prefix(id: &[u8]) -> Self {
+        let len = id.len().min(BUILD_ID_LEN);
+        let mut bytes = [0; BUILD_ID_LEN];
+        bytes[..len].copy_from_slice(&id[..len]);
+        Self { bytes, len: len as u8 }
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+impl fmt::Display for BuildId {
+    /// Lower-case hexadecimal digits, as `file` and `readelf -n` print build ids.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.len == 0 {
+            return f.write_str("(none)");
+        }
+        self.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for BuildId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BuildId({self})")
+    }
+}
+
+/// Where the token was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capture {
+    /// Index into [`Token::images`].
+    pub image: u32,
+    /// Address of the capture site, without the load bias of its image.
+    pub site: u64,
+    /// The thread's number when the token was taken.
+    pub id: u64,
+}
+
+/// A pushed frame, or several equal ones in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PushedFrame {
+    /// Index into [`Token::images`].
+    pub image: u32,
+    /// Address of the call site that pushed, without the load bias of its image.
+    pub site: u64,
+    /// The thread's number when the frame was pushed.
+    pub id: u64,
+    /// How many equal frames there are in a row, 1 or more.
+    pub count: u64,
+}
+
+/// A context token, as numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Token {
+    /// Build ids of the images (program, shared libraries) in the order of their first use.
+    pub images: Vec<BuildId>,
+    /// The capture; none if code that is not instrumented took the token.
+    pub capture: Option<Capture>,
+    /// The pushed frames, the innermost (last pushed) first.
+    pub frames: Vec<PushedFrame>,
+    /// The outermost frames are missing, since the buffer for the token was too small.
+    pub cut: bool,
+    /// The chain of frames on the stack was found damaged, and was followed no further.
+    pub damaged: bool,
+}
+
+/// Why a text is not a context token that this release can read.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// No `pcce1.` at the start.
+    #[error(
+        "not a context token: it starts with `{start}`; a token starts with `{PREFIX}` and is one word of letters, digits, `-` and `_`"
+    )]
+    NotAToken {
+        /// The first characters.
+        start: String,
+    },
+    /// A token of a version that a newer release writes.
+    #[error(
+        "the token has version {found}, and this pcce reads version 1; use the pcce of the release that built the program, or a newer one"
+    )]
+    NewerVersion {
+        /// The version's digits.
+        found: String,
+    },
+    /// The text ends before the token does.
+    #[error("the token is truncated: it ends after {length} characters, in the middle; copy it whole")]
+    Truncated {
+        /// Length of the text in characters.
+        length: usize,
+    },
+    /// A character that no token contains.
+    #[error(
+        "the token was altered: character {position} is {found:?}, which no token contains; copy it again"
+    )]
+    Character {
+        /// Position of the character, from 1.
+        position: usize,
+        /// The character.
+        found: char,
+    },
+    /// The checksum does not match, and would with another character at one position.
+    #[error(
+        "the token was altered: its checksum does not match, and one character is wrong, character {position}; copy it again"
+    )]
+    Altered {
+        /// Position of the character, from 1.
+        position: usize,
+    },
+    /// The checksum does not match, and no single character explains it.
+    #[error(
+        "the token is truncated, or altered in several places: its {length} characters do not end in their checksum; copy it whole"
+    )]
+    Checksum {
+        /// Length of the text in characters.
+        length: usize,
+    },
+    /// The checksum matches, and the numbers make no token: whoever wrote it has an error.
+    #[error(
+        "the token is malformed although its checksum matches: byte {offset}, {what}; this is an error in what wrote it, please report it"
+    )]
+    Malformed {
+        /// Offset in the payload, in bytes.
+        offset: usize,
+        /// What is wrong there.
+        what: &'static str,
+    },
+    /// More frames than a stack can hold.
+    #[error(
+        "the token claims {frames} pushed frames, and the limit is {MAX_FRAMES}; this is an error in what wrote it, please report it"
+    )]
+    TooManyFrames {
+        /// Number of frames up to the one that passed the limit.
+        frames: u64,
+    },
+}
+
+impl Token {
+    /// Reads a token.
+    ///
+    /// # Errors
+    /// [`TokenError`]; never panics, whatever the bytes.
+    pub fn parse(text: impl AsRef<[u8]>) -> Result<Self, TokenError> {
+        let mut token = Self::default();
+        token.parse_into(text.as_ref(), &mut Vec::new())?;
+        Ok(token)
+    }
+
+    /// Reads a token into `self`, and keeps the vectors' memory. `scratch` is for the decoded bytes.
+    ///
+    /// # Errors
+    /// [`TokenError`], and then `self` holds no token that means anything.
+    pub fn parse_into(&mut self, text: &[u8], scratch: &mut Vec<u8>) -> Result<(), TokenError> {
+        let body = text.strip_prefix(PREFIX.as_bytes()).ok_or_else(|| wrong_prefix(text))?;
+        let room = base64::decoded_len_estimate(body.len());
+        if scratch.len() < room {
+            scratch.resize(room, 0);
+        }
+        let length = match URL_SAFE_NO_PAD.decode_slice(body, scratch) {
+            Ok(length) => length,
+            Err(_) => return Err(wrong_base64(text, body)),
+        };
+        if length <= CRC_LEN {
+            return Err(TokenError::Truncated { length: text.len() });
+        }
+        let (payload, crc) = scratch[..length].split_at(length - CRC_LEN);
+        if crc32fast::hash(payload).to_le_bytes() != crc {
+            return Err(wrong_checksum(text, body));
+        }
+        self.read(&mut Reader { bytes: payload, at: 0 })
+    }
+
+    fn read(&mut self, reader: &mut Reader<'_>) -> Result<(), TokenError> {
+        self.images.clear();
+        self.frames.clear();
+        let flags = reader.byte()?;
+        if flags & !(FLAG_CAPTURE | FLAG_CUT | FLAG_DAMAGED) != 0 {
+            return Err(TokenError::Malformed { offset: 0, what: "a flag that version 1 does not have" });
+        }
+        self.cut = flags & FLAG_CUT != 0;
+        self.damaged = flags & FLAG_DAMAGED != 0;
+        self.capture = None;
+        if flags & FLAG_CAPTURE != 0 {
+            let number = reader.varint()?;
+            let image = self.image(number, reader)?;
+            self.capture = Some(Capture { image, site: reader.varint()?, id: reader.varint()? });
+        }
+        let mut frames = 0_u64;
+        while !reader.at_end() {
+            let head = reader.varint()?;
+            let image = self.image(head >> 1, reader)?;
+            let site = reader.varint()?;
+            let id = reader.varint()?;
+            let count = if head & 1 == 1 {
+                let offset = reader.at;
+                match reader.varint()? {
+                    0 | 1 => {
+                        return Err(TokenError::Malformed { offset, what: "a repetition of less than 2" });
+                    }
+                    count => count,
+                }
+            } else {
+                1
+            };
+            frames = frames.saturating_add(count);
+            if frames > MAX_FRAMES {
+                return Err(TokenError::TooManyFrames { frames });
+            }
+            self.frames.push(PushedFrame { image, site, id, count });
+        }
+        Ok(())
+    }
+
+    fn image(&mut self, number: u64, reader: &mut Reader<'_>) -> Result<u32, TokenError> {
+        let known = self.images.len() as u64;
+        if number > known {
+            return Err(TokenError::Malformed { offset: reader.at, what: "an image number out of order" });
+        }
+        if number == known {
+            let offset = reader.at;
+            let len = usize::from(reader.byte()?);
+            if len > BUILD_ID_LEN {
+                return Err(TokenError::Malformed { offset, what: "a build id of more than 8 bytes" });
+            }
+            self.images.push(BuildId::from_prefix(reader.take(len)?));
+        }
+        u32::try_from(number)
+            .map_err(|_| TokenError::Malformed { offset: reader.at, what: "too many images" })
+    }
+
+    /// Writes the token. The images' numbers must be in the order of their first use, as
+    /// [`Token::parse`] leaves them.
+    ///
+    /// # Panics
+    /// If an index into [`Token::images`] is out of range.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        let mut bytes = vec![
+            u8::from(self.capture.is_some()) * FLAG_CAPTURE
+                + u8::from(self.cut) * FLAG_CUT
+                + u8::from(self.damaged) * FLAG_DAMAGED,
+        ];
+        let mut known = 0;
+        let mut image = |bytes: &mut Vec<u8>, number: u32, repeated: Option<bool>| {
+            let number_word = u64::from(number);
+            put(bytes, repeated.map_or(number_word, |flag| number_word << 1 | u64::from(flag)));
+            let id = self.images[number as usize].as_bytes();
+            if number == known {
+                known += 1;
+                bytes.push(id.len() as u8);
+                bytes.extend_from_slice(id);
+            }
+        };
+        if let Some(capture) = &self.capture {
+            image(&mut bytes, capture.image, None);
+            put(&mut bytes, capture.site);
+            put(&mut bytes, capture.id);
+        }
+        for frame in &self.frames {
+            image(&mut bytes, frame.image, Some(frame.count > 1));
+            put(&mut bytes, frame.site);
+            put(&mut bytes, frame.id);
+            if frame.count > 1 {
+                put(&mut bytes, frame.count);
+            }
+        }
+        encode_payload(&bytes)
+    }
+}
+
+/// The token text of a payload: prefix, base64, checksum.
+#[must_use]
+pub fn encode_payload(payload: &[u8]) -> String {
+    let mut bytes = payload.to_vec();
+    bytes.extend_from_slice(&crc32fast::hash(payload).to_le_bytes());
+    let mut text = PREFIX.to_owned();
+    URL_SAFE_NO_PAD.encode_string(bytes, &mut text);
+    text
+}
+
+/// Appends `value` as LEB128.
+fn put(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn at_end(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
+    #[inline]
+    fn byte(&mut self) -> Result<u8, TokenError> {
+        let byte = *self.bytes.get(self.at).ok_or(TokenError::Malformed {
+            offset: self.at,
+            what: "the payload ends in the middle of a field",
+        })?;
+        self.at += 1;
+        Ok(byte)
+    }
+
+    fn take(&mut self, len: usize) -> Result<&'a [u8], TokenError> {
+        let bytes = self.bytes.get(self.at..self.at + len).ok_or(TokenError::Malformed {
+            offset: self.at,
+            what: "the payload ends in the middle of a build id",
+        })?;
+        self.at += len;
+        Ok(bytes)
+    }
+
+    #[inline]
+    fn varint(&mut self) -> Result<u64, TokenError> {
+        let offset = self.at;
+        let mut value = 0_u64;
+        let mut shift = 0;
+        loop {
+            let byte = self.byte()?;
+            // The tenth byte holds the last bit of 64.
+            if shift == 63 && byte > 1 {
+                return Err(TokenError::Malformed { offset, what: "a number of more than 64 bits" });
+            }
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                if byte == 0 && shift > 0 {
+                    return Err(TokenError::Malformed {
+                        offset,
+                        what: "a number that is not in its shortest form",
+                    });
+                }
+                return Ok(value);
+            }
+            shift += 7;
+        }
+    }
+}
+
+/// What is wrong with a text that does not start with [`PREFIX`].
+#[cold]
+fn wrong_prefix(text: &[u8]) -> TokenError {
+    if let Some(rest) = text.strip_prefix(b"pcce") {
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if digits > 0 && rest[0] != b'0' && rest.get(digits) == Some(&b'.') {
+            let found = String::from_utf8_lossy(&rest[..digits.min(20)]).into_owned();
+            return TokenError::NewerVersion { found };
+        }
+    }
+    if !text.is_empty() && PREFIX.as_bytes().starts_with(text) {
+        return TokenError::Truncated { length: text.len() };
+    }
+    let lossy = String::from_utf8_lossy(&text[..text.len().min(64)]);
+    let start = lossy.chars().take(16).flat_map(printable).collect();
+    TokenError::NotAToken { start }
+}
+
+fn printable(c: char) -> impl Iterator<Item = char> {
+    let escaped = c.is_control();
+    (!escaped).then_some(c).into_iter().chain(c.escape_default().filter(move |_| escaped))
+}
+
+/// What is wrong with a body that is not canonical base64.
+#[cold]
+fn wrong_base64(text: &[u8], body: &[u8]) -> TokenError {
+    if let Some(at) = body.iter().position(|byte| sextet(*byte).is_none()) {
+        let rest = &body[at..(at + 4).min(body.len())];
+        let found = match std::str::from_utf8(rest) {
+            Ok(valid) => valid.chars().next(),
+            Err(error) => String::from_utf8_lossy(&rest[..error.valid_up_to()]).chars().next(),
+        };
+        return TokenError::Character {
+            position: PREFIX.len() + at + 1,
+            found: found.unwrap_or(char::REPLACEMENT_CHARACTER),
+        };
+    }
+    // A number of characters that holds no whole bytes, or unused bits of the last one that are set.
+    if body.len() % 4 == 1 {
+        TokenError::Truncated { length: text.len() }
+    } else {
+        wrong_checksum(text, body)
+    }
+}
+
+/// The value of a character of the URL-safe alphabet.
+fn sextet(byte: u8) -> Option<u8> {
+    match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'-' => Some(62),
+        b'_' => Some(63),
+        _ => None,
+    }
+}
+
+/// Tells an altered character from other damage, for the message only.
+///
+/// CRC-32 is linear over the bits: a flipped bit changes the difference between computed and stored
+/// checksum by a value that depends on its distance from the end alone. So the difference is the sum
+/// of at most six known values if one character was altered, and each position is asked in turn.
+/// That another kind of damage looks the same has a chance of 64 · length / 2³².
+#[cold]
+fn wrong_checksum(text: &[u8], body: &[u8]) -> TokenError {
+    const LENIENT: GeneralPurpose = GeneralPurpose::new(
+        &base64::alphabet::URL_SAFE,
+        GeneralPurposeConfig::new()
+            .with_decode_allow_trailing_bits(true)
+            .with_decode_padding_mode(base64::engine::DecodePaddingMode::RequireNone),
+    );
+    let truncated = TokenError::Checksum { length: text.len() };
+    let Ok(bytes) = LENIENT.decode(body) else { return truncated };
+    if bytes.len() <= CRC_LEN {
+        return TokenError::Truncated { length: text.len() };
+    }
+    let (payload, crc) = bytes.split_at(bytes.len() - CRC_LEN);
+    let stored = u32::from_le_bytes(crc.try_into().expect("4 bytes"));
+    let difference = crc32fast::hash(payload) ^ stored;
+    // Bits of the last character that belong to no byte: they must be 0, and only that character
+    // can have set them.
+    let unused = body.len() * 6 - bytes.len() * 8;
+    let last = body.last().and_then(|byte| sextet(*byte)).unwrap_or(0);
+    let last_is_wrong = last & ((1 << unused) - 1) != 0;
+
+    // effect(bit): what flipping that bit of `bytes` (0 is the first byte's highest) does to the difference.
+    let mut effects = vec![0_u32; bytes.len() * 8];
+    for (bit, effect) in effects.iter_mut().enumerate().skip(payload.len() * 8) {
+        let in_crc = bit - payload.len() * 8;
+        *effect = 1 << (in_crc / 8 * 8 + (7 - in_crc % 8));
+    }
+    for from_last in 0..8 {
+        // Bit `from_last` (0 is the lowest) of a byte: its own step through the register, then
+        // eight more for each byte behind it.
+        let mut register = (0..8).fold(1_u32 << from_last, step);
+        for byte in (0..payload.len()).rev() {
+            effects[byte * 8 + 7 - from_last] = register;
+            register = (0..8).fold(register, step);
+        }
+    }
+    for at in 0..body.len() {
+        let is_last = at + 1 == body.len();
+        if last_is_wrong && !is_last {
+            continue;
+        }
+        let bits = effects.get(at * 6..).map_or(&[][..], |rest| &rest[..rest.len().min(6)]);
+        let explains = (0..1_u32 << bits.len()).any(|choice| {
+            let sum =
+                bits.iter().enumerate().filter(|(i, _)| choice >> i & 1 == 1).fold(0, |sum, (_, e)| sum ^ e);
+            sum == difference
+        });
+        if explains {
+            return TokenError::Altered { position: PREFIX.len() + at + 1 };
+        }
+    }
+    truncated
+}
+
+/// One bit's step of the CRC-32 register (reflected polynomial).
+fn step(register: u32, _: u32) -> u32 {
+    (register >> 1) ^ (0xedb8_8320 * (register & 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+    fn samples() -> Vec<Token> {
+        let build_id = BuildId::from_prefix(&[0xab, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        let library = BuildId::from_prefix(&[9, 8, 7]);
+        let frame = |image, site, id, count| PushedFrame { image, site, id, count };
+        let capture = Some(Capture { image: 0, site: 0x1234, id: 77 });
+        vec![
+            Token { images: vec![build_id], capture, ..Token::default() },
+            Token { damaged: true, ..Token::default() },
+            Token {
+                images: vec![build_id, library],
+                capture,
+                frames: vec![
+                    frame(1, 0x20_0000, 5, 1),
+                    frame(1, 0x20_0000, 6, 1_000),
+                    frame(0, 0, 0, 1),
+                    frame(0, u64::MAX, u64::MAX, 2),
+                ],
+                cut: true,
+                damaged: false,
+            },
+            Token {
+                images: vec![library],
+                frames: (0..9).map(|i| frame(0, 0x4000 + i, i << i, 1)).collect(),
+                ..Token::default()
+            },
+        ]
+    }
+
+    #[test]
+    fn encode_then_parse_gives_the_token() {
+        for token in samples() {
+            assert_eq!(Token::parse(token.encode()), Ok(token));
+        }
+    }
+
+    #[test]
+    fn every_single_character_change_is_refused_and_located() {
+        for token in samples() {
+            let text = token.encode();
+            for at in 0..text.len() {
+                for byte in (0..=0x7f).chain([0xff]) {
+                    let mut changed = text.clone().into_bytes();
+                    if changed[at] == byte {
+                        continue;
+                    }
+                    changed[at] = byte;
+                    let error = Token::parse(&changed).expect_err("a changed token was accepted");
+                    let position = at + 1;
+                    if at < PREFIX.len() {
+                        assert!(
+                            matches!(error, TokenError::NotAToken { .. } | TokenError::NewerVersion { .. }),
+                            "{error:?}"
+                        );
+                    } else if ALPHABET.contains(&byte) {
+                        assert_eq!(error, TokenError::Altered { position });
+                    } else {
+                        assert!(matches!(error, TokenError::Character { position: p, .. } if p == position));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_truncation_is_refused_and_called_one() {
+        for token in samples() {
+            let text = token.encode();
+            for length in 0..text.len() {
+                let error = Token::parse(&text[..length]).expect_err("a truncated token was accepted");
+                match error {
+                    TokenError::Truncated { length: l } | TokenError::Checksum { length: l } => {
+                        assert_eq!(l, length)
+                    }
+                    TokenError::NotAToken { .. } => assert_eq!(length, 0),
+                    // Set unused bits are explained by the last character, too; for a truncation it
+                    // would be by chance.
+                    other => panic!("{length} characters of {text}: {other:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn longer_texts_are_refused() {
+        for token in samples() {
+            for more in ["A", "AA", "AAAA", "=", " ", "."] {
+                assert!(Token::parse(token.encode() + more).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn newer_versions_are_named() {
+        let found = |text: &str| match Token::parse(text) {
+            Err(TokenError::NewerVersion { found }) => found,
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(found("pcce2.AAAA"), "2");
+        assert_eq!(found("pcce12.!"), "12");
+        for text in
+            ["", "hello", "pcce", "pcce0.AAAA", "pcce1", "pcce1.", "pcceX.AAAA", "Pcce1.AAAA", "\u{1b}[31m"]
+        {
+            assert!(!matches!(Token::parse(text), Ok(_) | Err(TokenError::NewerVersion { .. })), "{text}");
+        }
+        let TokenError::NotAToken { start } = Token::parse("\u{1b}[31m").unwrap_err() else { panic!() };
+        assert_eq!(start, "\\u{1b}[31m");
+    }
+
+    #[test]
+    fn malformed_payloads_with_a_good_checksum_are_refused() {
+        let many = |bytes: &[u8]| Token::parse(encode_payload(bytes)).unwrap_err();
+        let cases: &[(&[u8], &str)] = &[
+            (&[8], "a flag that version 1 does not have"),
+            (&[1], "the payload ends in the middle of a field"),
+            (&[1, 0, 9], "a build id of more than 8 bytes"),
+            (&[1, 0, 2, 1], "the payload ends in the middle of a build id"),
+            (&[1, 0, 1, 1, 5], "the payload ends in the middle of a field"),
+            (&[1, 1, 1, 1, 5, 5], "an image number out of order"),
+            (&[1, 0, 1, 1, 0x80, 0, 5], "a number that is not in its shortest form"),
+            (
+                &[1, 0, 1, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 5],
+                "a number of more than 64 bits",
+            ),
+            (&[0, 1, 1, 1, 5, 5, 1], "a repetition of less than 2"),
+            (&[0, 1, 1, 1, 5, 5, 0], "a repetition of less than 2"),
+            (&[0, 0, 1, 1, 5, 5, 0], "the payload ends in the middle of a field"),
+        ];
+        for (payload, expected) in cases {
+            match many(payload) {
+                TokenError::Malformed { what, .. } => assert_eq!(what, *expected, "{payload:?}"),
+                other => panic!("{payload:?}: {other:?}"),
+            }
+        }
+        let mut token = samples().remove(2);
+        token.frames[3].count = u64::MAX;
+        assert!(matches!(Token::parse(token.encode()), Err(TokenError::TooManyFrames { .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Token::parse(&bytes);
+            let mut text = PREFIX.as_bytes().to_vec();
+            text.extend_from_slice(&bytes);
+            let _ = Token::parse(&text);
+            // A good checksum takes the bytes to the field reader.
+            if let Ok(token) = Token::parse(encode_payload(&bytes)) {
+                prop_assert_eq!(token.encode(), encode_payload(&bytes));
+            }
+        }
+
+        #[test]
+        fn random_alphabet_never_panics(bytes in proptest::collection::vec(0_usize..64, 0..200)) {
+            let text: String = PREFIX.chars().chain(bytes.iter().map(|i| ALPHABET[*i] as char)).collect();
+            let _ = Token::parse(text);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Decoded contexts: the frames of a trace, innermost first.
+
+use std::iter;
+
+use crate::decode::Decoder;
+use crate::tables::Location;
+use crate::token::BuildId;
+
+/// What a frame of a trace is. All but [`FrameKind::Call`] are boundaries: places where the trace
+/// says what it does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FrameKind {
+    /// A function that was active, and the place that it had reached.
+    Call,
+    /// Code that is not instrumented was active here; the function is the one that was called, if
+    /// its name is known.
+    Uninstrumented,
+    /// The function was called, and replaced itself by what it called last (a tail call): its frame is gone.
+    Tail,
+    /// Frames are missing here; the function, if there is one, was called last before them.
+    Unknown,
+    /// The code of a shared library was active here whose dictionary was not given.
+    UnknownModule,
+    /// The token was cut to fit its buffer: all further frames are missing.
+    Truncated,
+    /// The chain of frames on the stack was damaged here: all further frames are missing.
+    Damaged,
+}
+
+impl FrameKind {
+    /// The name in the JSON form.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Uninstrumented => "uninstrumented",
+            Self::Tail => "tail",
+            Self::Unknown => "unknown",
+            Self::UnknownModule => "unknown-module",
+            Self::Truncated => "truncated",
+            Self::Damaged => "damaged",
+        }
+    }
+}
+
+/// A frame of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'d> {
+    /// What it is.
+    pub kind: FrameKind,
+    /// Name of the function, demangled.
+    pub function: Option<&'d str>,
+    /// Linkage name of the function.
+    pub linkage_name: Option<&'d str>,
+    /// Source file.
+    pub file: Option<&'d str>,
+    /// Line, from 1.
+    pub line: Option<u32>,
+    /// Column, from 1.
+    pub column: Option<u32>,
+    /// The function was inlined into that of the next frame.
+    pub inlined: bool,
+    /// For [`FrameKind::UnknownModule`]: the build id of the module, as far as tokens carry it.
+    pub build_id: Option<BuildId>,
+}
+
+/// A part of a trace that is shown in one go. The numbers are those of the decoder's tables.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Piece {
+    Site(u32),
+    Function(u32),
+    Uninstrumented(Option<u32>),
+    Tail(Option<u32>),
+    Unknown(Option<u32>),
+    /// Index into [`Trace::images`].
+    UnknownModule(u32),
+    Truncated,
+    Damaged,
+}
+
+/// The pieces from the end of the run before up to `end`, `count` times.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub(crate) end: usize,
+    pub(crate) count: u64,
+}
+
+/// A decoded context. It is compact: repeated frames are held once, so [`Trace::frames`] can give
+/// many more frames than the trace takes memory.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) runs: Vec<Run>,
+    /// The token's images, with the number of the decoder's image where it was given.
+    pub(crate) images: Vec<(BuildId, Option<u32>)>,
+}
+
+impl Trace {
+    pub(crate) fn clear(&mut self) {
+        self.pieces.clear();
+        self.runs.clear();
+        self.images.clear();
+    }
+
+    /// The frames, innermost first. `decoder` must be the one that decoded the trace.
+    pub fn frames<'t>(&'t self, decoder: &'t Decoder) -> impl Iterator<Item = Frame<'t>> {
+        self.slices()
+            .flat_map(|(pieces, count)| {
+                // Not `count as usize`: that would cut it on a 32-bit machine.
+                iter::repeat_n((), usize::try_from(count).unwrap_or(usize::MAX)).flat_map(move |()| pieces)
+            })
+            .flat_map(move |piece| piece_frames(decoder, self, *piece))
+    }
+
+    /// Build ids of the modules whose dictionary was not given, though the token has frames of them.
+    pub fn missing(&self) -> impl Iterator<Item = BuildId> {
+        self.images.iter().filter(|(_, image)| image.is_none()).map(|(id, _)| *id)
+    }
+
+    /// The runs' pieces and counts.
+    pub(crate) fn slices(&self) -> impl DoubleEndedIterator<Item = (&[Piece], u64)> {
+        (0..self.runs.len()).map(|i| {
+            let start = if i == 0 { 0 } else { self.runs[i - 1].end };
+            (&self.pieces[start..self.runs[i].end], self.runs[i].count)
+        })
+    }
+}
+
+/// The frames of a piece, innermost first.
+pub(crate) fn piece_frames<'d>(
+    decoder: &'d Decoder,
+    trace: &Trace,
+    piece: Piece,
+) -> impl Iterator<Item = Frame<'d>> + use<'d> {
+    let tables = &decoder.tables;
+    let frame = move |kind, symbol: Option<u32>| Frame {
+        kind,
+        function: symbol.map(|symbol| tables.name(symbol)),
+        linkage_name: symbol.map(|symbol| tables.linkage(symbol)),
+        file: None,
+        line: None,
+        column: None,
+        inlined: false,
+        build_id: None,
+    };
+    let mut locations: &[Location] = &[];
+    let single = match piece {
+        Piece::Site(site) => {
+            let site = &tables.sites[site as usize];
+            locations = tables.locations(site);
+            let symbol = tables.functions[site.function as usize].symbol;
+            locations.is_empty().then(|| frame(FrameKind::Call, Some(symbol)))
+        }
+        Piece::Function(function) => {
+            Some(frame(FrameKind::Call, Some(tables.functions[function as usize].symbol)))
+        }
+        Piece::Uninstrumented(symbol) => Some(frame(FrameKind::Uninstrumented, symbol)),
+        Piece::Tail(symbol) => Some(frame(FrameKind::Tail, symbol)),
+        Piece::Unknown(symbol) => Some(frame(FrameKind::Unknown, symbol)),
+        Piece::UnknownModule(image) => {
+            let build_id = Some(trace.images[image as usize].0);
+            Some(Frame { build_id, ..frame(FrameKind::UnknownModule, None) })
+        }
+        Piece::Truncated => Some(frame(FrameKind::Truncated, None)),
+        Piece::Damaged => Some(frame(FrameKind::Damaged, None)),
+    };
+    let known = |number: u32| (number != 0).then_some(number);
+    let calls = locations.iter().enumerate().map(move |(i, location)| Frame {
+        file: Some(tables.file(location.file)),
+        line: known(location.line),
+        column: known(location.column),
+        inlined: i + 1 < locations.len(),
+        ..frame(FrameKind::Call, Some(location.symbol))
+    });
+    single.into_iter().chain(calls)
+}

@@ -1,0 +1,187 @@
+//! A small program as dictionaries, made by hand: all tests of decoding use it.
+//!
+//! The program (`app`, [`APP`]) has two modules; the library ([`LIB`]) has one.
+//!
+//! ```text
+//! app, main.c                                     numCC  entry
+//!   main   ─0→ run (site 0), ─1→ run (site 1)         1  yes
+//!   run    ─0→ leaf (2), back edge → run (3)          3  yes: 0 is the dummy's, so the calls add 1 and 2
+//!   leaf   tail (cut edge, 4), qsort (5), lib_run (6), *pointer (7), asm (8), capture (9), other (10)
+//!   tail   capture (11); musttail calls run
+//! app, other.c
+//!   other  capture (0), main's `run` is not called
+//! lib
+//!   lib_run capture (0), malloc (1), *pointer (2)
+//!   malloc  an entry site (3), capture (4)
+//! ```
+
+#![allow(dead_code)]
+
+use pcce::token::{BuildId, Capture, PushedFrame, Token};
+use pcce_dictionary::{
+    Dictionary, Edge, EdgeCode, Function, Location, Module, SCHEMA_VERSION, Site, SiteKind,
+};
+
+/// Build id of the program.
+pub const APP: [u8; 20] = [0xa0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
+/// Build id of the library.
+pub const LIB: [u8; 8] = [0xb0, 1, 2, 3, 4, 5, 6, 7];
+/// Address of the sites of main.c.
+pub const MAIN: u64 = 0x4000;
+/// Address of the sites of other.c: right behind those of main.c.
+pub const OTHER: u64 = MAIN + 12;
+/// Address of the sites of the library.
+pub const LIB_SITES: u64 = 0x100;
+
+/// Functions of main.c.
+pub mod function {
+    pub const MAIN: u32 = 0;
+    pub const RUN: u32 = 1;
+    pub const LEAF: u32 = 2;
+    pub const TAIL: u32 = 3;
+}
+
+/// Sites of main.c, by address.
+pub mod site {
+    pub const MAIN_RUN: u64 = super::MAIN;
+    pub const RUN_LEAF: u64 = super::MAIN + 2;
+    pub const RUN_RUN: u64 = super::MAIN + 3;
+    pub const LEAF_TAIL: u64 = super::MAIN + 4;
+    pub const LEAF_QSORT: u64 = super::MAIN + 5;
+    pub const LEAF_LIB_RUN: u64 = super::MAIN + 6;
+    pub const LEAF_POINTER: u64 = super::MAIN + 7;
+    pub const LEAF_ASM: u64 = super::MAIN + 8;
+    pub const LEAF_CAPTURE: u64 = super::MAIN + 9;
+    pub const LEAF_OTHER: u64 = super::MAIN + 10;
+    pub const TAIL_CAPTURE: u64 = super::MAIN + 11;
+    pub const OTHER_CAPTURE: u64 = super::OTHER;
+    pub const LIB_CAPTURE: u64 = super::LIB_SITES;
+    pub const LIB_MALLOC: u64 = super::LIB_SITES + 1;
+    pub const LIB_POINTER: u64 = super::LIB_SITES + 2;
+    pub const MALLOC_ENTRY: u64 = super::LIB_SITES + 3;
+    pub const MALLOC_CAPTURE: u64 = super::LIB_SITES + 4;
+}
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn func(name: u32, num_cc: u64, entry: bool, external: bool, range: Option<u64>) -> Function {
+    Function { name, num_cc, entry, external, range }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The program's dictionary.
+pub fn app() -> Dictionary {
+    let at = |name, line| Location { name, file: 0, line, column: 5 };
+    let sites = [
+        (0, SiteKind::Direct, vec![at(0, 10)]),
+        (0, SiteKind::Direct, vec![at(0, 11)]),
+        (1, SiteKind::Direct, vec![at(1, 20)]),
+        (1, SiteKind::Direct, vec![at(1, 21)]),
+        (2, SiteKind::Direct, vec![at(2, 30)]),
+        (2, SiteKind::External(4), vec![at(2, 31)]),
+        (2, SiteKind::External(5), vec![at(2, 32)]),
+        (2, SiteKind::Indirect, vec![at(2, 33)]),
+        (2, SiteKind::Asm, vec![at(2, 34)]),
+        // Inlined: `helper` into `leaf`.
+        (2, SiteKind::Capture, vec![Location { name: 6, file: 1, line: 7, column: 9 }, at(2, 35)]),
+        (2, SiteKind::External(7), vec![at(2, 36)]),
+        // Without debug information.
+        (3, SiteKind::Capture, vec![]),
+    ];
+    let main = Module {
+        name: "main.c".to_owned(),
+        producer: "pcce 0.1.0, LLVM 19".to_owned(),
+        options: vec![],
+        sites_address: MAIN,
+        files: names(&["/src/main.c", "/src/helper.h"]),
+        names: names(&["main", "_ZN3app3runEi", "leaf", "tail", "qsort", "lib_run", "helper", "other"]),
+        functions: vec![
+            func(0, 1, true, true, Some(1)),
+            func(1, 3, true, false, Some(2)),
+            func(2, 3, false, false, Some(5)),
+            func(3, 1, true, false, Some(8)),
+        ],
+        sites: sites.map(|(function, kind, locations)| Site { function, kind, locations }).into(),
+        edges: vec![
+            Edge { site: 0, callee: 1, code: EdgeCode::Add(1) },
+            Edge { site: 1, callee: 1, code: EdgeCode::Add(2) },
+            Edge { site: 2, callee: 2, code: EdgeCode::Add(0) },
+            Edge { site: 3, callee: 1, code: EdgeCode::Back },
+            Edge { site: 4, callee: 3, code: EdgeCode::Cut },
+        ],
+    };
+    let other = Module {
+        name: "other.c".to_owned(),
+        producer: "pcce 0.1.0, LLVM 19".to_owned(),
+        sites_address: OTHER,
+        files: names(&["/src/other.c"]),
+        names: names(&["other"]),
+        functions: vec![func(0, 1, true, true, None)],
+        sites: vec![Site {
+            function: 0,
+            kind: SiteKind::Capture,
+            locations: vec![Location { name: 0, file: 0, line: 3, column: 0 }],
+        }],
+        ..Module::default()
+    };
+    Dictionary {
+        version: SCHEMA_VERSION,
+        build_id: hex(&APP),
+        program: "app".to_owned(),
+        modules: vec![main, other],
+    }
+}
+
+/// The library's dictionary.
+pub fn lib() -> Dictionary {
+    let site = |function, kind, line| Site {
+        function,
+        kind,
+        locations: vec![Location { name: function, file: 0, line, column: 1 }],
+    };
+    let module = Module {
+        name: "lib.c".to_owned(),
+        producer: "pcce 0.1.0, LLVM 19".to_owned(),
+        sites_address: LIB_SITES,
+        files: names(&["/src/lib.c"]),
+        names: names(&["lib_run", "malloc"]),
+        functions: vec![func(0, 1, true, true, None), func(1, 1, true, true, None)],
+        sites: vec![
+            site(0, SiteKind::Capture, 1),
+            site(0, SiteKind::External(1), 2),
+            site(0, SiteKind::Indirect, 3),
+            site(1, SiteKind::Entry, 4),
+            site(1, SiteKind::Capture, 5),
+        ],
+        ..Module::default()
+    };
+    Dictionary {
+        version: SCHEMA_VERSION,
+        build_id: hex(&LIB),
+        program: "lib.so".to_owned(),
+        modules: vec![module],
+    }
+}
+
+/// A token of (site, id) pairs: the capture, then the frames. Sites below [`MAIN`] are the library's.
+pub fn token(capture: Option<(u64, u64)>, frames: &[(u64, u64)]) -> Token {
+    let mut token = Token::default();
+    let image = |token: &mut Token, site: u64| {
+        let id = BuildId::from_prefix(if site < MAIN { &LIB } else { &APP });
+        token.images.iter().position(|known| *known == id).unwrap_or_else(|| {
+            token.images.push(id);
+            token.images.len() - 1
+        }) as u32
+    };
+    token.capture = capture.map(|(site, id)| Capture { image: image(&mut token, site), site, id });
+    for &(site, id) in frames {
+        let image = image(&mut token, site);
+        token.frames.push(PushedFrame { image, site, id, count: 1 });
+    }
+    token
+}

@@ -1,0 +1,557 @@
+//! Decoding of tokens and numbers on a dictionary made by hand: each rule, boundary and error.
+
+mod common;
+
+use common::{app, lib, site, token};
+use pcce::decode::DecodeError;
+use pcce::render::{Format, Renderer};
+use pcce::token::{BuildId, PushedFrame, Token};
+use pcce::{Cause, Decoder, Frame, FrameKind, Trace};
+use pcce_dictionary::{Dictionary, Edge, EdgeCode, Function, Location, Site, SiteKind};
+use proptest::prelude::*;
+
+fn decoder() -> Decoder {
+    Decoder::new(&[app(), lib()]).unwrap()
+}
+
+/// A frame in a word: function name and line, boundaries in brackets.
+fn short_frame(frame: &Frame<'_>) -> String {
+    let name = frame.function.unwrap_or("-");
+    match (frame.kind, frame.line) {
+        (FrameKind::Call, Some(line)) => format!("{name}:{line}{}", if frame.inlined { "i" } else { "" }),
+        (FrameKind::Call, None) => name.to_owned(),
+        (kind, _) => format!("[{} {name}]", kind.name()),
+    }
+}
+
+fn trace_of(decoder: &Decoder, token: &Token) -> Result<String, DecodeError> {
+    // Through the text, as a user's token comes.
+    let token = Token::parse(token.encode()).unwrap();
+    let mut trace = Trace::default();
+    decoder.decode(&token, &mut trace)?;
+    let frames: Vec<_> = trace.frames(decoder).map(|frame| short_frame(&frame)).collect();
+    Ok(frames.join(" "))
+}
+
+fn decode(capture: Option<(u64, u64)>, frames: &[(u64, u64)]) -> String {
+    trace_of(&decoder(), &token(capture, frames)).unwrap()
+}
+
+fn fails(capture: Option<(u64, u64)>, frames: &[(u64, u64)]) -> DecodeError {
+    trace_of(&decoder(), &token(capture, frames)).unwrap_err()
+}
+
+#[test]
+fn a_sub_path_ends_at_its_root() {
+    assert_eq!(decode(Some((site::LEAF_CAPTURE, 0)), &[]), "helper:7i leaf:35 app::run(int):20");
+    assert_eq!(decode(Some((site::LEAF_CAPTURE, 1)), &[]), "helper:7i leaf:35 app::run(int):20 main:10");
+    assert_eq!(decode(Some((site::LEAF_CAPTURE, 2)), &[]), "helper:7i leaf:35 app::run(int):20 main:11");
+}
+
+#[test]
+fn frames_are_given_in_full() {
+    let decoder = decoder();
+    let mut trace = Trace::default();
+    decoder.decode(&token(Some((site::LEAF_CAPTURE, 2)), &[]), &mut trace).unwrap();
+    let frames: Vec<_> = trace.frames(&decoder).collect();
+    let call = Frame {
+        kind: FrameKind::Call,
+        function: Some("helper"),
+        linkage_name: Some("helper"),
+        file: Some("/src/helper.h"),
+        line: Some(7),
+        column: Some(9),
+        inlined: true,
+        build_id: None,
+    };
+    assert_eq!(frames[0], call);
+    let (function, linkage_name) = (Some("app::run(int)"), Some("_ZN3app3runEi"));
+    let file = Some("/src/main.c");
+    let expected =
+        Frame { function, linkage_name, file, line: Some(20), column: Some(5), inlined: false, ..call };
+    assert_eq!(frames[2], expected);
+    assert_eq!(frames.len(), 4);
+}
+
+#[test]
+fn pushes_join_sub_paths() {
+    // main:10 → run → run (back edge) → leaf.
+    assert_eq!(
+        decode(Some((site::LEAF_CAPTURE, 0)), &[(site::RUN_RUN, 0), (site::RUN_RUN, 1)]),
+        "helper:7i leaf:35 app::run(int):20 app::run(int):21 app::run(int):21 main:10"
+    );
+    // The cut edge; the site of the capture has no location.
+    assert_eq!(
+        decode(Some((site::TAIL_CAPTURE, 0)), &[(site::LEAF_TAIL, 2)]),
+        "tail leaf:30 app::run(int):20 main:11"
+    );
+    // A pointer's target and inline assembly's are known as the root.
+    for (place, line) in [(site::LEAF_POINTER, 33), (site::LEAF_ASM, 34)] {
+        assert_eq!(
+            decode(Some((site::TAIL_CAPTURE, 0)), &[(place, 0)]),
+            format!("tail leaf:{line} app::run(int):20")
+        );
+    }
+}
+
+#[test]
+fn equal_frames_are_repeated() {
+    let decoder = decoder();
+    let mut repeated = token(Some((site::LEAF_CAPTURE, 0)), &[(site::RUN_RUN, 0), (site::RUN_RUN, 1)]);
+    repeated.frames[0].count = 3;
+    let single = token(
+        Some((site::LEAF_CAPTURE, 0)),
+        &[(site::RUN_RUN, 0), (site::RUN_RUN, 0), (site::RUN_RUN, 0), (site::RUN_RUN, 1)],
+    );
+    assert_eq!(trace_of(&decoder, &repeated), trace_of(&decoder, &single));
+    // What lies above is asked for each: leaf's qsort calls back a function that ends in leaf again.
+    let mut repeated = token(Some((site::TAIL_CAPTURE, 0)), &[(site::LEAF_QSORT, 1)]);
+    repeated.frames[0].count = 2;
+    assert_eq!(
+        trace_of(&decoder, &repeated).unwrap(),
+        "tail [uninstrumented qsort] leaf:31 app::run(int):20 main:10 [uninstrumented qsort] leaf:31 app::run(int):20 main:10"
+    );
+    // The trace of many is compact.
+    repeated.frames[0].count = pcce::token::MAX_FRAMES;
+    let mut trace = Trace::default();
+    decoder.decode(&repeated, &mut trace).unwrap();
+    assert_eq!(trace.frames(&decoder).take(1_000_000).count(), 1_000_000);
+    // Repeated frames of a module without dictionary are one boundary.
+    let decoder = Decoder::new(&[app()]).unwrap();
+    let mut foreign =
+        token(Some((site::TAIL_CAPTURE, 0)), &[(site::LIB_POINTER, 1), (site::LEAF_LIB_RUN, 0)]);
+    foreign.frames[0].count = pcce::token::MAX_FRAMES - 1;
+    assert_eq!(trace_of(&decoder, &foreign).unwrap(), "tail [unknown-module -] leaf:32 app::run(int):20");
+}
+
+#[test]
+fn external_calls_join_if_the_names_match() {
+    // Another module of the program, and another image.
+    assert_eq!(
+        decode(Some((site::OTHER_CAPTURE, 0)), &[(site::LEAF_OTHER, 0)]),
+        "other:3 leaf:36 app::run(int):20"
+    );
+    assert_eq!(
+        decode(Some((site::LIB_CAPTURE, 0)), &[(site::LEAF_LIB_RUN, 0)]),
+        "lib_run:1 leaf:32 app::run(int):20"
+    );
+    // Code that is not instrumented called back.
+    assert_eq!(
+        decode(Some((site::TAIL_CAPTURE, 0)), &[(site::LEAF_QSORT, 1)]),
+        "tail [uninstrumented qsort] leaf:31 app::run(int):20 main:10"
+    );
+    // `other` is instrumented, so it must not be called uninstrumented.
+    assert_eq!(
+        decode(Some((site::TAIL_CAPTURE, 0)), &[(site::LEAF_OTHER, 0)]),
+        "tail [tail other] leaf:36 app::run(int):20"
+    );
+    // Only functions that other modules can call match.
+    let mut dictionary = app();
+    dictionary.modules[1].functions[0].external = false;
+    let decoder = Decoder::new(&[dictionary]).unwrap();
+    assert_eq!(
+        trace_of(&decoder, &token(Some((site::OTHER_CAPTURE, 0)), &[(site::LEAF_OTHER, 0)])).unwrap(),
+        "other:3 [uninstrumented other] leaf:36 app::run(int):20"
+    );
+}
+
+#[test]
+fn a_direct_call_names_a_callee_that_is_gone() {
+    // `tail` replaced itself by run.
+    assert_eq!(
+        decode(Some((site::LEAF_CAPTURE, 0)), &[(site::LEAF_TAIL, 0)]),
+        "helper:7i leaf:35 app::run(int):20 [tail tail] leaf:30 app::run(int):20"
+    );
+}
+
+#[test]
+fn without_capture() {
+    assert_eq!(decode(None, &[]), "[uninstrumented -]");
+    assert_eq!(decode(None, &[(site::LEAF_QSORT, 0)]), "[uninstrumented qsort] leaf:31 app::run(int):20");
+    assert_eq!(decode(None, &[(site::LEAF_POINTER, 0)]), "[uninstrumented -] leaf:33 app::run(int):20");
+    assert_eq!(
+        decode(None, &[(site::LEAF_OTHER, 0)]),
+        "[uninstrumented -] [unknown other] leaf:36 app::run(int):20"
+    );
+    assert_eq!(
+        decode(None, &[(site::LEAF_TAIL, 0)]),
+        "[uninstrumented -] [unknown tail] leaf:30 app::run(int):20"
+    );
+    assert_eq!(decode(None, &[(site::MALLOC_ENTRY, 9)]), "[uninstrumented -] [unknown malloc] [unknown -]");
+    assert_eq!(fails(None, &[(0x9999, 0)]), fails(None, &[(0x9999, 1)]));
+}
+
+#[test]
+fn entered_functions() {
+    let inside = Some((site::MALLOC_CAPTURE, 0));
+    // The call right below is the caller: by name, or by the edge.
+    assert_eq!(decode(inside, &[(site::MALLOC_ENTRY, 0), (site::LIB_MALLOC, 0)]), "malloc:5 lib_run:2");
+    // Another id: somebody between did not push.
+    assert_eq!(
+        decode(inside, &[(site::MALLOC_ENTRY, 7), (site::LIB_MALLOC, 0)]),
+        "malloc:5 [unknown malloc] lib_run:2"
+    );
+    // The function called, or one that it called back, called malloc.
+    assert_eq!(
+        decode(inside, &[(site::MALLOC_ENTRY, 0), (site::LEAF_QSORT, 0)]),
+        "malloc:5 [unknown qsort] leaf:31 app::run(int):20"
+    );
+    assert_eq!(
+        decode(inside, &[(site::MALLOC_ENTRY, 0), (site::LEAF_TAIL, 0)]),
+        "malloc:5 [unknown tail] leaf:30 app::run(int):20"
+    );
+    assert_eq!(
+        decode(inside, &[(site::MALLOC_ENTRY, 0), (site::LEAF_POINTER, 0)]),
+        "malloc:5 [unknown -] leaf:33 app::run(int):20"
+    );
+    // Nothing below.
+    assert_eq!(decode(inside, &[(site::MALLOC_ENTRY, 0)]), "malloc:5 [unknown -]");
+    assert_eq!(decode(inside, &[(site::MALLOC_ENTRY, 7)]), "malloc:5 [unknown -]");
+    // malloc again: the second one is named.
+    assert_eq!(
+        decode(inside, &[(site::MALLOC_ENTRY, 0), (site::MALLOC_ENTRY, 0), (site::LIB_MALLOC, 0)]),
+        "malloc:5 [unknown malloc] lib_run:2"
+    );
+    let error = fails(Some((site::TAIL_CAPTURE, 0)), &[(site::MALLOC_ENTRY, 0)]);
+    assert!(
+        matches!(error, DecodeError::NotEntered { ref function, ref found } if function == "malloc" && found == "tail")
+    );
+}
+
+#[test]
+fn an_entered_function_with_a_required_push() {
+    // A direct call of a function with an entry site pushes; it is the caller if the id is 0.
+    let mut dictionary = app();
+    dictionary.modules[0].sites[9] = Site { function: 3, kind: SiteKind::Entry, locations: vec![] };
+    dictionary.modules[0].edges[4].code = EdgeCode::Required;
+    let decoder = Decoder::new(&[dictionary]).unwrap();
+    let entered =
+        |id| token(Some((site::TAIL_CAPTURE, 0)), &[(site::LEAF_CAPTURE, id), (site::LEAF_TAIL, 0)]);
+    assert_eq!(trace_of(&decoder, &entered(0)).unwrap(), "tail leaf:30 app::run(int):20");
+    assert_eq!(trace_of(&decoder, &entered(1)).unwrap(), "tail [unknown tail] leaf:30 app::run(int):20");
+}
+
+#[test]
+fn cut_and_damaged() {
+    let decoder = decoder();
+    let mut token = token(Some((site::TAIL_CAPTURE, 0)), &[(site::LEAF_POINTER, 0)]);
+    token.cut = true;
+    assert_eq!(trace_of(&decoder, &token).unwrap(), "tail leaf:33 app::run(int):20 [truncated -]");
+    token.damaged = true;
+    assert_eq!(
+        trace_of(&decoder, &token).unwrap(),
+        "tail leaf:33 app::run(int):20 [truncated -] [damaged -]"
+    );
+    token.cut = false;
+    token.frames.clear();
+    assert_eq!(trace_of(&decoder, &token).unwrap(), "tail [damaged -]");
+    // The caller of an entered function is among what was cut.
+    let mut token = common::token(Some((site::MALLOC_CAPTURE, 0)), &[(site::MALLOC_ENTRY, 0)]);
+    token.cut = true;
+    assert_eq!(trace_of(&decoder, &token).unwrap(), "malloc:5 [truncated -]");
+}
+
+#[test]
+fn modules_without_dictionary() {
+    let app_only = Decoder::new(&[app()]).unwrap();
+    let crossing = token(
+        Some((site::TAIL_CAPTURE, 0)),
+        &[(site::LIB_POINTER, 0), (site::LIB_POINTER, 5), (site::LEAF_LIB_RUN, 0)],
+    );
+    assert_eq!(trace_of(&app_only, &crossing).unwrap(), "tail [unknown-module -] leaf:32 app::run(int):20");
+    let mut trace = Trace::default();
+    app_only.decode(&crossing, &mut trace).unwrap();
+    assert_eq!(trace.missing().collect::<Vec<_>>(), [BuildId::from_prefix(&common::LIB)]);
+    let module = trace.frames(&app_only).find(|frame| frame.kind == FrameKind::UnknownModule).unwrap();
+    assert_eq!(module.build_id, Some(BuildId::from_prefix(&common::LIB)));
+
+    // The capture is in the module; leaf's `tail` was left for it.
+    let inside = token(Some((site::LIB_CAPTURE, 0)), &[(site::LEAF_TAIL, 0)]);
+    assert_eq!(
+        trace_of(&app_only, &inside).unwrap(),
+        "[unknown-module -] [tail tail] leaf:30 app::run(int):20"
+    );
+
+    let lib_only = Decoder::new(&[lib()]).unwrap();
+    let below = token(Some((site::MALLOC_CAPTURE, 0)), &[(site::MALLOC_ENTRY, 0), (site::LEAF_QSORT, 0)]);
+    assert_eq!(trace_of(&lib_only, &below).unwrap(), "malloc:5 [unknown -] [unknown-module -]");
+    let frame = |image, site| PushedFrame { image, site, id: 0, count: 1 };
+    let images = vec![BuildId::from_prefix(&common::APP), BuildId::from_prefix(&common::LIB)];
+    let entry = Token { images, frames: vec![frame(0, 1), frame(1, site::MALLOC_ENTRY)], ..Token::default() };
+    assert!(matches!(trace_of(&lib_only, &entry), Err(DecodeError::NotEntered { .. })));
+    assert_eq!(
+        trace_of(&lib_only, &Token { frames: vec![frame(0, 1), frame(1, site::LIB_POINTER)], ..entry })
+            .unwrap(),
+        "[uninstrumented -] [unknown-module -] lib_run:3"
+    );
+}
+
+#[test]
+fn tokens_of_other_builds() {
+    let lib_only = Decoder::new(&[lib()]).unwrap();
+    let error = trace_of(&lib_only, &token(Some((site::TAIL_CAPTURE, 0)), &[])).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("a001020304050607") && text.contains("b001020304050607 (lib.so)"), "{text}");
+    let mut nameless = token(Some((site::TAIL_CAPTURE, 0)), &[]);
+    nameless.images[0] = BuildId::default();
+    assert_eq!(trace_of(&lib_only, &nameless), Err(DecodeError::NoBuildId));
+    // Not only the same start: a shorter id is another one.
+    let mut shorter = token(Some((site::TAIL_CAPTURE, 0)), &[]);
+    shorter.images[0] = BuildId::from_prefix(&common::APP[..7]);
+    assert!(matches!(trace_of(&decoder(), &shorter), Err(DecodeError::OtherBuild { .. })));
+}
+
+#[test]
+fn tokens_that_do_not_fit() {
+    let capture = Some((site::LEAF_CAPTURE, 0));
+    for address in [0, common::MAIN - 1, common::OTHER + 1, u64::MAX] {
+        let mut token = token(capture, &[]);
+        token.capture.as_mut().unwrap().site = address;
+        let error = trace_of(&decoder(), &token).unwrap_err();
+        assert!(matches!(error, DecodeError::NoSite { address: a, .. } if a == address), "{error}");
+    }
+    for (wrong, what) in
+        [(site::LEAF_QSORT, "outside"), (site::RUN_LEAF, "adds"), (site::LEAF_POINTER, "pointer")]
+    {
+        let error = fails(Some((wrong, 0)), &[]).to_string();
+        assert!(error.contains(what) && error.contains("a capture is expected"), "{error}");
+    }
+    for (wrong, what) in [(site::LEAF_CAPTURE, "a capture"), (site::MAIN_RUN, "adds")] {
+        let error = fails(capture, &[(wrong, 0)]).to_string();
+        assert!(error.contains(what) && error.contains("a call that pushes is expected"), "{error}");
+    }
+    let no_id = |function: &str, id, num_cc| DecodeError::NoId { function: function.to_owned(), id, num_cc };
+    assert_eq!(fails(Some((site::LEAF_CAPTURE, 3)), &[]), no_id("leaf", 3, 3));
+    assert_eq!(fails(capture, &[(site::LEAF_POINTER, u64::MAX)]), no_id("leaf", u64::MAX, 3));
+    // A direct call without an edge.
+    let mut dictionary = app();
+    dictionary.modules[0].edges.remove(3);
+    let decoder = Decoder::new(&[dictionary]).unwrap();
+    let error = trace_of(&decoder, &token(capture, &[(site::RUN_RUN, 0)])).unwrap_err();
+    assert!(error.to_string().contains("without an edge"), "{error}");
+}
+
+#[test]
+fn numbers() {
+    let decoder = decoder();
+    let number = |number| {
+        let mut trace = Trace::default();
+        decoder.decode_number(number, &mut trace)?;
+        let frames: Vec<_> = trace.frames(&decoder).map(|frame| short_frame(&frame)).collect();
+        Ok(frames.join(" "))
+    };
+    assert_eq!(number(1).unwrap(), "main");
+    assert_eq!(number(2).unwrap(), "app::run(int)");
+    assert_eq!(number(4).unwrap(), "app::run(int) main:11");
+    assert_eq!(number(6).unwrap(), "leaf app::run(int):20 main:10");
+    assert_eq!(number(8).unwrap(), "tail");
+    assert_eq!(number(0), Err(DecodeError::NoContext));
+    assert_eq!(number(9), Err(DecodeError::NoRange { number: 9 }));
+    let interned = 1 << 63;
+    assert_eq!(number(interned), Err(DecodeError::Interned { number: interned }));
+    assert_eq!(number(interned - 1), Err(DecodeError::NoRange { number: interned - 1 }));
+
+    // Modules compiled apart may have the same ranges.
+    let mut dictionary = app();
+    dictionary.modules[1].functions[0].range = Some(6);
+    let decoder = Decoder::new(&[dictionary]).unwrap();
+    let mut trace = Trace::default();
+    let error = decoder.decode_number(6, &mut trace).unwrap_err();
+    let (first, second) = ("leaf".to_owned(), "other".to_owned());
+    assert_eq!(error, DecodeError::Ambiguous { number: 6, first, second });
+    assert_eq!(decoder.decode_number(7, &mut trace), Ok(()));
+    assert_eq!(decoder.decode_number(5, &mut trace), Ok(()));
+}
+
+#[test]
+fn formats() {
+    let mut dictionary = app();
+    dictionary.modules[0].names[2] = "leaf<[u8; 4]>\u{1b}".to_owned();
+    let decoder = Decoder::new(&[dictionary]).unwrap();
+    let mut token = token(Some((site::LEAF_CAPTURE, 1)), &[(site::LEAF_QSORT, 0)]);
+    token.cut = true;
+    let mut trace = Trace::default();
+    decoder.decode(&token, &mut trace).unwrap();
+    let render = |format| {
+        let mut out = Vec::new();
+        let mut renderer = Renderer::new(&decoder, format);
+        renderer.trace(b"T", &trace, &mut out).unwrap();
+        renderer.trace(b"T", &trace, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let once = "#0  helper at /src/helper.h:7:9 [inlined]
+#1  leaf<[u8; 4]>\\u{1b} at /src/main.c:35:5
+#2  app::run(int) at /src/main.c:20:5
+#3  main at /src/main.c:10:5
+#4  <qsort, not instrumented>
+#5  leaf<[u8; 4]>\\u{1b} at /src/main.c:31:5
+#6  app::run(int) at /src/main.c:20:5
+#7  <the token was cut here, further calls are missing>
+";
+    assert_eq!(render(Format::Text), format!("{once}\n{once}"));
+    let once = "<the token was cut here, further calls are missing>;app::run(int);leaf<[u8: 4]>\\u{1b};<qsort, not instrumented>;main;app::run(int);leaf<[u8: 4]>\\u{1b};helper 1\n";
+    assert_eq!(render(Format::Folded), once.repeat(2));
+    let json = render(Format::Json);
+    assert_eq!(json.lines().count(), 2);
+    for line in json.lines() {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(value["token"], "T");
+        let frames = value["frames"].as_array().unwrap();
+        assert_eq!(frames.len(), 8);
+        assert_eq!(
+            frames[1],
+            serde_json::json!({"kind": "call", "function": "leaf<[u8; 4]>\u{1b}", "file": "/src/main.c", "line": 35, "column": 5, "inlined": false})
+        );
+        assert_eq!(
+            frames[4],
+            serde_json::json!({"kind": "uninstrumented", "function": "qsort", "file": null, "line": null, "column": null, "inlined": false})
+        );
+    }
+}
+
+#[test]
+fn text_numbers_of_long_traces() {
+    let decoder = decoder();
+    let mut token = token(Some((site::TAIL_CAPTURE, 0)), &[(site::LEAF_POINTER, 0)]);
+    token.frames[0].count = 60;
+    let mut trace = Trace::default();
+    decoder.decode(&token, &mut trace).unwrap();
+    let mut out = Vec::new();
+    Renderer::new(&decoder, Format::Text).trace(b"", &trace, &mut out).unwrap();
+    let out = String::from_utf8(out).unwrap();
+    let lines: Vec<_> = out.lines().collect();
+    assert_eq!(lines.len(), 121);
+    for (line, start) in
+        [(0, "#0  tail"), (9, "#9  "), (10, "#10 "), (99, "#99 "), (100, "#100 "), (120, "#120 ")]
+    {
+        assert!(lines[line].starts_with(start), "{}", lines[line]);
+    }
+}
+
+#[test]
+fn inconsistent_dictionaries_are_refused() {
+    let refused = |change: &dyn Fn(&mut Dictionary)| {
+        let mut dictionary = app();
+        change(&mut dictionary);
+        Decoder::new(&[dictionary]).expect_err("an inconsistent dictionary was accepted")
+    };
+    let cases: &[(&dyn Fn(&mut Dictionary), &str)] = &[
+        (&|d| d.build_id = String::new(), "its build id is \"\""),
+        (&|d| d.build_id = "ABCD".to_owned(), "its build id is \"ABCD\""),
+        (&|d| d.build_id = "abc".to_owned(), "its build id is \"abc\""),
+        (&|d| d.modules[0].functions[1].name = 99, "function 1 names name 99, and there are 8"),
+        (&|d| d.modules[0].sites[2].function = 4, "site 2 names function 4, and there are 4"),
+        (&|d| d.modules[0].sites[2].kind = SiteKind::External(8), "site 2 names name 8"),
+        (&|d| d.modules[0].sites[2].locations[0].file = 2, "a location of site 2 names file 2"),
+        (&|d| d.modules[0].sites[2].locations[0].name = 8, "a location of site 2 names name 8"),
+        (&|d| d.modules[0].edges[2].site = 12, "edge 2 names site 12, and there are 12"),
+        (&|d| d.modules[0].edges[2].callee = 4, "edge 2 names function 4"),
+        (&|d| d.modules[0].edges[3].site = 5, "edge 3 is at site 5, which is no direct call"),
+        (&|d| d.modules[0].edges[3].site = 2, "edge 3 is at site 2, which has another edge"),
+        (&|d| d.modules[0].edges[1].code = EdgeCode::Add(1), "id 1 of function 1"),
+        (&|d| d.modules[0].functions[3].num_cc = 0, "numCC is 0"),
+        (&|d| d.modules[0].functions[0].range = Some(0), "start at 0"),
+        (
+            &|d| d.modules[0].functions[0].range = Some(u64::MAX),
+            "numbers of function main start at 18446744073709551615",
+        ),
+        (&|d| d.modules[0].functions[0].range = Some(1 << 63), "numbers of function main"),
+        (&|d| d.modules[1].sites_address -= 1, "its site array at 0x400b with 1 sites overlaps"),
+        (
+            &|d| d.modules[0].sites_address = u64::MAX - 11,
+            "overlaps another one, or the end of the address space",
+        ),
+        (&|d| d.modules[1].sites_address = d.modules[0].sites_address, "overlaps"),
+    ];
+    for (change, expected) in cases {
+        let error = refused(change).to_string();
+        assert!(error.contains(expected), "expected {expected}: {error}");
+        assert!(error.starts_with("the dictionary of app") && error.contains("pcce dict"), "{error}");
+    }
+    assert!(refused(cases[3].0).to_string().contains("module main.c"));
+    let error = Decoder::new(&[app(), app()]).unwrap_err();
+    assert!(matches!(error.cause, Cause::SameBuildId(_)));
+}
+
+prop_compose! {
+    /// Any module with small numbers, most of them out of range somewhere.
+    fn any_dictionary()(
+        functions in proptest::collection::vec((0_u32..4, 0_u64..4, any::<bool>(), any::<bool>(), proptest::option::of(any::<u64>())), 0..4),
+        sites in proptest::collection::vec((0_u32..4, 0_u8..6, 0_u32..4, 0_usize..3), 0..8),
+        edges in proptest::collection::vec((0_u32..8, 0_u32..4, 0_u8..6), 0..6),
+        sites_address in prop_oneof![Just(common::MAIN), any::<u64>()],
+    ) -> Dictionary {
+        let mut dictionary = app();
+        let module = &mut dictionary.modules[0];
+        module.sites_address = sites_address;
+        module.functions = functions.into_iter()
+            .map(|(name, num_cc, entry, external, range)| Function { name, num_cc, entry, external, range })
+            .collect();
+        module.sites = sites.into_iter().map(|(function, kind, name, locations)| Site {
+            function,
+            kind: match kind {
+                0 => SiteKind::Direct,
+                1 => SiteKind::External(name),
+                2 => SiteKind::Indirect,
+                3 => SiteKind::Asm,
+                4 => SiteKind::Capture,
+                _ => SiteKind::Entry,
+            },
+            locations: vec![Location { name, file: name % 3, line: 0, column: 0 }; locations],
+        }).collect();
+        module.edges = edges.into_iter().map(|(site, callee, code)| Edge {
+            site,
+            callee,
+            code: match code {
+                0 => EdgeCode::Back,
+                1 => EdgeCode::Cut,
+                2 => EdgeCode::Required,
+                value => EdgeCode::Add(u64::from(value) - 3),
+            },
+        }).collect();
+        dictionary
+    }
+}
+
+proptest! {
+    #[test]
+    fn random_dictionaries_never_panic(
+        dictionary in any_dictionary(),
+        capture in proptest::option::of((0_u64..14, 0_u64..4)),
+        frames in proptest::collection::vec((0_u64..14, 0_u64..4, 1_u64..4), 0..5),
+    ) {
+        if let Ok(decoder) = Decoder::new(&[dictionary]) {
+            let pairs: Vec<_> = frames.iter().map(|(site, id, _)| (site + common::MAIN, *id)).collect();
+            let mut token = token(capture.map(|(site, id)| (site + common::MAIN, id)), &pairs);
+            for (frame, (_, _, count)) in token.frames.iter_mut().zip(&frames) {
+                frame.count = *count;
+            }
+            let mut trace = Trace::default();
+            if decoder.decode(&token, &mut trace).is_ok() {
+                prop_assert!(trace.frames(&decoder).count() >= 1);
+            }
+        }
+    }
+
+    /// Any (site, id) pairs on the good dictionary: an error, or a trace with each frame's call in it.
+    #[test]
+    fn random_tokens_never_panic(
+        capture in proptest::option::of((0_u64..14, 0_u64..4)),
+        frames in proptest::collection::vec((0_u64..14, 0_u64..4, 1_u64..4), 0..5),
+    ) {
+        let decoder = decoder();
+        let pairs: Vec<_> = frames.iter().map(|(site, id, _)| (site + common::MAIN, *id)).collect();
+        let mut token = token(capture.map(|(site, id)| (site + common::MAIN, id)), &pairs);
+        for (frame, (_, _, count)) in token.frames.iter_mut().zip(&frames) {
+            frame.count = *count;
+        }
+        // With a repetition or without: the same.
+        let expanded = Token {
+            frames: token.frames.iter().flat_map(|frame| {
+                std::iter::repeat_n(PushedFrame { count: 1, ..*frame }, frame.count as usize)
+            }).collect(),
+            ..token.clone()
+        };
+        prop_assert_eq!(trace_of(&decoder, &token), trace_of(&decoder, &expanded));
+    }
+}
