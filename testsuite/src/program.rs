@@ -19,9 +19,9 @@
 //! | `//# Shapes` | also without `-g`, and as no-PIE, PIE, static and static-PIE program |
 //! | `//# Broken: reason` | the program fails, for a known reason; that it does not is an error |
 //!
-//! `Chain`, `Fixed` and `Broken` take conditions: `//# Chain[lto, -O2] NAME: …` holds only there, and has
+//! `Chain`, `Fixed`, `Flags` and `Broken` take conditions: `//# Chain[lto, -O2] NAME: …` holds only there, and has
 //! precedence over one without conditions. A condition is a mode (`lto`, `module`), a level, `verify`,
-//! or `nodebug`; `!` in front of it means the opposite.
+//! `plain`, or a shape (`nodebug`, `no-pie`, `pie`, `static`, `static-pie`); `!` in front of it means the opposite.
 //!
 //! In a chain, functions stand with their demangled name, without the parameters where the directive names none.
 //! `inlined f` is a frame that was inlined into the next one. `f*3` is three frames. `...` stands for any number of
@@ -144,8 +144,9 @@ impl Program {
 
     /// Further flags for the compiler.
     #[must_use]
-    pub fn flags(&self) -> Vec<String> {
-        self.words("Flags")
+    pub fn flags(&self, facts: &[String]) -> Vec<String> {
+        let lines = self.holding("Flags", facts).into_iter().flat_map(|(_, lines)| lines);
+        lines.flat_map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect()
     }
 
     /// The expected exit status.

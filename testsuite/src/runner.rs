@@ -72,7 +72,8 @@ struct Frame {
 pub fn check(path: &Path) {
     let program = Program::read(path);
     let folder = work_folder(&format!("programs/{}", program.name));
-    let mut failures = String::new();
+    // What is wrong, with the cases in which it is.
+    let mut failures: Vec<(String, Vec<String>)> = Vec::new();
     let mut plain: HashMap<String, (Vec<String>, i32)> = HashMap::new();
     for case in cases(&program) {
         let facts = case.facts();
@@ -81,22 +82,19 @@ pub fn check(path: &Path) {
             (ordinary_lines(&output), output.status)
         });
         let found = check_case(&program, &case, expected, &folder);
-        match (found, program.broken(&facts)) {
-            (Ok(()), None) | (Err(_), Some(_)) => {}
-            (Err(found), None) => {
-                let _ = writeln!(failures, "{} {}:\n{found}", program.name, case.name());
-            }
-            (Ok(()), Some(reason)) => {
-                let _ = writeln!(
-                    failures,
-                    "{} {}: works; take out `Broken: {reason}`",
-                    program.name,
-                    case.name()
-                );
-            }
+        let wrong = match (found, program.broken(&facts)) {
+            (Ok(()), None) | (Err(_), Some(_)) => continue,
+            (Err(wrong), None) => wrong,
+            (Ok(()), Some(reason)) => format!("works; take out `Broken: {reason}`"),
+        };
+        match failures.iter_mut().find(|(text, _)| *text == wrong) {
+            Some((_, cases)) => cases.push(case.name()),
+            None => failures.push((wrong, vec![case.name()])),
         }
     }
-    assert!(failures.is_empty(), "\n{failures}");
+    let describe = |(wrong, cases): (String, Vec<String>)| format!("{}:\n{wrong}", cases.join(" "));
+    let failures: Vec<String> = failures.into_iter().map(describe).collect();
+    assert!(failures.is_empty(), "\nin {}\n{}", folder.display(), failures.join("\n"));
 }
 
 fn cases(program: &Program) -> Vec<Case> {
@@ -163,7 +161,8 @@ fn build(
     // The header's folder is named, since the wrapper finds it only where the target folder is the repository's own.
     let include = format!("-I{}", repository().join("runtime-lib/include").display());
     let common = [level, "-Wall", "-Werror", "-pthread", &include].map(str::to_owned);
-    let common = [&common[..], &program.flags()].concat();
+    let facts = case.map_or(vec!["plain".to_owned(), level.to_owned()], Case::facts);
+    let common = [&common[..], &program.flags(&facts)].concat();
     let own = |case: &Case| {
         let mut flags = [case.flags.clone(), vec![format!("--pcce-mode={}", case.mode)]].concat();
         if case.verify {
@@ -273,7 +272,7 @@ fn check_case(
         }
         Ok(())
     } else {
-        Err(format!("{}\n{wrong}", output.command))
+        Err(wrong)
     }
 }
 

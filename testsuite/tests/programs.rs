@@ -21,6 +21,28 @@ macro_rules! programs {
 
 programs! {
     acyclic.c,
+    arguments.c,
+    assembly.c,
+    attributes.c,
+    callbacks.c,
+    deep.c,
+    exceptions.cpp,
+    jumps.c,
+    library.c,
+    library_only.c,
+    library_plain.c,
+    modules.c,
+    musttail.c,
+    noreturn.c,
+    numbers.c,
+    pointers.c,
+    processes.c,
+    recursion.c,
+    replaced.c,
+    startup.cpp,
+    templates.cpp,
+    threads.cpp,
+    virtuals.cpp,
 }
 
 #[test]
