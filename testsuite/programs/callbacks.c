@@ -7,7 +7,8 @@
 //# Shapes
 //# Broken[static]: tokens of static programs have no build id
 //# Broken[static-pie]: tokens of static programs have no build id
-#define __NO_INLINE__ // the C library's header has a bsearch of its own, which would be inlined
+#undef __NO_INLINE__
+#define __NO_INLINE__ 1 // the C library's header has a bsearch of its own, which would be inlined
 #include "show.h"
 #include <stdlib.h>
 

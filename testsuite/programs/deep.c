@@ -38,10 +38,15 @@ NOINLINE static int zig(int n, unsigned noise) {
     return 0;
   }
   noise = noise * 1664525 + 1013904223;
-  if (noise >> 31)
+  if (noise >> 31) {
+    __asm__ volatile("# one site");
     result += zag(n - 1, noise);
-  else
+    __asm__ volatile("# done");
+  } else {
+    __asm__ volatile("# and another: the optimiser must not merge them");
     result -= zag(n - 1, noise);
+    __asm__ volatile("# too");
+  }
   KEEP;
   return result;
 }

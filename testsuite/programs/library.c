@@ -1,4 +1,4 @@
-// A function table that ends where it began: the program, its library and callbacks in both directions.
+// The program and its shared library, both instrumented, with calls and callbacks in both directions.
 //# Library: parts/library.c
 //# Chain before: leaf < main
 //# Chain callback: leaf < callback < library_step < library_calls < main

@@ -1,14 +1,14 @@
-// A function table that ends where it began: the program, its library and callbacks in both directions.
+// The same with the library instrumented and the program not.
 //# Library: parts/library.c
 //# PlainProgram
-//# Chain before: <?>
+//# Chain before: <none>
 //# Chain callback: <?> < library_step < library_calls
 //# Chain callback: <?> < library_step < library_calls < library_step < library_calls
 //# Chain nested: <?> < library_step < library_calls
 //# Chain alone: library_leaf < library_alone
-//# Chain exported: <?> < library_alone
+//# Chain exported: <exported> < library_alone
 //# Chain thread: library_leaf < library_thread
-//# Chain after: <?>
+//# Chain after: <none>
 //# Flags: -fPIC
 #include "show.h"
 #include "parts/library.h"

@@ -1,12 +1,12 @@
-// A function table that ends where it began: the program, its library and callbacks in both directions.
+// The same program with a library that is not instrumented.
 //# PlainLibrary: parts/library.c
 //# Chain before: leaf < main
 //# Chain callback: leaf < callback < <library_calls> < main
 //# Chain callback: leaf < callback < <library_calls> < callback < <library_calls> < main
 //# Chain nested: leaf < callback < <library_calls> < main
-//# Chain alone: <?> < <library_alone> < main
+//# Chain alone: <library_alone> < main
 //# Chain exported: leaf < exported < <library_alone> < main
-//# Chain thread: <?>
+//# Chain thread: <none>
 //# Chain after: leaf < main
 //# Flags: -fPIC
 #include "show.h"

@@ -1,5 +1,5 @@
 // A callee that does not return takes a context; the exit status is the program's own.
-//# Chain cleanup: cleanup
+//# Chain cleanup: cleanup < <exit> < die < check < main
 //# Chain die: die < check < main
 //# Chain before: check < main
 //# ExitStatus: 7

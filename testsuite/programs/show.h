@@ -1,4 +1,4 @@
-// Prints the context of the place where it stands as `@NAME TOKEN NUMBER`. A macro, so that the place is
+// Prints the context of the place where it stands as `@NAME TOKEN NUMBER PROCESS`. A macro, so that the place is
 // in the function that is tested.
 #ifndef SHOW_H
 #define SHOW_H
@@ -16,7 +16,7 @@ static __thread char show_token[4096];
 // One write for each line: threads and children of vfork do not tear lines apart.
 static inline NOINLINE void show_line(const char *name, const char *token, unsigned long long number) {
   static __thread char line[sizeof show_token + 128];
-  int length = snprintf(line, sizeof line, "@%s %s %llu\n", name, token, number);
+  int length = snprintf(line, sizeof line, "@%s %s %llu %d\n", name, token, number, (int)getpid());
   if (write(1, line, (size_t)length) != length) _exit(99);
 }
 

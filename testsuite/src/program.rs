@@ -1,6 +1,6 @@
 //! Test programs: small C and C++ files that say in their leading comments what must come out.
 //!
-//! A program prints lines `@NAME TOKEN NUMBER` with the macro `SHOW("NAME")` of `programs/show.h`. All
+//! A program prints lines `@NAME TOKEN NUMBER PROCESS` with the macro `SHOW("NAME")` of `programs/show.h`. All
 //! other lines of its output must be those of the same program compiled by plain clang.
 //!
 //! | directive | meaning |
@@ -27,7 +27,7 @@
 //! `inlined f` is a frame that was inlined into the next one. `f*3` is three frames. `...` stands for any number of
 //! frames (for the insides of the standard library only). Boundaries: `<qsort>`, code that is not
 //! instrumented behind a call of `qsort`; `<?>`, code that is not instrumented and not known by
-//! name; `<tail f>`, `<unknown f>`, `<unknown>`, `<unknown-module>`, `<truncated>`, `<damaged>`.
+//! name; `<none>`, no context at all (a thread or program in which nothing is instrumented); `<tail f>`, `<unknown f>`, `<unknown>`, `<unknown-module>`, `<truncated>`, `<damaged>`.
 
 use std::collections::HashMap;
 use std::fs;

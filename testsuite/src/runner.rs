@@ -54,7 +54,9 @@ impl Case {
 struct Shown {
     name: String,
     token: String,
+    /// 0 where there is no context.
     number: u64,
+    process: u64,
 }
 
 /// A decoded context.
@@ -226,9 +228,9 @@ fn ordinary_lines(output: &Output) -> Vec<String> {
 fn shown_lines(output: &Output) -> Result<Vec<Shown>, String> {
     let shown = |line: &str| {
         let mut words = line.strip_prefix('@')?.split(' ');
-        let (name, token, number) = (words.next()?, words.next()?, words.next()?);
-        let number = number.parse().ok().filter(|_| words.next().is_none())?;
-        Some(Shown { name: name.to_owned(), token: token.to_owned(), number })
+        let (name, token) = (words.next()?.to_owned(), words.next()?.to_owned());
+        let (number, process) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        words.next().is_none().then_some(Shown { name, token, number, process })
     };
     let lines = output.stdout.lines().filter(|line| line.starts_with('@'));
     lines.map(|line| shown(line).ok_or_else(|| format!("torn line `{line}`"))).collect()
@@ -307,16 +309,15 @@ fn decode(images: &[&Path], shown: &[Shown]) -> Result<Decoded, String> {
     let fixed = |number: u64| number != 0 && number < 1 << 63;
     let mut input = String::new();
     for s in shown {
-        let _ = writeln!(input, "{}", s.token);
+        if !s.token.is_empty() {
+            let _ = writeln!(input, "{}", s.token);
+        }
         if fixed(s.number) {
             let _ = writeln!(input, "{}", s.number);
         }
     }
-    if let Some(empty) = shown.iter().find(|s| s.token.is_empty() || s.number == 0) {
-        return Err(format!(
-            "`{}` has no token or no number: `{}` {}\n",
-            empty.name, empty.token, empty.number
-        ));
+    if let Some(s) = shown.iter().find(|s| s.token.is_empty() != (s.number == 0)) {
+        return Err(format!("{}: token `{}` and number {}\n", s.name, s.token, s.number));
     }
     let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
     for (i, image) in images.iter().enumerate() {
@@ -340,7 +341,11 @@ fn decode(images: &[&Path], shown: &[Shown]) -> Result<Decoded, String> {
     };
     let mut decoded = Decoded { tokens: Vec::new(), numbers: Vec::new() };
     for s in shown {
-        decoded.tokens.push(next(&s.token)?);
+        decoded.tokens.push(if s.token.is_empty() {
+            vec![Frame { text: "<none>".to_owned(), line: None, inlined: false }]
+        } else {
+            next(&s.token)?
+        });
         decoded.numbers.push(match fixed(s.number) {
             true => Some(next(&s.number.to_string())?),
             false => None,
@@ -425,11 +430,11 @@ fn without_inlined(chain: &str) -> String {
 }
 
 /// Numbers and tokens name the same contexts: equal tokens have equal numbers, equal numbers the same
-/// callers, and a fixed number decodes to what the token decodes to.
+/// callers (within a process), and a fixed number decodes to what the token decodes to.
 fn compare_numbers(shown: &[Shown], decoded: &Decoded, wrong: &mut String) {
     let cut = |i: usize| decoded.tokens[i].last().is_some_and(|f| f.text == "<truncated>");
-    let mut number_of: HashMap<&str, usize> = HashMap::new();
-    let mut context_of: HashMap<u64, usize> = HashMap::new();
+    let mut number_of: HashMap<(u64, &str), usize> = HashMap::new();
+    let mut context_of: HashMap<(u64, u64), usize> = HashMap::new();
     for (i, s) in shown.iter().enumerate().filter(|(i, _)| !cut(*i)) {
         // From the function that shows the context outwards, inlined callees left out: a number
         // names the function, not the place in it.
@@ -440,7 +445,7 @@ fn compare_numbers(shown: &[Shown], decoded: &Decoded, wrong: &mut String) {
             frames[0].line = None;
             frames
         };
-        let &mut token_first = number_of.entry(&s.token).or_insert(i);
+        let &mut token_first = number_of.entry((s.process, &s.token)).or_insert(i);
         if shown[token_first].number != s.number {
             let _ = writeln!(
                 wrong,
@@ -448,7 +453,7 @@ fn compare_numbers(shown: &[Shown], decoded: &Decoded, wrong: &mut String) {
                 s.name, shown[token_first].number, s.number
             );
         }
-        let &mut number_first = context_of.entry(s.number).or_insert(i);
+        let &mut number_first = context_of.entry((s.process, s.number)).or_insert(i);
         if outer(number_first) != outer(i) {
             let _ = writeln!(
                 wrong,

@@ -33,6 +33,7 @@ programs! {
     library_plain.c,
     modules.c,
     musttail.c,
+    names.c,
     noreturn.c,
     numbers.c,
     pointers.c,

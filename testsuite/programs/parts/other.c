@@ -2,11 +2,9 @@
 #include "other.h"
 
 NOINLINE static void in_other(void) { SHOW("other"); KEEP; }
-NOINLINE static void same_name(const char *name) { SHOW(name); KEEP; }
 NOINLINE int weak_in_both(void) { puts("strong"); SHOW("weak"); return 3; }
 NOINLINE void through_alias(const char *name) { other_name(name); KEEP; }
 NOINLINE void use_inline(const char *name) { shared_inline(name); KEEP; }
-NOINLINE void call_same_name(const char *name) { same_name(name); KEEP; }
 
 NOINLINE void pong(int n) {
   if (n == 1) {
