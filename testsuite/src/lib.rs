@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 /// Time that any single process of the tests may take, on a machine that does other work too.
-const TIME_LIMIT: Duration = Duration::from_secs(240);
+const TIME_LIMIT: Duration = Duration::from_secs(100);
 
 /// The repository.
 #[must_use]

@@ -196,10 +196,13 @@ fn build(
         (_, Some(_)) => {}
         // The runtime that the instrumented library brought is the process's only one.
         (Some(_), None) => {
-            let folder = artifact("libpcce_rt.so").parent().expect("a file in a folder").display().to_string();
+            let folder =
+                artifact("libpcce_rt.so").parent().expect("a file in a folder").display().to_string();
             link.extend([format!("-L{folder}"), "-lpcce_rt".into(), format!("-Wl,-rpath,{folder}")]);
         }
-        (None, None) => link.extend([artifact("libpcce_rt.a").display().to_string(), "-Wl,--export-dynamic".into()]),
+        (None, None) => {
+            link.extend([artifact("libpcce_rt.a").display().to_string(), "-Wl,--export-dynamic".into()])
+        }
     }
     let flags = [common, flags].concat();
     compile(&compiler(program, case_of_program.is_some()), &program.sources(), &flags, &link, &path)?;
@@ -383,14 +386,14 @@ fn show(frames: &[String]) -> String {
 fn compare(program: &Program, case: &Case, shown: &[Shown], decoded: &Decoded, wrong: &mut String) {
     let facts = case.facts();
     let debug = case.shape != "nodebug";
-    let of_name = |name: &str| -> Vec<usize> {
-        (0..shown.len()).filter(|&i| shown[i].name == name).collect()
-    };
+    let of_name =
+        |name: &str| -> Vec<usize> { (0..shown.len()).filter(|&i| shown[i].name == name).collect() };
     let chains = program.chains(&facts);
     for (name, expected) in &chains {
         let indices = of_name(name);
         if indices.is_empty() || (expected.len() > 1 && expected.len() != indices.len()) {
-            let _ = writeln!(wrong, "{name}: shown {} times, {} chains expected", indices.len(), expected.len());
+            let _ =
+                writeln!(wrong, "{name}: shown {} times, {} chains expected", indices.len(), expected.len());
             continue;
         }
         for (k, &i) in indices.iter().enumerate() {

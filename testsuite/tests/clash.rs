@@ -76,7 +76,11 @@ int main() {
     for compiler in [llvm("clang++").display().to_string(), "g++".to_owned()] {
         for more in ["-O2", "-static"] {
             let flags = ["-std=c++11", "-Wall", "-Werror", "-pedantic", more, &include(), &archive()];
-            assert_eq!(build_and_run(&folder, "main.cpp", source, &compiler, &flags), "thrown 0 '' 0\n", "{flags:?}");
+            assert_eq!(
+                build_and_run(&folder, "main.cpp", source, &compiler, &flags),
+                "thrown 0 '' 0\n",
+                "{flags:?}"
+            );
         }
     }
 }
@@ -100,11 +104,21 @@ fn a_rust_program_links_the_archive() {
     let folder = work_folder("clash/rust");
     // Bare `rustc` on PATH may be another toolchain than the one that runs this test.
     for level in ["0", "3"] {
-        let flags = ["--edition=2021", "-C", &format!("opt-level={level}"), "-C", &format!("link-arg={}", archive())];
+        let flags =
+            ["--edition=2021", "-C", &format!("opt-level={level}"), "-C", &format!("link-arg={}", archive())];
         assert_eq!(build_and_run(&folder, "main.rs", RUST, "rustc", &flags), "true 0 0 0\n", "{flags:?}");
     }
     // Fat LTO merges the standard library's own definitions with everything else.
-    let flags = ["--edition=2021", "-O", "-C", "lto=fat", "-C", "panic=unwind", "-C", &format!("link-arg={}", archive())];
+    let flags = [
+        "--edition=2021",
+        "-O",
+        "-C",
+        "lto=fat",
+        "-C",
+        "panic=unwind",
+        "-C",
+        &format!("link-arg={}", archive()),
+    ];
     assert_eq!(build_and_run(&folder, "main.rs", RUST, "rustc", &flags), "true 0 0 0\n");
 }
 
@@ -137,7 +151,8 @@ int main(void) { printf("%d\n", from_rust(callback, 1)); return 0; }
         let program = folder.join(mode).display().to_string();
         let main = main.display().to_string();
         let mode = format!("--pcce-mode={mode}");
-        let words = [&mode, "-g", "-O2", &include(), &main, &part, "-o", &program, "-lpthread", "-ldl", "-lm"];
+        let words =
+            [&mode, "-g", "-O2", &include(), &main, &part, "-o", &program, "-lpthread", "-ldl", "-lm"];
         let _ = run(&mut command(artifact("pcce-clang"), &words)).expect_success();
         let output = run(&mut command(&program, &[])).expect_success();
         assert_eq!(output.stdout, "2\n1\n");
@@ -149,10 +164,14 @@ int main(void) { printf("%d\n", from_rust(callback, 1)); return 0; }
 
 #[test]
 fn only_names_of_the_project_are_visible() {
-    for (file, flags) in [("libpcce_rt.a", ["-g", "--defined-only"]), ("libpcce_rt.so", ["-D", "--defined-only"])] {
+    for (file, flags) in
+        [("libpcce_rt.a", ["-g", "--defined-only"]), ("libpcce_rt.so", ["-D", "--defined-only"])]
+    {
         let output = run(command(llvm("llvm-nm"), &flags).arg(artifact(file))).expect_success();
         let names: Vec<&str> = output.stdout.lines().filter_map(|l| l.split_whitespace().nth(2)).collect();
-        for expected in ["pcce_token", "pcce_context", "__pcce_token", "__pcce_context", "__pcce_tls", "__pcce_abi_v1"] {
+        for expected in
+            ["pcce_token", "pcce_context", "__pcce_token", "__pcce_context", "__pcce_tls", "__pcce_abi_v1"]
+        {
             assert!(names.contains(&expected), "{file} has no {expected}: {names:?}");
         }
         for name in names {
@@ -195,7 +214,8 @@ fn a_direct_call_has_one_instruction_before_and_one_after() {
         let _ = run(&mut command(artifact("pcce-clang"), &words)).expect_success();
         let functions = "--disassemble-symbols=main,a,b";
         let output =
-            run(command(llvm("llvm-objdump"), &["-d", "--no-show-raw-insn", "--no-leading-addr", functions]).arg(&program));
+            run(command(llvm("llvm-objdump"), &["-d", "--no-show-raw-insn", "--no-leading-addr", functions])
+                .arg(&program));
         let code: Vec<&str> = output.stdout.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         let updates: Vec<usize> = (0..code.len()).filter(|&i| code[i].contains("%fs:")).collect();
         let calls: Vec<usize> = (0..code.len()).filter(|&i| code[i].starts_with("call")).collect();

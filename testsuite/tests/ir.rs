@@ -35,7 +35,8 @@ fn check(path: &Path, text: &str, passes: &str) -> Result<String, String> {
     let own = text.contains(&format!("; {last}:")) || text.contains(&format!("; {last}-LABEL:"));
     let prefix = if own { last } else { "CHECK".to_owned() };
     let result = if fails { &output.stderr } else { &output.stdout };
-    let mut filecheck = command(llvm("FileCheck"), &[&format!("--check-prefix={prefix}"), "--dump-input=never"]);
+    let mut filecheck =
+        command(llvm("FileCheck"), &[&format!("--check-prefix={prefix}"), "--dump-input=never"]);
     let found = run_with_input(filecheck.arg(path), result);
     if found.status == 0 { Ok(prefix) } else { Err(format!("{passes}: {}", found.describe())) }
 }
@@ -85,7 +86,9 @@ fn options_of_the_environment_are_checked_too() {
         .chain(opt.get_args())
         .map(|word| format!("'{}'", word.to_string_lossy()))
         .collect();
-    let with = |options: &str| run(&mut command("sh", &["-c", &format!("PCCE_OPTIONS='{options}' {}", line.join(" "))]));
+    let with = |options: &str| {
+        run(&mut command("sh", &["-c", &format!("PCCE_OPTIONS='{options}' {}", line.join(" "))]))
+    };
     let bad = with("verify;no-such-option");
     assert_ne!(bad.status, 0);
     assert!(bad.stderr.contains("unknown pass option 'no-such-option'"), "{}", bad.stderr);

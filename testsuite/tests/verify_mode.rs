@@ -59,7 +59,11 @@ fn must_fail(name: &str, main: &str, function: &str, what: &str) {
     for mode in MODES {
         let (output, report) = run_with_report(&build(name, mode, main));
         assert_eq!(output.status, 97, "{mode}: {}{report}", output.describe());
-        assert!(output.stdout.ends_with("end\n"), "{mode}: what was written before is lost: {}", output.stdout);
+        assert!(
+            output.stdout.ends_with("end\n"),
+            "{mode}: what was written before is lost: {}",
+            output.stdout
+        );
         assert!(mismatches(&report) > 0, "{mode}: {report}");
         let start = format!("pcce verify: mismatch in {function}: ");
         let described = report.lines().any(|line| line.starts_with(&start) && line.contains(what));
