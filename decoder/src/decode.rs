@@ -10,7 +10,6 @@ use thiserror::Error;
 
 use pcce_dictionary::Dictionary;
 use pcce_encoding::FunctionId;
-use pcce_encoding::decode::IdError;
 
 use crate::tables::{FIRST_INTERNED, InvalidDictionary, Tables, Target};
 use crate::token::{BuildId, PushedFrame, Token};
@@ -139,6 +138,8 @@ enum Above {
     UnknownModule(u32),
     /// This function, which pushed this id at its entry; who called it is not known yet.
     Entered(u32, u64),
+    /// A signal handler; what it interrupted is not known.
+    Interrupted,
 }
 
 impl Decoder {
@@ -192,7 +193,9 @@ impl Decoder {
         }
         match above {
             Above::NoCapture => trace.pieces.push(Piece::Uninstrumented(None)),
-            Above::Entered(..) if !token.cut && !token.damaged => trace.pieces.push(Piece::Unknown(None)),
+            Above::Entered(..) | Above::Interrupted if !token.cut && !token.damaged => {
+                trace.pieces.push(Piece::Unknown(None))
+            }
             _ => {}
         }
         if token.cut {
@@ -260,7 +263,7 @@ impl Decoder {
             match above {
                 Above::UnknownModule(image) if image == frame.image => return Ok(above),
                 Above::NoCapture => trace.pieces.push(Piece::Uninstrumented(None)),
-                Above::Entered(..) => trace.pieces.push(Piece::Unknown(None)),
+                Above::Entered(..) | Above::Interrupted => trace.pieces.push(Piece::Unknown(None)),
                 Above::Root(_) | Above::UnknownModule(_) => {}
             }
             trace.pieces.push(Piece::UnknownModule(frame.image));
@@ -277,8 +280,19 @@ impl Decoder {
                 Above::NoCapture => trace.pieces.push(Piece::Uninstrumented(None)),
                 // The call may have reached the entered function, or another one at id 0 that called
                 // it through code that does not push.
-                Above::Entered(..) => trace.pieces.push(Piece::Unknown(None)),
+                Above::Entered(..) | Above::Interrupted => trace.pieces.push(Piece::Unknown(None)),
             },
+            Target::Signal => {
+                match above {
+                    // Whatever the handler is: it was called through its address.
+                    Above::Root(_) | Above::UnknownModule(_) => {}
+                    Above::NoCapture => trace.pieces.push(Piece::Uninstrumented(None)),
+                    Above::Entered(..) | Above::Interrupted => trace.pieces.push(Piece::Unknown(None)),
+                }
+                trace.pieces.push(Piece::Signal);
+                // The id belongs to the function that was interrupted, which is not known.
+                return Ok(Above::Interrupted);
+            }
             Target::Entry => {
                 self.below_entry(site.function, above, trace)?;
                 // The id belongs to an unknown function: there is no sub-path to decode.
@@ -298,8 +312,11 @@ impl Decoder {
             Above::Root(root) if root == callee => {}
             Above::Entered(function, 0) if function == callee => {}
             // The callee's own frame is gone, and what it called last runs in its place.
-            Above::Root(_) | Above::UnknownModule(_) => trace.pieces.push(Piece::Tail(symbol)),
-            Above::Entered(..) => trace.pieces.push(Piece::Unknown(symbol)),
+            Above::Root(_) => trace.pieces.push(Piece::Tail(symbol)),
+            // The module may have been entered without a push, too.
+            Above::Entered(..) | Above::UnknownModule(_) | Above::Interrupted => {
+                trace.pieces.push(Piece::Unknown(symbol));
+            }
             Above::NoCapture => {
                 trace.pieces.extend([Piece::Uninstrumented(None), Piece::Unknown(symbol)]);
             }
@@ -324,7 +341,7 @@ impl Decoder {
             Above::UnknownModule(_) => {}
             // The function called, or another one that it called back, may have called the entered
             // function through code that does not push.
-            Above::Entered(..) => trace.pieces.push(Piece::Unknown(symbol)),
+            Above::Entered(..) | Above::Interrupted => trace.pieces.push(Piece::Unknown(symbol)),
             Above::NoCapture if defined => {
                 trace.pieces.extend([Piece::Uninstrumented(None), Piece::Unknown(symbol)]);
             }
@@ -340,7 +357,7 @@ impl Decoder {
             Above::Root(root) if root == function => {}
             Above::Root(root) => return Err(not_entered(self.linkage_of(root))),
             Above::UnknownModule(_) => return Err(not_entered("another module".to_owned())),
-            Above::Entered(..) => trace.pieces.push(Piece::Unknown(symbol)),
+            Above::Entered(..) | Above::Interrupted => trace.pieces.push(Piece::Unknown(symbol)),
             Above::NoCapture => {
                 trace.pieces.extend([Piece::Uninstrumented(None), Piece::Unknown(symbol)]);
             }
@@ -359,7 +376,7 @@ impl Decoder {
     fn walk_callers(&self, function: u32, id: u64, trace: &mut Trace) -> Result<u32, DecodeError> {
         let module = &self.tables.modules[self.tables.functions[function as usize].module as usize];
         let mut local = FunctionId::new(function - module.first_function);
-        let path = module.paths.path(local, id).map_err(|error| self.no_id(function, id, &error))?;
+        let path = module.paths.path(local, id).map_err(|_| self.no_id(function, id))?;
         for call in path {
             trace.pieces.push(Piece::Site(module.first_site + call.site));
             local = call.caller;
@@ -380,7 +397,7 @@ impl Decoder {
     }
 
     #[cold]
-    fn no_id(&self, function: u32, id: u64, _: &IdError) -> DecodeError {
+    fn no_id(&self, function: u32, id: u64) -> DecodeError {
         let num_cc = self.tables.functions[function as usize].num_cc;
         DecodeError::NoId { function: self.linkage_of(function), id, num_cc }
     }
@@ -395,6 +412,7 @@ impl Decoder {
             Target::Indirect => "a call through a pointer",
             Target::Asm => "inline assembly",
             Target::Capture => "a capture",
+            Target::Signal => "the installation of a signal handler",
             Target::Entry => "a function's entry",
         };
         let build_id = self.tables.images[image as usize].build_id.clone();

@@ -8,7 +8,6 @@
 
 mod cli;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -22,8 +21,7 @@ fn main() -> ExitCode {
         Ok(status) => status.into(),
         Err(error) if cli::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // Not `eprintln`, which panics where standard error is closed.
-            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            cli::message(&format!("{error:#}"));
             cli::Status::Failed.into()
         }
     }

@@ -28,7 +28,8 @@ pub struct Renderer<'d> {
     format: Format,
     /// The bytes of the sites met so far.
     bytes: Vec<u8>,
-    /// Where the chunks end in `bytes`. A chunk is a line of text, or all frames of a site in the other formats.
+    /// Where the chunks end in `bytes`. A chunk is a line of text, or, in the other formats, all frames of a
+    /// site with a separator before each.
     ends: Vec<usize>,
     /// For each site: number of its first chunk and one past its last; (0, 0) if it was not met yet.
     sites: Vec<(u32, u32)>,
@@ -70,36 +71,48 @@ impl<'d> Renderer<'d> {
     /// # Errors
     /// Those of `out`.
     pub fn trace(&mut self, token: &[u8], trace: &Trace, out: &mut impl Write) -> io::Result<()> {
+        self.separator(out)?;
+        self.body(token, trace, out)
+    }
+
+    /// Writes what stands between two traces; nothing before the first one.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub(crate) fn separator(&mut self, out: &mut impl Write) -> io::Result<()> {
+        if self.format == Format::Text && std::mem::replace(&mut self.any, true) {
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+
+    /// Writes a trace without separator: the same bytes for the same token, each time.
+    pub(crate) fn body(&mut self, token: &[u8], trace: &Trace, out: &mut impl Write) -> io::Result<()> {
         match self.format {
             Format::Text => self.text(trace, out),
             Format::Json => {
                 out.write_all(b"{\"token\":\"")?;
                 out.write_all(token)?;
                 out.write_all(b"\",\"frames\":[")?;
-                let mut first = true;
+                // Each chunk starts with a separator, and the first one is written without it.
+                let mut skipped = 1;
                 for (pieces, count) in trace.slices() {
                     for _ in 0..count {
                         for piece in pieces {
-                            if !first {
-                                out.write_all(b",")?;
-                            }
-                            first = false;
-                            self.piece(trace, *piece, out)?;
+                            self.piece(trace, *piece, skipped, out)?;
+                            skipped = 0;
                         }
                     }
                 }
                 out.write_all(b"]}\n")
             }
             Format::Folded => {
-                let mut first = true;
+                let mut skipped = 1;
                 for (pieces, count) in trace.slices().rev() {
                     for _ in 0..count {
                         for piece in pieces.iter().rev() {
-                            if !first {
-                                out.write_all(b";")?;
-                            }
-                            first = false;
-                            self.piece(trace, *piece, out)?;
+                            self.piece(trace, *piece, skipped, out)?;
+                            skipped = 0;
                         }
                     }
                 }
@@ -128,10 +141,6 @@ impl<'d> Renderer<'d> {
     }
 
     fn text(&mut self, trace: &Trace, out: &mut impl Write) -> io::Result<()> {
-        if self.any {
-            out.write_all(b"\n")?;
-        }
-        self.any = true;
         let mut number = 0_u64;
         for (pieces, count) in trace.slices() {
             for _ in 0..count {
@@ -152,11 +161,11 @@ impl<'d> Renderer<'d> {
         Ok(())
     }
 
-    /// Writes a piece that is one chunk.
+    /// Writes a piece that is one chunk, without its first `skipped` bytes.
     #[inline]
-    fn piece(&mut self, trace: &Trace, piece: Piece, out: &mut impl Write) -> io::Result<()> {
+    fn piece(&mut self, trace: &Trace, piece: Piece, skipped: usize, out: &mut impl Write) -> io::Result<()> {
         let (chunk, _) = self.chunks(trace, piece);
-        out.write_all(self.chunk(chunk))?;
+        out.write_all(&self.chunk(chunk)[skipped..])?;
         self.forget(piece);
         Ok(())
     }
@@ -204,19 +213,19 @@ impl<'d> Renderer<'d> {
             }
             Format::Json => {
                 line.clear();
-                for (i, frame) in frames.enumerate() {
-                    if i > 0 {
-                        line.push(',');
-                    }
+                for frame in frames {
+                    line.push(',');
                     json_frame(&frame, &mut line);
                 }
                 self.bytes.extend_from_slice(line.as_bytes());
                 self.ends.push(self.bytes.len());
             }
             Format::Folded => {
-                let mut names: Vec<_> = frames.map(|frame| folded_frame(&frame)).collect();
-                names.reverse();
-                self.bytes.extend_from_slice(names.join(";").as_bytes());
+                let names: Vec<_> = frames.map(|frame| folded_frame(&frame)).collect();
+                for name in names.iter().rev() {
+                    self.bytes.push(b';');
+                    self.bytes.extend_from_slice(name.as_bytes());
+                }
                 self.ends.push(self.bytes.len());
             }
         }
@@ -256,6 +265,7 @@ fn boundary(frame: &Frame<'_>) -> String {
         (FrameKind::Call, _) => name,
         (FrameKind::Uninstrumented, _) => format!("<{name}, not instrumented>"),
         (FrameKind::Tail, _) => format!("<{name}, left by a tail call>"),
+        (FrameKind::Signal, _) => "<signal handler called>".to_owned(),
         (FrameKind::Unknown, Some(_)) => format!("<unknown calls, up to {name}>"),
         (FrameKind::Unknown, None) => "<unknown calls>".to_owned(),
         (FrameKind::UnknownModule, _) => match frame.build_id {

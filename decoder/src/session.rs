@@ -1,6 +1,7 @@
 //! Many tokens one after another: from the text of each to the rendered trace.
 //!
-//! Memory is used again from token to token, so that a stream costs no allocation for each.
+//! Memory is used again from token to token, so that a stream costs no allocation for each. Tokens
+//! that come again and again, as those of hot contexts do, are decoded only twice.
 
 use std::io::{self, Write};
 
@@ -37,6 +38,46 @@ pub enum Outcome {
     Failed(Failure),
 }
 
+/// The output of tokens that came twice, in a table of fixed size: at most 32 MiB.
+///
+/// A token's last characters are its checksum, so they serve as the hash. A token that came once only
+/// leaves its key: in a stream without repetitions nothing is copied, and no slot loses its content.
+#[derive(Debug)]
+struct Memo {
+    slots: Vec<Slot>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Slot {
+    /// Key of the last token that was looked up here and not found.
+    last: u64,
+    /// The token whose output is held; empty if there is none.
+    text: Vec<u8>,
+    output: Vec<u8>,
+}
+
+impl Memo {
+    const SLOTS: usize = 1 << 12;
+    const MAX_OUTPUT: usize = 1 << 13;
+    const MAX_TEXT: usize = 1 << 9;
+
+    fn new() -> Self {
+        Self { slots: vec![Slot::default(); Self::SLOTS] }
+    }
+
+    /// The slot of a token, and its key there; none for texts too short to be tokens, or too long.
+    #[inline]
+    fn slot(&mut self, text: &[u8]) -> Option<(&mut Slot, u64)> {
+        if text.len() > Self::MAX_TEXT {
+            return None;
+        }
+        let key = u64::from_le_bytes(*text.last_chunk()?);
+        // 12 bits of a multiplicative hash.
+        let number = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
+        Some((&mut self.slots[number as usize], key))
+    }
+}
+
 /// Decodes texts and writes the traces.
 #[derive(Debug)]
 pub struct Session<'d> {
@@ -45,6 +86,7 @@ pub struct Session<'d> {
     token: Token,
     trace: Trace,
     scratch: Vec<u8>,
+    memo: Memo,
 }
 
 impl<'d> Session<'d> {
@@ -57,6 +99,7 @@ impl<'d> Session<'d> {
             token: Token::default(),
             trace: Trace::default(),
             scratch: Vec::new(),
+            memo: Memo::new(),
         }
     }
 
@@ -66,15 +109,52 @@ impl<'d> Session<'d> {
     /// # Errors
     /// Those of `out`; what is wrong with the text is in the [`Outcome`].
     pub fn decode(&mut self, text: &[u8], out: &mut impl Write) -> io::Result<Outcome> {
+        let known = self.memo.slot(text).filter(|(slot, _)| slot.text == text);
+        if let Some((slot, _)) = known {
+            self.renderer.separator(out)?;
+            out.write_all(&slot.output)?;
+            return Ok(Outcome::Decoded);
+        }
         match self.fill_trace(text) {
-            Ok(()) => {
+            Ok(()) if self.missing().next().is_some() => {
                 self.renderer.trace(text, &self.trace, out)?;
-                let complete = self.missing().next().is_none();
-                Ok(if complete { Outcome::Decoded } else { Outcome::Incomplete })
+                Ok(Outcome::Incomplete)
+            }
+            Ok(()) => {
+                self.write(text, out)?;
+                Ok(Outcome::Decoded)
             }
             Err(failure) => {
                 self.renderer.failure(text, &failure, out)?;
                 Ok(Outcome::Failed(failure))
+            }
+        }
+    }
+
+    /// Writes the trace, and keeps the output if the token comes for the second time.
+    fn write(&mut self, text: &[u8], out: &mut impl Write) -> io::Result<()> {
+        match self.memo.slot(text) {
+            // Each piece is some 100 bytes; those of a large trace would be made in vain.
+            Some((slot, key))
+                if slot.last == key && self.trace.pieces_shown() <= Memo::MAX_OUTPUT as u64 / 64 =>
+            {
+                slot.text.clear();
+                slot.output.clear();
+                self.renderer.body(text, &self.trace, &mut slot.output)?;
+                self.renderer.separator(out)?;
+                out.write_all(&slot.output)?;
+                if slot.output.len() <= Memo::MAX_OUTPUT {
+                    slot.text.extend_from_slice(text);
+                } else {
+                    slot.output = Vec::new();
+                }
+                Ok(())
+            }
+            slot => {
+                if let Some((slot, key)) = slot {
+                    slot.last = key;
+                }
+                self.renderer.trace(text, &self.trace, out)
             }
         }
     }

@@ -20,7 +20,7 @@ pub const FIRST_INTERNED: u64 = 1 << 63;
 
 /// Why a dictionary that could be read cannot be used.
 #[derive(Debug, Error)]
-#[error("the dictionary of {program}{}: {cause}; write it again with `pcce dict PROGRAM -o FILE`", in_module(.module))]
+#[error("the dictionary of {program}{}: {cause}{}", in_module(.module), cure(.cause))]
 pub struct InvalidDictionary {
     /// Name of the program in the dictionary.
     pub program: String,
@@ -34,6 +34,13 @@ fn in_module(module: &Option<String>) -> String {
     module.as_ref().map_or_else(String::new, |name| format!(", module {name}"))
 }
 
+fn cure(cause: &Cause) -> &'static str {
+    match cause {
+        Cause::SameBuildId(_) | Cause::TooLarge(_) => "; give fewer of them",
+        _ => "; write it again with `pcce dict PROGRAM -o FILE`",
+    }
+}
+
 /// What is wrong with a dictionary.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -42,7 +49,7 @@ pub enum Cause {
     #[error("its build id is {0:?}, which is no row of bytes in lower-case hexadecimal digits")]
     BuildId(String),
     /// Tokens could not tell two dictionaries apart.
-    #[error("another one given has the same build id {0}, as far as tokens carry it; give one of them")]
+    #[error("another one given has the same build id {0}, as far as tokens carry it")]
     SameBuildId(BuildId),
     /// An index into another table is out of range.
     #[error("{what} {at} names {target} {index}, and there are {len}")]
@@ -160,6 +167,7 @@ pub(crate) enum Target {
     Indirect,
     Asm,
     Capture,
+    Signal,
     Entry,
 }
 
@@ -300,6 +308,7 @@ impl Tables {
                 SiteKind::Indirect => Target::Indirect,
                 SiteKind::Asm => Target::Asm,
                 SiteKind::Capture => Target::Capture,
+                SiteKind::Signal => Target::Signal,
                 SiteKind::Entry => Target::Entry,
             };
             let first_location = index(self.locations.len(), "locations")?;

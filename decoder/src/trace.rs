@@ -18,9 +18,12 @@ pub enum FrameKind {
     Uninstrumented,
     /// The function was called, and replaced itself by what it called last (a tail call): its frame is gone.
     Tail,
+    /// A signal interrupted the program here: the frames above are those of the handler.
+    Signal,
     /// Frames are missing here; the function, if there is one, was called last before them.
     Unknown,
-    /// The code of a shared library was active here whose dictionary was not given.
+    /// The code of a shared library was active here whose dictionary was not given. Calls of other
+    /// modules that led to it may be missing, too.
     UnknownModule,
     /// The token was cut to fit its buffer: all further frames are missing.
     Truncated,
@@ -36,6 +39,7 @@ impl FrameKind {
             Self::Call => "call",
             Self::Uninstrumented => "uninstrumented",
             Self::Tail => "tail",
+            Self::Signal => "signal",
             Self::Unknown => "unknown",
             Self::UnknownModule => "unknown-module",
             Self::Truncated => "truncated",
@@ -72,6 +76,7 @@ pub(crate) enum Piece {
     Function(u32),
     Uninstrumented(Option<u32>),
     Tail(Option<u32>),
+    Signal,
     Unknown(Option<u32>),
     /// Index into [`Trace::images`].
     UnknownModule(u32),
@@ -118,6 +123,13 @@ impl Trace {
         self.images.iter().filter(|(_, image)| image.is_none()).map(|(id, _)| *id)
     }
 
+    /// Number of pieces, those of repeated frames as often as they are shown.
+    pub(crate) fn pieces_shown(&self) -> u64 {
+        self.slices()
+            .map(|(pieces, count)| (pieces.len() as u64).saturating_mul(count))
+            .fold(0, u64::saturating_add)
+    }
+
     /// The runs' pieces and counts.
     pub(crate) fn slices(&self) -> impl DoubleEndedIterator<Item = (&[Piece], u64)> {
         (0..self.runs.len()).map(|i| {
@@ -157,6 +169,7 @@ pub(crate) fn piece_frames<'d>(
         }
         Piece::Uninstrumented(symbol) => Some(frame(FrameKind::Uninstrumented, symbol)),
         Piece::Tail(symbol) => Some(frame(FrameKind::Tail, symbol)),
+        Piece::Signal => Some(frame(FrameKind::Signal, None)),
         Piece::Unknown(symbol) => Some(frame(FrameKind::Unknown, symbol)),
         Piece::UnknownModule(image) => {
             let build_id = Some(trace.images[image as usize].0);

@@ -265,11 +265,11 @@ fn modules_without_dictionary() {
     let module = trace.frames(&app_only).find(|frame| frame.kind == FrameKind::UnknownModule).unwrap();
     assert_eq!(module.build_id, Some(BuildId::from_prefix(&common::LIB)));
 
-    // The capture is in the module; leaf's `tail` was left for it.
+    // The capture is in the module; what `tail`, which leaf called, has to do with it is not known.
     let inside = token(Some((site::LIB_CAPTURE, 0)), &[(site::LEAF_TAIL, 0)]);
     assert_eq!(
         trace_of(&app_only, &inside).unwrap(),
-        "[unknown-module -] [tail tail] leaf:30 app::run(int):20"
+        "[unknown-module -] [unknown tail] leaf:30 app::run(int):20"
     );
 
     let lib_only = Decoder::new(&[lib()]).unwrap();
@@ -435,7 +435,8 @@ fn inconsistent_dictionaries_are_refused() {
         change(&mut dictionary);
         Decoder::new(&[dictionary]).expect_err("an inconsistent dictionary was accepted")
     };
-    let cases: &[(&dyn Fn(&mut Dictionary), &str)] = &[
+    type Change<'a> = &'a dyn Fn(&mut Dictionary);
+    let cases: &[(Change<'_>, &str)] = &[
         (&|d| d.build_id = String::new(), "its build id is \"\""),
         (&|d| d.build_id = "ABCD".to_owned(), "its build id is \"ABCD\""),
         (&|d| d.build_id = "abc".to_owned(), "its build id is \"abc\""),

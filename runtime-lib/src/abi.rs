@@ -121,6 +121,12 @@ pub mod functions {
     pub const CONTEXT: &str = "__pcce_context";
     /// `size_t __pcce_token(buf, size, site)`: the token at a capture site.
     pub const TOKEN: &str = "__pcce_token";
+    /// `signal(…, site)`: installs a signal handler.
+    pub const SIGNAL: &str = "__pcce_signal";
+    /// `__sysv_signal(…, site)`: installs a signal handler.
+    pub const SYSV_SIGNAL: &str = "__pcce_sysv_signal";
+    /// `sigaction(…, site)`: installs a signal handler, or asks for it.
+    pub const SIGACTION: &str = "__pcce_sigaction";
     /// `void __pcce_verify_enter(shadow, function)`: verify mode, at each function's entry.
     pub const VERIFY_ENTER: &str = "__pcce_verify_enter";
     /// `void __pcce_verify_exit(shadow)`: verify mode, before each return.

@@ -83,3 +83,64 @@ pub extern "C" fn __pcce_context(site: *const u8, range: u64) -> u64 {
 pub extern "C" fn pcce_context() -> u64 {
     __pcce_context(core::ptr::null(), 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::ptr::null_mut;
+    use std::vec::Vec;
+
+    fn chain(ids: &[u64]) -> Vec<Frame> {
+        let mut chain: Vec<Frame> = Vec::with_capacity(ids.len());
+        for &id in ids {
+            let prev = chain.last_mut().map_or(null_mut(), |f| &raw mut *f);
+            chain.push(Frame { prev, id, site: 0x1000 as *const u8, handle: 0 });
+        }
+        chain
+    }
+
+    fn number(frames: &mut [Frame]) -> u64 {
+        let top = frames.last_mut().map_or(null_mut(), |f| &raw mut *f);
+        // SAFETY: a whole chain that lives during the call.
+        unsafe { chain_number(top) }.expect("there is memory")
+    }
+
+    #[test]
+    fn equal_chains_have_equal_numbers_and_others_have_not() {
+        let mut seen = std::collections::HashMap::new();
+        for a in 0..20 {
+            for b in 0..20 {
+                for c in 0..3 {
+                    let ids = [a, b, c];
+                    let n = number(&mut chain(&ids));
+                    assert_eq!(n, number(&mut chain(&ids)));
+                    assert_eq!(seen.insert(n, ids), None);
+                }
+            }
+        }
+        assert_eq!(number(&mut []), 0);
+    }
+
+    #[test]
+    fn a_walk_that_was_left_half_way_does_not_disturb_the_next() {
+        let mut frames = chain(&[90, 91, 92, 93]);
+        let expected = number(&mut chain(&[90, 91, 92, 93]));
+        // A signal handler that leaves by siglongjmp leaves pointers inwards in the handles.
+        for i in 0..3 {
+            frames[i].handle = &raw const frames[i + 1] as u64;
+        }
+        assert_eq!(number(&mut frames), expected);
+        // And one that returns has numbered frames that the interrupted walk has yet to reach.
+        frames[3].handle = 0;
+        frames[2].handle = 0;
+        assert_eq!(number(&mut frames), expected);
+    }
+
+    #[test]
+    fn a_million_frames_are_numbered_without_recursion() {
+        let ids: Vec<u64> = (0..1_000_000).map(|i| i % 3).collect();
+        let mut frames = chain(&ids);
+        let first = number(&mut frames);
+        assert_eq!(first, number(&mut frames));
+    }
+}

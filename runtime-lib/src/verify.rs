@@ -17,15 +17,18 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt::Write as _;
 use core::ptr::{null, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use crate::abi::{Frame, FunctionRecord, Shadow};
 use crate::context::chain_number;
 use crate::intern::Interner;
+use crate::signal;
 use crate::state::{current, tls};
 
-/// Names the file to which the report is appended; standard error without it.
+/// Names the file to which the report is appended; standard error without it. Read at the first function entry:
+/// programs may leave nothing of the environment at their end.
 const REPORT_VARIABLE: &CStr = c"PCCE_VERIFY_REPORT";
+const MAX_PATH: usize = 4096;
 /// Exit status of a program with mismatches.
 const EXIT_MISMATCH: c_int = 97;
 /// Mismatches that are described one by one.
@@ -36,6 +39,8 @@ static COMPARED: AtomicU64 = AtomicU64::new(0);
 static DISTINCT: AtomicU64 = AtomicU64::new(0);
 static MISMATCHES: AtomicU64 = AtomicU64::new(0);
 static REGISTERED: AtomicBool = AtomicBool::new(false);
+/// The value of [`REPORT_VARIABLE`] with a final zero, written once, by who sets [`REGISTERED`].
+static REPORT: [AtomicU8; MAX_PATH] = [const { AtomicU8::new(0) }; MAX_PATH];
 
 unsafe extern "C" {
     fn __cxa_atexit(f: extern "C" fn(*mut c_void), arg: *mut c_void, dso: *mut c_void) -> c_int;
@@ -49,8 +54,17 @@ unsafe extern "C" {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *const FunctionRecord) {
     if !REGISTERED.load(Ordering::Relaxed) && !REGISTERED.swap(true, Ordering::Relaxed) {
-        // SAFETY: a plain handler; it stays loaded as long as the process or its library.
-        unsafe { __cxa_atexit(report, null_mut(), null_mut()) };
+        // SAFETY: a plain handler; it stays loaded as long as the process or its library. The variable's value is a C
+        // string.
+        unsafe {
+            __cxa_atexit(report, null_mut(), null_mut());
+            let value: *const c_char = libc::getenv(REPORT_VARIABLE.as_ptr());
+            if !value.is_null() && libc::strlen(value) < MAX_PATH {
+                for (i, &byte) in CStr::from_ptr(value).to_bytes().iter().enumerate() {
+                    REPORT[i].store(byte, Ordering::Relaxed);
+                }
+            }
+        }
     }
     let (id, top) = current();
     // SAFETY: the thread's own block and records.
@@ -108,8 +122,13 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
     unsafe {
         let Shadow { prev, function, id, top, .. } = *shadow;
         let chain = chain_number(top);
-        // Where the caller's own context could not be interned, neither can this one.
-        let caller = if prev.is_null() { Some((0, null())) } else { known((*prev).context, (*prev).site) };
+        // Where the caller's own context could not be interned, neither can this one. A signal handler's chain
+        // goes on with what it interrupted, which the shadow stack does not show.
+        let caller = match () {
+            () if prev.is_null() && !top.is_null() && signal::is_site((*top).site) => None,
+            () if prev.is_null() => Some((0, null())),
+            () => known((*prev).context, (*prev).site),
+        };
         let key = caller.map(|(context, site)| [context, site as u64, function as u64]);
         if let (Some(chain), Some(key)) = (chain, key)
             && let Some((number, seen)) = CONTEXTS.find(&key)
@@ -170,6 +189,13 @@ unsafe fn decode(shadow: *const Shadow) -> Result<(), (*const FunctionRecord, &'
                     frame = (*frame).prev;
                     continue;
                 }
+                if signal::is_site((*frame).site) {
+                    return if caller.is_null() {
+                        Ok(())
+                    } else {
+                        fail("decodes as a signal handler, and has a caller")
+                    };
+                }
                 if caller.is_null() {
                     return fail("decodes with a caller, and is the outermost");
                 }
@@ -222,9 +248,9 @@ fn print(args: core::fmt::Arguments<'_>) {
     let bytes = &line.text[..=line.len];
     // SAFETY: plain calls into libc with a buffer of the given length.
     unsafe {
-        let path: *const c_char = libc::getenv(REPORT_VARIABLE.as_ptr());
         let mut fd = -1;
-        if !path.is_null() {
+        if REPORT[0].load(Ordering::Relaxed) != 0 {
+            let path = (&raw const REPORT).cast::<c_char>();
             fd = libc::open(path, libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC, 0o666);
         }
         libc::write(if fd < 0 { 2 } else { fd }, bytes.as_ptr().cast(), bytes.len());

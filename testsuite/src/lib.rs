@@ -6,9 +6,11 @@
 //! - `programs/` and `tests/programs.rs`: programs with directives in comments ([`program`] is their reference);
 //! - `ir/` and `tests/ir.rs`: modules before and after the pass;
 //! - `tests/verify_mode.rs`: verify mode finds mismatches where there are some;
-//! - `tests/clash.rs`: the runtime in programs of several languages, and the code of a direct call.
+//! - `tests/clash.rs`: the runtime in programs of several languages, and the code of a direct call;
+//! - [`real`], `tests/real_programs.rs`, `tests/cmake.rs`: programs and builds of other people.
 
 pub mod program;
+pub mod real;
 pub mod runner;
 
 use std::ffi::OsStr;

@@ -83,6 +83,9 @@ pub enum SiteKind {
     Asm,
     /// A call of `pcce_token` or `pcce_context`.
     Capture,
+    /// A call that installs a signal handler. A frame with such a site was pushed when the handler was called: the id
+    /// is that of the interrupted function, which is not known.
+    Signal,
     /// The function's own entry, for functions that callers may enter without having pushed
     /// (such as a replacement of `malloc`): the pushed id belongs to an unknown function.
     Entry,

@@ -152,7 +152,7 @@ impl Output<'_> {
     fn fail(&mut self, message: &str) -> anyhow::Result<()> {
         self.status = Status::Failed;
         self.flush()?;
-        let _ = writeln!(io::stderr(), "error: {message}");
+        super::message(message);
         Ok(())
     }
 

@@ -47,6 +47,7 @@ struct Sites {
     indirect: usize,
     asm: usize,
     capture: usize,
+    signal: usize,
     entry: usize,
 }
 
@@ -116,6 +117,7 @@ fn summarise(dictionary: &Dictionary) -> Summary {
                 SiteKind::Indirect => &mut sites.indirect,
                 SiteKind::Asm => &mut sites.asm,
                 SiteKind::Capture => &mut sites.capture,
+                SiteKind::Signal => &mut sites.signal,
                 SiteKind::Entry => &mut sites.entry,
             } += 1;
         }
@@ -192,8 +194,8 @@ fn text(info: &Info) -> String {
         lines.push(format!("functions   {}", summary.functions));
         let s = &summary.sites;
         lines.push(format!(
-            "sites       {} direct, {} external, {} indirect, {} asm, {} capture, {} entry",
-            s.direct, s.external, s.indirect, s.asm, s.capture, s.entry
+            "sites       {} direct, {} external, {} indirect, {} asm, {} capture, {} signal, {} entry",
+            s.direct, s.external, s.indirect, s.asm, s.capture, s.signal, s.entry
         ));
         let e = &summary.edges;
         lines.push(format!(
@@ -223,14 +225,6 @@ fn text(info: &Info) -> String {
         };
         lines.push(format!("  {:<16} {state}", tool.name));
     }
-    let mut text = String::new();
-    for line in lines {
-        text.extend(line.chars().flat_map(|c| {
-            // Names come from a file that is not trusted.
-            let control = c.is_control();
-            (!control).then_some(c).into_iter().chain(c.escape_default().filter(move |_| control))
-        }));
-        text.push('\n');
-    }
-    text
+    // Names come from a file that is not trusted.
+    lines.iter().map(|line| super::printable(line) + "\n").collect()
 }

@@ -4,7 +4,7 @@ pub mod decode;
 pub mod dict;
 pub mod info;
 
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -136,6 +136,22 @@ impl From<Status> for ExitCode {
 /// The command of this process. Ends the process for `--help`, `--version` and wrong arguments.
 pub fn parse() -> Command {
     Arguments::parse().command
+}
+
+/// Writes an error message of one line. Nobody may be there to read it: that is no reason to panic, as
+/// `eprintln` does. Names in it can come from a file that is not trusted, so control characters
+/// are escaped.
+pub fn message(text: &str) {
+    let _ = writeln!(io::stderr(), "error: {}", printable(text));
+}
+
+/// The text with control characters escaped.
+pub fn printable(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+    }
+    line
 }
 
 /// Whether the error is a write to a pipe that nobody reads.

@@ -230,6 +230,7 @@ impl PathDecoder {
     /// # Errors
     ///
     /// [`IdError`] when there is no such function or it has no such id.
+    #[inline]
     pub fn caller(&self, function: FunctionId, id: u64) -> Result<Step, IdError> {
         self.check(function, id)?;
         Ok(self.step(function, id))
@@ -241,11 +242,13 @@ impl PathDecoder {
     /// # Errors
     ///
     /// [`IdError`] when there is no such function or it has no such id.
+    #[inline]
     pub fn path(&self, function: FunctionId, id: u64) -> Result<Path<'_>, IdError> {
         self.check(function, id)?;
         Ok(Path { decoder: self, function, id })
     }
 
+    #[inline]
     fn check(&self, function: FunctionId, id: u64) -> Result<(), IdError> {
         let number = function.index();
         match self.num_cc.get(number) {
@@ -256,6 +259,7 @@ impl PathDecoder {
     }
 
     /// `function` and `id` must be in range; then those of the call are too.
+    #[inline]
     fn step(&self, function: FunctionId, id: u64) -> Step {
         let function = function.index();
         let edges = &self.in_edges[self.start[function] as usize..self.start[function + 1] as usize];
@@ -280,6 +284,7 @@ pub struct Path<'a> {
 impl Iterator for Path<'_> {
     type Item = Call;
 
+    #[inline]
     fn next(&mut self) -> Option<Call> {
         match self.decoder.step(self.function, self.id) {
             Step::Root => None,

@@ -1,7 +1,8 @@
 //! The encoding of a call graph: what each call site does, and what that makes of each function.
 
 use crate::graph::{CallGraph, EdgeId, FunctionId};
-use crate::{back, number, weight};
+use crate::number::{self, Numbering};
+use crate::{back, weight};
 
 /// What may be chosen about an encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +32,8 @@ pub enum EdgeCode {
 pub enum PushReason {
     /// It closes a cycle of the call graph (the paper, §5).
     Back,
-    /// The callee would have more contexts than the ids can number (selective reduction; the paper, §7).
+    /// It keeps the callee, or functions that the callee leads to, from having more contexts than ids can number
+    /// (selective reduction; the paper, §7). Only graphs that do not fit have such edges.
     Cut,
     /// The graph demands it for every call of the callee.
     Required,
@@ -71,19 +73,18 @@ pub struct Encoding {
 /// Encodes a call graph. Takes time and memory near-linear in functions and edges, and no recursion.
 pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
     let out_edges = graph.out_edges();
-    let in_edges = graph.in_edges();
-    let weights = weight::edge_weights(graph, &out_edges, &in_edges);
+    let weights = weight::edge_weights(graph, &out_edges, &graph.in_edges());
     let required = |edge: u32| graph.required_push[graph.callee[edge as usize] as usize];
     let back = back::back_edges(graph, &out_edges, &weights, |edge| !required(edge));
-    let mut codes: Vec<EdgeCode> = (0..graph.edges() as u32)
+    let codes: Vec<EdgeCode> = (0..graph.edges() as u32)
         .map(|edge| match (required(edge), back[edge as usize]) {
             (true, _) => EdgeCode::Push(PushReason::Required),
             (false, true) => EdgeCode::Push(PushReason::Back),
             (false, false) => EdgeCode::Add(0),
         })
         .collect();
-    let numbering = number::number(graph, &out_edges, &in_edges, &weights, options, &mut codes);
-    Encoding { codes, weights, num_cc: numbering.num_cc, entry: numbering.entry }
+    let Numbering { codes, num_cc, entry } = number::number(graph, &out_edges, &weights, &codes, options);
+    Encoding { codes, weights, num_cc, entry }
 }
 
 impl Encoding {

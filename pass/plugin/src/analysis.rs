@@ -38,6 +38,21 @@ impl NoCallback {
     fn contains(&self, name: &str) -> bool {
         self.0.contains(name)
     }
+
+    /// The functions of the module that other code reaches under a name of the list: so named, by an
+    /// alias, or through the linker's `--wrap`.
+    fn defined_in(&self, module: Module) -> HashSet<Value> {
+        let mut found = HashSet::new();
+        for global in module.functions().into_iter().chain(module.aliases()) {
+            let name = global.name();
+            if global.linkage().local || !self.contains(name.strip_prefix("__wrap_").unwrap_or(&name)) {
+                continue;
+            }
+            let target = std::iter::successors(Some(global), |v| v.aliasee()).last();
+            found.extend(target);
+        }
+        found
+    }
 }
 
 /// What a call is.
@@ -52,10 +67,37 @@ pub enum CallKind {
     Indirect,
     /// Inline assembly that contains a call.
     Asm,
-    /// A call of `pcce_context`.
+    /// A call that becomes one of the runtime.
+    Runtime(RuntimeCall),
+}
+
+/// Calls that the pass replaces by ones of the runtime, which are told the site too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RuntimeCall {
+    /// `pcce_context`: takes the context number.
     Context,
-    /// A call of `pcce_token`.
+    /// `pcce_token`: takes the token.
     Token,
+    /// `signal`: installs a signal handler, which interrupts anywhere.
+    Signal,
+    /// `__sysv_signal`, the same for strictly conforming programs.
+    SysvSignal,
+    /// `sigaction`.
+    Sigaction,
+}
+
+impl RuntimeCall {
+    /// By the name of the function that is called and the number of its arguments.
+    fn of(name: &str, arguments: u32) -> Option<Self> {
+        match (name, arguments) {
+            ("pcce_context", 0) => Some(Self::Context),
+            ("pcce_token", 2) => Some(Self::Token),
+            ("signal" | "bsd_signal", 2) => Some(Self::Signal),
+            ("__sysv_signal" | "sysv_signal", 2) => Some(Self::SysvSignal),
+            ("sigaction", 3) => Some(Self::Sigaction),
+            _ => None,
+        }
+    }
 }
 
 /// A call in an instrumented function.
@@ -133,6 +175,9 @@ pub fn analyse(
     whole_program: bool,
 ) -> Result<Analysis, String> {
     let resolvers: HashSet<Value> = module.ifunc_resolvers().into_iter().collect();
+    // `__builtin_setjmp`: the intrinsic does not say that it returns twice.
+    let builtin_setjmp = module.functions().into_iter().find(|f| f.name() == "llvm.eh.sjlj.setjmp");
+    let listed = no_callback.defined_in(module);
     let mut functions = Vec::new();
     let mut index = HashMap::new();
     for value in module.functions() {
@@ -148,7 +193,7 @@ pub fn analyse(
         functions.push(Function {
             value,
             external,
-            entry_push: external && no_callback.contains(&name),
+            entry_push: listed.contains(&value),
             name,
             calls: Vec::new(),
             landing_pads: Vec::new(),
@@ -185,7 +230,13 @@ pub fn analyse(
                 let target = resolve(instruction.called(), whole_program);
                 let kind = match target {
                     Target::Asm(text) if asm_calls(&text) => CallKind::Asm,
-                    Target::Asm(_) | Target::Intrinsic => continue,
+                    Target::Intrinsic(value) => {
+                        if Some(value) == builtin_setjmp {
+                            functions[caller].returns_twice.push(instruction);
+                        }
+                        continue;
+                    }
+                    Target::Asm(_) => continue,
                     Target::Pointer => CallKind::Indirect,
                     Target::Function { value, exact } => {
                         let name = value.name();
@@ -194,15 +245,16 @@ pub fn analyse(
                         {
                             functions[caller].returns_twice.push(instruction);
                         }
-                        match (index.get(&value), name.as_str()) {
-                            (_, "pcce_context") if instruction.argument_count() == 0 => CallKind::Context,
-                            (_, "pcce_token") if instruction.argument_count() == 2 => CallKind::Token,
+                        let declaration = value.linkage().declaration;
+                        let runtime = RuntimeCall::of(&name, instruction.argument_count());
+                        match (index.get(&value), runtime) {
+                            (_, Some(call)) if declaration => CallKind::Runtime(call),
                             (Some(&callee), _) if exact => {
                                 direct_uses[callee] += usize::from(instruction.called() == value);
                                 edges.push((caller, callee, frequency));
                                 CallKind::Direct(EdgeId::new(edges.len() as u32 - 1))
                             }
-                            _ if value.linkage().declaration
+                            _ if declaration
                                 && (no_callback.contains(&name)
                                     || value.has_attribute("nocallback")
                                     || instruction.call_has_attribute("nocallback")) =>
@@ -244,7 +296,7 @@ pub fn analyse(
 
 enum Target {
     Asm(String),
-    Intrinsic,
+    Intrinsic(Value),
     Pointer,
     Function { value: Value, exact: bool },
 }
@@ -267,7 +319,7 @@ fn resolve(called: Value, whole_program: bool) -> Target {
     if !value.is_function() {
         Target::Pointer
     } else if value.is_intrinsic() {
-        Target::Intrinsic
+        Target::Intrinsic(value)
     } else {
         Target::Function { value, exact: all_exact && exact(value) }
     }

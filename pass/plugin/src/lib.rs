@@ -131,7 +131,9 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
     }
     let encoding = pcce_encoding::encode(&analysis.graph, &pcce_encoding::Options::default());
     let producer = format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version());
-    let ranges = whole_program && !options.partial;
+    // A shared library's numbers would be told from the executable's by nothing.
+    let shared = options.partial || (module.has_flag("PIC Level") && !module.has_flag("PIE Level"));
+    let ranges = whole_program && !shared;
     let plan = plan::plan(&analysis, &encoding, &options, ranges, identifier.clone(), producer);
     let fragment = pcce_dictionary::fragment::to_bytes(&plan.dictionary);
     let sites_name = format!("__pcce_sites.{:016x}", fnv1a(identifier.as_bytes(), &fragment));

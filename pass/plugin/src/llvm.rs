@@ -14,7 +14,8 @@ use llvm_sys::core::*;
 use llvm_sys::debuginfo::LLVMInstructionGetDebugLoc;
 use llvm_sys::prelude::*;
 use llvm_sys::{
-    LLVMAttributeFunctionIndex, LLVMLinkage, LLVMModule, LLVMOpcode, LLVMTailCallKind, LLVMThreadLocalMode,
+    LLVMAtomicOrdering, LLVMAttributeFunctionIndex, LLVMLinkage, LLVMModule, LLVMOpcode, LLVMTailCallKind,
+    LLVMThreadLocalMode,
 };
 
 type LocationCallback =
@@ -155,6 +156,12 @@ impl Module {
     pub fn functions(self) -> Vec<Value> {
         // SAFETY: live module.
         list(unsafe { LLVMGetFirstFunction(self.0) }, LLVMGetNextFunction).map(Value).collect()
+    }
+
+    /// All aliases, in order.
+    pub fn aliases(self) -> Vec<Value> {
+        // SAFETY: live module.
+        list(unsafe { LLVMGetFirstGlobalAlias(self.0) }, LLVMGetNextGlobalAlias).map(Value).collect()
     }
 
     /// The functions that choose the targets of ifuncs.
@@ -405,6 +412,12 @@ impl Value {
         let mut len = 0;
         // SAFETY: live value; the text is copied.
         unsafe { text(LLVMGetValueName2(self.0, &mut len), len) }
+    }
+
+    /// The value's type.
+    pub fn ty(self) -> Type {
+        // SAFETY: live value.
+        Type(unsafe { LLVMTypeOf(self.0) })
     }
 
     /// Whether the function has a body.
@@ -699,14 +712,18 @@ impl Builder {
         self
     }
 
-    /// A variable of `size` bytes in the function's frame, aligned for words.
+    /// A structure of words in the function's frame, `size` bytes long. (An array of bytes would make the stack
+    /// protector guard the function.)
     pub fn alloca(&self, size: u64, name: &CStr) -> Value {
+        let ty = self.module.struct_type(&vec![self.module.i64(); size as usize / 8]);
         // SAFETY: the builder stands in an entry block.
-        unsafe {
-            let slot = LLVMBuildAlloca(self.raw, self.module.bytes(size).0, name.as_ptr());
-            LLVMSetAlignment(slot, 8);
-            Value(slot)
-        }
+        Value(unsafe { LLVMBuildAlloca(self.raw, ty.0, name.as_ptr()) })
+    }
+
+    /// Keeps the stores above it from moving below it. No instruction: it orders what a signal handler sees.
+    pub fn signal_fence(&self) {
+        // SAFETY: the builder has a position.
+        unsafe { LLVMBuildFence(self.raw, LLVMAtomicOrdering::LLVMAtomicOrderingRelease, 1, c"".as_ptr()) };
     }
 
     /// The address `base + offset` bytes.

@@ -9,7 +9,7 @@ use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeCode, Encoding, FunctionId, PushReason};
 use pcce_runtime::abi;
 
-use crate::analysis::{Analysis, CallKind};
+use crate::analysis::{Analysis, CallKind, RuntimeCall};
 use crate::llvm::Value;
 use crate::options::Options;
 
@@ -22,10 +22,8 @@ pub enum Action {
     Add(u64),
     /// A frame is pushed before and popped after.
     Push,
-    /// The call is replaced by one of the runtime that is told the site and the function's range.
-    Context,
     /// The call is replaced by one of the runtime that is told the site.
-    Token,
+    Replace(RuntimeCall),
 }
 
 /// A call, with what is done and the site's number.
@@ -112,10 +110,15 @@ pub fn plan(
                 }
                 CallKind::Indirect => (dictionary::SiteKind::Indirect, Action::Push),
                 CallKind::Asm => (dictionary::SiteKind::Asm, Action::Push),
-                CallKind::Token => (dictionary::SiteKind::Capture, Action::Token),
-                CallKind::Context => {
-                    captures_number = true;
-                    (dictionary::SiteKind::Capture, Action::Context)
+                CallKind::Runtime(runtime) => {
+                    captures_number |= *runtime == RuntimeCall::Context;
+                    let kind = match runtime {
+                        RuntimeCall::Context | RuntimeCall::Token => dictionary::SiteKind::Capture,
+                        RuntimeCall::Signal | RuntimeCall::SysvSignal | RuntimeCall::Sigaction => {
+                            dictionary::SiteKind::Signal
+                        }
+                    };
+                    (kind, Action::Replace(*runtime))
                 }
                 CallKind::Direct(edge) => (
                     dictionary::SiteKind::Direct,

@@ -15,7 +15,7 @@
 
 use pcce_runtime::abi::{self, layout};
 
-use crate::analysis::{Analysis, Function};
+use crate::analysis::{Analysis, Function, RuntimeCall};
 use crate::llvm::{Builder, Callee, Module, Type, Value};
 use crate::plan::{Action, Plan, PlannedCall, PlannedFunction};
 use llvm_sys::LLVMOpcode;
@@ -27,8 +27,6 @@ struct Symbols {
     /// Address of `tls.top`.
     top: Value,
     sites: Value,
-    context: Callee,
-    token: Callee,
     verify: Option<VerifySymbols>,
 }
 
@@ -48,17 +46,14 @@ pub fn rewrite(module: Module, analysis: &Analysis, plan: &Plan, sites_name: &st
         module.add_internal(sites_name, module.bytes(plan.dictionary.sites.len().max(1) as u64), false);
     module.keep(sites);
     let tls = module.external_thread_local(abi::TLS_SYMBOL, layout::TLS_SIZE, layout::TLS_ALIGN);
-    let (i64, ptr) = (module.i64(), module.ptr());
     let symbols = Symbols {
         id: module.const_offset(tls, layout::TLS_ID),
         top: module.const_offset(tls, layout::TLS_TOP),
         sites,
-        context: module.external_function(abi::functions::CONTEXT, i64, &[ptr, i64]),
-        token: module.external_function(abi::functions::TOKEN, i64, &[ptr, i64, ptr]),
         verify: verify.then(|| verify_symbols(module, analysis, plan, sites, tls)),
     };
     // Objects of another version of the ABI do not link.
-    let version = module.add_internal("__pcce_abi", ptr, true);
+    let version = module.add_internal("__pcce_abi", module.ptr(), true);
     version.initialize(module.external_variable(abi::VERSION_SYMBOL, module.bytes(1)));
     module.retain(version);
 
@@ -245,6 +240,8 @@ impl<'a> Rewriter<'a> {
         b.store(id, b.offset(frame, layout::FRAME_ID));
         b.store(self.site(site), b.offset(frame, layout::FRAME_SITE));
         b.store(b.module.const_i64(0), b.offset(frame, layout::FRAME_HANDLE));
+        // Whoever interrupts the thread finds whole frames on the chain.
+        b.signal_fence();
         b.store(frame, self.symbols.top);
         b.store(b.module.const_i64(0), self.symbols.id);
     }
@@ -263,20 +260,25 @@ impl<'a> Rewriter<'a> {
     fn call(&self, call: &PlannedCall) {
         let instruction = call.instruction;
         match call.action {
-            Action::Context => {
+            Action::Replace(runtime) => {
                 let instruction = instruction.into_call();
                 self.b.before(instruction, instruction);
-                let range = self.b.module.const_i64(self.planned.range);
-                let number = self.b.call(self.symbols.context, &[self.site(call.site), range]);
-                instruction.replace_with(number);
-                return;
-            }
-            Action::Token => {
-                let instruction = instruction.into_call();
-                self.b.before(instruction, instruction);
-                let arguments = [instruction.argument(0), instruction.argument(1), self.site(call.site)];
-                let length = self.b.call(self.symbols.token, &arguments);
-                instruction.replace_with(length);
+                let mut arguments: Vec<Value> =
+                    (0..instruction.argument_count()).map(|i| instruction.argument(i)).collect();
+                arguments.push(self.site(call.site));
+                let name = match runtime {
+                    RuntimeCall::Context => {
+                        arguments.push(self.b.module.const_i64(self.planned.range));
+                        abi::functions::CONTEXT
+                    }
+                    RuntimeCall::Token => abi::functions::TOKEN,
+                    RuntimeCall::Signal => abi::functions::SIGNAL,
+                    RuntimeCall::SysvSignal => abi::functions::SYSV_SIGNAL,
+                    RuntimeCall::Sigaction => abi::functions::SIGACTION,
+                };
+                let types: Vec<Type> = arguments.iter().map(|a| a.ty()).collect();
+                let callee = self.b.module.external_function(name, instruction.ty(), &types);
+                instruction.replace_with(self.b.call(callee, &arguments));
                 return;
             }
             Action::None if self.shadow.is_none() => return,

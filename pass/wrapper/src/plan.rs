@@ -9,6 +9,7 @@
 //! | link | lld with the plugin, and the runtime | the runtime |
 //! | compile and link | bitcode, then the link as above | both |
 //! | preprocess, check, precompile | – | – |
+//! | `-flto` given by the user | kept as given | taken back |
 //!
 //! Whatever goes through the preprocessor finds `pcce.h`. What is added stands at
 //! the end, where warnings about unused options are off: a build that turns those
@@ -67,6 +68,16 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
 
     let links = command.product == Product::Image;
     let whole_program = links && arguments.own.mode == Mode::Lto;
+    if arguments.own.mode == Mode::Module && command.lto == UserLto::On {
+        // The pass instruments what becomes machine code there and then. Said once a
+        // program: configure scripts take words on standard error for warnings.
+        added.flag("-fno-lto");
+        if links {
+            plan.notes.push(
+                "`--pcce-mode=module` takes back `-flto`; use `--pcce-mode=lto`, the default, for it".into(),
+            );
+        }
+    }
     match compilation(arguments.own.mode, &command) {
         Compilation::Untouched => {}
         Compilation::Bitcode => {
@@ -321,7 +332,8 @@ mod tests {
         for (line, expected) in [
             ("-c a.c", format!("{PLUGIN} {HEADER}")),
             ("-S a.c", format!("{PLUGIN} {HEADER}")),
-            ("-c -flto a.c", format!("{PLUGIN} {HEADER}")),
+            ("-c -flto a.c", format!("-fno-lto {PLUGIN} {HEADER}")),
+            ("-flto=thin a.o -o x", format!("-fno-lto {ID} {ARCHIVE} {EXPORTS}")),
             ("-c -emit-llvm a.c", format!("{PLUGIN} {HEADER}")),
             ("-c a.S", HEADER.into()),
             ("a.o -o x", format!("{ID} {ARCHIVE} {EXPORTS}")),

@@ -1,0 +1,174 @@
+//! decode(encode(walk)) is the walk: random call graphs, encoded as the pass encodes them, and random
+//! walks through them that do what the instrumented code does: add, or push and start again at 0.
+//!
+//! The walk itself is the oracle: it is a list of call sites, and knows nothing of ids.
+
+mod common;
+
+use common::APP;
+use pcce::token::{BuildId, Capture, PushedFrame, Token};
+use pcce::{Decoder, FrameKind, Trace};
+use pcce_dictionary::{Dictionary, Edge, Function, Location, Module, SCHEMA_VERSION, Site, SiteKind};
+use pcce_encoding::{CallGraph, EdgeCode, FunctionId, Options, PushReason, encode};
+use proptest::prelude::*;
+
+const ADDRESS: u64 = 0x1000;
+
+#[derive(Clone, Debug)]
+struct Program {
+    /// For each function: can be entered from outside; every call of it pushes.
+    functions: Vec<(bool, bool)>,
+    /// Caller, callee, frequency.
+    calls: Vec<(usize, usize, f64)>,
+    id_bits: u32,
+}
+
+fn programs() -> impl Strategy<Value = Program> {
+    (2_usize..12).prop_flat_map(|count| {
+        (
+            proptest::collection::vec((proptest::bool::weighted(0.2), proptest::bool::weighted(0.1)), count),
+            proptest::collection::vec((0..count, 0..count, 0.0..10.0), 0..40),
+            prop_oneof![Just(64), 2_u32..6],
+        )
+            .prop_map(|(mut functions, calls, id_bits)| {
+                functions[0].0 = true;
+                Program { functions, calls, id_bits }
+            })
+    })
+}
+
+/// What the pass makes of the program. Sites: the calls, then for each function a capture and a call
+/// through a pointer. The line of a site's location is its number plus 1.
+fn build(program: &Program) -> Dictionary {
+    let mut graph = CallGraph::new();
+    let functions: Vec<_> =
+        program.functions.iter().map(|(entry, required)| graph.add_function(*entry, *required)).collect();
+    let edges: Vec<_> = program
+        .calls
+        .iter()
+        .map(|(caller, callee, frequency)| graph.add_edge(functions[*caller], functions[*callee], *frequency))
+        .collect();
+    let encoding = encode(&graph, &Options { id_bits: program.id_bits });
+    let mut module = Module {
+        name: "walk.c".to_owned(),
+        sites_address: ADDRESS,
+        files: vec!["walk.c".to_owned()],
+        names: (0..functions.len()).map(|i| format!("f{i}")).collect(),
+        ..Module::default()
+    };
+    let mut site = |function: usize, kind| {
+        let line = module.sites.len() as u32 + 1;
+        let locations = vec![Location { name: function as u32, file: 0, line, column: 0 }];
+        module.sites.push(Site { function: function as u32, kind, locations });
+    };
+    for (caller, ..) in &program.calls {
+        site(*caller, SiteKind::Direct);
+    }
+    for function in 0..functions.len() {
+        site(function, SiteKind::Capture);
+        site(function, SiteKind::Indirect);
+    }
+    for (at, edge) in edges.iter().enumerate() {
+        let code = match encoding.edge(*edge) {
+            EdgeCode::Add(value) => pcce_dictionary::EdgeCode::Add(value),
+            EdgeCode::Push(PushReason::Back) => pcce_dictionary::EdgeCode::Back,
+            EdgeCode::Push(PushReason::Required) => pcce_dictionary::EdgeCode::Required,
+            EdgeCode::Push(_) => pcce_dictionary::EdgeCode::Cut,
+        };
+        module.edges.push(Edge { site: at as u32, callee: program.calls[at].1 as u32, code });
+    }
+    for (at, function) in functions.iter().enumerate() {
+        module.functions.push(Function {
+            name: at as u32,
+            num_cc: encoding.num_cc(*function),
+            entry: encoding.is_entry(*function),
+            external: false,
+            range: None,
+        });
+    }
+    Dictionary {
+        version: SCHEMA_VERSION,
+        build_id: APP.iter().map(|byte| format!("{byte:02x}")).collect(),
+        program: "walk".to_owned(),
+        modules: vec![module],
+    }
+}
+
+/// Walks as `choices` say; the token at the end, and the lines of the sites, innermost first.
+fn walk(program: &Program, dictionary: &Dictionary, choices: &[usize]) -> (Token, Vec<u32>) {
+    let module = &dictionary.modules[0];
+    let calls = program.calls.len();
+    let open_targets: Vec<usize> =
+        (0..program.functions.len()).filter(|function| program.functions[*function].0).collect();
+    let (mut function, mut id) = (0, 0_u64);
+    let mut frames: Vec<PushedFrame> = Vec::new();
+    let mut sites = Vec::new();
+    let push = |frames: &mut Vec<PushedFrame>, site: usize, id| {
+        let site = ADDRESS + site as u64;
+        match frames.last_mut() {
+            Some(last) if (last.site, last.id) == (site, id) => last.count += 1,
+            _ => frames.push(PushedFrame { image: 0, site, id, count: 1 }),
+        }
+    };
+    for choice in choices {
+        let out: Vec<usize> = (0..calls).filter(|call| program.calls[*call].0 == function).collect();
+        // One choice more: a call through a pointer, of a function that can be entered.
+        let chosen = choice % (out.len() + 1);
+        let site = match out.get(chosen) {
+            Some(&call) => {
+                match module.edges[call].code {
+                    pcce_dictionary::EdgeCode::Add(value) => id += value,
+                    _ => {
+                        push(&mut frames, call, id);
+                        id = 0;
+                    }
+                }
+                function = program.calls[call].1;
+                call
+            }
+            None => {
+                let site = calls + 2 * function + 1;
+                push(&mut frames, site, id);
+                id = 0;
+                function = open_targets[choice / 64 % open_targets.len()];
+                site
+            }
+        };
+        sites.push(site as u32 + 1);
+    }
+    let capture = calls + 2 * function;
+    sites.push(capture as u32 + 1);
+    sites.reverse();
+    frames.reverse();
+    let capture = Some(Capture { image: 0, site: ADDRESS + capture as u64, id });
+    let images = vec![BuildId::from_prefix(&APP)];
+    (Token { images, capture, frames, ..Token::default() }, sites)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn decoding_a_walk_gives_the_walk(
+        program in programs(),
+        walks in proptest::collection::vec(proptest::collection::vec(0_usize..10_000, 0..60), 1..5),
+    ) {
+        let dictionary = build(&program);
+        let decoder = Decoder::new(std::slice::from_ref(&dictionary)).unwrap();
+        let mut trace = Trace::default();
+        for choices in walks {
+            let (token, sites) = walk(&program, &dictionary, &choices);
+            decoder.decode(&Token::parse(token.encode()).unwrap(), &mut trace).unwrap();
+            let frames: Vec<_> = trace.frames(&decoder).collect();
+            prop_assert!(frames.iter().all(|frame| frame.kind == FrameKind::Call));
+            let lines: Vec<_> = frames.iter().map(|frame| frame.line.unwrap()).collect();
+            prop_assert_eq!(lines, sites);
+        }
+    }
+}
+
+#[test]
+fn function_ids_are_indices() {
+    // `build` relies on it.
+    assert_eq!(FunctionId::new(7).index(), 7);
+}

@@ -1,0 +1,168 @@
+//! Small graphs with the expected encoding, and large ones that recursion would not survive.
+
+use pcce_encoding::{CallGraph, EdgeCode, Options, PushReason, Summary, encode};
+
+use crate::checker::{Model, added, check, edge, function};
+use crate::program::{Program, decoder};
+
+const BACK: EdgeCode = EdgeCode::Push(PushReason::Back);
+const CUT: EdgeCode = EdgeCode::Push(PushReason::Cut);
+const REQUIRED: EdgeCode = EdgeCode::Push(PushReason::Required);
+
+/// A model whose first function is the only entry.
+fn model(functions: usize, edges: &[(usize, usize, f64)], id_bits: u32) -> Model {
+    Model { functions: (0..functions).map(|n| (n == 0, false)).collect(), edges: edges.to_vec(), id_bits }
+}
+
+fn codes(model: &Model) -> Vec<EdgeCode> {
+    let encoding = model.encode();
+    check(model, &encoding).unwrap();
+    (0..model.edges.len()).map(|e| encoding.edge(edge(e))).collect()
+}
+
+/// A chain where each function calls the next one twice, so that numCC doubles.
+fn doubling(functions: usize, id_bits: u32) -> Model {
+    let edges: Vec<_> = (1..functions).flat_map(|n| [(n - 1, n, 1.0), (n - 1, n, 0.5)]).collect();
+    model(functions, &edges, id_bits)
+}
+
+#[test]
+fn empty_graph() {
+    let encoding = encode(&CallGraph::new(), &Options::default());
+    assert_eq!(encoding.summary(), Summary::default());
+}
+
+#[test]
+fn function_without_callers_is_an_entry() {
+    let model = Model { functions: vec![(false, false); 2], edges: vec![(0, 1, 1.0)], id_bits: 64 };
+    let encoding = model.encode();
+    check(&model, &encoding).unwrap();
+    assert!(encoding.is_entry(function(0)));
+    assert!(!encoding.is_entry(function(1)));
+    assert_eq!(encoding.num_cc(function(0)), 1);
+}
+
+#[test]
+fn two_calls_of_one_function_are_two_edges() {
+    assert_eq!(codes(&model(2, &[(0, 1, 1.0), (0, 1, 2.0)], 64)), [1, 0].map(EdgeCode::Add));
+}
+
+#[test]
+fn entry_that_is_called_keeps_id_0_for_itself() {
+    let model = Model { functions: vec![(true, false); 2], edges: vec![(0, 1, 1.0)], id_bits: 64 };
+    assert_eq!(codes(&model), [EdgeCode::Add(1)]);
+}
+
+#[test]
+fn required_pushes() {
+    // Function 1 is called from outside and by itself, and lies on a cycle with 2, which the pushes open already.
+    let mut model = model(3, &[(0, 1, 1.0), (1, 1, 1.0), (1, 2, 1.0), (2, 1, 1.0)], 64);
+    model.functions[1].1 = true;
+    assert_eq!(codes(&model), [REQUIRED, REQUIRED, EdgeCode::Add(0), REQUIRED]);
+}
+
+#[test]
+fn cold_edge_of_a_cycle_is_the_back_edge() {
+    // A depth-first search from 0 meets 1 first, and would take the hot edge 2 → 1 for the back edge.
+    let edges = [(0, 1, 0.001), (0, 2, 1.0), (1, 2, 0.01), (2, 1, 1000.0)];
+    assert_eq!(codes(&model(3, &edges, 64)), [EdgeCode::Add(2), EdgeCode::Add(1), BACK, EdgeCode::Add(0)]);
+    // The same cycle with the heat the other way round.
+    let edges = [(0, 1, 0.1), (0, 2, 1.0), (1, 2, 1000.0), (2, 1, 0.0)];
+    assert_eq!(codes(&model(3, &edges, 64))[2..], [EdgeCode::Add(0), BACK]);
+}
+
+#[test]
+fn edges_that_never_run_are_cut_sparingly() {
+    // Everything below 1 is never expected. Of two cycles through 4 → 1, that one edge is the cheapest choice.
+    let edges = [(0, 1, 0.0), (1, 2, 0.0), (1, 3, 0.0), (2, 4, 0.0), (3, 4, 0.0), (4, 1, 0.0)];
+    let codes = codes(&model(5, &edges, 64));
+    assert_eq!(codes.iter().filter(|&&code| code == BACK).count(), 1);
+}
+
+#[test]
+fn widest_graph_that_fits_is_not_cut() {
+    for bits in [2, 8, 31, 32, 63] {
+        let model = doubling(bits as usize + 1, bits);
+        let encoding = model.encode();
+        check(&model, &encoding).unwrap();
+        assert_eq!((encoding.summary().cut, encoding.summary().max_num_cc), (0, 1 << bits));
+    }
+    // 64 bits: one id more in each function makes it 2⁶⁴ − 1 exactly.
+    let mut model = doubling(64, 64);
+    model.functions.fill((true, false));
+    let encoding = model.encode();
+    check(&model, &encoding).unwrap();
+    assert_eq!((encoding.summary().cut, encoding.summary().max_num_cc), (0, u64::MAX));
+}
+
+#[test]
+fn first_graph_that_does_not_fit_is_cut_in_one_place() {
+    for bits in [2, 8, 31, 32, 63] {
+        let encoding = doubling(bits as usize + 2, bits).encode();
+        assert!((1..=2).contains(&encoding.summary().cut), "{bits}: {:?}", encoding.summary());
+    }
+    let model = doubling(65, 64);
+    let encoding = model.encode();
+    check(&model, &encoding).unwrap();
+    assert!((1..=2).contains(&encoding.summary().cut));
+}
+
+#[test]
+fn a_cut_does_not_cascade() {
+    // After a cut at least 16 doublings fit, so of 64 + 16 n about n are cut.
+    let model = doubling(64 + 16 * 10, 64);
+    let encoding = model.encode();
+    check(&model, &encoding).unwrap();
+    assert!(encoding.summary().cut <= 20, "{:?}", encoding.summary());
+}
+
+#[test]
+fn cold_edges_are_cut_and_hot_ones_kept() {
+    // 2 has 5 callers' edges with one context each, and room for 4 ids: itself, and the 3 hottest edges.
+    let edges = [(0, 1, 3.0), (0, 1, 1.0), (0, 1, 5.0), (0, 1, 2.0), (0, 1, 4.0)];
+    let [add1, add2, add3] = [1, 2, 3].map(EdgeCode::Add);
+    assert_eq!(codes(&model(2, &edges, 2)), [add3, CUT, add1, CUT, add2]);
+}
+
+#[test]
+fn odd_widths_count_as_the_nearest() {
+    assert_eq!(codes(&doubling(4, 0)), codes(&doubling(4, 1)));
+    assert_eq!(codes(&doubling(70, 1000)), codes(&doubling(70, 64)));
+}
+
+#[test]
+fn odd_frequencies_are_harmless() {
+    let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, f64::MAX, f64::MIN_POSITIVE, -0.0];
+    let edges: Vec<_> = (0..200).map(|n| (n * 7 % 10, n * 3 % 10, odd[n % odd.len()])).collect();
+    codes(&model(10, &edges, 64));
+    let encoding = model(2, &[(0, 1, f64::NAN), (0, 1, -3.0), (0, 1, f64::INFINITY)], 64).encode();
+    assert_eq!([0, 1, 2].map(|e| encoding.edge_weight(edge(e))), [0.0, 0.0, 1e100]);
+}
+
+#[test]
+fn weights_follow_the_frequencies() {
+    // 0 runs once, 1 ten times, and 2 ten times two plus once a half.
+    let encoding = model(4, &[(0, 1, 10.0), (1, 2, 2.0), (0, 2, 0.5), (2, 3, 1.0)], 64).encode();
+    assert_eq!([0, 1, 2, 3].map(|e| encoding.edge_weight(edge(e))), [10.0, 20.0, 0.5, 20.5]);
+}
+
+#[test]
+fn deep_chain_and_deep_cycle() {
+    const DEPTH: usize = 100_000;
+    let mut chain: Vec<_> = (1..DEPTH).map(|n| (n - 1, n, 1.0)).collect();
+    for cyclic in [false, true] {
+        if cyclic {
+            chain.push((DEPTH - 1, 0, 0.5));
+        }
+        let model = model(DEPTH, &chain, 64);
+        let encoding = model.encode();
+        check(&model, &encoding).unwrap();
+        assert_eq!(encoding.summary().back, usize::from(cyclic));
+        let mut program = Program::new(&model, &encoding, 0);
+        for call in 0..chain.len() {
+            program.call(call);
+        }
+        program.check(&decoder(&model, &encoding));
+        assert_eq!(added(&encoding, 0), Some(0));
+    }
+}

@@ -1,0 +1,316 @@
+//! An independent checker of encodings. It shares no code with the encoder or the path decoder.
+//!
+//! # What it proves
+//!
+//! Let `G = ⟨N, E⟩` be a call graph whose edges are call sites (the paper, Definition 1), and let each edge `e` either
+//! add a value `c(e)` or push. The program keeps an id and a stack: it begins in a function with id 0 and an empty
+//! stack; calling along an adding edge adds `c(e)` to the id, calling along a pushing edge pushes `(id, e)` and sets the
+//! id to 0. The encoding of a context is the final stack and id. The encoding is *valid* (Definition 3) when for every
+//! function `n` and all distinct contexts `x`, `y` of `n`, `En(x) ≠ En(y)`; and decodable when the context can be
+//! computed from `n` and `En(x)`.
+//!
+//! A *sub-path* of `n` is a sequence of adding edges that ends in `n` and begins in a function that can have id 0 at
+//! its start: one that a pushing edge calls, or where a context can begin. It suffices to show
+//!
+//! 1. adding edges form no cycle, so that the sub-paths of each function are finitely many;
+//! 2. the function where a sub-path may begin are known: those that are entries of the graph, have no callers, or are
+//!    called by a pushing edge, and no others;
+//! 3. for each function `n`, the sets `{0}` (where sub-paths may begin in `n`) and `[c(e), c(e) + numCC(caller(e)))` for
+//!    each adding edge `e` into `n` are disjoint and their union is `[0, numCC(n))`.
+//!
+//! By induction along 1, sub-paths of `n` and ids in `[0, numCC(n))` then correspond one to one, and a stack of ids and
+//! edges names one sequence of sub-paths, hence one context. [`check`] establishes 1 to 3 for graphs of any size;
+//! [`check_by_enumeration`] does not rely on the argument and lists sub-paths and contexts of small graphs instead.
+//!
+//! [`check`] also holds the encoder to what it says about the choice of pushing edges: required ones push, back edges
+//! close cycles of edges that are about as hot, cuts are made only if ids are too few, and hot in-edges come first.
+
+use std::collections::{HashMap, HashSet};
+
+use pcce_encoding::{CallGraph, EdgeCode, EdgeId, Encoding, FunctionId, Options, PushReason, encode};
+
+/// A call graph as plain values.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    /// For each function: entry, and whether calls of it must push.
+    pub functions: Vec<(bool, bool)>,
+    /// Caller, callee, frequency.
+    pub edges: Vec<(usize, usize, f64)>,
+    pub id_bits: u32,
+}
+
+impl Model {
+    pub fn encode(&self) -> Encoding {
+        let mut graph = CallGraph::new();
+        for &(entry, required_push) in &self.functions {
+            graph.add_function(entry, required_push);
+        }
+        for &(caller, callee, frequency) in &self.edges {
+            graph.add_edge(function(caller), function(callee), frequency);
+        }
+        encode(&graph, &Options { id_bits: self.id_bits })
+    }
+
+    /// Where a context can begin.
+    pub fn roots(&self) -> Vec<usize> {
+        let called: HashSet<usize> = self.edges.iter().map(|&(_, callee, _)| callee).collect();
+        (0..self.functions.len()).filter(|f| self.functions[*f].0 || !called.contains(f)).collect()
+    }
+
+    pub fn out_edges(&self) -> Vec<Vec<usize>> {
+        let mut out = vec![Vec::new(); self.functions.len()];
+        for (edge, &(caller, _, _)) in self.edges.iter().enumerate() {
+            out[caller].push(edge);
+        }
+        out
+    }
+
+    pub fn in_edges(&self) -> Vec<Vec<usize>> {
+        let mut into = vec![Vec::new(); self.functions.len()];
+        for (edge, &(_, callee, _)) in self.edges.iter().enumerate() {
+            into[callee].push(edge);
+        }
+        into
+    }
+}
+
+pub fn function(index: usize) -> FunctionId {
+    FunctionId::new(index as u32)
+}
+
+pub fn edge(index: usize) -> EdgeId {
+    EdgeId::new(index as u32)
+}
+
+/// The addition value, if the edge adds.
+pub fn added(encoding: &Encoding, index: usize) -> Option<u64> {
+    match encoding.edge(edge(index)) {
+        EdgeCode::Add(value) => Some(value),
+        EdgeCode::Push(_) => None,
+    }
+}
+
+fn is(encoding: &Encoding, index: usize, reason: PushReason) -> bool {
+    encoding.edge(edge(index)) == EdgeCode::Push(reason)
+}
+
+/// Checks obligations 1 to 3, and the choice of pushing edges.
+pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
+    let (out_edges, in_edges) = (model.out_edges(), model.in_edges());
+
+    // 1, by colouring: visiting a function that is being visited closes a cycle. Callers finish after callees.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Colour {
+        White,
+        Grey,
+        Black,
+    }
+    let mut colour = vec![Colour::White; model.functions.len()];
+    let mut finished = Vec::new();
+    for start in 0..model.functions.len() {
+        let mut stack = vec![(start, 0)];
+        while let Some((at, done)) = stack.pop() {
+            if done == 0 && colour[at] != Colour::White {
+                continue;
+            }
+            colour[at] = Colour::Grey;
+            let Some(&call) = out_edges[at].get(done) else {
+                colour[at] = Colour::Black;
+                finished.push(at);
+                continue;
+            };
+            stack.push((at, done + 1));
+            if added(encoding, call).is_some() {
+                let callee = model.edges[call].1;
+                match colour[callee] {
+                    Colour::White => stack.push((callee, 0)),
+                    Colour::Grey => return Err(format!("edge {call} closes a cycle of adding edges")),
+                    Colour::Black => {}
+                }
+            }
+        }
+    }
+
+    // 2
+    let roots: HashSet<usize> = model.roots().into_iter().collect();
+    for (n, callers) in in_edges.iter().enumerate() {
+        let pushed = callers.iter().any(|&e| added(encoding, e).is_none());
+        if encoding.is_entry(function(n)) != (roots.contains(&n) || pushed) {
+            return Err(format!("function {n}: is_entry is {}", encoding.is_entry(function(n))));
+        }
+    }
+
+    // 3, with a numCC of our own.
+    let limit = if model.id_bits >= 64 { u128::from(u64::MAX) } else { 1 << model.id_bits.max(1) };
+    let mut num_cc = vec![0u128; model.functions.len()];
+    for &n in finished.iter().rev() {
+        let mut ranges: Vec<(u128, u128)> = Vec::new();
+        if encoding.is_entry(function(n)) {
+            ranges.push((0, 1));
+        }
+        for &e in &in_edges[n] {
+            if let Some(value) = added(encoding, e) {
+                ranges.push((u128::from(value), u128::from(value) + num_cc[model.edges[e].0]));
+            }
+        }
+        ranges.sort_unstable();
+        for &(from, to) in &ranges {
+            if from != num_cc[n] {
+                return Err(format!("function {n}: range [{from}, {to}) follows [.., {})", num_cc[n]));
+            }
+            num_cc[n] = to;
+        }
+        if num_cc[n] == 0 || num_cc[n] > limit || num_cc[n] != u128::from(encoding.num_cc(function(n))) {
+            let claimed = encoding.num_cc(function(n));
+            return Err(format!("function {n} has {} sub-paths, not {claimed}; limit {limit}", num_cc[n]));
+        }
+
+        // Hotter in-edges have smaller values.
+        let mut hot: Vec<(u64, f64)> = in_edges[n]
+            .iter()
+            .filter_map(|&e| Some((added(encoding, e)?, encoding.edge_weight(edge(e)))))
+            .collect();
+        hot.sort_unstable_by_key(|&(value, _)| value);
+        if hot.windows(2).any(|pair| pair[0].1 < pair[1].1) {
+            return Err(format!("function {n}: in-edges are not hottest first: {hot:?}"));
+        }
+    }
+
+    // Cuts are made if and only if something would not fit without them; sums stop above the limit.
+    let acyclic = |e: usize| !is(encoding, e, PushReason::Back) && !is(encoding, e, PushReason::Required);
+    let mut uncut = vec![0u128; model.functions.len()];
+    let mut waiting: Vec<usize> =
+        in_edges.iter().map(|edges| edges.iter().filter(|&&e| acyclic(e)).count()).collect();
+    let mut ready: Vec<usize> = (0..model.functions.len()).filter(|&n| waiting[n] == 0).collect();
+    let mut next = 0;
+    while next < ready.len() {
+        let n = ready[next];
+        next += 1;
+        let dummy = roots.contains(&n) || in_edges[n].iter().any(|&e| !acyclic(e));
+        uncut[n] = u128::from(dummy);
+        for &e in in_edges[n].iter().filter(|&&e| acyclic(e)) {
+            uncut[n] = (uncut[n] + uncut[model.edges[e].0]).min(limit + 1);
+        }
+        for &e in out_edges[n].iter().filter(|&&e| acyclic(e)) {
+            waiting[model.edges[e].1] -= 1;
+            if waiting[model.edges[e].1] == 0 {
+                ready.push(model.edges[e].1);
+            }
+        }
+    }
+    if next < model.functions.len() {
+        return Err("edges that add or are cut form a cycle".to_owned());
+    }
+    let cut = (0..model.edges.len()).any(|e| is(encoding, e, PushReason::Cut));
+    if cut != uncut.iter().any(|&n| n > limit) {
+        return Err(format!(
+            "some edges are cut: {cut}; without cuts {:?} of {limit} ids are needed",
+            uncut.iter().max()
+        ));
+    }
+
+    for (e, &(caller, callee, _)) in model.edges.iter().enumerate() {
+        let weight = encoding.edge_weight(edge(e));
+        if !(weight >= 0.0 && weight.is_finite()) {
+            return Err(format!("edge {e} has weight {weight}"));
+        }
+        if model.functions[callee].1 != is(encoding, e, PushReason::Required) {
+            return Err(format!("edge {e}: {:?}", encoding.edge(edge(e))));
+        }
+        // Half its weight, as weights of one power of two count as equal; and so do those too small for one.
+        let hot = |e: usize| weight < f64::MIN_POSITIVE || encoding.edge_weight(edge(e)) > weight / 2.0;
+        let back = is(encoding, e, PushReason::Back);
+        if back && !reaches(model, &out_edges, |e| acyclic(e) && hot(e), callee, caller) {
+            return Err(format!("back edge {e} closes no cycle of edges as hot as itself"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether usable edges lead from one function to the other.
+fn reaches(
+    model: &Model,
+    out_edges: &[Vec<usize>],
+    usable: impl Fn(usize) -> bool,
+    from: usize,
+    to: usize,
+) -> bool {
+    let mut seen = HashSet::from([from]);
+    let mut todo = vec![from];
+    while let Some(at) = todo.pop() {
+        if at == to {
+            return true;
+        }
+        for &e in &out_edges[at] {
+            if usable(e) && seen.insert(model.edges[e].1) {
+                todo.push(model.edges[e].1);
+            }
+        }
+    }
+    false
+}
+
+/// Lists all sub-paths, and the contexts of up to `depth` calls, and looks for two with one encoding.
+///
+/// Does nothing for more than `most` sub-paths, and stops after `most` contexts.
+pub fn check_by_enumeration(
+    model: &Model,
+    encoding: &Encoding,
+    depth: usize,
+    most: usize,
+) -> Result<(), String> {
+    let all: u128 = (0..model.functions.len()).map(|n| u128::from(encoding.num_cc(function(n)))).sum();
+    if all > most as u128 {
+        return Ok(());
+    }
+    let out_edges = model.out_edges();
+
+    // Sub-paths, as the id that each function has at their end.
+    let mut ids: HashMap<(usize, u64), Vec<usize>> = HashMap::new();
+    let mut todo: Vec<(usize, u64, Vec<usize>)> = (0..model.functions.len())
+        .filter(|&n| encoding.is_entry(function(n)))
+        .map(|n| (n, 0, vec![]))
+        .collect();
+    while let Some((at, id, path)) = todo.pop() {
+        if id >= encoding.num_cc(function(at)) {
+            return Err(format!("sub-path {path:?} has id {id} in function {at}"));
+        }
+        for &e in &out_edges[at] {
+            if let Some(value) = added(encoding, e) {
+                todo.push((model.edges[e].1, id + value, [&path[..], &[e]].concat()));
+            }
+        }
+        if let Some(other) = ids.insert((at, id), path.clone()) {
+            return Err(format!("sub-paths {path:?} and {other:?} share id {id} in function {at}"));
+        }
+    }
+    if ids.len() as u128 != all {
+        return Err(format!("there are {} sub-paths, not {all}", ids.len()));
+    }
+
+    // Contexts, shortest first.
+    type Context = (usize, Vec<usize>); // where it begins, and the calls
+    type Code = (Vec<(u64, usize)>, u64);
+    let mut contexts: HashMap<(usize, Code), Context> = HashMap::new();
+    let mut todo: Vec<(usize, Code, Context)> =
+        model.roots().into_iter().map(|n| (n, (vec![], 0), (n, vec![]))).collect();
+    let mut next = 0;
+    while next < todo.len() && next < most {
+        let (at, (stack, id), (begin, calls)) = todo[next].clone();
+        next += 1;
+        if calls.len() < depth {
+            for &e in &out_edges[at] {
+                let code = match added(encoding, e) {
+                    Some(value) => (stack.clone(), id + value),
+                    None => ([&stack[..], &[(id, e)]].concat(), 0),
+                };
+                todo.push((model.edges[e].1, code, (begin, [&calls[..], &[e]].concat())));
+            }
+        }
+        let context = (begin, calls);
+        if let Some(other) = contexts.insert((at, (stack, id)), context.clone()) {
+            return Err(format!("contexts {context:?} and {other:?} share an encoding"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! An instrumented program, simulated: it calls and returns, and keeps id and stack as the emitted code would.
+
+use pcce_encoding::Encoding;
+use pcce_encoding::decode::{AddEdge, FunctionRow, PathDecoder};
+
+use crate::checker::{Model, added, function};
+
+pub struct Program<'a> {
+    model: &'a Model,
+    encoding: &'a Encoding,
+    pub id: u64,
+    /// Saved id and pushing edge.
+    pub stack: Vec<(u64, usize)>,
+    /// What really happened: where it began, and each open call with the id and the stack's height before it.
+    begin: usize,
+    calls: Vec<(usize, u64, usize)>,
+}
+
+impl<'a> Program<'a> {
+    pub fn new(model: &'a Model, encoding: &'a Encoding, begin: usize) -> Self {
+        Self { model, encoding, id: 0, stack: Vec::new(), begin, calls: Vec::new() }
+    }
+
+    pub fn function(&self) -> usize {
+        self.calls.last().map_or(self.begin, |&(edge, ..)| self.model.edges[edge].1)
+    }
+
+    pub fn call(&mut self, edge: usize) {
+        assert_eq!(self.model.edges[edge].0, self.function());
+        self.calls.push((edge, self.id, self.stack.len()));
+        match added(self.encoding, edge) {
+            Some(value) => self.id += value,
+            None => {
+                self.stack.push((self.id, edge));
+                self.id = 0;
+            }
+        }
+    }
+
+    pub fn ret(&mut self) {
+        let Some((edge, id, height)) = self.calls.pop() else { return };
+        match added(self.encoding, edge) {
+            Some(value) => self.id -= value,
+            None => self.id = self.stack.pop().expect("a push was made").0,
+        }
+        assert_eq!((self.id, self.stack.len()), (id, height), "a call leaves the state as it found it");
+    }
+
+    /// Decodes function, id and stack (the paper, Algorithm 3, DecodeStack), and compares with what really happened.
+    pub fn check(&self, decoder: &PathDecoder) {
+        let mut decoded = Vec::new(); // edges, innermost first
+        let (mut at, mut id) = (self.function(), self.id);
+        for depth in (0..=self.stack.len()).rev() {
+            for call in decoder.path(function(at), id).expect("the id is one of the function's") {
+                decoded.push(call.site as usize);
+                at = call.caller.index();
+            }
+            if depth > 0 {
+                let (saved, edge) = self.stack[depth - 1];
+                assert_eq!(self.model.edges[edge].1, at, "the sub-path begins where the push leads");
+                decoded.push(edge);
+                (at, id) = (self.model.edges[edge].0, saved);
+            }
+        }
+        assert_eq!(at, self.begin);
+        assert!(
+            decoded.iter().rev().eq(self.calls.iter().map(|(edge, ..)| edge)),
+            "{decoded:?} {:?}",
+            self.calls
+        );
+    }
+}
+
+pub fn rows(model: &Model, encoding: &Encoding) -> (Vec<FunctionRow>, Vec<AddEdge>) {
+    let functions = (0..model.functions.len())
+        .map(|n| FunctionRow { num_cc: encoding.num_cc(function(n)), entry: encoding.is_entry(function(n)) })
+        .collect();
+    let edges = model
+        .edges
+        .iter()
+        .enumerate()
+        .filter_map(|(e, &(caller, callee, _))| {
+            let value = added(encoding, e)?;
+            Some(AddEdge { caller: function(caller), callee: function(callee), value, site: e as u32 })
+        })
+        .collect();
+    (functions, edges)
+}
+
+pub fn decoder(model: &Model, encoding: &Encoding) -> PathDecoder {
+    let (functions, edges) = rows(model, encoding);
+    PathDecoder::new(&functions, edges.into_iter()).expect("an encoding is a table")
+}

@@ -1,0 +1,106 @@
+//! Properties of random graphs and random walks.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::checker::{Model, check, check_by_enumeration, edge};
+use crate::program::{Program, decoder};
+
+fn frequency() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        4 => Just(1.0),
+        4 => 0.0..10.0,
+        2 => (-30i32..30).prop_map(|exponent| 10f64.powi(exponent)),
+        1 => prop::sample::select(vec![0.0, -1.0, f64::NAN, f64::INFINITY, f64::MAX]),
+    ]
+}
+
+fn id_bits() -> impl Strategy<Value = u32> {
+    prop_oneof![4 => Just(64u32), 3 => 1u32..12, 1 => 0u32..=70]
+}
+
+/// Any graph: multi-edges, self-loops, several entries, unreachable functions.
+fn any_graph(functions: std::ops::Range<usize>, edges: usize) -> impl Strategy<Value = Model> {
+    functions.prop_flat_map(move |n| {
+        let flags = (prop::bool::weighted(0.15), prop::bool::weighted(0.1));
+        (vec(flags, n), vec((0..n, 0..n, frequency()), 0..edges), id_bits())
+            .prop_map(|(functions, edges, id_bits)| Model { functions, edges, id_bits })
+    })
+}
+
+/// One dense component behind an entry: every pair both ways, some twice.
+fn dense_graph() -> impl Strategy<Value = Model> {
+    (2usize..9).prop_flat_map(|n| {
+        (vec(frequency(), n * n), vec((0..n, 0..n, frequency()), 0..10), id_bits()).prop_map(
+            move |(frequencies, more, id_bits)| {
+                let pairs = frequencies.iter().enumerate().map(|(i, &f)| (i / n, i % n, f));
+                let entries = (0..n).map(|i| (i == 0, false)).collect();
+                Model { functions: entries, edges: pairs.chain(more).collect(), id_bits }
+            },
+        )
+    })
+}
+
+/// A chain of functions that call the next one a few times, so that numCC passes 2⁶⁴ on the way, with some entries and a
+/// few more edges, back or forth.
+fn doubling_graph() -> impl Strategy<Value = Model> {
+    (20usize..140).prop_flat_map(|n| {
+        let step = (1usize..4, frequency(), prop::bool::weighted(0.05));
+        let bits = prop_oneof![3 => Just(64u32), 1 => 50u32..64, 1 => 4u32..50];
+        (vec(step, n), vec((0..n, 0..n, frequency()), 0..6), bits).prop_map(move |(steps, more, id_bits)| {
+            let functions = steps.iter().enumerate().map(|(i, step)| (i == 0 || step.2, false)).collect();
+            let chain = steps.iter().enumerate().skip(1);
+            let chain = chain.flat_map(|(i, &(calls, f, _))| (0..calls).map(move |_| (i - 1, i, f)));
+            Model { functions, edges: chain.chain(more).collect(), id_bits }
+        })
+    })
+}
+
+fn any_model() -> impl Strategy<Value = Model> {
+    prop_oneof![3 => any_graph(1..9, 25), 2 => any_graph(5..60, 250), 1 => dense_graph(), 2 => doubling_graph()]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn encodings_are_valid(model in any_model()) {
+        let encoding = model.encode();
+        check(&model, &encoding).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn no_two_contexts_share_an_encoding(model in prop_oneof![any_graph(1..7, 14), dense_graph()]) {
+        let encoding = model.encode();
+        check_by_enumeration(&model, &encoding, 8, 1000).map_err(TestCaseError::fail)?;
+    }
+
+    /// Calls where a choice is small, returns where it is large: walks go deep and come back.
+    #[test]
+    fn walks_decode(model in any_model(), begin in any::<prop::sample::Index>(), choices in vec(any::<u16>(), 0..200)) {
+        let roots = model.roots();
+        prop_assume!(!roots.is_empty());
+        let (encoding, out_edges) = (model.encode(), model.out_edges());
+        let decoder = decoder(&model, &encoding);
+        let mut program = Program::new(&model, &encoding, roots[begin.index(roots.len())]);
+        program.check(&decoder);
+        for choice in choices {
+            let calls = &out_edges[program.function()];
+            if choice < 50_000 && !calls.is_empty() {
+                program.call(calls[usize::from(choice) % calls.len()]);
+            } else {
+                program.ret();
+            }
+            program.check(&decoder);
+        }
+    }
+
+    #[test]
+    fn equal_graphs_have_equal_encodings(model in any_model()) {
+        let (one, other) = (model.encode(), model.encode());
+        for e in 0..model.edges.len() {
+            prop_assert_eq!(one.edge(edge(e)), other.edge(edge(e)));
+        }
+        prop_assert_eq!(one.summary(), other.summary());
+    }
+}

@@ -1,0 +1,199 @@
+//! Signal handlers: a handler may interrupt any instruction, so the id that it finds belongs to an unknown function.
+//!
+//! The pass replaces calls of `signal` and `sigaction` in instrumented code by the functions here. They install
+//! [`trampoline`], which pushes a frame that names the place of the installation, lets the handler start a sub-path, and puts the state
+//! back. The program sees its own handlers wherever it asks for them.
+
+use core::ffi::{c_int, c_void};
+use core::mem::transmute;
+use core::ptr::{null, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, compiler_fence};
+
+use crate::abi::Frame;
+use crate::state::tls;
+
+/// Signals are numbered from 1 to 64.
+const SIGNALS: usize = 65;
+
+/// The program's handler of a signal.
+struct Handler {
+    function: AtomicUsize,
+    /// Where it was installed.
+    site: AtomicPtr<u8>,
+    /// Whether it was installed with `SA_SIGINFO`.
+    takes_info: AtomicBool,
+}
+
+static HANDLERS: [Handler; SIGNALS] = [const {
+    Handler {
+        function: AtomicUsize::new(0),
+        site: AtomicPtr::new(null_mut()),
+        takes_info: AtomicBool::new(false),
+    }
+}; SIGNALS];
+
+type Installer = unsafe extern "C" fn(c_int, usize) -> usize;
+
+unsafe extern "C" {
+    #[link_name = "signal"]
+    fn libc_signal(signal: c_int, handler: usize) -> usize;
+    #[link_name = "__sysv_signal"]
+    fn libc_sysv_signal(signal: c_int, handler: usize) -> usize;
+}
+
+/// Whether frames with this site are pushed for a signal handler.
+pub fn is_site(site: *const u8) -> bool {
+    !site.is_null() && HANDLERS.iter().any(|h| h.site.load(Ordering::Relaxed).cast_const() == site)
+}
+
+fn address() -> usize {
+    trampoline as *const () as usize
+}
+
+/// What the kernel calls instead of the program's handler.
+unsafe extern "C" fn trampoline(signal: c_int, info: *mut c_void, context: *mut c_void) {
+    let handler = &HANDLERS[signal as usize % SIGNALS];
+    let function = handler.function.load(Ordering::Acquire);
+    // SAFETY: this thread's block; the frame is taken off before it ends, and a handler that leaves by
+    // siglongjmp goes to a function that restores its own state. Volatile, since the interrupted code and the handler
+    // use the same block.
+    unsafe {
+        let block = tls();
+        let (id, top) = (&raw mut (*block).id, &raw mut (*block).top);
+        let shadow = &raw mut (*block).shadow;
+        let interrupted = shadow.read_volatile();
+        let site = handler.site.load(Ordering::Relaxed).cast_const();
+        let mut frame = Frame { prev: top.read_volatile(), id: id.read_volatile(), site, handle: 0 };
+        compiler_fence(Ordering::Release);
+        // The interrupted function is not at a call: the handler's chain is not a continuation of its own.
+        shadow.write_volatile(null_mut());
+        top.write_volatile(&raw mut frame);
+        id.write_volatile(0);
+        if handler.takes_info.load(Ordering::Relaxed) {
+            let function: unsafe extern "C" fn(c_int, *mut c_void, *mut c_void) = transmute(function);
+            function(signal, info, context);
+        } else {
+            let function: unsafe extern "C" fn(c_int) = transmute(function);
+            function(signal);
+        }
+        id.write_volatile(frame.id);
+        top.write_volatile(frame.prev);
+        shadow.write_volatile(interrupted);
+    }
+}
+
+/// Whether the program means a function of its own by this value.
+fn is_function(handler: usize) -> bool {
+    handler != libc::SIG_DFL && handler != libc::SIG_IGN && handler != libc::SIG_ERR && handler != address()
+}
+
+struct Entry {
+    function: usize,
+    site: *mut u8,
+    takes_info: bool,
+}
+
+fn replace(signal: usize, new: &Entry) -> Entry {
+    let handler = &HANDLERS[signal];
+    Entry {
+        site: handler.site.swap(new.site, Ordering::AcqRel),
+        takes_info: handler.takes_info.swap(new.takes_info, Ordering::AcqRel),
+        function: handler.function.swap(new.function, Ordering::AcqRel),
+    }
+}
+
+fn current(signal: usize) -> Entry {
+    let handler = &HANDLERS[signal];
+    Entry {
+        site: handler.site.load(Ordering::Acquire),
+        takes_info: handler.takes_info.load(Ordering::Acquire),
+        function: handler.function.load(Ordering::Acquire),
+    }
+}
+
+unsafe fn install(by: Installer, signal: c_int, handler: usize, site: *const u8) -> usize {
+    let number = signal as usize;
+    if signal <= 0 || number >= SIGNALS {
+        // SAFETY: the caller's own arguments; libc refuses them.
+        return unsafe { by(signal, handler) };
+    }
+    let ours = is_function(handler);
+    let old = if ours {
+        replace(number, &Entry { function: handler, site: site.cast_mut(), takes_info: false })
+    } else {
+        current(number)
+    };
+    // SAFETY: as the caller asked, with the trampoline for a function of its own.
+    let result = unsafe { by(signal, if ours { address() } else { handler }) };
+    if result == libc::SIG_ERR && ours {
+        replace(number, &old);
+    }
+    if result == address() { old.function } else { result }
+}
+
+/// `signal`, called at `site`.
+///
+/// # Safety
+/// As `signal`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_signal(signal: c_int, handler: usize, site: *const u8) -> usize {
+    // SAFETY: passed on.
+    unsafe { install(libc_signal, signal, handler, site) }
+}
+
+/// `__sysv_signal`, which is `signal` for strictly conforming programs, called at `site`.
+///
+/// # Safety
+/// As `signal`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_sysv_signal(signal: c_int, handler: usize, site: *const u8) -> usize {
+    // SAFETY: passed on.
+    unsafe { install(libc_sysv_signal, signal, handler, site) }
+}
+
+/// `sigaction`, called at `site`.
+///
+/// # Safety
+/// As `sigaction`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_sigaction(
+    signal: c_int,
+    action: *const libc::sigaction,
+    old_action: *mut libc::sigaction,
+    site: *const u8,
+) -> c_int {
+    let number = signal as usize;
+    if signal <= 0 || number >= SIGNALS {
+        // SAFETY: the caller's own arguments; libc refuses them.
+        return unsafe { libc::sigaction(signal, action, old_action) };
+    }
+    // SAFETY: by the caller: null or pointers to actions; they may be the same.
+    unsafe {
+        let mut new = if action.is_null() { None } else { Some(action.read()) };
+        let old = match &mut new {
+            Some(new) if is_function(new.sa_sigaction) => {
+                let entry = Entry {
+                    function: new.sa_sigaction,
+                    site: site.cast_mut(),
+                    takes_info: new.sa_flags & libc::SA_SIGINFO != 0,
+                };
+                new.sa_sigaction = address();
+                new.sa_flags |= libc::SA_SIGINFO;
+                replace(number, &entry)
+            }
+            _ => current(number),
+        };
+        let result = libc::sigaction(signal, new.as_ref().map_or(null(), |n| n), old_action);
+        if result != 0 {
+            if new.is_some_and(|n| n.sa_sigaction == address()) {
+                replace(number, &old);
+            }
+        } else if !old_action.is_null() && (*old_action).sa_sigaction == address() {
+            (*old_action).sa_sigaction = old.function;
+            if !old.takes_info {
+                (*old_action).sa_flags &= !libc::SA_SIGINFO;
+            }
+        }
+        result
+    }
+}
