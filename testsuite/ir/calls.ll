@@ -71,7 +71,7 @@ define void @direct() {
 ; through the thread's block, so the call is no tail call any more.
 define void @outside() {
 ; CHECK-LABEL: define void @outside() {
-; CHECK-NEXT:    %pcce.frame = alloca [32 x i8], align 8
+; CHECK-NEXT:    %pcce.frame = alloca { i64, i64, i64, i64 }, align 8
 ; CHECK-NEXT:    %[[#TOP:]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    %[[#ID:]] = load i64, ptr @__pcce_tls
 ; CHECK-NEXT:    store ptr %[[#TOP]], ptr %pcce.frame
@@ -81,6 +81,8 @@ define void @outside() {
 ; CHECK-NEXT:    store ptr getelementptr inbounds (i8, ptr @__pcce_sites.{{[0-9a-f]+}}, i64 2), ptr %[[#AT]]
 ; CHECK-NEXT:    %[[#AT:]] = getelementptr inbounds i8, ptr %pcce.frame, i64 24
 ; CHECK-NEXT:    store i64 0, ptr %[[#AT]]
+; A signal handler finds a whole frame or none.
+; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
 ; CHECK-NEXT:    {{^ *}}call void @external()

@@ -7,7 +7,7 @@ declare i32 @__gxx_personality_v0(...)
 
 define i64 @strlen(ptr %s) personality ptr @__gxx_personality_v0 {
 ; CHECK-LABEL: define i64 @strlen(
-; CHECK:         %pcce.entry = alloca [32 x i8], align 8
+; CHECK:         %pcce.entry = alloca { i64, i64, i64, i64 }, align 8
 ; CHECK:         store ptr %pcce.entry, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
 ; CHECK:         invoke void @external()

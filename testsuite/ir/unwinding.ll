@@ -74,7 +74,7 @@ define void @ends() {
 ; A function without landing pads leaves the state to its caller, which restores it.
 define void @passes_on() {
 ; CHECK-LABEL: define void @passes_on() {
-; CHECK-NEXT:    %pcce.frame = alloca [32 x i8], align 8
+; CHECK-NEXT:    %pcce.frame = alloca { i64, i64, i64, i64 }, align 8
 ; CHECK-NEXT:    load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
   call void @external()
   ret void

@@ -25,7 +25,6 @@ programs! {
     arguments.c,
     assembly.c,
     attributes.c,
-    #[ignore = "the pass does not know __builtin_setjmp: the program crashes, or never ends"]
     builtin_jumps.c,
     callbacks.c,
     coroutines.cpp,
