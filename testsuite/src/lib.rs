@@ -1,3 +1,165 @@
-//! The test suite: end-to-end tests with the real clang, the real linker and real programs.
+//! Harness of the end-to-end tests: finds what `make build` made, compiles programs with the wrappers, runs
+//! them with a time limit, and decodes what they print.
+//!
+//! The tests use the finished tools as a user does, as processes; nothing of them is linked in here.
+//!
+//! - `programs/` and `tests/programs.rs`: programs with directives in comments ([`program`] is their reference);
+//! - `ir/` and `tests/ir.rs`: modules before and after the pass;
+//! - `tests/verify_mode.rs`: verify mode finds mismatches where there are some;
+//! - `tests/clash.rs`: the runtime in programs of several languages, and the code of a direct call;
+//! - [`real`], `tests/real_programs.rs`, `tests/cmake.rs`: programs and builds of other people.
 
+pub mod program;
 pub mod real;
+pub mod runner;
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+/// Time that any single process of the tests may take, on a machine that does other work too.
+const TIME_LIMIT: Duration = Duration::from_secs(100);
+
+/// The repository.
+#[must_use]
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is a folder of it").to_owned()
+}
+
+fn target() -> PathBuf {
+    match env::var_os("CARGO_TARGET_DIR") {
+        Some(target) => repository().join(target),
+        None => repository().join("target"),
+    }
+}
+
+/// A file of `make build`, by its name in `target/release`.
+///
+/// # Panics
+/// If it is not there: without it a test would show nothing.
+#[must_use]
+pub fn artifact(name: &str) -> PathBuf {
+    let path = target().join("release").join(name);
+    assert!(path.exists(), "{} is missing; run `make build` first", path.display());
+    path
+}
+
+/// A tool of LLVM 19, by its name without version.
+///
+/// # Panics
+/// If it is not installed.
+#[must_use]
+pub fn llvm(name: &str) -> PathBuf {
+    let path = Path::new("/usr/lib/llvm-19/bin").join(name);
+    assert!(path.exists(), "{} is missing; run scripts/setup first", path.display());
+    path
+}
+
+/// An empty folder for a test of this name.
+///
+/// # Panics
+/// If it cannot be made.
+#[must_use]
+pub fn work_folder(name: &str) -> PathBuf {
+    let folder = target().join("testsuite").join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("cannot make {}: {e}", folder.display()));
+    folder
+}
+
+/// What a process left behind.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// The command line, for messages.
+    pub command: String,
+    /// Exit status; `128 + n` for signal n, as shells do.
+    pub status: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Output {
+    /// The output of a process that must have succeeded.
+    ///
+    /// # Panics
+    /// If it did not, with everything it said.
+    #[must_use]
+    pub fn expect_success(self) -> Self {
+        assert!(self.status == 0, "{}", self.describe());
+        self
+    }
+
+    /// Command, status and standard error, for messages.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        format!("`{}` ended with status {}\n{}", self.command, self.status, self.stderr)
+    }
+}
+
+/// A command with its arguments.
+pub fn command(program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    command
+}
+
+/// Runs a command with nothing on its standard input.
+#[must_use]
+pub fn run(command: &mut Command) -> Output {
+    run_with_input(command, "")
+}
+
+/// Runs a command with a text on its standard input. It is killed when the time limit is over.
+///
+/// # Panics
+/// If the command cannot be started, or takes too long.
+#[must_use]
+pub fn run_with_input(command: &mut Command, input: &str) -> Output {
+    let line = std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect::<Vec<_>>()
+        .join(" ");
+    // What a developer has set for other builds must not decide what is tested.
+    command.env_remove("PCCE_OPTIONS").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap_or_else(|e| panic!("cannot start `{line}`: {e}"));
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let mut stdin = child.stdin.take().expect("piped");
+    let (status, stdout, stderr) = thread::scope(|scope| {
+        // The child may end before it has read everything.
+        scope.spawn(move || std::io::Write::write_all(&mut stdin, input.as_bytes()));
+        let stdout = scope.spawn(move || read(stdout.expect("piped")));
+        let stderr = scope.spawn(move || read(stderr.expect("piped")));
+        let status = wait(&mut child);
+        (status, stdout.join().expect("reads"), stderr.join().expect("reads"))
+    });
+    let Some(status) = status else { panic!("`{line}` took more than {TIME_LIMIT:?}\n{stderr}") };
+    Output { command: line, status, stdout, stderr }
+}
+
+fn read(mut from: impl Read) -> String {
+    let mut bytes = Vec::new();
+    from.read_to_end(&mut bytes).expect("pipes can be read");
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn wait(child: &mut Child) -> Option<i32> {
+    use std::os::unix::process::ExitStatusExt;
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("a child can be waited for") {
+            return status.code().or(status.signal().map(|signal| 128 + signal));
+        }
+        if start.elapsed() > TIME_LIMIT {
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        }
+        thread::sleep(Duration::from_millis(3));
+    }
+}

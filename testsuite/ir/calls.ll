@@ -1,0 +1,197 @@
+; What is done at each kind of call.
+; PASSES: pcce<check>
+; The site array has one byte for each site; objects of another version of the ABI do not link.
+; CHECK-DAG: @__pcce_sites.[[#%x,]] = internal global [14 x i8] zeroinitializer
+; CHECK-DAG: @__pcce_tls = external dso_local thread_local(initialexec) global [64 x i8], align 64
+; CHECK-DAG: @__pcce_abi = internal constant ptr @__pcce_abi_v1
+; CHECK-DAG: @llvm.used = appending global [1 x ptr] [ptr @__pcce_abi]
+; CHECK-DAG: module asm ".pushsection .debug_pcce,\22\22,@progbits"
+target triple = "x86_64-unknown-linux-gnu"
+
+@weak_alias = weak alias void (), ptr @leaf
+@local_alias = internal alias void (), ptr @leaf
+
+declare void @external()
+declare i64 @strlen(ptr)
+declare void @quiet() nocallback
+
+define internal void @leaf() {
+  ret void
+}
+
+define void @preemptible() {
+  ret void
+}
+
+define dso_local void @not_preemptible() {
+  ret void
+}
+
+define weak void @interposable() {
+  ret void
+}
+
+define linkonce_odr void @odr() {
+  ret void
+}
+
+define linkonce_odr void @odr_comdat() comdat {
+  ret void
+}
+$odr_comdat = comdat any
+
+; Nothing is called: nothing changes.
+; CHECK-LABEL: define internal void @leaf() {
+; CHECK-NEXT:    ret void
+
+; leaf has the dummy in-edge with 0, since an alias leads to it, so each call is an addition.
+define void @direct() {
+; CHECK-LABEL: define void @direct() {
+; CHECK-NEXT:    %[[#ID:]] = load i64, ptr @__pcce_tls
+; CHECK-NEXT:    %[[#SUM:]] = add i64 %[[#ID]], [[#FIRST:]]
+; CHECK-NEXT:    store i64 %[[#SUM]], ptr @__pcce_tls
+; CHECK-NEXT:    call void @leaf()
+; CHECK-NEXT:    %[[#ID:]] = load i64, ptr @__pcce_tls
+; CHECK-NEXT:    %[[#SUM:]] = add i64 %[[#ID]], -[[#FIRST]]
+; CHECK-NEXT:    store i64 %[[#SUM]], ptr @__pcce_tls
+; CHECK-NEXT:    %[[#ID:]] = load i64, ptr @__pcce_tls
+; CHECK-NEXT:    %[[#SUM:]] = add i64 %[[#ID]], [[#FIRST+1]]
+; CHECK-NEXT:    store i64 %[[#SUM]], ptr @__pcce_tls
+; CHECK-NEXT:    tail call void @leaf()
+; CHECK-NEXT:    %[[#ID:]] = load i64, ptr @__pcce_tls
+; CHECK-NEXT:    %[[#SUM:]] = add i64 %[[#ID]], -[[#FIRST+1]]
+; CHECK-NEXT:    store i64 %[[#SUM]], ptr @__pcce_tls
+; CHECK-NEXT:    ret void
+  call void @leaf()
+  tail call void @leaf()
+  ret void
+}
+
+; A push, as it is written once in full here: the frame is {top, id, site, 0}. The callee reaches the frame
+; through the thread's block, so the call is no tail call any more.
+define void @outside() {
+; CHECK-LABEL: define void @outside() {
+; CHECK-NEXT:    %pcce.frame = alloca { i64, i64, i64, i64 }, align 8
+; CHECK-NEXT:    %[[#TOP:]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    %[[#ID:]] = load i64, ptr @__pcce_tls
+; CHECK-NEXT:    store ptr %[[#TOP]], ptr %pcce.frame
+; CHECK-NEXT:    %[[#AT:]] = getelementptr inbounds i8, ptr %pcce.frame, i64 8
+; CHECK-NEXT:    store i64 %[[#ID]], ptr %[[#AT]]
+; CHECK-NEXT:    %[[#AT:]] = getelementptr inbounds i8, ptr %pcce.frame, i64 16
+; CHECK-NEXT:    store ptr getelementptr inbounds (i8, ptr @__pcce_sites.{{[0-9a-f]+}}, i64 2), ptr %[[#AT]]
+; CHECK-NEXT:    %[[#AT:]] = getelementptr inbounds i8, ptr %pcce.frame, i64 24
+; CHECK-NEXT:    store i64 0, ptr %[[#AT]]
+; A signal handler finds a whole frame or none.
+; CHECK-NEXT:    fence syncscope("singlethread") release
+; CHECK-NEXT:    store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
+; CHECK-NEXT:    {{^ *}}call void @external()
+; CHECK-NEXT:    %[[#TOP:]] = load ptr, ptr %pcce.frame
+; CHECK-NEXT:    store ptr %[[#TOP]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    %[[#AT:]] = getelementptr inbounds i8, ptr %pcce.frame, i64 8
+; CHECK-NEXT:    %[[#ID:]] = load i64, ptr %[[#AT]]
+; CHECK-NEXT:    store i64 %[[#ID]], ptr @__pcce_tls
+; CHECK-NEXT:    ret void
+  tail call void @external()
+  ret void
+}
+
+; On the list of functions that do not call back, and marked so.
+define void @silent(ptr %s) {
+; CHECK-LABEL: define void @silent(
+; CHECK-NEXT:    %n = tail call i64 @strlen(ptr %s)
+; CHECK-NEXT:    call void @quiet()
+; CHECK-NEXT:    ret void
+  %n = tail call i64 @strlen(ptr %s)
+  call void @quiet()
+  ret void
+}
+
+define i32 @indirect(ptr %f, i32 %x) {
+; CHECK-LABEL: define i32 @indirect(
+; CHECK-NEXT:    %pcce.frame = alloca
+; CHECK:         store i64 0, ptr @__pcce_tls
+; CHECK-NEXT:    {{^ *}}%r = call i32 %f(i32 %x)
+; CHECK-NEXT:    load ptr, ptr %pcce.frame
+  %r = tail call i32 %f(i32 %x)
+  ret i32 %r
+}
+
+; One frame serves all pushes of a function.
+define void @two_pushes(ptr %f) {
+; CHECK-LABEL: define void @two_pushes(
+; CHECK:         alloca
+; CHECK-NOT:     alloca
+; CHECK:         call void %f()
+; CHECK-NOT:     alloca
+; CHECK:         call void @external()
+; CHECK-NOT:     alloca
+; CHECK:         ret void
+  call void %f()
+  call void @external()
+  ret void
+}
+
+; Another module's definition may be the one that runs: a weak function, a weak alias.
+define void @replaceable() {
+; CHECK-LABEL: define void @replaceable() {
+; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK:         call void @interposable()
+; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK:         call void @weak_alias()
+  call void @interposable()
+  call void @weak_alias()
+  ret void
+}
+
+; An alias that nothing replaces is its aliasee.
+define void @aliased() {
+; CHECK-LABEL: define void @aliased() {
+; CHECK-NOT:     alloca
+; CHECK:         add i64 %{{[0-9]+}}, [[#ADDED:]]
+; CHECK:         call void @local_alias()
+; CHECK:         add i64 %{{[0-9]+}}, -[[#ADDED]]
+  call void @local_alias()
+  ret void
+}
+
+; Whether another definition can take the place of this one at load time.
+define void @visible() {
+; CHECK-LABEL: define void @visible() {
+; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK:         call void @preemptible()
+; CHECK-NOT:     store ptr %pcce.frame
+; CHECK:         call void @not_preemptible()
+; CHECK-NOT:     store ptr %pcce.frame
+; CHECK:         ret void
+  call void @preemptible()
+  call void @not_preemptible()
+  ret void
+}
+
+; Of equal definitions the linker keeps one, perhaps that of a module with other numbers.
+define void @merged() {
+; CHECK-LABEL: define void @merged() {
+; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK:         call void @odr()
+; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK:         call void @odr_comdat()
+  call void @odr()
+  call void @odr_comdat()
+  ret void
+}
+
+; Inline assembly is left alone, unless it calls.
+define void @assembly() {
+; CHECK-LABEL: define void @assembly() {
+; CHECK-NEXT:    %pcce.frame = alloca
+; CHECK-NEXT:    call void asm sideeffect "nop", ""()
+; CHECK:         store i64 0, ptr @__pcce_tls
+; CHECK-NEXT:    call void asm sideeffect "call *%rax", "~{memory}"()
+; CHECK-NEXT:    load ptr, ptr %pcce.frame
+  call void asm sideeffect "nop", ""()
+  call void asm sideeffect "call *%rax", "~{memory}"()
+  ret void
+}
+
+; CHECK: !pcce.instrumented = !{}

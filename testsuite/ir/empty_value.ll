@@ -1,0 +1,6 @@
+; PASSES: pcce<no-callback=>
+; FAILS
+; CHECK: error: pcce: unknown pass option 'no-callback='
+define void @f() {
+  ret void
+}

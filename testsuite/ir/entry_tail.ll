@@ -1,0 +1,9 @@
+; A function with an entry frame cannot make calls that must stay tail calls.
+; PASSES: pcce<check>
+; FAILS
+; CHECK: error: pcce: function malloc replaces a library function {{.*}} and it makes calls that must stay tail calls
+declare ptr @other(i64)
+define ptr @malloc(i64 %n) {
+  %p = musttail call ptr @other(i64 %n)
+  ret ptr %p
+}

@@ -1,0 +1,53 @@
+; Calls that must stay tail calls are not touched; who makes them is entered by pushes only.
+; PASSES: pcce<check>
+; PASSES: pcce<check;verify>
+target triple = "x86_64-unknown-linux-gnu"
+
+declare void @external()
+
+define internal void @leaf() {
+  ret void
+}
+
+define internal void @relay() {
+; CHECK-LABEL: define internal void @relay() {
+; CHECK-NEXT:    musttail call void @leaf()
+; CHECK-NEXT:    ret void
+; VERIFY-LABEL: define internal void @relay() {
+; VERIFY:         call void @__pcce_verify_enter(
+; VERIFY:         call void @__pcce_verify_exit(
+; VERIFY-NEXT:    musttail call void @leaf()
+; VERIFY-NEXT:    ret void
+  musttail call void @leaf()
+  ret void
+}
+
+define void @through_pointer(ptr %f) {
+; CHECK-LABEL: define void @through_pointer(
+; CHECK-NEXT:    musttail call void %f(ptr %f)
+; CHECK-NEXT:    ret void
+  musttail call void %f(ptr %f)
+  ret void
+}
+
+define void @calls_relay() {
+; CHECK-LABEL: define void @calls_relay() {
+; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
+; CHECK-NEXT:    call void @relay()
+; CHECK-NEXT:    load ptr, ptr %pcce.frame
+  call void @relay()
+  ret void
+}
+
+; A call before the tail call is over by then.
+define void @mixed(ptr %f) {
+; CHECK-LABEL: define void @mixed(
+; CHECK:         call void @external()
+; CHECK:         store i64 %{{[0-9]+}}, ptr @__pcce_tls
+; CHECK-NEXT:    musttail call void %f(ptr %f)
+; CHECK-NEXT:    ret void
+  call void @external()
+  musttail call void %f(ptr %f)
+  ret void
+}

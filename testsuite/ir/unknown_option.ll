@@ -1,0 +1,8 @@
+; An unknown option is an error that names it, and those that exist.
+; PASSES: pcce<check;verfy>
+; FAILS
+; CHECK: error: pcce: unknown pass option 'verfy'
+; CHECK-SAME: verify, whole-program, shared, relocatable, check, no-callback=FILE
+define void @f() {
+  ret void
+}

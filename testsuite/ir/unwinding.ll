@@ -1,0 +1,81 @@
+; Calls that may unwind, return twice, or not return.
+; PASSES: pcce<check>
+target triple = "x86_64-unknown-linux-gnu"
+
+declare i32 @__gxx_personality_v0(...)
+declare i32 @setjmp(ptr) returns_twice
+declare void @stop() noreturn
+declare void @external()
+
+define internal void @leaf() {
+  ret void
+}
+
+; Both invokes go on in one block: each edge to it gets a block of its own for the work after the call. The
+; landing pad stores what the function found at its entry.
+define void @invokes(i1 %c) personality ptr @__gxx_personality_v0 {
+; CHECK-LABEL: define void @invokes(
+; CHECK:         %[[ID:[0-9]+]] = load i64, ptr @__pcce_tls
+; CHECK-NEXT:    %[[TOP:[0-9]+]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK:       one:
+; CHECK-NEXT:    invoke void @leaf()
+; CHECK-NEXT:        to label %[[NEXT:[a-z0-9._]+]] unwind label %pad
+; CHECK:       two:
+; CHECK:         add i64 %{{[0-9]+}}, 1
+; CHECK:         invoke void @leaf()
+; CHECK-NEXT:        to label %[[SPLIT:[a-z0-9._]+]] unwind label %pad
+; CHECK:       [[SPLIT]]:
+; CHECK-NEXT:    load i64, ptr @__pcce_tls
+; CHECK-NEXT:    add i64 %{{[0-9]+}}, -1
+; CHECK-NEXT:    store i64
+; CHECK-NEXT:    br label %done
+; CHECK:       done:
+; CHECK-NEXT:    ret void
+; CHECK:       pad:
+; CHECK-NEXT:    landingpad { ptr, i32 }
+; CHECK-NEXT:        cleanup
+; CHECK-NEXT:    store i64 %[[ID]], ptr @__pcce_tls
+; CHECK-NEXT:    store ptr %[[TOP]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    resume
+  br i1 %c, label %one, label %two
+one:
+  invoke void @leaf() to label %done unwind label %pad
+two:
+  invoke void @leaf() to label %done unwind label %pad
+done:
+  ret void
+pad:
+  %e = landingpad { ptr, i32 } cleanup
+  resume { ptr, i32 } %e
+}
+
+; The second return of setjmp comes without the work after any call.
+define i32 @jumped_to(ptr %buffer) {
+; CHECK-LABEL: define i32 @jumped_to(
+; CHECK-NEXT:    %[[ID:[0-9]+]] = load i64, ptr @__pcce_tls
+; CHECK-NEXT:    %[[TOP:[0-9]+]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    %r = call i32 @setjmp(ptr %buffer)
+; CHECK-NEXT:    store i64 %[[ID]], ptr @__pcce_tls
+; CHECK-NEXT:    store ptr %[[TOP]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    ret i32 %r
+  %r = call i32 @setjmp(ptr %buffer) returns_twice
+  ret i32 %r
+}
+
+; Nothing is done after a call that does not return.
+define void @ends() {
+; CHECK-LABEL: define void @ends() {
+; CHECK:         call void @stop()
+; CHECK-NEXT:    unreachable
+  call void @stop()
+  unreachable
+}
+
+; A function without landing pads leaves the state to its caller, which restores it.
+define void @passes_on() {
+; CHECK-LABEL: define void @passes_on() {
+; CHECK-NEXT:    %pcce.frame = alloca { i64, i64, i64, i64 }, align 8
+; CHECK-NEXT:    load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+  call void @external()
+  ret void
+}

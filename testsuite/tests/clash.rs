@@ -1,0 +1,240 @@
+//! The runtime in programs of other languages and without the pass; and the machine code of a direct call.
+
+use std::fs;
+use std::path::Path;
+
+use pcce_testsuite::{artifact, command, llvm, repository, run, work_folder};
+
+fn archive() -> String {
+    artifact("libpcce_rt.a").display().to_string()
+}
+
+fn include() -> String {
+    format!("-I{}", repository().join("runtime-lib/include").display())
+}
+
+/// Compiles a source with the command's words, runs the program, and returns what it printed.
+fn build_and_run(folder: &Path, file: &str, source: &str, compiler: &str, flags: &[&str]) -> String {
+    let path = folder.join(file);
+    fs::write(&path, source).expect("the folder is ours");
+    let program = path.with_extension("out");
+    // The archive comes after what needs it.
+    let mut build = command(compiler, &[]);
+    build.arg(&path).arg("-o").arg(&program).args(flags);
+    let _ = run(&mut build).expect_success();
+    run(&mut command(program, &[])).expect_success().stdout
+}
+
+const EMPTY_ANSWERS: &str = r#"
+#include <pcce.h>
+#include <stdio.h>
+int main(void) {
+  char buffer[128] = "untouched";
+  size_t length = pcce_token(buffer, sizeof buffer);
+  printf("%d '%s' %d %d\n", (int)length, buffer, (int)pcce_token(0, 0), (int)pcce_context());
+  return 0;
+}
+"#;
+
+#[test]
+fn a_plain_c_program_gets_empty_answers() {
+    let folder = work_folder("clash/c");
+    let clang = llvm("clang").display().to_string();
+    let variants: [&[&str]; 4] =
+        [&["-O0", "-std=c11"], &["-O2", "-std=c11"], &["-static"], &["-fno-pie", "-no-pie", "-O2"]];
+    let (include, archive) = (include(), archive());
+    for flags in variants {
+        for compiler in [clang.as_str(), "gcc"] {
+            let flags = [flags, &["-Wall", "-Werror", "-pedantic", &include, &archive]].concat();
+            let printed = build_and_run(&folder, "main.c", EMPTY_ANSWERS, compiler, &flags);
+            assert_eq!(printed, "0 '' 0 0\n", "{compiler} {flags:?}");
+        }
+    }
+    // The shared library is the same.
+    let release = artifact("libpcce_rt.so").parent().expect("a file in a folder").display().to_string();
+    let flags = [include, format!("-L{release}"), "-lpcce_rt".into(), format!("-Wl,-rpath,{release}")];
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    assert_eq!(build_and_run(&folder, "main.c", EMPTY_ANSWERS, &clang, &flags), "0 '' 0 0\n");
+}
+
+#[test]
+fn a_plain_cxx_program_gets_empty_answers() {
+    let folder = work_folder("clash/cxx");
+    let source = r#"
+#include <pcce.h>
+#include <iostream>
+#include <stdexcept>
+int main() {
+  char buffer[128] = "untouched";
+  try {
+    throw std::runtime_error("thrown");
+  } catch (const std::exception &e) {
+    std::cout << e.what() << ' ' << pcce_token(buffer, sizeof buffer) << " '" << buffer << "' " << pcce_context() << '\n';
+  }
+}
+"#;
+    for compiler in [llvm("clang++").display().to_string(), "g++".to_owned()] {
+        for more in ["-O2", "-static"] {
+            let flags = ["-std=c++11", "-Wall", "-Werror", "-pedantic", more, &include(), &archive()];
+            assert_eq!(
+                build_and_run(&folder, "main.cpp", source, &compiler, &flags),
+                "thrown 0 '' 0\n",
+                "{flags:?}"
+            );
+        }
+    }
+}
+
+const RUST: &str = r#"
+use std::os::raw::c_char;
+extern "C" {
+    fn pcce_context() -> u64;
+    fn pcce_token(buf: *mut c_char, size: usize) -> usize;
+}
+fn main() {
+    let caught = std::panic::catch_unwind(|| { if std::env::args().count() > 0 { panic!("unwinds") } });
+    let mut buffer = [1 as c_char; 64];
+    let (length, number) = unsafe { (pcce_token(buffer.as_mut_ptr(), 64), pcce_context()) };
+    println!("{} {length} {} {number}", caught.is_err(), buffer[0]);
+}
+"#;
+
+#[test]
+fn a_rust_program_links_the_archive() {
+    let folder = work_folder("clash/rust");
+    // Bare `rustc` on PATH may be another toolchain than the one that runs this test.
+    for level in ["0", "3"] {
+        let flags =
+            ["--edition=2021", "-C", &format!("opt-level={level}"), "-C", &format!("link-arg={}", archive())];
+        assert_eq!(build_and_run(&folder, "main.rs", RUST, "rustc", &flags), "true 0 0 0\n", "{flags:?}");
+    }
+    // Fat LTO merges the standard library's own definitions with everything else.
+    let flags = [
+        "--edition=2021",
+        "-O",
+        "-C",
+        "lto=fat",
+        "-C",
+        "panic=unwind",
+        "-C",
+        &format!("link-arg={}", archive()),
+    ];
+    assert_eq!(build_and_run(&folder, "main.rs", RUST, "rustc", &flags), "true 0 0 0\n");
+}
+
+#[test]
+fn an_instrumented_program_with_a_rust_staticlib() {
+    let folder = work_folder("clash/staticlib");
+    let library = folder.join("part.rs");
+    let source = r#"
+#[no_mangle]
+pub extern "C" fn from_rust(callback: extern "C" fn(i32), n: i32) -> i32 {
+    let caught = std::panic::catch_unwind(|| { if n > 0 { panic!("unwinds") } });
+    callback(n + 1);
+    caught.is_err() as i32
+}
+"#;
+    fs::write(&library, source).expect("the folder is ours");
+    let part = folder.join("libpart.a").display().to_string();
+    let mut rustc = command("rustc", &["--edition=2021", "--crate-type=staticlib", "-O", "-o", &part]);
+    let _ = run(rustc.arg(&library)).expect_success();
+    let main = folder.join("main.c");
+    let source = r#"
+#include <pcce.h>
+#include <stdio.h>
+int from_rust(void (*)(int), int);
+static void callback(int n) { char t[256]; pcce_token(t, sizeof t); printf("%d\n", n); fprintf(stderr, "%s\n", t); }
+int main(void) { printf("%d\n", from_rust(callback, 1)); return 0; }
+"#;
+    fs::write(&main, source).expect("the folder is ours");
+    for mode in ["lto", "module"] {
+        let program = folder.join(mode).display().to_string();
+        let main = main.display().to_string();
+        let mode = format!("--pcce-mode={mode}");
+        let words =
+            [&mode, "-g", "-O2", &include(), &main, &part, "-o", &program, "-lpthread", "-ldl", "-lm"];
+        let _ = run(&mut command(artifact("pcce-clang"), &words)).expect_success();
+        let output = run(&mut command(&program, &[])).expect_success();
+        assert_eq!(output.stdout, "2\n1\n");
+        let token = output.stderr.lines().last().expect("a token");
+        let decoded = run(&mut command(artifact("pcce"), &["decode", "--format", "folded", &program, token]));
+        assert_eq!(decoded.expect_success().stdout, "main;<from_rust, not instrumented>;callback 1\n");
+    }
+}
+
+#[test]
+fn only_names_of_the_project_are_visible() {
+    for (file, flags) in
+        [("libpcce_rt.a", ["-g", "--defined-only"]), ("libpcce_rt.so", ["-D", "--defined-only"])]
+    {
+        let output = run(command(llvm("llvm-nm"), &flags).arg(artifact(file))).expect_success();
+        let names: Vec<&str> = output.stdout.lines().filter_map(|l| l.split_whitespace().nth(2)).collect();
+        for expected in
+            ["pcce_token", "pcce_context", "__pcce_token", "__pcce_context", "__pcce_tls", "__pcce_abi_v1"]
+        {
+            assert!(names.contains(&expected), "{file} has no {expected}: {names:?}");
+        }
+        for name in names {
+            assert!(name.starts_with("pcce_") || name.starts_with("__pcce_"), "{file} defines {name}");
+        }
+    }
+}
+
+#[test]
+fn the_archive_needs_only_the_c_library() {
+    let output = run(command(llvm("llvm-nm"), &["-u"]).arg(artifact("libpcce_rt.a"))).expect_success();
+    for name in output.stdout.lines().filter_map(|line| line.trim().strip_prefix("U ")) {
+        for rust in ["rust", "_ZN", "_R", "_Unwind", "malloc"] {
+            assert!(!name.starts_with(rust), "the archive needs {name}");
+        }
+    }
+}
+
+/// A diamond of direct calls: most of its edges have additions.
+const DIRECT: &str = r#"
+#include <stdio.h>
+#define NOINLINE __attribute__((noinline))
+#define KEEP __asm__ volatile("" ::: "memory")
+volatile int sum;
+NOINLINE static void leaf(int n) { sum += n; KEEP; }
+NOINLINE static void a(int n) { leaf(n); KEEP; leaf(n + 1); KEEP; sum++; leaf(n + 2); KEEP; }
+NOINLINE static void b(int n) { a(n); KEEP; sum++; a(n + 1); KEEP; leaf(n); KEEP; }
+int main(int argc, char **argv) { (void)argv; a(argc); b(argc); sum++; b(argc + 1); leaf(argc); return sum; }
+"#;
+
+#[test]
+fn a_direct_call_has_one_instruction_before_and_one_after() {
+    let folder = work_folder("clash/objdump");
+    let source = folder.join("main.c");
+    fs::write(&source, DIRECT).expect("the folder is ours");
+    let source = source.display().to_string();
+    for shape in [["-fPIE", "-pie"], ["-fno-pie", "-no-pie"]] {
+        let program = folder.join(shape[1]).display().to_string();
+        let words = ["-O2", shape[0], shape[1], &source, "-o", &program];
+        let _ = run(&mut command(artifact("pcce-clang"), &words)).expect_success();
+        let functions = "--disassemble-symbols=main,a,b";
+        let output =
+            run(command(llvm("llvm-objdump"), &["-d", "--no-show-raw-insn", "--no-leading-addr", functions])
+                .arg(&program));
+        let code: Vec<&str> = output.stdout.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let updates: Vec<usize> = (0..code.len()).filter(|&i| code[i].contains("%fs:")).collect();
+        let calls: Vec<usize> = (0..code.len()).filter(|&i| code[i].starts_with("call")).collect();
+        assert_eq!(calls.len(), 10, "{shape:?}: {}", output.stdout);
+        // Every update is one addition in memory beside its call, and no other instruction takes part in it.
+        for &i in &updates {
+            let word = code[i].split_whitespace().next().unwrap_or("");
+            assert!(matches!(word, "addq" | "subq" | "incq" | "decq"), "{shape:?}: {}", code[i]);
+        }
+        // Between two calls stand at most the update after the one and that before the other; before the
+        // first call of a function and after its last one, one.
+        let borders = |i: &usize| code[*i].starts_with("call") || code[*i].starts_with('<');
+        let borders: Vec<usize> = (0..code.len()).filter(borders).chain([code.len()]).collect();
+        for pair in borders.windows(2) {
+            let at_calls = pair.iter().filter(|i| calls.contains(i)).count();
+            let between = updates.iter().filter(|&&i| pair[0] < i && i < pair[1]).count();
+            assert!(between <= at_calls, "{shape:?}: {}\n{}", code[pair[0]], output.stdout);
+        }
+        // Seven of the ten calls are not the first of their callee's in-edges: they have additions, some of them fused.
+        assert!(updates.len() >= 10, "{shape:?}: too few updates\n{}", output.stdout);
+    }
+}

@@ -1,0 +1,97 @@
+//! Modules before and after the pass: each `ir/*.ll` names its passes and what must come out.
+//!
+//! - `; PASSES: …` a pipeline for `opt`; several lines are several runs;
+//! - `; CHECK…:` what LLVM's FileCheck must find in the result. A run whose last option is, say,
+//!   `whole-program` uses the lines `; WHOLE-PROGRAM…:` where the file has some, the others `; CHECK…:`;
+//! - `; FAILS` the run must fail; what is looked at is the error message.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pcce_testsuite::{artifact, command, llvm, run, run_with_input};
+
+fn files() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("ir");
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)
+        .expect("the folder is there")
+        .map(|file| file.expect("can be read").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "ll"))
+        .collect();
+    files.sort();
+    files
+}
+
+/// Runs one pipeline over a file. Returns what is wrong.
+fn check(path: &Path, text: &str, passes: &str) -> Result<String, String> {
+    let plugin = format!("-load-pass-plugin={}", artifact("libpcce_pass.so").display());
+    let mut opt = command(llvm("opt"), &[&plugin, &format!("-passes={passes}"), "-S", "-o", "-"]);
+    let output = run(opt.arg(path));
+    let fails = text.lines().any(|line| line.trim() == "; FAILS");
+    if (output.status != 0) != fails {
+        return Err(output.describe());
+    }
+    let last = passes.trim_end_matches('>').rsplit([';', '<']).next().unwrap_or("").to_uppercase();
+    let own = text.contains(&format!("; {last}:")) || text.contains(&format!("; {last}-LABEL:"));
+    let prefix = if own { last } else { "CHECK".to_owned() };
+    let result = if fails { &output.stderr } else { &output.stdout };
+    let mut filecheck =
+        command(llvm("FileCheck"), &[&format!("--check-prefix={prefix}"), "--dump-input=never"]);
+    let found = run_with_input(filecheck.arg(path), result);
+    if found.status == 0 { Ok(prefix) } else { Err(format!("{passes}: {}", found.describe())) }
+}
+
+#[test]
+fn every_module_becomes_what_its_comments_say() {
+    let mut wrong = String::new();
+    let files = files();
+    assert!(files.len() >= 10, "only {files:?}");
+    for path in files {
+        let text = fs::read_to_string(&path).expect("can be read");
+        let runs: Vec<&str> =
+            text.lines().filter_map(|line| line.strip_prefix("; PASSES:")).map(str::trim).collect();
+        assert!(!runs.is_empty(), "{} has no PASSES", path.display());
+        let mut used = BTreeSet::new();
+        for passes in runs {
+            match check(&path, &text, passes) {
+                Ok(prefix) => _ = used.insert(prefix),
+                Err(error) => wrong += &format!("{}: {error}\n", path.display()),
+            }
+        }
+        // Lines that no run looks at would check nothing.
+        for line in text.lines().filter_map(|line| line.strip_prefix("; ")) {
+            let Some((word, _)) = line.split_once(':') else { continue };
+            let prefix = ["-LABEL", "-NEXT", "-SAME", "-NOT", "-DAG"]
+                .iter()
+                .find_map(|end| word.strip_suffix(end))
+                .unwrap_or(word);
+            let is_prefix = prefix.chars().all(|c| c.is_ascii_uppercase() || c == '-') && prefix != "PASSES";
+            if is_prefix && wrong.is_empty() {
+                assert!(used.contains(prefix), "{}: no run looks at `{line}`", path.display());
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+/// The environment variable, as the linker and the compiler pass it on.
+#[test]
+fn options_of_the_environment_are_checked_too() {
+    let plugin = format!("-load-pass-plugin={}", artifact("libpcce_pass.so").display());
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("ir/whole_program.ll");
+    let mut opt = command(llvm("opt"), &[&plugin, "-passes=pcce", "-S", "-o", "-"]);
+    // A shell in between, since the harness clears the variable.
+    let _ = opt.arg(&file);
+    let line: Vec<String> = std::iter::once(opt.get_program())
+        .chain(opt.get_args())
+        .map(|word| format!("'{}'", word.to_string_lossy()))
+        .collect();
+    let with = |options: &str| {
+        run(&mut command("sh", &["-c", &format!("PCCE_OPTIONS='{options}' {}", line.join(" "))]))
+    };
+    let bad = with("verify;no-such-option");
+    assert_ne!(bad.status, 0);
+    assert!(bad.stderr.contains("unknown pass option 'no-such-option'"), "{}", bad.stderr);
+    assert!(with("verify").expect_success().stdout.contains("__pcce_verify_enter"));
+    assert!(!with("").expect_success().stdout.contains("call void @__pcce_verify_enter"));
+}

@@ -1,0 +1,65 @@
+//! Every program of `programs/` in all its variants. The directives: [`pcce_testsuite::program`].
+
+use std::path::{Path, PathBuf};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("programs")
+}
+
+/// One test for each program, so that they run side by side and fail apart.
+macro_rules! programs {
+    ($($(#[$attribute:meta])* $name:ident . $extension:ident),* $(,)?) => {
+        $(#[test]
+        $(#[$attribute])*
+        fn $name() {
+            let file = concat!(stringify!($name), ".", stringify!($extension));
+            pcce_testsuite::runner::check(&folder().join(file));
+        })*
+
+        const LISTED: &[&str] = &[$(concat!(stringify!($name), ".", stringify!($extension))),*];
+    };
+}
+
+programs! {
+    acyclic.c,
+    arguments.c,
+    assembly.c,
+    attributes.c,
+    builtin_jumps.c,
+    callbacks.c,
+    coroutines.cpp,
+    deep.c,
+    exceptions.cpp,
+    forced.cpp,
+    jumps.c,
+    leaf.c,
+    library.c,
+    library_only.c,
+    library_plain.c,
+    memory.c,
+    modules.c,
+    musttail.c,
+    names.c,
+    noreturn.c,
+    numbers.c,
+    operators.cpp,
+    pointers.c,
+    processes.c,
+    recursion.c,
+    replaced.c,
+    startup.cpp,
+    templates.cpp,
+    threads.cpp,
+    virtuals.cpp,
+}
+
+#[test]
+fn every_program_is_listed() {
+    let files = std::fs::read_dir(folder()).expect("the folder is there");
+    for file in files.map(|f| f.expect("can be read").path()) {
+        if file.extension().is_some_and(|e| e == "c" || e == "cpp") {
+            let name = file.file_name().expect("a file").to_string_lossy().into_owned();
+            assert!(LISTED.contains(&name.as_str()), "{name} is not in the list of tests/programs.rs");
+        }
+    }
+}

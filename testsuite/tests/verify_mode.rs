@@ -1,0 +1,166 @@
+//! Verify mode can fail: programs that break the state behind the encoding's back must be found out.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pcce_testsuite::{Output, artifact, command, repository, run, work_folder};
+
+/// What the pass cannot know: the program writes the state itself.
+const STATE: &str = r#"
+#include <setjmp.h>
+#include <stdio.h>
+struct tls { unsigned long id; void *top; };
+extern _Thread_local struct tls __pcce_tls __attribute__((tls_model("initial-exec")));
+#define NOINLINE __attribute__((noinline))
+#define KEEP __asm__ volatile("" ::: "memory")
+NOINLINE static void leaf(int n) { printf("leaf %d\n", n); KEEP; }
+__attribute__((unused)) NOINLINE static void middle(int n) { leaf(n); KEEP; leaf(n + 1); KEEP; }
+"#;
+
+const MODES: [&str; 2] = ["lto", "module"];
+
+/// Compiles `main` behind [`STATE`] in verify mode.
+fn build(name: &str, mode: &str, main: &str) -> PathBuf {
+    let folder = work_folder(&format!("verify_mode/{name}-{mode}"));
+    let source = folder.join("main.c");
+    fs::write(&source, format!("{STATE}{main}")).expect("the folder is ours");
+    let program = folder.join("program");
+    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let mode = format!("--pcce-mode={mode}");
+    let mut compile =
+        command(artifact("pcce-clang"), &["-O1", "-g", "-Wall", "-Werror", &mode, "--pcce-verify", &include]);
+    let _ = run(compile.arg(&source).arg("-o").arg(&program)).expect_success();
+    program
+}
+
+/// Runs the program; returns its output and its report.
+fn run_with_report(program: &Path) -> (Output, String) {
+    let report = program.with_extension("report");
+    let output = run(command(program, &[]).env("PCCE_VERIFY_REPORT", &report));
+    let report = fs::read_to_string(report).expect("verify mode writes its report");
+    (output, report)
+}
+
+/// The number of mismatches in the report's last line.
+fn mismatches(report: &str) -> u64 {
+    let line = report.lines().last().unwrap_or("");
+    let words: Vec<&str> = line.split(' ').collect();
+    match words[..] {
+        ["pcce", "verify:", _, "contexts", "compared,", _, "distinct,", n, "mismatches"] => {
+            n.parse().expect("a number")
+        }
+        _ => panic!("the last line of the report is `{line}`"),
+    }
+}
+
+/// The program's output is its own, and verify mode says what is wrong with it. `function` is where decoding
+/// and the shadow stack part.
+fn must_fail(name: &str, main: &str, function: &str, what: &str) {
+    for mode in MODES {
+        let (output, report) = run_with_report(&build(name, mode, main));
+        assert_eq!(output.status, 97, "{mode}: {}{report}", output.describe());
+        assert!(
+            output.stdout.ends_with("end\n"),
+            "{mode}: what was written before is lost: {}",
+            output.stdout
+        );
+        assert!(mismatches(&report) > 0, "{mode}: {report}");
+        let start = format!("pcce verify: mismatch in {function}: ");
+        let described = report.lines().any(|line| line.starts_with(&start) && line.contains(what));
+        assert!(described, "{mode}: no line `{start}…{what}…` in\n{report}");
+    }
+}
+
+#[test]
+fn a_right_program_has_no_mismatch() {
+    for mode in MODES {
+        let program = build("right", mode, r#"int main(void) { middle(1); puts("end"); return 3; }"#);
+        let (output, report) = run_with_report(&program);
+        assert_eq!(output.status, 3, "{}{report}", output.describe());
+        // main, middle, and two of leaf.
+        assert_eq!(report, "pcce verify: 4 contexts compared, 4 distinct, 0 mismatches\n");
+        assert_eq!(output.stderr, "");
+    }
+}
+
+#[test]
+fn without_a_file_the_report_goes_to_standard_error() {
+    let right = r#"int main(void) { middle(1); return 0; }"#;
+    let output = run(command(build("stderr", "lto", right), &[]).env_remove("PCCE_VERIFY_REPORT"));
+    assert_eq!(output.status, 0);
+    assert_eq!(output.stderr, "pcce verify: 4 contexts compared, 4 distinct, 0 mismatches\n");
+    let wrong = r#"int main(void) { __pcce_tls.id += 5; middle(1); return 0; }"#;
+    let output = run(command(build("stderr-wrong", "lto", wrong), &[]).env_remove("PCCE_VERIFY_REPORT"));
+    assert_eq!(output.status, 97);
+    assert!(output.stderr.contains("pcce verify: mismatch in main: "), "{}", output.stderr);
+}
+
+#[test]
+fn an_id_that_no_path_has() {
+    must_fail(
+        "no-path",
+        r#"int main(void) { __pcce_tls.id += 1000; middle(1); __pcce_tls.id -= 1000; puts("end"); return 0; }"#,
+        "main",
+        "the id belongs to no in-edge",
+    );
+}
+
+#[test]
+fn an_id_of_another_path() {
+    // leaf has two ids, one for each call in middle: the first call is made with the second's.
+    must_fail(
+        "other-path",
+        r#"
+        NOINLINE static void broken(int n) { __pcce_tls.id ^= 1; leaf(n); KEEP; __pcce_tls.id ^= 1; leaf(n); KEEP; }
+        int main(void) { middle(1); broken(1); puts("end"); return 0; }"#,
+        "leaf",
+        "the id names another",
+    );
+}
+
+#[test]
+fn a_function_that_does_not_restore() {
+    must_fail(
+        "not-restored",
+        r#"
+        NOINLINE static void broken(int n) { leaf(n); __pcce_tls.id += 1; KEEP; }
+        int main(void) { middle(1); broken(1); __pcce_tls.id -= 1; puts("end"); return 0; }"#,
+        "broken",
+        "returns with another context",
+    );
+}
+
+#[test]
+fn a_lost_frame() {
+    must_fail(
+        "lost-frame",
+        r#"
+        NOINLINE static void recursive(int n) {
+          if (n > 0) recursive(n - 1);
+          if (n == 1) { void *top = __pcce_tls.top; __pcce_tls.top = 0; leaf(n); __pcce_tls.top = top; }
+          KEEP;
+        }
+        int main(void) { recursive(4); puts("end"); return 0; }"#,
+        "recursive",
+        "decodes as the outermost, and has a caller",
+    );
+}
+
+#[test]
+fn a_jump_that_nobody_restores_after() {
+    must_fail(
+        "jump",
+        r#"
+        static jmp_buf buffer;
+        NOINLINE static void fall(int n) {
+          if (n == 0) { __pcce_tls.id += 7; longjmp(buffer, 1); }
+          fall(n - 1); KEEP;
+        }
+        // Declared so, it returns twice without saying so.
+        extern int hidden(void *) __asm__("_setjmp");
+        NOINLINE static void jumped(void) { if (hidden(buffer) == 0) fall(3); leaf(1); KEEP; }
+        int main(void) { jumped(); puts("end"); return 0; }"#,
+        "jumped",
+        "returns with another context",
+    );
+}
