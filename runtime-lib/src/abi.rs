@@ -26,6 +26,8 @@ pub struct Tls {
     pub top: *mut Frame,
     /// Verify mode: the innermost record of the shadow stack.
     pub shadow: *mut Shadow,
+    /// Verify mode: not 0 while the runtime compares.
+    pub busy: u64,
 }
 
 /// A pushed frame. It lives on the machine stack, in the function that pushes.
@@ -50,7 +52,8 @@ pub struct Shadow {
     pub function: *const FunctionRecord,
     /// The call site that is being executed; written before every call.
     pub site: *const u8,
-    /// Interned number of this activation's context; 0 where it could not be verified.
+    /// Interned number of this activation's context; 0 where it did not match, the largest number where it
+    /// has none.
     pub context: u64,
     /// `Tls::id` at entry.
     pub id: u64,

@@ -61,18 +61,61 @@ impl Image {
             }
             found.assume_init()
         };
-        // SAFETY: glibc's link map of a loaded object.
-        let load_bias = unsafe { (*found.link_map).load_bias };
+        let start = found.map_start;
         let mut image = Self {
-            start: found.map_start,
+            start,
             end: found.map_end,
-            load_bias,
+            // SAFETY: glibc's link map of a loaded object.
+            load_bias: unsafe { (*found.link_map).load_bias },
             build_id: [0; BUILD_ID_LEN],
             build_id_len: 0,
         };
-        // SAFETY: the mapping starts with the object's first load segment.
-        unsafe { image.read_build_id() };
-        Some(image)
+        // SAFETY: the mapping starts with the object's first load segment, except in static programs, where glibc
+        // tells neither that nor the load bias; the kernel tells where the program headers are.
+        unsafe {
+            let header = start.cast::<libc::Elf64_Ehdr>();
+            if is_header(header) {
+                let segments = header.byte_add((*header).e_phoff as usize).cast();
+                image.read_build_id(core::slice::from_raw_parts(segments, (*header).e_phnum.into()));
+                return Some(image);
+            }
+            let segments = libc::getauxval(libc::AT_PHDR) as *const libc::Elf64_Phdr;
+            if segments.is_null() {
+                return Some(image);
+            }
+            let count = libc::getauxval(libc::AT_PHNUM) as usize;
+            let program = Self::program(core::slice::from_raw_parts(segments, count), image)?;
+            program.contains(address).then_some(program)
+        }
+    }
+
+    /// The program itself, by its program headers.
+    ///
+    /// # Safety
+    /// They are those of the running program.
+    unsafe fn program(segments: &[libc::Elf64_Phdr], like: Self) -> Option<Self> {
+        let base = segments.as_ptr() as usize;
+        let (mut first, mut last, mut load_bias) = (usize::MAX, 0, None);
+        for segment in segments {
+            match segment.p_type {
+                libc::PT_LOAD => {
+                    first = first.min(segment.p_vaddr as usize);
+                    last = last.max((segment.p_vaddr + segment.p_memsz) as usize);
+                }
+                libc::PT_PHDR => load_bias = Some(base.wrapping_sub(segment.p_vaddr as usize)),
+                _ => {}
+            }
+        }
+        // Without PT_PHDR, the headers follow the ELF header at the beginning of the first segment.
+        let header = (base & !0xfff) as *const libc::Elf64_Ehdr;
+        // SAFETY: the page of the program headers is loaded.
+        let follows = unsafe { is_header(header) };
+        let load_bias = load_bias.or(follows.then(|| (header as usize).wrapping_sub(first & !0xfff)))?;
+        let address = |vaddr: usize| load_bias.wrapping_add(vaddr) as *const u8;
+        let mut program = Self { start: address(first), end: address(last), load_bias, ..like };
+        // SAFETY: by the contract.
+        unsafe { program.read_build_id(segments) };
+        Some(program)
     }
 
     fn contains(&self, address: *const u8) -> bool {
@@ -82,18 +125,12 @@ impl Image {
     /// Looks for `NT_GNU_BUILD_ID` in the image's note segments. Leaves it empty where there is none.
     ///
     /// # Safety
-    /// The image is loaded.
-    unsafe fn read_build_id(&mut self) {
+    /// The image is loaded, and the program headers are its own.
+    unsafe fn read_build_id(&mut self, segments: &[libc::Elf64_Phdr]) {
         const NT_GNU_BUILD_ID: u32 = 3;
         // SAFETY: bounded by the image's own headers; every address is checked to lie in the image.
         unsafe {
-            let header = &*self.start.cast::<libc::Elf64_Ehdr>();
-            if header.e_ident[..4] != *b"\x7fELF" {
-                return;
-            }
-            let segments = self.start.add(header.e_phoff as usize).cast::<libc::Elf64_Phdr>();
-            for i in 0..header.e_phnum as usize {
-                let segment = &*segments.add(i);
+            for segment in segments {
                 if segment.p_type != libc::PT_NOTE {
                     continue;
                 }
@@ -127,6 +164,13 @@ impl Image {
             }
         }
     }
+}
+
+/// # Safety
+/// The page of `header` is readable.
+unsafe fn is_header(header: *const libc::Elf64_Ehdr) -> bool {
+    // SAFETY: by the contract; a page is larger than the header.
+    (header as usize).is_multiple_of(4096) && unsafe { header.cast::<[u8; 4]>().read() == *b"\x7fELF" }
 }
 
 /// Writes base64 characters behind the prefix, keeps the checksum, and counts what does not fit.

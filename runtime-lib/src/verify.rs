@@ -7,9 +7,12 @@
 //! DecodeStack do, and each step must give the caller and the call site that the shadow stack
 //! has, and end where it ends.
 //!
-//! Decoding happens once for each distinct context: what was found right is remembered as
-//! ⟨context of the caller, call site, function⟩ ↦ ⟨id, number of the chain⟩, and a later entry with the
-//! same shadow stack must show the same pair. So every entry is compared, in constant time.
+//! Decoding happens once for each distinct context, and as far as the next caller whose context matched already: what was
+//! found right is remembered as ⟨context of the caller, call site, function⟩ ↦ ⟨id, number of the chain⟩, and a later
+//! entry with the same shadow stack must show the same pair. So every entry is compared, in constant time.
+//!
+//! The program may define what this code calls (`memset`, `write`, …), instrumented: entries from there are not
+//! compared ([`Tls::busy`](crate::abi::Tls::busy)).
 //!
 //! Besides, each function must return with `id` and `top` as it found them, and a function to
 //! which control comes back by unwinding or `longjmp` must have restored them.
@@ -72,8 +75,12 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
         let prev = (*tls()).shadow;
         shadow.write(Shadow { prev, function, site: null(), context: 0, id, top });
         (*tls()).shadow = shadow;
-        COMPARED.fetch_add(1, Ordering::Relaxed);
-        (*shadow).context = compare(shadow);
+        if !busy(|| {
+            COMPARED.fetch_add(1, Ordering::Relaxed);
+            (*shadow).context = compare(shadow);
+        }) {
+            (*shadow).context = UNNUMBERED;
+        }
     }
 }
 
@@ -104,33 +111,52 @@ pub unsafe extern "C" fn __pcce_verify_resume(shadow: *mut Shadow) {
     }
 }
 
+/// Runs `work` unless the thread is in such work already.
+fn busy(work: impl FnOnce()) -> bool {
+    // SAFETY: the thread's own block; volatile, since signal handlers use it too.
+    unsafe {
+        let flag = &raw mut (*tls()).busy;
+        if flag.read_volatile() != 0 {
+            return false;
+        }
+        flag.write_volatile(1);
+        work();
+        flag.write_volatile(0);
+        true
+    }
+}
+
 unsafe fn check_state(shadow: *const Shadow, what: &str) {
     let (id, top) = current();
     // SAFETY: a live record.
     unsafe {
         if ((*shadow).id, (*shadow).top) != (id, top) {
             let found = (*shadow).id;
-            mismatch((*shadow).function, format_args!("{what} (id {found} at entry, {id} now)"));
+            busy(|| mismatch((*shadow).function, format_args!("{what} (id {found} at entry, {id} now)")));
         }
     }
 }
 
-/// Compares the state at the entry of `shadow`'s function with the shadow stack. Returns the
-/// interned number of the context, 0 if it did not match or there is no memory for it.
+/// The context of an activation ([`Shadow::context`]) that did not match.
+const MISMATCHED: u64 = 0;
+/// That of one that matched, and has no number: there is no memory, or a signal handler is below, whose chain goes on
+/// with what it interrupted, which the shadow stack does not show.
+const UNNUMBERED: u64 = u64::MAX;
+
+/// Compares the state at the entry of `shadow`'s function with the shadow stack. Returns the context for
+/// [`Shadow::context`].
 unsafe fn compare(shadow: *const Shadow) -> u64 {
     // SAFETY: live records of this thread, live frames of this thread.
     unsafe {
         let Shadow { prev, function, id, top, .. } = *shadow;
         let chain = chain_number(top);
-        // Where the caller's own context could not be interned, neither can this one. A signal handler's chain
-        // goes on with what it interrupted, which the shadow stack does not show.
-        let caller = match () {
-            () if prev.is_null() && !top.is_null() && signal::is_site((*top).site) => None,
-            () if prev.is_null() => Some((0, null())),
-            () => known((*prev).context, (*prev).site),
+        let below = if prev.is_null() { (0, null()) } else { ((*prev).context, (*prev).site) };
+        let numbered = match below.0 {
+            _ if prev.is_null() => top.is_null() || !signal::is_site((*top).site),
+            context => context != MISMATCHED && context != UNNUMBERED,
         };
-        let key = caller.map(|(context, site)| [context, site as u64, function as u64]);
-        if let (Some(chain), Some(key)) = (chain, key)
+        let key = [below.0, below.1 as u64, function as u64];
+        if let (Some(chain), true) = (chain, numbered)
             && let Some((number, seen)) = CONTEXTS.find(&key)
         {
             if seen != (id, chain) {
@@ -144,84 +170,87 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
             }
             return number;
         }
-        if let Err((at, what)) = decode(shadow) {
-            mismatch(at, format_args!("{what}"));
-            return 0;
+        // A caller whose own context matched is the end of the walk.
+        let mut record = shadow;
+        loop {
+            if let Err(what) = step(record) {
+                mismatch((*record).function, format_args!("{what}"));
+                return MISMATCHED;
+            }
+            record = (*record).prev;
+            if record.is_null() || (*record).context != MISMATCHED {
+                break;
+            }
         }
-        let (Some(chain), Some(key)) = (chain, key) else { return 0 };
         DISTINCT.fetch_add(1, Ordering::Relaxed);
-        CONTEXTS.insert(&key, (id, chain)).unwrap_or(0)
+        match chain {
+            Some(chain) if numbered => CONTEXTS.insert(&key, (id, chain)).unwrap_or(UNNUMBERED),
+            _ => UNNUMBERED,
+        }
     }
 }
 
-fn known(context: u64, site: *const u8) -> Option<(u64, *const u8)> {
-    (context != 0).then_some((context, site))
-}
-
-/// Decodes the state at `shadow`'s entry and compares each step with the shadow stack.
-unsafe fn decode(shadow: *const Shadow) -> Result<(), (*const FunctionRecord, &'static str)> {
+/// Decodes one step: the state at the entry of `record`'s function must lead to the caller and the call site that the
+/// shadow stack has, and to the state that the caller had at its own entry.
+unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
     // SAFETY: live records and frames of this thread, tables of loaded modules.
     unsafe {
-        let mut record = shadow;
-        let mut id = (*shadow).id;
-        let mut frame: *const Frame = (*shadow).top;
-        loop {
-            let function = (*record).function;
-            let fail = |what| Err((function, what));
-            let caller = (*record).prev;
-            let edges = core::slice::from_raw_parts((*function).in_edges, (*function).in_edge_count as usize);
-            if (*function).entry == 1 && id == 0 {
-                // A sub-path's root: the innermost frame names the call site.
-                if frame.is_null() {
-                    return if caller.is_null() {
-                        Ok(())
-                    } else {
-                        fail("decodes as the outermost, and has a caller")
-                    };
+        let Shadow { prev: caller, function, id, top, .. } = *record;
+        let mut frame: *const Frame = top;
+        if (*function).entry == 1 && id == 0 {
+            // A sub-path's root: the innermost frame names the call site.
+            if !frame.is_null() && (*frame).site == (*function).entry_site {
+                // Pushed by the function itself, at an entry from callers that may not push. The caller is
+                // the next frame's, if that is the one; else it is unknown by design, and no frame would be wrong.
+                let next = (*frame).prev;
+                if (*frame).id != 0 || next.is_null() || caller.is_null() || (*next).site != (*caller).site {
+                    return Ok(());
                 }
-                // A frame pushed by the function itself, at an entry from callers that may not
-                // push: with id 0 the next frame is the caller's; otherwise who called is unknown by
-                // design, and no frame would be wrong.
-                if (*frame).site == (*function).entry_site {
-                    if (*frame).id != 0 {
-                        return Ok(());
-                    }
-                    frame = (*frame).prev;
-                    continue;
-                }
-                if signal::is_site((*frame).site) {
-                    return if caller.is_null() {
-                        Ok(())
-                    } else {
-                        fail("decodes as a signal handler, and has a caller")
-                    };
-                }
-                if caller.is_null() {
-                    return fail("decodes with a caller, and is the outermost");
-                }
-                if (*frame).site != (*caller).site {
-                    return fail("the pushed frame names another call site than the one in the caller");
-                }
-                id = (*frame).id;
-                frame = (*frame).prev;
-            } else {
-                let after = edges.partition_point(|e| e.start <= id);
-                let Some(edge) = after.checked_sub(1).map(|i| &edges[i]) else {
-                    return fail("the id belongs to no in-edge");
-                };
-                if caller.is_null() {
-                    return fail("the id names a caller, and the function is the outermost");
-                }
-                if edge.caller != (*caller).function {
-                    return fail("the id names another caller");
-                }
-                if edge.site != (*caller).site {
-                    return fail("the id names another call site in the caller");
-                }
-                id -= edge.start;
+                frame = next;
             }
-            record = caller;
+            if frame.is_null() {
+                return if caller.is_null() {
+                    Ok(())
+                } else {
+                    Err("decodes as the outermost, and has a caller")
+                };
+            }
+            if signal::is_site((*frame).site) {
+                return if caller.is_null() {
+                    Ok(())
+                } else {
+                    Err("decodes as a signal handler, and has a caller")
+                };
+            }
+            if caller.is_null() {
+                return Err("decodes with a caller, and is the outermost");
+            }
+            if (*frame).site != (*caller).site {
+                return Err("the pushed frame names another call site than the one in the caller");
+            }
+            if ((*frame).id, (*frame).prev) != ((*caller).id, (*caller).top) {
+                return Err("the pushed frame holds another context than the caller's");
+            }
+            return Ok(());
         }
+        let edges = core::slice::from_raw_parts((*function).in_edges, (*function).in_edge_count as usize);
+        let after = edges.partition_point(|e| e.start <= id);
+        let Some(edge) = after.checked_sub(1).map(|i| &edges[i]) else {
+            return Err("the id belongs to no in-edge");
+        };
+        if caller.is_null() {
+            return Err("the id names a caller, and the function is the outermost");
+        }
+        if edge.caller != (*caller).function {
+            return Err("the id names another caller");
+        }
+        if edge.site != (*caller).site {
+            return Err("the id names another call site in the caller");
+        }
+        if (id - edge.start, top) != ((*caller).id, (*caller).top) {
+            return Err("the id leads to another context than the caller's");
+        }
+        Ok(())
     }
 }
 

@@ -11,8 +11,6 @@
 //# Lines second: twice < second
 //# Levels: -O0 -O1 -O2 -O3 -Os
 //# Shapes
-//# Broken[static]: tokens of static programs have no build id
-//# Broken[static-pie]: tokens of static programs have no build id
 #include "show.h"
 
 NOINLINE static void leaf(int n) {

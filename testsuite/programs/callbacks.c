@@ -5,8 +5,6 @@
 //# Chain after: main
 //# Fixed after
 //# Shapes
-//# Broken[static]: tokens of static programs have no build id
-//# Broken[static-pie]: tokens of static programs have no build id
 #undef __NO_INLINE__
 #define __NO_INLINE__ 1 // the C library's header has a bsearch of its own, which would be inlined
 #include "show.h"

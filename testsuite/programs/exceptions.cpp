@@ -15,8 +15,6 @@
 //# Fixed after
 //# Levels: -O0 -O1 -O2 -O3 -Os
 //# Shapes
-//# Broken[static]: tokens of static programs have no build id
-//# Broken[static-pie]: tokens of static programs have no build id
 #include "show.h"
 #include <cstdlib>
 #include <stdexcept>

@@ -3,7 +3,6 @@
 //# Chain[lto] other: inner < other < second < main
 //# Chain[module] other: inner < other < ... < main
 //# Chain after: main
-//# Broken[module]: wrong frames: a call marked nocallback pushes nothing, and the callee starts with its caller's id
 //# Fixed after
 #include "show.h"
 

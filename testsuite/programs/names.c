@@ -3,7 +3,6 @@
 //# Chain static: same_name < main
 //# Chain static-in-other: same_name < call_same_name < main
 //# Fixed static
-//# Broken[lto]: the number of the renamed function decodes to same_name.NN, its token to same_name
 #include "show.h"
 
 void call_same_name(const char *name);

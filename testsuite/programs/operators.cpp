@@ -5,7 +5,6 @@
 //# Chain[module] delete: record < ... < <unknown>
 //# Chain library: operator new(unsigned long) < ... < main
 //# Chain after: main
-//# Broken[module, -O2, verify]: verify mode takes the unknown caller with id 0 for a mismatch
 //# Fixed after
 #include "show.h"
 #include <string>

@@ -9,7 +9,6 @@
 //# Chain[module] twice: strlcpy < reallocarray < <unknown>
 //# Chain after: main
 //# Flags: -fno-builtin
-//# Broken[module, verify]: verify mode takes the unknown caller with id 0 for a mismatch
 //# Fixed after
 #include "show.h"
 #include <stdlib.h>

@@ -38,6 +38,7 @@ void pcce_shim_set_dso_local(LLVMValueRef V);
 void pcce_shim_keep(LLVMModuleRef M, LLVMValueRef V, bool AgainstLinker);
 void pcce_shim_emit_error(LLVMModuleRef M, const char *Message, size_t Len);
 bool pcce_shim_has_module_flag(LLVMModuleRef M, const char *Name, size_t Len);
+const char *pcce_shim_source_name(LLVMValueRef F, size_t *Len);
 size_t pcce_shim_use_count(LLVMValueRef V);
 }
 
@@ -91,12 +92,16 @@ void pcce_shim_block_frequencies(void *Analyses, LLVMValueRef V, double *Out) {
     *Out++ = Entry > 0 ? static_cast<double>(BFI.getBlockFreq(&BB).getFrequency()) / Entry : 1.0;
 }
 
+static StringRef sourceName(const DISubprogram *SP) {
+  return SP->getLinkageName().empty() ? SP->getName() : SP->getLinkageName();
+}
+
 // The locations of an instruction, innermost first. One without a location gets the function's
 // own name and file, with line 0.
 void pcce_shim_locations(LLVMValueRef V, LocationCallback Callback, void *Context) {
   auto *I = unwrap<Instruction>(V);
   auto Report = [&](const DISubprogram *SP, const DIFile *File, unsigned Line, unsigned Column) {
-    StringRef Name = SP->getLinkageName().empty() ? SP->getName() : SP->getLinkageName();
+    StringRef Name = sourceName(SP);
     StringRef Dir = File ? File->getDirectory() : "", Base = File ? File->getFilename() : "";
     Callback(Context, Name.data(), Name.size(), Dir.data(), Dir.size(), Base.data(), Base.size(),
              Line, Column);
@@ -154,6 +159,13 @@ void pcce_shim_emit_error(LLVMModuleRef M, const char *Message, size_t Len) {
 
 bool pcce_shim_has_module_flag(LLVMModuleRef M, const char *Name, size_t Len) {
   return unwrap(M)->getModuleFlag(StringRef(Name, Len)) != nullptr;
+}
+
+const char *pcce_shim_source_name(LLVMValueRef F, size_t *Len) {
+  const DISubprogram *SP = unwrap<Function>(F)->getSubprogram();
+  StringRef Name = SP ? sourceName(SP) : "";
+  *Len = Name.size();
+  return Name.data();
 }
 
 size_t pcce_shim_use_count(LLVMValueRef V) { return unwrap(V)->getNumUses(); }

@@ -106,8 +106,6 @@ pub struct Call {
     pub instruction: Value,
     /// What it is.
     pub kind: CallKind,
-    /// Executions for one execution of the function, as the block frequencies have it.
-    pub frequency: f64,
 }
 
 /// An instrumented function.
@@ -256,18 +254,14 @@ pub fn analyse(
                                 edges.push((caller, callee, frequency));
                                 CallKind::Direct(EdgeId::new(edges.len() as u32 - 1))
                             }
-                            _ if declaration
-                                && (no_callback.contains(&name)
-                                    || value.has_attribute("nocallback")
-                                    || instruction.call_has_attribute("nocallback")) =>
-                            {
-                                CallKind::Silent(name)
-                            }
+                            // Not LLVM's `nocallback`, which clang makes of `__attribute__((leaf))`: it
+                            // promises nothing about a callee that another module defines and instruments.
+                            _ if declaration && no_callback.contains(&name) => CallKind::Silent(name),
                             _ => CallKind::External(name),
                         }
                     }
                 };
-                functions[caller].calls.push(Call { instruction, kind, frequency });
+                functions[caller].calls.push(Call { instruction, kind });
             }
         }
     }

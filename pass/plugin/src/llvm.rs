@@ -34,6 +34,7 @@ unsafe extern "C" {
     fn pcce_shim_keep(module: LLVMModuleRef, value: LLVMValueRef, against_linker: bool);
     fn pcce_shim_emit_error(module: LLVMModuleRef, message: *const u8, len: usize);
     fn pcce_shim_has_module_flag(module: LLVMModuleRef, name: *const u8, len: usize) -> bool;
+    fn pcce_shim_source_name(function: LLVMValueRef, len: *mut usize) -> *const c_char;
     fn pcce_shim_use_count(value: LLVMValueRef) -> usize;
 }
 
@@ -418,6 +419,15 @@ impl Value {
     pub fn ty(self) -> Type {
         // SAFETY: live value.
         Type(unsafe { LLVMTypeOf(self.0) })
+    }
+
+    /// The linkage name of the function in its source, where debug information has it: link-time optimisation renames
+    /// local functions of equal names.
+    pub fn source_name(self) -> Option<String> {
+        let mut len = 0;
+        // SAFETY: live function; the text is copied.
+        let name = unsafe { text(pcce_shim_source_name(self.0, &mut len), len) };
+        (!name.is_empty()).then_some(name)
     }
 
     /// Whether the function has a body.

@@ -44,8 +44,6 @@ pub struct PlannedFunction {
     pub entry_site: Option<u32>,
     /// First number of its range of context numbers; 0 if it has none.
     pub range: u64,
-    /// Pushes for one execution of the function, as the block frequencies have it.
-    pub pushes: f64,
 }
 
 /// The plan for a module.
@@ -102,7 +100,6 @@ pub fn plan(
             u32::try_from(sites.len() - 1).expect("fewer sites than 2^32")
         };
         let mut captures_number = false;
-        let mut pushes = 0.0;
         let mut calls = Vec::with_capacity(function.calls.len());
         for call in &function.calls {
             let (kind, action) = match &call.kind {
@@ -156,9 +153,6 @@ pub fn plan(
                     },
                 });
             }
-            if action == Action::Push {
-                pushes += call.frequency;
-            }
             calls.push(PlannedCall { instruction: call.instruction, action, site });
         }
         let entry_site = function.entry_push.then(|| new_site(dictionary::SiteKind::Entry, Vec::new()));
@@ -173,14 +167,16 @@ pub fn plan(
             range = next_range;
             next_range = end;
         }
+        // Other modules know an external function by its linkage name; nobody knows a local one.
+        let source_name = if function.external { None } else { function.value.source_name() };
         rows.push(dictionary::Function {
-            name: names.number(&function.name),
+            name: names.number(source_name.as_ref().unwrap_or(&function.name)),
             num_cc,
             entry: encoding.is_entry(id),
             external: function.external,
             range: (range != 0).then_some(range),
         });
-        functions.push(PlannedFunction { calls, entry_site, range, pushes });
+        functions.push(PlannedFunction { calls, entry_site, range });
     }
     Plan {
         functions,

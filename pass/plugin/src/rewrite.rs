@@ -161,8 +161,6 @@ struct Rewriter<'a> {
     ptr: Type,
     /// The frame for pushes, in functions that push at calls.
     frame: Option<Value>,
-    /// Whether the frame's fields that are the same for all pushes of an activation are set at its entry.
-    filled: bool,
     /// The frame for the push at the function's own entry.
     entry_frame: Option<Value>,
     /// `id` and `top` as the function's code finds them, where they are needed again.
@@ -181,20 +179,7 @@ impl<'a> Rewriter<'a> {
     ) -> Self {
         let (i64, ptr) = (b.module.i64(), b.module.ptr());
         let (frame, entry_frame, found, shadow) = (None, None, None, None);
-        Self {
-            b,
-            symbols,
-            function,
-            planned,
-            number,
-            i64,
-            ptr,
-            frame,
-            filled: false,
-            entry_frame,
-            found,
-            shadow,
-        }
+        Self { b, symbols, function, planned, number, i64, ptr, frame, entry_frame, found, shadow }
     }
 
     fn run(mut self) {
@@ -232,23 +217,12 @@ impl<'a> Rewriter<'a> {
         self.frame = pushes.then(|| b.alloca(layout::FRAME_SIZE, c"pcce.frame"));
         self.entry_frame = entry_site.map(|_| b.alloca(layout::FRAME_SIZE, c"pcce.entry"));
         self.shadow = verify.map(|_| b.alloca(layout::SHADOW_SIZE, c"pcce.shadow"));
-        // The state is the same at every push of the activation: where it pushes about once or more, it is
-        // saved once.
-        let fill = self.planned.pushes >= 1.0;
-        let state = if let (Some(site), Some(frame)) = (entry_site, self.entry_frame) {
-            self.save_state(frame);
+        if let (Some(site), Some(frame)) = (entry_site, self.entry_frame) {
             self.push(frame, site);
-            Some((b.module.const_i64(0), frame))
-        } else {
-            (fill || comes_back)
-                .then(|| (b.load(self.i64, self.symbols.id), b.load(self.ptr, self.symbols.top)))
-        };
-        if let (true, Some(frame), Some((id, top))) = (fill, self.frame, state) {
-            b.store(top, b.offset(frame, layout::FRAME_PREV));
-            b.store(id, b.offset(frame, layout::FRAME_ID));
-            self.filled = true;
+            self.found = comes_back.then(|| (b.module.const_i64(0), frame));
+        } else if comes_back {
+            self.found = Some((b.load(self.i64, self.symbols.id), b.load(self.ptr, self.symbols.top)));
         }
-        self.found = state.filter(|_| comes_back);
         if let (Some(verify), Some(shadow)) = (verify, self.shadow) {
             let record = self.number as u64 * size_of::<abi::FunctionRecord>() as u64;
             b.call(verify.enter, &[shadow, b.module.const_offset(verify.records, record)]);
@@ -259,15 +233,11 @@ impl<'a> Rewriter<'a> {
         self.b.module.const_offset(self.symbols.sites, site.into())
     }
 
-    fn save_state(&self, frame: Value) {
+    fn push(&self, frame: Value, site: u32) {
         let b = self.b;
         let (top, id) = (b.load(self.ptr, self.symbols.top), b.load(self.i64, self.symbols.id));
         b.store(top, b.offset(frame, layout::FRAME_PREV));
         b.store(id, b.offset(frame, layout::FRAME_ID));
-    }
-
-    fn push(&self, frame: Value, site: u32) {
-        let b = self.b;
         b.store(self.site(site), b.offset(frame, layout::FRAME_SITE));
         b.store(b.module.const_i64(0), b.offset(frame, layout::FRAME_HANDLE));
         // Whoever interrupts the thread finds whole frames on the chain.
@@ -324,11 +294,7 @@ impl<'a> Rewriter<'a> {
             Action::Push => {
                 // The callee reaches the frame through the thread's block.
                 instruction.clear_tail();
-                let frame = self.frame.expect("made for every function that pushes");
-                if !self.filled {
-                    self.save_state(frame);
-                }
-                self.push(frame, call.site);
+                self.push(self.frame.expect("made for every function that pushes"), call.site);
             }
             _ => {}
         }

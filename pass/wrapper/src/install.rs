@@ -44,8 +44,8 @@ impl Files {
         let libraries = if beside { here.to_owned() } else { installed };
 
         let with_header = |folder: &PathBuf| exists(&folder.join("pcce.h"));
-        let in_repository = prefix.parent().map(|root| root.join("runtime-lib/include"));
-        let header = match in_repository.filter(|_| beside).filter(with_header) {
+        let built = Some(here.join("include"));
+        let header = match built.filter(|_| beside).filter(with_header) {
             Some(folder) => Some(Header::Own(folder)),
             None => Some(prefix.join("include")).filter(with_header).map(Header::Shared),
         };
@@ -119,12 +119,12 @@ mod tests {
     fn the_build_tree_is_used_where_it_is() {
         let files = beside(
             "/repo/target/release/pcce-clang",
-            &["/repo/target/release/libpcce_pass.so", "/repo/runtime-lib/include/pcce.h"],
+            &["/repo/target/release/libpcce_pass.so", "/repo/target/release/include/pcce.h"],
         );
         assert_eq!(files.plugin(), Path::new("/repo/target/release/libpcce_pass.so"));
         assert_eq!(files.archive(), Path::new("/repo/target/release/libpcce_rt.a"));
         assert_eq!(files.shared_runtime(), Path::new("/repo/target/release/libpcce_rt.so"));
-        assert_eq!(files.header, Some(Header::Own("/repo/runtime-lib/include".into())));
+        assert_eq!(files.header, Some(Header::Own("/repo/target/release/include".into())));
     }
 
     #[test]
