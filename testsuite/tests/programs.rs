@@ -47,6 +47,7 @@ programs! {
     processes.c,
     recursion.c,
     replaced.c,
+    signals.c,
     startup.cpp,
     templates.cpp,
     threads.cpp,
