@@ -34,8 +34,9 @@ fn main() -> Result<()> {
         let program = PROGRAMS.iter().find(|p| p.name == name).ok_or("unknown program")?;
         rows.push(measure(program, scale, pairs)?);
     }
-    let compile = compile_time(3)?;
     let decode = decode_rate()?;
+    eprintln!("{decode}");
+    let compile = compile_time(3)?;
     let results = json!({
         "machine": machine(),
         "flags": format!("{FLAGS} -flto"),
@@ -323,8 +324,9 @@ fn compile_time(pairs: usize) -> Result<serde_json::Value> {
     let runtime = release.join("libpcce_rt.a");
     let lto = "clang-19 -flto -fuse-ld=lld";
     let with_lto = format!("{lto} -Wl,--load-pass-plugin={} {}", plugin.display(), runtime.display());
-    let module = "clang-19".to_owned();
-    let with_module = format!("clang-19 -fpass-plugin={} {}", plugin.display(), runtime.display());
+    // lld here too: it does not mind that the archive stands before the objects.
+    let module = "clang-19 -fuse-ld=lld".to_owned();
+    let with_module = format!("{module} -fpass-plugin={} {}", plugin.display(), runtime.display());
     for (what, compilers) in [
         ("LTO, compile and link", [lto.to_owned(), with_lto]),
         ("module, compile and link", [module, with_module]),
@@ -335,6 +337,7 @@ fn compile_time(pairs: usize) -> Result<serde_json::Value> {
             program.build("compile-time", &compilers[which], "-O2 -g")?;
             Ok(children_user_time()? - before)
         })?;
+        eprintln!("{ratio}");
         out.insert(what.to_owned(), ratio);
     }
     Ok(out.into())
