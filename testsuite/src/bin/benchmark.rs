@@ -112,7 +112,7 @@ fn decode_rate() -> Result<serde_json::Value> {
         program.build("benchmark-decode", &format!("pcce-clang -include {}", header.display()), "-O2 -g")?;
     let log = lua.with_extension("log");
     let _ = fs::remove_file(&log);
-    checked("lua", program.workload(&lua, 4).env("ALLOCATIONS", &log).output())?;
+    checked("lua", program.workload(&lua, 8).env("ALLOCATIONS", &log).output())?;
     let text = fs::read_to_string(&log)?;
     let tokens: Vec<&str> = text.lines().filter_map(|l| l.split(' ').nth(1)).take(1_000_000).collect();
     let distinct = tokens.iter().collect::<std::collections::HashSet<_>>().len();
