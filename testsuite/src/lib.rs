@@ -29,7 +29,9 @@ pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is a folder of it").to_owned()
 }
 
-fn target() -> PathBuf {
+/// Where everything generated goes.
+#[must_use]
+pub fn target() -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR") {
         Some(target) => repository().join(target),
         None => repository().join("target"),

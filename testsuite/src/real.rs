@@ -7,6 +7,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::{repository, target};
+
 /// A program, described by what differs from the others.
 pub struct Program {
     /// Its name.
@@ -57,16 +59,6 @@ pub const PROGRAMS: [Program; 4] = [
         run: "\"$EXE\" -9 -n -c \"$INPUT\" > \"$OUT.gz\" && \"$EXE\" -d -c \"$OUT.gz\" | cmp - \"$INPUT\" && cat \"$OUT.gz\"",
     },
 ];
-
-/// The repository's folder.
-pub fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("testsuite/ is in the repository")
-}
-
-/// Where everything generated goes.
-pub fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from)
-}
 
 /// A file of 10 MB of text-like words, the same each time.
 ///

@@ -4,7 +4,8 @@
 use std::fs;
 use std::process::Command;
 
-use pcce_testsuite::real::{checked, repository, target};
+use pcce_testsuite::real::checked;
+use pcce_testsuite::{repository, target};
 
 fn check(mode: &str) {
     let release = target().join("release");

@@ -18,7 +18,8 @@ use std::process::{Command, Stdio};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use object::{Object as _, ObjectSymbol as _};
-use pcce_testsuite::real::{PROGRAMS, Program, checked, target};
+use pcce_testsuite::real::{PROGRAMS, Program, checked};
+use pcce_testsuite::{repository, target};
 use serde_json::json;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -106,7 +107,7 @@ fn print(results: &serde_json::Value) {
 /// How fast `pcce decode` decodes a stream of a million contexts of Lua: one for each of its allocations.
 fn decode_rate() -> Result<serde_json::Value> {
     let program = PROGRAMS.iter().find(|p| p.name == "lua").ok_or("unknown program")?;
-    let header = pcce_testsuite::real::repository().join("testsuite/demo/allocations.h");
+    let header = repository().join("testsuite/demo/allocations.h");
     eprintln!("decode rate: a million contexts of Lua");
     let lua =
         program.build("benchmark-decode", &format!("pcce-clang -include {}", header.display()), "-O2 -g")?;
