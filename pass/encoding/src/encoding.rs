@@ -72,9 +72,12 @@ pub struct Encoding {
 
 /// Encodes a call graph. Takes time and memory near-linear in functions and edges, and no recursion.
 pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
+    let edges = graph.edges();
+    let graph = &graph.with_open_edges();
     let out_edges = graph.out_edges();
-    let weights = weight::edge_weights(graph, &out_edges, &graph.in_edges());
-    let required = |edge: u32| graph.required_push[graph.callee[edge as usize] as usize];
+    let mut weights = weight::edge_weights(graph, &out_edges, &graph.in_edges());
+    let required =
+        |edge: u32| graph.required_push[graph.callee[edge as usize] as usize] && !graph.is_open_edge(edge);
     let back = back::back_edges(graph, &out_edges, &weights, |edge| !required(edge));
     let codes: Vec<EdgeCode> = (0..graph.edges() as u32)
         .map(|edge| match (required(edge), back[edge as usize]) {
@@ -83,7 +86,9 @@ pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
             (false, false) => EdgeCode::Add(0),
         })
         .collect();
-    let Numbering { codes, num_cc, entry } = number::number(graph, &out_edges, &weights, &codes, options);
+    let Numbering { mut codes, num_cc, entry } = number::number(graph, &out_edges, &weights, &codes, options);
+    codes.truncate(edges);
+    weights.truncate(edges);
     Encoding { codes, weights, num_cc, entry }
 }
 
@@ -100,7 +105,9 @@ impl Encoding {
 
     /// Whether id 0 in the function means that the sub-path starts there (the dummy in-edge; the paper, Algorithm 3).
     ///
-    /// So it is for the graph's entries, for functions without callers, and for every callee of an edge that pushes.
+    /// So it is for the graph's entries, for functions without callers, and for every callee of an edge that pushes. If open
+    /// calls may reach the function ([`CallGraph::is_open`]), ids below the open node's `numCC` are those of the open
+    /// node, and 0 is its dummy's.
     pub fn is_entry(&self, function: FunctionId) -> bool {
         self.entry[function.index()]
     }

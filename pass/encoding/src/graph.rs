@@ -41,6 +41,9 @@ impl EdgeId {
 /// Two calls of one function by the same caller are two edges, and a function may call itself.
 #[derive(Clone, Debug, Default)]
 pub struct CallGraph {
+    /// The open node, and for each function how often an open call reaches it.
+    pub(crate) open: Option<u32>,
+    pub(crate) share: Vec<f64>,
     pub(crate) entry: Vec<bool>,
     pub(crate) required_push: Vec<bool>,
     pub(crate) caller: Vec<u32>,
@@ -66,8 +69,58 @@ impl CallGraph {
     pub fn add_function(&mut self, entry: bool, required_push: bool) -> FunctionId {
         let id = next_id(self.entry.len());
         self.entry.push(entry);
+        self.share.push(0.0);
         self.required_push.push(required_push);
         FunctionId(id)
+    }
+
+    /// Adds the open node, which stands for whatever a call reaches whose callee is not known: one of the entries.
+    ///
+    /// Edges to it are *open calls*. They get addition values as other edges do, so that an open call need not push; the
+    /// id with which it enters some entry tells the call site, whichever entry that is (one addition value for all
+    /// targets of a call, as DeltaPath has it). Who enters an entry in another way does so with id 0.
+    ///
+    /// # Panics
+    ///
+    /// When the graph has an open node, or 2³² − 1 functions already.
+    pub fn add_open_node(&mut self) -> FunctionId {
+        assert!(self.open.is_none(), "a graph has one open node");
+        let node = self.add_function(true, false);
+        self.open = Some(node.0);
+        node
+    }
+
+    /// Says how often an open call reaches an entry (`share`, of one open call; 0 without this). It only steers which edges
+    /// become cheap. NaN and negative values count as 0, values above 10¹⁰⁰ as 10¹⁰⁰. An entry that no open call is expected to
+    /// reach is expected to be entered once from outside.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such function.
+    pub fn set_share(&mut self, function: FunctionId, share: f64) {
+        self.share[function.index()] = weight(share);
+    }
+
+    /// Whether open calls may reach the function, so that its smallest ids are those of the open node.
+    pub fn is_open(&self, function: FunctionId) -> bool {
+        self.open.is_some_and(|open| open != function.0) && self.entry[function.index()]
+    }
+
+    /// The graph with an edge from the open node to each function that open calls may reach, behind its own edges.
+    pub(crate) fn with_open_edges(&self) -> Self {
+        let mut graph = self.clone();
+        let Some(open) = graph.open else { return graph };
+        for function in (0..self.functions() as u32).map(FunctionId) {
+            if self.is_open(function) {
+                graph.add_edge(FunctionId(open), function, self.share[function.index()]);
+            }
+        }
+        graph
+    }
+
+    /// Whether the edge is one that [`Self::with_open_edges`] adds: no call site, but an addition of 0.
+    pub(crate) fn is_open_edge(&self, edge: u32) -> bool {
+        Some(self.caller[edge as usize]) == self.open
     }
 
     /// Adds a call site.
@@ -77,7 +130,8 @@ impl CallGraph {
     ///
     /// # Panics
     ///
-    /// When `caller` or `callee` is not a function of this graph, or when there are 2³² − 1 edges already.
+    /// When `caller` or `callee` is not a function of this graph, when `caller` is the open node, or when there are
+    /// 2³² − 1 edges already.
     pub fn add_edge(&mut self, caller: FunctionId, callee: FunctionId, frequency: f64) -> EdgeId {
         for function in [caller, callee] {
             assert!(
@@ -89,7 +143,7 @@ impl CallGraph {
         let id = next_id(self.caller.len());
         self.caller.push(caller.0);
         self.callee.push(callee.0);
-        self.frequency.push(if frequency.is_nan() { 0.0 } else { frequency.clamp(0.0, MAX_WEIGHT) });
+        self.frequency.push(weight(frequency));
         EdgeId(id)
     }
 
@@ -130,6 +184,10 @@ impl CallGraph {
     pub(crate) fn in_edges(&self) -> Groups {
         Groups::new(self.functions(), self.callee.iter().zip(0..).map(|(&function, edge)| (function, edge)))
     }
+}
+
+fn weight(given: f64) -> f64 {
+    if given.is_nan() { 0.0 } else { given.clamp(0.0, MAX_WEIGHT) }
 }
 
 /// The largest `u32` stays free, so that counts fit a `u32` too.

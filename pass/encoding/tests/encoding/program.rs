@@ -13,7 +13,8 @@ pub struct Program<'a> {
     pub stack: Vec<(u64, usize)>,
     /// What really happened: where it began, and each open call with the id and the stack's height before it.
     begin: usize,
-    calls: Vec<(usize, u64, usize)>,
+    /// Edge, callee, id and height.
+    calls: Vec<(usize, usize, u64, usize)>,
 }
 
 impl<'a> Program<'a> {
@@ -22,12 +23,19 @@ impl<'a> Program<'a> {
     }
 
     pub fn function(&self) -> usize {
-        self.calls.last().map_or(self.begin, |&(edge, ..)| self.model.edges[edge].1)
+        self.calls.last().map_or(self.begin, |&(_, callee, ..)| callee)
     }
 
-    pub fn call(&mut self, edge: usize) {
+    /// `target` chooses what an open call reaches.
+    pub fn call(&mut self, edge: usize, target: usize) {
         assert_eq!(self.model.edges[edge].0, self.function());
-        self.calls.push((edge, self.id, self.stack.len()));
+        let mut callee = self.model.edges[edge].1;
+        if self.model.open == Some(callee) {
+            let targets = self.model.open_targets();
+            let Some(&target) = targets.get(target % targets.len().max(1)) else { return };
+            callee = target;
+        }
+        self.calls.push((edge, callee, self.id, self.stack.len()));
         match added(self.encoding, edge) {
             Some(value) => self.id += value,
             None => {
@@ -38,7 +46,7 @@ impl<'a> Program<'a> {
     }
 
     pub fn ret(&mut self) {
-        let Some((edge, id, height)) = self.calls.pop() else { return };
+        let Some((edge, _, id, height)) = self.calls.pop() else { return };
         match added(self.encoding, edge) {
             Some(value) => self.id -= value,
             None => self.id = self.stack.pop().expect("a push was made").0,
@@ -57,7 +65,9 @@ impl<'a> Program<'a> {
             }
             if depth > 0 {
                 let (saved, edge) = self.stack[depth - 1];
-                assert_eq!(self.model.edges[edge].1, at, "the sub-path begins where the push leads");
+                let callee = self.model.edges[edge].1;
+                let leads = callee == at || self.model.open == Some(callee);
+                assert!(leads, "the sub-path begins where the push leads");
                 decoded.push(edge);
                 (at, id) = (self.model.edges[edge].0, saved);
             }
@@ -72,8 +82,13 @@ impl<'a> Program<'a> {
 }
 
 pub fn rows(model: &Model, encoding: &Encoding) -> (Vec<FunctionRow>, Vec<AddEdge>) {
+    let targets = model.open_targets();
     let functions = (0..model.functions.len())
-        .map(|n| FunctionRow { num_cc: encoding.num_cc(function(n)), entry: encoding.is_entry(function(n)) })
+        .map(|n| FunctionRow {
+            num_cc: encoding.num_cc(function(n)),
+            entry: encoding.is_entry(function(n)),
+            open: targets.contains(&n),
+        })
         .collect();
     let edges = model
         .edges
@@ -89,5 +104,5 @@ pub fn rows(model: &Model, encoding: &Encoding) -> (Vec<FunctionRow>, Vec<AddEdg
 
 pub fn decoder(model: &Model, encoding: &Encoding) -> PathDecoder {
     let (functions, edges) = rows(model, encoding);
-    PathDecoder::new(&functions, edges.into_iter()).expect("an encoding is a table")
+    PathDecoder::new(&functions, model.open.map(function), edges.into_iter()).expect("an encoding is a table")
 }
