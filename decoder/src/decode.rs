@@ -10,10 +10,14 @@ use thiserror::Error;
 
 use pcce_dictionary::Dictionary;
 use pcce_encoding::FunctionId;
+use pcce_encoding::decode::Call;
 
-use crate::tables::{FIRST_INTERNED, InvalidDictionary, Tables, Target};
+use crate::tables::{FIRST_INTERNED, InvalidDictionary, Module, Tables, Target};
 use crate::token::{BuildId, PushedFrame, Token};
 use crate::trace::{Piece, Run, Trace};
+
+/// Site of frames that a function pushes at its entry when an open call of the executable's reached it.
+const OPEN_SITE: u64 = 0;
 
 /// A trace longer than this (in calls, repetitions not counted) is refused.
 const MAX_PIECES: usize = 1 << 26;
@@ -44,6 +48,16 @@ pub enum DecodeError {
         build_id: String,
         /// The address.
         address: u64,
+    },
+    /// A frame of an open call, and the program has no open node with that id.
+    #[error(
+        "the token does not fit the dictionary: build {build_id} has no open call with id {id}; {DAMAGED}"
+    )]
+    NoOpenNode {
+        /// Build id of the image.
+        build_id: String,
+        /// The id.
+        id: u64,
     },
     /// The site's kind is not allowed there.
     #[error(
@@ -269,19 +283,12 @@ impl Decoder {
             trace.pieces.push(Piece::UnknownModule(frame.image));
             return Ok(Above::UnknownModule(frame.image));
         };
+        if frame.site == OPEN_SITE {
+            return self.below_open(image, frame.id, above, trace);
+        }
         let site_index = self.site_at(image, frame.site)?;
         let site = &self.tables.sites[site_index as usize];
         match site.target {
-            Target::Push(callee) => self.below_push(callee, above, trace),
-            Target::External(symbol) => self.below_external(symbol, above, trace),
-            Target::Indirect | Target::Asm => match above {
-                // The target is known only as the root above.
-                Above::Root(_) | Above::UnknownModule(_) => {}
-                Above::NoCapture => trace.pieces.push(Piece::Uninstrumented(None)),
-                // The call may have reached the entered function, or another one at id 0 that called
-                // it through code that does not push.
-                Above::Entered(..) | Above::Interrupted => trace.pieces.push(Piece::Unknown(None)),
-            },
             Target::Signal => {
                 match above {
                     // Whatever the handler is: it was called through its address.
@@ -301,8 +308,54 @@ impl Decoder {
             Target::Capture | Target::Add | Target::NoEdge => {
                 return Err(self.site_kind(image, frame.site, site_index, "a call that pushes"));
             }
+            target => self.below_call(target, above, trace),
         }
         Ok(Above::Root(self.walk(site_index, frame.id, trace)?))
+    }
+
+    /// What lies above a call that does not tell by itself what runs next: one that pushed, or an open one.
+    fn below_call(&self, target: Target, above: Above, trace: &mut Trace) {
+        match target {
+            Target::Push(callee) => self.below_push(callee, above, trace),
+            Target::External(symbol) => self.below_external(symbol, above, trace),
+            _ => match above {
+                // The target is known only as the root above.
+                Above::Root(_) | Above::UnknownModule(_) => {}
+                Above::NoCapture => trace.pieces.push(Piece::Uninstrumented(None)),
+                // The call may have reached the entered function, or another one at id 0 that called
+                // it through code that does not push.
+                Above::Entered(..) | Above::Interrupted => trace.pieces.push(Piece::Unknown(None)),
+            },
+        }
+    }
+
+    /// What lies above an open call of the executable's, and the sub-path of the call. The id is one of its open node.
+    fn below_open(&self, image: u32, id: u64, above: Above, trace: &mut Trace) -> Result<Above, DecodeError> {
+        if id == 0 {
+            // The caller had pushed as well: the next frame tells which one.
+            return Ok(above);
+        }
+        let image = &self.tables.images[image as usize];
+        let no_open_node = || DecodeError::NoOpenNode { build_id: image.build_id.clone(), id };
+        let module = &self.tables.modules[image.open_module.ok_or_else(no_open_node)? as usize];
+        let path = module.paths.path(module.open_node, id).map_err(|_| no_open_node())?;
+        let mut above = above;
+        for call in path {
+            above = self.call(module, call, above, trace);
+        }
+        Ok(above)
+    }
+
+    /// Adds a call of a sub-path, and what lies between it and `above`.
+    #[inline]
+    fn call(&self, module: &Module, call: Call, above: Above, trace: &mut Trace) -> Above {
+        let site = module.first_site + call.site;
+        let target = self.tables.sites[site as usize].target;
+        if target != Target::Add {
+            self.below_call(target, above, trace);
+        }
+        trace.pieces.push(Piece::Site(site));
+        Above::Root(module.first_function + call.caller.index() as u32)
     }
 
     /// What lies above a direct call that pushed.
@@ -375,13 +428,14 @@ impl Decoder {
     #[inline]
     fn walk_callers(&self, function: u32, id: u64, trace: &mut Trace) -> Result<u32, DecodeError> {
         let module = &self.tables.modules[self.tables.functions[function as usize].module as usize];
-        let mut local = FunctionId::new(function - module.first_function);
+        let local = FunctionId::new(function - module.first_function);
         let path = module.paths.path(local, id).map_err(|_| self.no_id(function, id))?;
+        let mut root = function;
         for call in path {
-            trace.pieces.push(Piece::Site(module.first_site + call.site));
-            local = call.caller;
+            self.call(module, call, Above::Root(root), trace);
+            root = module.first_function + call.caller.index() as u32;
         }
-        Ok(module.first_function + local.index() as u32)
+        Ok(root)
     }
 
     #[inline]
@@ -405,7 +459,7 @@ impl Decoder {
     #[cold]
     fn site_kind(&self, image: u32, address: u64, site: u32, expected: &'static str) -> DecodeError {
         let found = match self.tables.sites[site as usize].target {
-            Target::Push(_) => "a direct call that pushes",
+            Target::Push(_) => "a direct call that pushes or is open",
             Target::Add => "a direct call that adds",
             Target::NoEdge => "a direct call without an edge",
             Target::External(_) => "a call of a function outside the module",

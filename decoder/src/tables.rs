@@ -4,7 +4,7 @@
 //! files end at this module. No file is trusted: every index, address and number is checked once,
 //! here, so that decoding needs no check but those of the token.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 use pcce_dictionary::{self as files, Dictionary, EdgeCode, SiteKind};
@@ -75,8 +75,9 @@ pub enum Cause {
         /// Number of sites.
         sites: usize,
     },
-    /// An edge at a site that is no direct call.
-    #[error("edge {edge} is at site {site}, which is no direct call")]
+    /// An edge at a site that cannot have it: one with a callee belongs to a direct call, an open one without a callee to a
+    /// module with an open node.
+    #[error("edge {edge} is at site {site}, which is no call of that kind")]
     EdgeSite {
         /// Number of the edge.
         edge: usize,
@@ -91,6 +92,9 @@ pub enum Cause {
         /// Number of the site.
         site: u32,
     },
+    /// Two modules of a program have an open node.
+    #[error("another module has an open node, too")]
+    SecondOpenNode,
     /// The edges and ids are not an encoding.
     #[error("{0}")]
     Encoding(TableError),
@@ -120,6 +124,8 @@ pub(crate) struct Image {
     pub(crate) program: String,
     /// Site arrays, by ascending address.
     spans: Vec<Span>,
+    /// The module with an open node.
+    pub(crate) open_module: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -134,7 +140,9 @@ struct Span {
 pub(crate) struct Module {
     pub(crate) first_function: u32,
     pub(crate) first_site: u32,
+    /// The open node, if there is one, comes after the functions.
     pub(crate) paths: PathDecoder,
+    pub(crate) open_node: FunctionId,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -156,7 +164,7 @@ pub(crate) struct Site {
 /// What happens at a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// A direct call that pushes, of this function.
+    /// A direct call that pushes, or is open, of this function.
     Push(u32),
     /// A direct call that adds.
     Add,
@@ -245,6 +253,7 @@ impl Tables {
             build_id: dictionary.build_id.clone(),
             program: dictionary.program.clone(),
             spans: Vec::new(),
+            open_module: None,
         });
         Ok(())
     }
@@ -326,35 +335,52 @@ impl Tables {
             self.sites.push(Site { function, target, first_location, locations });
         }
 
+        let open_node = FunctionId::new(module.functions.len() as u32);
         let mut adds = Vec::new();
+        let mut second = HashSet::new();
         for (at, edge) in module.edges.iter().enumerate() {
             check("edge", at, "site", edge.site, module.sites.len())?;
-            check("edge", at, "function", edge.callee, module.functions.len())?;
+            if let Some(callee) = edge.callee {
+                check("edge", at, "function", callee, module.functions.len())?;
+            }
+            let open_call = matches!(edge.code, EdgeCode::Open(_));
+            if open_call && module.open_num_cc.is_none() {
+                return Err(Cause::EdgeSite { edge: at, site: edge.site });
+            }
+            if !second.insert(edge.site) {
+                return Err(Cause::SecondEdge { edge: at, site: edge.site });
+            }
+            if let EdgeCode::Add(value) | EdgeCode::Open(value) = edge.code {
+                adds.push(AddEdge {
+                    caller: FunctionId::new(module.sites[edge.site as usize].function),
+                    callee: edge.callee.filter(|_| !open_call).map_or(open_node, FunctionId::new),
+                    value,
+                    site: edge.site,
+                });
+            }
             let target = &mut self.sites[(first_site + edge.site) as usize].target;
-            match target {
-                Target::NoEdge => {}
-                Target::Push(_) | Target::Add => return Err(Cause::SecondEdge { edge: at, site: edge.site }),
+            match (&target, edge.callee, edge.code) {
+                (Target::NoEdge, Some(_), EdgeCode::Add(_)) => *target = Target::Add,
+                (Target::NoEdge, Some(callee), _) => *target = Target::Push(first_function + callee),
+                (Target::External(_) | Target::Indirect | Target::Asm, None, EdgeCode::Add(_)) | (_, Some(_), _) => {
+                    return Err(Cause::EdgeSite { edge: at, site: edge.site });
+                }
+                (Target::External(_) | Target::Indirect | Target::Asm, None, _) => {}
                 _ => return Err(Cause::EdgeSite { edge: at, site: edge.site }),
             }
-            *target = match edge.code {
-                EdgeCode::Back | EdgeCode::Cut | EdgeCode::Required => {
-                    Target::Push(first_function + edge.callee)
-                }
-                EdgeCode::Add(value) => {
-                    adds.push(AddEdge {
-                        caller: FunctionId::new(module.sites[edge.site as usize].function),
-                        callee: FunctionId::new(edge.callee),
-                        value,
-                        site: edge.site,
-                    });
-                    Target::Add
-                }
-            };
         }
-        let rows: Vec<_> =
-            module.functions.iter().map(|f| FunctionRow { num_cc: f.num_cc, entry: f.entry }).collect();
-        let paths = PathDecoder::new(&rows, adds.into_iter()).map_err(Cause::Encoding)?;
-        self.modules.push(Module { first_function, first_site, paths });
+        let row = |f: &files::Function| FunctionRow { num_cc: f.num_cc, entry: f.entry, open: f.open };
+        let open_row = module.open_num_cc.map(|num_cc| FunctionRow { num_cc, entry: true, open: false });
+        let rows: Vec<_> = module.functions.iter().map(row).chain(open_row).collect();
+        let paths = PathDecoder::new(&rows, open_row.map(|_| open_node), adds.into_iter())
+            .map_err(Cause::Encoding)?;
+        if open_row.is_some() {
+            let image = self.images.last_mut().expect("an image was added before its modules");
+            if image.open_module.replace(number).is_some() {
+                return Err(Cause::SecondOpenNode);
+            }
+        }
+        self.modules.push(Module { first_function, first_site, paths, open_node });
         self.add_span(module, first_site)
     }
 

@@ -467,7 +467,7 @@ fn inconsistent_dictionaries_are_refused() {
         (&|d| d.modules[0].sites[2].locations[0].file = 2, "a location of site 2 names file 2"),
         (&|d| d.modules[0].sites[2].locations[0].name = 8, "a location of site 2 names name 8"),
         (&|d| d.modules[0].edges[2].site = 13, "edge 2 names site 13, and there are 13"),
-        (&|d| d.modules[0].edges[2].callee = 4, "edge 2 names function 4"),
+        (&|d| d.modules[0].edges[2].callee = Some(4), "edge 2 names function 4"),
         (&|d| d.modules[0].edges[3].site = 5, "edge 3 is at site 5, which is no direct call"),
         (&|d| d.modules[0].edges[3].site = 2, "edge 3 is at site 2, which has another edge"),
         (&|d| d.modules[0].edges[1].code = EdgeCode::Add(1), "id 1 of function 1"),

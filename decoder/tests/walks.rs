@@ -75,7 +75,7 @@ fn build(program: &Program) -> Dictionary {
             EdgeCode::Push(PushReason::Required) => pcce_dictionary::EdgeCode::Required,
             EdgeCode::Push(_) => pcce_dictionary::EdgeCode::Cut,
         };
-        module.edges.push(Edge { site: at as u32, callee: program.calls[at].1 as u32, code });
+        module.edges.push(Edge { site: at as u32, callee: Some(program.calls[at].1 as u32), code });
     }
     for (at, function) in functions.iter().enumerate() {
         module.functions.push(Function {

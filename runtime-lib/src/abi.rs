@@ -9,10 +9,10 @@
 use core::mem::offset_of;
 
 /// Version of everything in this module. Instrumented objects refer to `__pcce_abi_v<VERSION>`.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Name of the symbol that exists only in a runtime of this version.
-pub const VERSION_SYMBOL: &str = "__pcce_abi_v1";
+pub const VERSION_SYMBOL: &str = "__pcce_abi_v2";
 
 /// Name of the thread-local block ([`Tls`]), initial-exec, one instance a process.
 pub const TLS_SYMBOL: &str = "__pcce_tls";
@@ -37,7 +37,8 @@ pub struct Frame {
     pub prev: *mut Frame,
     /// `id` as it was in the pushing function.
     pub id: u64,
-    /// The site that pushed: an address in a module's site array.
+    /// The site that pushed: an address in a module's site array. Null: the function entered next pushed, which an open call
+    /// of the executable's had reached; `id` is then one of its open node.
     pub site: *const u8,
     /// 0 when pushed. The runtime's cache of the interned number of the chain from this frame on.
     pub handle: u64,
@@ -74,6 +75,9 @@ pub struct FunctionRecord {
     pub name: *const u8,
     /// The site of the function's own entry where callers may enter it without having pushed, else null.
     pub entry_site: *const u8,
+    /// The record of the executable's open node, if open calls may reach the function, else null: ids below the start of the first
+    /// in-edge are then the open node's.
+    pub open: *const FunctionRecord,
 }
 
 /// Verify mode: an in-edge whose call adds to the id.

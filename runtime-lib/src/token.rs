@@ -295,6 +295,12 @@ impl Images {
     }
 }
 
+/// An address in the program itself.
+fn in_program() -> *const u8 {
+    // SAFETY: a plain call. The program headers are part of a segment.
+    unsafe { libc::getauxval(libc::AT_PHDR) as *const u8 }
+}
+
 /// What one pass over the context found out.
 struct Extent {
     /// Length of the whole token in characters.
@@ -331,7 +337,12 @@ unsafe fn write(
             }
         }
     };
+    // The open node of the executable has site 0 there.
+    let place = |site: *const u8| if site.is_null() { in_program() } else { site };
     let offset = |images: &Images, number: usize, site: *const u8| {
+        if site.is_null() {
+            return 0;
+        }
         (site as usize).wrapping_sub(images.get(number).load_bias) as u64
     };
     out.byte(flags);
@@ -344,19 +355,22 @@ unsafe fn write(
         out.varint(id);
     }
     extent.fits_at_all = out.finished_len() <= limit;
+    // What is not instrumented and has an id was reached by an open call of the executable's.
+    let mut open = flags & FLAG_CAPTURE == 0 && id != 0;
     let mut frame = top;
     let mut runs = 0;
-    while !frame.is_null() && runs < max_runs {
+    while (open || !frame.is_null()) && runs < max_runs {
         // SAFETY: a live frame of this thread's chain.
-        let (frame_site, frame_id) = unsafe { ((*frame).site, (*frame).id) };
-        let mut count = 0u64;
+        let (frame_site, frame_id) = if open { (null(), id) } else { unsafe { ((*frame).site, (*frame).id) } };
+        let mut count = u64::from(open);
+        open = false;
         // SAFETY: as above.
         while !frame.is_null() && unsafe { (*frame).site == frame_site && (*frame).id == frame_id } {
             count += 1;
             // SAFETY: as above.
             frame = unsafe { (*frame).prev };
         }
-        let Some((number, new)) = images.number(frame_site) else {
+        let Some((number, new)) = images.number(place(frame_site)) else {
             extent.damaged = true;
             break;
         };
@@ -394,7 +408,7 @@ pub unsafe extern "C" fn __pcce_token(buf: *mut c_char, size: usize, site: *cons
     };
     let state = (site, id, top);
     let flags = if site.is_null() { 0 } else { FLAG_CAPTURE };
-    if site.is_null() && top.is_null() {
+    if site.is_null() && top.is_null() && id == 0 {
         end(0);
         return 0;
     }

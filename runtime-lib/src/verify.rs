@@ -20,7 +20,7 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt::Write as _;
 use core::ptr::{null, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use crate::abi::{Frame, FunctionRecord, Shadow};
 use crate::context::chain_number;
@@ -37,6 +37,8 @@ const EXIT_MISMATCH: c_int = 97;
 /// Mismatches that are described one by one.
 const MAX_DESCRIBED: u64 = 10;
 
+/// The executable's open node, once a function that it may reach was entered.
+static OPEN: AtomicPtr<FunctionRecord> = AtomicPtr::new(null_mut());
 static CONTEXTS: Interner<(u64, u64)> = Interner::new();
 static COMPARED: AtomicU64 = AtomicU64::new(0);
 static DISTINCT: AtomicU64 = AtomicU64::new(0);
@@ -72,6 +74,9 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
     let (id, top) = current();
     // SAFETY: the thread's own block and records.
     unsafe {
+        if !(*function).open.is_null() {
+            OPEN.store((*function).open.cast_mut(), Ordering::Relaxed);
+        }
         let prev = (*tls()).shadow;
         shadow.write(Shadow { prev, function, site: null(), context: 0, id, top });
         (*tls()).shadow = shadow;
@@ -199,7 +204,12 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
         let mut frame: *const Frame = top;
         if (*function).entry == 1 && id == 0 {
             // A sub-path's root: the innermost frame names the call site.
-            if !frame.is_null() && (*frame).site == (*function).entry_site {
+            if !frame.is_null() && (*frame).site.is_null() && (*frame).id == 0 {
+                // Pushed by a variadic function at its entry, for its caller had pushed, too.
+                frame = (*frame).prev;
+            }
+            let entry_site = (*function).entry_site;
+            if !frame.is_null() && !entry_site.is_null() && (*frame).site == entry_site {
                 // Pushed by the function itself, at an entry from callers that may not push. The caller is
                 // the next frame's, if that is the one; else it is unknown by design, and no frame would be wrong.
                 let next = (*frame).prev;
@@ -225,6 +235,15 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             if caller.is_null() {
                 return Err("decodes with a caller, and is the outermost");
             }
+            if (*frame).site.is_null() {
+                // Pushed in front of the function, by one that an open call reached.
+                let open = OPEN.load(Ordering::Relaxed);
+                return if open.is_null() {
+                    Err("the pushed frame is one of an open call, and no function of the executable was entered")
+                } else {
+                    in_edge(open, (*frame).id, (*frame).prev, caller)
+                };
+            }
             if (*frame).site != (*caller).site {
                 return Err("the pushed frame names another call site than the one in the caller");
             }
@@ -233,10 +252,27 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             }
             return Ok(());
         }
+        in_edge(function, id, top, caller)
+    }
+}
+
+/// The same for an id that came in by an in-edge, of the function or of the open node that reached it.
+unsafe fn in_edge(
+    function: *const FunctionRecord,
+    id: u64,
+    top: *mut Frame,
+    caller: *const Shadow,
+) -> Result<(), &'static str> {
+    // SAFETY: as in `step`.
+    unsafe {
         let edges = core::slice::from_raw_parts((*function).in_edges, (*function).in_edge_count as usize);
         let after = edges.partition_point(|e| e.start <= id);
         let Some(edge) = after.checked_sub(1).map(|i| &edges[i]) else {
-            return Err("the id belongs to no in-edge");
+            return if !(*function).open.is_null() {
+                in_edge((*function).open, id, top, caller)
+            } else {
+                Err("the id belongs to no in-edge")
+            };
         };
         if caller.is_null() {
             return Err("the id names a caller, and the function is the outermost");

@@ -41,9 +41,9 @@ impl EdgeId {
 /// Two calls of one function by the same caller are two edges, and a function may call itself.
 #[derive(Clone, Debug, Default)]
 pub struct CallGraph {
-    /// The open node, and for each function how often an open call reaches it.
+    /// The open node, and for each function that open calls may reach, how often one does.
     pub(crate) open: Option<u32>,
-    pub(crate) share: Vec<f64>,
+    pub(crate) share: Vec<Option<f64>>,
     pub(crate) entry: Vec<bool>,
     pub(crate) required_push: Vec<bool>,
     pub(crate) caller: Vec<u32>,
@@ -69,16 +69,16 @@ impl CallGraph {
     pub fn add_function(&mut self, entry: bool, required_push: bool) -> FunctionId {
         let id = next_id(self.entry.len());
         self.entry.push(entry);
-        self.share.push(0.0);
+        self.share.push(None);
         self.required_push.push(required_push);
         FunctionId(id)
     }
 
-    /// Adds the open node, which stands for whatever a call reaches whose callee is not known: one of the entries.
+    /// Adds the open node, which stands for whatever a call reaches whose callee is not known: one of its targets.
     ///
     /// Edges to it are *open calls*. They get addition values as other edges do, so that an open call need not push; the
-    /// id with which it enters some entry tells the call site, whichever entry that is (one addition value for all
-    /// targets of a call, as DeltaPath has it). Who enters an entry in another way does so with id 0.
+    /// id with which it enters some target tells the call site, whichever target that is (one addition value for all
+    /// targets of a call, as DeltaPath has it). Who enters a target in another way does so with id 0.
     ///
     /// # Panics
     ///
@@ -90,29 +90,30 @@ impl CallGraph {
         node
     }
 
-    /// Says how often an open call reaches an entry (`share`, of one open call; 0 without this). It only steers which edges
-    /// become cheap. NaN and negative values count as 0, values above 10¹⁰⁰ as 10¹⁰⁰. An entry that no open call is expected to
-    /// reach is expected to be entered once from outside.
+    /// Says that open calls may reach the function, which makes it an entry, and how often: `share` of one open call. The
+    /// share only steers which edges become cheap. NaN and negative values count as 0, values above 10¹⁰⁰ as 10¹⁰⁰.
     ///
     /// # Panics
     ///
-    /// When there is no such function.
-    pub fn set_share(&mut self, function: FunctionId, share: f64) {
-        self.share[function.index()] = weight(share);
+    /// When there is no such function, or it is the open node.
+    pub fn add_open_target(&mut self, function: FunctionId, share: f64) {
+        assert!(self.open != Some(function.0), "the open node is no target");
+        self.entry[function.index()] = true;
+        self.share[function.index()] = Some(weight(share));
     }
 
     /// Whether open calls may reach the function, so that its smallest ids are those of the open node.
     pub fn is_open(&self, function: FunctionId) -> bool {
-        self.open.is_some_and(|open| open != function.0) && self.entry[function.index()]
+        self.open.is_some() && self.share[function.index()].is_some()
     }
 
     /// The graph with an edge from the open node to each function that open calls may reach, behind its own edges.
     pub(crate) fn with_open_edges(&self) -> Self {
         let mut graph = self.clone();
         let Some(open) = graph.open else { return graph };
-        for function in (0..self.functions() as u32).map(FunctionId) {
-            if self.is_open(function) {
-                graph.add_edge(FunctionId(open), function, self.share[function.index()]);
+        for (function, share) in (0..).map(FunctionId).zip(&self.share) {
+            if let &Some(share) = share {
+                graph.add_edge(FunctionId(open), function, share);
             }
         }
         graph

@@ -1,6 +1,6 @@
 //! How often each function is expected to run, from the frequencies of the call sites.
 //!
-//! Entries (but not those that open calls are expected to reach) and functions without callers run once each, and a caller passes its weight times the site's frequency on
+//! Entries (but not those that open calls may reach) and functions without callers run once each, and a caller passes its weight times the site's frequency on
 //! to the callee. Between components that is exact, in topological order. Inside a component the exact answer is a
 //! linear system that often has no positive solution (frequencies are guesses, and guessed recursion need not end), so
 //! a few sweeps are made in an order where few edges lead back, and what those carry is damped. Weights only steer
@@ -37,7 +37,7 @@ pub(crate) fn edge_weights(graph: &CallGraph, out_edges: &Groups, in_edges: &Gro
             for &function in members {
                 let function = function as usize;
                 let callers = in_edges.of(function);
-                let outside = graph.entry[function] && graph.share[function] == 0.0;
+                let outside = graph.entry[function] && graph.share[function].is_none();
                 let mut sum = if outside || callers.is_empty() { 1.0 } else { 0.0 };
                 for &edge in callers {
                     let caller = graph.caller[edge as usize] as usize;

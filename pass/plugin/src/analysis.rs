@@ -6,9 +6,9 @@
 use std::collections::{HashMap, HashSet};
 
 use llvm_sys::LLVMOpcode;
-use pcce_encoding::{CallGraph, EdgeId};
+use pcce_encoding::{CallGraph, EdgeId, FunctionId};
 
-use crate::llvm::{Analyses, Block, Module, TailCall, Value};
+use crate::llvm::{Analyses, Block, Module, TailCall, Type, Value};
 
 /// Functions known not to call back into the program (`data/no-callback.txt` and the user's files).
 pub struct NoCallback(HashSet<String>);
@@ -57,8 +57,9 @@ impl NoCallback {
 
 /// What a call is.
 pub enum CallKind {
-    /// A direct call of an instrumented function whose definition here is the one that runs.
-    Direct(EdgeId),
+    /// A direct call of an instrumented function whose definition here is the one that runs: its place in
+    /// [`Analysis::functions`].
+    Direct(usize),
     /// A direct call that leaves the instrumented part of the module, and may call back.
     External(String),
     /// The same, known not to call back.
@@ -106,6 +107,21 @@ pub struct Call {
     pub instruction: Value,
     /// What it is.
     pub kind: CallKind,
+    /// Its edge in the call graph. Calls whose callee is not known have one if the graph has an open node.
+    pub edge: Option<EdgeId>,
+}
+
+/// How a function may be entered by callers that neither pushed nor know its number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unannounced {
+    /// Not at all.
+    Never,
+    /// With any id: its name is on the list of functions that do not call back, so that callers do nothing. It pushes at its own
+    /// entry.
+    Anyhow,
+    /// By an open call of an executable whose graph has an open node: the id is that node's, and not 0. Otherwise
+    /// the caller has pushed, and the id is 0.
+    Open,
 }
 
 /// An instrumented function.
@@ -116,9 +132,8 @@ pub struct Function {
     pub name: String,
     /// Whether other modules can call it by name.
     pub external: bool,
-    /// Callers may enter it without having pushed, since its name is on the list of functions that
-    /// do not call back: it pushes at its own entry.
-    pub entry_push: bool,
+    /// How it may be entered by those who did not push, nor know its number.
+    pub unannounced: Unannounced,
     /// Its calls, in the order of the code. Calls that must stay tail calls are not among them.
     pub calls: Vec<Call>,
     /// Blocks that begin with a landing pad.
@@ -134,7 +149,7 @@ pub struct Function {
 pub struct Analysis {
     /// Instrumented functions, in the order of their ids in [`Analysis::graph`].
     pub functions: Vec<Function>,
-    /// The call graph (pcce.txt, Definition 1).
+    /// The call graph (pcce.txt, Definition 1). The open node, if there is one, comes after all functions.
     pub graph: CallGraph,
 }
 
@@ -155,6 +170,12 @@ fn skip_reason(function: Value, name: &str, resolvers: &HashSet<Value>) -> Optio
     }
 }
 
+/// Whether a call in the function must stay a tail call.
+fn makes_tail_calls(function: Value) -> bool {
+    let calls = function.blocks().into_iter().flat_map(Block::instructions);
+    calls.filter(|i| i.opcode() == LLVMOpcode::LLVMCall).any(|call| call.tail_call() == TailCall::Must)
+}
+
 /// Whether the assembly calls something, by its mnemonics.
 fn asm_calls(text: &str) -> bool {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
@@ -164,7 +185,8 @@ fn asm_calls(text: &str) -> bool {
 /// Analyses a module.
 ///
 /// `whole_program`: the module is the whole program after link-time resolution, so a definition
-/// in a comdat group is the one that was kept.
+/// in a comdat group is the one that was kept. `open`: it is the executable's, so that its calls of unknown callees need
+/// not push: a graph with an open node.
 ///
 /// # Errors
 /// A function that cannot be instrumented nor left out without wrong contexts.
@@ -173,6 +195,7 @@ pub fn analyse(
     analyses: Analyses,
     no_callback: &NoCallback,
     whole_program: bool,
+    open: bool,
 ) -> Result<Analysis, String> {
     let resolvers: HashSet<Value> = module.ifunc_resolvers().into_iter().collect();
     // `__builtin_setjmp`: the intrinsic does not say that it returns twice.
@@ -185,7 +208,9 @@ pub fn analyse(
             continue;
         }
         let name = value.name();
-        if skip_reason(value, &name, &resolvers).is_some() {
+        // A variadic function cannot be called by a thunk of ours, nor keep a frame if it makes tail calls.
+        let thunk = !open && value.is_variadic() && makes_tail_calls(value);
+        if thunk || skip_reason(value, &name, &resolvers).is_some() {
             continue;
         }
         let external = !value.linkage().local;
@@ -193,7 +218,7 @@ pub fn analyse(
         functions.push(Function {
             value,
             external,
-            entry_push: listed.contains(&value),
+            unannounced: if listed.contains(&value) { Unannounced::Anyhow } else { Unannounced::Never },
             name,
             calls: Vec::new(),
             landing_pads: Vec::new(),
@@ -203,7 +228,9 @@ pub fn analyse(
     }
 
     // First all edges, as ⟨caller, callee, frequency⟩: the graph wants its functions complete.
+    let open_node = functions.len();
     let mut edges: Vec<(usize, usize, f64)> = Vec::new();
+    let mut open_calls: HashMap<Type, usize> = HashMap::new();
     let mut direct_uses = vec![0usize; functions.len()];
     let mut must_tail = vec![false; functions.len()];
     for caller in 0..functions.len() {
@@ -251,8 +278,7 @@ pub fn analyse(
                             (_, Some(call)) if declaration => CallKind::Runtime(call),
                             (Some(&callee), _) if exact => {
                                 direct_uses[callee] += usize::from(instruction.called() == value);
-                                edges.push((caller, callee, frequency));
-                                CallKind::Direct(EdgeId::new(edges.len() as u32 - 1))
+                                CallKind::Direct(callee)
                             }
                             // Not LLVM's `nocallback`, which clang makes of `__attribute__((leaf))`: it
                             // promises nothing about a callee that another module defines and instruments.
@@ -261,14 +287,28 @@ pub fn analyse(
                         }
                     }
                 };
-                functions[caller].calls.push(Call { instruction, kind });
+                let callee = match kind {
+                    CallKind::Direct(callee) => Some(callee),
+                    CallKind::Indirect | CallKind::External(_) | CallKind::Asm if open => Some(open_node),
+                    _ => None,
+                };
+                if matches!(kind, CallKind::Indirect) {
+                    *open_calls.entry(instruction.called_signature()).or_default() += 1;
+                }
+                let edge = callee.map(|callee| {
+                    edges.push((caller, callee, frequency));
+                    EdgeId::new(edges.len() as u32 - 1)
+                });
+                functions[caller].calls.push(Call { instruction, kind, edge });
             }
         }
     }
 
     let mut graph = CallGraph::new();
-    for (i, function) in functions.iter().enumerate() {
-        if function.entry_push && must_tail[i] {
+    let mut targets: HashMap<Type, Vec<FunctionId>> = HashMap::new();
+    for (i, function) in functions.iter_mut().enumerate() {
+        let listed = function.unannounced == Unannounced::Anyhow;
+        if listed && must_tail[i] {
             return Err(format!(
                 "function {} replaces a library function that callers are known to enter without a push, and it \
                  makes calls that must stay tail calls; its frame cannot be kept. Rename it, or compile it without \
@@ -278,14 +318,33 @@ pub fn analyse(
         }
         // Any use that is not the callee of one of the edges: another module, a pointer, an alias, a
         // constructor table, or a caller that is not instrumented.
-        let entry = function.external || function.value.use_count() > direct_uses[i];
+        let taken = function.value.use_count() > direct_uses[i];
+        let entry = function.external || taken;
+        if entry && !open && !listed {
+            function.unannounced = Unannounced::Open;
+        }
         // A function that makes tail calls hands its own activation to their callees, which start
-        // a sub-path where it did: so it must have started one.
-        graph.add_function(entry, function.entry_push || must_tail[i]);
+        // a sub-path where it did: so it must have started one, or have been reached by an open call, as they are.
+        let id = graph.add_function(entry, listed || (must_tail[i] && !open));
+        // Nothing but the start-up code calls `main`, unless a call or a pointer in the program shows.
+        if open && (taken || must_tail[i] || (function.external && function.name != "main")) {
+            targets.entry(function.value.signature()).or_default().push(id);
+        }
+    }
+    if open {
+        graph.add_open_node();
+        // A call through a pointer is expected to reach each function of its type equally often; of others, few.
+        let calls: usize = open_calls.values().sum();
+        for (ty, functions) in targets {
+            let of_type = open_calls.get(&ty).copied().unwrap_or(0) as f64;
+            for &function in &functions {
+                graph.add_open_target(function, (of_type + 0.01) / (calls.max(1) * functions.len()) as f64);
+            }
+        }
     }
     for (caller, callee, frequency) in edges {
-        let id = |i: usize| pcce_encoding::FunctionId::new(i as u32);
-        graph.add_edge(id(caller), id(callee), frequency);
+        let callee = if open && must_tail.get(callee) == Some(&true) { open_node } else { callee };
+        graph.add_edge(FunctionId::new(caller as u32), FunctionId::new(callee as u32), frequency);
     }
     Ok(Analysis { functions, graph })
 }

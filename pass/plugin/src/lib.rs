@@ -125,16 +125,16 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
     }
     let whole_program = phase == Phase::LinkTime || options.whole_program;
     let no_callback = analysis::NoCallback::load(&options.no_callback)?;
-    let analysis = analysis::analyse(module, analyses, &no_callback, whole_program)?;
+    // A shared library's numbers would be told from the executable's by nothing.
+    let shared = options.partial || (module.has_flag("PIC Level") && !module.has_flag("PIE Level"));
+    let executable = whole_program && !shared;
+    let analysis = analysis::analyse(module, analyses, &no_callback, whole_program, executable && !options.closed)?;
     if analysis.functions.is_empty() {
         return Ok(false);
     }
     let encoding = pcce_encoding::encode(&analysis.graph, &pcce_encoding::Options::default());
     let producer = format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version());
-    // A shared library's numbers would be told from the executable's by nothing.
-    let shared = options.partial || (module.has_flag("PIC Level") && !module.has_flag("PIE Level"));
-    let ranges = whole_program && !shared;
-    let plan = plan::plan(&analysis, &encoding, &options, ranges, identifier.clone(), producer);
+    let plan = plan::plan(&analysis, &encoding, &options, executable, identifier.clone(), producer);
     let fragment = pcce_dictionary::fragment::to_bytes(&plan.dictionary);
     let sites_name = format!("__pcce_sites.{:016x}", fnv1a(identifier.as_bytes(), &fragment));
     rewrite::rewrite(module, &analysis, &plan, &sites_name, options.verify);

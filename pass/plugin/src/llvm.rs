@@ -36,6 +36,8 @@ unsafe extern "C" {
     fn pcce_shim_has_module_flag(module: LLVMModuleRef, name: *const u8, len: usize) -> bool;
     fn pcce_shim_source_name(function: LLVMValueRef, len: *mut usize) -> *const c_char;
     fn pcce_shim_use_count(value: LLVMValueRef) -> usize;
+    fn pcce_shim_make_thunk(function: LLVMValueRef, name: *const u8, len: usize) -> LLVMValueRef;
+    fn pcce_shim_divert(function: LLVMValueRef, thunk: LLVMValueRef, word: LLVMValueRef);
 }
 
 /// Registers the pass with a `llvm::PassBuilder`.
@@ -70,7 +72,7 @@ pub struct Value(LLVMValueRef);
 pub struct Block(LLVMBasicBlockRef);
 
 /// A type.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Type(LLVMTypeRef);
 
 /// What linkage and visibility say about a global value.
@@ -446,6 +448,42 @@ impl Value {
             comdat: bits & 4 != 0,
             declaration: bits & 8 != 0,
         }
+    }
+
+    /// The type of the function's signature.
+    pub fn signature(self) -> Type {
+        // SAFETY: live function.
+        Type(unsafe { LLVMGlobalGetValueType(self.0) })
+    }
+
+    /// Whether the function takes a variable number of arguments.
+    pub fn is_variadic(self) -> bool {
+        // SAFETY: live function, so the type is a function's.
+        unsafe { LLVMIsFunctionVarArg(self.signature().0) != 0 }
+    }
+
+    /// The type of the signature with which the call calls.
+    pub fn called_signature(self) -> Type {
+        // SAFETY: live call or invoke.
+        Type(unsafe { LLVMGetCalledFunctionType(self.0) })
+    }
+
+    /// A new local function with the same signature that calls this one and returns what it returns. Returns the call.
+    pub fn thunk(self, name: &str) -> Value {
+        // SAFETY: live function that is not variadic; `name` is copied.
+        Value(unsafe { pcce_shim_make_thunk(self.0, name.as_ptr(), name.len()) })
+    }
+
+    /// Makes the function jump to `thunk` at its entry if the word at the address is not 0.
+    pub fn divert(self, thunk: Value, word: Value) {
+        // SAFETY: live functions of one signature, and the address of a word.
+        unsafe { pcce_shim_divert(self.0, thunk.0, word.0) }
+    }
+
+    /// The function that contains the instruction.
+    pub fn function(self) -> Value {
+        // SAFETY: live instruction in a function.
+        Value(unsafe { LLVMGetBasicBlockParent(LLVMGetInstructionParent(self.0)) })
     }
 
     /// Number of uses.

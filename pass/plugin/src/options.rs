@@ -17,6 +17,8 @@ pub struct Options {
     /// `shared` or `relocatable`: the output is not an executable, so that context numbers of
     /// this module need a process to tell them from those of other modules.
     pub partial: bool,
+    /// Temporary: no open node.
+    pub closed: bool,
     /// `check`: verify the module after instrumentation, in release builds of the plugin too.
     pub check: bool,
     /// `no-callback=FILE`: further functions that do not call back.
@@ -49,6 +51,7 @@ impl Options {
                 None if option == "verify" => self.verify = true,
                 None if option == "whole-program" => self.whole_program = true,
                 None if option == "shared" || option == "relocatable" => self.partial = true,
+                None if option == "closed" => self.closed = true,
                 None if option == "check" => self.check = true,
                 Some(("no-callback", file)) if !file.is_empty() => self.no_callback.push(file.to_owned()),
                 _ => return Err(UnknownOption(option.to_owned())),

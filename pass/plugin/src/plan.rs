@@ -9,7 +9,7 @@ use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeCode, Encoding, FunctionId, PushReason};
 use pcce_runtime::abi;
 
-use crate::analysis::{Analysis, CallKind, RuntimeCall};
+use crate::analysis::{Analysis, CallKind, RuntimeCall, Unannounced};
 use crate::llvm::Value;
 use crate::options::Options;
 
@@ -40,7 +40,7 @@ pub struct PlannedCall {
 pub struct PlannedFunction {
     /// Its calls.
     pub calls: Vec<PlannedCall>,
-    /// The site of its own entry, if it pushes there.
+    /// The site of its own entry, if it pushes there always.
     pub entry_site: Option<u32>,
     /// First number of its range of context numbers; 0 if it has none.
     pub range: u64,
@@ -102,14 +102,18 @@ pub fn plan(
         let mut captures_number = false;
         let mut calls = Vec::with_capacity(function.calls.len());
         for call in &function.calls {
+            let by_edge = match call.edge.map(|edge| encoding.edge(edge)) {
+                Some(EdgeCode::Add(0)) => Action::None,
+                Some(EdgeCode::Add(value)) => Action::Add(value),
+                Some(EdgeCode::Push(_)) | None => Action::Push,
+            };
             let (kind, action) = match &call.kind {
                 CallKind::Silent(_) if !options.verify => continue,
                 CallKind::Silent(name) => (dictionary::SiteKind::External(names.number(name)), Action::None),
-                CallKind::External(name) => {
-                    (dictionary::SiteKind::External(names.number(name)), Action::Push)
-                }
-                CallKind::Indirect => (dictionary::SiteKind::Indirect, Action::Push),
-                CallKind::Asm => (dictionary::SiteKind::Asm, Action::Push),
+                CallKind::External(name) => (dictionary::SiteKind::External(names.number(name)), by_edge),
+                CallKind::Indirect => (dictionary::SiteKind::Indirect, by_edge),
+                CallKind::Asm => (dictionary::SiteKind::Asm, by_edge),
+                CallKind::Direct(_) => (dictionary::SiteKind::Direct, by_edge),
                 CallKind::Runtime(runtime) => {
                     captures_number |= *runtime == RuntimeCall::Context;
                     let kind = match runtime {
@@ -120,14 +124,6 @@ pub fn plan(
                     };
                     (kind, Action::Replace(*runtime))
                 }
-                CallKind::Direct(edge) => (
-                    dictionary::SiteKind::Direct,
-                    match encoding.edge(*edge) {
-                        EdgeCode::Add(0) => Action::None,
-                        EdgeCode::Add(value) => Action::Add(value),
-                        EdgeCode::Push(_) => Action::Push,
-                    },
-                ),
             };
             let locations = call
                 .instruction
@@ -141,11 +137,17 @@ pub fn plan(
                 })
                 .collect();
             let site = new_site(kind, locations);
-            if let CallKind::Direct(edge) = call.kind {
+            if let Some(edge) = call.edge {
+                let callee = match call.kind {
+                    CallKind::Direct(callee) => Some(callee as u32),
+                    _ => None,
+                };
+                let open = analysis.graph.callee(edge).index() == analysis.functions.len();
                 edges.push(dictionary::Edge {
                     site,
-                    callee: analysis.graph.callee(edge).index() as u32,
+                    callee,
                     code: match encoding.edge(edge) {
+                        EdgeCode::Add(value) if open => dictionary::EdgeCode::Open(value),
                         EdgeCode::Add(value) => dictionary::EdgeCode::Add(value),
                         EdgeCode::Push(PushReason::Back) => dictionary::EdgeCode::Back,
                         EdgeCode::Push(PushReason::Cut) => dictionary::EdgeCode::Cut,
@@ -155,7 +157,8 @@ pub fn plan(
             }
             calls.push(PlannedCall { instruction: call.instruction, action, site });
         }
-        let entry_site = function.entry_push.then(|| new_site(dictionary::SiteKind::Entry, Vec::new()));
+        let entry_site =
+            (function.unannounced == Unannounced::Anyhow).then(|| new_site(dictionary::SiteKind::Entry, Vec::new()));
         let num_cc = encoding.num_cc(id);
         // A range for each function that takes numbers, so that the number alone names function
         // and context; where they do not fit below 2^63 the number is interned instead.
@@ -173,6 +176,7 @@ pub fn plan(
             name: names.number(source_name.as_ref().unwrap_or(&function.name)),
             num_cc,
             entry: encoding.is_entry(id),
+            open: analysis.graph.is_open(id),
             external: function.external,
             range: (range != 0).then_some(range),
         });
@@ -185,6 +189,8 @@ pub fn plan(
             producer,
             options: options.describe(),
             sites_address: 0,
+            open_num_cc: (analysis.graph.functions() > analysis.functions.len())
+                .then(|| encoding.num_cc(FunctionId::new(analysis.functions.len() as u32))),
             files: files.list,
             names: names.list,
             functions: rows,

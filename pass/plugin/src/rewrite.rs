@@ -7,6 +7,9 @@
 //!
 //! frame = {tls.top, tls.id, &sites[s], 0};                           // a push
 //! tls.top = &frame; tls.id = 0;  call;  tls.top = frame.prev; tls.id = frame.id;
+//!
+//! // a function that an open call of another module's may reach, at its entry:
+//! if (tls.id != 0) return f.pcce_open(…);   // a tail call of a function that pushes with site 0 and calls f
 //! ```
 //!
 //! The rule that every function returns with `id` and `top` as it found them makes both exact. Where control
@@ -15,7 +18,7 @@
 
 use pcce_runtime::abi::{self, layout};
 
-use crate::analysis::{Analysis, Function, RuntimeCall};
+use crate::analysis::{Analysis, Function, RuntimeCall, Unannounced};
 use crate::llvm::{Builder, Callee, Module, Type, Value};
 use crate::plan::{Action, Plan, PlannedCall, PlannedFunction};
 use llvm_sys::LLVMOpcode;
@@ -75,7 +78,7 @@ fn strip_memory_attributes(function: &Function, planned: &PlannedFunction) {
         let called = call.instruction.called();
         for attribute in PROMISES {
             call.instruction.remove_call_attribute(attribute);
-            if called.is_function() && call.action == Action::Push {
+            if called.is_function() && call.action != Action::None {
                 called.remove_attribute(attribute);
             }
         }
@@ -90,9 +93,11 @@ fn verify_symbols(
     tls: Value,
 ) -> VerifySymbols {
     let (i64, ptr, void) = (module.i64(), module.ptr(), module.void());
-    let record_type = module.struct_type(&[ptr, i64, i64, ptr, ptr]);
+    let record_type = module.struct_type(&[ptr, i64, i64, ptr, ptr, ptr]);
     let edge_type = module.struct_type(&[i64, ptr, ptr]);
-    let count = plan.functions.len();
+    // The open node has the last record.
+    let open = plan.dictionary.open_num_cc.map(|_| plan.functions.len());
+    let count = plan.functions.len() + usize::from(open.is_some());
     let record_size = size_of::<abi::FunctionRecord>() as u64;
     let edge_size = size_of::<abi::InEdge>() as u64;
     let records = module.add_internal("__pcce_functions", module.array_type(record_type, count as u64), true);
@@ -100,9 +105,14 @@ fn verify_symbols(
 
     let mut in_edges: Vec<Vec<(u64, usize, u32)>> = vec![Vec::new(); count];
     for edge in &plan.dictionary.edges {
-        if let pcce_dictionary::EdgeCode::Add(start) = edge.code {
+        let (start, callee) = match edge.code {
+            pcce_dictionary::EdgeCode::Add(start) => (start, edge.callee.map(|f| f as usize)),
+            pcce_dictionary::EdgeCode::Open(start) => (start, open),
+            _ => continue,
+        };
+        if let Some(callee) = callee {
             let caller = plan.dictionary.sites[edge.site as usize].function as usize;
-            in_edges[edge.callee as usize].push((start, caller, edge.site));
+            in_edges[callee].push((start, caller, edge.site));
         }
     }
     let mut edges = Vec::new();
@@ -126,18 +136,22 @@ fn verify_symbols(
         names.push_str(&function.name);
         names.push('\0');
     }
+    name_starts.push(names.len() as u64);
     let text = module.add_internal("__pcce_names", module.bytes(names.len() as u64 + 1), true);
     text.initialize(module.const_string(&names));
 
     let rows: Vec<Value> = (0..count)
         .map(|i| {
-            let entry_site = plan.functions[i].entry_site;
+            let function = plan.dictionary.functions.get(i);
+            let entry_site = plan.functions.get(i).and_then(|f| f.entry_site);
+            let reached = open.filter(|_| function.is_some_and(|f| f.open));
             module.const_struct(&[
                 module.const_offset(table, starts[i] * edge_size),
                 module.const_i64(in_edges[i].len() as u64),
-                module.const_i64(plan.dictionary.functions[i].entry.into()),
+                module.const_i64(function.is_none_or(|f| f.entry).into()),
                 module.const_offset(text, name_starts[i]),
                 entry_site.map_or(module.null(), |s| module.const_offset(sites, s.into())),
+                reached.map_or(module.null(), record),
             ])
         })
         .collect();
@@ -203,13 +217,32 @@ impl<'a> Rewriter<'a> {
                 self.exit(exit);
             }
         }
+        if self.function.unannounced == Unannounced::Open && self.entry_frame.is_none() {
+            self.divert();
+        }
+    }
+
+    /// Whoever enters the function by an open call of another module's is sent to a function that pushes.
+    fn divert(&self) {
+        let function = self.function.value;
+        let call = function.thunk(&format!("{}.pcce_open", self.function.name));
+        let b = self.b.prologue(call);
+        let frame = b.alloca(layout::FRAME_SIZE, c"pcce.frame");
+        self.push(frame, b.module.null());
+        if let Some(after) = after(call) {
+            b.before(after, call);
+            self.pop(frame);
+        }
+        function.divert(call.function(), self.symbols.id);
     }
 
     fn prologue(&mut self) {
         let pushes = self.planned.calls.iter().any(|c| c.action == Action::Push);
         let comes_back = !self.function.landing_pads.is_empty() || !self.function.returns_twice.is_empty();
         let verify = self.symbols.verify.as_ref();
-        let entry_site = self.planned.entry_site;
+        let variadic = || self.function.unannounced == Unannounced::Open && self.function.value.is_variadic();
+        let entry_site = self.planned.entry_site.map(|site| self.site(site));
+        let entry_site = entry_site.or_else(|| variadic().then(|| self.b.module.null()));
         if !pushes && !comes_back && verify.is_none() && entry_site.is_none() {
             return;
         }
@@ -233,12 +266,12 @@ impl<'a> Rewriter<'a> {
         self.b.module.const_offset(self.symbols.sites, site.into())
     }
 
-    fn push(&self, frame: Value, site: u32) {
+    fn push(&self, frame: Value, site: Value) {
         let b = self.b;
         let (top, id) = (b.load(self.ptr, self.symbols.top), b.load(self.i64, self.symbols.id));
         b.store(top, b.offset(frame, layout::FRAME_PREV));
         b.store(id, b.offset(frame, layout::FRAME_ID));
-        b.store(self.site(site), b.offset(frame, layout::FRAME_SITE));
+        b.store(site, b.offset(frame, layout::FRAME_SITE));
         b.store(b.module.const_i64(0), b.offset(frame, layout::FRAME_HANDLE));
         // Whoever interrupts the thread finds whole frames on the chain.
         b.signal_fence();
@@ -294,7 +327,7 @@ impl<'a> Rewriter<'a> {
             Action::Push => {
                 // The callee reaches the frame through the thread's block.
                 instruction.clear_tail();
-                self.push(self.frame.expect("made for every function that pushes"), call.site);
+                self.push(self.frame.expect("made for every function that pushes"), self.site(call.site));
             }
             _ => {}
         }

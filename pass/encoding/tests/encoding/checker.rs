@@ -50,8 +50,9 @@ impl Model {
                 graph.add_open_node();
             } else {
                 graph.add_function(entry, required_push);
-                // Any share; some have none.
-                graph.set_share(function(n), (n % 3) as f64 / 5.0);
+                if self.open_target(n) {
+                    graph.add_open_target(function(n), (n % 3) as f64 / 5.0); // any share
+                }
             }
         }
         for &(caller, callee, frequency) in &self.edges {
@@ -69,8 +70,12 @@ impl Model {
 
     /// Functions that open calls may reach.
     pub fn open_targets(&self) -> Vec<usize> {
-        let target = |f: &usize| self.open.is_some_and(|open| open != *f) && self.functions[*f].0;
-        (0..self.functions.len()).filter(target).collect()
+        (0..self.functions.len()).filter(|f| self.open_target(*f)).collect()
+    }
+
+    /// All entries, but some are entered from outside only.
+    pub fn open_target(&self, n: usize) -> bool {
+        self.open.is_some_and(|open| open != n) && self.functions[n].0 && n % 5 != 2
     }
 
     pub fn out_edges(&self) -> Vec<Vec<usize>> {
@@ -119,7 +124,7 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
     let model = &extended;
     let added = |encoding: &Encoding, e: usize| if e < calls { added(encoding, e) } else { Some(0) };
     let is = |encoding: &Encoding, e: usize, reason| e < calls && is(encoding, e, reason);
-    let open = |n: usize| model.open.is_some_and(|open| open != n) && model.functions[n].0;
+    let open = |n: usize| model.open_target(n);
     let (out_edges, in_edges) = (model.out_edges(), model.in_edges());
 
     // 1, by colouring: visiting a function that is being visited closes a cycle. Callers finish after callees.
