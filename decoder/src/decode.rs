@@ -422,14 +422,15 @@ impl Decoder {
     #[inline]
     fn walk(&self, site: u32, id: u64, trace: &mut Trace) -> Result<u32, DecodeError> {
         trace.pieces.push(Piece::Site(site));
-        self.walk_callers(self.tables.sites[site as usize].function, id, trace)
+        let function = self.tables.sites[site as usize].function;
+        self.walk_callers(function, self.tables.number(function, id), trace)
     }
 
     #[inline]
-    fn walk_callers(&self, function: u32, id: u64, trace: &mut Trace) -> Result<u32, DecodeError> {
+    fn walk_callers(&self, function: u32, number: u64, trace: &mut Trace) -> Result<u32, DecodeError> {
         let module = &self.tables.modules[self.tables.functions[function as usize].module as usize];
         let local = FunctionId::new(function - module.first_function);
-        let path = module.paths.path(local, id).map_err(|_| self.no_id(function, id))?;
+        let path = module.paths.path(local, number).map_err(|_| self.no_id(function, number))?;
         let mut root = function;
         for call in path {
             self.call(module, call, Above::Root(root), trace);

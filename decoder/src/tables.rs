@@ -151,6 +151,8 @@ pub(crate) struct Function {
     pub(crate) module: u32,
     pub(crate) external: bool,
     pub(crate) num_cc: u64,
+    offset: u64,
+    negated: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -306,6 +308,8 @@ impl Tables {
                 module: number,
                 external: function.external,
                 num_cc: function.num_cc,
+                offset: function.offset as u64,
+                negated: module.open_num_cc.is_none(),
             });
         }
 
@@ -401,6 +405,14 @@ impl Tables {
         }
         image.spans.insert(at, Span { start, end, first_site });
         Ok(())
+    }
+
+    /// The number of the sub-path for which an id of the program stands in a function.
+    #[inline]
+    pub(crate) fn number(&self, function: u32, id: u64) -> u64 {
+        let function = &self.functions[function as usize];
+        let plus_offset = if function.negated { id.wrapping_neg() } else { id };
+        plus_offset.wrapping_sub(function.offset)
     }
 
     /// The site with an address in an image.

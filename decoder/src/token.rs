@@ -224,14 +224,14 @@ impl Token {
         if flags & FLAG_CAPTURE != 0 {
             let number = reader.varint()?;
             let image = self.image(number, reader)?;
-            self.capture = Some(Capture { image, site: reader.varint()?, id: reader.varint()? });
+            self.capture = Some(Capture { image, site: reader.varint()?, id: unzigzag(reader.varint()?) });
         }
         let mut frames = 0_u64;
         while !reader.at_end() {
             let head = reader.varint()?;
             let image = self.image(head >> 1, reader)?;
             let site = reader.varint()?;
-            let id = reader.varint()?;
+            let id = unzigzag(reader.varint()?);
             let count = if head & 1 == 1 {
                 let offset = reader.at;
                 match reader.varint()? {
@@ -295,12 +295,12 @@ impl Token {
         if let Some(capture) = &self.capture {
             image(&mut bytes, capture.image, None);
             put(&mut bytes, capture.site);
-            put(&mut bytes, capture.id);
+            put(&mut bytes, zigzag(capture.id));
         }
         for frame in &self.frames {
             image(&mut bytes, frame.image, Some(frame.count > 1));
             put(&mut bytes, frame.site);
-            put(&mut bytes, frame.id);
+            put(&mut bytes, zigzag(frame.id));
             if frame.count > 1 {
                 put(&mut bytes, frame.count);
             }
@@ -504,6 +504,15 @@ fn wrong_checksum(text: &[u8], body: &[u8]) -> TokenError {
 /// One bit's step of the CRC-32 register (reflected polynomial).
 fn step(register: u32, _: u32) -> u32 {
     (register >> 1) ^ (0xedb8_8320 * (register & 1))
+}
+
+/// Ids are signed, and small on either side of 0: these two map them to small numbers and back.
+const fn zigzag(id: u64) -> u64 {
+    id << 1 ^ ((id as i64) >> 63) as u64
+}
+
+const fn unzigzag(number: u64) -> u64 {
+    number >> 1 ^ (number & 1).wrapping_neg()
 }
 
 #[cfg(test)]

@@ -71,6 +71,10 @@ pub struct FunctionRecord {
     pub in_edge_count: u64,
     /// 1 if the function has the dummy in-edge (id 0 is its root), 0 if not.
     pub entry: u64,
+    /// 1 if ids of the module are negated (it has no open node), 0 if not.
+    pub negated: u64,
+    /// The function's offset: its ids, negated or not, are numbers below its `numCC` plus this, modulo 2^64.
+    pub offset: u64,
     /// The linkage name, for messages; ends with a zero byte.
     pub name: *const u8,
     /// The site of the function's own entry where callers may enter it without having pushed, else null.
@@ -83,8 +87,10 @@ pub struct FunctionRecord {
 /// Verify mode: an in-edge whose call adds to the id.
 #[repr(C)]
 pub struct InEdge {
-    /// The addition value: ids from here on, up to the next in-edge's start, came over this edge.
+    /// The addition value: numbers from here on, up to the next in-edge's start, came over this edge.
     pub start: u64,
+    /// What the call adds to the id.
+    pub constant: u64,
     /// The caller.
     pub caller: *const FunctionRecord,
     /// The call site.

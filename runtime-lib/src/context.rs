@@ -60,13 +60,13 @@ pub unsafe fn chain_number(top: *mut Frame) -> Option<u64> {
     }
 }
 
-/// The context number at a capture site. `range` is the first number of the range of the site's
-/// function, 0 if it has none.
+/// The context number at a capture site. `base` is what makes a number of the id in the site's function, 0 if the function has no
+/// range of numbers.
 #[unsafe(no_mangle)]
-pub extern "C" fn __pcce_context(site: *const u8, range: u64) -> u64 {
+pub extern "C" fn __pcce_context(site: *const u8, base: u64) -> u64 {
     let (id, top) = current();
-    if top.is_null() && range != 0 {
-        return range + id;
+    if top.is_null() && base != 0 {
+        return base.wrapping_add(id);
     }
     if site.is_null() && top.is_null() && id == 0 {
         return 0;

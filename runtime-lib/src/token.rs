@@ -295,6 +295,11 @@ impl Images {
     }
 }
 
+/// Ids are signed, and small on either side of 0.
+const fn zigzag(id: u64) -> u64 {
+    id << 1 ^ ((id as i64) >> 63) as u64
+}
+
 /// An address in the program itself.
 fn in_program() -> *const u8 {
     // SAFETY: a plain call. The program headers are part of a segment.
@@ -352,7 +357,7 @@ unsafe fn write(
         out.varint(number as u64);
         name_image(&mut out, &images, number, new);
         out.varint(offset(&images, number, site));
-        out.varint(id);
+        out.varint(zigzag(id));
     }
     extent.fits_at_all = out.finished_len() <= limit;
     // What is not instrumented and has an id was reached by an open call of the executable's.
@@ -377,7 +382,7 @@ unsafe fn write(
         out.varint((number as u64) << 1 | u64::from(count > 1));
         name_image(&mut out, &images, number, new);
         out.varint(offset(&images, number, frame_site));
-        out.varint(frame_id);
+        out.varint(zigzag(frame_id));
         if count > 1 {
             out.varint(count);
         }

@@ -266,7 +266,9 @@ unsafe fn in_edge(
     // SAFETY: as in `step`.
     unsafe {
         let edges = core::slice::from_raw_parts((*function).in_edges, (*function).in_edge_count as usize);
-        let after = edges.partition_point(|e| e.start <= id);
+        let plus_offset = if (*function).negated == 1 { id.wrapping_neg() } else { id };
+        let number = plus_offset.wrapping_sub((*function).offset);
+        let after = edges.partition_point(|e| e.start <= number);
         let Some(edge) = after.checked_sub(1).map(|i| &edges[i]) else {
             return if !(*function).open.is_null() {
                 in_edge((*function).open, id, top, caller)
@@ -283,7 +285,7 @@ unsafe fn in_edge(
         if edge.site != (*caller).site {
             return Err("the id names another call site in the caller");
         }
-        if (id - edge.start, top) != ((*caller).id, (*caller).top) {
+        if (id.wrapping_sub(edge.constant), top) != ((*caller).id, (*caller).top) {
             return Err("the id leads to another context than the caller's");
         }
         Ok(())

@@ -48,8 +48,12 @@ pub struct Module {
 pub struct Function {
     /// Linkage name, as an index into [`Module::names`].
     pub name: u32,
-    /// Number of encodings of the function's sub-paths (`numCC`): its ids are `0..num_cc`.
+    /// Number of encodings of the function's sub-paths (`numCC`), which are numbered `0..num_cc`.
     pub num_cc: u64,
+    /// The program's ids in the function are these numbers plus the offset, modulo 2⁶⁴, and negated in modules without an
+    /// open node. 0 for entries.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub offset: i64,
     /// Whether the function can be entered with id 0 (it has the dummy in-edge, pcce.txt §5).
     /// The dummy in-edge, where there is one, has the value 0.
     pub entry: bool,
@@ -61,6 +65,10 @@ pub struct Function {
     /// First number of the range in which `pcce_context()` shifts this function's ids, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<u64>,
+}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
 }
 
 /// A place in an instrumented function that is named by an address (of the site array).
@@ -130,7 +138,8 @@ pub struct Edge {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EdgeCode {
-    /// The addition value: `id += value` before the call (pcce.txt, Algorithm 1).
+    /// The addition value, from numbers of the caller to numbers of the callee (pcce.txt, Algorithm 1). The program adds
+    /// it plus the callee's offset minus the caller's.
     Add(u64),
     /// The addition value of an open call: the edge leads to the open node.
     Open(u64),

@@ -201,7 +201,7 @@ LLVMValueRef pcce_shim_make_thunk(LLVMValueRef V, const char *Name, size_t Len) 
   return wrap(Call);
 }
 
-// Makes F jump to Thunk, which has its signature, at its entry if the word is not 0.
+// Makes F jump to Thunk, which has its signature, at its entry if the word is positive.
 void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Word) {
   Function &F = *unwrap<Function>(V);
   Function &T = *unwrap<Function>(ThunkV);
@@ -219,7 +219,7 @@ void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Word) {
   IRBuilder<> B(&*At);
   B.SetCurrentDebugLocation(DebugLoc());
   Value *Load = B.CreateAlignedLoad(B.getInt64Ty(), unwrap(Word), Align(8));
-  Value *Diverts = B.CreateICmpNE(Load, B.getInt64(0));
+  Value *Diverts = B.CreateICmpSGT(Load, B.getInt64(0));
   MDNode *Unlikely = MDBuilder(F.getContext()).createUnlikelyBranchWeights();
   Instruction *End = SplitBlockAndInsertIfThen(Diverts, &*At, /*Unreachable=*/true, Unlikely);
   B.SetInsertPoint(End);

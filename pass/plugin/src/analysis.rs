@@ -119,8 +119,8 @@ pub enum Unannounced {
     /// With any id: its name is on the list of functions that do not call back, so that callers do nothing. It pushes at its own
     /// entry.
     Anyhow,
-    /// By an open call of an executable whose graph has an open node: the id is that node's, and not 0. Otherwise
-    /// the caller has pushed, and the id is 0.
+    /// By an open call of an executable whose graph has an open node: the id is that node's, and positive. Ids of
+    /// this module are not, and who has pushed enters with id 0.
     Open,
 }
 

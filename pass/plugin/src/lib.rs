@@ -134,7 +134,7 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
     }
     let encoding = pcce_encoding::encode(&analysis.graph, &pcce_encoding::Options::default());
     let producer = format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version());
-    let plan = plan::plan(&analysis, &encoding, &options, executable, identifier.clone(), producer);
+    let plan = plan::plan(&analysis, &encoding, &options, identifier.clone(), producer);
     let fragment = pcce_dictionary::fragment::to_bytes(&plan.dictionary);
     let sites_name = format!("__pcce_sites.{:016x}", fnv1a(identifier.as_bytes(), &fragment));
     rewrite::rewrite(module, &analysis, &plan, &sites_name, options.verify);

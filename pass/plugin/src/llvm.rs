@@ -474,7 +474,7 @@ impl Value {
         Value(unsafe { pcce_shim_make_thunk(self.0, name.as_ptr(), name.len()) })
     }
 
-    /// Makes the function jump to `thunk` at its entry if the word at the address is not 0.
+    /// Makes the function jump to `thunk` at its entry if the word at the address is positive.
     pub fn divert(self, thunk: Value, word: Value) {
         // SAFETY: live functions of one signature, and the address of a word.
         unsafe { pcce_shim_divert(self.0, thunk.0, word.0) }

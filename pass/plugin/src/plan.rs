@@ -18,7 +18,7 @@ use crate::options::Options;
 pub enum Action {
     /// Nothing: the addition value is 0, or the callee cannot call back.
     None,
-    /// `id += value` before, `id -= value` after.
+    /// `id += constant` before, `id -= constant` after.
     Add(u64),
     /// A frame is pushed before and popped after.
     Push,
@@ -42,8 +42,8 @@ pub struct PlannedFunction {
     pub calls: Vec<PlannedCall>,
     /// The site of its own entry, if it pushes there always.
     pub entry_site: Option<u32>,
-    /// First number of its range of context numbers; 0 if it has none.
-    pub range: u64,
+    /// What makes a context number of the function's id; 0 if it has no range of numbers.
+    pub base: u64,
 }
 
 /// The plan for a module.
@@ -75,12 +75,10 @@ impl Strings {
 
 /// Makes the plan.
 ///
-/// `whole_program`: context numbers of this module need not be told from those of another one.
 pub fn plan(
     analysis: &Analysis,
     encoding: &Encoding,
     options: &Options,
-    whole_program: bool,
     identifier: String,
     producer: String,
 ) -> Plan {
@@ -89,6 +87,10 @@ pub fn plan(
     let mut sites: Vec<dictionary::Site> = Vec::new();
     let mut edges = Vec::new();
     let mut functions = Vec::with_capacity(analysis.functions.len());
+    // Ids of open calls are not negative; those of modules without an open node are not positive, so that a function of
+    // such a module knows who enters it.
+    let open = analysis.graph.functions() > analysis.functions.len();
+    let sign = |id: u64| if open { id } else { id.wrapping_neg() };
     // Number 0 means "no context", so ranges start at 1.
     let mut next_range = 1u64;
     let mut rows = Vec::with_capacity(analysis.functions.len());
@@ -102,10 +104,10 @@ pub fn plan(
         let mut captures_number = false;
         let mut calls = Vec::with_capacity(function.calls.len());
         for call in &function.calls {
-            let by_edge = match call.edge.map(|edge| encoding.edge(edge)) {
-                Some(EdgeCode::Add(0)) => Action::None,
-                Some(EdgeCode::Add(value)) => Action::Add(value),
-                Some(EdgeCode::Push(_)) | None => Action::Push,
+            let by_edge = match call.edge.and_then(|edge| encoding.constant(edge)) {
+                Some(0) => Action::None,
+                Some(constant) => Action::Add(sign(constant)),
+                None => Action::Push,
             };
             let (kind, action) = match &call.kind {
                 CallKind::Silent(_) if !options.verify => continue,
@@ -142,12 +144,12 @@ pub fn plan(
                     CallKind::Direct(callee) => Some(callee as u32),
                     _ => None,
                 };
-                let open = analysis.graph.callee(edge).index() == analysis.functions.len();
+                let open_call = analysis.graph.callee(edge).index() == analysis.functions.len();
                 edges.push(dictionary::Edge {
                     site,
                     callee,
                     code: match encoding.edge(edge) {
-                        EdgeCode::Add(value) if open => dictionary::EdgeCode::Open(value),
+                        EdgeCode::Add(value) if open_call => dictionary::EdgeCode::Open(value),
                         EdgeCode::Add(value) => dictionary::EdgeCode::Add(value),
                         EdgeCode::Push(PushReason::Back) => dictionary::EdgeCode::Back,
                         EdgeCode::Push(PushReason::Cut) => dictionary::EdgeCode::Cut,
@@ -160,11 +162,11 @@ pub fn plan(
         let entry_site =
             (function.unannounced == Unannounced::Anyhow).then(|| new_site(dictionary::SiteKind::Entry, Vec::new()));
         let num_cc = encoding.num_cc(id);
-        // A range for each function that takes numbers, so that the number alone names function
+        // A range for each function of an executable that takes numbers, so that the number alone names function
         // and context; where they do not fit below 2^63 the number is interned instead.
         let mut range = 0;
         if captures_number
-            && whole_program
+            && open
             && let Some(end) = next_range.checked_add(num_cc).filter(|&end| end <= abi::INTERNED)
         {
             range = next_range;
@@ -175,12 +177,14 @@ pub fn plan(
         rows.push(dictionary::Function {
             name: names.number(source_name.as_ref().unwrap_or(&function.name)),
             num_cc,
+            offset: encoding.offset(id) as i64,
             entry: encoding.is_entry(id),
             open: analysis.graph.is_open(id),
             external: function.external,
             range: (range != 0).then_some(range),
         });
-        functions.push(PlannedFunction { calls, entry_site, range });
+        let base = if range == 0 { 0 } else { range.wrapping_sub(encoding.offset(id)) };
+        functions.push(PlannedFunction { calls, entry_site, base });
     }
     Plan {
         functions,
@@ -189,7 +193,7 @@ pub fn plan(
             producer,
             options: options.describe(),
             sites_address: 0,
-            open_num_cc: (analysis.graph.functions() > analysis.functions.len())
+            open_num_cc: open
                 .then(|| encoding.num_cc(FunctionId::new(analysis.functions.len() as u32))),
             files: files.list,
             names: names.list,

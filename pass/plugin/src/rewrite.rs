@@ -9,12 +9,14 @@
 //! tls.top = &frame; tls.id = 0;  call;  tls.top = frame.prev; tls.id = frame.id;
 //!
 //! // a function that an open call of another module's may reach, at its entry:
-//! if (tls.id != 0) return f.pcce_open(…);   // a tail call of a function that pushes with site 0 and calls f
+//! if (tls.id > 0) return f.pcce_open(…);   // a tail call of a function that pushes with site 0 and calls f
 //! ```
 //!
 //! The rule that every function returns with `id` and `top` as it found them makes both exact. Where control
 //! arrives without a return (a landing pad, the second return of `setjmp`), the function
 //! stores the values it found at its entry.
+
+use std::collections::HashMap;
 
 use pcce_runtime::abi::{self, layout};
 
@@ -93,8 +95,8 @@ fn verify_symbols(
     tls: Value,
 ) -> VerifySymbols {
     let (i64, ptr, void) = (module.i64(), module.ptr(), module.void());
-    let record_type = module.struct_type(&[ptr, i64, i64, ptr, ptr, ptr]);
-    let edge_type = module.struct_type(&[i64, ptr, ptr]);
+    let record_type = module.struct_type(&[ptr, i64, i64, i64, i64, ptr, ptr, ptr]);
+    let edge_type = module.struct_type(&[i64, i64, ptr, ptr]);
     // The open node has the last record.
     let open = plan.dictionary.open_num_cc.map(|_| plan.functions.len());
     let count = plan.functions.len() + usize::from(open.is_some());
@@ -103,7 +105,14 @@ fn verify_symbols(
     let records = module.add_internal("__pcce_functions", module.array_type(record_type, count as u64), true);
     let record = |i: usize| module.const_offset(records, i as u64 * record_size);
 
-    let mut in_edges: Vec<Vec<(u64, usize, u32)>> = vec![Vec::new(); count];
+    let mut in_edges: Vec<Vec<(u64, u64, usize, u32)>> = vec![Vec::new(); count];
+    let calls = plan.functions.iter().flat_map(|f| &f.calls);
+    let constants: HashMap<u32, u64> = calls
+        .filter_map(|call| match call.action {
+            Action::Add(constant) => Some((call.site, constant)),
+            _ => None,
+        })
+        .collect();
     for edge in &plan.dictionary.edges {
         let (start, callee) = match edge.code {
             pcce_dictionary::EdgeCode::Add(start) => (start, edge.callee.map(|f| f as usize)),
@@ -112,7 +121,8 @@ fn verify_symbols(
         };
         if let Some(callee) = callee {
             let caller = plan.dictionary.sites[edge.site as usize].function as usize;
-            in_edges[callee].push((start, caller, edge.site));
+            let constant = constants.get(&edge.site).copied().unwrap_or(0);
+            in_edges[callee].push((start, constant, caller, edge.site));
         }
     }
     let mut edges = Vec::new();
@@ -120,9 +130,10 @@ fn verify_symbols(
     for list in &mut in_edges {
         list.sort_unstable();
         starts.push(edges.len() as u64);
-        for &(start, caller, site) in list.iter() {
+        for &(start, constant, caller, site) in list.iter() {
             let site = module.const_offset(sites, site.into());
-            edges.push(module.const_struct(&[module.const_i64(start), record(caller), site]));
+            let (start, constant) = (module.const_i64(start), module.const_i64(constant));
+            edges.push(module.const_struct(&[start, constant, record(caller), site]));
         }
     }
     let table =
@@ -149,6 +160,8 @@ fn verify_symbols(
                 module.const_offset(table, starts[i] * edge_size),
                 module.const_i64(in_edges[i].len() as u64),
                 module.const_i64(function.is_none_or(|f| f.entry).into()),
+                module.const_i64(open.is_none().into()),
+                module.const_i64(function.map_or(0, |f| f.offset as u64)),
                 module.const_offset(text, name_starts[i]),
                 entry_site.map_or(module.null(), |s| module.const_offset(sites, s.into())),
                 reached.map_or(module.null(), record),
@@ -301,7 +314,7 @@ impl<'a> Rewriter<'a> {
                 arguments.push(self.site(call.site));
                 let name = match runtime {
                     RuntimeCall::Context => {
-                        arguments.push(self.b.module.const_i64(self.planned.range));
+                        arguments.push(self.b.module.const_i64(self.planned.base));
                         abi::functions::CONTEXT
                     }
                     RuntimeCall::Token => abi::functions::TOKEN,

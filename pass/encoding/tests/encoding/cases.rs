@@ -166,3 +166,28 @@ fn deep_chain_and_deep_cycle() {
         assert_eq!(added(&encoding, 0), Some(0));
     }
 }
+
+#[test]
+fn offsets_make_hot_edges_free() {
+    // 1 is an entry, so that its call of 2 cannot have 0 in the paper's numbering if the colder one of 0 has it, and both
+    // ways into 3 are free by the offsets of 2 and 3 only if the cold edge is the one that pays.
+    let edges = [(0, 2, 1.0), (1, 2, 9.0), (2, 3, 5.0), (1, 3, 1.0)];
+    let mut model = model(4, &edges, 64);
+    model.functions[1].0 = true;
+    let encoding = model.encode();
+    check(&model, &encoding).unwrap();
+    let constants: Vec<_> = (0..4).map(|e| encoding.constant(edge(e)).unwrap()).collect();
+    assert_eq!(constants[1..3], [0, 0]);
+    assert!(constants[0] != 0 && constants[3] != 0, "{constants:?}");
+    assert_eq!(encoding.summary().zero_edges, 2);
+    // An open call into the hot loop's function, and the loop's own open call, which is free by the offset of the caller.
+    // Function 2 is `main`, which no open call reaches.
+    let edges = [(2, 1, 1.0), (1, 3, 1000.0), (1, 4, 3.0)];
+    let functions = (0..5).map(|n| (n >= 2, false)).collect();
+    let model = Model { functions, edges: edges.to_vec(), open: Some(3), id_bits: 64 };
+    let encoding = model.encode();
+    check(&model, &encoding).unwrap();
+    assert_eq!(encoding.edge(edge(1)), EdgeCode::Add(1));
+    assert_eq!(encoding.constant(edge(1)), Some(0));
+    assert_ne!(encoding.constant(edge(0)), Some(0));
+}

@@ -163,6 +163,9 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
     // 2
     let roots: HashSet<usize> = model.roots().into_iter().collect();
     for (n, callers) in in_edges.iter().enumerate() {
+        if encoding.is_entry(function(n)) && encoding.offset(function(n)) != 0 {
+            return Err(format!("function {n} is entered with id 0, and has an offset"));
+        }
         let pushed = callers.iter().any(|&e| added(encoding, e).is_none());
         if encoding.is_entry(function(n)) != (roots.contains(&n) || pushed) {
             return Err(format!("function {n}: is_entry is {}", encoding.is_entry(function(n))));

@@ -8,6 +8,7 @@ use crate::checker::{Model, added, function};
 pub struct Program<'a> {
     model: &'a Model,
     encoding: &'a Encoding,
+    /// A number plus the function's offset.
     pub id: u64,
     /// Saved id and pushing edge.
     pub stack: Vec<(u64, usize)>,
@@ -36,8 +37,8 @@ impl<'a> Program<'a> {
             callee = target;
         }
         self.calls.push((edge, callee, self.id, self.stack.len()));
-        match added(self.encoding, edge) {
-            Some(value) => self.id += value,
+        match self.encoding.constant(crate::checker::edge(edge)) {
+            Some(constant) => self.id = self.id.wrapping_add(constant),
             None => {
                 self.stack.push((self.id, edge));
                 self.id = 0;
@@ -47,8 +48,8 @@ impl<'a> Program<'a> {
 
     pub fn ret(&mut self) {
         let Some((edge, _, id, height)) = self.calls.pop() else { return };
-        match added(self.encoding, edge) {
-            Some(value) => self.id -= value,
+        match self.encoding.constant(crate::checker::edge(edge)) {
+            Some(constant) => self.id = self.id.wrapping_sub(constant),
             None => self.id = self.stack.pop().expect("a push was made").0,
         }
         assert_eq!((self.id, self.stack.len()), (id, height), "a call leaves the state as it found it");
@@ -59,7 +60,8 @@ impl<'a> Program<'a> {
         let mut decoded = Vec::new(); // edges, innermost first
         let (mut at, mut id) = (self.function(), self.id);
         for depth in (0..=self.stack.len()).rev() {
-            for call in decoder.path(function(at), id).expect("the id is one of the function's") {
+            let number = id.wrapping_sub(self.encoding.offset(function(at)));
+            for call in decoder.path(function(at), number).expect("the number is one of the function's") {
                 decoded.push(call.site as usize);
                 at = call.caller.index();
             }
