@@ -129,8 +129,8 @@ pub mod layout {
 
 /// Functions that emitted code calls.
 pub mod functions {
-    /// `u64 __pcce_context(site, range)`: the context number at a capture site. `range` is the first number of the range
-    /// of the site's function, 0 if it has none.
+    /// `u64 __pcce_context(site, base)`: the context number at a capture site. `base` plus the id is the number,
+    /// unless it is `NO_RANGE`.
     pub const CONTEXT: &str = "__pcce_context";
     /// `size_t __pcce_token(buf, size, site)`: the token at a capture site.
     pub const TOKEN: &str = "__pcce_token";
@@ -147,6 +147,9 @@ pub mod functions {
     /// `void __pcce_verify_resume(shadow)`: verify mode, where control comes back by unwinding or `longjmp`.
     pub const VERIFY_RESUME: &str = "__pcce_verify_resume";
 }
+
+/// For `__pcce_context`: the function has no range of numbers.
+pub const NO_RANGE: u64 = 1 << 63;
 
 /// Numbers of `pcce_context()` from here on are interned: they mean something only in the
 /// process that gave them. Smaller ones name function and context by themselves.

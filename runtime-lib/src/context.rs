@@ -1,6 +1,6 @@
 //! Context numbers: `pcce_context()` and the interned numbers of chains of pushed frames.
 
-use crate::abi::{Frame, INTERNED};
+use crate::abi::{Frame, INTERNED, NO_RANGE};
 use crate::intern::Interner;
 use crate::state::current;
 
@@ -60,12 +60,12 @@ pub unsafe fn chain_number(top: *mut Frame) -> Option<u64> {
     }
 }
 
-/// The context number at a capture site. `base` is what makes a number of the id in the site's function, 0 if the function has no
-/// range of numbers.
+/// The context number at a capture site. `base` is what makes a number of the id in the site's function, [`NO_RANGE`] if the function has
+/// none.
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_context(site: *const u8, base: u64) -> u64 {
     let (id, top) = current();
-    if top.is_null() && base != 0 {
+    if top.is_null() && base != NO_RANGE {
         return base.wrapping_add(id);
     }
     if site.is_null() && top.is_null() && id == 0 {
@@ -81,7 +81,7 @@ pub extern "C" fn __pcce_context(site: *const u8, base: u64) -> u64 {
 /// code that is not instrumented.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcce_context() -> u64 {
-    __pcce_context(core::ptr::null(), 0)
+    __pcce_context(core::ptr::null(), NO_RANGE)
 }
 
 #[cfg(test)]

@@ -44,6 +44,8 @@ pub struct CallGraph {
     /// The open node, and for each function that open calls may reach, how often one does.
     pub(crate) open: Option<u32>,
     pub(crate) share: Vec<Option<f64>>,
+    /// Executions of each function, where they were counted.
+    pub(crate) counted: Vec<Option<f64>>,
     pub(crate) entry: Vec<bool>,
     pub(crate) required_push: Vec<bool>,
     pub(crate) caller: Vec<u32>,
@@ -70,8 +72,19 @@ impl CallGraph {
         let id = next_id(self.entry.len());
         self.entry.push(entry);
         self.share.push(None);
+        self.counted.push(None);
         self.required_push.push(required_push);
         FunctionId(id)
+    }
+
+    /// Says how often the function was executed in a profile, instead of an estimate from its callers. NaN and negative values
+    /// count as 0, values above 10¹⁰⁰ as 10¹⁰⁰.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such function.
+    pub fn set_count(&mut self, function: FunctionId, count: f64) {
+        self.counted[function.index()] = Some(weight(count));
     }
 
     /// Adds the open node, which stands for whatever a call reaches whose callee is not known: one of its targets.

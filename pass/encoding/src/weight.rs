@@ -44,7 +44,7 @@ pub(crate) fn edge_weights(graph: &CallGraph, out_edges: &Groups, in_edges: &Gro
                     let damping = if position[caller] < position[function] { 1.0 } else { DAMPING };
                     sum += weight[caller] * graph.frequency[edge as usize] * damping;
                 }
-                weight[function] = sum.clamp(MIN_WEIGHT, MAX_WEIGHT);
+                weight[function] = graph.counted[function].unwrap_or(sum).clamp(MIN_WEIGHT, MAX_WEIGHT);
             }
         }
     }

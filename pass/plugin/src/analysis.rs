@@ -289,6 +289,8 @@ pub fn analyse(
                 };
                 let callee = match kind {
                     CallKind::Direct(callee) => Some(callee),
+                    // A listed function pushes whatever id it finds, which says nothing if its caller did not push.
+                    CallKind::External(ref name) if no_callback.contains(name) => None,
                     CallKind::Indirect | CallKind::External(_) | CallKind::Asm if open => Some(open_node),
                     _ => None,
                 };
@@ -326,6 +328,9 @@ pub fn analyse(
         // A function that makes tail calls hands its own activation to their callees, which start
         // a sub-path where it did: so it must have started one, or have been reached by an open call, as they are.
         let id = graph.add_function(entry, listed || (must_tail[i] && !open));
+        if let Some(count) = function.value.entry_count() {
+            graph.set_count(id, count);
+        }
         // Nothing but the start-up code calls `main`, unless a call or a pointer in the program shows.
         if open && (taken || must_tail[i] || (function.external && function.name != "main")) {
             targets.entry(function.value.signature()).or_default().push(id);

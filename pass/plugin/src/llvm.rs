@@ -36,6 +36,7 @@ unsafe extern "C" {
     fn pcce_shim_has_module_flag(module: LLVMModuleRef, name: *const u8, len: usize) -> bool;
     fn pcce_shim_source_name(function: LLVMValueRef, len: *mut usize) -> *const c_char;
     fn pcce_shim_use_count(value: LLVMValueRef) -> usize;
+    fn pcce_shim_entry_count(function: LLVMValueRef) -> f64;
     fn pcce_shim_make_thunk(function: LLVMValueRef, name: *const u8, len: usize) -> LLVMValueRef;
     fn pcce_shim_divert(function: LLVMValueRef, thunk: LLVMValueRef, word: LLVMValueRef);
 }
@@ -484,6 +485,12 @@ impl Value {
     pub fn function(self) -> Value {
         // SAFETY: live instruction in a function.
         Value(unsafe { LLVMGetBasicBlockParent(LLVMGetInstructionParent(self.0)) })
+    }
+
+    /// Executions of the function in the profile, if there is one.
+    pub fn entry_count(self) -> Option<f64> {
+        // SAFETY: live function.
+        Some(unsafe { pcce_shim_entry_count(self.0) }).filter(|count| *count >= 0.0)
     }
 
     /// Number of uses.

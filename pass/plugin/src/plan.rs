@@ -42,7 +42,7 @@ pub struct PlannedFunction {
     pub calls: Vec<PlannedCall>,
     /// The site of its own entry, if it pushes there always.
     pub entry_site: Option<u32>,
-    /// What makes a context number of the function's id; 0 if it has no range of numbers.
+    /// What makes a context number of the function's id; [`abi::NO_RANGE`] if it has no range of numbers.
     pub base: u64,
 }
 
@@ -183,7 +183,7 @@ pub fn plan(
             external: function.external,
             range: (range != 0).then_some(range),
         });
-        let base = if range == 0 { 0 } else { range.wrapping_sub(encoding.offset(id)) };
+        let base = if range == 0 { abi::NO_RANGE } else { range.wrapping_sub(encoding.offset(id)) };
         functions.push(PlannedFunction { calls, entry_site, base });
     }
     Plan {
