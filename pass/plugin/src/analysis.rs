@@ -117,7 +117,7 @@ pub struct Function {
     /// Whether other modules can call it by name.
     pub external: bool,
     /// Callers may enter it without having pushed, since its name is on the list of functions that
-    /// do not call back: it pushes at its own entry.
+    /// do not call back, or it is a personality function: it pushes at its own entry.
     pub entry_push: bool,
     /// Its calls, in the order of the code. Calls that must stay tail calls are not among them.
     pub calls: Vec<Call>,
@@ -177,7 +177,10 @@ pub fn analyse(
     let resolvers: HashSet<Value> = module.ifunc_resolvers().into_iter().collect();
     // `__builtin_setjmp`: the intrinsic does not say that it returns twice.
     let builtin_setjmp = module.functions().into_iter().find(|f| f.name() == "llvm.eh.sjlj.setjmp");
-    let listed = no_callback.defined_in(module);
+    // The unwinder calls personality functions, from wherever it was called last: a function that resumes
+    // unwinding does not push.
+    let mut unpushed = no_callback.defined_in(module);
+    unpushed.extend(module.functions().into_iter().filter_map(Value::personality));
     let mut functions = Vec::new();
     let mut index = HashMap::new();
     for value in module.functions() {
@@ -193,7 +196,7 @@ pub fn analyse(
         functions.push(Function {
             value,
             external,
-            entry_push: listed.contains(&value),
+            entry_push: unpushed.contains(&value),
             name,
             calls: Vec::new(),
             landing_pads: Vec::new(),

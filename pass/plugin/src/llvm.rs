@@ -448,6 +448,12 @@ impl Value {
         }
     }
 
+    /// The function that the unwinder calls for frames of this one.
+    pub fn personality(self) -> Option<Value> {
+        // SAFETY: live function.
+        unsafe { (LLVMHasPersonalityFn(self.0) != 0).then(|| Value(LLVMGetPersonalityFn(self.0))) }
+    }
+
     /// Number of uses.
     pub fn use_count(self) -> usize {
         // SAFETY: live value.
