@@ -49,14 +49,26 @@ pub fn artifact(name: &str) -> PathBuf {
     path
 }
 
-/// A tool of LLVM 19, by its name without version.
+/// The LLVM whose build is tested.
+pub const LLVM: &str = if cfg!(feature = "llvm22") { "22" } else { "19" };
+
+/// A tool of that LLVM, by its name without version.
 ///
 /// # Panics
 /// If it is not installed.
 #[must_use]
 pub fn llvm(name: &str) -> PathBuf {
-    let path = Path::new("/usr/lib/llvm-19/bin").join(name);
-    assert!(path.exists(), "{} is missing; run scripts/setup first", path.display());
+    llvm_of(LLVM, name)
+}
+
+/// A tool of any LLVM, by its name without version.
+///
+/// # Panics
+/// If it is not installed.
+#[must_use]
+pub fn llvm_of(version: &str, name: &str) -> PathBuf {
+    let path = Path::new("/usr/lib").join(format!("llvm-{version}/bin")).join(name);
+    assert!(path.exists(), "{} is missing; run `scripts/setup {version}` first", path.display());
     path
 }
 

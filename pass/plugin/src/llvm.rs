@@ -53,6 +53,14 @@ pub fn version() -> &'static str {
     unsafe { CStr::from_ptr(pcce_shim_llvm_version()) }.to_str().unwrap_or("?")
 }
 
+/// The version of LLVM that is running.
+pub fn host_version() -> String {
+    let (mut major, mut minor, mut patch) = (0, 0, 0);
+    // SAFETY: three words of ours. Every LLVM from 16 on has the function.
+    unsafe { LLVMGetVersion(&mut major, &mut minor, &mut patch) };
+    format!("{major}.{minor}.{patch}")
+}
+
 /// The analyses that LLVM lends to one run of the pass.
 #[derive(Clone, Copy)]
 pub struct Analyses(*mut c_void);
