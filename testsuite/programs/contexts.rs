@@ -1,7 +1,7 @@
 //! Contexts of a Rust program: recursion, trait objects, closures, a panic that unwinds and is caught, a thread.
 //! What must come out stands in `tests/rust.rs`.
 
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -12,9 +12,9 @@ unsafe extern "C" {
 #[inline(always)]
 fn show(name: &str) {
     let mut token = [0u8; 512];
-    // SAFETY: the buffer is as long as it says.
-    let length = unsafe { pcce_token(token.as_mut_ptr().cast(), token.len()) };
-    println!("@{name} {}", std::str::from_utf8(&token[..length]).unwrap());
+    // SAFETY: it writes at most that many bytes, with a zero at the end.
+    unsafe { pcce_token(token.as_mut_ptr().cast(), token.len()) };
+    println!("@{name} {}", CStr::from_bytes_until_nul(&token).unwrap().to_str().unwrap());
 }
 
 #[inline(never)]
