@@ -7,6 +7,7 @@
 //! - `ir/` and `tests/ir.rs`: modules before and after the pass;
 //! - `tests/verify_mode.rs`: verify mode finds mismatches where there are some;
 //! - `tests/clash.rs`: the runtime in programs of several languages, and the code of a direct call;
+//! - `tests/versions.rs`, `tests/rust.rs`: the build for LLVM 22 beside that for 19, and Rust programs, which need it;
 //! - [`real`], `tests/real_programs.rs`, `tests/cmake.rs`: programs and builds of other people.
 
 pub mod program;
