@@ -1,37 +1,58 @@
 # What a person types. Everything is built under target/; see README.md.
 #
 #   make build      plugin, wrappers, runtime library and decoder into target/release
-#   make test       formatting and lint checks, all tests
+#   make test       formatting and lint checks, all tests; LLVM 22 is built and tried
+#   make test-all   all tests with both versions of LLVM
 #   make demo       instruments two programs, takes contexts and decodes them
 #   make benchmark  what the encoding costs, on bzip2, Lua and sqlite3
+#
+# LLVM=22 behind any of them is for that version instead of 19, in a target folder of its own, target/llvm22.
 #
 # Each of them first installs what the machine lacks (scripts/setup, with apt-get).
 
 CARGO ?= cargo
-export CARGO_TARGET_DIR ?= $(CURDIR)/target
+CARGO_TARGET_DIR ?= $(CURDIR)/target
+LLVM ?= 19
+ifneq ($(LLVM),19)
+override CARGO_TARGET_DIR := $(CARGO_TARGET_DIR)/llvm$(LLVM)
+FEATURES := --no-default-features --features llvm$(LLVM)
+endif
+export CARGO_TARGET_DIR
 RELEASE := $(CARGO_TARGET_DIR)/release
 
-.PHONY: all build setup test demo benchmark clean
+.PHONY: all build setup test test-all lint suite smoke demo benchmark clean
 all: build
 
 setup:
-	scripts/setup
+	scripts/setup $(LLVM)
 
 build: setup
-	$(CARGO) build --release --workspace
+	$(CARGO) build --release --workspace $(FEATURES)
 	scripts/build-runtime
 	ln -sf pcce-clangxx $(RELEASE)/pcce-clang++
 
-test: build
+test: suite
+	$(MAKE) smoke LLVM=22
+
+test-all: suite
+	$(MAKE) suite LLVM=22
+
+suite: build
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
-	$(CARGO) test --workspace
+	$(CARGO) clippy --workspace --all-targets $(FEATURES) --quiet -- -D warnings
+	$(CARGO) test --workspace $(FEATURES)
+
+# What differs from one LLVM to the next, in little time.
+smoke: build
+	$(CARGO) test -p pcce-testsuite $(FEATURES) --test ir --test versions --test rust
+	$(CARGO) test -p pcce-testsuite $(FEATURES) --test programs -- --exact \
+	    callbacks coroutines exceptions modules recursion threads
 
 demo: build
 	testsuite/demo/run
 
 benchmark: build
-	$(CARGO) run --release --quiet -p pcce-testsuite --bin benchmark
+	$(CARGO) run --release --quiet -p pcce-testsuite $(FEATURES) --bin benchmark
 
 clean:
 	rm -rf $(CARGO_TARGET_DIR)

@@ -452,10 +452,11 @@ fn info_finds_the_tools() {
     folder.write("lib/pcce/libpcce_rt.a", b"");
     folder.write("tools/ld.lld", b"");
     let output = run();
-    assert_eq!(found(&output), ["ld.lld-19", "libpcce_pass.so", "libpcce_rt.a"]);
+    let llvm = if cfg!(feature = "llvm22") { "22" } else { "19" };
+    assert_eq!(found(&output), [&format!("ld.lld-{llvm}"), "libpcce_pass.so", "libpcce_rt.a"]);
     assert_eq!(output.status.code(), Some(2));
     folder.write("bin/libpcce_rt.so", b"");
-    folder.write("tools/clang-19", b"");
+    folder.write(&format!("tools/clang-{llvm}"), b"");
     let output = run();
     assert_eq!((found(&output).len(), output.status.code()), (5, Some(0)));
 }

@@ -5,16 +5,20 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=shim/shim.cpp");
     println!("cargo::rerun-if-env-changed=LLVM_CONFIG");
-    let config = std::env::var("LLVM_CONFIG").unwrap_or_else(|_| "llvm-config-19".to_owned());
+    let llvm = if cfg!(feature = "llvm22") { "22" } else { "19" };
+    let config = std::env::var("LLVM_CONFIG").unwrap_or_else(|_| format!("llvm-config-{llvm}"));
     let ask = |what: &str| {
         let output = Command::new(&config).arg(what).output().unwrap_or_else(|e| {
-            panic!("{config} cannot be run ({e}); run scripts/setup, or apt-get install llvm-19-dev")
+            panic!(
+                "{config} cannot be run ({e}); run scripts/setup {llvm}, or apt-get install llvm-{llvm}-dev"
+            )
         });
         assert!(output.status.success(), "{config} {what} failed");
         String::from_utf8(output.stdout).expect("llvm-config prints text").trim().to_owned()
     };
     let version = ask("--version");
-    assert!(version.starts_with("19."), "{config} is of LLVM {version}; this plugin is for LLVM 19");
+    let major = version.split('.').next();
+    assert!(major == Some(llvm), "{config} is of LLVM {version}; this plugin is for LLVM {llvm}");
     cc::Build::new()
         .cpp(true)
         .std("c++17")

@@ -53,3 +53,16 @@ define void @calls_own() {
   call void @strcpy()
   ret void
 }
+
+; The unwinder calls it, from wherever unwinding goes on.
+define i32 @personality() {
+; CHECK-LABEL: define i32 @personality(
+; CHECK:         store ptr %pcce.entry, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
+; CHECK:         ret i32 0
+  ret i32 0
+}
+
+define void @unwinds() personality ptr @personality {
+  ret void
+}

@@ -1,7 +1,7 @@
 // Coroutines: the body runs in functions that the compiler makes, called through pointers.
 //# Flags: -std=c++20
-//# Chain body: inner < body(int) < ... < Task::resume() < drive < main
-//# Chain other: inner < body(int) < ... < Task::resume() < drive < elsewhere < main
+//# Chain body: inner < body < ... < Task::resume() < drive < main
+//# Chain other: inner < body < ... < Task::resume() < drive < elsewhere < main
 //# Chain after: main
 //# Fixed after
 #include "show.h"

@@ -7,6 +7,7 @@
 //! - `ir/` and `tests/ir.rs`: modules before and after the pass;
 //! - `tests/verify_mode.rs`: verify mode finds mismatches where there are some;
 //! - `tests/clash.rs`: the runtime in programs of several languages, and the code of a direct call;
+//! - `tests/versions.rs`, `tests/rust.rs`: the build for LLVM 22 beside that for 19, and Rust programs, which need it;
 //! - [`real`], `tests/real_programs.rs`, `tests/cmake.rs`: programs and builds of other people.
 
 pub mod program;
@@ -49,14 +50,26 @@ pub fn artifact(name: &str) -> PathBuf {
     path
 }
 
-/// A tool of LLVM 19, by its name without version.
+/// The LLVM whose build is tested.
+pub const LLVM: &str = if cfg!(feature = "llvm22") { "22" } else { "19" };
+
+/// A tool of that LLVM, by its name without version.
 ///
 /// # Panics
 /// If it is not installed.
 #[must_use]
 pub fn llvm(name: &str) -> PathBuf {
-    let path = Path::new("/usr/lib/llvm-19/bin").join(name);
-    assert!(path.exists(), "{} is missing; run scripts/setup first", path.display());
+    llvm_of(LLVM, name)
+}
+
+/// A tool of any LLVM, by its name without version.
+///
+/// # Panics
+/// If it is not installed.
+#[must_use]
+pub fn llvm_of(version: &str, name: &str) -> PathBuf {
+    let path = Path::new("/usr/lib").join(format!("llvm-{version}/bin")).join(name);
+    assert!(path.exists(), "{} is missing; run `scripts/setup {version}` first", path.display());
     path
 }
 

@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use pcce_testsuite::LLVM;
 use pcce_testsuite::real::{PROGRAMS, Program, checked};
 
 fn check(name: &str) {
@@ -15,7 +16,7 @@ fn check(name: &str) {
         let output = checked(&format!("{name} ({variant})"), output).unwrap_or_else(|e| panic!("{e}"));
         (output.stdout, fs::read_to_string(&report).unwrap_or_default())
     };
-    let (expected, _) = run("plain", "clang-19");
+    let (expected, _) = run("plain", &format!("clang-{LLVM}"));
     assert!(!expected.is_empty(), "{name} prints nothing");
     for mode in ["lto", "module"] {
         let variant = format!("verify-{mode}");

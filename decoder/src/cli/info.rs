@@ -71,12 +71,15 @@ struct MaxNumCc {
 
 #[derive(Serialize)]
 struct Tool {
-    name: &'static str,
+    name: String,
     purpose: &'static str,
     found: Option<PathBuf>,
     /// How to get it, where it is not found.
-    cure: Option<&'static str>,
+    cure: Option<String>,
 }
+
+/// The LLVM that the pass is built for.
+const LLVM: &str = if cfg!(feature = "llvm22") { "22" } else { "19" };
 
 /// Describes the file, if there is one, and the tools.
 pub fn run(args: &InfoArgs) -> anyhow::Result<Status> {
@@ -153,23 +156,16 @@ fn toolchain() -> Vec<Tool> {
         let own = own_folder.as_ref()?;
         [own.join(name), own.join("../lib/pcce").join(name)].into_iter().find(|path| path.is_file())
     };
-    let tool = |name, purpose, found: Option<PathBuf>, cure| {
-        let cure = found.is_none().then_some(cure);
-        Tool { name, purpose, found, cure }
+    let tool = |name: &str, purpose, found: Option<PathBuf>, cure: &str| {
+        let cure = found.is_none().then(|| cure.to_owned());
+        Tool { name: name.to_owned(), purpose, found, cure }
     };
+    let package =
+        |name: &str| format!("Debian, Ubuntu: apt install {name}-{LLVM}; else https://apt.llvm.org");
+    let (clang, lld) = (format!("clang-{LLVM}"), format!("ld.lld-{LLVM}"));
     vec![
-        tool(
-            "clang-19",
-            "compiles",
-            in_path(&["clang-19"]),
-            "Debian, Ubuntu: apt install clang-19; else https://apt.llvm.org",
-        ),
-        tool(
-            "ld.lld-19",
-            "links whole programs (LTO)",
-            in_path(&["ld.lld-19", "ld.lld"]),
-            "Debian, Ubuntu: apt install lld-19; else https://apt.llvm.org",
-        ),
+        tool(&clang, "compiles", in_path(&[&clang]), &package("clang")),
+        tool(&lld, "links whole programs (LTO)", in_path(&[&lld, "ld.lld"]), &package("lld")),
         tool("libpcce_pass.so", "the pass, a plugin of clang", beside("libpcce_pass.so"), BUILD),
         tool("libpcce_rt.a", "the runtime, for static linking", beside("libpcce_rt.a"), BUILD),
         tool(
@@ -181,7 +177,7 @@ fn toolchain() -> Vec<Tool> {
     ]
 }
 
-/// The first of the names that is a file in a folder of `PATH`, or in Debian's folder of LLVM 19.
+/// The first of the names that is a file in a folder of `PATH`.
 fn in_path(names: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -224,7 +220,7 @@ fn text(info: &Info) -> String {
     for tool in &info.toolchain {
         let state = match &tool.found {
             Some(path) => format!("found    {}", path.display()),
-            None => format!("missing  {}; {}", tool.purpose, tool.cure.unwrap_or_default()),
+            None => format!("missing  {}; {}", tool.purpose, tool.cure.as_deref().unwrap_or_default()),
         };
         lines.push(format!("  {:<16} {state}", tool.name));
     }

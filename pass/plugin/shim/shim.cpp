@@ -70,10 +70,11 @@ struct PccePass : PassInfoMixin<PccePass> {
 
 void pcce_shim_register(void *Builder) {
   auto &PB = *static_cast<PassBuilder *>(Builder);
+  // What else LLVM passes along is a matter of its version.
   PB.registerOptimizerLastEPCallback(
-      [](ModulePassManager &MPM, OptimizationLevel) { MPM.addPass(PccePass(PhaseModule)); });
+      [](ModulePassManager &MPM, auto...) { MPM.addPass(PccePass(PhaseModule)); });
   PB.registerFullLinkTimeOptimizationLastEPCallback(
-      [](ModulePassManager &MPM, OptimizationLevel) { MPM.addPass(PccePass(PhaseLinkTime)); });
+      [](ModulePassManager &MPM, auto...) { MPM.addPass(PccePass(PhaseLinkTime)); });
   PB.registerPipelineParsingCallback(
       [](StringRef Name, ModulePassManager &MPM, ArrayRef<PassBuilder::PipelineElement>) {
         if (!Name.consume_front("pcce"))

@@ -116,8 +116,8 @@ pub struct Call {
 pub enum Unannounced {
     /// Not at all.
     Never,
-    /// With any id: its name is on the list of functions that do not call back, so that callers do nothing. It pushes at its own
-    /// entry.
+    /// With any id: its name is on the list of functions that do not call back, so that callers do nothing, or it is a
+    /// personality function. It pushes at its own entry.
     Anyhow,
     /// By an open call of an executable whose graph has an open node: the id is that node's, and positive. Ids of
     /// this module are not, and who has pushed enters with id 0.
@@ -200,7 +200,10 @@ pub fn analyse(
     let resolvers: HashSet<Value> = module.ifunc_resolvers().into_iter().collect();
     // `__builtin_setjmp`: the intrinsic does not say that it returns twice.
     let builtin_setjmp = module.functions().into_iter().find(|f| f.name() == "llvm.eh.sjlj.setjmp");
-    let listed = no_callback.defined_in(module);
+    // The unwinder calls personality functions, from wherever it was called last: a function that resumes
+    // unwinding does not push.
+    let mut unpushed = no_callback.defined_in(module);
+    unpushed.extend(module.functions().into_iter().filter_map(Value::personality));
     let mut functions = Vec::new();
     let mut index = HashMap::new();
     for value in module.functions() {
@@ -218,7 +221,7 @@ pub fn analyse(
         functions.push(Function {
             value,
             external,
-            unannounced: if listed.contains(&value) { Unannounced::Anyhow } else { Unannounced::Never },
+            unannounced: if unpushed.contains(&value) { Unannounced::Anyhow } else { Unannounced::Never },
             name,
             calls: Vec::new(),
             landing_pads: Vec::new(),

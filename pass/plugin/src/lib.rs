@@ -7,6 +7,16 @@
 //!
 //! Nothing here panics across the boundary to LLVM: a panic becomes a compiler error.
 
+#[cfg(not(any(feature = "llvm19", feature = "llvm22")))]
+compile_error!("choose the LLVM that will load the plugin by a feature: llvm19 or llvm22");
+#[cfg(all(feature = "llvm19", feature = "llvm22"))]
+compile_error!("the plugin is for one LLVM: add --no-default-features to --features llvm22");
+
+#[cfg(feature = "llvm19")]
+extern crate llvm_sys_19 as llvm_sys;
+#[cfg(feature = "llvm22")]
+extern crate llvm_sys_22 as llvm_sys;
+
 mod analysis;
 mod emit;
 mod llvm;
@@ -36,16 +46,25 @@ enum Phase {
     Explicit = 2,
 }
 
-/// What `llvmGetPassPluginInfo` returns: `llvm::PassPluginLibraryInfo` of LLVM 19.
+/// The version of [`PassPluginLibraryInfo`].
+const API_VERSION: u32 = if cfg!(feature = "llvm22") { 2 } else { 1 };
+
+/// What `llvmGetPassPluginInfo` returns: LLVM's structure of the same name.
 #[repr(C)]
 pub struct PassPluginLibraryInfo {
     api_version: u32,
     plugin_name: *const c_char,
     plugin_version: *const c_char,
     register: extern "C" fn(*mut c_void),
+    /// Called in front of code generation, if there is such a function.
+    #[cfg(feature = "llvm22")]
+    pre_code_gen: Option<extern "C" fn()>,
 }
 
 /// The entry point that LLVM looks up in a pass plugin.
+///
+/// In another LLVM than that of its headers the plugin would read and write objects that have another layout, this
+/// function's own result included. So it ends the process, and says why.
 #[unsafe(no_mangle)]
 pub extern "C" fn llvmGetPassPluginInfo() -> PassPluginLibraryInfo {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
@@ -53,12 +72,29 @@ pub extern "C" fn llvmGetPassPluginInfo() -> PassPluginLibraryInfo {
         // SAFETY: LLVM calls this with the pass builder.
         unsafe { llvm::register(builder) }
     }
+    let (own, host) = (llvm::version(), llvm::host_version());
+    if major(own) != major(&host) {
+        eprintln!(
+            "error: pcce: this plugin is for LLVM {}, and LLVM {host} has loaded it; use the plugin for the compiler's or \
+             linker's own version (`make build LLVM={}`; supported are 19 and 22)",
+            major(own),
+            major(&host),
+        );
+        std::process::exit(1);
+    }
     PassPluginLibraryInfo {
-        api_version: 1,
+        api_version: API_VERSION,
         plugin_name: c"pcce".as_ptr(),
         plugin_version: VERSION.as_ptr().cast(),
         register,
+        #[cfg(feature = "llvm22")]
+        pre_code_gen: None,
     }
+}
+
+/// The part of a version before the first dot.
+fn major(version: &str) -> &str {
+    version.split('.').next().unwrap_or(version)
 }
 
 /// Runs the pass on a module. Returns whether it was changed.

@@ -56,6 +56,14 @@ pub fn version() -> &'static str {
     unsafe { CStr::from_ptr(pcce_shim_llvm_version()) }.to_str().unwrap_or("?")
 }
 
+/// The version of LLVM that is running.
+pub fn host_version() -> String {
+    let (mut major, mut minor, mut patch) = (0, 0, 0);
+    // SAFETY: three words of ours. Every LLVM from 16 on has the function.
+    unsafe { LLVMGetVersion(&mut major, &mut minor, &mut patch) };
+    format!("{major}.{minor}.{patch}")
+}
+
 /// The analyses that LLVM lends to one run of the pass.
 #[derive(Clone, Copy)]
 pub struct Analyses(*mut c_void);
@@ -491,6 +499,10 @@ impl Value {
     pub fn entry_count(self) -> Option<f64> {
         // SAFETY: live function.
         Some(unsafe { pcce_shim_entry_count(self.0) }).filter(|count| *count >= 0.0)
+    /// The function that the unwinder calls for frames of this one.
+    pub fn personality(self) -> Option<Value> {
+        // SAFETY: live function.
+        unsafe { (LLVMHasPersonalityFn(self.0) != 0).then(|| Value(LLVMGetPersonalityFn(self.0))) }
     }
 
     /// Number of uses.

@@ -8,9 +8,10 @@ use std::{env, fs};
 use crate::Error;
 
 /// The LLVM that the plugin is built for: another version refuses to load it.
-pub const LLVM_VERSION: &str = "19";
+pub const LLVM_VERSION: &str = if cfg!(feature = "llvm22") { "22" } else { "19" };
 /// Where the distribution keeps that LLVM's programs.
-pub const LLVM_BIN: &str = "/usr/lib/llvm-19/bin";
+pub const LLVM_BIN: &str =
+    if cfg!(feature = "llvm22") { "/usr/lib/llvm-22/bin" } else { "/usr/lib/llvm-19/bin" };
 
 /// The header's folder, and how much the compiler may prefer it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,7 +145,8 @@ mod tests {
     #[test]
     fn a_missing_compiler_is_an_error_with_the_cure() {
         let error = find_compiler("clang-of-nobody", Some(OsStr::new("/nowhere:"))).unwrap_err().to_string();
-        assert!(error.contains("clang-of-nobody-19"), "{error}");
-        assert!(error.contains("apt-get install clang-19 lld-19"), "{error}");
+        assert!(error.contains(&format!("clang-of-nobody-{LLVM_VERSION}")), "{error}");
+        let cure = format!("apt-get install clang-{LLVM_VERSION} lld-{LLVM_VERSION}");
+        assert!(error.contains(&cure), "{error}");
     }
 }

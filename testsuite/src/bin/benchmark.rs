@@ -19,13 +19,13 @@ use std::process::{Command, Stdio};
 use nix::sys::resource::{UsageWho, getrusage};
 use object::{Object as _, ObjectSymbol as _};
 use pcce_testsuite::real::{PROGRAMS, Program, checked};
-use pcce_testsuite::{repository, target};
+use pcce_testsuite::{LLVM, llvm, repository, target};
 use serde_json::json;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Flags of both builds. Fixed addresses, so that callgrind's are those of the disassembly; DWARF 4, since
-/// valgrind 3.19 cannot read the newer one of clang 19.
+/// valgrind 3.19 cannot read the newer one of these clangs.
 const FLAGS: &str = "-O2 -gdwarf-4 -no-pie";
 
 fn main() -> Result<()> {
@@ -57,7 +57,7 @@ fn main() -> Result<()> {
 fn machine() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|l| l.strip_prefix("model name")).unwrap_or("unknown");
-    let clang = Command::new("clang-19").arg("--version").output().map(|o| o.stdout).unwrap_or_default();
+    let clang = Command::new(llvm("clang")).arg("--version").output().map(|o| o.stdout).unwrap_or_default();
     let clang = String::from_utf8_lossy(&clang).lines().next().unwrap_or("").to_owned();
     format!("{}, {clang}", model.trim_start_matches([' ', '\t', ':']))
 }
@@ -174,7 +174,8 @@ fn interleaved(pairs: usize, mut run: impl FnMut(usize) -> Result<f64>) -> Resul
 fn measure(program: &Program, scale: u32, pairs: usize) -> Result<serde_json::Value> {
     eprintln!("{}: building", program.name);
     // The flags are part of the compiler's name, for the link lines of builds that do not repeat them.
-    let plain = program.build("benchmark-plain", &format!("clang-19 -flto -fuse-ld=lld {FLAGS}"), FLAGS)?;
+    let plain =
+        program.build("benchmark-plain", &format!("clang-{LLVM} -flto -fuse-ld=lld {FLAGS}"), FLAGS)?;
     let wrapper = format!("pcce-clang -fno-fat-lto-objects {FLAGS}");
     let pcce = program.build("benchmark-pcce", &wrapper, FLAGS)?;
     let both = [&plain, &pcce];
@@ -323,15 +324,14 @@ fn compile_time(pairs: usize) -> Result<serde_json::Value> {
     let release = target().join("release");
     let plugin = release.join("libpcce_pass.so");
     let runtime = release.join("libpcce_rt.a");
-    let lto = "clang-19 -flto -fuse-ld=lld";
+    let lto = format!("clang-{LLVM} -flto -fuse-ld=lld");
     let with_lto = format!("{lto} -Wl,--load-pass-plugin={} {}", plugin.display(), runtime.display());
     // lld here too: it does not mind that the archive stands before the objects.
-    let module = "clang-19 -fuse-ld=lld".to_owned();
+    let module = format!("clang-{LLVM} -fuse-ld=lld");
     let with_module = format!("{module} -fpass-plugin={} {}", plugin.display(), runtime.display());
-    for (what, compilers) in [
-        ("LTO, compile and link", [lto.to_owned(), with_lto]),
-        ("module, compile and link", [module, with_module]),
-    ] {
+    for (what, compilers) in
+        [("LTO, compile and link", [lto, with_lto]), ("module, compile and link", [module, with_module])]
+    {
         eprintln!("compile time: {what}, {pairs} interleaved pairs");
         let ratio = interleaved(pairs, |which| {
             let before = children_user_time()?;

@@ -1,0 +1,116 @@
+//! A Rust program, `programs/contexts.rs`, with `pcce-clang` as the linker: its modules encoded each by itself, and as a
+//! whole together with the standard library; names in both manglings.
+#![cfg(feature = "llvm22")]
+
+use std::fs;
+use std::path::Path;
+
+use pcce_testsuite::program::matches;
+use pcce_testsuite::{LLVM, artifact, command, repository, run, work_folder};
+
+/// What is shown, in order, and the functions of the crate in its context.
+const CHAINS: [(&str, &str); 12] = [
+    ("recursion", "show < recursion*3 < main"),
+    ("square", "show < <Square as Shape>::area < measure < main"),
+    ("rectangle", "show < <Rectangle as Shape>::area < measure < main"),
+    ("closure", "show < main::{closure} < apply < main"),
+    ("boxed", "show < main::{closure} < boxed < main"),
+    ("sort", "show < main::{closure} < main"),
+    (
+        "drop",
+        "show < <Guard as core::ops::drop::Drop>::drop < panics*2 < catches::{closure} < catches < main",
+    ),
+    ("drop", "show < <Guard as core::ops::drop::Drop>::drop < panics < catches::{closure} < catches < main"),
+    ("caught", "show < catches < main"),
+    ("thread", "show < main::{closure}"),
+    ("drop", "show < <Guard as core::ops::drop::Drop>::drop < panics < main::{closure}"),
+    ("main", "show < main"),
+];
+
+/// The major version of rustc's own LLVM.
+fn llvm_of_rustc() -> u32 {
+    let version = run(&mut command("rustc", &["-vV"])).expect_success().stdout;
+    let llvm = version.lines().find_map(|line| line.strip_prefix("LLVM version: "));
+    llvm.and_then(|v| v.split('.').next()?.parse().ok()).expect("rustc tells the version of its LLVM")
+}
+
+/// Whether the frame is of the crate, not of the libraries below and above it.
+fn of_the_crate(frame: &&str) -> bool {
+    frame.trim_start_matches('<').starts_with("contexts::")
+}
+
+/// One of the manglings numbers closures and names generic arguments; the crate's name says nothing here.
+fn short(frame: &str) -> String {
+    let generic = frame.split_once("::<").map_or(frame, |(name, _)| name);
+    let mut name = generic.replace("contexts::", "").replace("{{closure}}", "{closure}");
+    while let Some(at) = name.find("{closure#") {
+        let end = at + name[at..].find('}').expect("the brace is closed");
+        name.replace_range(at..=end, "{closure}");
+    }
+    name
+}
+
+/// Compiles and runs the program. Returns its ordinary lines, and the tokens by name.
+fn build_and_run(folder: &Path, name: &str, flags: &[&str]) -> (Vec<String>, Vec<(String, String)>) {
+    let program = folder.join(name);
+    let mut rustc = command("rustc", &["--edition=2024", "-g", "--crate-name=contexts"]);
+    rustc.args(flags).arg("-o").arg(&program).arg(repository().join("testsuite/programs/contexts.rs"));
+    let _ = run(&mut rustc).expect_success();
+    let report = program.with_extension("report");
+    let output = run(command(&program, &[]).env("PCCE_VERIFY_REPORT", &report)).expect_success();
+    if flags.contains(&"link-arg=--pcce-verify") {
+        let report = fs::read_to_string(report).expect("verify mode reports");
+        let compared =
+            report.strip_prefix("pcce verify: ").and_then(|l| l.split(' ').next()?.parse::<u64>().ok());
+        assert!(compared > Some(1000) && report.ends_with(" 0 mismatches\n"), "{name}: {report}");
+    }
+    let (shown, lines): (Vec<&str>, Vec<&str>) =
+        output.stdout.lines().partition(|line| line.starts_with('@'));
+    let shown = shown.iter().map(|line| line[1..].split_once(' ').expect("a name and a token"));
+    (lines.into_iter().map(str::to_owned).collect(), shown.map(|(n, t)| (n.into(), t.into())).collect())
+}
+
+#[test]
+fn contexts_of_a_rust_program() {
+    let rustc = llvm_of_rustc();
+    if LLVM.parse::<u32>().is_ok_and(|lld| lld < rustc) {
+        eprintln!("not tested: rustc writes bitcode of LLVM {rustc}, which lld {LLVM} cannot read");
+        return;
+    }
+    let folder = work_folder("rust");
+    let archive = format!("link-arg={}", artifact("libpcce_rt.a").display());
+    let (expected, tokens) = build_and_run(&folder, "plain", &["-O", "-C", &archive]);
+    assert!(tokens.len() == CHAINS.len() && tokens.iter().all(|(_, token)| token.is_empty()), "{tokens:?}");
+
+    let linker = format!("linker={}", artifact("pcce-clang").display());
+    let own = ["-C", "linker-plugin-lto", "-C", &linker];
+    let verify = ["-C", "link-arg=--pcce-verify"];
+    let v0 = ["-C", "symbol-mangling-version=v0"];
+    let whole = ["-C", "lto=fat"];
+    // Name, whether the standard library is compiled with the program, flags.
+    let variants = [
+        ("modules", false, [&["-O"][..], &v0].concat()),
+        ("modules-verify", false, [&["-O"][..], &verify].concat()),
+        ("whole", true, [&["-O"][..], &whole, &v0, &verify].concat()),
+        ("whole-O0", true, [&whole[..], &verify].concat()),
+    ];
+    for (name, with_std, flags) in variants {
+        let (lines, tokens) = build_and_run(&folder, name, &[&own[..], &flags].concat());
+        assert_eq!(lines, expected, "{name}");
+        let names: Vec<&str> = tokens.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, CHAINS.map(|(name, _)| name), "{name}");
+        let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
+        pcce.arg(folder.join(name)).args(tokens.iter().map(|(_, token)| token));
+        let decoded = run(&mut pcce).expect_success().stdout;
+        for ((shown, chain), line) in CHAINS.iter().zip(decoded.lines()) {
+            let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            let frames = value["frames"].as_array().expect("frames");
+            let functions: Vec<&str> = frames.iter().filter_map(|f| f["function"].as_str()).collect();
+            let found: Vec<String> = functions.iter().copied().filter(of_the_crate).map(short).collect();
+            assert!(matches(chain, &found), "{name}, {shown}: expected {chain}, found {functions:#?}");
+            // Between `main` and the start of the program there is some of the standard library.
+            let boundary = frames.iter().any(|f| f["kind"] != "call");
+            assert_eq!(boundary, !with_std && chain.ends_with(" main"), "{name}, {shown}: {functions:#?}");
+        }
+    }
+}
