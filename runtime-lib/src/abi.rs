@@ -75,6 +75,8 @@ pub struct FunctionRecord {
     pub negated: u64,
     /// The function's offset: its ids, negated or not, are numbers below its `numCC` plus this, modulo 2^64.
     pub offset: u64,
+    /// 1 if the function is silent: its callers do nothing, and their own state is the one found at its entry.
+    pub silent: u64,
     /// The linkage name, for messages; ends with a zero byte.
     pub name: *const u8,
     /// The site of the function's own entry where callers may enter it without having pushed, else null.

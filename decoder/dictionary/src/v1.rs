@@ -60,6 +60,10 @@ pub struct Function {
     /// Whether open calls may reach it: its smallest ids are then those of the open node, which has the dummy in-edge.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub open: bool,
+    /// Whether nothing in it can take a context, push or call back, so that the id while it runs is that of the call in
+    /// the first caller that is not silent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub silent: bool,
     /// Whether other modules can call it by name.
     pub external: bool,
     /// First number of the range in which `pcce_context()` shifts this function's ids, where it has one.

@@ -107,7 +107,7 @@ pub struct Call {
     pub instruction: Value,
     /// What it is.
     pub kind: CallKind,
-    /// Its edge in the call graph. Calls whose callee is not known have one if the graph has an open node.
+    /// Its edge in the call graph. Calls through pointers have one if the graph has an open node.
     pub edge: Option<EdgeId>,
 }
 
@@ -134,6 +134,10 @@ pub struct Function {
     pub external: bool,
     /// How it may be entered by those who did not push, nor know its number.
     pub unannounced: Unannounced,
+    /// Whether it is silent: nothing that it calls, directly or not, can take a context, push, or call back. The id
+    /// need not tell how it was called, since nothing looks; who interrupts the program there finds the
+    /// call sites by return addresses, up to the first function that is not silent.
+    pub silent: bool,
     /// Its calls, in the order of the code. Calls that must stay tail calls are not among them.
     pub calls: Vec<Call>,
     /// Blocks that begin with a landing pad.
@@ -182,11 +186,50 @@ fn asm_calls(text: &str) -> bool {
         .any(|word| matches!(word, "call" | "callq" | "lcall" | "callw"))
 }
 
+/// Marks functions that are at most `depth` calls away from the leaves, among calls whose callees are known.
+fn mark_silent(functions: &mut [Function], must_tail: &[bool], depth: u32) {
+    let mut callers = vec![Vec::new(); functions.len()];
+    // Calls of functions not known to be silent yet; none for functions that cannot be.
+    let mut waiting: Vec<Option<u32>> = Vec::with_capacity(functions.len());
+    for (i, function) in functions.iter().enumerate() {
+        let mut count = Some(0);
+        for call in &function.calls {
+            count = match call.kind {
+                CallKind::Silent(_) => count,
+                CallKind::Direct(callee) => {
+                    callers[callee].push(i);
+                    count.map(|n: u32| n + 1)
+                }
+                _ => None,
+            };
+        }
+        let special =
+            must_tail[i] || function.unannounced == Unannounced::Anyhow || !function.returns_twice.is_empty();
+        waiting.push(count.filter(|_| !special));
+    }
+    let mut leaves: Vec<usize> = (0..functions.len()).filter(|&i| waiting[i] == Some(0)).collect();
+    for _ in 0..depth {
+        let mut next = Vec::new();
+        for leaf in leaves {
+            functions[leaf].silent = true;
+            for &caller in &callers[leaf] {
+                if let Some(count) = &mut waiting[caller] {
+                    *count -= 1;
+                    if *count == 0 {
+                        next.push(caller);
+                    }
+                }
+            }
+        }
+        leaves = next;
+    }
+}
+
 /// Analyses a module.
 ///
 /// `whole_program`: the module is the whole program after link-time resolution, so a definition
-/// in a comdat group is the one that was kept. `open`: it is the executable's, so that its calls of unknown callees need
-/// not push: a graph with an open node.
+/// in a comdat group is the one that was kept. `open`: it is the executable's, so that its calls through pointers need
+/// not push: a graph with an open node. `leaf_depth`: functions so many calls above the leaves are silent.
 ///
 /// # Errors
 /// A function that cannot be instrumented nor left out without wrong contexts.
@@ -196,6 +239,7 @@ pub fn analyse(
     no_callback: &NoCallback,
     whole_program: bool,
     open: bool,
+    leaf_depth: u32,
 ) -> Result<Analysis, String> {
     let resolvers: HashSet<Value> = module.ifunc_resolvers().into_iter().collect();
     // `__builtin_setjmp`: the intrinsic does not say that it returns twice.
@@ -221,6 +265,7 @@ pub fn analyse(
         functions.push(Function {
             value,
             external,
+            silent: false,
             unannounced: if unpushed.contains(&value) { Unannounced::Anyhow } else { Unannounced::Never },
             name,
             calls: Vec::new(),
@@ -230,9 +275,9 @@ pub fn analyse(
         });
     }
 
-    // First all edges, as ⟨caller, callee, frequency⟩: the graph wants its functions complete.
+    // First all edges, as ⟨caller, its call, callee, frequency⟩: the graph wants its functions complete.
     let open_node = functions.len();
-    let mut edges: Vec<(usize, usize, f64)> = Vec::new();
+    let mut edges: Vec<(usize, usize, usize, f64)> = Vec::new();
     let mut open_calls: HashMap<Type, usize> = HashMap::new();
     let mut direct_uses = vec![0usize; functions.len()];
     let mut must_tail = vec![false; functions.len()];
@@ -292,23 +337,23 @@ pub fn analyse(
                 };
                 let callee = match kind {
                     CallKind::Direct(callee) => Some(callee),
-                    // A listed function pushes whatever id it finds, which says nothing if its caller did not push.
-                    CallKind::External(ref name) if no_callback.contains(name) => None,
-                    CallKind::Indirect | CallKind::External(_) | CallKind::Asm if open => Some(open_node),
+                    // Not calls that leave the program by name, nor assembly: they may switch stacks, and only a push
+                    // puts back what was there before.
+                    CallKind::Indirect if open => Some(open_node),
                     _ => None,
                 };
                 if matches!(kind, CallKind::Indirect) {
                     *open_calls.entry(instruction.called_signature()).or_default() += 1;
                 }
-                let edge = callee.map(|callee| {
-                    edges.push((caller, callee, frequency));
-                    EdgeId::new(edges.len() as u32 - 1)
-                });
-                functions[caller].calls.push(Call { instruction, kind, edge });
+                if let Some(callee) = callee {
+                    edges.push((caller, functions[caller].calls.len(), callee, frequency));
+                }
+                functions[caller].calls.push(Call { instruction, kind, edge: None });
             }
         }
     }
 
+    mark_silent(&mut functions, &must_tail, leaf_depth);
     let mut graph = CallGraph::new();
     let mut targets: HashMap<Type, Vec<FunctionId>> = HashMap::new();
     for (i, function) in functions.iter_mut().enumerate() {
@@ -325,12 +370,16 @@ pub fn analyse(
         // constructor table, or a caller that is not instrumented.
         let taken = function.value.use_count() > direct_uses[i];
         let entry = function.external || taken;
-        if entry && !open && !listed {
+        if entry && !open && !listed && !function.silent {
             function.unannounced = Unannounced::Open;
         }
         // A function that makes tail calls hands its own activation to their callees, which start
         // a sub-path where it did: so it must have started one, or have been reached by an open call, as they are.
         let id = graph.add_function(entry, listed || (must_tail[i] && !open));
+        if function.silent {
+            // No edges: nobody asks for its id.
+            continue;
+        }
         if let Some(count) = function.value.entry_count() {
             graph.set_count(id, count);
         }
@@ -350,9 +399,13 @@ pub fn analyse(
             }
         }
     }
-    for (caller, callee, frequency) in edges {
+    for (caller, call, callee, frequency) in edges {
+        if functions[caller].silent || functions.get(callee).is_some_and(|f| f.silent) {
+            continue;
+        }
         let callee = if open && must_tail.get(callee) == Some(&true) { open_node } else { callee };
-        graph.add_edge(FunctionId::new(caller as u32), FunctionId::new(callee as u32), frequency);
+        let [from, to] = [caller, callee].map(|i| FunctionId::new(i as u32));
+        functions[caller].calls[call].edge = Some(graph.add_edge(from, to, frequency));
     }
     Ok(Analysis { functions, graph })
 }

@@ -164,7 +164,7 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
     // A shared library's numbers would be told from the executable's by nothing.
     let shared = options.partial || (module.has_flag("PIC Level") && !module.has_flag("PIE Level"));
     let executable = whole_program && !shared;
-    let analysis = analysis::analyse(module, analyses, &no_callback, whole_program, executable && !options.closed)?;
+    let analysis = analysis::analyse(module, analyses, &no_callback, whole_program, executable && !options.closed, options.leaf_depth)?;
     if analysis.functions.is_empty() {
         return Ok(false);
     }

@@ -499,6 +499,8 @@ impl Value {
     pub fn entry_count(self) -> Option<f64> {
         // SAFETY: live function.
         Some(unsafe { pcce_shim_entry_count(self.0) }).filter(|count| *count >= 0.0)
+    }
+
     /// The function that the unwinder calls for frames of this one.
     pub fn personality(self) -> Option<Value> {
         // SAFETY: live function.

@@ -19,6 +19,8 @@ pub struct Options {
     pub partial: bool,
     /// Temporary: no open node.
     pub closed: bool,
+    /// `leaf-depth=N`: functions at most this many calls above the leaves are silent.
+    pub leaf_depth: u32,
     /// `check`: verify the module after instrumentation, in release builds of the plugin too.
     pub check: bool,
     /// `no-callback=FILE`: further functions that do not call back.
@@ -34,7 +36,7 @@ impl std::fmt::Display for UnknownOption {
         write!(
             f,
             "unknown pass option '{}' (in -passes='pcce<…>' or {VARIABLE}); there are: verify, \
-             whole-program, shared, relocatable, check, no-callback=FILE",
+             whole-program, shared, relocatable, check, leaf-depth=N, no-callback=FILE",
             self.0
         )
     }
@@ -53,6 +55,9 @@ impl Options {
                 None if option == "shared" || option == "relocatable" => self.partial = true,
                 None if option == "closed" => self.closed = true,
                 None if option == "check" => self.check = true,
+                Some(("leaf-depth", depth)) if depth.parse::<u32>().is_ok() => {
+                    self.leaf_depth = depth.parse().unwrap_or(0);
+                }
                 Some(("no-callback", file)) if !file.is_empty() => self.no_callback.push(file.to_owned()),
                 _ => return Err(UnknownOption(option.to_owned())),
             }

@@ -104,10 +104,17 @@ pub fn plan(
         let mut captures_number = false;
         let mut calls = Vec::with_capacity(function.calls.len());
         for call in &function.calls {
-            let by_edge = match call.edge.and_then(|edge| encoding.constant(edge)) {
-                Some(0) => Action::None,
-                Some(constant) => Action::Add(sign(constant)),
-                None => Action::Push,
+            // A call of a silent function, which needs nothing, or in one.
+            let silent = |callee: usize| analysis.functions[callee].silent;
+            let quiet = function.silent || matches!(call.kind, CallKind::Direct(callee) if silent(callee));
+            if quiet && !options.verify {
+                continue;
+            }
+            let by_edge = match call.edge.map(|edge| encoding.constant(edge)) {
+                _ if quiet => Action::None,
+                Some(Some(0)) => Action::None,
+                Some(Some(constant)) => Action::Add(sign(constant)),
+                Some(None) | None => Action::Push,
             };
             let (kind, action) = match &call.kind {
                 CallKind::Silent(_) if !options.verify => continue,
@@ -180,6 +187,7 @@ pub fn plan(
             offset: encoding.offset(id) as i64,
             entry: encoding.is_entry(id),
             open: analysis.graph.is_open(id),
+            silent: function.silent,
             external: function.external,
             range: (range != 0).then_some(range),
         });

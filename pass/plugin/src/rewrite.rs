@@ -64,7 +64,9 @@ pub fn rewrite(module: Module, analysis: &Analysis, plan: &Plan, sites_name: &st
 
     let builder = module.builder();
     for (i, (function, planned)) in analysis.functions.iter().zip(&plan.functions).enumerate() {
-        strip_memory_attributes(function, planned);
+        if !function.silent {
+            strip_memory_attributes(function, planned);
+        }
         Rewriter::new(&builder, &symbols, function, planned, i).run();
     }
 }
@@ -95,7 +97,7 @@ fn verify_symbols(
     tls: Value,
 ) -> VerifySymbols {
     let (i64, ptr, void) = (module.i64(), module.ptr(), module.void());
-    let record_type = module.struct_type(&[ptr, i64, i64, i64, i64, ptr, ptr, ptr]);
+    let record_type = module.struct_type(&[ptr, i64, i64, i64, i64, i64, ptr, ptr, ptr]);
     let edge_type = module.struct_type(&[i64, i64, ptr, ptr]);
     // The open node has the last record.
     let open = plan.dictionary.open_num_cc.map(|_| plan.functions.len());
@@ -162,6 +164,7 @@ fn verify_symbols(
                 module.const_i64(function.is_none_or(|f| f.entry).into()),
                 module.const_i64(open.is_none().into()),
                 module.const_i64(function.map_or(0, |f| f.offset as u64)),
+                module.const_i64(function.is_some_and(|f| f.silent).into()),
                 module.const_offset(text, name_starts[i]),
                 entry_site.map_or(module.null(), |s| module.const_offset(sites, s.into())),
                 reached.map_or(module.null(), record),
@@ -251,7 +254,8 @@ impl<'a> Rewriter<'a> {
 
     fn prologue(&mut self) {
         let pushes = self.planned.calls.iter().any(|c| c.action == Action::Push);
-        let comes_back = !self.function.landing_pads.is_empty() || !self.function.returns_twice.is_empty();
+        let comes_back = !self.function.silent
+            && (!self.function.landing_pads.is_empty() || !self.function.returns_twice.is_empty());
         let verify = self.symbols.verify.as_ref();
         let variadic = || self.function.unannounced == Unannounced::Open && self.function.value.is_variadic();
         let entry_site = self.planned.entry_site.map(|site| self.site(site));
