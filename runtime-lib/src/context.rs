@@ -1,6 +1,7 @@
 //! Context numbers: `pcce_context()` and the interned numbers of chains of pushed frames.
 
 use crate::abi::{Frame, INTERNED};
+use crate::fiber::followed;
 use crate::intern::Interner;
 use crate::state::current;
 
@@ -65,6 +66,7 @@ pub unsafe fn chain_number(top: *mut Frame) -> Option<u64> {
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_context(site: *const u8, range: u64) -> u64 {
     let (id, top) = current();
+    let top = followed(top);
     if top.is_null() && range != 0 {
         return range + id;
     }

@@ -19,11 +19,15 @@ pub mod abi;
 #[cfg(any(test, feature = "freestanding"))]
 mod context;
 #[cfg(any(test, feature = "freestanding"))]
+mod fiber;
+#[cfg(any(test, feature = "freestanding"))]
 mod intern;
 #[cfg(any(test, feature = "freestanding"))]
 mod signal;
 #[cfg(any(test, feature = "freestanding"))]
 mod state;
+#[cfg(any(test, feature = "freestanding"))]
+mod thread;
 #[cfg(any(test, feature = "freestanding"))]
 mod token;
 #[cfg(any(test, feature = "freestanding"))]

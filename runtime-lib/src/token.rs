@@ -6,6 +6,7 @@ use core::mem::MaybeUninit;
 use core::ptr::null;
 
 use crate::abi::Frame;
+use crate::fiber::followed;
 use crate::state::current;
 
 const PREFIX: &[u8] = b"pcce1.";
@@ -385,6 +386,7 @@ unsafe fn write(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_token(buf: *mut c_char, size: usize, site: *const u8) -> usize {
     let (id, top) = current();
+    let top = followed(top);
     let buf = buf.cast::<u8>();
     let end = |len: usize| {
         if size > 0 {
@@ -431,6 +433,7 @@ mod tests {
     //! Each test imitates what emitted code does: it fills frames on the stack and sets the thread's block.
 
     use super::*;
+    use crate::fiber::ANYWHERE;
     use crate::state::tls;
     use core::ptr::null_mut;
     use pcce::token::Token;
@@ -456,6 +459,7 @@ mod tests {
     fn with_state<R>(id: u64, frames: &mut [Frame], then: impl FnOnce() -> R) -> R {
         // SAFETY: this thread's block; the frames outlive the call.
         unsafe {
+            (*tls()).stack_high = ANYWHERE;
             (*tls()).id = id;
             (*tls()).top = frames.last_mut().map_or(null_mut(), |f| &raw mut *f);
             let result = then();

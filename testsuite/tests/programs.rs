@@ -28,6 +28,7 @@ programs! {
     builtin_jumps.c,
     callbacks.c,
     coroutines.cpp,
+    creation.c,
     deep.c,
     exceptions.cpp,
     forced.cpp,
@@ -50,7 +51,11 @@ programs! {
     signals.c,
     startup.cpp,
     templates.cpp,
+    thread_end.c,
+    thread_exit.cpp,
+    thread_stress.cpp,
     threads.cpp,
+    threads_creation.cpp,
     virtuals.cpp,
 }
 

@@ -71,6 +71,14 @@ pub enum CallKind {
     Runtime(RuntimeCall),
 }
 
+/// libstdc++'s `std::thread::_M_start_thread`, which creates the thread of the state that is its second argument.
+pub const STD_THREAD: &str =
+    "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE";
+
+/// Functions of the runtime that read or write the state as the calling function has it: nothing is done around their
+/// calls.
+const TRANSPARENT: [&str; 3] = ["pcce_fiber_save", "pcce_fiber_restore", "pcce_thread_token"];
+
 /// Calls that the pass replaces by ones of the runtime, which are told the site too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RuntimeCall {
@@ -84,6 +92,10 @@ pub enum RuntimeCall {
     SysvSignal,
     /// `sigaction`.
     Sigaction,
+    /// `pthread_create`: creates a thread.
+    PthreadCreate,
+    /// `thrd_create`, the same in C11.
+    ThrdCreate,
 }
 
 impl RuntimeCall {
@@ -95,6 +107,8 @@ impl RuntimeCall {
             ("signal" | "bsd_signal", 2) => Some(Self::Signal),
             ("__sysv_signal" | "sysv_signal", 2) => Some(Self::SysvSignal),
             ("sigaction", 3) => Some(Self::Sigaction),
+            ("pthread_create", 4) => Some(Self::PthreadCreate),
+            ("thrd_create", 3) => Some(Self::ThrdCreate),
             _ => None,
         }
     }
@@ -249,6 +263,9 @@ pub fn analyse(
                             functions[caller].returns_twice.push(instruction);
                         }
                         let declaration = value.linkage().declaration;
+                        if value.linkage().declaration && TRANSPARENT.contains(&name.as_str()) {
+                            continue;
+                        }
                         let runtime = RuntimeCall::of(&name, instruction.argument_count());
                         match (index.get(&value), runtime) {
                             (_, Some(call)) if declaration => CallKind::Runtime(call),

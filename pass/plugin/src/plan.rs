@@ -9,7 +9,7 @@ use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeCode, Encoding, FunctionId, PushReason};
 use pcce_runtime::abi;
 
-use crate::analysis::{Analysis, CallKind, RuntimeCall};
+use crate::analysis::{Analysis, CallKind, RuntimeCall, STD_THREAD};
 use crate::llvm::Value;
 use crate::options::Options;
 
@@ -34,6 +34,8 @@ pub struct PlannedCall {
     pub action: Action,
     /// The number of its site.
     pub site: u32,
+    /// It creates a thread behind the back of the pass: the site where the context is taken before.
+    pub creation_site: Option<u32>,
 }
 
 /// What is done in a function.
@@ -113,7 +115,10 @@ pub fn plan(
                 CallKind::Runtime(runtime) => {
                     captures_number |= *runtime == RuntimeCall::Context;
                     let kind = match runtime {
-                        RuntimeCall::Context | RuntimeCall::Token => dictionary::SiteKind::Capture,
+                        RuntimeCall::Context
+                        | RuntimeCall::Token
+                        | RuntimeCall::PthreadCreate
+                        | RuntimeCall::ThrdCreate => dictionary::SiteKind::Capture,
                         RuntimeCall::Signal | RuntimeCall::SysvSignal | RuntimeCall::Sigaction => {
                             dictionary::SiteKind::Signal
                         }
@@ -129,7 +134,7 @@ pub fn plan(
                     },
                 ),
             };
-            let locations = call
+            let locations: Vec<_> = call
                 .instruction
                 .locations()
                 .iter()
@@ -140,6 +145,8 @@ pub fn plan(
                     column: l.column,
                 })
                 .collect();
+            let creates = matches!(&call.kind, CallKind::External(name) if name == STD_THREAD);
+            let creation_site = creates.then(|| new_site(dictionary::SiteKind::Capture, locations.clone()));
             let site = new_site(kind, locations);
             if let CallKind::Direct(edge) = call.kind {
                 edges.push(dictionary::Edge {
@@ -153,7 +160,7 @@ pub fn plan(
                     },
                 });
             }
-            calls.push(PlannedCall { instruction: call.instruction, action, site });
+            calls.push(PlannedCall { instruction: call.instruction, action, site, creation_site });
         }
         let entry_site = function.entry_push.then(|| new_site(dictionary::SiteKind::Entry, Vec::new()));
         let num_cc = encoding.num_cc(id);
