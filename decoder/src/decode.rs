@@ -16,7 +16,7 @@ use crate::token::{BuildId, PushedFrame, Token};
 use crate::trace::{Piece, Run, Trace};
 
 /// A trace longer than this (in calls, repetitions not counted) is refused.
-const MAX_PIECES: usize = 1 << 26;
+pub(crate) const MAX_PIECES: usize = 1 << 26;
 
 /// Why a token or number cannot be decoded with the dictionaries given.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]

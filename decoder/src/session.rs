@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use thiserror::Error;
 
-use crate::decode::{DecodeError, Decoder};
+use crate::decode::{DecodeError, Decoder, MAX_PIECES};
 use crate::render::{Format, Renderer};
 use crate::thread;
 use crate::token::{BuildId, Token, TokenError};
@@ -170,6 +170,9 @@ impl<'d> Session<'d> {
             whole.append(&self.trace);
             self.trace = whole;
             result?;
+            if self.trace.pieces.len() > MAX_PIECES {
+                return Err(DecodeError::TooLong.into());
+            }
         }
         if parts.cut {
             self.trace.begin_creation();

@@ -27,9 +27,11 @@ pub enum FrameKind {
     /// The code of a shared library was active here whose dictionary was not given. Calls of other
     /// modules that led to it may be missing, too.
     UnknownModule,
-    /// The token was cut to fit its buffer: all further frames are missing.
+    /// The token was cut to fit its buffer: all further frames of the thread are missing. Behind
+    /// [`FrameKind::Thread`]: older creations are missing.
     Truncated,
-    /// The chain of frames on the stack was damaged here: all further frames are missing.
+    /// The chain of frames on the stack was damaged here, or left for another stack unannounced: all further frames of
+    /// the thread are missing.
     Damaged,
 }
 

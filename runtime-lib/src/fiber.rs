@@ -73,10 +73,8 @@ fn elsewhere(sp: usize, top: *mut Frame) -> *mut Frame {
         // The main thread's stack grows down to the limit.
         let (low, high) = main_stack();
         if on(low, high) {
-            if (*block).stack_high == 0 {
-                (*block).stack_low = low;
-                (*block).stack_high = high;
-            }
+            (*block).stack_low = low;
+            (*block).stack_high = high;
             return top;
         }
         if (*block).stack_high == 0 && libc::gettid() != libc::getpid() {

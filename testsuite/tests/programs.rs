@@ -31,6 +31,8 @@ programs! {
     creation.c,
     deep.c,
     exceptions.cpp,
+    fibers.c,
+    fibers_unannounced.c,
     forced.cpp,
     jumps.c,
     leaf.c,

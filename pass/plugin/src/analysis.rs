@@ -169,10 +169,10 @@ fn skip_reason(function: Value, name: &str, resolvers: &HashSet<Value>) -> Optio
     }
 }
 
-/// Whether the assembly calls something, by its mnemonics.
+/// Whether the assembly calls something, by its mnemonics, or goes elsewhere, as a switch of stacks does.
 fn asm_calls(text: &str) -> bool {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .any(|word| matches!(word, "call" | "callq" | "lcall" | "callw"))
+        .any(|word| matches!(word, "call" | "callq" | "lcall" | "callw" | "jmp" | "jmpq" | "ret" | "retq"))
 }
 
 /// Analyses a module.
