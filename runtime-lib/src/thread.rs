@@ -103,6 +103,8 @@ global_asm!(
     "ret",
     ".cfi_restore_state",
     "2:",
+    "mov rdi, rbx",
+    "mov rsi, rsp",
     "call {leave}",
     "mov rdi, rsp",
     "call __pthread_unwind_next@PLT",
@@ -120,12 +122,19 @@ global_asm!(
 unsafe extern "C" fn enter(creation: *mut Creation, high: usize) {
     // SAFETY: this thread's block, and its own record, which the destructor of the key gives back.
     unsafe {
-        let block = tls();
-        (*block).creation = creation.cast();
-        (*block).stack_high = high;
-        (*block).stack_low = thread_pointer().saturating_sub((*creation).stack_size);
+        (*tls()).creation = creation.cast();
+        own_stack(creation, high);
         // Without memory for the value, the page is lost.
         libc::pthread_setspecific((KEY.load(Ordering::Relaxed) - 1) as c_uint, creation.cast());
+    }
+}
+
+/// The thread runs on its own stack; `high` is a place in it.
+unsafe fn own_stack(creation: *const Creation, high: usize) {
+    // SAFETY: this thread's block and record.
+    unsafe {
+        (*tls()).stack_high = high;
+        (*tls()).stack_low = thread_pointer().saturating_sub((*creation).stack_size);
     }
 }
 
@@ -137,10 +146,12 @@ fn thread_pointer() -> usize {
     pointer
 }
 
-/// All activations of the start routine are gone, and their frames with them.
-extern "C" fn leave() {
-    // SAFETY: this thread's block.
+/// All activations of the start routine are gone, and their frames with them; so is the fiber in which it ended, if it
+/// was in one.
+unsafe extern "C" fn leave(creation: *mut Creation, high: usize) {
+    // SAFETY: this thread's block and record.
     unsafe {
+        own_stack(creation, high);
         let block = tls();
         (*block).top = null_mut();
         (*block).id = 0;

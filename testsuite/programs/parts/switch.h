@@ -5,6 +5,9 @@
 #include <stdlib.h>
 
 // Leaves the current stack, with its pointer in *from, for the one with the pointer to.
+#ifdef __cplusplus
+extern "C"
+#endif
 void switch_stack(void **from, void *to);
 
 __asm__(".pushsection .text\n"
