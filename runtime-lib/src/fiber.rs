@@ -8,7 +8,7 @@
 use core::arch::{asm, global_asm};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
-use core::ptr::null_mut;
+use core::ptr::{dangling, null_mut};
 
 use crate::abi::{Frame, Shadow};
 use crate::state::tls;
@@ -34,7 +34,7 @@ unsafe impl Sync for Shared {}
 
 /// Stands for frames that must not be looked at. No image holds its site, so a token ends there as damaged.
 static UNKNOWN: Shared =
-    Shared(UnsafeCell::new(Frame { prev: null_mut(), id: 0, site: 1 as *const u8, handle: 0 }));
+    Shared(UnsafeCell::new(Frame { prev: null_mut(), id: 0, site: dangling(), handle: 0 }));
 
 /// Whether `top` is [`UNKNOWN`].
 pub fn is_unknown(top: *mut Frame) -> bool {

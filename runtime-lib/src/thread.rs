@@ -9,7 +9,7 @@ use core::arch::{asm, global_asm};
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use core::mem::{MaybeUninit, offset_of};
 use core::ptr::{copy_nonoverlapping, null_mut};
-use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
 
 use crate::state::tls;
 use crate::token::__pcce_token;
@@ -57,6 +57,13 @@ static METHODS: Methods = Methods { destroy: delete_state, delete: delete_state,
 static KEY: AtomicU64 = AtomicU64::new(0);
 
 unsafe extern "C" {
+    // libc's declaration has a start routine that is safe to call.
+    fn pthread_create(
+        thread: *mut libc::pthread_t,
+        attributes: *const libc::pthread_attr_t,
+        start: Start,
+        argument: *mut c_void,
+    ) -> c_int;
     fn thrd_create(thread: *mut libc::pthread_t, start: Start, argument: *mut c_void) -> c_int;
     fn __pcce_thread_start(creation: *mut c_void) -> *mut c_void;
 }
@@ -176,9 +183,29 @@ unsafe extern "C" fn end(creation: *mut c_void) {
     }
 }
 
+/// Pages of threads that have ended, for the next ones: system calls would make short threads twice as dear.
+static SPARE: [AtomicPtr<Creation>; 16] = [const { AtomicPtr::new(null_mut()) }; 16];
+
+/// A page for a record; null if there is no memory.
+fn page() -> *mut Creation {
+    if let Some(spare) = SPARE.iter().map(|s| s.swap(null_mut(), Ordering::Acquire)).find(|p| !p.is_null()) {
+        return spare;
+    }
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new private anonymous mapping, no address given.
+    let page =
+        unsafe { libc::mmap(null_mut(), PAGE, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) };
+    if page == libc::MAP_FAILED { null_mut() } else { page.cast() }
+}
+
 unsafe fn give_back(creation: *mut Creation) {
-    // SAFETY: by the caller: made by new(), and not used any more.
-    unsafe { libc::munmap(creation.cast(), PAGE) };
+    let mut slots = SPARE.iter();
+    let kept =
+        slots.any(|s| s.compare_exchange(null_mut(), creation, Ordering::Release, Ordering::Relaxed).is_ok());
+    if !kept {
+        // SAFETY: by the caller: made by page(), and not used any more.
+        unsafe { libc::munmap(creation.cast(), PAGE) };
+    }
 }
 
 /// Whether [`KEY`] is there.
@@ -204,24 +231,17 @@ unsafe fn new(start: Start, argument: *mut c_void, stack_size: usize, site: *con
     if !has_key() {
         return null_mut();
     }
-    // SAFETY: a new private anonymous mapping; the record is ours alone. `text` has room for what is copied.
+    // SAFETY: the record is ours alone. `text` has room for what is copied.
     unsafe {
-        let page = libc::mmap(
-            null_mut(),
-            PAGE,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        );
-        if page == libc::MAP_FAILED {
+        let creation = page();
+        if creation.is_null() {
             return null_mut();
         }
-        let creation: *mut Creation = page.cast();
         (*creation).methods = &raw const METHODS;
         (*creation).start = start;
         (*creation).argument = argument;
         (*creation).stack_size = stack_size;
+        (*creation).rounds = 0;
         let text: *mut u8 = (&raw mut (*creation).text).cast();
         __pcce_token(text.cast::<c_char>(), TEXT - CUT.len(), site);
         let mut len = libc::strlen(text.cast());
@@ -288,15 +308,11 @@ pub unsafe extern "C" fn __pcce_pthread_create(
 ) -> c_int {
     // SAFETY: passed on; a record that no thread got is given back.
     unsafe {
-        let create = |start: Start, argument: *mut c_void| {
-            // libc declares the start routine as one that Rust may not leave by unwinding.
-            libc::pthread_create(thread, attributes, core::mem::transmute(start), argument)
-        };
         let creation = new(start, argument, stack_size(attributes), site);
         if creation.is_null() {
-            return create(start, argument);
+            return pthread_create(thread, attributes, start, argument);
         }
-        let result = create(__pcce_thread_start, creation.cast());
+        let result = pthread_create(thread, attributes, __pcce_thread_start, creation.cast());
         if result != 0 {
             give_back(creation);
         }
@@ -421,6 +437,7 @@ mod tests {
         extern "C" fn start(_: *mut c_void) -> *mut c_void {
             null_mut()
         }
+        // SAFETY: this thread's block.
         let old = unsafe { (*tls()).creation };
         let mut lengths = vec![];
         for i in 0..400usize {
@@ -442,6 +459,7 @@ mod tests {
                 assert!(tokens == i + 1 || text.ends_with("+~"), "{i}: {text}");
             }
         }
+        // SAFETY: the last record.
         unsafe {
             give_back((*tls()).creation.cast());
             (*tls()).creation = old;

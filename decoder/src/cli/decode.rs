@@ -42,7 +42,7 @@ pub fn run(args: &DecodeArgs) -> anyhow::Result<Status> {
         status: Status::Done,
     };
     let size = if args.across_threads { 2 } else { 1 };
-    if args.tokens.len() > 1 && args.tokens.len() % size != 0 {
+    if args.tokens.len() > 1 && !args.tokens.len().is_multiple_of(size) {
         anyhow::bail!(
             "--across-threads takes pairs, TOKEN THREADTOKEN, and the last of the {} words has no partner; give \"\" for the \
              thread's token of the main thread",
