@@ -29,12 +29,15 @@ pub const ANYWHERE: usize = usize::MAX;
 
 struct Shared(UnsafeCell<Frame>);
 
-// SAFETY: only `handle` is written, with the same number by all threads.
+// SAFETY: never written.
 unsafe impl Sync for Shared {}
 
-/// Stands for frames that must not be looked at. No image holds its site, so a token ends there as damaged.
+/// The site of [`UNKNOWN`]: no image holds it, so a token ends there as damaged.
+pub const UNKNOWN_SITE: *const u8 = dangling();
+
+/// Stands for frames that must not be looked at.
 static UNKNOWN: Shared =
-    Shared(UnsafeCell::new(Frame { prev: null_mut(), id: 0, site: dangling(), handle: 0 }));
+    Shared(UnsafeCell::new(Frame { prev: null_mut(), id: 0, site: UNKNOWN_SITE, handle: 0 }));
 
 /// Whether `top` is [`UNKNOWN`].
 pub fn is_unknown(top: *mut Frame) -> bool {
@@ -97,6 +100,41 @@ fn elsewhere(sp: usize, top: *mut Frame) -> *mut Frame {
         }
     }
     UNKNOWN.0.get()
+}
+
+/// The links of a chain that [`followed`] let through.
+#[derive(Clone, Copy)]
+pub struct Links {
+    low: usize,
+    high: usize,
+}
+
+impl Links {
+    /// Those of this thread's chain.
+    #[inline(always)]
+    pub fn new() -> Self {
+        // SAFETY: this thread's block.
+        unsafe { Self { low: (*tls()).stack_low, high: (*tls()).stack_high } }
+    }
+
+    /// The next frame outwards; [`UNKNOWN`] where the link leads to a place where no frame can be.
+    ///
+    /// # Safety
+    /// `frame` can be read.
+    #[inline(always)]
+    pub unsafe fn outer(self, frame: *mut Frame) -> *mut Frame {
+        // SAFETY: by the contract.
+        let prev = unsafe { (*frame).prev };
+        let inside = |frame: *mut Frame| (self.low..self.high).contains(&(frame as usize));
+        // A link leads upwards; only that of a signal handler on its own stack may lead anywhere on the thread's.
+        let possible =
+            if inside(frame) { frame < prev && inside(prev) } else { frame < prev || inside(prev) };
+        if prev.is_null() || possible || self.high == ANYWHERE || self.high == 0 {
+            prev
+        } else {
+            UNKNOWN.0.get()
+        }
+    }
 }
 
 /// The bounds of the main thread's stack.
@@ -198,5 +236,64 @@ unsafe extern "C" fn begin(found: *mut Fiber) {
         (*block).shadow = null_mut();
         (*block).stack_low = 0;
         (*block).stack_high = found as usize;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::ptr::null;
+
+    #[test]
+    fn links_lead_upwards_on_one_stack() {
+        let new = || Frame { prev: null_mut(), id: 0, site: null(), handle: 0 };
+        let mut stack: [Frame; 4] = core::array::from_fn(|_| new());
+        let mut other: [Frame; 2] = core::array::from_fn(|_| new());
+        let first = stack.as_mut_ptr();
+        let frame = |i: usize| first.wrapping_add(i);
+        let [low, high] = [frame(0) as usize, frame(4) as usize];
+        let foreign = [&raw mut other[0], &raw mut other[1]];
+        let outer = |links: Links, from: *mut Frame, to: *mut Frame| {
+            // SAFETY: both are frames of the arrays above.
+            unsafe {
+                (*from).prev = to;
+                links.outer(from)
+            }
+        };
+        let links = Links { low, high };
+        assert_eq!(outer(links, frame(0), frame(1)), frame(1));
+        assert_eq!(outer(links, frame(0), frame(3)), frame(3));
+        assert_eq!(outer(links, frame(3), null_mut()), null_mut());
+        // Of a signal handler on a stack of its own.
+        assert_eq!(outer(links, foreign[0], foreign[1]), foreign[1]);
+        assert_eq!(outer(links, foreign[1], frame(2)), frame(2));
+        for wrong in [frame(2), frame(1), frame(0), frame(4), foreign[0], foreign[1]] {
+            assert!(is_unknown(outer(links, frame(2), wrong)));
+        }
+        let anywhere = Links { low: 0, high: ANYWHERE };
+        assert_eq!(outer(anywhere, frame(2), frame(1)), frame(1));
+    }
+
+    #[test]
+    fn frames_below_the_stack_pointer_and_on_other_stacks_are_not_followed() {
+        let old = Links::new();
+        let set = |low: usize, high: usize| {
+            // SAFETY: this thread's block.
+            unsafe {
+                (*tls()).stack_low = low;
+                (*tls()).stack_high = high;
+            }
+        };
+        let at = |address: usize| address as *mut Frame;
+        set(0x1000, 0x2000);
+        assert_eq!(followed_from(0x1800, at(0x1900)), at(0x1900));
+        assert_eq!(followed_from(0x1800, null_mut()), null_mut());
+        assert_eq!(followed_from(0x5000, null_mut()), null_mut());
+        for (sp, top) in
+            [(0x1800, 0x1700), (0x1800, 0x2000), (0x1800, 0x900), (0x900, 0x1900), (0x2800, 0x2900)]
+        {
+            assert!(is_unknown(followed_from(sp, at(top))), "{sp:#x} {top:#x}");
+        }
+        set(old.low, old.high);
     }
 }

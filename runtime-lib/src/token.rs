@@ -6,7 +6,7 @@ use core::mem::MaybeUninit;
 use core::ptr::null;
 
 use crate::abi::Frame;
-use crate::fiber::followed;
+use crate::fiber::{Links, followed};
 use crate::state::current;
 
 const PREFIX: &[u8] = b"pcce1.";
@@ -345,6 +345,7 @@ unsafe fn write(
         out.varint(id);
     }
     extent.fits_at_all = out.finished_len() <= limit;
+    let links = Links::new();
     let mut frame = top;
     let mut runs = 0;
     while !frame.is_null() && runs < max_runs {
@@ -355,7 +356,7 @@ unsafe fn write(
         while !frame.is_null() && unsafe { (*frame).site == frame_site && (*frame).id == frame_id } {
             count += 1;
             // SAFETY: as above.
-            frame = unsafe { (*frame).prev };
+            frame = unsafe { links.outer(frame) };
         }
         let Some((number, new)) = images.number(frame_site) else {
             extent.damaged = true;
