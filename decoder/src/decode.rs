@@ -20,7 +20,7 @@ use crate::trace::{Piece, Run, Trace};
 const OPEN_SITE: u64 = 0;
 
 /// A trace longer than this (in calls, repetitions not counted) is refused.
-const MAX_PIECES: usize = 1 << 26;
+pub(crate) const MAX_PIECES: usize = 1 << 26;
 
 /// Why a token or number cannot be decoded with the dictionaries given.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]

@@ -16,6 +16,7 @@ pub mod program;
 pub mod render;
 pub mod session;
 mod tables;
+mod thread;
 pub mod token;
 pub mod trace;
 

@@ -266,6 +266,7 @@ fn boundary(frame: &Frame<'_>) -> String {
         (FrameKind::Uninstrumented, _) => format!("<{name}, not instrumented>"),
         (FrameKind::Tail, _) => format!("<{name}, left by a tail call>"),
         (FrameKind::Signal, _) => "<signal handler called>".to_owned(),
+        (FrameKind::Thread, _) => "<thread created here>".to_owned(),
         (FrameKind::Unknown, Some(_)) => format!("<unknown calls, up to {name}>"),
         (FrameKind::Unknown, None) => "<unknown calls>".to_owned(),
         (FrameKind::UnknownModule, _) => match frame.build_id {
@@ -273,7 +274,9 @@ fn boundary(frame: &Frame<'_>) -> String {
             None => "<module, no dictionary given>".to_owned(),
         },
         (FrameKind::Truncated, _) => "<the token was cut here, further calls are missing>".to_owned(),
-        (FrameKind::Damaged, _) => "<the stack was damaged here, further calls are missing>".to_owned(),
+        (FrameKind::Damaged, _) => {
+            "<the stack was damaged or switched here, further calls are missing>".to_owned()
+        }
     }
 }
 

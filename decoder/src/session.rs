@@ -7,8 +7,9 @@ use std::io::{self, Write};
 
 use thiserror::Error;
 
-use crate::decode::{DecodeError, Decoder};
+use crate::decode::{DecodeError, Decoder, MAX_PIECES};
 use crate::render::{Format, Renderer};
+use crate::thread;
 use crate::token::{BuildId, Token, TokenError};
 use crate::trace::Trace;
 
@@ -160,6 +161,28 @@ impl<'d> Session<'d> {
     }
 
     fn fill_trace(&mut self, text: &[u8]) -> Result<(), Failure> {
+        let Some(parts) = thread::split(text) else { return self.fill_thread(text) };
+        self.fill_thread(parts.first)?;
+        for token in parts.creations {
+            let mut whole = std::mem::take(&mut self.trace);
+            whole.begin_creation();
+            let result = self.fill_thread(token);
+            whole.append(&self.trace);
+            self.trace = whole;
+            result?;
+            if self.trace.pieces.len() > MAX_PIECES {
+                return Err(DecodeError::TooLong.into());
+            }
+        }
+        if parts.cut {
+            self.trace.begin_creation();
+            self.trace.cut_creations();
+        }
+        Ok(())
+    }
+
+    /// Decodes a single token or number.
+    fn fill_thread(&mut self, text: &[u8]) -> Result<(), Failure> {
         if let Some(number) = number(text) {
             let number = number.ok_or(Failure::NumberTooLarge)?;
             return Ok(self.decoder.decode_number(number, &mut self.trace)?);

@@ -20,14 +20,18 @@ pub enum FrameKind {
     Tail,
     /// A signal interrupted the program here: the frames above are those of the handler.
     Signal,
+    /// The thread began here: the frames below are those that created it.
+    Thread,
     /// Frames are missing here; the function, if there is one, was called last before them.
     Unknown,
     /// The code of a shared library was active here whose dictionary was not given. Calls of other
     /// modules that led to it may be missing, too.
     UnknownModule,
-    /// The token was cut to fit its buffer: all further frames are missing.
+    /// The token was cut to fit its buffer: all further frames of the thread are missing. Behind
+    /// [`FrameKind::Thread`]: older creations are missing.
     Truncated,
-    /// The chain of frames on the stack was damaged here: all further frames are missing.
+    /// The chain of frames on the stack was damaged here, or left for another stack unannounced: all further frames of
+    /// the thread are missing.
     Damaged,
 }
 
@@ -40,6 +44,7 @@ impl FrameKind {
             Self::Uninstrumented => "uninstrumented",
             Self::Tail => "tail",
             Self::Signal => "signal",
+            Self::Thread => "thread",
             Self::Unknown => "unknown",
             Self::UnknownModule => "unknown-module",
             Self::Truncated => "truncated",
@@ -77,6 +82,7 @@ pub(crate) enum Piece {
     Uninstrumented(Option<u32>),
     Tail(Option<u32>),
     Signal,
+    Thread,
     Unknown(Option<u32>),
     /// Index into [`Trace::images`].
     UnknownModule(u32),
@@ -170,6 +176,7 @@ pub(crate) fn piece_frames<'d>(
         Piece::Uninstrumented(symbol) => Some(frame(FrameKind::Uninstrumented, symbol)),
         Piece::Tail(symbol) => Some(frame(FrameKind::Tail, symbol)),
         Piece::Signal => Some(frame(FrameKind::Signal, None)),
+        Piece::Thread => Some(frame(FrameKind::Thread, None)),
         Piece::Unknown(symbol) => Some(frame(FrameKind::Unknown, symbol)),
         Piece::UnknownModule(image) => {
             let build_id = Some(trace.images[image as usize].0);

@@ -33,6 +33,44 @@ uint64_t pcce_context(void);
  * string where there is no context. Async-signal-safe. */
 size_t pcce_token(char *buf, size_t size);
 
+/* Writes the context in which the calling thread was created, as pcce_token()
+ * writes the current one. If the creating thread was created by instrumented code
+ * as well, the token of its creation follows behind a `+`, and so on. `pcce decode
+ * --across-threads` joins a token with its thread's token; the word
+ * TOKEN+THREADTOKEN says the same.
+ *
+ * Returns the length of the whole text: if that is size or more, buf holds the
+ * tokens that fit, and `+~` in place of the others, or an empty string. Returns 0
+ * and writes an empty string in the main thread, and in threads that code without
+ * the pass created. Async-signal-safe. */
+size_t pcce_thread_token(char *buf, size_t size);
+
+/* Fibers, coroutines with stacks, user-level threads: for programs that switch
+ * stacks by themselves (swapcontext, or code of their own). Without these calls,
+ * what is taken on a stack other than the thread's own ends at the innermost frame
+ * that is known, with an explicit boundary.
+ *
+ * Each fiber, and each thread's own stack, has a struct pcce_fiber. The function that
+ * switches calls both of
+ *
+ *     pcce_fiber_save(&mine);
+ *     swapcontext(&my_context, &the_other);  (or another switch)
+ *     pcce_fiber_restore(&mine);
+ *
+ * so that restore comes when the fiber runs again. A new fiber begins with
+ * pcce_fiber_run(body, argument), on its own stack: it calls body(argument), whose context is
+ * empty, as that of a thread's start function is. What stands in front of it must
+ * not take contexts. Every switch of a thread must be announced, or none.
+ *
+ * A fiber may be resumed by another thread than the one that left it. An abandoned
+ * fiber and its stack may be freed at any time. */
+struct pcce_fiber {
+  uint64_t state[8];
+};
+void pcce_fiber_save(struct pcce_fiber *fiber);
+void pcce_fiber_restore(const struct pcce_fiber *fiber);
+void pcce_fiber_run(void (*body)(void *), void *argument);
+
 #ifdef __cplusplus
 }
 #endif

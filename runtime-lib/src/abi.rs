@@ -6,6 +6,7 @@
 //!
 //! Rule of the calling convention: **a function returns with `id` and `top` as it found them**.
 
+use core::ffi::c_void;
 use core::mem::offset_of;
 
 /// Version of everything in this module. Instrumented objects refer to `__pcce_abi_v<VERSION>`.
@@ -28,6 +29,13 @@ pub struct Tls {
     pub shadow: *mut Shadow,
     /// Verify mode: not 0 while the runtime compares.
     pub busy: u64,
+    /// How this thread was created; null if instrumented code did not create it.
+    pub creation: *mut c_void,
+    /// The bounds of the stack on which the thread runs. `stack_high` is 0 before they are looked for, and the largest
+    /// number where they cannot be found: then frames are followed wherever they are.
+    pub stack_low: usize,
+    /// See `stack_low`.
+    pub stack_high: usize,
 }
 
 /// A pushed frame. It lives on the machine stack, in the function that pushes.
@@ -142,6 +150,12 @@ pub mod functions {
     pub const SYSV_SIGNAL: &str = "__pcce_sysv_signal";
     /// `sigaction(…, site)`: installs a signal handler, or asks for it.
     pub const SIGACTION: &str = "__pcce_sigaction";
+    /// `pthread_create(…, site)`: creates a thread.
+    pub const PTHREAD_CREATE: &str = "__pcce_pthread_create";
+    /// `thrd_create(…, site)`: creates a thread.
+    pub const THRD_CREATE: &str = "__pcce_thrd_create";
+    /// `void __pcce_std_thread(state, site)`: before `std::thread::_M_start_thread` with the state.
+    pub const STD_THREAD: &str = "__pcce_std_thread";
     /// `void __pcce_verify_enter(shadow, function)`: verify mode, at each function's entry.
     pub const VERIFY_ENTER: &str = "__pcce_verify_enter";
     /// `void __pcce_verify_exit(shadow)`: verify mode, before each return.

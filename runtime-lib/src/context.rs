@@ -1,6 +1,7 @@
 //! Context numbers: `pcce_context()` and the interned numbers of chains of pushed frames.
 
 use crate::abi::{Frame, INTERNED, NO_RANGE};
+use crate::fiber::{Links, UNKNOWN_SITE, followed, is_unknown};
 use crate::intern::Interner;
 use crate::state::current;
 
@@ -23,6 +24,12 @@ pub unsafe fn chain_number(top: *mut Frame) -> Option<u64> {
     if top.is_null() {
         return Some(0);
     }
+    // It belongs to all threads: its number is not kept in it.
+    let unknown = || CHAINS.insert(&[0, UNKNOWN_SITE as u64, 0], ());
+    if is_unknown(top) {
+        return unknown();
+    }
+    let links = Links::new();
     loop {
         // SAFETY: every frame of an intact chain is a live object on this thread's stack.
         // Volatile, because signal handlers of this thread write handles too.
@@ -34,9 +41,12 @@ pub unsafe fn chain_number(top: *mut Frame) -> Option<u64> {
             }
             let mut frame = top;
             let mut number = loop {
-                let outer = (*frame).prev;
+                let outer = links.outer(frame);
                 if outer.is_null() {
                     break 0;
+                }
+                if is_unknown(outer) {
+                    break unknown()?;
                 }
                 if handle(outer) & 1 == 1 {
                     break handle(outer) >> 1;
@@ -65,6 +75,7 @@ pub unsafe fn chain_number(top: *mut Frame) -> Option<u64> {
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_context(site: *const u8, base: u64) -> u64 {
     let (id, top) = current();
+    let top = followed(top);
     if top.is_null() && base != NO_RANGE {
         return base.wrapping_add(id);
     }

@@ -1,9 +1,8 @@
 //! The runtime library that instrumented programs link (`libpcce_rt.a`, `libpcce_rt.so`).
 //!
-//! It holds the thread-local block that emitted code updates, and what reads it: context numbers
-//! , tokens  and verify mode . It has no start-up code, keeps no
-//! registry of modules, and allocates only for interned numbers, with `mmap`. Nothing in it
-//! panics or unwinds.
+//! It holds the thread-local block that emitted code updates, and what reads it: context numbers, tokens and verify
+//! mode. It has no start-up code, keeps no registry of modules, and allocates only for interned numbers and for the
+//! creation of threads, with `mmap`. Nothing in it panics or unwinds.
 //!
 //! As a dependency of the pass the crate is the module [`abi`] alone; the feature `freestanding` makes it
 //! the library.
@@ -19,11 +18,15 @@ pub mod abi;
 #[cfg(any(test, feature = "freestanding"))]
 mod context;
 #[cfg(any(test, feature = "freestanding"))]
+mod fiber;
+#[cfg(any(test, feature = "freestanding"))]
 mod intern;
 #[cfg(any(test, feature = "freestanding"))]
 mod signal;
 #[cfg(any(test, feature = "freestanding"))]
 mod state;
+#[cfg(any(test, feature = "freestanding"))]
+mod thread;
 #[cfg(any(test, feature = "freestanding"))]
 mod token;
 #[cfg(any(test, feature = "freestanding"))]

@@ -10,6 +10,7 @@ use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, compiler_fence};
 
 use crate::abi::Frame;
+use crate::fiber::followed_from;
 use crate::state::tls;
 
 /// Signals are numbered from 1 to 64.
@@ -63,7 +64,10 @@ unsafe extern "C" fn trampoline(signal: c_int, info: *mut c_void, context: *mut 
         let shadow = &raw mut (*block).shadow;
         let interrupted = shadow.read_volatile();
         let site = handler.site.load(Ordering::Relaxed).cast_const();
-        let mut frame = Frame { prev: top.read_volatile(), id: id.read_volatile(), site, handle: 0 };
+        let interrupted_top = top.read_volatile();
+        let sp = (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
+        let prev = followed_from(sp, interrupted_top);
+        let mut frame = Frame { prev, id: id.read_volatile(), site, handle: 0 };
         compiler_fence(Ordering::Release);
         // The interrupted function is not at a call: the handler's chain is not a continuation of its own.
         shadow.write_volatile(null_mut());
@@ -77,7 +81,7 @@ unsafe extern "C" fn trampoline(signal: c_int, info: *mut c_void, context: *mut 
             function(signal);
         }
         id.write_volatile(frame.id);
-        top.write_volatile(frame.prev);
+        top.write_volatile(interrupted_top);
         shadow.write_volatile(interrupted);
     }
 }

@@ -6,6 +6,7 @@ use core::mem::MaybeUninit;
 use core::ptr::null;
 
 use crate::abi::Frame;
+use crate::fiber::{Links, followed};
 use crate::state::current;
 
 const PREFIX: &[u8] = b"pcce1.";
@@ -362,6 +363,7 @@ unsafe fn write(
     extent.fits_at_all = out.finished_len() <= limit;
     // What is not instrumented and has an id was reached by an open call of the executable's.
     let mut open = flags & FLAG_CAPTURE == 0 && id != 0;
+    let links = Links::new();
     let mut frame = top;
     let mut runs = 0;
     while (open || !frame.is_null()) && runs < max_runs {
@@ -373,7 +375,7 @@ unsafe fn write(
         while !frame.is_null() && unsafe { (*frame).site == frame_site && (*frame).id == frame_id } {
             count += 1;
             // SAFETY: as above.
-            frame = unsafe { (*frame).prev };
+            frame = unsafe { links.outer(frame) };
         }
         let Some((number, new)) = images.number(place(frame_site)) else {
             extent.damaged = true;
@@ -404,6 +406,7 @@ unsafe fn write(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_token(buf: *mut c_char, size: usize, site: *const u8) -> usize {
     let (id, top) = current();
+    let top = followed(top);
     let buf = buf.cast::<u8>();
     let end = |len: usize| {
         if size > 0 {
@@ -450,6 +453,7 @@ mod tests {
     //! Each test imitates what emitted code does: it fills frames on the stack and sets the thread's block.
 
     use super::*;
+    use crate::fiber::ANYWHERE;
     use crate::state::tls;
     use core::ptr::null_mut;
     use pcce::token::Token;
@@ -475,6 +479,7 @@ mod tests {
     fn with_state<R>(id: u64, frames: &mut [Frame], then: impl FnOnce() -> R) -> R {
         // SAFETY: this thread's block; the frames outlive the call.
         unsafe {
+            (*tls()).stack_high = ANYWHERE;
             (*tls()).id = id;
             (*tls()).top = frames.last_mut().map_or(null_mut(), |f| &raw mut *f);
             let result = then();

@@ -24,6 +24,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use crate::abi::{Frame, FunctionRecord, Shadow};
 use crate::context::chain_number;
+use crate::fiber::{followed, is_unknown};
 use crate::intern::Interner;
 use crate::signal;
 use crate::state::{current, tls};
@@ -154,6 +155,10 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
     // SAFETY: live records of this thread, live frames of this thread.
     unsafe {
         let Shadow { prev, function, id, top, .. } = *shadow;
+        // On a stack that was switched to unannounced, a token ends at once.
+        if is_unknown(followed(top)) {
+            return UNNUMBERED;
+        }
         let chain = chain_number(top);
         let below = if prev.is_null() { (0, null()) } else { ((*prev).context, (*prev).site) };
         let numbered = match below.0 {

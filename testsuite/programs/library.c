@@ -6,7 +6,7 @@
 //# Chain nested: leaf < callback < library_step < library_calls < main
 //# Chain alone: library_leaf < library_alone < main
 //# Chain exported: leaf < exported < library_alone < main
-//# Chain thread: library_leaf < library_thread
+//# Chain thread: library_leaf < library_thread < <thread> < library_alone < main
 //# Chain after: leaf < main
 //# Flags: -fPIC
 #include "show.h"

@@ -7,7 +7,7 @@
 //# Chain nested: <?> < library_step < library_calls
 //# Chain alone: library_leaf < library_alone
 //# Chain exported: <exported> < library_alone
-//# Chain thread: library_leaf < library_thread
+//# Chain thread: library_leaf < library_thread < <thread> < library_alone
 //# Chain after: <none>
 //# Flags: -fPIC
 #include "show.h"

@@ -15,7 +15,7 @@ static __thread char show_token[4096];
 
 // One write for each line: threads and children of vfork do not tear lines apart.
 static inline NOINLINE void show_line(const char *name, const char *token, unsigned long long number) {
-  static __thread char line[sizeof show_token + 128];
+  static __thread char line[2 * sizeof show_token + 128];
   int length = snprintf(line, sizeof line, "@%s %s %llu %d\n", name, token, number, (int)getpid());
   if (write(1, line, (size_t)length) != length) _exit(99);
 }
@@ -27,4 +27,14 @@ static inline NOINLINE void show_line(const char *name, const char *token, unsig
     show_line(name, show_token, number_);                                      \
   } while (0)
 #define SHOW(name) SHOW_IN(name, sizeof show_token)
+
+// With the context in which the thread was created.
+#define SHOW_ACROSS(name)                                                                             \
+  do {                                                                                                \
+    static __thread char creation_[sizeof show_token], joined_[2 * sizeof show_token];                \
+    unsigned long long number_ = pcce_context(); pcce_token(show_token, sizeof show_token);           \
+    int known_ = pcce_thread_token(creation_, sizeof creation_) > 0;                                  \
+    snprintf(joined_, sizeof joined_, "%s%s%s", show_token, known_ ? "+" : "", creation_);            \
+    show_line(name, joined_, number_);                                                                \
+  } while (0)
 #endif

@@ -27,7 +27,7 @@
 //! `inlined f` is a frame that was inlined into the next one. `f*3` is three frames. `...` stands for any number of
 //! frames (for the insides of the standard library only). Boundaries: `<qsort>`, code that is not
 //! instrumented behind a call of `qsort`; `<?>`, code that is not instrumented and not known by
-//! name; `<none>`, no context at all (a thread or program in which nothing is instrumented); `<tail f>`, `<unknown f>`, `<unknown>`, `<unknown-module>`, `<truncated>`, `<damaged>`, `<signal>`.
+//! name; `<none>`, no context at all (a thread or program in which nothing is instrumented); `<tail f>`, `<unknown f>`, `<unknown>`, `<unknown-module>`, `<truncated>`, `<damaged>`, `<signal>`, `<thread>` (below it, the thread's creation).
 
 use std::collections::HashMap;
 use std::fs;

@@ -438,7 +438,9 @@ fn compare_numbers(shown: &[Shown], decoded: &Decoded, wrong: &mut String) {
     let cut = |i: usize| decoded.tokens[i].last().is_some_and(|f| f.text == "<truncated>");
     let mut number_of: HashMap<(u64, &str), usize> = HashMap::new();
     let mut context_of: HashMap<(u64, u64), usize> = HashMap::new();
-    for (i, s) in shown.iter().enumerate().filter(|(i, _)| !cut(*i)) {
+    // A number is that of the thread's own part, without its creation.
+    let across = |s: &Shown| s.token.contains('+');
+    for (i, s) in shown.iter().enumerate().filter(|(i, s)| !cut(*i) && !across(s)) {
         // From the function that shows the context outwards, inlined callees left out: a number
         // names the function, not the place in it.
         let outer = |i: usize| {

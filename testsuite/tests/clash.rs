@@ -28,13 +28,25 @@ fn build_and_run(folder: &Path, file: &str, source: &str, compiler: &str, flags:
 const EMPTY_ANSWERS: &str = r#"
 #include <pcce.h>
 #include <stdio.h>
+static void body(void *argument) {
+  struct pcce_fiber fiber;
+  pcce_fiber_save(&fiber);
+  pcce_fiber_restore(&fiber);
+  *(char *)argument = 0;
+}
 int main(void) {
-  char buffer[128] = "untouched";
+  char buffer[128] = "untouched", other[128] = "untouched";
   size_t length = pcce_token(buffer, sizeof buffer);
   printf("%d '%s' %d %d\n", (int)length, buffer, (int)pcce_token(0, 0), (int)pcce_context());
+  printf("%d", (int)pcce_thread_token(other, sizeof other));
+  printf(" '%s' %d", other, (int)pcce_thread_token(0, 0));
+  other[0] = 'x';
+  pcce_fiber_run(body, other);
+  printf(" '%s'\n", other);
   return 0;
 }
 "#;
+const EMPTY_OUTPUT: &str = "0 '' 0 0\n0 '' 0 ''\n";
 
 #[test]
 fn a_plain_c_program_gets_empty_answers() {
@@ -47,14 +59,14 @@ fn a_plain_c_program_gets_empty_answers() {
         for compiler in [clang.as_str(), "gcc"] {
             let flags = [flags, &["-Wall", "-Werror", "-pedantic", &include, &archive]].concat();
             let printed = build_and_run(&folder, "main.c", EMPTY_ANSWERS, compiler, &flags);
-            assert_eq!(printed, "0 '' 0 0\n", "{compiler} {flags:?}");
+            assert_eq!(printed, EMPTY_OUTPUT, "{compiler} {flags:?}");
         }
     }
     // The shared library is the same.
     let release = artifact("libpcce_rt.so").parent().expect("a file in a folder").display().to_string();
     let flags = [include, format!("-L{release}"), "-lpcce_rt".into(), format!("-Wl,-rpath,{release}")];
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    assert_eq!(build_and_run(&folder, "main.c", EMPTY_ANSWERS, &clang, &flags), "0 '' 0 0\n");
+    assert_eq!(build_and_run(&folder, "main.c", EMPTY_ANSWERS, &clang, &flags), EMPTY_OUTPUT);
 }
 
 #[test]

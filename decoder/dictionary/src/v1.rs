@@ -100,7 +100,7 @@ pub enum SiteKind {
     Indirect,
     /// A call made by inline assembly.
     Asm,
-    /// A call of `pcce_token` or `pcce_context`.
+    /// A call of `pcce_token` or `pcce_context`, or one that creates a thread.
     Capture,
     /// A call that installs a signal handler. A frame with such a site was pushed when the handler was called: the id
     /// is that of the interrupted function, which is not known.

@@ -1,5 +1,6 @@
 //! `pcce decode`.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::{self, BufWriter, Read, Write};
 
@@ -35,16 +36,28 @@ pub fn run(args: &DecodeArgs) -> anyhow::Result<Status> {
     let mut output = Output {
         session: Session::new(&decoder, format),
         json: format == Format::Json,
+        across_threads: args.across_threads,
         out: BufWriter::with_capacity(CHUNK, io::stdout().lock()),
         named: HashSet::new(),
         status: Status::Done,
     };
+    let size = if args.across_threads { 2 } else { 1 };
+    if args.tokens.len() > 1 && !args.tokens.len().is_multiple_of(size) {
+        anyhow::bail!(
+            "--across-threads takes pairs, TOKEN THREADTOKEN, and the last of the {} words has no partner; give \"\" for the \
+             thread's token of the main thread",
+            args.tokens.len()
+        );
+    }
     let result = if args.tokens.is_empty() {
         output.lines(io::stdin().lock())
     } else {
         args.tokens
-            .iter()
-            .try_for_each(|token| output.token(token.trim().as_bytes(), || abbreviate(token)))
+            .chunks(size)
+            .try_for_each(|words| {
+                let token = join(words.iter().map(|word| word.trim()));
+                output.token(token.as_bytes(), || abbreviate(&words[0]))
+            })
             .and_then(|()| output.flush())
     };
     // Tokens that failed before the reader went away still count.
@@ -57,6 +70,7 @@ pub fn run(args: &DecodeArgs) -> anyhow::Result<Status> {
 struct Output<'d> {
     session: Session<'d>,
     json: bool,
+    across_threads: bool,
     out: BufWriter<io::StdoutLock<'static>>,
     named: HashSet<BuildId>,
     status: Status,
@@ -117,7 +131,15 @@ impl Output<'_> {
     #[inline]
     fn line(&mut self, line: &[u8], number: u64) -> anyhow::Result<()> {
         let token = line.trim_ascii();
-        if token.is_empty() { Ok(()) } else { self.token(token, || format!("line {number}")) }
+        if token.is_empty() {
+            return Ok(());
+        }
+        let place = || format!("line {number}");
+        if self.across_threads {
+            let token = token.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+            return self.token(&token.collect::<Vec<_>>().join(&b'+'), place);
+        }
+        self.token(token, place)
     }
 
     #[inline]
@@ -159,6 +181,14 @@ impl Output<'_> {
     fn flush(&mut self) -> anyhow::Result<()> {
         self.out.flush().context("standard output")
     }
+}
+
+/// A token and its thread's, which may be empty.
+fn join<'w>(words: impl Iterator<Item = &'w str>) -> Cow<'w, str> {
+    words
+        .map(Cow::Borrowed)
+        .reduce(|token, thread| if thread.is_empty() { token } else { token + "+" + thread })
+        .unwrap_or_default()
 }
 
 /// The start of a token that is long.

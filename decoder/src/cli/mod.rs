@@ -59,6 +59,9 @@ pub struct DecodeArgs {
     /// Context tokens (pcce1.…), or numbers of pcce_context(); none: read standard input, one a line
     #[arg(value_name = "TOKEN")]
     pub tokens: Vec<String>,
+    /// Join each token with its thread's token (pcce_thread_token): the next argument, or the next word of the line
+    #[arg(long)]
+    pub across_threads: bool,
     /// Form of the output
     #[arg(long, value_enum, default_value_t = DecodeFormat::Text)]
     pub format: DecodeFormat,
@@ -75,11 +78,16 @@ folded  one line for each token: outermost;…;innermost 1 (for flamegraph.pl an
 Lines in <angle brackets> (in json: frames of another kind than \"call\") are boundaries: code that is
 not instrumented, or frames that are not known.
 
+With --across-threads, tokens come in pairs: TOKEN THREADTOKEN, the second one empty or left out where the
+thread was not created by instrumented code (the main thread). The trace goes on behind <thread created here> with
+the context in which the thread was created. TOKEN+THREADTOKEN, as one word, is decoded so with and without the option.
+
 Exit status: 0 if everything was decoded, 2 otherwise.
 
 Examples:
   pcce decode app.pcce.json pcce1.AQAIq80S…
-  grep -o 'pcce1\\.[A-Za-z0-9_-]*' app.log | pcce decode ./app --dict libplugin.so";
+  grep -o 'pcce1\\.[A-Za-z0-9_-]*' app.log | pcce decode ./app --dict libplugin.so
+  pcce decode --across-threads ./app pcce1.AQAIq80S… pcce1.AQAIq81a…+pcce1.AQAIq82b…";
 
 /// Arguments of `pcce info`.
 #[derive(Args)]

@@ -72,6 +72,14 @@ pub enum CallKind {
     Runtime(RuntimeCall),
 }
 
+/// libstdc++'s `std::thread::_M_start_thread`, which creates the thread of the state that is its second argument.
+pub const STD_THREAD: &str =
+    "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE";
+
+/// Functions of the runtime that read or write the state as the calling function has it: nothing is done around their
+/// calls.
+const TRANSPARENT: [&str; 3] = ["pcce_fiber_save", "pcce_fiber_restore", "pcce_thread_token"];
+
 /// Calls that the pass replaces by ones of the runtime, which are told the site too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RuntimeCall {
@@ -85,6 +93,10 @@ pub enum RuntimeCall {
     SysvSignal,
     /// `sigaction`.
     Sigaction,
+    /// `pthread_create`: creates a thread.
+    PthreadCreate,
+    /// `thrd_create`, the same in C11.
+    ThrdCreate,
 }
 
 impl RuntimeCall {
@@ -96,6 +108,8 @@ impl RuntimeCall {
             ("signal" | "bsd_signal", 2) => Some(Self::Signal),
             ("__sysv_signal" | "sysv_signal", 2) => Some(Self::SysvSignal),
             ("sigaction", 3) => Some(Self::Sigaction),
+            ("pthread_create", 4) => Some(Self::PthreadCreate),
+            ("thrd_create", 3) => Some(Self::ThrdCreate),
             _ => None,
         }
     }
@@ -138,6 +152,8 @@ pub struct Function {
     /// need not tell how it was called, since nothing looks; who interrupts the program there finds the
     /// call sites by return addresses, up to the first function that is not silent.
     pub silent: bool,
+    /// Whether it calls a function of the runtime that reads or writes the state as it is here.
+    pub reads_state: bool,
     /// Its calls, in the order of the code. Calls that must stay tail calls are not among them.
     pub calls: Vec<Call>,
     /// Blocks that begin with a landing pad.
@@ -180,10 +196,10 @@ fn makes_tail_calls(function: Value) -> bool {
     calls.filter(|i| i.opcode() == LLVMOpcode::LLVMCall).any(|call| call.tail_call() == TailCall::Must)
 }
 
-/// Whether the assembly calls something, by its mnemonics.
+/// Whether the assembly calls something, by its mnemonics, or goes elsewhere, as a switch of stacks does.
 fn asm_calls(text: &str) -> bool {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .any(|word| matches!(word, "call" | "callq" | "lcall" | "callw"))
+        .any(|word| matches!(word, "call" | "callq" | "lcall" | "callw" | "jmp" | "jmpq" | "ret" | "retq"))
 }
 
 /// Marks functions that are at most `depth` calls away from the leaves, among calls whose callees are known.
@@ -203,8 +219,9 @@ fn mark_silent(functions: &mut [Function], must_tail: &[bool], depth: u32) {
                 _ => None,
             };
         }
-        let special =
-            must_tail[i] || function.unannounced == Unannounced::Anyhow || !function.returns_twice.is_empty();
+        let special = must_tail[i]
+            || function.reads_state
+            || function.unannounced == Unannounced::Anyhow || !function.returns_twice.is_empty();
         waiting.push(count.filter(|_| !special));
     }
     let mut leaves: Vec<usize> = (0..functions.len()).filter(|&i| waiting[i] == Some(0)).collect();
@@ -266,6 +283,7 @@ pub fn analyse(
             value,
             external,
             silent: false,
+            reads_state: false,
             unannounced: if unpushed.contains(&value) { Unannounced::Anyhow } else { Unannounced::Never },
             name,
             calls: Vec::new(),
@@ -321,6 +339,10 @@ pub fn analyse(
                             functions[caller].returns_twice.push(instruction);
                         }
                         let declaration = value.linkage().declaration;
+                        if value.linkage().declaration && TRANSPARENT.contains(&name.as_str()) {
+                            functions[caller].reads_state = true;
+                            continue;
+                        }
                         let runtime = RuntimeCall::of(&name, instruction.argument_count());
                         match (index.get(&value), runtime) {
                             (_, Some(call)) if declaration => CallKind::Runtime(call),

@@ -9,7 +9,7 @@ use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeCode, Encoding, FunctionId, PushReason};
 use pcce_runtime::abi;
 
-use crate::analysis::{Analysis, CallKind, RuntimeCall, Unannounced};
+use crate::analysis::{Analysis, CallKind, RuntimeCall, STD_THREAD, Unannounced};
 use crate::llvm::Value;
 use crate::options::Options;
 
@@ -34,6 +34,8 @@ pub struct PlannedCall {
     pub action: Action,
     /// The number of its site.
     pub site: u32,
+    /// It creates a thread behind the back of the pass: the site where the context is taken before.
+    pub creation_site: Option<u32>,
 }
 
 /// What is done in a function.
@@ -126,7 +128,10 @@ pub fn plan(
                 CallKind::Runtime(runtime) => {
                     captures_number |= *runtime == RuntimeCall::Context;
                     let kind = match runtime {
-                        RuntimeCall::Context | RuntimeCall::Token => dictionary::SiteKind::Capture,
+                        RuntimeCall::Context
+                        | RuntimeCall::Token
+                        | RuntimeCall::PthreadCreate
+                        | RuntimeCall::ThrdCreate => dictionary::SiteKind::Capture,
                         RuntimeCall::Signal | RuntimeCall::SysvSignal | RuntimeCall::Sigaction => {
                             dictionary::SiteKind::Signal
                         }
@@ -134,7 +139,7 @@ pub fn plan(
                     (kind, Action::Replace(*runtime))
                 }
             };
-            let locations = call
+            let locations: Vec<_> = call
                 .instruction
                 .locations()
                 .iter()
@@ -145,6 +150,8 @@ pub fn plan(
                     column: l.column,
                 })
                 .collect();
+            let creates = matches!(&call.kind, CallKind::External(name) if name == STD_THREAD);
+            let creation_site = creates.then(|| new_site(dictionary::SiteKind::Capture, locations.clone()));
             let site = new_site(kind, locations);
             if let Some(edge) = call.edge {
                 let callee = match call.kind {
@@ -164,7 +171,7 @@ pub fn plan(
                     },
                 });
             }
-            calls.push(PlannedCall { instruction: call.instruction, action, site });
+            calls.push(PlannedCall { instruction: call.instruction, action, site, creation_site });
         }
         let entry_site =
             (function.unannounced == Unannounced::Anyhow).then(|| new_site(dictionary::SiteKind::Entry, Vec::new()));

@@ -325,6 +325,8 @@ impl<'a> Rewriter<'a> {
                     RuntimeCall::Signal => abi::functions::SIGNAL,
                     RuntimeCall::SysvSignal => abi::functions::SYSV_SIGNAL,
                     RuntimeCall::Sigaction => abi::functions::SIGACTION,
+                    RuntimeCall::PthreadCreate => abi::functions::PTHREAD_CREATE,
+                    RuntimeCall::ThrdCreate => abi::functions::THRD_CREATE,
                 };
                 let types: Vec<Type> = arguments.iter().map(|a| a.ty()).collect();
                 let callee = self.b.module.external_function(name, instruction.ty(), &types);
@@ -336,6 +338,12 @@ impl<'a> Rewriter<'a> {
         }
         let after = after(instruction);
         self.b.before(instruction, instruction);
+        if let Some(site) = call.creation_site {
+            let module = self.b.module;
+            let prepare =
+                module.external_function(abi::functions::STD_THREAD, module.void(), &[self.ptr, self.ptr]);
+            self.b.call(prepare, &[instruction.argument(1), self.site(site)]);
+        }
         if let Some(shadow) = self.shadow {
             self.b.store(self.site(call.site), self.b.offset(shadow, layout::SHADOW_SITE));
         }

@@ -2,7 +2,7 @@
 #include "library.h"
 #include <pthread.h>
 
-NOINLINE static void library_leaf(const char *name) { SHOW(name); KEEP; }
+NOINLINE static void library_leaf(const char *name) { SHOW_ACROSS(name); KEEP; }
 
 NOINLINE static void library_step(void (*f)(int), int n) { f(n); KEEP; }
 

@@ -1,0 +1,299 @@
+//! Fibers: stacks that the program switches to by itself.
+//!
+//! The thread's block does not follow a switch of stacks that nobody announces. So a capture follows the chain of frames
+//! only where it runs on the stack that is known to be the thread's current one, and the chain lies on that stack, too
+//! ([`followed`]); everywhere else the chain ends in [`UNKNOWN`], an explicit boundary. The public functions announce
+//! switches.
+
+use core::arch::{asm, global_asm};
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::ptr::{dangling, null_mut};
+
+use crate::abi::{Frame, Shadow};
+use crate::state::tls;
+
+/// `struct pcce_fiber` of the header: the state of a fiber while another one runs.
+#[repr(C)]
+pub struct Fiber {
+    id: u64,
+    top: *mut Frame,
+    shadow: *mut Shadow,
+    stack_low: usize,
+    stack_high: usize,
+    reserved: [u64; 3],
+}
+
+/// [`stack_high`](crate::abi::Tls::stack_high) where nothing is known of the stack.
+pub const ANYWHERE: usize = usize::MAX;
+
+struct Shared(UnsafeCell<Frame>);
+
+// SAFETY: never written.
+unsafe impl Sync for Shared {}
+
+/// The site of [`UNKNOWN`]: no image holds it, so a token ends there as damaged.
+pub const UNKNOWN_SITE: *const u8 = dangling();
+
+/// Stands for frames that must not be looked at.
+static UNKNOWN: Shared =
+    Shared(UnsafeCell::new(Frame { prev: null_mut(), id: 0, site: UNKNOWN_SITE, handle: 0 }));
+
+/// Whether `top` is [`UNKNOWN`].
+pub fn is_unknown(top: *mut Frame) -> bool {
+    top == UNKNOWN.0.get()
+}
+
+/// `top` if its chain can be followed, else [`UNKNOWN`].
+#[inline(always)]
+pub fn followed(top: *mut Frame) -> *mut Frame {
+    let sp: usize;
+    // SAFETY: reads the stack pointer.
+    unsafe { asm!("mov {}, rsp", out(reg) sp, options(nomem, nostack, preserves_flags)) };
+    followed_from(sp, top)
+}
+
+/// The same for code that runs, or was interrupted, at the stack pointer `sp`.
+#[inline(always)]
+pub fn followed_from(sp: usize, top: *mut Frame) -> *mut Frame {
+    if top.is_null() {
+        return top;
+    }
+    // SAFETY: this thread's block.
+    let (low, high) = unsafe { ((*tls()).stack_low, (*tls()).stack_high) };
+    // A frame belongs to an activation that is not over, so it lies above the stack pointer.
+    if low <= sp && sp <= top as usize && (top as usize) < high { top } else { elsewhere(sp, top) }
+}
+
+/// The stack is not the one in the thread's block.
+#[cold]
+fn elsewhere(sp: usize, top: *mut Frame) -> *mut Frame {
+    let address = top as usize;
+    let on = |low: usize, high: usize| low <= sp && sp <= address && address < high;
+    let block = tls();
+    // SAFETY: this thread's block, and plain system calls.
+    unsafe {
+        // The main thread's stack grows down to the limit.
+        let (low, high) = main_stack();
+        if on(low, high) {
+            (*block).stack_low = low;
+            (*block).stack_high = high;
+            return top;
+        }
+        if (*block).stack_high == 0 && libc::gettid() != libc::getpid() {
+            // Code without the pass started the thread: nothing is known of its stack.
+            (*block).stack_high = ANYWHERE;
+        }
+        if (*block).stack_high == ANYWHERE {
+            return top;
+        }
+        // A signal handler on its own stack: the chain begins there, and goes on where the signal struck.
+        let mut alternate = MaybeUninit::<libc::stack_t>::uninit();
+        if libc::sigaltstack(core::ptr::null(), alternate.as_mut_ptr()) == 0 {
+            let stack = alternate.assume_init();
+            if stack.ss_flags & libc::SS_ONSTACK != 0 {
+                let low = stack.ss_sp as usize;
+                if on(low, low.saturating_add(stack.ss_size)) {
+                    return top;
+                }
+            }
+        }
+    }
+    UNKNOWN.0.get()
+}
+
+/// The links of a chain that [`followed`] let through.
+#[derive(Clone, Copy)]
+pub struct Links {
+    low: usize,
+    high: usize,
+}
+
+impl Links {
+    /// Those of this thread's chain.
+    #[inline(always)]
+    pub fn new() -> Self {
+        // SAFETY: this thread's block.
+        unsafe { Self { low: (*tls()).stack_low, high: (*tls()).stack_high } }
+    }
+
+    /// The next frame outwards; [`UNKNOWN`] where the link leads to a place where no frame can be.
+    ///
+    /// # Safety
+    /// `frame` can be read.
+    #[inline(always)]
+    pub unsafe fn outer(self, frame: *mut Frame) -> *mut Frame {
+        // SAFETY: by the contract.
+        let prev = unsafe { (*frame).prev };
+        let inside = |frame: *mut Frame| (self.low..self.high).contains(&(frame as usize));
+        // A link leads upwards; only that of a signal handler on its own stack may lead anywhere on the thread's.
+        let possible =
+            if inside(frame) { frame < prev && inside(prev) } else { frame < prev || inside(prev) };
+        if prev.is_null() || possible || self.high == ANYWHERE || self.high == 0 {
+            prev
+        } else {
+            UNKNOWN.0.get()
+        }
+    }
+}
+
+/// The bounds of the main thread's stack.
+fn main_stack() -> (usize, usize) {
+    /// Where there is no limit, other mappings are further away than this.
+    const MOST: u64 = 1 << 40;
+    unsafe extern "C" {
+        static __libc_stack_end: *const u8;
+    }
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a plain system call; the loader wrote the variable.
+    let end = unsafe {
+        libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit);
+        __libc_stack_end as usize
+    };
+    (end.saturating_sub(limit.rlim_cur.min(MOST) as usize), end)
+}
+
+/// Before the thread leaves the stack of `fiber`: keeps its state. See the header.
+///
+/// # Safety
+/// `fiber` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcce_fiber_save(fiber: *mut Fiber) {
+    // SAFETY: this thread's block; by the contract.
+    unsafe {
+        let block = tls();
+        fiber.write(Fiber {
+            id: (*block).id,
+            top: (*block).top,
+            shadow: (*block).shadow,
+            stack_low: (*block).stack_low,
+            stack_high: (*block).stack_high,
+            reserved: [0; 3],
+        });
+    }
+}
+
+/// After the thread has come back to the stack of `fiber`: puts its state back. See the header.
+///
+/// # Safety
+/// `fiber` was written by [`pcce_fiber_save`] in the activation that calls.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcce_fiber_restore(fiber: *const Fiber) {
+    // SAFETY: this thread's block, which is another one if the fiber moved; by the contract.
+    unsafe {
+        let block = tls();
+        (*block).top = (*fiber).top;
+        (*block).id = (*fiber).id;
+        (*block).shadow = (*fiber).shadow;
+        (*block).stack_low = (*fiber).stack_low;
+        (*block).stack_high = (*fiber).stack_high;
+    }
+}
+
+// Runs `body(argument)` in an empty context. In assembly, so that exceptions and foreign unwinding may pass.
+//
+// The frame: the state found (64 bytes), body, argument.
+global_asm!(
+    ".pushsection .text.pcce_fiber_run,\"ax\",@progbits",
+    ".type pcce_fiber_run,@function",
+    ".globl pcce_fiber_run",
+    "pcce_fiber_run:",
+    ".cfi_startproc",
+    "push rbp",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset rbp, -16",
+    "mov rbp, rsp",
+    ".cfi_def_cfa_register rbp",
+    "sub rsp, 80",
+    "mov [rbp - 16], rdi",
+    "mov [rbp - 8], rsi",
+    "mov rdi, rsp",
+    "call {begin}",
+    "mov rdi, [rbp - 8]",
+    "call [rbp - 16]",
+    "mov rdi, rsp",
+    "call {restore}",
+    "leave",
+    ".cfi_def_cfa rsp, 8",
+    "ret",
+    ".cfi_endproc",
+    ".size pcce_fiber_run, . - pcce_fiber_run",
+    ".popsection",
+    begin = sym begin,
+    restore = sym pcce_fiber_restore,
+);
+
+const _: () = assert!(size_of::<Fiber>() == 64);
+
+/// Keeps the state, and makes the empty one of a fiber whose frames lie below `found`.
+unsafe extern "C" fn begin(found: *mut Fiber) {
+    // SAFETY: this thread's block; the frame of pcce_fiber_run().
+    unsafe {
+        pcce_fiber_save(found);
+        let block = tls();
+        (*block).top = null_mut();
+        (*block).id = 0;
+        (*block).shadow = null_mut();
+        (*block).stack_low = 0;
+        (*block).stack_high = found as usize;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::ptr::null;
+
+    #[test]
+    fn links_lead_upwards_on_one_stack() {
+        let new = || Frame { prev: null_mut(), id: 0, site: null(), handle: 0 };
+        let mut stack: [Frame; 4] = core::array::from_fn(|_| new());
+        let mut other: [Frame; 2] = core::array::from_fn(|_| new());
+        let first = stack.as_mut_ptr();
+        let frame = |i: usize| first.wrapping_add(i);
+        let [low, high] = [frame(0) as usize, frame(4) as usize];
+        let foreign = [&raw mut other[0], &raw mut other[1]];
+        let outer = |links: Links, from: *mut Frame, to: *mut Frame| {
+            // SAFETY: both are frames of the arrays above.
+            unsafe {
+                (*from).prev = to;
+                links.outer(from)
+            }
+        };
+        let links = Links { low, high };
+        assert_eq!(outer(links, frame(0), frame(1)), frame(1));
+        assert_eq!(outer(links, frame(0), frame(3)), frame(3));
+        assert_eq!(outer(links, frame(3), null_mut()), null_mut());
+        // Of a signal handler on a stack of its own.
+        assert_eq!(outer(links, foreign[0], foreign[1]), foreign[1]);
+        assert_eq!(outer(links, foreign[1], frame(2)), frame(2));
+        for wrong in [frame(2), frame(1), frame(0), frame(4), foreign[0], foreign[1]] {
+            assert!(is_unknown(outer(links, frame(2), wrong)));
+        }
+        let anywhere = Links { low: 0, high: ANYWHERE };
+        assert_eq!(outer(anywhere, frame(2), frame(1)), frame(1));
+    }
+
+    #[test]
+    fn frames_below_the_stack_pointer_and_on_other_stacks_are_not_followed() {
+        let old = Links::new();
+        let set = |low: usize, high: usize| {
+            // SAFETY: this thread's block.
+            unsafe {
+                (*tls()).stack_low = low;
+                (*tls()).stack_high = high;
+            }
+        };
+        let at = |address: usize| address as *mut Frame;
+        set(0x1000, 0x2000);
+        assert_eq!(followed_from(0x1800, at(0x1900)), at(0x1900));
+        assert_eq!(followed_from(0x1800, null_mut()), null_mut());
+        assert_eq!(followed_from(0x5000, null_mut()), null_mut());
+        for (sp, top) in
+            [(0x1800, 0x1700), (0x1800, 0x2000), (0x1800, 0x900), (0x900, 0x1900), (0x2800, 0x2900)]
+        {
+            assert!(is_unknown(followed_from(sp, at(top))), "{sp:#x} {top:#x}");
+        }
+        set(old.low, old.high);
+    }
+}

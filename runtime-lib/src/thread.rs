@@ -1,0 +1,468 @@
+//! Threads: in which context a thread was created, and an empty state for what runs after its start routine.
+//!
+//! The pass replaces calls of `pthread_create` and `thrd_create` in instrumented code by the functions here, and has
+//! [`__pcce_std_thread`] called in front of libstdc++'s `std::thread::_M_start_thread`. They write the token of the creating
+//! context into a [`Creation`], a page of its own that belongs to the new thread and is given back when the thread has
+//! ended. The new thread begins in [`__pcce_thread_start`], which calls the program's start routine.
+
+use core::arch::{asm, global_asm};
+use core::ffi::{c_char, c_int, c_uint, c_void};
+use core::mem::{MaybeUninit, offset_of};
+use core::ptr::{copy_nonoverlapping, null_mut};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
+
+use crate::state::tls;
+use crate::token::__pcce_token;
+
+/// Size of a [`Creation`]: a page, so that creating a thread never calls the program's `malloc`.
+const PAGE: usize = 4096;
+/// Room for the thread's token.
+const TEXT: usize = PAGE - 6 * size_of::<usize>();
+/// Behind the last token where older ones were left out.
+const CUT: &[u8] = b"+~";
+/// `PTHREAD_DESTRUCTOR_ITERATIONS`.
+const DESTRUCTOR_ROUNDS: usize = 4;
+
+type Start = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+
+/// How a thread was created, and what it has to run.
+#[repr(C)]
+pub struct Creation {
+    /// For `std::thread`: libstdc++ takes the record for a `std::thread::_State`.
+    methods: *const Methods,
+    start: Start,
+    argument: *mut c_void,
+    stack_size: usize,
+    /// How often the destructor of [`KEY`] was called.
+    rounds: usize,
+    len: usize,
+    /// The token of the creating context, and behind `+` those of the creations of its thread and further back.
+    text: [u8; TEXT],
+}
+
+const _: () = assert!(size_of::<Creation>() == PAGE);
+
+/// The virtual functions of `std::thread::_State`, in the order of the Itanium C++ ABI.
+#[repr(C)]
+struct Methods {
+    destroy: unsafe extern "C" fn(*mut Creation),
+    delete: unsafe extern "C" fn(*mut Creation),
+    run: Start,
+}
+
+static METHODS: Methods = Methods { destroy: delete_state, delete: delete_state, run: __pcce_thread_start };
+
+/// The key whose destructor gives the record back, plus 1; 0 while there is none. A destructor, since those of the
+/// program may ask for the thread's token.
+static KEY: AtomicU64 = AtomicU64::new(0);
+
+unsafe extern "C" {
+    // libc's declaration has a start routine that is safe to call.
+    fn pthread_create(
+        thread: *mut libc::pthread_t,
+        attributes: *const libc::pthread_attr_t,
+        start: Start,
+        argument: *mut c_void,
+    ) -> c_int;
+    fn thrd_create(thread: *mut libc::pthread_t, start: Start, argument: *mut c_void) -> c_int;
+    fn __pcce_thread_start(creation: *mut c_void) -> *mut c_void;
+}
+
+// Where a thread begins. `pthread_exit` and cancellation end the start routine in the middle, and destructors of
+// thread-local objects run afterwards: the state must be the empty one for them. So this is a cleanup handler, as
+// pthread_cleanup_push makes it in C; it works without unwind tables as well. In assembly, since Rust has no call that
+// returns twice, and no frame that foreign unwinding may pass.
+//
+// The frame: __pthread_unwind_buf_t (104 bytes), the result at 112.
+global_asm!(
+    ".pushsection .text.__pcce_thread_start,\"ax\",@progbits",
+    ".type __pcce_thread_start,@function",
+    ".globl __pcce_thread_start",
+    ".hidden __pcce_thread_start",
+    "__pcce_thread_start:",
+    ".cfi_startproc",
+    "push rbx",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset rbx, -16",
+    "sub rsp, 128",
+    ".cfi_def_cfa_offset 144",
+    "mov rbx, rdi",
+    "mov rsi, rsp",
+    "call {enter}",
+    "mov rdi, rsp",
+    "xor esi, esi",
+    "call __sigsetjmp@PLT",
+    "test eax, eax",
+    "jne 2f",
+    "mov rdi, rsp",
+    "call __pthread_register_cancel@PLT",
+    "mov rdi, [rbx + {argument}]",
+    "call [rbx + {start}]",
+    "mov [rsp + 112], rax",
+    "mov rdi, rsp",
+    "call __pthread_unregister_cancel@PLT",
+    "mov rax, [rsp + 112]",
+    ".cfi_remember_state",
+    "add rsp, 128",
+    ".cfi_def_cfa_offset 16",
+    "pop rbx",
+    ".cfi_def_cfa_offset 8",
+    "ret",
+    ".cfi_restore_state",
+    "2:",
+    "mov rdi, rbx",
+    "mov rsi, rsp",
+    "call {leave}",
+    "mov rdi, rsp",
+    "call __pthread_unwind_next@PLT",
+    "ud2",
+    ".cfi_endproc",
+    ".size __pcce_thread_start, . - __pcce_thread_start",
+    ".popsection",
+    enter = sym enter,
+    leave = sym leave,
+    start = const offset_of!(Creation, start),
+    argument = const offset_of!(Creation, argument),
+);
+
+/// In the new thread, before its start routine; frames of the thread lie below `high`.
+unsafe extern "C" fn enter(creation: *mut Creation, high: usize) {
+    // SAFETY: this thread's block, and its own record, which the destructor of the key gives back.
+    unsafe {
+        (*tls()).creation = creation.cast();
+        own_stack(creation, high);
+        // Without memory for the value, the page is lost.
+        libc::pthread_setspecific((KEY.load(Ordering::Relaxed) - 1) as c_uint, creation.cast());
+    }
+}
+
+/// The thread runs on its own stack; `high` is a place in it.
+unsafe fn own_stack(creation: *const Creation, high: usize) {
+    // SAFETY: this thread's block and record.
+    unsafe {
+        (*tls()).stack_high = high;
+        (*tls()).stack_low = thread_pointer().saturating_sub((*creation).stack_size);
+    }
+}
+
+/// glibc keeps the thread's descriptor at the upper end of the thread's stack.
+fn thread_pointer() -> usize {
+    let pointer: usize;
+    // SAFETY: the psABI's way to read the thread pointer.
+    unsafe { asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, readonly, pure)) };
+    pointer
+}
+
+/// All activations of the start routine are gone, and their frames with them; so is the fiber in which it ended, if it
+/// was in one.
+unsafe extern "C" fn leave(creation: *mut Creation, high: usize) {
+    // SAFETY: this thread's block and record.
+    unsafe {
+        own_stack(creation, high);
+        let block = tls();
+        (*block).top = null_mut();
+        (*block).id = 0;
+        (*block).shadow = null_mut();
+        (*block).busy = 0;
+    }
+}
+
+/// The destructor of [`KEY`]: in the last round, behind all destructors of the program that do the same.
+unsafe extern "C" fn end(creation: *mut c_void) {
+    let creation: *mut Creation = creation.cast();
+    // SAFETY: the record of this thread.
+    unsafe {
+        (*creation).rounds += 1;
+        let key = (KEY.load(Ordering::Relaxed) - 1) as c_uint;
+        if (*creation).rounds < DESTRUCTOR_ROUNDS && libc::pthread_setspecific(key, creation.cast()) == 0 {
+            return;
+        }
+        (&raw mut (*tls()).creation).write_volatile(null_mut());
+        compiler_fence(Ordering::SeqCst);
+        give_back(creation);
+    }
+}
+
+/// Pages of threads that have ended, for the next ones: system calls would make short threads twice as dear.
+static SPARE: [AtomicPtr<Creation>; 16] = [const { AtomicPtr::new(null_mut()) }; 16];
+
+/// A page for a record; null if there is no memory.
+fn page() -> *mut Creation {
+    if let Some(spare) = SPARE.iter().map(|s| s.swap(null_mut(), Ordering::Acquire)).find(|p| !p.is_null()) {
+        return spare;
+    }
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new private anonymous mapping, no address given.
+    let page =
+        unsafe { libc::mmap(null_mut(), PAGE, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) };
+    if page == libc::MAP_FAILED { null_mut() } else { page.cast() }
+}
+
+unsafe fn give_back(creation: *mut Creation) {
+    let mut slots = SPARE.iter();
+    let kept =
+        slots.any(|s| s.compare_exchange(null_mut(), creation, Ordering::Release, Ordering::Relaxed).is_ok());
+    if !kept {
+        // SAFETY: by the caller: made by page(), and not used any more.
+        unsafe { libc::munmap(creation.cast(), PAGE) };
+    }
+}
+
+/// Whether [`KEY`] is there.
+fn has_key() -> bool {
+    if KEY.load(Ordering::Relaxed) != 0 {
+        return true;
+    }
+    let mut key: libc::pthread_key_t = 0;
+    // SAFETY: a plain call; nobody else has seen the key that loses the race.
+    unsafe {
+        if libc::pthread_key_create(&raw mut key, Some(end)) != 0 {
+            return false;
+        }
+        if KEY.compare_exchange(0, u64::from(key) + 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            libc::pthread_key_delete(key);
+        }
+    }
+    true
+}
+
+/// The record of a thread that is created at `site`; null if there is no memory or no key for it.
+unsafe fn new(start: Start, argument: *mut c_void, stack_size: usize, site: *const u8) -> *mut Creation {
+    if !has_key() {
+        return null_mut();
+    }
+    // SAFETY: the record is ours alone. `text` has room for what is copied.
+    unsafe {
+        let creation = page();
+        if creation.is_null() {
+            return null_mut();
+        }
+        (*creation).methods = &raw const METHODS;
+        (*creation).start = start;
+        (*creation).argument = argument;
+        (*creation).stack_size = stack_size;
+        (*creation).rounds = 0;
+        let text: *mut u8 = (&raw mut (*creation).text).cast();
+        __pcce_token(text.cast::<c_char>(), TEXT - CUT.len(), site);
+        let mut len = libc::strlen(text.cast());
+        let parent: *const Creation = (*tls()).creation.cast();
+        if !parent.is_null() {
+            text.add(len).write(b'+');
+            len += 1;
+            len += copy((&raw const (*parent).text).cast(), (*parent).len, text.add(len), TEXT - len);
+            // Nothing of the parent's fits.
+            if text.add(len - 1).read() == b'+' {
+                copy_nonoverlapping(CUT.as_ptr(), text.add(len - 1), CUT.len());
+                len += CUT.len() - 1;
+            }
+        }
+        (*creation).len = len;
+        creation
+    }
+}
+
+/// Copies tokens that are joined by `+`, as many whole ones as fit into `size` bytes with a final zero. Returns the length.
+unsafe fn copy(from: *const u8, len: usize, to: *mut u8, size: usize) -> usize {
+    // SAFETY: by the caller: `len` readable bytes, `size` writable ones.
+    unsafe {
+        if len < size {
+            copy_nonoverlapping(from, to, len);
+            return len;
+        }
+        let room = size.saturating_sub(1 + CUT.len());
+        let Some(end) = (1..=room).rev().find(|&i| from.add(i).read() == b'+') else { return 0 };
+        copy_nonoverlapping(from, to, end);
+        copy_nonoverlapping(CUT.as_ptr(), to.add(end), CUT.len());
+        end + CUT.len()
+    }
+}
+
+/// The size of a stack that is made with `attributes`, which may be null.
+unsafe fn stack_size(attributes: *const libc::pthread_attr_t) -> usize {
+    let mut size = 0;
+    // SAFETY: the program's attributes, or new ones, which hold the default.
+    unsafe {
+        if attributes.is_null() {
+            let mut default = MaybeUninit::uninit();
+            libc::pthread_attr_init(default.as_mut_ptr());
+            libc::pthread_attr_getstacksize(default.as_ptr(), &raw mut size);
+            libc::pthread_attr_destroy(default.as_mut_ptr());
+        } else {
+            libc::pthread_attr_getstacksize(attributes, &raw mut size);
+        }
+    }
+    size
+}
+
+/// `pthread_create`, called at `site`.
+///
+/// # Safety
+/// As `pthread_create`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_pthread_create(
+    thread: *mut libc::pthread_t,
+    attributes: *const libc::pthread_attr_t,
+    start: Start,
+    argument: *mut c_void,
+    site: *const u8,
+) -> c_int {
+    // SAFETY: passed on; a record that no thread got is given back.
+    unsafe {
+        let creation = new(start, argument, stack_size(attributes), site);
+        if creation.is_null() {
+            return pthread_create(thread, attributes, start, argument);
+        }
+        let result = pthread_create(thread, attributes, __pcce_thread_start, creation.cast());
+        if result != 0 {
+            give_back(creation);
+        }
+        result
+    }
+}
+
+/// `thrd_create` of C11, called at `site`. The start routine returns an `int`, in the same register.
+///
+/// # Safety
+/// As `thrd_create`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_thrd_create(
+    thread: *mut libc::pthread_t,
+    start: Start,
+    argument: *mut c_void,
+    site: *const u8,
+) -> c_int {
+    // SAFETY: as in __pcce_pthread_create().
+    unsafe {
+        let creation = new(start, argument, stack_size(core::ptr::null()), site);
+        if creation.is_null() {
+            return thrd_create(thread, start, argument);
+        }
+        let result = thrd_create(thread, __pcce_thread_start, creation.cast());
+        // thrd_success is 0.
+        if result != 0 {
+            give_back(creation);
+        }
+        result
+    }
+}
+
+/// Before `std::thread::_M_start_thread` is called at `site`: puts a state of our own around the thread's.
+///
+/// # Safety
+/// `state` is the `std::unique_ptr<std::thread::_State>` of the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_std_thread(state: *mut *mut c_void, site: *const u8) {
+    // SAFETY: a `_State` begins with the pointer to its virtual functions.
+    unsafe {
+        let inner = *state;
+        if inner.is_null() {
+            return;
+        }
+        let methods: *const Methods = *inner.cast();
+        let creation = new((*methods).run, inner, stack_size(core::ptr::null()), site);
+        if !creation.is_null() {
+            *state = creation.cast();
+        }
+    }
+}
+
+/// The destructor of our state: in the new thread behind its start routine, or in the creating one if there is no new thread.
+unsafe extern "C" fn delete_state(creation: *mut Creation) {
+    // SAFETY: by libstdc++: the state is deleted once.
+    unsafe {
+        let inner: *mut Creation = (*creation).argument.cast();
+        let methods: *const Methods = *inner.cast();
+        ((*methods).delete)(inner);
+        if (*tls()).creation != creation.cast() {
+            give_back(creation);
+        }
+    }
+}
+
+/// The token of the context in which the calling thread was created, joined with `+` with those of the threads before.
+/// See the header.
+///
+/// # Safety
+/// `buf` can take `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcce_thread_token(buf: *mut c_char, size: usize) -> usize {
+    // SAFETY: this thread's block and record. Volatile: end() may have been interrupted.
+    unsafe {
+        let creation: *const Creation = (&raw const (*tls()).creation).read_volatile().cast();
+        let buf = buf.cast::<u8>();
+        let (mut len, mut copied) = (0, 0);
+        if !creation.is_null() {
+            len = (*creation).len;
+            copied = copy((&raw const (*creation).text).cast(), len, buf, size);
+        }
+        if size > 0 {
+            buf.add(copied).write(0);
+        }
+        len
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::String;
+    use std::vec;
+
+    fn copied(text: &str, size: usize) -> String {
+        let mut buffer = vec![b'#'; size];
+        // SAFETY: both have their lengths.
+        let len = unsafe { copy(text.as_ptr(), text.len(), buffer.as_mut_ptr(), size) };
+        assert!(size == 0 || len < size, "no room for the final zero");
+        assert!(buffer[len..].iter().all(|&b| b == b'#'));
+        buffer.truncate(len);
+        String::from_utf8(buffer).unwrap()
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut_between_tokens() {
+        assert_eq!(copied("aaa+bbb+ccc", 12), "aaa+bbb+ccc");
+        assert_eq!(copied("aaa+bbb+ccc", 11), "aaa+bbb+~");
+        assert_eq!(copied("aaa+bbb+ccc", 10), "aaa+bbb+~");
+        assert_eq!(copied("aaa+bbb+ccc", 9), "aaa+~");
+        assert_eq!(copied("aaa+bbb+ccc", 6), "aaa+~");
+        assert_eq!(copied("aaa+bbb+~", 9), "aaa+~");
+        for size in 0..6 {
+            assert_eq!(copied("aaa+bbb+ccc", size), "");
+        }
+    }
+
+    #[test]
+    fn a_chain_of_creations_is_bounded() {
+        static SITE: u8 = 0;
+        extern "C" fn start(_: *mut c_void) -> *mut c_void {
+            null_mut()
+        }
+        // SAFETY: this thread's block.
+        let old = unsafe { (*tls()).creation };
+        let mut lengths = vec![];
+        for i in 0..400usize {
+            // SAFETY: this thread's block and records; the parent's is given back when its child has been made.
+            unsafe {
+                let creation = new(start, null_mut(), 0, &raw const SITE);
+                assert!(!creation.is_null());
+                let parent = (*tls()).creation;
+                if parent != old {
+                    give_back(parent.cast());
+                }
+                (*tls()).creation = creation.cast();
+                let text = String::from_utf8((&(*creation).text)[..(*creation).len].to_vec()).unwrap();
+                lengths.push(text.len());
+                let parts: std::vec::Vec<&str> = text.split('+').collect();
+                let tokens = parts.iter().filter(|p| pcce::Token::parse(p).is_ok()).count();
+                assert_eq!(tokens, parts.len() - usize::from(text.ends_with(r"+~")), "{text}");
+                assert!(tokens == i + 1 || text.ends_with("+~"), "{i}: {text}");
+            }
+        }
+        // SAFETY: the last record.
+        unsafe {
+            give_back((*tls()).creation.cast());
+            (*tls()).creation = old;
+        }
+        assert!(*lengths.last().unwrap() < TEXT && *lengths.last().unwrap() > TEXT - 200);
+    }
+}

@@ -1,0 +1,1 @@
+void apply(int n, void (*f)(void));
