@@ -498,16 +498,27 @@ fn inconsistent_dictionaries_are_refused() {
 prop_compose! {
     /// Any module with small numbers, most of them out of range somewhere.
     fn any_dictionary()(
-        functions in proptest::collection::vec((0_u32..4, 0_u64..4, any::<bool>(), any::<bool>(), proptest::option::of(any::<u64>())), 0..4),
+        functions in proptest::collection::vec((0_u32..4, 0_u64..4, -1_i64..2, any::<[bool; 3]>(), proptest::option::of(any::<u64>())), 0..4),
+        open_num_cc in proptest::option::of(0_u64..3),
         sites in proptest::collection::vec((0_u32..4, 0_u8..6, 0_u32..4, 0_usize..3), 0..8),
-        edges in proptest::collection::vec((0_u32..8, 0_u32..4, 0_u8..6), 0..6),
+        edges in proptest::collection::vec((0_u32..8, proptest::option::of(0_u32..4), 0_u8..8), 0..6),
         sites_address in prop_oneof![Just(common::MAIN), any::<u64>()],
     ) -> Dictionary {
         let mut dictionary = app();
         let module = &mut dictionary.modules[0];
         module.sites_address = sites_address;
+        module.open_num_cc = open_num_cc;
         module.functions = functions.into_iter()
-            .map(|(name, num_cc, entry, external, range)| Function { name, num_cc, entry, external, range })
+            .map(|(name, num_cc, offset, [entry, open, external], range)| Function {
+                name,
+                num_cc,
+                offset,
+                entry,
+                open,
+                silent: false,
+                external,
+                range,
+            })
             .collect();
         module.sites = sites.into_iter().map(|(function, kind, name, locations)| Site {
             function,
@@ -528,7 +539,8 @@ prop_compose! {
                 0 => EdgeCode::Back,
                 1 => EdgeCode::Cut,
                 2 => EdgeCode::Required,
-                value => EdgeCode::Add(u64::from(value) - 3),
+                3 | 4 => EdgeCode::Open(u64::from(code) - 3),
+                value => EdgeCode::Add(u64::from(value) - 5),
             },
         }).collect();
         dictionary

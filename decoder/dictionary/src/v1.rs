@@ -44,7 +44,7 @@ pub struct Module {
 }
 
 /// An instrumented function.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Function {
     /// Linkage name, as an index into [`Module::names`].
     pub name: u32,

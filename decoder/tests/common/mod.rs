@@ -69,7 +69,7 @@ fn names(names: &[&str]) -> Vec<String> {
 }
 
 fn func(name: u32, num_cc: u64, entry: bool, external: bool, range: Option<u64>) -> Function {
-    Function { name, num_cc, entry, external, range }
+    Function { name, num_cc, entry, external, range, ..Function::default() }
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -101,6 +101,7 @@ pub fn app() -> Dictionary {
         producer: "pcce 0.1.0, LLVM 19".to_owned(),
         options: vec![],
         sites_address: MAIN,
+        open_num_cc: Some(1),
         files: names(&["/src/main.c", "/src/helper.h"]),
         names: names(&["main", "_ZN3app3runEi", "leaf", "tail", "qsort", "lib_run", "helper", "other"]),
         functions: vec![
