@@ -49,6 +49,7 @@ programs! {
     replaced.c,
     signals.c,
     startup.cpp,
+    tailcalls.c,
     templates.cpp,
     threads.cpp,
     virtuals.cpp,

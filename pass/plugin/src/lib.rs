@@ -23,6 +23,7 @@ mod llvm;
 mod options;
 mod plan;
 mod rewrite;
+mod tail;
 
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -36,6 +36,9 @@ unsafe extern "C" {
     fn pcce_shim_has_module_flag(module: LLVMModuleRef, name: *const u8, len: usize) -> bool;
     fn pcce_shim_source_name(function: LLVMValueRef, len: *mut usize) -> *const c_char;
     fn pcce_shim_use_count(value: LLVMValueRef) -> usize;
+    fn pcce_shim_has_address_taken(function: LLVMValueRef) -> bool;
+    fn pcce_shim_is_sibling_call(instruction: LLVMValueRef) -> bool;
+    fn pcce_shim_return_behind(call: LLVMValueRef);
 }
 
 /// Registers the pass with a `llvm::PassBuilder`.
@@ -78,7 +81,7 @@ pub struct Value(LLVMValueRef);
 pub struct Block(LLVMBasicBlockRef);
 
 /// A type.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Type(LLVMTypeRef);
 
 /// What linkage and visibility say about a global value.
@@ -580,6 +583,42 @@ impl Value {
             // SAFETY: live call.
             unsafe { LLVMSetTailCallKind(self.0, LLVMTailCallKind::LLVMTailCallKindNone) }
         }
+    }
+
+    /// Whether the code generator makes a jump of the call although nothing guarantees it.
+    pub fn is_sibling_call(self) -> bool {
+        // SAFETY: live instruction.
+        unsafe { pcce_shim_is_sibling_call(self.0) }
+    }
+
+    /// Replaces a branch to a return behind a sibling call by a return.
+    pub fn return_behind(self) {
+        // SAFETY: live call; the block that it stands in ends with what is replaced.
+        unsafe { pcce_shim_return_behind(self.0) }
+    }
+
+    /// The type of the function that is called.
+    pub fn called_type(self) -> Type {
+        // SAFETY: live call.
+        Type(unsafe { LLVMGetCalledFunctionType(self.0) })
+    }
+
+    /// The function's type.
+    pub fn function_type(self) -> Type {
+        // SAFETY: live function.
+        Type(unsafe { LLVMGlobalGetValueType(self.0) })
+    }
+
+    /// Whether anything in the module uses the function but to call it.
+    pub fn has_address_taken(self) -> bool {
+        // SAFETY: live function.
+        unsafe { pcce_shim_has_address_taken(self.0) }
+    }
+
+    /// Whether the value is neither a function nor another global nor assembly.
+    pub fn is_pointer(self) -> bool {
+        // SAFETY: live value.
+        unsafe { LLVMIsAGlobalValue(self.0).is_null() && LLVMIsAInlineAsm(self.0).is_null() }
     }
 
     /// Where an invoke goes on when the call returns.

@@ -259,6 +259,10 @@ impl<'a> Rewriter<'a> {
 
     fn call(&self, call: &PlannedCall) {
         let instruction = call.instruction;
+        // The callee reaches frames and records of this activation through the thread's block.
+        if call.action == Action::Push || self.entry_frame.is_some() || self.shadow.is_some() {
+            instruction.clear_tail();
+        }
         match call.action {
             Action::Replace(runtime) => {
                 let instruction = instruction.into_call();
@@ -291,11 +295,7 @@ impl<'a> Rewriter<'a> {
         }
         match call.action {
             Action::Add(value) => self.add(value),
-            Action::Push => {
-                // The callee reaches the frame through the thread's block.
-                instruction.clear_tail();
-                self.push(self.frame.expect("made for every function that pushes"), call.site);
-            }
+            Action::Push => self.push(self.frame.expect("made for every function that pushes"), call.site),
             _ => {}
         }
         let Some(after) = after else { return };
