@@ -21,6 +21,8 @@ mod context;
 #[cfg(any(test, feature = "freestanding"))]
 mod intern;
 #[cfg(any(test, feature = "freestanding"))]
+mod place;
+#[cfg(any(test, feature = "freestanding"))]
 mod signal;
 #[cfg(any(test, feature = "freestanding"))]
 mod state;

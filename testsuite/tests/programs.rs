@@ -36,6 +36,8 @@ programs! {
     library.c,
     library_only.c,
     library_plain.c,
+    loading.c,
+    loading_only.c,
     memory.c,
     modules.c,
     musttail.c,
