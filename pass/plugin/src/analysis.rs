@@ -123,8 +123,9 @@ pub struct Function {
     pub entry_push: bool,
     /// Its calls, in the order of the code. Calls that stay tail calls are not among them.
     pub calls: Vec<Call>,
-    /// Blocks that begin with a landing pad.
-    pub landing_pads: Vec<Block>,
+    /// Blocks to which control may come without a return: those that begin with a landing pad, and those to which
+    /// assembly that calls may jump.
+    pub comes_back: Vec<Block>,
     /// Calls that can return twice (`setjmp`, `vfork`).
     pub returns_twice: Vec<Value>,
     /// The points just before the activation ends by returning: `ret`, or the call that stays a tail call in front
@@ -157,10 +158,26 @@ fn skip_reason(function: Value, name: &str, resolvers: &HashSet<Value>) -> Optio
     }
 }
 
-/// Whether the assembly calls something, by its mnemonics.
+/// Whether the assembly may call something: any word with `call` in it, macros included, but for instructions that
+/// enter the kernel or a hypervisor; and jumps to what is no label of its own. A push too many does no harm.
 fn asm_calls(text: &str) -> bool {
-    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .any(|word| matches!(word, "call" | "callq" | "lcall" | "callw"))
+    let is_call = |word: &str| {
+        let word = word.to_ascii_lowercase();
+        word.contains("call") && !matches!(&*word, "syscall" | "vmcall" | "vmmcall" | "tdcall" | "seamcall")
+    };
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let jumps_out = |(at, jump): (usize, &str)| {
+        let before = text[..at].chars().next_back();
+        let rest = text[at + jump.len()..].trim_start_matches(['q', '\t', ' ']);
+        // `1f`, `.Lx`, and labels that are operands of `asm goto`.
+        let label = rest.starts_with(|c: char| c.is_ascii_digit())
+            || rest.starts_with(".L")
+            || rest
+                .strip_prefix("${")
+                .is_some_and(|r| r.split('}').next().is_some_and(|r| r.ends_with(":l")));
+        !before.is_some_and(is_word) && !label
+    };
+    text.split(|c| !is_word(c)).any(is_call) || text.match_indices("jmp").any(jumps_out)
 }
 
 /// Analyses a module.
@@ -201,7 +218,7 @@ pub fn analyse(
             entry_push: unpushed.contains(&value),
             name,
             calls: Vec::new(),
-            landing_pads: Vec::new(),
+            comes_back: Vec::new(),
             returns_twice: Vec::new(),
             exits: Vec::new(),
         });
@@ -216,12 +233,12 @@ pub fn analyse(
         let frequencies = analyses.block_frequencies(functions[caller].value);
         for (block, frequency) in functions[caller].value.blocks().into_iter().zip(frequencies) {
             if block.is_landing_pad() {
-                functions[caller].landing_pads.push(block);
+                functions[caller].comes_back.push(block);
             }
             let mut tail: Option<Value> = None;
             for instruction in block.instructions() {
                 match instruction.opcode() {
-                    LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke => {}
+                    LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke | LLVMOpcode::LLVMCallBr => {}
                     LLVMOpcode::LLVMRet => {
                         functions[caller].exits.push(tail.unwrap_or(instruction));
                         continue;
@@ -235,7 +252,12 @@ pub fn analyse(
                 }
                 let target = resolve(instruction.called(), whole_program);
                 let kind = match target {
-                    Target::Asm(text) if asm_calls(&text) => CallKind::Asm,
+                    Target::Asm(text) if asm_calls(&text) => {
+                        if instruction.opcode() == LLVMOpcode::LLVMCallBr {
+                            functions[caller].comes_back.extend(instruction.successors());
+                        }
+                        CallKind::Asm
+                    }
                     Target::Intrinsic(value) => {
                         if Some(value) == builtin_setjmp {
                             functions[caller].returns_twice.push(instruction);
@@ -334,5 +356,40 @@ fn resolve(called: Value, whole_program: bool) -> Target {
         Target::Intrinsic(value)
     } else {
         Target::Function { value, exact: all_exact && exact(value) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assembly_that_may_call_is_found() {
+        for calls in [
+            "call f",
+            "\tcallq *$0\n",
+            "lcall *(%rax)",
+            "CALL_NOSPEC rax",
+            "mycall $0",
+            "jmp *$0",
+            "nop; jmpq *%rax",
+            "push $1\njmp\tf",
+            "syscall; call f",
+        ] {
+            assert!(asm_calls(calls), "{calls}");
+        }
+        for silent in [
+            "",
+            "# nothing",
+            "syscall",
+            "vmcall",
+            "jmp 1f\n1:",
+            "jmp .Lend",
+            "2: jmpq 2b",
+            "jmp ${2:l}",
+            "fjmp x",
+        ] {
+            assert!(!asm_calls(silent), "{silent}");
+        }
     }
 }

@@ -627,6 +627,12 @@ impl Value {
         Block(unsafe { LLVMGetNormalDest(self.0) })
     }
 
+    /// Where control may go from a terminator.
+    pub fn successors(self) -> Vec<Block> {
+        // SAFETY: live terminator; the indices are in range.
+        unsafe { (0..LLVMGetNumSuccessors(self.0)).map(|i| Block(LLVMGetSuccessor(self.0, i))).collect() }
+    }
+
     /// The block that holds the instruction.
     pub fn block(self) -> Block {
         // SAFETY: live instruction.
