@@ -128,22 +128,26 @@ fn compile(
     link: &[String],
     output: &Path,
 ) -> Result<(), String> {
-    let build = |arguments: &[String]| {
+    let build_with = |compiler: &Path, arguments: &[String]| {
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let output = run(&mut command(compiler, &words));
         if output.status == 0 && output.stderr.is_empty() { Ok(()) } else { Err(output.describe()) }
     };
     let text = |path: &Path| path.display().to_string();
+    // The C modules of a C++ program.
+    let of_c = PathBuf::from(text(compiler).trim_end_matches("++"));
     let mut inputs: Vec<String> = sources.iter().map(|s| text(&s.0)).collect();
     if sources.len() > 1 {
         for (i, input) in inputs.iter_mut().enumerate() {
             let object = format!("{}.{i}.o", output.display());
             let own: Vec<String> = sources[i].1.iter().map(|&f| f.to_owned()).collect();
-            build(&[flags, &own, &["-c".into(), input.clone(), "-o".into(), object.clone()]].concat())?;
+            let compiler = if input.ends_with(".c") { &of_c } else { compiler };
+            let arguments = ["-c".into(), input.clone(), "-o".into(), object.clone()];
+            build_with(compiler, &[flags, &own, &arguments].concat())?;
             *input = object;
         }
     }
-    build(&[flags, &inputs, link, &["-o".into(), text(output)]].concat())
+    build_with(compiler, &[flags, &inputs, link, &["-o".into(), text(output)]].concat())
 }
 
 /// The wrapper or clang itself, and the flags that both get.
