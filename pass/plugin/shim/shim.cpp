@@ -42,7 +42,8 @@ const char *pcce_shim_source_name(LLVMValueRef F, size_t *Len);
 size_t pcce_shim_use_count(LLVMValueRef V);
 bool pcce_shim_has_address_taken(LLVMValueRef F);
 bool pcce_shim_is_sibling_call(LLVMValueRef I);
-void pcce_shim_return_behind(LLVMValueRef Call);
+void pcce_shim_keep_tail_call(LLVMValueRef Call);
+bool pcce_shim_is_kept_tail_call(LLVMValueRef Call);
 }
 
 namespace {
@@ -222,21 +223,27 @@ static bool inRegisters(const CallInst &Call) {
   return Integers <= 6 && Vectors <= 8;
 }
 
-// As X86TargetLowering::IsEligibleForTailCallOptimization decides, for the ordinary cases.
+// As X86TargetLowering::IsEligibleForTailCallOptimization decides, for the ordinary cases. Variadic callers are left
+// out: they are rarely worth it.
 bool pcce_shim_is_sibling_call(LLVMValueRef V) {
   auto *Call = dyn_cast<CallInst>(unwrap(V));
   if (!Call || Call->getTailCallKind() != CallInst::TCK_Tail)
     return false;
   const Function &Caller = *Call->getFunction();
-  return Caller.getCallingConv() == Call->getCallingConv() && !Caller.hasStructRetAttr() &&
+  return Caller.getCallingConv() == Call->getCallingConv() && !Caller.hasStructRetAttr() && !Caller.isVarArg() &&
          Caller.getFnAttribute("disable-tail-calls").getValueAsString() != "true" && inRegisters(*Call) &&
          returnOf(*Call);
 }
 
-void pcce_shim_return_behind(LLVMValueRef V) {
+// Metadata of sibling calls that the pass keeps.
+static const char KeptTailCall[] = "pcce.tail";
+
+// Also gives it a return of its own, as code generation would.
+void pcce_shim_keep_tail_call(LLVMValueRef V) {
   auto *Call = unwrap<CallInst>(V);
-  ReturnInst *Ret = returnOf(*Call);
   BasicBlock *Block = Call->getParent();
+  Call->setMetadata(KeptTailCall, MDNode::get(Block->getContext(), {}));
+  ReturnInst *Ret = returnOf(*Call);
   if (Ret->getParent() == Block)
     return;
   Instruction *Branch = Block->getTerminator();
@@ -244,4 +251,8 @@ void pcce_shim_return_behind(LLVMValueRef V) {
   Own->setDebugLoc(Branch->getDebugLoc());
   Ret->getParent()->removePredecessor(Block);
   Branch->eraseFromParent();
+}
+
+bool pcce_shim_is_kept_tail_call(LLVMValueRef V) {
+  return unwrap<CallInst>(V)->hasMetadata(KeptTailCall);
 }

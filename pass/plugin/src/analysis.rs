@@ -1,8 +1,7 @@
 //! From the module to the call graph: which functions are instrumented, what each call is, and
 //! where control comes back.
 //!
-//! The result names every place that the rewriting touches. Nothing is changed here, but that a tail call that stays
-//! one gets a return of its own.
+//! Nothing is changed here. The result names every place that the rewriting touches.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +9,6 @@ use llvm_sys::LLVMOpcode;
 use pcce_encoding::{CallGraph, EdgeId};
 
 use crate::llvm::{Analyses, Block, Module, TailCall, Value};
-use crate::tail;
 
 /// Functions known not to call back into the program (`data/no-callback.txt` and the user's files).
 pub struct NoCallback(HashSet<String>);
@@ -43,7 +41,7 @@ impl NoCallback {
 
     /// The functions of the module that other code reaches under a name of the list: so named, by an
     /// alias, or through the linker's `--wrap`.
-    fn defined_in(&self, module: Module) -> HashSet<Value> {
+    pub fn defined_in(&self, module: Module) -> HashSet<Value> {
         let mut found = HashSet::new();
         for global in module.functions().into_iter().chain(module.aliases()) {
             let name = global.name();
@@ -224,11 +222,10 @@ pub fn analyse(
         });
     }
 
-    let kept = kept_tail_calls(&functions, &index);
     // First all edges, as ⟨caller, callee, frequency⟩: the graph wants its functions complete.
     let mut edges: Vec<(usize, usize, f64)> = Vec::new();
     let mut direct_uses = vec![0usize; functions.len()];
-    let mut stays_tail = vec![false; functions.len()];
+    let mut must_tail = vec![false; functions.len()];
     for caller in 0..functions.len() {
         let frequencies = analyses.block_frequencies(functions[caller].value);
         for (block, frequency) in functions[caller].value.blocks().into_iter().zip(frequencies) {
@@ -245,8 +242,8 @@ pub fn analyse(
                     }
                     _ => continue,
                 }
-                if instruction.tail_call() == TailCall::Must || kept.contains(&instruction) {
-                    stays_tail[caller] = true;
+                if instruction.tail_call() == TailCall::Must {
+                    must_tail[caller] = true;
                     tail = Some(instruction);
                     continue;
                 }
@@ -296,7 +293,7 @@ pub fn analyse(
 
     let mut graph = CallGraph::new();
     for (i, function) in functions.iter().enumerate() {
-        if function.entry_push && stays_tail[i] {
+        if function.entry_push && must_tail[i] {
             return Err(format!(
                 "function {} replaces a library function that callers are known to enter without a push, and it \
                  makes calls that must stay tail calls; its frame cannot be kept. Rename it, or compile it without \
@@ -309,23 +306,13 @@ pub fn analyse(
         let entry = function.external || function.value.use_count() > direct_uses[i];
         // A function that makes tail calls hands its own activation to their callees, which start
         // a sub-path where it did: so it must have started one.
-        graph.add_function(entry, function.entry_push || stays_tail[i]);
+        graph.add_function(entry, function.entry_push || must_tail[i]);
     }
     for (caller, callee, frequency) in edges {
         let id = |i: usize| pcce_encoding::FunctionId::new(i as u32);
         graph.add_edge(id(caller), id(callee), frequency);
     }
     Ok(Analysis { functions, graph })
-}
-
-/// Ordinary tail calls that stay tail calls. A function that pushes at its entry keeps none: it has to pop.
-fn kept_tail_calls(functions: &[Function], index: &HashMap<Value, usize>) -> HashSet<Value> {
-    let (may_keep, values): (Vec<usize>, Vec<Value>) =
-        functions.iter().enumerate().filter(|f| !f.1.entry_push).map(|(i, f)| (i, f.value)).unzip();
-    tail::keep_in_cycles(&values, |called| {
-        let Target::Function { value, .. } = resolve(called, false) else { return None };
-        may_keep.binary_search(index.get(&value)?).ok()
-    })
 }
 
 enum Target {

@@ -38,7 +38,8 @@ unsafe extern "C" {
     fn pcce_shim_use_count(value: LLVMValueRef) -> usize;
     fn pcce_shim_has_address_taken(function: LLVMValueRef) -> bool;
     fn pcce_shim_is_sibling_call(instruction: LLVMValueRef) -> bool;
-    fn pcce_shim_return_behind(call: LLVMValueRef);
+    fn pcce_shim_keep_tail_call(call: LLVMValueRef);
+    fn pcce_shim_is_kept_tail_call(call: LLVMValueRef) -> bool;
 }
 
 /// Registers the pass with a `llvm::PassBuilder`.
@@ -104,7 +105,7 @@ pub enum TailCall {
     None,
     /// `tail`: may become a tail call.
     May,
-    /// `musttail`: the language guarantees it.
+    /// `musttail`: the language guarantees it. Or the pass keeps it one ([`Value::keep_tail_call`]).
     Must,
 }
 
@@ -571,6 +572,10 @@ impl Value {
         }
         // SAFETY: live call.
         match unsafe { LLVMGetTailCallKind(self.0) } {
+            // SAFETY: live call.
+            LLVMTailCallKind::LLVMTailCallKindTail if unsafe { pcce_shim_is_kept_tail_call(self.0) } => {
+                TailCall::Must
+            }
             LLVMTailCallKind::LLVMTailCallKindTail => TailCall::May,
             LLVMTailCallKind::LLVMTailCallKindMustTail => TailCall::Must,
             _ => TailCall::None,
@@ -591,10 +596,11 @@ impl Value {
         unsafe { pcce_shim_is_sibling_call(self.0) }
     }
 
-    /// Replaces a branch to a return behind a sibling call by a return.
-    pub fn return_behind(self) {
-        // SAFETY: live call; the block that it stands in ends with what is replaced.
-        unsafe { pcce_shim_return_behind(self.0) }
+    /// Makes a sibling call one that must be a tail call for the pass ([`TailCall::Must`]), with a return of its own behind
+    /// it.
+    pub fn keep_tail_call(self) {
+        // SAFETY: live sibling call.
+        unsafe { pcce_shim_keep_tail_call(self.0) }
     }
 
     /// The type of the function that is called.
