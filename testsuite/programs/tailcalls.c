@@ -8,6 +8,8 @@
 //# Chain[-O2] three: walk_b < <tail walk_a> < main
 //# Chain[-O0] pointer: chain_b < chain_a < chain_b < chain_a < main
 //# Chain[-O2] pointer: chain_b < <tail chain_a> < main
+//# Chain[-O0] entered: chain_b < chain_a < chain_b < chain_a < main
+//# Chain[-O2] entered: chain_b < <tail> < main
 //# Chain[-O0] words: spread_b < spread_a < spread_b < spread_a < main
 //# Chain[-O2] words: spread_b < <tail spread_a> < main
 //# Chain[-O0] mixed: leaf < mixed_b < mixed_a < mixed_b < mixed_a < main
@@ -60,10 +62,11 @@ NOINLINE static long walk_c(long n, long sum) { return walk_a(n - 1, sum + 3); }
 // Through pointers.
 typedef int function(int);
 static function *volatile next[2];
+static const char *chain_name = "pointer";
 NOINLINE static int chain_a(int n) { return n == 0 ? 1 : next[n & 1](n - 1); }
 NOINLINE static int chain_b(int n) {
   if (n == 0) {
-    SHOW("pointer");
+    SHOW(chain_name);
     return 2;
   }
   return next[n & 1](n - 1);
@@ -158,6 +161,9 @@ int main(void) {
   next[1] = chain_b;
   printf("%d\n", chain_a(3));
   printf("%d\n", chain_a(depth - 1));
+  chain_name = "entered";
+  function *volatile entered = chain_a;
+  printf("%d\n", entered(depth - 1));
   struct words w = {1, 2}, out;
   spread_a(w, depth, &out);
   printf("%g %g\n", out.a, out.b);

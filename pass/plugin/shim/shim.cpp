@@ -212,7 +212,7 @@ static bool inRegisters(const CallInst &Call) {
     Type *T = Argument->getType();
     if (T->isPointerTy() || (T->isIntegerTy() && T->getIntegerBitWidth() <= 64))
       ++Integers;
-    else if (T->isFloatTy() || T->isDoubleTy() || (T->isVectorTy() && T->getPrimitiveSizeInBits() <= 128))
+    else if (T->isFloatTy() || T->isDoubleTy() || (isa<FixedVectorType>(T) && T->getPrimitiveSizeInBits().getFixedValue() <= 128))
       ++Vectors;
     else
       return false;

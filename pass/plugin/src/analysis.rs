@@ -41,7 +41,7 @@ impl NoCallback {
 
     /// The functions of the module that other code reaches under a name of the list: so named, by an
     /// alias, or through the linker's `--wrap`.
-    pub fn defined_in(&self, module: Module) -> HashSet<Value> {
+    fn defined_in(&self, module: Module) -> HashSet<Value> {
         let mut found = HashSet::new();
         for global in module.functions().into_iter().chain(module.aliases()) {
             let name = global.name();
@@ -51,6 +51,14 @@ impl NoCallback {
             let target = std::iter::successors(Some(global), |v| v.aliasee()).last();
             found.extend(target);
         }
+        found
+    }
+
+    /// The functions of the module that callers may enter without having pushed: those, and personality functions,
+    /// which the unwinder calls from wherever it was called last (a function that resumes unwinding does not push).
+    pub fn entered_unpushed(&self, module: Module) -> HashSet<Value> {
+        let mut found = self.defined_in(module);
+        found.extend(module.functions().into_iter().filter_map(Value::personality));
         found
     }
 }
@@ -116,6 +124,8 @@ pub struct Function {
     pub name: String,
     /// Whether other modules can call it by name.
     pub external: bool,
+    /// Whether calls that must stay tail calls may reach it.
+    pub tail_called: bool,
     /// Callers may enter it without having pushed, since its name is on the list of functions that
     /// do not call back, or it is a personality function: it pushes at its own entry.
     pub entry_push: bool,
@@ -194,10 +204,7 @@ pub fn analyse(
     let resolvers: HashSet<Value> = module.ifunc_resolvers().into_iter().collect();
     // `__builtin_setjmp`: the intrinsic does not say that it returns twice.
     let builtin_setjmp = module.functions().into_iter().find(|f| f.name() == "llvm.eh.sjlj.setjmp");
-    // The unwinder calls personality functions, from wherever it was called last: a function that resumes
-    // unwinding does not push.
-    let mut unpushed = no_callback.defined_in(module);
-    unpushed.extend(module.functions().into_iter().filter_map(Value::personality));
+    let unpushed = no_callback.entered_unpushed(module);
     let mut functions = Vec::new();
     let mut index = HashMap::new();
     for value in module.functions() {
@@ -213,6 +220,7 @@ pub fn analyse(
         functions.push(Function {
             value,
             external,
+            tail_called: false,
             entry_push: unpushed.contains(&value),
             name,
             calls: Vec::new(),
@@ -291,6 +299,7 @@ pub fn analyse(
         }
     }
 
+    find_tail_called(&mut functions, &index);
     let mut graph = CallGraph::new();
     for (i, function) in functions.iter().enumerate() {
         if function.entry_push && must_tail[i] {
@@ -313,6 +322,31 @@ pub fn analyse(
         graph.add_edge(id(caller), id(callee), frequency);
     }
     Ok(Analysis { functions, graph })
+}
+
+/// Sets [`Function::tail_called`]. A call through a pointer may reach any function of its type but those that only direct
+/// calls in this module can name.
+fn find_tail_called(functions: &mut [Function], index: &HashMap<Value, usize>) {
+    let mut types = HashSet::new();
+    let blocks: Vec<Block> = functions.iter().flat_map(|function| function.value.blocks()).collect();
+    for call in blocks.into_iter().flat_map(Block::instructions) {
+        if call.tail_call() != TailCall::Must {
+            continue;
+        }
+        match resolve(call.called(), false) {
+            Target::Function { value, .. } => {
+                if let Some(&callee) = index.get(&value) {
+                    functions[callee].tail_called = true;
+                }
+            }
+            Target::Pointer => _ = types.insert(call.called_type()),
+            Target::Asm(_) | Target::Intrinsic(_) => {}
+        }
+    }
+    for function in functions {
+        function.tail_called |= types.contains(&function.value.function_type())
+            && (function.external || function.value.has_address_taken());
+    }
 }
 
 enum Target {

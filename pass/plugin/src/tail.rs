@@ -18,9 +18,9 @@ use crate::llvm::{Module, Type, Value};
 /// Finds the calls to keep, and marks them.
 pub fn keep_in_cycles(module: Module, no_callback: &NoCallback) {
     // These push at their entry: they have to pop.
-    let listed = no_callback.defined_in(module);
+    let unpushed = no_callback.entered_unpushed(module);
     let functions: Vec<Value> =
-        module.functions().into_iter().filter(|f| f.has_body() && !listed.contains(f)).collect();
+        module.functions().into_iter().filter(|f| f.has_body() && !unpushed.contains(f)).collect();
     let mut graph = CallGraph::new();
     let index: HashMap<Value, FunctionId> =
         functions.iter().map(|&function| (function, graph.add_function(false, false))).collect();
