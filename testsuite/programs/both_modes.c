@@ -12,6 +12,8 @@
 //# Chain exported: leaf < exported < library_alone < main
 //# Chain thread: library_leaf < library_thread
 //# Chain recursion: leaf < recursive < apart_recursive < main
+//# Chain shared: shared < main
+//# Chain shared-apart: shared < apart_shared < main
 //# Chain after: main
 //# Flags: -fPIC
 #include "show.h"
@@ -39,6 +41,8 @@ int main(void) {
   apart_library(callback);
   apart_recursive(1);
   printf("%d\n", library_alone(4));
+  shared("shared");
+  apart_shared("shared-apart");
   SHOW("after");
   return 0;
 }

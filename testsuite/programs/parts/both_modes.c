@@ -10,4 +10,5 @@ NOINLINE void apart(const char *name, int down) {
   KEEP;
 }
 NOINLINE void apart_library(void (*f)(int)) { library_calls(f, 7); KEEP; }
+NOINLINE void apart_shared(const char *name) { shared(name); KEEP; }
 NOINLINE void apart_recursive(int n) { recursive(n - 1); KEEP; }
