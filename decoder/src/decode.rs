@@ -275,6 +275,10 @@ impl Decoder {
             Target::Push(callee) => self.below_push(callee, above, trace),
             Target::External(symbol) => self.below_external(symbol, above, trace),
             Target::Indirect | Target::Asm => match above {
+                // What was called may have replaced itself by the root.
+                Above::Root(root) if self.tables.functions[root as usize].tail_called => {
+                    trace.pieces.push(Piece::Tail(None));
+                }
                 // The target is known only as the root above.
                 Above::Root(_) | Above::UnknownModule(_) => {}
                 Above::NoCapture => trace.pieces.push(Piece::Uninstrumented(None)),

@@ -264,7 +264,8 @@ fn boundary(frame: &Frame<'_>) -> String {
     match (frame.kind, frame.function) {
         (FrameKind::Call, _) => name,
         (FrameKind::Uninstrumented, _) => format!("<{name}, not instrumented>"),
-        (FrameKind::Tail, _) => format!("<{name}, left by a tail call>"),
+        (FrameKind::Tail, Some(_)) => format!("<{name}, left by a tail call>"),
+        (FrameKind::Tail, None) => "<calls left by a tail call, if any>".to_owned(),
         (FrameKind::Signal, _) => "<signal handler called>".to_owned(),
         (FrameKind::Thread, _) => "<thread created here>".to_owned(),
         (FrameKind::Unknown, Some(_)) => format!("<unknown calls, up to {name}>"),

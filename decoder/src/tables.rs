@@ -142,6 +142,7 @@ pub(crate) struct Function {
     pub(crate) symbol: u32,
     pub(crate) module: u32,
     pub(crate) external: bool,
+    pub(crate) tail_called: bool,
     pub(crate) num_cc: u64,
 }
 
@@ -296,6 +297,7 @@ impl Tables {
                 symbol,
                 module: number,
                 external: function.external,
+                tail_called: function.tail_called,
                 num_cc: function.num_cc,
             });
         }

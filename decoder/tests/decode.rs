@@ -165,6 +165,17 @@ fn a_direct_call_names_a_callee_that_is_gone() {
 }
 
 #[test]
+fn a_call_through_a_pointer_tells_where_a_frame_may_be_gone() {
+    let call = token(Some((site::LEAF_CAPTURE, 0)), &[(site::LEAF_POINTER, 0)]);
+    let mut dictionary = app();
+    let straight = trace_of(&Decoder::new(&[dictionary.clone()]).unwrap(), &call).unwrap();
+    assert_eq!(straight, "helper:7i leaf:35 app::run(int):20 leaf:33 app::run(int):20");
+    dictionary.modules[0].functions[1].tail_called = true;
+    let with_gap = trace_of(&Decoder::new(&[dictionary]).unwrap(), &call).unwrap();
+    assert_eq!(with_gap, "helper:7i leaf:35 app::run(int):20 [tail -] leaf:33 app::run(int):20");
+}
+
+#[test]
 fn without_capture() {
     assert_eq!(decode(None, &[]), "[uninstrumented -]");
     assert_eq!(decode(None, &[(site::LEAF_QSORT, 0)]), "[uninstrumented qsort] leaf:31 app::run(int):20");
@@ -507,7 +518,14 @@ prop_compose! {
         let module = &mut dictionary.modules[0];
         module.sites_address = sites_address;
         module.functions = functions.into_iter()
-            .map(|(name, num_cc, entry, external, range)| Function { name, num_cc, entry, external, range })
+            .map(|(name, num_cc, entry, external, range)| Function {
+                name,
+                num_cc,
+                entry,
+                external,
+                tail_called: false,
+                range,
+            })
             .collect();
         module.sites = sites.into_iter().map(|(function, kind, name, locations)| Site {
             function,

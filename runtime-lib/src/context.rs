@@ -3,10 +3,11 @@
 use crate::abi::{Frame, INTERNED};
 use crate::fiber::{Links, UNKNOWN_SITE, followed, is_unknown};
 use crate::intern::Interner;
+use crate::place;
 use crate::state::current;
 
 /// Chains of frames and whole contexts. A chain's key is (number of the chain outwards of its
-/// innermost frame, site, id); a context's is the same with its capture site and current id.
+/// innermost frame, name of the site, id); a context's is the same with its capture site and current id.
 static CHAINS: Interner<()> = Interner::new();
 
 /// The interned number of the chain that starts at `top`; 0 for no frame, and also if there is no
@@ -59,7 +60,7 @@ pub unsafe fn chain_number(top: *mut Frame) -> Option<u64> {
                 if inner & 1 == 1 {
                     break; // numbered meanwhile by a signal handler: start again
                 }
-                number = CHAINS.insert(&[number, (*frame).site as u64, (*frame).id], ())?;
+                number = CHAINS.insert(&[number, place::name((*frame).site)?, (*frame).id], ())?;
                 set(frame, number << 1 | 1);
                 if inner == 0 {
                     return Some(number);
@@ -84,7 +85,7 @@ pub extern "C" fn __pcce_context(site: *const u8, range: u64) -> u64 {
     }
     // SAFETY: the calling thread's own chain, kept intact by emitted code.
     let chain = unsafe { chain_number(top) };
-    let number = chain.and_then(|chain| CHAINS.insert(&[chain, site as u64, id], ()));
+    let number = chain.and_then(|chain| CHAINS.insert(&[chain, place::name(site)?, id], ()));
     number.map_or(0, |n| n | INTERNED)
 }
 

@@ -22,6 +22,8 @@ mod fiber;
 #[cfg(any(test, feature = "freestanding"))]
 mod intern;
 #[cfg(any(test, feature = "freestanding"))]
+mod place;
+#[cfg(any(test, feature = "freestanding"))]
 mod signal;
 #[cfg(any(test, feature = "freestanding"))]
 mod state;

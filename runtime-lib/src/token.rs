@@ -44,16 +44,22 @@ unsafe extern "C" {
 
 /// An executable or shared library in memory.
 #[derive(Clone, Copy)]
-struct Image {
-    start: *const u8,
-    end: *const u8,
-    load_bias: usize,
-    build_id: [u8; BUILD_ID_LEN],
-    build_id_len: u8,
+pub struct Image {
+    /// Where it is loaded.
+    pub start: *const u8,
+    /// One past its last byte.
+    pub end: *const u8,
+    /// What was added to the addresses in the file.
+    pub load_bias: usize,
+    /// The first bytes of its build id, then zeros.
+    pub build_id: [u8; BUILD_ID_LEN],
+    /// How many there are.
+    pub build_id_len: u8,
 }
 
 impl Image {
-    fn of(address: *const u8) -> Option<Self> {
+    /// The image that holds an address.
+    pub fn of(address: *const u8) -> Option<Self> {
         let mut found = MaybeUninit::<DlFindObject>::uninit();
         // SAFETY: the function takes any address and fills the result when it returns 0.
         let found = unsafe {
@@ -119,7 +125,8 @@ impl Image {
         Some(program)
     }
 
-    fn contains(&self, address: *const u8) -> bool {
+    /// Whether it holds the address.
+    pub fn contains(&self, address: *const u8) -> bool {
         self.start <= address && address < self.end
     }
 

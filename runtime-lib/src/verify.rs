@@ -26,6 +26,7 @@ use crate::abi::{Frame, FunctionRecord, Shadow};
 use crate::context::chain_number;
 use crate::fiber::{followed, is_unknown};
 use crate::intern::Interner;
+use crate::place;
 use crate::signal;
 use crate::state::{current, tls};
 
@@ -160,8 +161,9 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
             _ if prev.is_null() => top.is_null() || !signal::is_site((*top).site),
             context => context != MISMATCHED && context != UNNUMBERED,
         };
-        let key = [below.0, below.1 as u64, function as u64];
-        if let (Some(chain), true) = (chain, numbered)
+        let (site, name) = (place::name(below.1), place::name(function.cast()));
+        let key = site.zip(name).map(|(site, name)| [below.0, site, name]).filter(|_| numbered);
+        if let (Some(chain), Some(key)) = (chain, key)
             && let Some((number, seen)) = CONTEXTS.find(&key)
         {
             if seen != (id, chain) {
@@ -188,8 +190,8 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
             }
         }
         DISTINCT.fetch_add(1, Ordering::Relaxed);
-        match chain {
-            Some(chain) if numbered => CONTEXTS.insert(&key, (id, chain)).unwrap_or(UNNUMBERED),
+        match (chain, key) {
+            (Some(chain), Some(key)) => CONTEXTS.insert(&key, (id, chain)).unwrap_or(UNNUMBERED),
             _ => UNNUMBERED,
         }
     }

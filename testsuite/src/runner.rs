@@ -1,13 +1,15 @@
 //! Builds a test program in all its variants, runs it, and compares what it shows with what its directives say.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::program::{Program, matches};
+use crate::program::{Loading, Program, matches};
 use crate::{Output, artifact, command, llvm, repository, run, run_with_input, work_folder};
 
 /// Shapes of an executable, with the flags that make them.
@@ -121,26 +123,31 @@ fn cases(program: &Program) -> Vec<Case> {
 /// Compiles the sources, each by itself if there are several, and links them.
 fn compile(
     compiler: &Path,
-    sources: &[PathBuf],
+    sources: &[(PathBuf, &[&str])],
     flags: &[String],
     link: &[String],
     output: &Path,
 ) -> Result<(), String> {
-    let build = |arguments: &[String]| {
+    let build_with = |compiler: &Path, arguments: &[String]| {
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let output = run(&mut command(compiler, &words));
         if output.status == 0 && output.stderr.is_empty() { Ok(()) } else { Err(output.describe()) }
     };
     let text = |path: &Path| path.display().to_string();
-    let mut inputs: Vec<String> = sources.iter().map(|s| text(s)).collect();
+    // The C modules of a C++ program.
+    let of_c = PathBuf::from(text(compiler).trim_end_matches("++"));
+    let mut inputs: Vec<String> = sources.iter().map(|s| text(&s.0)).collect();
     if sources.len() > 1 {
         for (i, input) in inputs.iter_mut().enumerate() {
             let object = format!("{}.{i}.o", output.display());
-            build(&[flags, &["-c".into(), input.clone(), "-o".into(), object.clone()]].concat())?;
+            let own: Vec<String> = sources[i].1.iter().map(|&f| f.to_owned()).collect();
+            let compiler = if input.ends_with(".c") { &of_c } else { compiler };
+            let arguments = ["-c".into(), input.clone(), "-o".into(), object.clone()];
+            build_with(compiler, &[flags, &own, &arguments].concat())?;
             *input = object;
         }
     }
-    build(&[flags, &inputs, link, &["-o".into(), text(output)]].concat())
+    build_with(compiler, &[flags, &inputs, link, &["-o".into(), text(output)]].concat())
 }
 
 /// The wrapper or clang itself, and the flags that both get.
@@ -153,13 +160,32 @@ fn compiler(program: &Program, instrumented: bool) -> PathBuf {
     }
 }
 
-/// Builds the program (and its library) into `folder`. `case`: instrumented so, plain without.
-fn build(
-    program: &Program,
-    level: &str,
-    case: Option<&Case>,
-    folder: &Path,
-) -> Result<(PathBuf, Option<PathBuf>), String> {
+/// What was built of a program.
+struct Built {
+    path: PathBuf,
+    /// Its shared libraries, in the order of [`Program::libraries`].
+    libraries: Vec<PathBuf>,
+}
+
+impl Built {
+    /// The command that runs it.
+    fn command(&self, program: &Program) -> Command {
+        let of = |loading| {
+            let all = program.libraries().into_iter().zip(&self.libraries);
+            all.filter(move |(l, _)| l.loading == loading).map(|(_, path)| path.as_os_str())
+        };
+        let mut command = command(&self.path, &[]);
+        command.args(of(Loading::Loaded));
+        let preloaded: Vec<&OsStr> = of(Loading::Preloaded).collect();
+        if !preloaded.is_empty() {
+            command.env("LD_PRELOAD", preloaded.join(OsStr::new(":")));
+        }
+        command
+    }
+}
+
+/// Builds the program and its libraries into `folder`. `case`: instrumented so, plain without.
+fn build(program: &Program, level: &str, case: Option<&Case>, folder: &Path) -> Result<Built, String> {
     // The header's folder is named, since the wrapper finds it only where the target folder is the repository's own.
     let include = format!("-I{}", repository().join("runtime-lib/include").display());
     let common = [level, "-Wall", "-Werror", "-pthread", &include].map(str::to_owned);
@@ -175,16 +201,20 @@ fn build(
     let instrument = |wanted: bool| case.filter(|_| wanted);
     let name = case.map_or(format!("plain{level}"), Case::name);
     let mut link = Vec::new();
-    let mut built = None;
-    if let Some((source, wanted)) = program.library() {
-        let path = folder.join(format!("lib{name}.so"));
-        let case = instrument(wanted);
+    let mut libraries = Vec::new();
+    for library in program.libraries() {
+        let stem = library.source.file_stem().expect("a file").to_string_lossy().into_owned();
+        let path = folder.join(format!("lib{stem}-{name}.so"));
+        let case = instrument(library.instrumented);
         let shared = ["-fPIC".into(), "-shared".into()];
-        let flags = [&common[..], &case.map_or(vec!["-g".into()], own), &shared].concat();
+        let own = case.map_or(vec!["-g".into()], own);
+        let flags = [&common[..], &own, &shared, &program.library_flags(&facts)].concat();
         // A plain library that calls the API finds it in the executable.
-        compile(&compiler(program, case.is_some()), &[source], &flags, &[], &path)?;
-        link = vec![path.display().to_string(), format!("-Wl,-rpath,{}", folder.display())];
-        built = Some(path);
+        compile(&compiler(program, case.is_some()), &[(library.source, &[])], &flags, &[], &path)?;
+        if library.loading == Loading::Linked {
+            link.extend([path.display().to_string(), format!("-Wl,-rpath,{}", folder.display())]);
+        }
+        libraries.push(path);
     }
     let path = folder.join(&name);
     let case_of_program = instrument(program.is_instrumented());
@@ -198,20 +228,27 @@ fn build(
         (Some(_), None) => {
             let folder =
                 artifact("libpcce_rt.so").parent().expect("a file in a folder").display().to_string();
-            link.extend([format!("-L{folder}"), "-lpcce_rt".into(), format!("-Wl,-rpath,{folder}")]);
+            // A program that does not call it gets it with a library that it loads.
+            link.extend(["-Wl,--as-needed".into(), format!("-L{folder}"), "-lpcce_rt".into()]);
+            link.push(format!("-Wl,-rpath,{folder}"));
         }
         (None, None) => {
-            link.extend([artifact("libpcce_rt.a").display().to_string(), "-Wl,--export-dynamic".into()])
+            let archive = artifact("libpcce_rt.a").display().to_string();
+            link.extend(["-Wl,-u,pcce_token".into(), archive, "-Wl,--export-dynamic".into()]);
         }
     }
     let flags = [common, flags].concat();
-    compile(&compiler(program, case_of_program.is_some()), &program.sources(), &flags, &link, &path)?;
-    Ok((path, built))
+    let mut sources = program.sources();
+    if case_of_program.is_none() {
+        sources.iter_mut().for_each(|source| source.1 = &[]);
+    }
+    compile(&compiler(program, case_of_program.is_some()), &sources, &flags, &link, &path)?;
+    Ok(Built { path, libraries })
 }
 
 fn run_plain(program: &Program, level: &str, folder: &Path) -> Output {
-    let (path, _) = build(program, level, None, folder).unwrap_or_else(|e| panic!("{e}"));
-    let output = run(&mut command(path, &[]));
+    let built = build(program, level, None, folder).unwrap_or_else(|e| panic!("{e}"));
+    let output = run(&mut built.command(program));
     assert!(output.status == program.exit_status(), "without the pass: {}", output.describe());
     for shown in shown_lines(&output).expect("lines of SHOW") {
         assert!(
@@ -245,9 +282,9 @@ fn check_case(
     (lines, status): &(Vec<String>, i32),
     folder: &Path,
 ) -> Result<(), String> {
-    let (path, library) = build(program, &case.level, Some(case), folder)?;
+    let built = build(program, &case.level, Some(case), folder)?;
     let report = folder.join(format!("{}.report", case.name()));
-    let output = run(command(&path, &[]).env("PCCE_VERIFY_REPORT", &report));
+    let output = run(built.command(program).env("PCCE_VERIFY_REPORT", &report));
     let mut wrong = String::new();
     if case.verify {
         check_report(&report, &mut wrong);
@@ -262,9 +299,10 @@ fn check_case(
         );
     }
     let shown = shown_lines(&output)?;
-    let images: Vec<&Path> = std::iter::once(path.as_path())
+    let libraries = program.libraries().into_iter().zip(&built.libraries).filter(|(l, _)| l.instrumented);
+    let images: Vec<&Path> = std::iter::once(built.path.as_path())
         .filter(|_| program.is_instrumented())
-        .chain(library.as_deref().filter(|_| program.library().is_some_and(|l| l.1)))
+        .chain(libraries.map(|(_, path)| path.as_path()))
         .collect();
     match decode(&images, &shown) {
         Ok(decoded) => compare(program, case, &shown, &decoded, &mut wrong),
@@ -272,7 +310,7 @@ fn check_case(
     }
     if wrong.is_empty() {
         // Hundreds of programs: only those that failed stay to be looked at.
-        for file in [&path, &report].into_iter().chain(&library) {
+        for file in [&built.path, &report].into_iter().chain(&built.libraries) {
             let _ = fs::remove_file(file);
         }
         Ok(())

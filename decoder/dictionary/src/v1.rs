@@ -51,6 +51,10 @@ pub struct Function {
     pub entry: bool,
     /// Whether other modules can call it by name.
     pub external: bool,
+    /// Whether tail calls that leave no frame may reach it: a call through a pointer that led here may have reached
+    /// another function first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tail_called: bool,
     /// First number of the range in which `pcce_context()` shifts this function's ids, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<u64>,

@@ -40,6 +40,10 @@ void pcce_shim_emit_error(LLVMModuleRef M, const char *Message, size_t Len);
 bool pcce_shim_has_module_flag(LLVMModuleRef M, const char *Name, size_t Len);
 const char *pcce_shim_source_name(LLVMValueRef F, size_t *Len);
 size_t pcce_shim_use_count(LLVMValueRef V);
+bool pcce_shim_has_address_taken(LLVMValueRef F);
+bool pcce_shim_is_sibling_call(LLVMValueRef I);
+void pcce_shim_keep_tail_call(LLVMValueRef Call);
+bool pcce_shim_is_kept_tail_call(LLVMValueRef Call);
 }
 
 namespace {
@@ -170,3 +174,85 @@ const char *pcce_shim_source_name(LLVMValueRef F, size_t *Len) {
 }
 
 size_t pcce_shim_use_count(LLVMValueRef V) { return unwrap(V)->getNumUses(); }
+
+bool pcce_shim_has_address_taken(LLVMValueRef F) { return unwrap<Function>(F)->hasAddressTaken(); }
+
+// Instructions that no code is made of.
+static bool isNothing(const Instruction &I) {
+  return I.isDebugOrPseudoInst() || I.isLifetimeStartOrEnd();
+}
+
+// The first instruction from It on that code is made of.
+static Instruction &skipNothing(BasicBlock::iterator It) {
+  while (isNothing(*It))
+    ++It;
+  return *It;
+}
+
+// The return that the call's block ends with, or the shared one that it branches to with nothing in
+// between (code generation duplicates that); null if there is none, or it returns something else.
+static ReturnInst *returnOf(CallInst &Call) {
+  Instruction *Next = &skipNothing(std::next(Call.getIterator()));
+  auto *Branch = dyn_cast<BranchInst>(Next);
+  if (Branch && Branch->isUnconditional())
+    Next = &skipNothing(Branch->getSuccessor(0)->getFirstNonPHIIt());
+  auto *Ret = dyn_cast<ReturnInst>(Next);
+  if (!Ret || !Ret->getReturnValue())
+    return Ret;
+  Value *Returned = Ret->getReturnValue();
+  if (auto *Phi = dyn_cast<PHINode>(Returned); Phi && Branch && Phi->getParent() == Ret->getParent())
+    Returned = Phi->getIncomingValueForBlock(Call.getParent());
+  return Returned == &Call ? Ret : nullptr;
+}
+
+// Whether all arguments go in registers, as far as the plain rules of the x86-64 psABI tell.
+static bool inRegisters(const CallInst &Call) {
+  unsigned Integers = 0, Vectors = 0;
+  for (const Use &Argument : Call.args()) {
+    Type *T = Argument->getType();
+    if (T->isPointerTy() || (T->isIntegerTy() && T->getIntegerBitWidth() <= 64))
+      ++Integers;
+    else if (T->isFloatTy() || T->isDoubleTy() || (isa<FixedVectorType>(T) && T->getPrimitiveSizeInBits().getFixedValue() <= 128))
+      ++Vectors;
+    else
+      return false;
+    unsigned I = Call.getArgOperandNo(&Argument);
+    if (Call.isPassPointeeByValueArgument(I) || Call.paramHasAttr(I, Attribute::StructRet))
+      return false;
+  }
+  return Integers <= 6 && Vectors <= 8;
+}
+
+// As X86TargetLowering::IsEligibleForTailCallOptimization decides, for the ordinary cases. Variadic callers are left
+// out: they are rarely worth it.
+bool pcce_shim_is_sibling_call(LLVMValueRef V) {
+  auto *Call = dyn_cast<CallInst>(unwrap(V));
+  if (!Call || Call->getTailCallKind() != CallInst::TCK_Tail)
+    return false;
+  const Function &Caller = *Call->getFunction();
+  return Caller.getCallingConv() == Call->getCallingConv() && !Caller.hasStructRetAttr() && !Caller.isVarArg() &&
+         Caller.getFnAttribute("disable-tail-calls").getValueAsString() != "true" && inRegisters(*Call) &&
+         returnOf(*Call);
+}
+
+// Metadata of sibling calls that the pass keeps.
+static const char KeptTailCall[] = "pcce.tail";
+
+// Also gives it a return of its own, as code generation would.
+void pcce_shim_keep_tail_call(LLVMValueRef V) {
+  auto *Call = unwrap<CallInst>(V);
+  BasicBlock *Block = Call->getParent();
+  Call->setMetadata(KeptTailCall, MDNode::get(Block->getContext(), {}));
+  ReturnInst *Ret = returnOf(*Call);
+  if (Ret->getParent() == Block)
+    return;
+  Instruction *Branch = Block->getTerminator();
+  auto *Own = ReturnInst::Create(Block->getContext(), Ret->getReturnValue() ? Call : nullptr, Branch->getIterator());
+  Own->setDebugLoc(Branch->getDebugLoc());
+  Ret->getParent()->removePredecessor(Block);
+  Branch->eraseFromParent();
+}
+
+bool pcce_shim_is_kept_tail_call(LLVMValueRef V) {
+  return unwrap<CallInst>(V)->hasMetadata(KeptTailCall);
+}

@@ -23,6 +23,7 @@ mod llvm;
 mod options;
 mod plan;
 mod rewrite;
+mod tail;
 
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -161,6 +162,7 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
     }
     let whole_program = phase == Phase::LinkTime || options.whole_program;
     let no_callback = analysis::NoCallback::load(&options.no_callback)?;
+    tail::keep_in_cycles(module, &no_callback);
     let analysis = analysis::analyse(module, analyses, &no_callback, whole_program)?;
     if analysis.functions.is_empty() {
         return Ok(false);

@@ -36,6 +36,10 @@ unsafe extern "C" {
     fn pcce_shim_has_module_flag(module: LLVMModuleRef, name: *const u8, len: usize) -> bool;
     fn pcce_shim_source_name(function: LLVMValueRef, len: *mut usize) -> *const c_char;
     fn pcce_shim_use_count(value: LLVMValueRef) -> usize;
+    fn pcce_shim_has_address_taken(function: LLVMValueRef) -> bool;
+    fn pcce_shim_is_sibling_call(instruction: LLVMValueRef) -> bool;
+    fn pcce_shim_keep_tail_call(call: LLVMValueRef);
+    fn pcce_shim_is_kept_tail_call(call: LLVMValueRef) -> bool;
 }
 
 /// Registers the pass with a `llvm::PassBuilder`.
@@ -78,7 +82,7 @@ pub struct Value(LLVMValueRef);
 pub struct Block(LLVMBasicBlockRef);
 
 /// A type.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Type(LLVMTypeRef);
 
 /// What linkage and visibility say about a global value.
@@ -101,7 +105,7 @@ pub enum TailCall {
     None,
     /// `tail`: may become a tail call.
     May,
-    /// `musttail`: the language guarantees it.
+    /// `musttail`: the language guarantees it. Or the pass keeps it one ([`Value::keep_tail_call`]).
     Must,
 }
 
@@ -568,6 +572,10 @@ impl Value {
         }
         // SAFETY: live call.
         match unsafe { LLVMGetTailCallKind(self.0) } {
+            // SAFETY: live call.
+            LLVMTailCallKind::LLVMTailCallKindTail if unsafe { pcce_shim_is_kept_tail_call(self.0) } => {
+                TailCall::Must
+            }
             LLVMTailCallKind::LLVMTailCallKindTail => TailCall::May,
             LLVMTailCallKind::LLVMTailCallKindMustTail => TailCall::Must,
             _ => TailCall::None,
@@ -582,10 +590,53 @@ impl Value {
         }
     }
 
+    /// Whether the code generator makes a jump of the call although nothing guarantees it.
+    pub fn is_sibling_call(self) -> bool {
+        // SAFETY: live instruction.
+        unsafe { pcce_shim_is_sibling_call(self.0) }
+    }
+
+    /// Makes a sibling call one that must be a tail call for the pass ([`TailCall::Must`]), with a return of its own behind
+    /// it.
+    pub fn keep_tail_call(self) {
+        // SAFETY: live sibling call.
+        unsafe { pcce_shim_keep_tail_call(self.0) }
+    }
+
+    /// The type of the function that is called.
+    pub fn called_type(self) -> Type {
+        // SAFETY: live call.
+        Type(unsafe { LLVMGetCalledFunctionType(self.0) })
+    }
+
+    /// The function's type.
+    pub fn function_type(self) -> Type {
+        // SAFETY: live function.
+        Type(unsafe { LLVMGlobalGetValueType(self.0) })
+    }
+
+    /// Whether anything in the module uses the function but to call it.
+    pub fn has_address_taken(self) -> bool {
+        // SAFETY: live function.
+        unsafe { pcce_shim_has_address_taken(self.0) }
+    }
+
+    /// Whether the value is neither a function nor another global nor assembly.
+    pub fn is_pointer(self) -> bool {
+        // SAFETY: live value.
+        unsafe { LLVMIsAGlobalValue(self.0).is_null() && LLVMIsAInlineAsm(self.0).is_null() }
+    }
+
     /// Where an invoke goes on when the call returns.
     pub fn normal_destination(self) -> Block {
         // SAFETY: live invoke.
         Block(unsafe { LLVMGetNormalDest(self.0) })
+    }
+
+    /// Where control may go from a terminator.
+    pub fn successors(self) -> Vec<Block> {
+        // SAFETY: live terminator; the indices are in range.
+        unsafe { (0..LLVMGetNumSuccessors(self.0)).map(|i| Block(LLVMGetSuccessor(self.0, i))).collect() }
     }
 
     /// The block that holds the instruction.

@@ -181,6 +181,7 @@ pub fn plan(
             num_cc,
             entry: encoding.is_entry(id),
             external: function.external,
+            tail_called: function.tail_called,
             range: (range != 0).then_some(range),
         });
         functions.push(PlannedFunction { calls, entry_site, range });

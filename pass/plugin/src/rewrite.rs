@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The rule that every function returns with `id` and `top` as it found them makes both exact. Where control
-//! arrives without a return (a landing pad, the second return of `setjmp`), the function
+//! arrives without a return (a landing pad, the second return of `setjmp`, behind an `asm goto` that calls), the function
 //! stores the values it found at its entry.
 
 use pcce_runtime::abi::{self, layout};
@@ -188,8 +188,8 @@ impl<'a> Rewriter<'a> {
             self.call(call);
         }
         if self.found.is_some() {
-            for pad in &self.function.landing_pads {
-                let at = pad.first_after_pads();
+            for block in &self.function.comes_back {
+                let at = block.first_after_pads();
                 self.restore(at);
             }
             for &call in &self.function.returns_twice {
@@ -207,7 +207,7 @@ impl<'a> Rewriter<'a> {
 
     fn prologue(&mut self) {
         let pushes = self.planned.calls.iter().any(|c| c.action == Action::Push);
-        let comes_back = !self.function.landing_pads.is_empty() || !self.function.returns_twice.is_empty();
+        let comes_back = !self.function.comes_back.is_empty() || !self.function.returns_twice.is_empty();
         let verify = self.symbols.verify.as_ref();
         let entry_site = self.planned.entry_site;
         if !pushes && !comes_back && verify.is_none() && entry_site.is_none() {
@@ -259,6 +259,10 @@ impl<'a> Rewriter<'a> {
 
     fn call(&self, call: &PlannedCall) {
         let instruction = call.instruction;
+        // The callee reaches frames and records of this activation through the thread's block.
+        if call.action == Action::Push || self.entry_frame.is_some() || self.shadow.is_some() {
+            instruction.clear_tail();
+        }
         match call.action {
             Action::Replace(runtime) => {
                 let instruction = instruction.into_call();
@@ -299,11 +303,7 @@ impl<'a> Rewriter<'a> {
         }
         match call.action {
             Action::Add(value) => self.add(value),
-            Action::Push => {
-                // The callee reaches the frame through the thread's block.
-                instruction.clear_tail();
-                self.push(self.frame.expect("made for every function that pushes"), call.site);
-            }
+            Action::Push => self.push(self.frame.expect("made for every function that pushes"), call.site),
             _ => {}
         }
         let Some(after) = after else { return };
@@ -341,12 +341,13 @@ impl<'a> Rewriter<'a> {
     }
 }
 
-/// The instruction in front of which the work after a call goes; none if the call does not return.
+/// The instruction in front of which the work after a call goes; none if the call does not return, or control comes
+/// back elsewhere.
 fn after(call: Value) -> Option<Value> {
-    let next = if call.opcode() == LLVMOpcode::LLVMInvoke {
-        call.normal_destination().on_edge_from(call.block()).first_after_pads()
-    } else {
-        call.next()?
+    let next = match call.opcode() {
+        LLVMOpcode::LLVMInvoke => call.normal_destination().on_edge_from(call.block()).first_after_pads(),
+        LLVMOpcode::LLVMCallBr => return None,
+        _ => call.next()?,
     };
     (next.opcode() != LLVMOpcode::LLVMUnreachable).then_some(next)
 }
