@@ -98,6 +98,7 @@ fn dictionary(random: &mut Random) -> Dictionary {
             num_cc: num_cc[function as usize],
             entry: entry(function),
             external: false,
+            aliases: Vec::new(),
             range: None,
         });
         for kind in [SiteKind::Capture, SiteKind::Indirect] {

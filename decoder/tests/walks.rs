@@ -83,6 +83,7 @@ fn build(program: &Program) -> Dictionary {
             num_cc: encoding.num_cc(*function),
             entry: encoding.is_entry(*function),
             external: false,
+            aliases: Vec::new(),
             range: None,
         });
     }

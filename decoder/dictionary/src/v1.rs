@@ -51,6 +51,10 @@ pub struct Function {
     pub entry: bool,
     /// Whether other modules can call it by name.
     pub external: bool,
+    /// Linkage names of its aliases by which other modules can call it, too, as indices into [`Module::names`]. For
+    /// instance, the complete constructor of a C++ class usually is an alias of the base constructor.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<u32>,
     /// First number of the range in which `pcce_context()` shifts this function's ids, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<u64>,

@@ -26,8 +26,15 @@ fn v1() -> Dictionary {
         files: strings(&["/src/main.c", "include/inline.h"]),
         names: strings(&["main", "_ZN1a1bEv", "qsort"]),
         functions: vec![
-            Function { name: 0, num_cc: 1, entry: true, external: true, range: Some(1) },
-            Function { name: 1, num_cc: u64::MAX, entry: false, external: false, range: None },
+            Function { name: 0, num_cc: 1, entry: true, external: true, aliases: Vec::new(), range: Some(1) },
+            Function {
+                name: 1,
+                num_cc: u64::MAX,
+                entry: false,
+                external: false,
+                aliases: Vec::new(),
+                range: None,
+            },
         ],
         sites: vec![
             site(0, SiteKind::Direct, vec![location(1, 7), location(0, 42)]),

@@ -116,6 +116,8 @@ pub struct Function {
     pub name: String,
     /// Whether other modules can call it by name.
     pub external: bool,
+    /// Linkage names of its aliases by which other modules can call it, too.
+    pub aliases: Vec<String>,
     /// Callers may enter it without having pushed, since its name is on the list of functions that
     /// do not call back, or it is a personality function: it pushes at its own entry.
     pub entry_push: bool,
@@ -181,6 +183,14 @@ pub fn analyse(
     // unwinding does not push.
     let mut unpushed = no_callback.defined_in(module);
     unpushed.extend(module.functions().into_iter().filter_map(Value::personality));
+    let mut aliases: HashMap<Value, Vec<String>> = HashMap::new();
+    for alias in module.aliases() {
+        if !alias.linkage().local
+            && let Some(target) = std::iter::successors(Some(alias), |v| v.aliasee()).last()
+        {
+            aliases.entry(target).or_default().push(alias.name());
+        }
+    }
     let mut functions = Vec::new();
     let mut index = HashMap::new();
     for value in module.functions() {
@@ -196,6 +206,7 @@ pub fn analyse(
         functions.push(Function {
             value,
             external,
+            aliases: aliases.remove(&value).unwrap_or_default(),
             entry_push: unpushed.contains(&value),
             name,
             calls: Vec::new(),

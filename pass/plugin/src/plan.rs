@@ -174,6 +174,7 @@ pub fn plan(
             num_cc,
             entry: encoding.is_entry(id),
             external: function.external,
+            aliases: function.aliases.iter().map(|alias| names.number(alias)).collect(),
             range: (range != 0).then_some(range),
         });
         functions.push(PlannedFunction { calls, entry_site, range });
