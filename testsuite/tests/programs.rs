@@ -31,6 +31,7 @@ programs! {
     deep.c,
     exceptions.cpp,
     forced.cpp,
+    foreign_catch.cpp,
     jumps.c,
     leaf.c,
     library.c,

@@ -127,8 +127,8 @@ pub struct Function {
     pub landing_pads: Vec<Block>,
     /// Calls that can return twice (`setjmp`, `vfork`).
     pub returns_twice: Vec<Value>,
-    /// The points just before the activation ends by returning: `ret`, or the call that must be a tail call
-    /// in front of it.
+    /// The points just before the activation ends: `ret`, or the call that must be a tail call in front of it, and
+    /// `resume`, where unwinding goes on.
     pub exits: Vec<Value>,
 }
 
@@ -201,6 +201,9 @@ pub fn analyse(
         if skip_reason(value, &name, &resolvers).is_some() {
             continue;
         }
+        // Who catches may be code that is not instrumented, and goes on: what it called must leave the state as it found
+        // it, also where it throws.
+        analyses.catch_escapes(value);
         let external = !value.linkage().local;
         index.insert(value, functions.len());
         functions.push(Function {
@@ -232,6 +235,10 @@ pub fn analyse(
                     LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke => {}
                     LLVMOpcode::LLVMRet => {
                         functions[caller].exits.push(tail.unwrap_or(instruction));
+                        continue;
+                    }
+                    LLVMOpcode::LLVMResume => {
+                        functions[caller].exits.push(instruction);
                         continue;
                     }
                     _ => continue,
