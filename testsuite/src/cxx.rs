@@ -8,7 +8,8 @@
 //! What a program has: direct calls, recursion (also deep, and between units), calls through pointers, tables, `std::function`,
 //! virtual functions and thunks, lambdas, callbacks from `qsort` and `std::sort`, functions in several units (`inline`),
 //! static initialisers, local objects whose constructors and destructors call on and take contexts (also while the
-//! stack is unwound), exceptions thrown through all of that, caught by type or not, and thrown again, and threads.
+//! stack is unwound), exceptions thrown through all of that, caught by type or not, and thrown again, threads, and code that
+//! is not instrumented, which calls back, catches, and calls back again.
 //!
 //! Every function has a parameter `n` that each call makes smaller and returns at once where `n` is 0, so that programs end
 //! whatever they call. Conditions depend on `n` and on counters of loops only: the interpreter knows both.
@@ -24,7 +25,7 @@ use crate::runner::Frame;
 
 /// A generated program.
 pub struct Program {
-    /// Names and texts of its files. Those with the extension `cpp` are to be compiled.
+    /// Names and texts of its files. Those with the extension `cpp` are to be compiled, [`PLAIN_FILE`] without the pass.
     pub files: Vec<(String, String)>,
     /// The contexts that it takes.
     pub model: Model,
@@ -55,12 +56,25 @@ struct Known {
     line: Option<u32>,
 }
 
+/// The file that is not instrumented.
+pub const PLAIN_FILE: &str = "plain.cpp";
+
 /// What the interpreter may do with a program before it is too large.
 const MAX_CONTEXTS: usize = 1500;
 const MAX_CALLS: usize = 20_000;
 const MAX_THREADS: usize = 24;
 /// A program with fewer is not worth its compilation.
 const MIN_CONTEXTS: usize = 20;
+/// The code that is not instrumented.
+const PLAIN: &str = "\
+extern \"C\" unsigned through(unsigned (*f)(int, int), int n, int s) { return f(n, s) + 1; }
+extern \"C\" unsigned caught(unsigned (*f)(int, int), unsigned (*g)(int, int), int n, int s) {
+  unsigned r = 0;
+  try { r = f(n, s); } catch (...) { r = 5; }
+  return r + g(n, s);
+}
+";
+
 /// The thrown types: two classes, one derived from the other, a third class, and `int`.
 const THROWN: [&str; 4] = ["E0", "E1", "E2", "int"];
 
@@ -176,6 +190,10 @@ enum Callee {
     Function(usize),
     Deep(usize, i32),
     Pointer(usize),
+    /// Called back by code that is not instrumented.
+    Through(usize),
+    /// The same: the first one's exceptions are caught, then the second one is called.
+    Caught(usize, usize),
     Std(usize),
     Table(i32),
     Run(i32),
@@ -479,7 +497,7 @@ impl<'a> Maker<'a> {
         let deep = visible(|k| matches!(k, Kind::Deep { .. }), self);
         let add = self.random.random_range(0..4);
         let virtuals = !self.tree.virtuals.is_empty();
-        let callee = match self.random.random_range(0..20) {
+        let callee = match self.random.random_range(0..22) {
             0..2 if !deep.is_empty() => {
                 Callee::Deep(deep[self.random.random_range(0..deep.len())], self.random.random_range(1..=40))
             }
@@ -491,6 +509,8 @@ impl<'a> Maker<'a> {
                 match choice {
                     0 | 1 => Callee::Pointer(f),
                     2 | 3 if self.tree.features.functions => Callee::Std(f),
+                    20 => Callee::Through(f),
+                    21 => Callee::Caught(f, free[self.random.random_range(0..free.len())]),
                     _ => Callee::Function(f),
                 }
             }
@@ -558,6 +578,7 @@ impl Writer {
             }
             files.push((tree.file_name(file), writer.text));
         }
+        files.push((PLAIN_FILE.to_owned(), PLAIN.to_owned()));
         files
     }
 
@@ -613,6 +634,10 @@ impl Writer {
             self.line(&format!("struct O{class} {{ int n; O{class}(int v); ~O{class}(); }};"));
         }
         self.line("extern unsigned (*table[])(int, int);");
+        self.line("extern \"C\" unsigned through(unsigned (*f)(int, int), int n, int s);");
+        self.line(
+            "extern \"C\" unsigned caught(unsigned (*f)(int, int), unsigned (*g)(int, int), int n, int s);",
+        );
         self.line("extern V *objects[];");
         self.line("extern W *walkers[];");
         for (f, function) in tree.functions.iter().enumerate() {
@@ -702,6 +727,8 @@ impl Writer {
                     Callee::Pointer(f) => format!(
                         "{{ unsigned (*volatile p{id})(int, int) = f{f}; r += p{id}({argument}, {id}); KEEP; }}"
                     ),
+                    Callee::Through(f) => format!("r += through(f{f}, {argument}, {id}); KEEP;"),
+                    Callee::Caught(f, g) => format!("r += caught(f{f}, f{g}, {argument}, {id}); KEEP;"),
                     Callee::Std(f) => format!(
                         "{{ std::function<unsigned(int, int)> g{id} = f{f}; r += g{id}({argument}, {id}); KEEP; }}"
                     ),
@@ -949,6 +976,14 @@ impl<'a> Interpreter<'a> {
         }
     }
 
+    /// The same by code that is not instrumented.
+    fn called_back(&mut self, by: &'static str, f: usize, n: i32) -> Step<Flow> {
+        self.thread.stack.push(Activation { what: What::Boundary(by), line: None });
+        let flow = self.function(f, n);
+        self.thread.stack.pop();
+        flow
+    }
+
     fn deep(&mut self, f: usize, n: i32, depth: i32) -> Step<Flow> {
         let Function { kind: Kind::Deep { next }, ref body, line, .. } = self.tree.functions[f] else {
             unreachable!("is a deep one")
@@ -1020,6 +1055,11 @@ impl<'a> Interpreter<'a> {
                 let m = argument.of(n);
                 return match *callee {
                     Callee::Function(f) | Callee::Pointer(f) | Callee::Std(f) => self.function(f, m),
+                    Callee::Through(f) => self.called_back("<through>", f, m),
+                    Callee::Caught(f, g) => {
+                        self.called_back("<caught>", f, m)?;
+                        self.called_back("<caught>", g, m)
+                    }
                     Callee::Deep(f, depth) => self.deep(f, m, depth),
                     Callee::Table(add) => {
                         self.function(self.tree.table[index(add, self.tree.table.len())], m)
@@ -1089,10 +1129,7 @@ impl<'a> Interpreter<'a> {
                 return self.activation(self.lambda("operator()(int) const"), argument.of(n), body);
             }
             Action::Qsort(f, argument) => {
-                self.thread.stack.push(Activation { what: What::Boundary("<qsort>"), line: None });
-                let flow = self.function(*f, argument.of(n));
-                self.thread.stack.pop();
-                return flow;
+                return self.called_back("<qsort>", *f, argument.of(n));
             }
             Action::Sort(body, argument) => {
                 return self.activation(self.lambda("operator()(int, int) const"), argument.of(n), body);

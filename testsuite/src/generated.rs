@@ -53,6 +53,8 @@ const WAITING: Duration = Duration::from_secs(600);
 /// A program to build.
 struct Sources {
     files: Vec<PathBuf>,
+    /// Compiled without the pass in each build.
+    plain_file: Option<PathBuf>,
     flags: Vec<String>,
     /// Of programs that take contexts.
     model: Option<cxx::Model>,
@@ -86,7 +88,7 @@ impl Generator {
                 if seed / 5 % 2 == 1 {
                     flags.push("-fno-inline".into());
                 }
-                Ok(Sources { files: vec![file], flags, model: None })
+                Ok(Sources { files: vec![file], plain_file: None, flags, model: None })
             }
             Self::Cxx => {
                 let program = cxx::generate(seed);
@@ -96,7 +98,9 @@ impl Generator {
                     Ok(path)
                 };
                 let files = program.files.iter().map(write).collect::<Result<Vec<_>, String>>()?;
-                let files = files.into_iter().filter(|f| f.extension().is_some_and(|e| e == "cpp")).collect();
+                let plain_file = folder.join(cxx::PLAIN_FILE);
+                let compiled = |f: &PathBuf| f.extension().is_some_and(|e| e == "cpp") && *f != plain_file;
+                let files = files.into_iter().filter(compiled).collect();
                 let flags = vec![
                     level,
                     "-std=c++17".into(),
@@ -104,7 +108,7 @@ impl Generator {
                     include(repository().join("testsuite/programs")),
                     include(repository().join("runtime-lib/include")),
                 ];
-                Ok(Sources { files, flags, model: Some(program.model) })
+                Ok(Sources { files, plain_file: Some(plain_file), flags, model: Some(program.model) })
             }
         }
     }
@@ -134,8 +138,14 @@ fn compare_builds(generator: Generator, seed: u64, folder: &Path) -> Result<Verd
     let sources = generator.generate(seed, folder)?;
     let flags = [&sources.flags[..], &["-w".into(), "-g".into()]].concat();
     let plain = folder.join("plain");
-    let runtime = [artifact("libpcce_rt.a").display().to_string()];
+    let mut link = Vec::new();
     let plain_compiler = llvm(if cxx { "clang++" } else { "clang" });
+    if let Some(file) = &sources.plain_file {
+        let object = file.with_extension("o");
+        compile(&plain_compiler, &[file.clone()], &[&flags[..], &["-c".into()]].concat(), &[], &object)?;
+        link.push(object.display().to_string());
+    }
+    let runtime = [&link[..], &[artifact("libpcce_rt.a").display().to_string()]].concat();
     compile(&plain_compiler, &sources.files, &flags, &runtime, &plain)?;
     let expected = run_for(&plain, PLAIN_SECONDS, folder)?;
     if expected.status != 0 {
@@ -170,7 +180,7 @@ fn compare_builds(generator: Generator, seed: u64, folder: &Path) -> Result<Verd
             let compiler = artifact(if cxx { "pcce-clang++" } else { "pcce-clang" });
             let executable = folder.join(&name);
             let wrong = |text: String| format!("{name} ({}):\n{text}", sources.flags.join(" "));
-            compile(&compiler, &sources.files, &flags, &[], &executable).map_err(wrong)?;
+            compile(&compiler, &sources.files, &flags, &link, &executable).map_err(wrong)?;
             let output = run_for(&executable, INSTRUMENTED_SECONDS, folder).map_err(wrong)?;
             let mut text = String::new();
             if verify {
