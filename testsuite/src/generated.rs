@@ -142,7 +142,13 @@ fn compare_builds(generator: Generator, seed: u64, folder: &Path) -> Result<Verd
     let plain_compiler = llvm(if cxx { "clang++" } else { "clang" });
     if let Some(file) = &sources.plain_file {
         let object = file.with_extension("o");
-        compile(&plain_compiler, &[file.clone()], &[&flags[..], &["-c".into()]].concat(), &[], &object)?;
+        compile(
+            &plain_compiler,
+            std::slice::from_ref(file),
+            &[&flags[..], &["-c".into()]].concat(),
+            &[],
+            &object,
+        )?;
         link.push(object.display().to_string());
     }
     let runtime = [&link[..], &[artifact("libpcce_rt.a").display().to_string()]].concat();
