@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::program::{Program, matches};
-use crate::{Output, artifact, command, llvm, repository, run, run_with_input, work_folder};
+use crate::{Output, artifact, command, llvm, repository, run, run_with_input, run_within, work_folder};
 
 /// Shapes of an executable, with the flags that make them.
 const SHAPES: [(&str, &[&str]); 5] = [
@@ -18,6 +19,9 @@ const SHAPES: [(&str, &[&str]); 5] = [
     ("static", &["-static"]),
     ("static-pie", &["-fPIE", "-static-pie"]),
 ];
+
+/// Time that a compilation may take: much, since soak runs with the lowest priority.
+const COMPILE_LIMIT: Duration = Duration::from_secs(1800);
 
 /// A way of building a program.
 #[derive(Clone, Debug)]
@@ -129,7 +133,7 @@ pub(crate) fn compile(
 ) -> Result<(), String> {
     let build = |arguments: &[String]| {
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let output = run(&mut command(compiler, &words));
+        let output = run_within(&mut command(compiler, &words), "", COMPILE_LIMIT)?;
         if output.status == 0 && output.stderr.is_empty() { Ok(()) } else { Err(output.describe()) }
     };
     let text = |path: &Path| path.display().to_string();
