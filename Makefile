@@ -5,6 +5,7 @@
 #   make test-all   all tests with both versions of LLVM
 #   make demo       instruments two programs, takes contexts and decodes them
 #   make benchmark  what the encoding costs, on bzip2, Lua and sqlite3
+#   make soak       generated programs, N of each kind from seed SEED on (GENERATOR=csmith or cxx: that kind only)
 #
 # LLVM=22 behind any of them is for that version instead of 19, in a target folder of its own, target/llvm22.
 #
@@ -20,7 +21,7 @@ endif
 export CARGO_TARGET_DIR
 RELEASE := $(CARGO_TARGET_DIR)/release
 
-.PHONY: all build setup test test-all lint suite smoke demo benchmark clean
+.PHONY: all build setup test test-all lint suite smoke demo benchmark soak clean
 all: build
 
 setup:
@@ -53,6 +54,9 @@ demo: build
 
 benchmark: build
 	$(CARGO) run --release --quiet -p pcce-testsuite $(FEATURES) --bin benchmark
+
+soak: build
+	$(RELEASE)/soak $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(GENERATOR),--generator $(GENERATOR))
 
 clean:
 	rm -rf $(CARGO_TARGET_DIR)

@@ -97,9 +97,7 @@ fn dictionary(random: &mut Random) -> Dictionary {
             name: function,
             num_cc: num_cc[function as usize],
             entry: entry(function),
-            external: false,
-            tail_called: false,
-            range: None,
+            ..Function::default()
         });
         for kind in [SiteKind::Capture, SiteKind::Indirect] {
             module.sites.push(Site { function, kind, locations: locations(random, function) });

@@ -329,9 +329,9 @@ impl Decoder {
 
     /// What lies above a call of a name outside the module.
     fn below_external(&self, symbol: u32, above: Above, trace: &mut Trace) {
-        let is_callee = |function: u32| {
-            let function = &self.tables.functions[function as usize];
-            function.external && function.symbol == symbol
+        let is_callee = |index: u32| {
+            let function = &self.tables.functions[index as usize];
+            (function.external && function.symbol == symbol) || self.tables.is_alias(symbol, index)
         };
         // A name that an instrumented function has must not be called "not instrumented".
         let defined = self.tables.is_defined(symbol);

@@ -4,7 +4,7 @@
 //! files end at this module. No file is trusted: every index, address and number is checked once,
 //! here, so that decoding needs no check but those of the token.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 use pcce_dictionary::{self as files, Dictionary, EdgeCode, SiteKind};
@@ -209,6 +209,8 @@ pub(crate) struct Tables {
     files: Vec<Box<str>>,
     symbols: Vec<Symbol>,
     ranges: Vec<Range>,
+    /// Other names by which other modules can call a function, as ⟨symbol, function⟩.
+    aliases: HashSet<(u32, u32)>,
 }
 
 impl Tables {
@@ -285,6 +287,11 @@ impl Tables {
             let symbol = name_of("function", at, function.name)?;
             self.symbols[symbol as usize].defined |= function.external;
             let global = first_function + at as u32;
+            for &alias in &function.aliases {
+                let symbol = name_of("an alias of function", at, alias)?;
+                self.symbols[symbol as usize].defined = true;
+                self.aliases.insert((symbol, global));
+            }
             if let Some(base) = function.range {
                 let end = base.checked_add(function.num_cc).filter(|end| *end <= FIRST_INTERNED && base > 0);
                 let Some(end) = end else {
@@ -399,6 +406,11 @@ impl Tables {
     pub(crate) fn name(&self, symbol: u32) -> &str {
         let symbol = &self.symbols[symbol as usize];
         symbol.demangled.get_or_init(|| names::demangle(&symbol.linkage).into())
+    }
+
+    /// Whether other modules can call the function by this name, which is not its own.
+    pub(crate) fn is_alias(&self, symbol: u32, function: u32) -> bool {
+        self.aliases.contains(&(symbol, function))
     }
 
     pub(crate) fn is_defined(&self, symbol: u32) -> bool {

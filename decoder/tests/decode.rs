@@ -145,6 +145,18 @@ fn external_calls_join_if_the_names_match() {
         decode(Some((site::TAIL_CAPTURE, 0)), &[(site::LEAF_OTHER, 0)]),
         "tail [tail other] leaf:36 app::run(int):20"
     );
+    // By the name of an alias.
+    let mut dictionary = app();
+    let other = std::mem::take(&mut dictionary.modules[1].functions[0].name);
+    let alias = dictionary.modules[1].names.len() as u32;
+    dictionary.modules[1].names.push("other_complete".to_owned());
+    dictionary.modules[1].functions[0].name = alias;
+    dictionary.modules[1].functions[0].aliases = vec![other];
+    let decoder = Decoder::new(&[dictionary]).unwrap();
+    assert_eq!(
+        trace_of(&decoder, &token(Some((site::OTHER_CAPTURE, 0)), &[(site::LEAF_OTHER, 0)])).unwrap(),
+        "other:3 leaf:36 app::run(int):20"
+    );
     // Only functions that other modules can call match.
     let mut dictionary = app();
     dictionary.modules[1].functions[0].external = false;
@@ -523,8 +535,9 @@ prop_compose! {
                 num_cc,
                 entry,
                 external,
-                tail_called: false,
+                aliases: vec![name; usize::from(external)],
                 range,
+                ..Function::default()
             })
             .collect();
         module.sites = sites.into_iter().map(|(function, kind, name, locations)| Site {

@@ -82,9 +82,7 @@ fn build(program: &Program) -> Dictionary {
             name: at as u32,
             num_cc: encoding.num_cc(*function),
             entry: encoding.is_entry(*function),
-            external: false,
-            tail_called: false,
-            range: None,
+            ..Function::default()
         });
     }
     Dictionary {

@@ -17,7 +17,7 @@ pub struct Program {
     pub package: &'static str,
     /// Shell commands that make the sources ready, once; run in the sources' folder.
     prepare: &'static str,
-    /// Shell commands that build it with `$CC` and `$CFLAGS` and leave the executable as `$OUT`; run in a copy of the
+    /// Shell commands that build it with `$CC` (or `$CXX`) and `$CFLAGS` and leave the executable as `$OUT`; run in a copy of the
     /// prepared sources.
     build: &'static str,
     /// Shell command of the workload with `$EXE`, `$INPUT` (10 MB of text) and `$WORKLOADS`; it prints a deterministic
@@ -26,7 +26,7 @@ pub struct Program {
 }
 
 /// The programs of the acceptance list.
-pub const PROGRAMS: [Program; 4] = [
+pub const PROGRAMS: [Program; 6] = [
     Program {
         name: "bzip2",
         package: "bzip2",
@@ -57,6 +57,33 @@ pub const PROGRAMS: [Program; 4] = [
         build: "FORCE_UNSAFE_CONFIGURE=1 ./configure -q CC=\"$CC\" CFLAGS=\"$CFLAGS\" --disable-dependency-tracking \
                 && make -s && cp gzip \"$OUT\"",
         run: "\"$EXE\" -9 -n -c \"$INPUT\" > \"$OUT.gz\" && \"$EXE\" -d -c \"$OUT.gz\" | cmp - \"$INPUT\" && cat \"$OUT.gz\"",
+    },
+    Program {
+        name: "minisat",
+        package: "minisat2",
+        // A friend declaration with a default argument, which clang refuses.
+        prepare: "sed -i 's/friend Lit mkLit(Var var, bool sign = false);/friend Lit mkLit(Var var, bool sign);/; \
+                  s/^inline  Lit  mkLit     (Var var, bool sign)/inline  Lit  mkLit     (Var var, bool sign = false)/' \
+                  minisat/core/SolverTypes.h",
+        build: "for f in core/Solver utils/Options utils/System simp/SimpSolver simp/Main; do $CXX $CFLAGS -I. -std=c++98 \
+                -D__STDC_LIMIT_MACROS -D__STDC_FORMAT_MACROS -Wno-reserved-user-defined-literal -c minisat/$f.cc; done \
+                && $CXX $CFLAGS *.o -lz -o \"$OUT\"",
+        // Pigeonholes, which have no solution: status 20.
+        run: "awk 'BEGIN { n = 7; print \"p cnf\", n * (n + 1), n + 1 + n * n * (n + 1) / 2; \
+              for (p = 0; p <= n; p++) { for (h = 1; h <= n; h++) printf \"%d \", p * n + h; print 0 } \
+              for (h = 1; h <= n; h++) for (p = 0; p <= n; p++) for (q = 0; q < p; q++) print -(p * n + h), -(q * n + h), 0 }' \
+              > \"$OUT.cnf\"; for i in $(seq $SCALE); do \"$EXE\" -verb=0 \"$OUT.cnf\" /dev/stdout || [ $? = 20 ]; done",
+    },
+    Program {
+        name: "xz",
+        package: "xz-utils",
+        prepare: ":",
+        build: "./configure -q CC=\"$CC\" CFLAGS=\"$CFLAGS\" --disable-nls --disable-shared --disable-assembler --disable-doc \
+                --disable-xzdec --disable-lzmadec --disable-lzmainfo --disable-scripts --disable-dependency-tracking \
+                && make -s && cp src/xz/xz \"$OUT\"",
+        // With threads.
+        run: "head -c 4000000 \"$INPUT\" > \"$OUT.text\"; \"$EXE\" -T2 --block-size=1MiB -2 -c \"$OUT.text\" > \"$OUT.xz\" \
+              && \"$EXE\" -T2 -d -c \"$OUT.xz\" | cmp - \"$OUT.text\" && cat \"$OUT.xz\"",
     },
 ];
 
@@ -139,6 +166,7 @@ impl Program {
             .args(["-ec", &script])
             .env("PATH", std::env::join_paths(folders).map_err(|e| e.to_string())?)
             .env("CC", cc)
+            .env("CXX", cc.replacen("clang", "clang++", 1))
             .env("CFLAGS", format!("{cflags} -w"))
             .env("OUT", &out)
             .output();

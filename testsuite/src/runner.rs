@@ -6,11 +6,12 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::program::{Loading, Program, matches};
-use crate::{Output, artifact, command, llvm, repository, run, run_with_input, work_folder};
+use crate::{Output, artifact, command, llvm, repository, run, run_with_input, run_within, work_folder};
 
 /// Shapes of an executable, with the flags that make them.
 const SHAPES: [(&str, &[&str]); 5] = [
@@ -20,6 +21,9 @@ const SHAPES: [(&str, &[&str]); 5] = [
     ("static", &["-static"]),
     ("static-pie", &["-fPIE", "-static-pie"]),
 ];
+
+/// Time that a compilation may take: much, since soak runs with the lowest priority.
+const COMPILE_LIMIT: Duration = Duration::from_secs(1800);
 
 /// A way of building a program.
 #[derive(Clone, Debug)]
@@ -53,19 +57,20 @@ impl Case {
 }
 
 /// A line that a program showed.
-struct Shown {
-    name: String,
-    token: String,
+pub(crate) struct Shown {
+    pub(crate) name: String,
+    pub(crate) token: String,
     /// 0 where there is no context.
-    number: u64,
+    pub(crate) number: u64,
     process: u64,
 }
 
-/// A decoded context.
+/// A frame of a decoded context.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Frame {
-    text: String,
-    line: Option<u64>,
+pub(crate) struct Frame {
+    pub(crate) text: String,
+    pub(crate) file: Option<String>,
+    pub(crate) line: Option<u64>,
     inlined: bool,
 }
 
@@ -121,7 +126,7 @@ fn cases(program: &Program) -> Vec<Case> {
 }
 
 /// Compiles the sources, each by itself if there are several, and links them.
-fn compile(
+pub(crate) fn compile(
     compiler: &Path,
     sources: &[(PathBuf, &[&str])],
     flags: &[String],
@@ -130,7 +135,7 @@ fn compile(
 ) -> Result<(), String> {
     let build_with = |compiler: &Path, arguments: &[String]| {
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let output = run(&mut command(compiler, &words));
+        let output = run_within(&mut command(compiler, &words), "", COMPILE_LIMIT)?;
         if output.status == 0 && output.stderr.is_empty() { Ok(()) } else { Err(output.describe()) }
     };
     let text = |path: &Path| path.display().to_string();
@@ -261,11 +266,11 @@ fn run_plain(program: &Program, level: &str, folder: &Path) -> Output {
 }
 
 /// The lines that are the program's own.
-fn ordinary_lines(output: &Output) -> Vec<String> {
+pub(crate) fn ordinary_lines(output: &Output) -> Vec<String> {
     output.stdout.lines().filter(|line| !line.starts_with('@')).map(str::to_owned).collect()
 }
 
-fn shown_lines(output: &Output) -> Result<Vec<Shown>, String> {
+pub(crate) fn shown_lines(output: &Output) -> Result<Vec<Shown>, String> {
     let shown = |line: &str| {
         let mut words = line.strip_prefix('@')?.split(' ');
         let (name, token) = (words.next()?.to_owned(), words.next()?.to_owned());
@@ -290,13 +295,7 @@ fn check_case(
         check_report(&report, &mut wrong);
     }
     if output.status != *status || ordinary_lines(&output) != *lines {
-        let _ = writeln!(
-            wrong,
-            "{}without the pass: status {status}, output\n{}\nwith it: output\n{}",
-            output.describe(),
-            lines.join("\n"),
-            ordinary_lines(&output).join("\n")
-        );
+        show_output_difference(&output, *status, lines, &mut wrong);
     }
     let shown = shown_lines(&output)?;
     let libraries = program.libraries().into_iter().zip(&built.libraries).filter(|(l, _)| l.instrumented);
@@ -319,8 +318,18 @@ fn check_case(
     }
 }
 
-/// The report of verify mode: something was compared, and nothing differed.
-fn check_report(path: &Path, wrong: &mut String) {
+pub(crate) fn show_output_difference(output: &Output, status: i32, lines: &[String], wrong: &mut String) {
+    let _ = writeln!(
+        wrong,
+        "{}without the pass: status {status}, output\n{}\nwith it: output\n{}",
+        output.describe(),
+        lines.join("\n"),
+        ordinary_lines(output).join("\n")
+    );
+}
+
+/// The report of verify mode: something was compared, and nothing differed. Returns how much was compared.
+pub(crate) fn check_report(path: &Path, wrong: &mut String) -> u64 {
     let text = fs::read_to_string(path).unwrap_or_default();
     let mut compared = 0;
     for line in text.lines() {
@@ -337,16 +346,17 @@ fn check_report(path: &Path, wrong: &mut String) {
     if compared == 0 {
         let _ = writeln!(wrong, "verify mode compared nothing; its report is `{text}`");
     }
+    compared
 }
 
 /// The frames of each token or number.
-struct Decoded {
-    tokens: Vec<Vec<Frame>>,
+pub(crate) struct Decoded {
+    pub(crate) tokens: Vec<Vec<Frame>>,
     /// Of numbers below 2^63.
     numbers: Vec<Option<Vec<Frame>>>,
 }
 
-fn decode(images: &[&Path], shown: &[Shown]) -> Result<Decoded, String> {
+pub(crate) fn decode(images: &[&Path], shown: &[Shown]) -> Result<Decoded, String> {
     let fixed = |number: u64| number != 0 && number < 1 << 63;
     let mut input = String::new();
     for s in shown {
@@ -383,7 +393,7 @@ fn decode(images: &[&Path], shown: &[Shown]) -> Result<Decoded, String> {
     let mut decoded = Decoded { tokens: Vec::new(), numbers: Vec::new() };
     for s in shown {
         decoded.tokens.push(if s.token.is_empty() {
-            vec![Frame { text: "<none>".to_owned(), line: None, inlined: false }]
+            vec![Frame { text: "<none>".to_owned(), file: None, line: None, inlined: false }]
         } else {
             next(&s.token)?
         });
@@ -405,7 +415,7 @@ fn frame(value: &Value) -> Frame {
         (kind, Some(f)) => format!("<{kind} {f}>"),
         (kind, None) => format!("<{kind}>"),
     };
-    Frame { text, line: value["line"].as_u64(), inlined }
+    Frame { text, file: value["file"].as_str().map(str::to_owned), line: value["line"].as_u64(), inlined }
 }
 
 fn texts(frames: &[Frame]) -> Vec<String> {
@@ -472,7 +482,7 @@ fn without_inlined(chain: &str) -> String {
 
 /// Numbers and tokens name the same contexts: equal tokens have equal numbers, equal numbers the same
 /// callers (within a process), and a fixed number decodes to what the token decodes to.
-fn compare_numbers(shown: &[Shown], decoded: &Decoded, wrong: &mut String) {
+pub(crate) fn compare_numbers(shown: &[Shown], decoded: &Decoded, wrong: &mut String) {
     let cut = |i: usize| decoded.tokens[i].last().is_some_and(|f| f.text == "<truncated>");
     let mut number_of: HashMap<(u64, &str), usize> = HashMap::new();
     let mut context_of: HashMap<(u64, u64), usize> = HashMap::new();
@@ -485,7 +495,7 @@ fn compare_numbers(shown: &[Shown], decoded: &Decoded, wrong: &mut String) {
             let frames = &decoded.tokens[i];
             let start = frames.iter().position(|f| !f.inlined).unwrap_or(0);
             let mut frames = frames[start..].to_vec();
-            frames[0].line = None;
+            (frames[0].file, frames[0].line) = (None, None);
             frames
         };
         let &mut token_first = number_of.entry((s.process, &s.token)).or_insert(i);

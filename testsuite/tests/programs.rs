@@ -42,6 +42,7 @@ programs! {
     forced.cpp,
     goto_assembly.c,
     interposed.c,
+    foreign_catch.cpp,
     jumps.c,
     leaf.c,
     leaving.cpp,

@@ -51,6 +51,16 @@ fn sqlite3() {
 }
 
 #[test]
+fn minisat() {
+    check("minisat");
+}
+
+#[test]
+fn xz() {
+    check("xz");
+}
+
+#[test]
 fn gzip() {
     check("gzip");
 }

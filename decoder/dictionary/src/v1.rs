@@ -40,7 +40,7 @@ pub struct Module {
 }
 
 /// An instrumented function.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Function {
     /// Linkage name, as an index into [`Module::names`].
     pub name: u32,
@@ -55,6 +55,10 @@ pub struct Function {
     /// another function first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tail_called: bool,
+    /// Linkage names of its aliases by which other modules can call it, too, as indices into [`Module::names`]. For
+    /// instance, the complete constructor of a C++ class usually is an alias of the base constructor.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<u32>,
     /// First number of the range in which `pcce_context()` shifts this function's ids, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<u64>,

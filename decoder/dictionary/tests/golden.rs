@@ -26,15 +26,8 @@ fn v1() -> Dictionary {
         files: strings(&["/src/main.c", "include/inline.h"]),
         names: strings(&["main", "_ZN1a1bEv", "qsort"]),
         functions: vec![
-            Function { name: 0, num_cc: 1, entry: true, external: true, tail_called: false, range: Some(1) },
-            Function {
-                name: 1,
-                num_cc: u64::MAX,
-                entry: false,
-                external: false,
-                tail_called: false,
-                range: None,
-            },
+            Function { num_cc: 1, entry: true, external: true, range: Some(1), ..Function::default() },
+            Function { name: 1, num_cc: u64::MAX, ..Function::default() },
         ],
         sites: vec![
             site(0, SiteKind::Direct, vec![location(1, 7), location(0, 42)]),

@@ -69,7 +69,7 @@ fn names(names: &[&str]) -> Vec<String> {
 }
 
 fn func(name: u32, num_cc: u64, entry: bool, external: bool, range: Option<u64>) -> Function {
-    Function { name, num_cc, entry, external, tail_called: false, range }
+    Function { name, num_cc, entry, external, range, ..Function::default() }
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -12,6 +12,7 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include "llvm/Transforms/Utils/EscapeEnumerator.h"
 #include "llvm/Transforms/Utils/Local.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 
@@ -33,6 +34,7 @@ void pcce_shim_locations(LLVMValueRef I, LocationCallback Callback, void *Contex
 LLVMBasicBlockRef pcce_shim_split_edge(LLVMBasicBlockRef From, LLVMBasicBlockRef To);
 LLVMBasicBlockRef pcce_shim_unique_predecessor(LLVMBasicBlockRef Block);
 LLVMValueRef pcce_shim_invoke_to_call(LLVMValueRef Invoke);
+void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef F);
 uint32_t pcce_shim_linkage_facts(LLVMValueRef V);
 void pcce_shim_set_dso_local(LLVMValueRef V);
 void pcce_shim_keep(LLVMModuleRef M, LLVMValueRef V, bool AgainstLinker);
@@ -131,6 +133,19 @@ LLVMBasicBlockRef pcce_shim_unique_predecessor(LLVMBasicBlockRef Block) {
 
 LLVMValueRef pcce_shim_invoke_to_call(LLVMValueRef Invoke) {
   return wrap(changeToCall(unwrap<InvokeInst>(Invoke)));
+}
+
+// Makes exceptions that leave a function which code of other modules can call stop at a landing
+// pad on their way out.
+void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef V) {
+  Function &F = *unwrap<Function>(V);
+  if (F.doesNotThrow() || (F.hasLocalLinkage() && !F.hasAddressTaken()))
+    return;
+  EscapeEnumerator Escapes(F, "pcce.unwind");
+  while (Escapes.Next())
+    ;
+  auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
+  FAM.invalidate(F, PreservedAnalyses::none());
 }
 
 // Bit 0: local linkage. Bit 1: the definition here is the one that runs, as far as linkage and

@@ -140,6 +140,8 @@ pub struct Function {
     pub external: bool,
     /// Whether calls that must stay tail calls may reach it.
     pub tail_called: bool,
+    /// Linkage names of its aliases by which other modules can call it, too.
+    pub aliases: Vec<String>,
     /// Callers may enter it without having pushed, since its name is on the list of functions that
     /// do not call back, or it is a personality function: it pushes at its own entry.
     pub entry_push: bool,
@@ -150,8 +152,8 @@ pub struct Function {
     pub comes_back: Vec<Block>,
     /// Calls that can return twice (`setjmp`, `vfork`).
     pub returns_twice: Vec<Value>,
-    /// The points just before the activation ends by returning: `ret`, or the call that stays a tail call in front
-    /// of it.
+    /// The points just before the activation ends: `ret`, or the call that stays a tail call in front of it, and
+    /// `resume`, where unwinding goes on.
     pub exits: Vec<Value>,
 }
 
@@ -186,7 +188,9 @@ fn skip_reason(function: Value, name: &str, resolvers: &HashSet<Value>) -> Optio
 fn asm_calls(text: &str) -> bool {
     let is_call = |word: &str| {
         let word = word.to_ascii_lowercase();
-        matches!(&*word, "ret" | "retq") || word.contains("call") && !matches!(&*word, "syscall" | "vmcall" | "vmmcall" | "tdcall" | "seamcall")
+        matches!(&*word, "ret" | "retq")
+            || word.contains("call")
+                && !matches!(&*word, "syscall" | "vmcall" | "vmmcall" | "tdcall" | "seamcall")
     };
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let jumps_out = |(at, jump): (usize, &str)| {
@@ -220,6 +224,14 @@ pub fn analyse(
     // `__builtin_setjmp`: the intrinsic does not say that it returns twice.
     let builtin_setjmp = module.functions().into_iter().find(|f| f.name() == "llvm.eh.sjlj.setjmp");
     let unpushed = no_callback.entered_unpushed(module);
+    let mut aliases: HashMap<Value, Vec<String>> = HashMap::new();
+    for alias in module.aliases() {
+        if !alias.linkage().local
+            && let Some(target) = std::iter::successors(Some(alias), |v| v.aliasee()).last()
+        {
+            aliases.entry(target).or_default().push(alias.name());
+        }
+    }
     let mut functions = Vec::new();
     let mut index = HashMap::new();
     for value in module.functions() {
@@ -230,12 +242,16 @@ pub fn analyse(
         if skip_reason(value, &name, &resolvers).is_some() {
             continue;
         }
+        // Who catches may be code that is not instrumented, and goes on: what it called must leave the state as it found
+        // it, also where it throws.
+        analyses.catch_escapes(value);
         let external = !value.linkage().local;
         index.insert(value, functions.len());
         functions.push(Function {
             value,
             external,
             tail_called: false,
+            aliases: aliases.remove(&value).unwrap_or_default(),
             entry_push: unpushed.contains(&value),
             name,
             calls: Vec::new(),
@@ -261,6 +277,10 @@ pub fn analyse(
                     LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke | LLVMOpcode::LLVMCallBr => {}
                     LLVMOpcode::LLVMRet => {
                         functions[caller].exits.push(tail.unwrap_or(instruction));
+                        continue;
+                    }
+                    LLVMOpcode::LLVMResume => {
+                        functions[caller].exits.push(instruction);
                         continue;
                     }
                     _ => continue,

@@ -29,6 +29,7 @@ unsafe extern "C" {
     fn pcce_shim_split_edge(from: LLVMBasicBlockRef, to: LLVMBasicBlockRef) -> LLVMBasicBlockRef;
     fn pcce_shim_unique_predecessor(block: LLVMBasicBlockRef) -> LLVMBasicBlockRef;
     fn pcce_shim_invoke_to_call(invoke: LLVMValueRef) -> LLVMValueRef;
+    fn pcce_shim_catch_escapes(analyses: *mut c_void, function: LLVMValueRef);
     fn pcce_shim_linkage_facts(value: LLVMValueRef) -> u32;
     fn pcce_shim_set_dso_local(value: LLVMValueRef);
     fn pcce_shim_keep(module: LLVMModuleRef, value: LLVMValueRef, against_linker: bool);
@@ -126,6 +127,13 @@ impl Analyses {
     /// `raw` is the `FunctionAnalysisManager` of the running pass.
     pub unsafe fn new(raw: *mut c_void) -> Self {
         Self(raw)
+    }
+
+    /// Gives `function`, if code of other modules can call it, a landing pad for the exceptions that leave it: all its
+    /// calls that may throw become invokes.
+    pub fn catch_escapes(self, function: Value) {
+        // SAFETY: a live function with a body, the running pass's analyses.
+        unsafe { pcce_shim_catch_escapes(self.0, function.0) }
     }
 
     /// Executions of each block of `function`, in block order, for one execution of it.

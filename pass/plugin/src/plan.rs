@@ -182,6 +182,7 @@ pub fn plan(
             entry: encoding.is_entry(id),
             external: function.external,
             tail_called: function.tail_called,
+            aliases: function.aliases.iter().map(|alias| names.number(alias)).collect(),
             range: (range != 0).then_some(range),
         });
         functions.push(PlannedFunction { calls, entry_site, range });
