@@ -5,7 +5,7 @@
 target datalayout = "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128"
 target triple = "x86_64-unknown-linux-gnu"
 
-define i32 @main(i32 %n) {
+define i32 @main(i32 %n) nounwind {
 ; CHECK-LABEL: define i32 @main(
 ; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
@@ -15,7 +15,7 @@ define i32 @main(i32 %n) {
   ret i32 %r
 }
 
-define internal i32 @even(i32 %n) {
+define internal i32 @even(i32 %n) nounwind {
 ; CHECK-LABEL: define internal i32 @even(
 ; CHECK:       more:
 ; CHECK-NEXT:    %m = add
@@ -39,7 +39,7 @@ end:
   ret i32 %result
 }
 
-define internal i32 @odd(i32 %n) {
+define internal i32 @odd(i32 %n) nounwind {
 ; CHECK-LABEL: define internal i32 @odd(
 ; CHECK-NEXT:    %m = add
 ; CHECK-NEXT:    %r = tail call i32 @even(i32 %m)
@@ -52,7 +52,7 @@ define internal i32 @odd(i32 %n) {
 ; The type of @step, whose address is taken.
 @table = internal global ptr @step
 
-define internal void @step(ptr %f, i64 %n) {
+define internal void @step(ptr %f, i64 %n) nounwind {
 ; CHECK-LABEL: define internal void @step(
 ; CHECK-NEXT:    tail call void %f(ptr %f, i64 %n)
 ; CHECK-NEXT:    ret void
@@ -61,7 +61,7 @@ define internal void @step(ptr %f, i64 %n) {
 }
 
 ; No tail call leads here from a function of the type.
-define void @start(ptr %f, i64 %n) {
+define void @start(ptr %f, i64 %n) nounwind {
 ; CHECK-LABEL: define void @start(
 ; CHECK:         store ptr %pcce.frame
 ; CHECK:         call void %f(ptr %f, i64 %n)
@@ -71,20 +71,20 @@ define void @start(ptr %f, i64 %n) {
 }
 
 ; Not marked as one that may be a tail call.
-define internal i32 @marked(i32 %n) {
+define internal i32 @marked(i32 %n) nounwind {
 ; CHECK-LABEL: define internal i32 @marked(
 ; CHECK:         store ptr %pcce.frame
   %r = tail call i32 @unmarked(i32 %n)
   ret i32 %r
 }
 
-define internal i32 @unmarked(i32 %n) {
+define internal i32 @unmarked(i32 %n) nounwind {
   %r = call i32 @marked(i32 %n)
   ret i32 %r
 }
 
 ; The caller returns something else.
-define internal i32 @changed(i32 %n) {
+define internal i32 @changed(i32 %n) nounwind {
 ; CHECK-LABEL: define internal i32 @changed(
 ; CHECK:         store ptr %pcce.frame
   %r = tail call i32 @changed(i32 %n)
@@ -92,14 +92,14 @@ define internal i32 @changed(i32 %n) {
 }
 
 ; Arguments on the stack.
-define internal void @seven(i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %f, i64 %g) {
+define internal void @seven(i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %f, i64 %g) nounwind {
 ; CHECK-LABEL: define internal void @seven(
 ; CHECK:         store ptr %pcce.frame
   tail call void @seven(i64 %b, i64 %c, i64 %d, i64 %e, i64 %f, i64 %g, i64 %a)
   ret void
 }
 
-define internal void @by_value(ptr %a) {
+define internal void @by_value(ptr %a) nounwind {
 ; CHECK-LABEL: define internal void @by_value(
 ; CHECK:         store ptr %pcce.frame
   tail call void @by_value(ptr byval(i64) %a)
@@ -107,7 +107,7 @@ define internal void @by_value(ptr %a) {
 }
 
 ; -fno-optimize-sibling-calls
-define internal void @disabled() "disable-tail-calls"="true" {
+define internal void @disabled() nounwind "disable-tail-calls"="true" {
 ; CHECK-LABEL: define internal void @disabled()
 ; CHECK:         store ptr %pcce.frame
   tail call void @disabled()
@@ -116,7 +116,7 @@ define internal void @disabled() "disable-tail-calls"="true" {
 
 ; It pushes at its entry, so it has to pop: its call is instrumented. Whom it calls reaches its frame, so that
 ; no call is marked `tail`.
-define ptr @reallocarray(ptr %p, i64 %n, i64 %m) {
+define ptr @reallocarray(ptr %p, i64 %n, i64 %m) nounwind {
 ; CHECK-LABEL: define ptr @reallocarray(
 ; CHECK:         store i64 0, ptr @__pcce_tls
 ; CHECK-NEXT:    call void @once()
@@ -130,6 +130,6 @@ define ptr @reallocarray(ptr %p, i64 %n, i64 %m) {
   ret ptr %r
 }
 
-define internal void @once() {
+define internal void @once() nounwind {
   ret void
 }

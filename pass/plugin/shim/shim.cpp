@@ -48,6 +48,9 @@ void pcce_shim_keep_tail_call(LLVMValueRef Call);
 bool pcce_shim_is_kept_tail_call(LLVMValueRef Call);
 }
 
+// Metadata of sibling calls that the pass keeps.
+static const char KeptTailCall[] = "pcce.tail";
+
 namespace {
 // Values of Phase, as in src/lib.rs.
 enum : uint32_t { PhaseModule = 0, PhaseLinkTime = 1, PhaseExplicit = 2 };
@@ -141,9 +144,20 @@ void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef V) {
   Function &F = *unwrap<Function>(V);
   if (F.doesNotThrow() || (F.hasLocalLinkage() && !F.hasAddressTaken()))
     return;
+  // An invoke is no tail call. Those that are kept leave no frame, and so nothing to restore.
+  SmallVector<CallInst *, 4> Kept;
+  for (BasicBlock &BB : F)
+    for (Instruction &I : BB)
+      if (auto *Call = dyn_cast<CallInst>(&I);
+          Call && Call->hasMetadata(KeptTailCall) && !Call->doesNotThrow())
+        Kept.push_back(Call);
+  for (CallInst *Call : Kept)
+    Call->setDoesNotThrow();
   EscapeEnumerator Escapes(F, "pcce.unwind");
   while (Escapes.Next())
     ;
+  for (CallInst *Call : Kept)
+    Call->removeFnAttr(Attribute::NoUnwind);
   auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
   FAM.invalidate(F, PreservedAnalyses::none());
 }
@@ -249,9 +263,6 @@ bool pcce_shim_is_sibling_call(LLVMValueRef V) {
          Caller.getFnAttribute("disable-tail-calls").getValueAsString() != "true" && inRegisters(*Call) &&
          returnOf(*Call);
 }
-
-// Metadata of sibling calls that the pass keeps.
-static const char KeptTailCall[] = "pcce.tail";
 
 // Also gives it a return of its own, as code generation would.
 void pcce_shim_keep_tail_call(LLVMValueRef V) {
