@@ -1,0 +1,231 @@
+//! What the encoding costs and what it gives, on real programs: `make evaluate`.
+//!
+//! Without arguments it evaluates all programs in all variants. What was measured already, with the same executables and
+//! workloads, is not measured again. Everything goes below `target/evaluation`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use pcce_testsuite::evaluation::build::{Built, Workshop};
+use pcce_testsuite::evaluation::inputs;
+use pcce_testsuite::evaluation::measure::{Evaluated, Step};
+use pcce_testsuite::evaluation::program::{Program, Variant};
+use pcce_testsuite::evaluation::report::{self, Measured, Report};
+use pcce_testsuite::evaluation::store::Store;
+use pcce_testsuite::target;
+
+/// Builds programs of Debian plain and with the pass, runs both, and compares.
+#[derive(Parser)]
+struct Arguments {
+    /// Programs, separated by blanks; all without it.
+    #[arg(long, value_delimiter = ' ')]
+    programs: Vec<String>,
+    /// Variants, separated by blanks; all without it. NAME@FOLDER uses the tools in that folder.
+    #[arg(long, value_delimiter = ' ')]
+    variants: Vec<String>,
+    /// What to measure, separated by blanks: time, callgrind, verify; all without it.
+    #[arg(long, value_delimiter = ' ')]
+    steps: Vec<String>,
+    /// Interleaved pairs of runs.
+    #[arg(long, default_value_t = 7)]
+    pairs: usize,
+    /// The folder with the wrapper compilers; target/release without it.
+    #[arg(long)]
+    tools: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(e) => {
+            eprintln!("evaluate: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<bool> {
+    let root = target().join("evaluation");
+    let named = |names: &[String]| -> Vec<String> {
+        names.iter().flat_map(|n| n.split_whitespace()).map(str::to_owned).collect()
+    };
+    let mut programs = Vec::new();
+    for name in named(&arguments.programs) {
+        programs.push(Program::named(&name)?);
+    }
+    if programs.is_empty() {
+        programs = Program::all()?;
+    }
+    let tools = arguments.tools.clone().unwrap_or_else(|| target().join("release"));
+    let mut names = named(&arguments.variants);
+    if names.is_empty() {
+        names = Variant::all_names()?;
+    }
+    let mut variants = Vec::new();
+    for name in &names {
+        let variant = Variant::named(name, &tools)?;
+        ensure!(variant.baseline.is_some(), "`{name}` is what others are compared with; name one of those");
+        variants.push(variant);
+    }
+    let mut steps = Vec::new();
+    for name in named(&arguments.steps) {
+        steps.push(match name.as_str() {
+            "time" => Step::Time,
+            "callgrind" => Step::Callgrind,
+            "verify" => Step::Verify,
+            _ => anyhow::bail!("there is no step `{name}`; there are: time, callgrind, verify"),
+        });
+    }
+    if steps.is_empty() {
+        steps = vec![Step::Time, Step::Callgrind, Step::Verify];
+    }
+
+    let workshop = Workshop::new(root.clone())?;
+    let store = Store::new(root.join("results"));
+    let progress = Progress::new(programs.len());
+    progress.say("inputs");
+    let inputs = inputs::folder(&root)?;
+    let mut report = Report::new(machine()?, variants.clone(), arguments.pairs);
+    let mut failed = false;
+    for program in &programs {
+        let plain = Variant::named("plain", &tools)?;
+        progress.say(&format!("{}: sources", program.name));
+        let measured = workshop.sources(program, &plain).and_then(|sources| {
+            let evaluated = Evaluated {
+                program,
+                workshop: &workshop,
+                store: &store,
+                inputs: inputs.clone(),
+                sources,
+                scratch: root.join("scratch").join(&program.name),
+            };
+            measure(&evaluated, &variants, &steps, arguments.pairs, &tools, &progress)
+        });
+        match measured {
+            Ok(measured) => report.add(program, measured),
+            Err(e) => {
+                failed = true;
+                progress.line(&format!("{}: FAILED: {e:#}", program.name));
+                report.failures.push((program.name.clone(), format!("{e:#}")));
+            }
+        }
+        progress.bar.inc(1);
+    }
+    progress.bar.finish_and_clear();
+    let text = report.markdown();
+    fs::write(root.join("report.md"), &text)?;
+    fs::write(root.join("results.json"), serde_json::to_vec_pretty(&report.json())?)?;
+    print!("{text}");
+    eprintln!("wrote {} and results.json beside it", root.join("report.md").display());
+    Ok(!failed)
+}
+
+fn measure(
+    evaluated: &Evaluated,
+    variants: &[Variant],
+    steps: &[Step],
+    pairs: usize,
+    tools: &std::path::Path,
+    progress: &Progress,
+) -> Result<BTreeMap<String, Measured>> {
+    let name = &evaluated.program.name;
+    // Variants with one baseline are run together.
+    let mut groups: BTreeMap<&str, Vec<&Variant>> = BTreeMap::new();
+    for variant in variants {
+        groups.entry(variant.baseline.as_deref().unwrap_or_default()).or_default().push(variant);
+    }
+    let mut results = BTreeMap::new();
+    for (baseline, variants) in groups {
+        let baseline = Variant::named(baseline, tools)?;
+        let mut built: Vec<(&Variant, Built)> = Vec::new();
+        for variant in std::iter::once(&baseline).chain(variants.iter().copied()) {
+            progress.say(&format!("{name} {}: build", variant.name));
+            built.push((variant, evaluated.build(variant, false)?));
+        }
+        let both: Vec<(&Variant, &Built)> = built.iter().map(|(v, b)| (*v, b)).collect();
+        let (base, others) = (both[0], &both[1..]);
+        let mut printed = None;
+        for &other in others {
+            progress.say(&format!("{name} {}: output", other.0.name));
+            printed = Some(evaluated.compare_outputs(base, other)?);
+        }
+        let printed = printed.context("a group has variants")?;
+        let mut measured: Vec<Measured> =
+            others.iter().map(|(_, b)| Measured::new(base.1.clone(), (*b).clone())).collect();
+        if steps.contains(&Step::Callgrind) {
+            progress.say(&format!("{name} {}: callgrind", base.0.name));
+            let base = evaluated.callgrind(base.0, base.1)?;
+            for (&(variant, built), measured) in others.iter().zip(&mut measured) {
+                progress.say(&format!("{name} {}: callgrind", variant.name));
+                let counts = evaluated.callgrind(variant, built)?;
+                measured.counts = Some((base.clone(), counts));
+            }
+        }
+        if steps.contains(&Step::Time) {
+            let rounds = |done| progress.say(&format!("{name}: pair {} of {pairs}", done + 1));
+            let times = evaluated.times(base, others, pairs, &rounds)?;
+            for (times, measured) in times.into_iter().zip(&mut measured) {
+                measured.times = Some(times);
+            }
+        }
+        if steps.contains(&Step::Verify) {
+            for (&(variant, _), measured) in others.iter().zip(&mut measured) {
+                progress.say(&format!("{name} {}: verify mode", variant.name));
+                measured.verified = Some(evaluated.verify(variant, &printed)?);
+            }
+        }
+        for (&(variant, _), measured) in others.iter().zip(measured) {
+            progress.line(&report::line(name, &variant.name, &measured));
+            results.insert(variant.name.clone(), measured);
+        }
+    }
+    Ok(results)
+}
+
+/// Machine and versions.
+fn machine() -> Result<String> {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|l| l.strip_prefix("model name")).unwrap_or("unknown processor");
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let first = |program: &str| -> Result<String> {
+        let output = Command::new(program).arg("--version").output().with_context(|| program.to_owned())?;
+        Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or("").to_owned())
+    };
+    Ok(format!(
+        "{} ({cores} cores), {}, {}",
+        model.trim_start_matches([' ', '\t', ':']),
+        first("clang-19")?,
+        first("valgrind")?
+    ))
+}
+
+/// A bar on a terminal; lines for finished variants everywhere.
+struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    fn new(programs: usize) -> Progress {
+        let bar = ProgressBar::new(programs as u64);
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} programs, {elapsed}: {msg}")
+            .expect("the template is correct");
+        bar.set_style(style);
+        bar.enable_steady_tick(Duration::from_millis(500));
+        Progress { bar }
+    }
+
+    fn say(&self, what: &str) {
+        self.bar.set_message(what.to_owned());
+    }
+
+    fn line(&self, text: &str) {
+        self.bar.suspend(|| eprintln!("{text}"));
+    }
+}

@@ -1,0 +1,17 @@
+//! The evaluation: real programs from Debian's source packages, built plain and with the pass, run, and compared.
+//!
+//! Declared in `testsuite/evaluation`: [`program`] reads programs (one file each) and variants. [`build`] builds them,
+//! [`inputs`] makes what they read, [`run`], [`callgrind`], [`graph`] and [`verify`] look at them, [`measure`] are the
+//! steps, [`statistics`] and [`report`] sum up, [`store`] keeps results.
+
+pub mod build;
+pub mod callgrind;
+pub mod graph;
+pub mod inputs;
+pub mod measure;
+pub mod program;
+pub mod report;
+pub mod run;
+pub mod statistics;
+pub mod store;
+pub mod verify;
