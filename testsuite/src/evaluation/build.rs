@@ -151,6 +151,28 @@ impl Workshop {
         })
     }
 
+    /// Compiles a C source file in the variant.
+    ///
+    /// # Errors
+    /// If it does not compile.
+    pub fn compile(&self, variant: &Variant, source: &Path, object: &Path) -> Result<()> {
+        let compiler = self.compilers(variant, false)?.join("cc");
+        let output = Command::new(compiler).arg("-c").arg(source).arg("-o").arg(object).output();
+        checked(&source.display().to_string(), output)?;
+        Ok(())
+    }
+
+    /// Builds a program of one C++ source file in the variant.
+    ///
+    /// # Errors
+    /// If it does not compile or link.
+    pub fn link(&self, variant: &Variant, source: &Path, executable: &Path) -> Result<()> {
+        let compiler = self.compilers(variant, false)?.join("c++");
+        let output = Command::new(compiler).arg(source).arg("-o").arg(executable).output();
+        checked(&source.display().to_string(), output)?;
+        Ok(())
+    }
+
     fn shell(
         &self,
         program: &Program,

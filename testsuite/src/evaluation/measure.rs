@@ -50,7 +50,9 @@ pub struct Times {
 }
 
 impl Evaluated<'_> {
-    fn runner<'r>(&'r self, built: &'r Built) -> Runner<'r> {
+    /// How a build of the program is run.
+    #[must_use]
+    pub fn runner<'r>(&'r self, built: &'r Built) -> Runner<'r> {
         Runner {
             program: self.program,
             executable: &built.executable,
@@ -66,11 +68,20 @@ impl Evaluated<'_> {
     /// # Errors
     /// If it does not build.
     pub fn build(&self, variant: &Variant, verify: bool) -> Result<Built> {
+        self.build_with(variant, verify, "")
+    }
+
+    /// Builds the variant, whose flags name files with this fingerprint.
+    ///
+    /// # Errors
+    /// If it does not build.
+    pub fn build_with(&self, variant: &Variant, verify: bool, files: &str) -> Result<Built> {
         let depends = fingerprint([
-            &self.workshop.compiler_fingerprint(variant)?,
+            self.workshop.compiler_fingerprint(variant)?.as_str(),
             &self.program.package,
             &self.program.prepare,
             &self.program.build,
+            files,
         ]);
         let step = if verify { "build-verify" } else { "build" };
         let name = variant.folder_name();

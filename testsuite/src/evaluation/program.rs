@@ -114,6 +114,23 @@ impl Program {
     }
 }
 
+/// `testsuite/evaluation/variants.toml`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Variants {
+    common: String,
+    variants: BTreeMap<String, Variant>,
+    captures: BTreeMap<String, Variant>,
+}
+
+impl Variants {
+    fn read() -> Result<Variants> {
+        let path = declarations().join("variants.toml");
+        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        toml::from_str(&text).with_context(|| path.display().to_string())
+    }
+}
+
 /// Which compiler a variant uses.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
@@ -154,16 +171,7 @@ impl Variant {
     /// # Errors
     /// If there is none, or the declarations cannot be read.
     pub fn named(given: &str, tools: &Path) -> Result<Variant> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Variants {
-            common: String,
-            variants: BTreeMap<String, Variant>,
-        }
-        let path = declarations().join("variants.toml");
-        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        let Variants { common, mut variants } =
-            toml::from_str(&text).with_context(|| path.display().to_string())?;
+        let Variants { common, mut variants, .. } = Variants::read()?;
         let (name, folder) = match given.split_once('@') {
             Some((name, folder)) => (name, Path::new(folder)),
             None => (given, tools),
@@ -175,7 +183,7 @@ impl Variant {
         if let Some(baseline) = &variant.baseline
             && variants.get(baseline).is_none_or(|b| b.baseline.is_some())
         {
-            bail!("{}: the baseline of `{name}` must be a variant without one", path.display());
+            bail!("variants.toml: the baseline of `{name}` must be a variant without one");
         }
         variant.tools = folder
             .canonicalize()
@@ -190,11 +198,28 @@ impl Variant {
     /// # Errors
     /// If the declarations cannot be read.
     pub fn all_names() -> Result<Vec<String>> {
-        let path = declarations().join("variants.toml");
-        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        let table: toml::Table = text.parse().with_context(|| path.display().to_string())?;
-        let variants = table.get("variants").and_then(|v| v.as_table()).context("no `variants`")?;
-        Ok(variants.iter().filter(|(_, v)| v.get("baseline").is_some()).map(|(n, _)| n.clone()).collect())
+        let all = Variants::read()?.variants;
+        Ok(all.into_iter().filter(|(_, v)| v.baseline.is_some()).map(|(name, _)| name).collect())
+    }
+
+    /// The ways to capture a context.
+    ///
+    /// # Errors
+    /// If the declarations cannot be read.
+    pub fn captures(tools: &Path) -> Result<Vec<Variant>> {
+        let Variants { common, captures, .. } = Variants::read()?;
+        let complete = |(name, mut variant): (String, Variant)| {
+            variant.flags = format!("{common} {}", variant.flags);
+            tools.clone_into(&mut variant.tools);
+            Variant { name, ..variant }
+        };
+        Ok(captures.into_iter().map(complete).collect())
+    }
+
+    /// Whether it is built with the wrapper compilers.
+    #[must_use]
+    pub fn uses_wrapper(&self) -> bool {
+        self.compiler == Compiler::Pcce
     }
 
     /// The name as a part of a path.
