@@ -13,12 +13,17 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use pcce_testsuite::evaluation::build::{Built, Workshop};
-use pcce_testsuite::evaluation::inputs;
+use pcce_testsuite::evaluation::captures::Captures;
 use pcce_testsuite::evaluation::measure::{Evaluated, Step};
+use pcce_testsuite::evaluation::papers::Papers;
 use pcce_testsuite::evaluation::program::{Program, Variant};
 use pcce_testsuite::evaluation::report::{self, Measured, Report};
 use pcce_testsuite::evaluation::store::Store;
+use pcce_testsuite::evaluation::{charts, inputs};
 use pcce_testsuite::target;
+
+/// Pairs of runs for each point of the capture curves: there are many, and they differ by more than the noise.
+const CAPTURE_PAIRS: usize = 3;
 
 /// Builds programs of Debian plain and with the pass, runs both, and compares.
 #[derive(Parser)]
@@ -29,7 +34,7 @@ struct Arguments {
     /// Variants, separated by blanks; all without it. NAME@FOLDER uses the tools in that folder.
     #[arg(long, value_delimiter = ' ')]
     variants: Vec<String>,
-    /// What to measure, separated by blanks: time, callgrind, verify; all without it.
+    /// What to measure, separated by blanks: time, callgrind, verify, captures; all without it.
     #[arg(long, value_delimiter = ' ')]
     steps: Vec<String>,
     /// Interleaved pairs of runs.
@@ -76,15 +81,12 @@ fn run(arguments: &Arguments) -> Result<bool> {
     }
     let mut steps = Vec::new();
     for name in named(&arguments.steps) {
-        steps.push(match name.as_str() {
-            "time" => Step::Time,
-            "callgrind" => Step::Callgrind,
-            "verify" => Step::Verify,
-            _ => anyhow::bail!("there is no step `{name}`; there are: time, callgrind, verify"),
-        });
+        let step = Step::NAMES.iter().find(|(n, _)| *n == name);
+        let all = Step::NAMES.map(|(n, _)| n).join(", ");
+        steps.push(step.with_context(|| format!("there is no step `{name}`; there are: {all}"))?.1);
     }
     if steps.is_empty() {
-        steps = vec![Step::Time, Step::Callgrind, Step::Verify];
+        steps = Step::NAMES.map(|(_, step)| step).to_vec();
     }
 
     let workshop = Workshop::new(root.clone())?;
@@ -94,6 +96,13 @@ fn run(arguments: &Arguments) -> Result<bool> {
     let inputs = inputs::folder(&root)?;
     let mut report = Report::new(machine()?, variants.clone(), arguments.pairs);
     let mut failed = false;
+    let captures =
+        steps.contains(&Step::Captures).then(|| Captures::new(root.join("captures"), &tools)).transpose()?;
+    if let Some(captures) = &captures {
+        progress.say("captures by depth");
+        report.captures.notes = captures.notes();
+        report.captures.by_depth = captures.by_depth(&workshop, &store)?;
+    }
     for program in &programs {
         let plain = Variant::named("plain", &tools)?;
         progress.say(&format!("{}: sources", program.name));
@@ -106,10 +115,17 @@ fn run(arguments: &Arguments) -> Result<bool> {
                 sources,
                 scratch: root.join("scratch").join(&program.name),
             };
-            measure(&evaluated, &variants, &steps, arguments.pairs, &tools, &progress)
+            let measured = measure(&evaluated, &variants, &steps, arguments.pairs, &tools, &progress)?;
+            let mut points = Vec::new();
+            if let (Some(captures), true) = (&captures, program.captures) {
+                let plain = evaluated.build(&plain, false)?;
+                let say = |what: &str| progress.say(&format!("{}: {what}", program.name));
+                points = captures.curves(&evaluated, &plain, CAPTURE_PAIRS.min(arguments.pairs), &say)?;
+            }
+            Ok((measured, points))
         });
         match measured {
-            Ok(measured) => report.add(program, measured),
+            Ok((measured, points)) => report.add(program, measured, points),
             Err(e) => {
                 failed = true;
                 progress.line(&format!("{}: FAILED: {e:#}", program.name));
@@ -119,11 +135,11 @@ fn run(arguments: &Arguments) -> Result<bool> {
         progress.bar.inc(1);
     }
     progress.bar.finish_and_clear();
-    let text = report.markdown();
-    fs::write(root.join("report.md"), &text)?;
+    let charts = charts::draw(&report, &root.join("charts")).context("drawing the charts")?;
+    let file = root.join("report.md");
+    fs::write(&file, report.markdown(&Papers::read()?, &charts))?;
     fs::write(root.join("results.json"), serde_json::to_vec_pretty(&report.json())?)?;
-    print!("{text}");
-    eprintln!("wrote {} and results.json beside it", root.join("report.md").display());
+    eprintln!("wrote {}, with results.json and charts beside it", file.display());
     Ok(!failed)
 }
 
@@ -159,6 +175,9 @@ fn measure(
         let printed = printed.context("a group has variants")?;
         let mut measured: Vec<Measured> =
             others.iter().map(|(_, b)| Measured::new(base.1.clone(), (*b).clone())).collect();
+        for (&(variant, built), measured) in others.iter().zip(&mut measured) {
+            measured.graph = Some(evaluated.graph(variant, built)?);
+        }
         if steps.contains(&Step::Callgrind) {
             progress.say(&format!("{name} {}: callgrind", base.0.name));
             let base = evaluated.callgrind(base.0, base.1)?;

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,13 +30,36 @@ const LIMIT: f64 = 12.0;
 /// The way that the others are compared with.
 const NOTHING: &str = "nothing";
 
+/// Where contexts are captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum At {
+    /// Nowhere: for the cost of being able to.
+    Never,
+    /// At every n-th entry of a function.
+    Entries(u64),
+    /// At every allocation.
+    Allocations,
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            At::Never => write!(f, "never"),
+            At::Entries(1) => write!(f, "every entry"),
+            At::Entries(n) => write!(f, "every {n}th entry"),
+            At::Allocations => write!(f, "every allocation"),
+        }
+    }
+}
+
 /// Runs of one way at one rate, each beside one of the baseline.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Point {
     /// The way.
     pub way: String,
-    /// Entries from one capture to the next; none without captures, or for allocations.
-    pub period: Option<u64>,
+    /// Where contexts are captured.
+    pub at: At,
     /// Captures in a run, and distinct contexts among them.
     pub captures: (u64, u64),
     /// Baseline and this, one after the other.
@@ -155,22 +179,16 @@ impl Captures {
             } else {
                 plain.clone()
             };
-            let rates: Vec<Option<u64>> =
-                if entries { std::iter::once(None).chain(PERIODS.map(Some)).collect() } else { vec![None] };
+            let rates: Vec<At> = if entries {
+                std::iter::once(At::Never).chain(PERIODS.map(At::Entries)).collect()
+            } else {
+                vec![At::Allocations]
+            };
             let mut slow: Vec<String> = Vec::new();
-            for period in rates {
-                let now: Vec<&(String, Built)> = builds
-                    .iter()
-                    .filter(|(name, _)| {
-                        !slow.contains(name) && (!entries || period.is_none() || name != NOTHING)
-                    })
-                    .collect();
-                let what = match (entries, period) {
-                    (true, Some(period)) => format!("every {period}"),
-                    (true, None) => "never".to_owned(),
-                    (false, _) => "allocations".to_owned(),
-                };
-                for point in self.points(evaluated, &baseline, &now, period, &what, pairs, progress)? {
+            for at in rates {
+                let measured = |(name, _): &&(String, Built)| !slow.contains(name) && name != NOTHING;
+                let now: Vec<&(String, Built)> = builds.iter().filter(measured).collect();
+                for point in self.points(evaluated, &baseline, &now, at, pairs, progress)? {
                     if point.ratio().is_some_and(|r| r.median > LIMIT) {
                         slow.push(point.way.clone());
                     }
@@ -181,14 +199,12 @@ impl Captures {
         Ok(points)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all are parts of one experiment")]
     fn points(
         &self,
         evaluated: &Evaluated,
         baseline: &Built,
         builds: &[&(String, Built)],
-        period: Option<u64>,
-        what: &str,
+        at: At,
         pairs: usize,
         progress: &dyn Fn(&str),
     ) -> Result<Vec<Point>> {
@@ -197,14 +213,14 @@ impl Captures {
             vec![baseline.fingerprint.clone(), evaluated.program.workload_fingerprint(commands)?];
         depends.extend(builds.iter().map(|(_, b)| b.fingerprint.clone()));
         depends.push(pairs.to_string());
-        let step = format!("captures-{}", what.replace(' ', "-"));
+        let step = format!("captures-{}", at.to_string().replace(' ', "-"));
         evaluated.store.step(&evaluated.program.name, "captures", &step, &fingerprint(&depends), || {
             let mut points: Vec<Point> = builds
                 .iter()
-                .map(|(way, _)| Point { way: way.clone(), period, captures: (0, 0), pairs: Vec::new() })
+                .map(|(way, _)| Point { way: way.clone(), at, captures: (0, 0), pairs: Vec::new() })
                 .collect();
             for pair in 0..pairs {
-                progress(&format!("captures, {what}: pair {} of {pairs}", pair + 1));
+                progress(&format!("captures, {at}: pair {} of {pairs}", pair + 1));
                 let mut usages = vec![None; builds.len() + 1];
                 let mut order: Vec<usize> = (0..usages.len()).collect();
                 order.rotate_left(pair % usages.len());
@@ -214,7 +230,7 @@ impl Captures {
                     let report = evaluated.scratch.with_extension("captures");
                     let _ = fs::remove_file(&report);
                     runner.environment.push(("CAPTURE_REPORT".into(), OsString::from(&report)));
-                    if let (Some(period), true) = (period, i > 0) {
+                    if let (At::Entries(period), true) = (at, i > 0) {
                         runner.environment.push(("CAPTURE_PERIOD".into(), period.to_string().into()));
                     }
                     usages[i] = Some(runner.run(commands)?.0);

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::build::{Built, Workshop};
 use super::callgrind::{self, Counts};
+use super::graph::{self, Graph};
 use super::program::{Program, Variant};
 use super::run::{Printed, Runner, Usage};
 use super::store::{Store, fingerprint};
@@ -21,8 +22,20 @@ pub enum Step {
     Time,
     /// Instructions and dynamic counts.
     Callgrind,
-    /// Contexts compared.
+    /// Contexts compared, and their depths.
     Verify,
+    /// Ways to capture compared.
+    Captures,
+}
+
+impl Step {
+    /// All steps, by the names that a user gives them.
+    pub const NAMES: [(&str, Step); 4] = [
+        ("time", Step::Time),
+        ("callgrind", Step::Callgrind),
+        ("verify", Step::Verify),
+        ("captures", Step::Captures),
+    ];
 }
 
 /// One program in work.
@@ -197,6 +210,16 @@ impl Evaluated<'_> {
         ]);
         let run = || callgrind::count(&self.runner(built), commands);
         self.store.step(&self.program.name, &variant.folder_name(), "callgrind", &depends, run)
+    }
+
+    /// Reads the call graph of a build from its dictionary.
+    ///
+    /// # Errors
+    /// If it has none.
+    pub fn graph(&self, variant: &Variant, built: &Built) -> Result<Graph> {
+        let depends = fingerprint([built.fingerprint.as_str(), include_str!("graph.rs")]);
+        let run = || graph::read(variant, &built.executable);
+        self.store.step(&self.program.name, &variant.folder_name(), "graph", &depends, run)
     }
 
     /// Runs the variant in verify mode.

@@ -2,14 +2,16 @@
 //!
 //! Declared in `testsuite/evaluation`: [`program`] reads programs (one file each) and variants. [`build`] builds them,
 //! [`inputs`] makes what they read, [`run`], [`callgrind`], [`graph`] and [`verify`] look at them, [`measure`] are the
-//! steps, [`captures`] compares ways to capture, [`statistics`] and [`report`] sum up, [`store`] keeps results.
+//! steps, [`captures`] compares ways to capture, [`statistics`], [`report`] and [`charts`] sum up beside what the [`papers`] report, [`store`] keeps results.
 
 pub mod build;
 pub mod callgrind;
 pub mod captures;
+pub mod charts;
 pub mod graph;
 pub mod inputs;
 pub mod measure;
+pub mod papers;
 pub mod program;
 pub mod report;
 pub mod run;

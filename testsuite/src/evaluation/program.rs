@@ -43,6 +43,9 @@ pub struct Program {
     pub executable: PathBuf,
     /// What it is run on.
     pub workload: Workload,
+    /// Whether the capture curves are made with it.
+    #[serde(default)]
+    pub captures: bool,
 }
 
 /// Shell commands that run `$EXE` and print what shows that it worked. They start in an empty folder; `$INPUTS` are the

@@ -7,10 +7,14 @@ use serde_json::json;
 
 use super::build::Built;
 use super::callgrind::Counts;
+use super::captures::{DepthCost, Point};
+use super::charts::Chart;
+use super::graph::Graph;
 use super::measure::Times;
+use super::papers::{Papers, Pcce};
 use super::program::{Program, Variant};
 use super::statistics::{Median, geometric_mean, median};
-use super::verify::Verified;
+use super::verify::{Histogram, Verified};
 
 /// Everything measured of one program in one variant.
 #[derive(Clone, Debug)]
@@ -23,13 +27,15 @@ pub struct Measured {
     pub counts: Option<(Counts, Counts)>,
     /// Verify mode.
     pub verified: Option<Verified>,
+    /// The call graph.
+    pub graph: Option<Graph>,
 }
 
 impl Measured {
     /// Builds, of which nothing is known yet.
     #[must_use]
     pub fn new(baseline: Built, variant: Built) -> Measured {
-        Measured { built: (baseline, variant), times: None, counts: None, verified: None }
+        Measured { built: (baseline, variant), times: None, counts: None, verified: None, graph: None }
     }
 
     /// User time, variant to baseline.
@@ -82,6 +88,27 @@ impl Measured {
         Some(counts.id_updates as f64 / counts.direct_calls as f64)
     }
 
+    /// User time of a run of the baseline, in seconds.
+    #[must_use]
+    pub fn seconds(&self) -> Option<f64> {
+        let pairs = &self.times.as_ref()?.pairs;
+        Some(median(&pairs.iter().map(|p| p.0.user).collect::<Vec<_>>())?.median)
+    }
+
+    /// Entries of the program's functions in a second of the baseline's user time.
+    #[must_use]
+    pub fn entries_per_second(&self) -> Option<f64> {
+        Some(self.verified.as_ref()?.compared as f64 / self.seconds()?)
+    }
+
+    /// Pushes in such a second, where the whole workload pushes as often for each call as the small one.
+    #[must_use]
+    pub fn pushes_per_second(&self) -> Option<f64> {
+        let counts = &self.counts.as_ref()?.1;
+        let calls = counts.direct_calls + counts.indirect_calls;
+        Some(self.entries_per_second()? * counts.pushes as f64 / calls as f64)
+    }
+
     /// So many of `what`, for each thousand calls of any kind.
     fn per_thousand_calls(&self, what: impl Fn(&Counts) -> u64) -> Option<f64> {
         let counts = &self.counts.as_ref()?.1;
@@ -112,13 +139,27 @@ pub fn line(program: &str, variant: &str, measured: &Measured) -> String {
     text
 }
 
+/// The comparison of ways to capture.
+#[derive(Clone, Debug, Default)]
+pub struct CaptureResults {
+    /// What the ways are, by name.
+    pub notes: BTreeMap<String, String>,
+    /// One capture.
+    pub by_depth: Vec<DepthCost>,
+    /// Curves, by program.
+    pub curves: Vec<(String, Vec<Point>)>,
+}
+
 /// The results of an evaluation.
 #[derive(Clone, Debug)]
 pub struct Report {
     machine: String,
-    variants: Vec<Variant>,
+    /// The variants, in the order in which they were named.
+    pub variants: Vec<Variant>,
     pairs: usize,
     programs: Vec<(Program, BTreeMap<String, Measured>)>,
+    /// Captures.
+    pub captures: CaptureResults,
     /// Programs that failed, and how.
     pub failures: Vec<(String, String)>,
 }
@@ -127,26 +168,35 @@ impl Report {
     /// Of an evaluation on this machine.
     #[must_use]
     pub fn new(machine: String, variants: Vec<Variant>, pairs: usize) -> Report {
-        Report { machine, variants, pairs, programs: Vec::new(), failures: Vec::new() }
+        let (programs, captures, failures) = (Vec::new(), CaptureResults::default(), Vec::new());
+        Report { machine, variants, pairs, programs, captures, failures }
     }
 
-    /// Adds what was measured of a program, by variant.
-    pub fn add(&mut self, program: &Program, measured: BTreeMap<String, Measured>) {
+    /// Adds what was measured of a program, by variant, and its capture curves.
+    pub fn add(&mut self, program: &Program, measured: BTreeMap<String, Measured>, points: Vec<Point>) {
+        if !points.is_empty() {
+            self.captures.curves.push((program.name.clone(), points));
+        }
         self.programs.push((program.clone(), measured));
     }
 
-    fn of<'a>(&'a self, variant: &'a Variant) -> impl Iterator<Item = (&'a Program, &'a Measured)> {
+    /// What was measured in a variant, by program.
+    pub fn of<'a>(&'a self, variant: &'a Variant) -> impl Iterator<Item = (&'a Program, &'a Measured)> {
         self.programs.iter().filter_map(|(p, m)| Some((p, m.get(&variant.name)?)))
     }
 
-    /// As Markdown.
+    /// As Markdown, with links to the charts.
     #[must_use]
-    pub fn markdown(&self) -> String {
-        let mut out = format!("# Evaluation\n\n{}\n", self.machine);
+    pub fn markdown(&self, papers: &Papers, charts: &[Chart]) -> String {
+        let mut out = format!(
+            "# Evaluation\n\n{}. User times are medians of {} interleaved pairs, with the interval that holds the true \
+             median with 95 % confidence. Ratios are variant to baseline.\n",
+            self.machine, self.pairs
+        );
         for variant in &self.variants {
             let _ = write!(
                 out,
-                "\n## `{}`: {}\n\nFlags: `{}`, against `{}`.\n\n",
+                "\n## Costs of `{}`: {}\n\nFlags: `{}`, against `{}`.\n\n",
                 variant.name,
                 variant.note,
                 variant.flags,
@@ -154,10 +204,152 @@ impl Report {
             );
             self.costs(variant, &mut out);
         }
+        if let Some(variant) = self.variants.first() {
+            self.characteristics(variant, papers, &mut out);
+        }
+        self.captures(&mut out);
+        if !charts.is_empty() {
+            out += "\n## Charts\n";
+            for chart in charts {
+                let _ = write!(out, "\n![{}](charts/{})\n", chart.title, chart.file);
+            }
+        }
         for (program, failure) in &self.failures {
             let _ = write!(out, "\n{program} failed:\n\n```text\n{failure}\n```\n");
         }
         out
+    }
+
+    /// The papers' tables, with their figures of the same programs in parentheses.
+    fn characteristics(&self, variant: &Variant, papers: &Papers, out: &mut String) {
+        let _ = write!(
+            out,
+            "\n## Static characteristics of `{}` (PCCE Table 1)\n\nIn parentheses what the paper has for its version of the \
+             program, before inlining; here the graph is that of the whole program after inlining. BL: the numbering of Ball \
+             and Larus on the same graph.\n\n\
+             | program | nodes | edges | recursive calls | calls through pointers | our max ID | BL max ID | edges cut | version in the paper |\n\
+             |---|---|---|---|---|---|---|---|---|\n",
+            variant.name
+        );
+        for (program, m) in self.of(variant) {
+            let Some(graph) = &m.graph else { continue };
+            let paper = papers.pcce.get(&program.name);
+            let theirs =
+                |of: &dyn Fn(&Pcce) -> String| paper.map(|p| format!(" ({})", of(p))).unwrap_or_default();
+            let cells = [
+                program.name.clone(),
+                format!("{}{}", graph.nodes, theirs(&|p| p.nodes.to_string())),
+                format!("{}{}", graph.edges, theirs(&|p| p.edges.to_string())),
+                format!("{}{}", graph.recursive, theirs(&|p| p.recursive.to_string())),
+                format!("{}{}", graph.pointer_calls, theirs(&|p| p.pointers.to_string())),
+                format!("{}{}", large(graph.max_id as f64), theirs(&|p| p.max_id.clone())),
+                format!("{}{}", large(graph.ball_larus_max_id), theirs(&|p| p.ball_larus.clone())),
+                graph.cut.to_string(),
+                paper.map(|p| p.version.clone()).unwrap_or_default(),
+            ];
+            let _ = writeln!(out, "| {} |", cells.join(" | "));
+        }
+        let _ = write!(
+            out,
+            "\n## Dynamic characteristics of `{}` (PCCE Table 2, DACCE Table 1)\n\nAt every entry of a function that remains \
+             after inlining. Pushed frames and plain stack as pairs; words: the id, and two for each pushed frame. In parentheses \
+             the papers' figures: PCCE's for depths and contexts, those of DACCE's PCCE for rates.\n\n\
+             | program | max depth: frames / plain | 90 % depth: frames / plain | distinct contexts | entries per second | pushes per second | mean frames | words per context | entries without frames |\n\
+             |---|---|---|---|---|---|---|---|---|\n",
+            variant.name
+        );
+        for (program, m) in self.of(variant) {
+            let Some(verified) = &m.verified else { continue };
+            let (plain, frames) = (&verified.depths.plain, &verified.depths.frames);
+            let pcce = papers.pcce.get(&program.name);
+            let dacce = papers.dacce.get(&program.name);
+            let pair = |of: &dyn Fn(&Histogram) -> Option<u64>| {
+                let text = |h| of(h).map_or("–".to_owned(), |d| d.to_string());
+                format!("{} / {}", text(frames), text(plain))
+            };
+            let theirs = |text: Option<String>| text.map(|t| format!(" ({t})")).unwrap_or_default();
+            let cells = [
+                program.name.clone(),
+                pair(&Histogram::max)
+                    + &theirs(pcce.map(|p| format!("{} / {}", p.depth_max.0, p.depth_max.1))),
+                pair(&|h| h.quantile(0.9))
+                    + &theirs(pcce.map(|p| format!("{} / {}", p.depth_90.0, p.depth_90.1))),
+                verified.distinct.to_string() + &theirs(pcce.map(|p| p.contexts.to_string())),
+                m.entries_per_second().map(large).unwrap_or_default()
+                    + &theirs(dacce.map(|d| large(d.calls as f64))),
+                m.pushes_per_second().map(large).unwrap_or_default()
+                    + &theirs(dacce.map(|d| large(d.pushes as f64))),
+                number(frames.mean(), 2) + &theirs(dacce.map(|d| format!("{:.2}", d.depth))),
+                number(frames.mean().map(|f| 1.0 + 2.0 * f), 2),
+                frames.share_of_zero().map(|s| format!("{:.2} %", 100.0 * s)).unwrap_or_default(),
+            ];
+            let _ = writeln!(out, "| {} |", cells.join(" | "));
+        }
+    }
+
+    fn captures(&self, out: &mut String) {
+        let CaptureResults { notes, by_depth, curves } = &self.captures;
+        if by_depth.is_empty() {
+            return;
+        }
+        *out += "\n## Captures\n\n";
+        for (way, note) in notes {
+            let _ = writeln!(out, "- {way}: {note}");
+        }
+        let mut ways: Vec<&str> = Vec::new();
+        for cost in by_depth {
+            if !ways.contains(&cost.way.as_str()) {
+                ways.push(&cost.way);
+            }
+        }
+        for stack in ["chain", "recursion"] {
+            let _ = write!(
+                out,
+                "\nNanoseconds for one capture, and with recording in the hash table, by the functions on the stack ({stack}):\n\n\
+                 | depth | {} |\n|---|{}\n",
+                ways.join(" | "),
+                "---|".repeat(ways.len())
+            );
+            let of_stack =
+                |way: &str| by_depth.iter().filter(move |c| c.stack == stack && c.way == way).collect();
+            let columns: Vec<Vec<&DepthCost>> = ways.iter().map(|w| of_stack(w)).collect();
+            for (row, first) in columns.first().into_iter().flatten().enumerate() {
+                let cell = |c: &Vec<&DepthCost>| {
+                    c.get(row).map(|c| format!("{:.1}, {:.1}", c.captured, c.recorded)).unwrap_or_default()
+                };
+                let cells: Vec<String> = columns.iter().map(cell).collect();
+                let _ = writeln!(out, "| {} | {} |", first.depth, cells.join(" | "));
+            }
+        }
+        for (program, points) in curves {
+            let _ = write!(
+                out,
+                "\n{program}: user time by capture rate, to the build that only counts entries; allocations, to the plain build. A \
+                 way that took too long is left out at higher rates.\n\n\
+                 | captures at | captures | {} |\n|---|---|{}\n",
+                ways.join(" | "),
+                "---|".repeat(ways.len())
+            );
+            let mut rows: Vec<(String, Vec<&Point>)> = Vec::new();
+            for point in points.iter().filter(|p| ways.contains(&p.way.as_str())) {
+                let name = point.at.to_string();
+                match rows.iter_mut().find(|r| r.0 == name) {
+                    Some(row) => row.1.push(point),
+                    None => rows.push((name, vec![point])),
+                }
+            }
+            for (name, points) in rows {
+                let captures = points.iter().map(|p| p.captures.0).max().unwrap_or(0);
+                let cells: Vec<String> = ways
+                    .iter()
+                    .map(|way| {
+                        let ratio = points.iter().find(|p| p.way == *way).and_then(|p| p.ratio());
+                        number(ratio.map(|r| r.median), 3)
+                    })
+                    .collect();
+                let _ = writeln!(out, "| {name} | {captures} | {} |", cells.join(" | "));
+            }
+        }
     }
 
     fn costs(&self, variant: &Variant, out: &mut String) {
@@ -227,6 +419,7 @@ impl Report {
                             "pairs": m.times.as_ref().map(|t| &t.pairs),
                             "counts": m.counts,
                             "verify": m.verified,
+                            "graph": m.graph,
                         });
                         (name.clone(), value)
                     })
@@ -244,9 +437,15 @@ impl Report {
             "pairs": self.pairs,
             "variants": variants,
             "programs": programs,
+            "captures": { "by_depth": self.captures.by_depth, "curves": self.captures.curves },
             "failures": self.failures,
         })
     }
+}
+
+/// In full where that is short, else as a power of ten.
+fn large(value: f64) -> String {
+    if value < 1e7 { format!("{value:.0}") } else { format!("{value:.1e}") }
 }
 
 fn number(value: Option<f64>, digits: usize) -> String {
