@@ -5,7 +5,8 @@
 #   make test-all   all tests with both versions of LLVM
 #   make demo       instruments two programs, takes contexts and decodes them
 #   make evaluate   what the encoding costs, on eighteen real programs; `make evaluate PROGRAMS="lua perl" VARIANTS=lto
-#                   STEPS="time callgrind" PAIRS=15 TOOLS=FOLDER` evaluates less, or tools from elsewhere
+#                   STEPS="time callgrind" PAIRS=15 TOOLS=FOLDER` evaluates less, or tools from elsewhere;
+#                   DOCS=1 writes docs/evaluation.md
 #
 # LLVM=22 behind any of them is for that version instead of 19, in a target folder of its own, target/llvm22.
 #
@@ -55,7 +56,7 @@ demo: build
 evaluate: build
 	scripts/setup evaluate $(LLVM)
 	$(RELEASE)/evaluate $(foreach option,PROGRAMS VARIANTS STEPS PAIRS TOOLS,\
-	    $(if $($(option)),--$(shell echo $(option) | tr A-Z a-z) "$($(option))"))
+	    $(if $($(option)),--$(shell echo $(option) | tr A-Z a-z) "$($(option))")) $(if $(DOCS),--docs)
 
 clean:
 	rm -rf $(CARGO_TARGET_DIR)

@@ -37,8 +37,9 @@ __attribute__((always_inline)) static inline uint64_t capture_context(void) {
     return pcce_context();
 #elif defined CAPTURE_FRAMES
     /* Code without frame pointers uses the register for anything: only what can be a frame is followed. */
-    uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
-    uint64_t hash = (uintptr_t)__builtin_return_address(0);
+    uintptr_t frame = (uintptr_t)__builtin_frame_address(0), here;
+    __asm__("lea 0(%%rip), %0" : "=r"(here));
+    uint64_t hash = capture_mix(here, (uintptr_t)__builtin_return_address(0));
     for (int i = 1; i < CAPTURE_DEPTH; i++) {
         uintptr_t next = *(uintptr_t *)frame;
         if (next <= frame || next > capture_stack_end - 16 || next % 8 != 0) {

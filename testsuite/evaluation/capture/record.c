@@ -11,7 +11,7 @@
 
 #include "capture.h"
 
-enum { SLOTS = 1 << 20 };
+enum { SLOTS = 1 << 18 };
 static struct { uint64_t context, count; } table[SLOTS];
 static uint64_t captures, distinct, lost;
 

@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
+use nix::fcntl::{Flock, FlockArg};
 use pcce_testsuite::evaluation::build::{Built, Workshop};
 use pcce_testsuite::evaluation::captures::Captures;
 use pcce_testsuite::evaluation::measure::{Evaluated, Step};
@@ -19,8 +20,8 @@ use pcce_testsuite::evaluation::papers::Papers;
 use pcce_testsuite::evaluation::program::{Program, Variant};
 use pcce_testsuite::evaluation::report::{self, Measured, Report};
 use pcce_testsuite::evaluation::store::Store;
-use pcce_testsuite::evaluation::{charts, inputs};
-use pcce_testsuite::target;
+use pcce_testsuite::evaluation::{charts, decode, inputs};
+use pcce_testsuite::{repository, target};
 
 /// Pairs of runs for each point of the capture curves: there are many, and they differ by more than the noise.
 const CAPTURE_PAIRS: usize = 3;
@@ -34,7 +35,7 @@ struct Arguments {
     /// Variants, separated by blanks; all without it. NAME@FOLDER uses the tools in that folder.
     #[arg(long, value_delimiter = ' ')]
     variants: Vec<String>,
-    /// What to measure, separated by blanks: time, callgrind, verify, captures; all without it.
+    /// What to measure, separated by blanks: time, callgrind, verify, captures, decode; all without it.
     #[arg(long, value_delimiter = ' ')]
     steps: Vec<String>,
     /// Interleaved pairs of runs.
@@ -43,6 +44,21 @@ struct Arguments {
     /// The folder with the wrapper compilers; target/release without it.
     #[arg(long)]
     tools: Option<PathBuf>,
+    /// Write the tables to docs/evaluation.md, too.
+    #[arg(long)]
+    docs: bool,
+}
+
+impl Arguments {
+    /// The command for make that means the same.
+    fn command(&self) -> String {
+        let mut command = "make evaluate".to_owned();
+        let lists = [("PROGRAMS", &self.programs), ("VARIANTS", &self.variants), ("STEPS", &self.steps)];
+        for (name, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+            command += &format!(" {name}=\"{}\"", list.join(" "));
+        }
+        command + &format!(" PAIRS={}", self.pairs)
+    }
 }
 
 fn main() -> ExitCode {
@@ -105,6 +121,8 @@ fn run(arguments: &Arguments) -> Result<bool> {
     }
     for program in &programs {
         let plain = Variant::named("plain", &tools)?;
+        progress.say(&format!("{}: waiting for another evaluation of it", program.name));
+        let _lock = lock(&root.join("locks").join(&program.name))?;
         progress.say(&format!("{}: sources", program.name));
         let measured = workshop.sources(program, &plain).and_then(|sources| {
             let evaluated = Evaluated {
@@ -122,6 +140,10 @@ fn run(arguments: &Arguments) -> Result<bool> {
                 let say = |what: &str| progress.say(&format!("{}: {what}", program.name));
                 points = captures.curves(&evaluated, &plain, CAPTURE_PAIRS.min(arguments.pairs), &say)?;
             }
+            if steps.contains(&Step::Decode) && program.name == decode::PROGRAM {
+                progress.say(&format!("{}: decode", program.name));
+                report.decode = Some(decode::rate(&evaluated, &variants[0])?);
+            }
             Ok((measured, points))
         });
         match measured {
@@ -137,7 +159,11 @@ fn run(arguments: &Arguments) -> Result<bool> {
     progress.bar.finish_and_clear();
     let charts = charts::draw(&report, &root.join("charts")).context("drawing the charts")?;
     let file = root.join("report.md");
-    fs::write(&file, report.markdown(&Papers::read()?, &charts))?;
+    let (command, papers) = (arguments.command(), Papers::read()?);
+    fs::write(&file, report.markdown(&command, &papers, &charts))?;
+    if arguments.docs {
+        fs::write(repository().join("docs/evaluation.md"), report.markdown(&command, &papers, &[]))?;
+    }
     fs::write(root.join("results.json"), serde_json::to_vec_pretty(&report.json())?)?;
     eprintln!("wrote {}, with results.json and charts beside it", file.display());
     Ok(!failed)
@@ -148,7 +174,7 @@ fn measure(
     variants: &[Variant],
     steps: &[Step],
     pairs: usize,
-    tools: &std::path::Path,
+    tools: &Path,
     progress: &Progress,
 ) -> Result<BTreeMap<String, Measured>> {
     let name = &evaluated.program.name;
@@ -206,6 +232,13 @@ fn measure(
         }
     }
     Ok(results)
+}
+
+/// Holds the file locked until the value is dropped: builds and runs of a program use folders of its name.
+fn lock(path: &Path) -> Result<Flock<fs::File>> {
+    fs::create_dir_all(path.parent().context("has a parent")?)?;
+    let file = fs::File::create(path).with_context(|| path.display().to_string())?;
+    Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, e)| anyhow!("{}: {e}", path.display()))
 }
 
 /// Machine and versions.

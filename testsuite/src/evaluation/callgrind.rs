@@ -160,10 +160,13 @@ fn classify(executable: &Path, profile: &Profile) -> Result<Counts> {
         if text.starts_with("cmp") || text.starts_with("test") {
             continue;
         }
+        // The two words are neighbours, and one vector instruction can store both.
+        let both = operand.ends_with(id.as_str()) && text.starts_with("mov") && operand.starts_with("%xmm");
         if operand.ends_with(id.as_str()) {
             counts.id_updates += executed;
             functions.entry(function.clone()).or_default().0 += executed;
-        } else if operand.ends_with(top.as_str()) {
+        }
+        if both || operand.ends_with(top.as_str()) {
             top_stores += executed;
             functions.entry(function.clone()).or_default().1 += executed;
         }

@@ -26,15 +26,18 @@ pub enum Step {
     Verify,
     /// Ways to capture compared.
     Captures,
+    /// The decoder's speed.
+    Decode,
 }
 
 impl Step {
     /// All steps, by the names that a user gives them.
-    pub const NAMES: [(&str, Step); 4] = [
+    pub const NAMES: [(&str, Step); 5] = [
         ("time", Step::Time),
         ("callgrind", Step::Callgrind),
         ("verify", Step::Verify),
         ("captures", Step::Captures),
+        ("decode", Step::Decode),
     ];
 }
 

@@ -2,12 +2,14 @@
 //!
 //! Declared in `testsuite/evaluation`: [`program`] reads programs (one file each) and variants. [`build`] builds them,
 //! [`inputs`] makes what they read, [`run`], [`callgrind`], [`graph`] and [`verify`] look at them, [`measure`] are the
-//! steps, [`captures`] compares ways to capture, [`statistics`], [`report`] and [`charts`] sum up beside what the [`papers`] report, [`store`] keeps results.
+//! steps, [`captures`] compares ways to capture, [`decode`] times the
+//! decoder, [`statistics`], [`report`] and [`charts`] sum up beside what the [`papers`] report, [`store`] keeps results.
 
 pub mod build;
 pub mod callgrind;
 pub mod captures;
 pub mod charts;
+pub mod decode;
 pub mod graph;
 pub mod inputs;
 pub mod measure;

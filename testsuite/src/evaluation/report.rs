@@ -9,6 +9,7 @@ use super::build::Built;
 use super::callgrind::Counts;
 use super::captures::{DepthCost, Point};
 use super::charts::Chart;
+use super::decode::DecodeRate;
 use super::graph::Graph;
 use super::measure::Times;
 use super::papers::{Papers, Pcce};
@@ -160,6 +161,8 @@ pub struct Report {
     programs: Vec<(Program, BTreeMap<String, Measured>)>,
     /// Captures.
     pub captures: CaptureResults,
+    /// The decoder's speed.
+    pub decode: Option<DecodeRate>,
     /// Programs that failed, and how.
     pub failures: Vec<(String, String)>,
 }
@@ -169,7 +172,7 @@ impl Report {
     #[must_use]
     pub fn new(machine: String, variants: Vec<Variant>, pairs: usize) -> Report {
         let (programs, captures, failures) = (Vec::new(), CaptureResults::default(), Vec::new());
-        Report { machine, variants, pairs, programs, captures, failures }
+        Report { machine, variants, pairs, programs, captures, decode: None, failures }
     }
 
     /// Adds what was measured of a program, by variant, and its capture curves.
@@ -185,12 +188,18 @@ impl Report {
         self.programs.iter().filter_map(|(p, m)| Some((p, m.get(&variant.name)?)))
     }
 
-    /// As Markdown, with links to the charts.
+    /// As Markdown, with links to the charts. `command` is what made it.
     #[must_use]
-    pub fn markdown(&self, papers: &Papers, charts: &[Chart]) -> String {
+    pub fn markdown(&self, command: &str, papers: &Papers, charts: &[Chart]) -> String {
         let mut out = format!(
-            "# Evaluation\n\n{}. User times are medians of {} interleaved pairs, with the interval that holds the true \
-             median with 95 % confidence. Ratios are variant to baseline.\n",
+            "# Evaluation\n\nMade by `{command}` on: {}.\n\n\
+             Programs are Debian's source packages, built with the same flags in each variant and run on generated inputs; \
+             `testsuite/evaluation` declares them. Each variant prints what its baseline prints. Ratios are variant to baseline. User \
+             times are medians of {} interleaved pairs, with the interval that holds the true median with 95 % confidence; the \
+             shortest runs are compared beside them, since disturbances only add. Instructions and counts are callgrind's, of a \
+             smaller workload. A push and its pop are two id updates and one push. Code is all machine code, the runtime library's \
+             included; memory is the peak of the largest process; build is the user time of compiling and linking. Contexts are \
+             compared in verify mode, at every function entry of the whole workload.\n",
             self.machine, self.pairs
         );
         for variant in &self.variants {
@@ -208,6 +217,17 @@ impl Report {
             self.characteristics(variant, papers, &mut out);
         }
         self.captures(&mut out);
+        if let Some(rate) = &self.decode {
+            let _ = write!(
+                out,
+                "\n## Decoding\n\n`pcce decode`, {} contexts of Lua, {} different, {:.1} frames each; millions in a second of user \
+                 time:\n\n",
+                rate.tokens, rate.distinct, rate.frames_per_token
+            );
+            for (format, rate) in &rate.per_second {
+                let _ = writeln!(out, "- {format}: {:.2}", rate / 1e6);
+            }
+        }
         if !charts.is_empty() {
             out += "\n## Charts\n";
             for chart in charts {
@@ -438,6 +458,7 @@ impl Report {
             "variants": variants,
             "programs": programs,
             "captures": { "by_depth": self.captures.by_depth, "curves": self.captures.curves },
+            "decode": self.decode,
             "failures": self.failures,
         })
     }
