@@ -21,7 +21,7 @@ use pcce_testsuite::evaluation::program::{Program, Variant};
 use pcce_testsuite::evaluation::report::{self, Measured, Report};
 use pcce_testsuite::evaluation::store::Store;
 use pcce_testsuite::evaluation::{charts, decode, inputs};
-use pcce_testsuite::{repository, target};
+use pcce_testsuite::{llvm, repository, target};
 
 /// Pairs of runs for each point of the capture curves: there are many, and they differ by more than the noise.
 const CAPTURE_PAIRS: usize = 3;
@@ -246,15 +246,16 @@ fn machine() -> Result<String> {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|l| l.strip_prefix("model name")).unwrap_or("unknown processor");
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let first = |program: &str| -> Result<String> {
-        let output = Command::new(program).arg("--version").output().with_context(|| program.to_owned())?;
+    let first = |program: &Path| -> Result<String> {
+        let output =
+            Command::new(program).arg("--version").output().with_context(|| program.display().to_string())?;
         Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or("").to_owned())
     };
     Ok(format!(
         "{} ({cores} cores), {}, {}",
         model.trim_start_matches([' ', '\t', ':']),
-        first("clang-19")?,
-        first("valgrind")?
+        first(&llvm("clang"))?,
+        first(Path::new("valgrind"))?
     ))
 }
 
