@@ -25,8 +25,8 @@ use crate::{checked, llvm};
 
 /// Entries from one capture to the next, from rare to frequent.
 pub const PERIODS: [u64; 6] = [100_000, 10_000, 1000, 100, 10, 1];
-/// A way is not measured at a higher rate than that at which it takes so many times the time of the program.
-const LIMIT: f64 = 12.0;
+/// A way is not measured at rates at which it should take more than so many times the time of the program.
+const LIMIT: f64 = 15.0;
 /// The way that the others are compared with.
 const NOTHING: &str = "nothing";
 
@@ -189,7 +189,8 @@ impl Captures {
                 let measured = |(name, _): &&(String, Built)| !slow.contains(name) && name != NOTHING;
                 let now: Vec<&(String, Built)> = builds.iter().filter(measured).collect();
                 for point in self.points(evaluated, &baseline, &now, at, pairs, progress)? {
-                    if point.ratio().is_some_and(|r| r.median > LIMIT) {
+                    // The next rate is ten times as high.
+                    if point.ratio().is_some_and(|r| 1.0 + (r.median - 1.0) * 10.0 > LIMIT) {
                         slow.push(point.way.clone());
                     }
                     points.push(point);

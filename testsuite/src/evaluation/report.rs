@@ -345,7 +345,7 @@ impl Report {
             let _ = write!(
                 out,
                 "\n{program}: user time by capture rate, to the build that only counts entries; allocations, to the plain build. A \
-                 way that took too long is left out at higher rates.\n\n\
+                 way that would take more than fifteen times as long is left out.\n\n\
                  | captures at | captures | {} |\n|---|---|{}\n",
                 ways.join(" | "),
                 "---|".repeat(ways.len())
