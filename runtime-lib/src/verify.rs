@@ -72,7 +72,7 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
     // SAFETY: the thread's own block and records.
     unsafe {
         let prev = (*tls()).shadow;
-        let (depth, frames) = depths(prev, top);
+        let (depth, frames) = if depth::FILE.is_named() { depths(prev, followed(top)) } else { (0, 0) };
         shadow.write(Shadow { prev, function, site: null(), context: 0, id, top, depth, frames });
         (*tls()).shadow = shadow;
         if !busy(|| {

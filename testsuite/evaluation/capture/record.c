@@ -1,6 +1,7 @@
 /* The hash table of captured contexts, and the walks by libraries. Compiled to machine code by itself, without the pass:
  * it is no part of the program that is measured. */
-#include <execinfo.h>
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,9 +54,12 @@ uint64_t capture_unwind(void) {
     return hash_of(addresses, unw_backtrace(addresses, CAPTURE_DEPTH));
 }
 
+/* libunwind has a function of this name, too. */
+static int (*glibc_backtrace)(void **, int);
+
 uint64_t capture_backtrace(void) {
     void *addresses[CAPTURE_DEPTH];
-    return hash_of(addresses, backtrace(addresses, CAPTURE_DEPTH));
+    return hash_of(addresses, glibc_backtrace(addresses, CAPTURE_DEPTH));
 }
 
 /* What was captured, for the file that CAPTURE_REPORT names. */
@@ -78,4 +82,6 @@ __attribute__((constructor)) static void start(void) {
     extern char **environ;
     capture_stack_end = (uintptr_t)(environ ? environ[0] ? environ[0] : (char *)environ : 0);
     atexit(report);
+    void *glibc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    *(void **)&glibc_backtrace = dlsym(glibc, "backtrace");
 }
