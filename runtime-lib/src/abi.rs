@@ -67,6 +67,10 @@ pub struct Shadow {
     pub id: u64,
     /// `Tls::top` at entry.
     pub top: *mut Frame,
+    /// Activations from the outermost to this one, both included.
+    pub depth: u64,
+    /// Pushed frames of the chain from `top` on.
+    pub frames: u64,
 }
 
 /// Verify mode: the in-edges of a function, for decoding in the process.

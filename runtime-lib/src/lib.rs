@@ -18,6 +18,8 @@ pub mod abi;
 #[cfg(any(test, feature = "freestanding"))]
 mod context;
 #[cfg(any(test, feature = "freestanding"))]
+mod depth;
+#[cfg(any(test, feature = "freestanding"))]
 mod fiber;
 #[cfg(any(test, feature = "freestanding"))]
 mod intern;

@@ -7,19 +7,21 @@ declare i32 @__gxx_personality_v0(...)
 
 define i64 @strlen(ptr %s) personality ptr @__gxx_personality_v0 {
 ; CHECK-LABEL: define i64 @strlen(
-; CHECK:         %pcce.entry = alloca { i64, i64, i64, i64 }, align 8
-; CHECK:         store ptr %pcce.entry, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; The entry frame is the outer one, and has the higher address.
+; CHECK:         %pcce.frame = alloca { i64, i64, i64, i64, i64, i64, i64, i64 }, align 8
+; CHECK-NEXT:    %[[ENTRY:[0-9]+]] = getelementptr inbounds i8, ptr %pcce.frame, i64 32
+; CHECK:         store ptr %[[ENTRY]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
 ; CHECK:         invoke void @external()
-; CHECK:         load ptr, ptr %pcce.entry
+; CHECK:         load ptr, ptr %[[ENTRY]]
 ; CHECK:         store i64 %{{[0-9]+}}, ptr @__pcce_tls
 ; CHECK-NEXT:    ret i64 1
 ; The landing pad stands on the entry frame.
 ; CHECK:         landingpad
 ; CHECK-NEXT:        catch ptr null
 ; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
-; CHECK-NEXT:    store ptr %pcce.entry, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
-; CHECK:         load ptr, ptr %pcce.entry
+; CHECK-NEXT:    store ptr %[[ENTRY]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK:         load ptr, ptr %[[ENTRY]]
 ; CHECK:         ret i64 2
   invoke void @external() to label %done unwind label %pad
 done:

@@ -123,7 +123,7 @@ define ptr @reallocarray(ptr %p, i64 %n, i64 %m) nounwind {
 ; VERIFY-LABEL: define ptr @reallocarray(
 ; VERIFY:        {{^  }}call void @once()
 ; CHECK:         %r = call ptr @reallocarray(
-; CHECK:         load ptr, ptr %pcce.entry
+; CHECK:         load ptr, ptr %{{[0-9]+}}, align 8
 ; CHECK:         ret ptr %r
   tail call void @once()
   %r = tail call ptr @reallocarray(ptr %p, i64 %m, i64 %n)

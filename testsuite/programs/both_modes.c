@@ -10,7 +10,7 @@
 //# Chain again: apart_leaf < apart < together < apart < main
 //# Chain across: leaf < callback < library_step < library_calls < apart_library < main
 //# Chain exported: leaf < exported < library_alone < main
-//# Chain thread: library_leaf < library_thread
+//# Chain thread: library_leaf < library_thread < <thread> < library_alone < main
 //# Chain recursion: leaf < recursive < apart_recursive < main
 //# Chain shared: shared < main
 //# Chain shared-apart: shared < apart_shared < main

@@ -9,20 +9,22 @@
 //! - `tests/clash.rs`: the runtime in programs of several languages, and the code of a direct call;
 //! - `tests/versions.rs`, `tests/rust.rs`: the build for LLVM 22 beside that for 19, and Rust programs, which need it;
 //! - [`generated`], `tests/generated.rs`, `bin/soak.rs`: random programs, by csmith and by a generator of our own;
-//! - [`real`], `tests/real_programs.rs`, `tests/cmake.rs`: programs and builds of other people.
+//! - [`evaluation`], `tests/real_programs.rs`, `tests/cmake.rs`: programs and builds of other people.
 
 pub mod cxx;
+pub mod evaluation;
 pub mod generated;
 pub mod program;
-pub mod real;
 pub mod runner;
 
 use std::ffi::OsStr;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{self, Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
+
+use anyhow::Context as _;
 
 /// Time that any single process of the tests may take, on a machine that does other work too.
 const TIME_LIMIT: Duration = Duration::from_secs(100);
@@ -171,6 +173,21 @@ pub fn run_within(command: &mut Command, input: &str, time: Duration) -> Result<
         Some(status) => Ok(Output { command: line, status, stdout, stderr }),
         None => Err(format!("`{line}` took more than {time:?}\n{stderr}")),
     }
+}
+
+/// The output of a command that must have succeeded.
+///
+/// # Errors
+/// With the end of what it wrote to standard error.
+pub fn checked(what: &str, output: std::io::Result<process::Output>) -> anyhow::Result<process::Output> {
+    let output = output.with_context(|| what.to_owned())?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let tail: Vec<&str> = text.lines().rev().take(20).collect();
+        let tail = tail.into_iter().rev().collect::<Vec<_>>().join("\n");
+        anyhow::bail!("{what}: {}\n{tail}", output.status);
+    }
+    Ok(output)
 }
 
 fn read(mut from: impl Read) -> String {

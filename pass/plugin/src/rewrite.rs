@@ -214,8 +214,15 @@ impl<'a> Rewriter<'a> {
             return;
         }
         let b = self.b.prologue(self.function.value.blocks()[0].first());
-        self.frame = pushes.then(|| b.alloca(layout::FRAME_SIZE, c"pcce.frame"));
-        self.entry_frame = entry_site.map(|_| b.alloca(layout::FRAME_SIZE, c"pcce.entry"));
+        // Outer frames have higher addresses, also of two in one activation.
+        let both = pushes && entry_site.is_some();
+        let size = if both { 2 * layout::FRAME_SIZE } else { layout::FRAME_SIZE };
+        let frames = (pushes || entry_site.is_some())
+            .then(|| b.alloca(size, if pushes { c"pcce.frame" } else { c"pcce.entry" }));
+        self.frame = frames.filter(|_| pushes);
+        self.entry_frame = frames
+            .filter(|_| entry_site.is_some())
+            .map(|frames| if both { b.offset(frames, layout::FRAME_SIZE) } else { frames });
         self.shadow = verify.map(|_| b.alloca(layout::SHADOW_SIZE, c"pcce.shadow"));
         if let (Some(site), Some(frame)) = (entry_site, self.entry_frame) {
             self.push(frame, site);
