@@ -41,6 +41,8 @@ impl EdgeId {
 /// Two calls of one function by the same caller are two edges, and a function may call itself.
 #[derive(Clone, Debug, Default)]
 pub struct CallGraph {
+    /// Executions of each function, where they were counted.
+    pub(crate) counted: Vec<Option<f64>>,
     pub(crate) entry: Vec<bool>,
     pub(crate) required_push: Vec<bool>,
     pub(crate) caller: Vec<u32>,
@@ -65,9 +67,20 @@ impl CallGraph {
     /// When there are 2³² − 1 functions already.
     pub fn add_function(&mut self, entry: bool, required_push: bool) -> FunctionId {
         let id = next_id(self.entry.len());
+        self.counted.push(None);
         self.entry.push(entry);
         self.required_push.push(required_push);
         FunctionId(id)
+    }
+
+    /// Says how often the function was executed in a profile, which counts instead of an estimate from its callers. NaN and
+    /// negative values count as 0, values above 10¹⁰⁰ as 10¹⁰⁰.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such function.
+    pub fn set_count(&mut self, function: FunctionId, count: f64) {
+        self.counted[function.index()] = Some(weight(count));
     }
 
     /// Adds a call site.
@@ -89,7 +102,7 @@ impl CallGraph {
         let id = next_id(self.caller.len());
         self.caller.push(caller.0);
         self.callee.push(callee.0);
-        self.frequency.push(if frequency.is_nan() { 0.0 } else { frequency.clamp(0.0, MAX_WEIGHT) });
+        self.frequency.push(weight(frequency));
         EdgeId(id)
     }
 
@@ -130,6 +143,10 @@ impl CallGraph {
     pub(crate) fn in_edges(&self) -> Groups {
         Groups::new(self.functions(), self.callee.iter().zip(0..).map(|(&function, edge)| (function, edge)))
     }
+}
+
+fn weight(given: f64) -> f64 {
+    if given.is_nan() { 0.0 } else { given.clamp(0.0, MAX_WEIGHT) }
 }
 
 /// The largest `u32` stays free, so that counts fit a `u32` too.

@@ -42,6 +42,7 @@ void pcce_shim_emit_error(LLVMModuleRef M, const char *Message, size_t Len);
 bool pcce_shim_has_module_flag(LLVMModuleRef M, const char *Name, size_t Len);
 const char *pcce_shim_source_name(LLVMValueRef F, size_t *Len);
 size_t pcce_shim_use_count(LLVMValueRef V);
+double pcce_shim_entry_count(LLVMValueRef F);
 bool pcce_shim_has_address_taken(LLVMValueRef F);
 bool pcce_shim_is_sibling_call(LLVMValueRef I);
 void pcce_shim_keep_tail_call(LLVMValueRef Call);
@@ -200,6 +201,12 @@ const char *pcce_shim_source_name(LLVMValueRef F, size_t *Len) {
   StringRef Name = SP ? sourceName(SP) : "";
   *Len = Name.size();
   return Name.data();
+}
+
+// Executions of the function in the profile; negative if there is none.
+double pcce_shim_entry_count(LLVMValueRef F) {
+  auto Count = unwrap<Function>(F)->getEntryCount();
+  return Count ? static_cast<double>(Count->getCount()) : -1.0;
 }
 
 size_t pcce_shim_use_count(LLVMValueRef V) { return unwrap(V)->getNumUses(); }

@@ -353,7 +353,10 @@ pub fn analyse(
         let entry = function.external || function.value.use_count() > direct_uses[i];
         // A function that makes tail calls hands its own activation to their callees, which start
         // a sub-path where it did: so it must have started one.
-        graph.add_function(entry, function.entry_push || must_tail[i]);
+        let id = graph.add_function(entry, function.entry_push || must_tail[i]);
+        if let Some(count) = function.value.entry_count() {
+            graph.set_count(id, count);
+        }
     }
     for (caller, callee, frequency) in edges {
         let id = |i: usize| pcce_encoding::FunctionId::new(i as u32);

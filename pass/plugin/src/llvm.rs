@@ -37,6 +37,7 @@ unsafe extern "C" {
     fn pcce_shim_has_module_flag(module: LLVMModuleRef, name: *const u8, len: usize) -> bool;
     fn pcce_shim_source_name(function: LLVMValueRef, len: *mut usize) -> *const c_char;
     fn pcce_shim_use_count(value: LLVMValueRef) -> usize;
+    fn pcce_shim_entry_count(function: LLVMValueRef) -> f64;
     fn pcce_shim_has_address_taken(function: LLVMValueRef) -> bool;
     fn pcce_shim_is_sibling_call(instruction: LLVMValueRef) -> bool;
     fn pcce_shim_keep_tail_call(call: LLVMValueRef);
@@ -472,6 +473,12 @@ impl Value {
     pub fn personality(self) -> Option<Value> {
         // SAFETY: live function.
         unsafe { (LLVMHasPersonalityFn(self.0) != 0).then(|| Value(LLVMGetPersonalityFn(self.0))) }
+    }
+
+    /// Executions of the function in the profile, if there is one (`-fprofile-use`).
+    pub fn entry_count(self) -> Option<f64> {
+        // SAFETY: live function.
+        Some(unsafe { pcce_shim_entry_count(self.0) }).filter(|count| *count >= 0.0)
     }
 
     /// Number of uses.
