@@ -12,6 +12,7 @@ use pcce_encoding::FunctionId;
 use pcce_encoding::decode::{AddEdge, FunctionRow, PathDecoder, TableError};
 use thiserror::Error;
 
+use crate::code::table::{CodeTable, Source};
 use crate::names;
 use crate::token::BuildId;
 
@@ -120,6 +121,10 @@ pub(crate) struct Image {
     pub(crate) program: String,
     /// Site arrays, by ascending address.
     spans: Vec<Span>,
+    /// The image's modules: the first function, and how many there are.
+    pub(crate) modules: Vec<(u32, u32)>,
+    code: OnceLock<Result<Option<CodeTable>, String>>,
+    pub(crate) code_source: Source,
 }
 
 #[derive(Debug)]
@@ -143,6 +148,8 @@ pub(crate) struct Function {
     pub(crate) module: u32,
     pub(crate) external: bool,
     pub(crate) tail_called: bool,
+    /// Whether it pushes at its own entry.
+    pub(crate) enters: bool,
     pub(crate) num_cc: u64,
 }
 
@@ -248,6 +255,9 @@ impl Tables {
             build_id: dictionary.build_id.clone(),
             program: dictionary.program.clone(),
             spans: Vec::new(),
+            modules: Vec::new(),
+            code: OnceLock::new(),
+            code_source: dictionary.code.clone().map_or(Source::None, Source::Text),
         });
         Ok(())
     }
@@ -305,6 +315,7 @@ impl Tables {
                 module: number,
                 external: function.external,
                 tail_called: function.tail_called,
+                enters: false,
                 num_cc: function.num_cc,
             });
         }
@@ -318,7 +329,10 @@ impl Tables {
                 SiteKind::Asm => Target::Asm,
                 SiteKind::Capture => Target::Capture,
                 SiteKind::Signal => Target::Signal,
-                SiteKind::Entry => Target::Entry,
+                SiteKind::Entry => {
+                    self.functions[(first_function + site.function) as usize].enters = true;
+                    Target::Entry
+                }
             };
             let first_location = index(self.locations.len(), "locations")?;
             for location in &site.locations {
@@ -364,6 +378,8 @@ impl Tables {
             module.functions.iter().map(|f| FunctionRow { num_cc: f.num_cc, entry: f.entry }).collect();
         let paths = PathDecoder::new(&rows, adds.into_iter()).map_err(Cause::Encoding)?;
         self.modules.push(Module { first_function, first_site, paths });
+        let image = self.images.last_mut().expect("an image was added before its modules");
+        image.modules.push((first_function, module.functions.len() as u32));
         self.add_span(module, first_site)
     }
 
@@ -392,6 +408,18 @@ impl Tables {
         let spans = &self.images[image as usize].spans;
         let span = &spans[spans.partition_point(|span| span.start <= address).checked_sub(1)?];
         (address < span.end).then(|| span.first_site + (address - span.start) as u32)
+    }
+
+    /// The function with this number in this module of an image, both as in its dictionary.
+    pub(crate) fn function_of(&self, image: u32, module: u32, function: u32) -> u32 {
+        self.images[image as usize].modules[module as usize].0 + function
+    }
+
+    /// The machine code of an image; None if it is not at hand.
+    pub(crate) fn code(&self, image: u32) -> Result<Option<&CodeTable>, &str> {
+        let image = &self.images[image as usize];
+        let code = image.code.get_or_init(|| image.code_source.read(&image.modules));
+        code.as_ref().map(Option::as_ref).map_err(String::as_str)
     }
 
     #[inline]

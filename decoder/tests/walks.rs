@@ -90,6 +90,7 @@ fn build(program: &Program) -> Dictionary {
         build_id: APP.iter().map(|byte| format!("{byte:02x}")).collect(),
         program: "walk".to_owned(),
         modules: vec![module],
+        code: None,
     }
 }
 

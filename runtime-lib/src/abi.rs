@@ -136,12 +136,8 @@ pub mod functions {
     pub const CONTEXT: &str = "__pcce_context";
     /// `size_t __pcce_token(buf, size, site)`: the token at a capture site.
     pub const TOKEN: &str = "__pcce_token";
-    /// `signal(…, site)`: installs a signal handler.
-    pub const SIGNAL: &str = "__pcce_signal";
-    /// `__sysv_signal(…, site)`: installs a signal handler.
-    pub const SYSV_SIGNAL: &str = "__pcce_sysv_signal";
-    /// `sigaction(…, site)`: installs a signal handler, or asks for it.
-    pub const SIGACTION: &str = "__pcce_sigaction";
+    /// `size_t __pcce_token_at(buf, size, pc, sp, site)`: the token of an interrupted point.
+    pub const TOKEN_AT: &str = "__pcce_token_at";
     /// `pthread_create(…, site)`: creates a thread.
     pub const PTHREAD_CREATE: &str = "__pcce_pthread_create";
     /// `thrd_create(…, site)`: creates a thread.
@@ -155,6 +151,17 @@ pub mod functions {
     /// `void __pcce_verify_resume(shadow)`: verify mode, where control comes back by unwinding or `longjmp`.
     pub const VERIFY_RESUME: &str = "__pcce_verify_resume";
 }
+
+/// Library functions, each with the function of the runtime that instrumented code calls in its place, or takes the address
+/// of.
+pub const REPLACED: [(&str, &str); 6] = [
+    ("signal", "__pcce_signal"),
+    ("bsd_signal", "__pcce_signal"),
+    ("ssignal", "__pcce_signal"),
+    ("__sysv_signal", "__pcce_sysv_signal"),
+    ("sysv_signal", "__pcce_sysv_signal"),
+    ("sigaction", "__pcce_sigaction"),
+];
 
 /// Numbers of `pcce_context()` from here on are interned: they mean something only in the
 /// process that gave them. Smaller ones name function and context by themselves.

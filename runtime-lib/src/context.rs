@@ -4,10 +4,13 @@ use crate::abi::{Frame, INTERNED};
 use crate::fiber::{Links, UNKNOWN_SITE, followed, is_unknown};
 use crate::intern::Interner;
 use crate::place;
+use crate::signal::{self, SignalFrame};
 use crate::state::current;
+use crate::unwind::{Interruption, Memory, Registers};
 
 /// Chains of frames and whole contexts. A chain's key is (number of the chain outwards of its
-/// innermost frame, name of the site, id); a context's is the same with its capture site and current id.
+/// innermost frame, name of the site, id); a context's is the same with its capture site and current id. The addresses of an
+/// interrupted point are numbered as frames behind that of the signal, with the address in place of the site.
 static CHAINS: Interner<()> = Interner::new();
 
 /// The interned number of the chain that starts at `top`; 0 for no frame, and also if there is no
@@ -61,6 +64,9 @@ pub unsafe fn chain_number(top: *mut Frame) -> Option<u64> {
                     break; // numbered meanwhile by a signal handler: start again
                 }
                 number = CHAINS.insert(&[number, place::name((*frame).site)?, (*frame).id], ())?;
+                if signal::is_site((*frame).site) {
+                    number = point_number(number, frame.cast())?;
+                }
                 set(frame, number << 1 | 1);
                 if inner == 0 {
                     return Some(number);
@@ -69,6 +75,21 @@ pub unsafe fn chain_number(top: *mut Frame) -> Option<u64> {
             }
         }
     }
+}
+
+/// Adds the interrupted point to the number of a signal's frame.
+///
+/// # Safety
+/// A live frame of the calling thread.
+#[cold]
+unsafe fn point_number(mut number: u64, frame: *const SignalFrame) -> Option<u64> {
+    // SAFETY: by the contract, and what the frame holds of the signal lives as long as it.
+    let (registers, top) = unsafe { (Registers::interrupted((*frame).context), (*frame).frame.prev) };
+    let point = Interruption::walk(registers, top, &mut Memory::new());
+    for (address, exact) in point.addresses() {
+        number = CHAINS.insert(&[number, place::name(address as *const u8)?, exact.into()], ())?;
+    }
+    Some(number)
 }
 
 /// The context number at a capture site. `range` is the first number of the range of the site's

@@ -22,6 +22,8 @@ mod depth;
 #[cfg(any(test, feature = "freestanding"))]
 mod fiber;
 #[cfg(any(test, feature = "freestanding"))]
+mod image;
+#[cfg(any(test, feature = "freestanding"))]
 mod intern;
 #[cfg(any(test, feature = "freestanding"))]
 mod place;
@@ -33,6 +35,8 @@ mod state;
 mod thread;
 #[cfg(any(test, feature = "freestanding"))]
 mod token;
+#[cfg(any(test, feature = "freestanding"))]
+mod unwind;
 #[cfg(any(test, feature = "freestanding"))]
 mod verify;
 

@@ -6,8 +6,8 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::image::Image;
 use crate::intern::Interner;
-use crate::token::Image;
 
 /// Offsets in images: ⟨first bytes of the build id, how many, offset⟩.
 static PLACES: Interner<()> = Interner::new();

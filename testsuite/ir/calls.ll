@@ -84,13 +84,15 @@ define void @outside() nounwind {
 ; A signal handler finds a whole frame or none.
 ; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
 ; CHECK-NEXT:    {{^ *}}call void @external()
 ; CHECK-NEXT:    %[[#TOP:]] = load ptr, ptr %pcce.frame
-; CHECK-NEXT:    store ptr %[[#TOP]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    %[[#AT:]] = getelementptr inbounds i8, ptr %pcce.frame, i64 8
 ; CHECK-NEXT:    %[[#ID:]] = load i64, ptr %[[#AT]]
 ; CHECK-NEXT:    store i64 %[[#ID]], ptr @__pcce_tls
+; CHECK-NEXT:    fence syncscope("singlethread") release
+; CHECK-NEXT:    store ptr %[[#TOP]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    ret void
   tail call void @external()
   ret void

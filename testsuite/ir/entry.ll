@@ -11,16 +11,20 @@ define i64 @strlen(ptr %s) personality ptr @__gxx_personality_v0 {
 ; CHECK:         %pcce.frame = alloca { i64, i64, i64, i64, i64, i64, i64, i64 }, align 8
 ; CHECK-NEXT:    %[[ENTRY:[0-9]+]] = getelementptr inbounds i8, ptr %pcce.frame, i64 32
 ; CHECK:         store ptr %[[ENTRY]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
 ; CHECK:         invoke void @external()
 ; CHECK:         load ptr, ptr %[[ENTRY]]
 ; CHECK:         store i64 %{{[0-9]+}}, ptr @__pcce_tls
+; CHECK-NEXT:    fence syncscope("singlethread") release
+; CHECK-NEXT:    store ptr %{{[0-9]+}}, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    ret i64 1
 ; The landing pad stands on the entry frame.
 ; CHECK:         landingpad
 ; CHECK-NEXT:        catch ptr null
-; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
 ; CHECK-NEXT:    store ptr %[[ENTRY]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    fence syncscope("singlethread") release
+; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
 ; CHECK:         load ptr, ptr %[[ENTRY]]
 ; CHECK:         ret i64 2
   invoke void @external() to label %done unwind label %pad
@@ -35,6 +39,7 @@ pad:
 define i64 @caller(ptr %s) nounwind {
 ; CHECK-LABEL: define i64 @caller(
 ; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
 ; CHECK-NEXT:    %n = call i64 @strlen(ptr %s)
   %n = call i64 @strlen(ptr %s)
@@ -60,6 +65,7 @@ define void @calls_own() nounwind {
 define i32 @personality() {
 ; CHECK-LABEL: define i32 @personality(
 ; CHECK:         store ptr %pcce.entry, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
 ; CHECK:         ret i32 0
   ret i32 0

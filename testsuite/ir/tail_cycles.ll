@@ -8,6 +8,7 @@ target triple = "x86_64-unknown-linux-gnu"
 define i32 @main(i32 %n) nounwind {
 ; CHECK-LABEL: define i32 @main(
 ; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
 ; CHECK-NEXT:    call i32 @even(
 ; CHECK-NEXT:    load ptr, ptr %pcce.frame

@@ -33,6 +33,7 @@ define void @through_pointer(ptr %f) nounwind {
 define void @calls_relay() nounwind {
 ; CHECK-LABEL: define void @calls_relay(){{.*}} {
 ; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
 ; CHECK-NEXT:    call void @relay()
 ; CHECK-NEXT:    load ptr, ptr %pcce.frame
@@ -45,6 +46,8 @@ define void @mixed(ptr %f) nounwind {
 ; CHECK-LABEL: define void @mixed(
 ; CHECK:         call void @external()
 ; CHECK:         store i64 %{{[0-9]+}}, ptr @__pcce_tls
+; CHECK-NEXT:    fence syncscope("singlethread") release
+; CHECK-NEXT:    store ptr %{{[0-9]+}}, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    musttail call void %f(ptr %f)
 ; CHECK-NEXT:    ret void
   call void @external()

@@ -34,8 +34,9 @@ define void @invokes(i1 %c) personality ptr @__gxx_personality_v0 {
 ; CHECK:       pad:
 ; CHECK-NEXT:    landingpad { ptr, i32 }
 ; CHECK-NEXT:        cleanup
-; CHECK-NEXT:    store i64 %[[ID]], ptr @__pcce_tls
 ; CHECK-NEXT:    store ptr %[[TOP]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    fence syncscope("singlethread") release
+; CHECK-NEXT:    store i64 %[[ID]], ptr @__pcce_tls
 ; CHECK-NEXT:    resume
   br i1 %c, label %one, label %two
 one:
@@ -55,8 +56,9 @@ define i32 @jumped_to(ptr %buffer) nounwind {
 ; CHECK-NEXT:    %[[ID:[0-9]+]] = load i64, ptr @__pcce_tls
 ; CHECK-NEXT:    %[[TOP:[0-9]+]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    %r = call i32 @setjmp(ptr %buffer)
-; CHECK-NEXT:    store i64 %[[ID]], ptr @__pcce_tls
 ; CHECK-NEXT:    store ptr %[[TOP]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    fence syncscope("singlethread") release
+; CHECK-NEXT:    store i64 %[[ID]], ptr @__pcce_tls
 ; CHECK-NEXT:    ret i32 %r
   %r = call i32 @setjmp(ptr %buffer) returns_twice
   ret i32 %r
@@ -82,8 +84,9 @@ define void @restores() {
 ; CHECK:       pcce.unwind:
 ; CHECK-NEXT:    landingpad { ptr, i32 }
 ; CHECK-NEXT:        cleanup
-; CHECK-NEXT:    store i64 %[[ID]], ptr @__pcce_tls
 ; CHECK-NEXT:    store ptr %[[TOP]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    fence syncscope("singlethread") release
+; CHECK-NEXT:    store i64 %[[ID]], ptr @__pcce_tls
 ; CHECK-NEXT:    resume
   call void @external()
   ret void

@@ -13,6 +13,9 @@ pub struct Dictionary {
     pub program: String,
     /// One entry for each instrumented module that was linked.
     pub modules: Vec<Module>,
+    /// The program's machine code, compressed ([`code::to_text`](crate::code::to_text)); none where it was not at hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
 }
 
 /// One instrumented module: a translation unit, or a whole program under LTO.
@@ -91,7 +94,7 @@ pub enum SiteKind {
     Asm,
     /// A call of `pcce_token` or `pcce_context`, or one that creates a thread.
     Capture,
-    /// A call that installs a signal handler. A frame with such a site was pushed when the handler was called: the id
+    /// A call that installs a signal handler, in dictionaries of earlier builds. A frame with such a site was pushed when the handler was called: the id
     /// is that of the interrupted function, which is not known.
     Signal,
     /// The function's own entry, for functions that callers may enter without having pushed

@@ -137,6 +137,7 @@ pub fn app() -> Dictionary {
         build_id: hex(&APP),
         program: "app".to_owned(),
         modules: vec![main, other],
+        code: None,
     }
 }
 
@@ -168,6 +169,7 @@ pub fn lib() -> Dictionary {
         build_id: hex(&LIB),
         program: "lib.so".to_owned(),
         modules: vec![module],
+        code: None,
     }
 }
 

@@ -37,7 +37,7 @@ LLVMValueRef pcce_shim_invoke_to_call(LLVMValueRef Invoke);
 void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef F);
 uint32_t pcce_shim_linkage_facts(LLVMValueRef V);
 void pcce_shim_set_dso_local(LLVMValueRef V);
-void pcce_shim_keep(LLVMModuleRef M, LLVMValueRef V, bool AgainstLinker);
+void pcce_shim_keep(LLVMModuleRef M, const LLVMValueRef *Vs, size_t Count, bool AgainstLinker);
 void pcce_shim_emit_error(LLVMModuleRef M, const char *Message, size_t Len);
 bool pcce_shim_has_module_flag(LLVMModuleRef M, const char *Name, size_t Len);
 const char *pcce_shim_source_name(LLVMValueRef F, size_t *Len);
@@ -181,11 +181,14 @@ uint32_t pcce_shim_linkage_facts(LLVMValueRef V) {
 
 void pcce_shim_set_dso_local(LLVMValueRef V) { unwrap<GlobalValue>(V)->setDSOLocal(true); }
 
-void pcce_shim_keep(LLVMModuleRef M, LLVMValueRef V, bool AgainstLinker) {
+void pcce_shim_keep(LLVMModuleRef M, const LLVMValueRef *Vs, size_t Count, bool AgainstLinker) {
+  SmallVector<GlobalValue *> Values;
+  for (size_t I = 0; I < Count; ++I)
+    Values.push_back(unwrap<GlobalValue>(Vs[I]));
   if (AgainstLinker)
-    appendToUsed(*unwrap(M), {unwrap<GlobalValue>(V)});
+    appendToUsed(*unwrap(M), Values);
   else
-    appendToCompilerUsed(*unwrap(M), {unwrap<GlobalValue>(V)});
+    appendToCompilerUsed(*unwrap(M), Values);
 }
 
 void pcce_shim_emit_error(LLVMModuleRef M, const char *Message, size_t Len) {

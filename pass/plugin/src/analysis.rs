@@ -94,12 +94,8 @@ pub enum RuntimeCall {
     Context,
     /// `pcce_token`: takes the token.
     Token,
-    /// `signal`: installs a signal handler, which interrupts anywhere.
-    Signal,
-    /// `__sysv_signal`, the same for strictly conforming programs.
-    SysvSignal,
-    /// `sigaction`.
-    Sigaction,
+    /// `pcce_token_at`: takes the token of an interrupted point.
+    TokenAt,
     /// `pthread_create`: creates a thread.
     PthreadCreate,
     /// `thrd_create`, the same in C11.
@@ -112,9 +108,7 @@ impl RuntimeCall {
         match (name, arguments) {
             ("pcce_context", 0) => Some(Self::Context),
             ("pcce_token", 2) => Some(Self::Token),
-            ("signal" | "bsd_signal", 2) => Some(Self::Signal),
-            ("__sysv_signal" | "sysv_signal", 2) => Some(Self::SysvSignal),
-            ("sigaction", 3) => Some(Self::Sigaction),
+            ("pcce_token_at", 4) => Some(Self::TokenAt),
             ("pthread_create", 4) => Some(Self::PthreadCreate),
             ("thrd_create", 3) => Some(Self::ThrdCreate),
             _ => None,

@@ -177,6 +177,7 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
     let sites_name = format!("__pcce_sites.{:016x}", fnv1a(identifier.as_bytes(), &fragment));
     rewrite::rewrite(module, &analysis, &plan, &sites_name, options.verify);
     emit::emit(module, &fragment, &sites_name);
+    emit::emit_addresses(module, &analysis, &sites_name);
     module.add_named_metadata(MARKER);
     if cfg!(debug_assertions) || options.check {
         module.verify().map_err(|e| format!("the instrumented module is broken, please report it: {e}"))?;

@@ -32,7 +32,7 @@ unsafe extern "C" {
     fn pcce_shim_catch_escapes(analyses: *mut c_void, function: LLVMValueRef);
     fn pcce_shim_linkage_facts(value: LLVMValueRef) -> u32;
     fn pcce_shim_set_dso_local(value: LLVMValueRef);
-    fn pcce_shim_keep(module: LLVMModuleRef, value: LLVMValueRef, against_linker: bool);
+    fn pcce_shim_keep(module: LLVMModuleRef, values: *const LLVMValueRef, count: usize, against_linker: bool);
     fn pcce_shim_emit_error(module: LLVMModuleRef, message: *const u8, len: usize);
     fn pcce_shim_has_module_flag(module: LLVMModuleRef, name: *const u8, len: usize) -> bool;
     fn pcce_shim_source_name(function: LLVMValueRef, len: *mut usize) -> *const c_char;
@@ -380,16 +380,47 @@ impl Module {
         }
     }
 
-    /// Keeps a global that only assembly refers to, as far as the compiler goes.
-    pub fn keep(self, global: Value) {
-        // SAFETY: live global of the module.
-        unsafe { pcce_shim_keep(self.0, global.0, false) }
+    /// Lets the module use the function `replacement` of another object wherever it uses `name` of another object.
+    pub fn replace_declaration(self, name: &str, replacement: &str) {
+        let (name, replacement) = (cstring(name), cstring(replacement));
+        // SAFETY: live module; the names are copied.
+        unsafe {
+            let old = LLVMGetNamedFunction(self.0, name.as_ptr());
+            if old.is_null() || LLVMIsDeclaration(old) == 0 {
+                return;
+            }
+            let new = LLVMGetNamedFunction(self.0, replacement.as_ptr());
+            if new.is_null() {
+                LLVMSetValueName2(old, replacement.as_ptr(), replacement.as_bytes().len());
+            } else {
+                LLVMReplaceAllUsesWith(old, new);
+            }
+        }
+    }
+
+    /// A name for a function that ends with the object: of this very definition, whichever one the linker chooses.
+    pub fn add_private_alias(self, name: &str, function: Value) -> Value {
+        let name = cstring(name);
+        // SAFETY: live module and function; the name is copied.
+        unsafe {
+            let ty = LLVMGlobalGetValueType(function.0);
+            let alias = LLVMAddAlias2(self.0, ty, 0, function.0, name.as_ptr());
+            LLVMSetLinkage(alias, LLVMLinkage::LLVMPrivateLinkage);
+            Value(alias)
+        }
+    }
+
+    /// Keeps globals that only assembly refers to, as far as the compiler goes.
+    pub fn keep(self, globals: &[Value]) {
+        let globals: Vec<LLVMValueRef> = globals.iter().map(|g| g.0).collect();
+        // SAFETY: live globals of the module.
+        unsafe { pcce_shim_keep(self.0, globals.as_ptr(), globals.len(), false) }
     }
 
     /// Keeps a global that nothing refers to, against the linker too.
     pub fn retain(self, global: Value) {
         // SAFETY: live global of the module.
-        unsafe { pcce_shim_keep(self.0, global.0, true) }
+        unsafe { pcce_shim_keep(self.0, &global.0, 1, true) }
     }
 
     /// The type of arrays of `len` elements.

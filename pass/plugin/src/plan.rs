@@ -114,16 +114,7 @@ pub fn plan(
                 CallKind::Asm => (dictionary::SiteKind::Asm, Action::Push),
                 CallKind::Runtime(runtime) => {
                     captures_number |= *runtime == RuntimeCall::Context;
-                    let kind = match runtime {
-                        RuntimeCall::Context
-                        | RuntimeCall::Token
-                        | RuntimeCall::PthreadCreate
-                        | RuntimeCall::ThrdCreate => dictionary::SiteKind::Capture,
-                        RuntimeCall::Signal | RuntimeCall::SysvSignal | RuntimeCall::Sigaction => {
-                            dictionary::SiteKind::Signal
-                        }
-                    };
-                    (kind, Action::Replace(*runtime))
+                    (dictionary::SiteKind::Capture, Action::Replace(*runtime))
                 }
                 CallKind::Direct(edge) => (
                     dictionary::SiteKind::Direct,

@@ -6,8 +6,11 @@
 //! tls.id += c;  call;  tls.id -= c;                                  // an addition
 //!
 //! frame = {tls.top, tls.id, &sites[s], 0};                           // a push
-//! tls.top = &frame; tls.id = 0;  call;  tls.top = frame.prev; tls.id = frame.id;
+//! tls.top = &frame; tls.id = 0;  call;  tls.id = frame.id; tls.top = frame.prev;
 //! ```
+//!
+//! Whoever interrupts the thread finds the id, or the frame that holds it, after each instruction: a frame is whole before
+//! it is on the chain, and on the chain from before the id is overwritten until it is back.
 //!
 //! The rule that every function returns with `id` and `top` as it found them makes both exact. Where control
 //! arrives without a return (a landing pad, the second return of `setjmp`, behind an `asm goto` that calls), the function
@@ -44,7 +47,7 @@ struct VerifySymbols {
 pub fn rewrite(module: Module, analysis: &Analysis, plan: &Plan, sites_name: &str, verify: bool) {
     let sites =
         module.add_internal(sites_name, module.bytes(plan.dictionary.sites.len().max(1) as u64), false);
-    module.keep(sites);
+    module.keep(&[sites]);
     let tls = module.external_thread_local(abi::TLS_SYMBOL, layout::TLS_SIZE, layout::TLS_ALIGN);
     let symbols = Symbols {
         id: module.const_offset(tls, layout::TLS_ID),
@@ -57,6 +60,9 @@ pub fn rewrite(module: Module, analysis: &Analysis, plan: &Plan, sites_name: &st
     version.initialize(module.external_variable(abi::VERSION_SYMBOL, module.bytes(1)));
     module.retain(version);
 
+    for (name, replacement) in abi::REPLACED {
+        module.replace_declaration(name, replacement);
+    }
     let builder = module.builder();
     for (i, (function, planned)) in analysis.functions.iter().zip(&plan.functions).enumerate() {
         strip_memory_attributes(function, planned);
@@ -247,16 +253,19 @@ impl<'a> Rewriter<'a> {
         b.store(id, b.offset(frame, layout::FRAME_ID));
         b.store(self.site(site), b.offset(frame, layout::FRAME_SITE));
         b.store(b.module.const_i64(0), b.offset(frame, layout::FRAME_HANDLE));
-        // Whoever interrupts the thread finds whole frames on the chain.
         b.signal_fence();
         b.store(frame, self.symbols.top);
+        b.signal_fence();
         b.store(b.module.const_i64(0), self.symbols.id);
     }
 
     fn pop(&self, frame: Value) {
         let b = self.b;
-        b.store(b.load(self.ptr, b.offset(frame, layout::FRAME_PREV)), self.symbols.top);
-        b.store(b.load(self.i64, b.offset(frame, layout::FRAME_ID)), self.symbols.id);
+        let prev = b.load(self.ptr, b.offset(frame, layout::FRAME_PREV));
+        let id = b.load(self.i64, b.offset(frame, layout::FRAME_ID));
+        b.store(id, self.symbols.id);
+        b.signal_fence();
+        b.store(prev, self.symbols.top);
     }
 
     fn add(&self, value: u64) {
@@ -283,9 +292,7 @@ impl<'a> Rewriter<'a> {
                         abi::functions::CONTEXT
                     }
                     RuntimeCall::Token => abi::functions::TOKEN,
-                    RuntimeCall::Signal => abi::functions::SIGNAL,
-                    RuntimeCall::SysvSignal => abi::functions::SYSV_SIGNAL,
-                    RuntimeCall::Sigaction => abi::functions::SIGACTION,
+                    RuntimeCall::TokenAt => abi::functions::TOKEN_AT,
                     RuntimeCall::PthreadCreate => abi::functions::PTHREAD_CREATE,
                     RuntimeCall::ThrdCreate => abi::functions::THRD_CREATE,
                 };
@@ -330,8 +337,10 @@ impl<'a> Rewriter<'a> {
     fn restore(&self, at: Value) {
         let Some((id, top)) = self.found else { return };
         self.b.before(at, at);
-        self.b.store(id, self.symbols.id);
+        // The id comes last: from then on the state is the function's own.
         self.b.store(top, self.symbols.top);
+        self.b.signal_fence();
+        self.b.store(id, self.symbols.id);
         if let (Some(verify), Some(shadow)) = (&self.symbols.verify, self.shadow) {
             self.b.call(verify.resume, &[shadow]);
         }
