@@ -79,6 +79,8 @@ impl Generator {
                 let mut csmith = command("csmith", &["--concise", "--max-funcs", "8"]);
                 csmith.args(["--max-block-depth", "3", "--max-expr-complexity", "5"]);
                 csmith.args(["--seed", &seed.to_string(), "--output"]).arg(&file);
+                // It leaves a file `platform.info` where it runs.
+                csmith.current_dir(folder);
                 let output = run_within(&mut csmith, "", WAITING)?;
                 if output.status != 0 {
                     return Err(output.describe());
