@@ -4,7 +4,10 @@
 #   make test       formatting and lint checks, all tests; LLVM 22 is built and tried
 #   make test-all   all tests with both versions of LLVM
 #   make demo       instruments two programs, takes contexts and decodes them
-#   make benchmark  what the encoding costs, on bzip2, Lua and sqlite3
+#   make evaluate   what the encoding costs, on eighteen real programs; `make evaluate PROGRAMS="lua perl" VARIANTS=lto
+#                   STEPS="time callgrind" PAIRS=15 TOOLS=FOLDER` evaluates less, or tools from elsewhere;
+#                   DOCS=1 writes docs/evaluation.md
+#   make soak       generated programs, N of each kind from seed SEED on (GENERATOR=csmith or cxx: that kind only)
 #
 # LLVM=22 behind any of them is for that version instead of 19, in a target folder of its own, target/llvm22.
 #
@@ -20,7 +23,7 @@ endif
 export CARGO_TARGET_DIR
 RELEASE := $(CARGO_TARGET_DIR)/release
 
-.PHONY: all build setup test test-all lint suite smoke demo benchmark clean
+.PHONY: all build setup test test-all lint suite smoke demo evaluate soak clean
 all: build
 
 setup:
@@ -51,8 +54,13 @@ smoke: build
 demo: build
 	testsuite/demo/run
 
-benchmark: build
-	$(CARGO) run --release --quiet -p pcce-testsuite $(FEATURES) --bin benchmark
+evaluate: build
+	scripts/setup evaluate $(LLVM)
+	$(RELEASE)/evaluate $(foreach option,PROGRAMS VARIANTS STEPS PAIRS TOOLS,\
+	    $(if $($(option)),--$(shell echo $(option) | tr A-Z a-z) "$($(option))")) $(if $(DOCS),--docs)
+
+soak: build
+	$(RELEASE)/soak $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(GENERATOR),--generator $(GENERATOR))
 
 clean:
 	rm -rf $(CARGO_TARGET_DIR)

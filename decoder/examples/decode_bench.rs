@@ -109,6 +109,7 @@ fn dictionary(random: &mut Random) -> Dictionary {
         build_id: "00112233445566778899aabbccddeeff00112233".to_owned(),
         program: "interpreter".to_owned(),
         modules: vec![module],
+        code: None,
     }
 }
 

@@ -6,14 +6,18 @@
 //! made for a call of the function in which the inner sub-path starts. Where it is not known, or not
 //! instrumented, a boundary says so; nothing is ever filled in.
 
+use std::path::PathBuf;
+
 use thiserror::Error;
 
 use pcce_dictionary::Dictionary;
 use pcce_encoding::FunctionId;
 use pcce_encoding::decode::Call;
 
+use crate::code::table::{CodeTable, Source};
+use crate::point::Joined;
 use crate::tables::{FIRST_INTERNED, InvalidDictionary, Module, Tables, Target};
-use crate::token::{BuildId, PushedFrame, Token};
+use crate::token::{BuildId, Point, PointEnd, PushedFrame, Token};
 use crate::trace::{Piece, Run, Trace};
 
 /// Site of frames that a function pushes at its entry when an open call of the executable's reached it.
@@ -95,6 +99,14 @@ pub enum DecodeError {
         /// Linkage name of the function in which the sub-path starts, or what else is there.
         found: String,
     },
+    /// The table of the machine code cannot be used.
+    #[error("the dictionary of {program}: {cause}; write the dictionary again with `pcce dict`")]
+    Code {
+        /// Name of the program.
+        program: String,
+        /// What is wrong.
+        cause: String,
+    },
     /// Dictionary and token together make a trace that is too long.
     #[error("the trace has more than {MAX_PIECES} calls; {DAMAGED}")]
     TooLong,
@@ -143,7 +155,7 @@ pub struct Decoder {
 
 /// What lies inside (above) the frame that is looked at.
 #[derive(Clone, Copy)]
-enum Above {
+pub(crate) enum Above {
     /// A sub-path that starts in this function.
     Root(u32),
     /// Nothing: the token was taken by code that is not instrumented.
@@ -152,8 +164,10 @@ enum Above {
     UnknownModule(u32),
     /// This function, which pushed this id at its entry; who called it is not known yet.
     Entered(u32, u64),
-    /// A signal handler; what it interrupted is not known.
+    /// A point that was interrupted, and it is not known how control had come there.
     Interrupted,
+    /// Code that is not instrumented, which is shown already; whether it has no callers.
+    Plain(bool),
 }
 
 impl Decoder {
@@ -163,6 +177,23 @@ impl Decoder {
     /// [`InvalidDictionary`] if one of them is not consistent in itself, or two have one build id.
     pub fn new(dictionaries: &[Dictionary]) -> Result<Self, InvalidDictionary> {
         Ok(Self { tables: Tables::new(dictionaries)? })
+    }
+
+    /// Lets the decoder read the machine code from the program of a dictionary (counted from 0, as they were given to
+    /// [`Decoder::new`]) if a token needs it and the dictionary does not have it.
+    pub fn set_program(&mut self, dictionary: usize, program: PathBuf) {
+        let image = &mut self.tables.images[dictionary];
+        if matches!(image.code_source, Source::None) {
+            image.code_source = Source::Program(program);
+        }
+    }
+
+    /// The machine code of an image; None if it is not at hand.
+    pub(crate) fn code(&self, image: u32) -> Result<Option<&CodeTable>, DecodeError> {
+        self.tables.code(image).map_err(|cause| DecodeError::Code {
+            program: self.tables.images[image as usize].program.clone(),
+            cause: cause.to_owned(),
+        })
     }
 
     /// Decodes a token into `trace`, whose memory is used again.
@@ -189,16 +220,37 @@ impl Decoder {
                 }
             };
         }
-        for frame in &token.frames {
-            above = self.frame(frame, above, trace)?;
-            if frame.count > 1 {
+        let mut signals = token.signals.iter().peekable();
+        // Whether one of the next frame's repetitions is done with.
+        let mut consumed = false;
+        if let Some(point) = &token.point {
+            let next = token.frames.first().filter(|_| signals.peek().is_none_or(|s| s.0 > 0));
+            let behind = token.cut || token.damaged;
+            let more = behind || !token.frames.is_empty() || !token.signals.is_empty();
+            Joined { above, consumed } = self.point(point, next, more, !token.other_state, trace)?;
+        }
+        for number in 0..=token.frames.len() {
+            let frame = token.frames.get(number);
+            while let Some((_, point)) = signals.next_if(|(at, _)| *at == number) {
+                self.below_handler(above, trace);
+                trace.pieces.push(Piece::Signal);
+                let next = frame.filter(|_| signals.peek().is_none_or(|s| s.0 > number));
+                let more = token.cut || token.damaged || frame.is_some() || signals.peek().is_some();
+                Joined { above, consumed } = self.point(point, next, more, true, trace)?;
+            }
+            let Some(frame) = frame else { break };
+            let count = frame.count - u64::from(std::mem::take(&mut consumed));
+            if count > 0 {
+                above = self.frame(frame, above, trace)?;
+            }
+            if count > 1 {
                 // What lies above differs for the first one only: decode twice, and repeat the second.
                 let once = trace.pieces.len();
                 above = self.frame(frame, above, trace)?;
                 let end = trace.pieces.len();
                 if end > once {
                     trace.runs.push(Run { end: once, count: 1 });
-                    trace.runs.push(Run { end, count: frame.count - 1 });
+                    trace.runs.push(Run { end, count: count - 1 });
                 }
             }
             if trace.pieces.len() > MAX_PIECES {
@@ -207,7 +259,7 @@ impl Decoder {
         }
         match above {
             Above::NoCapture => trace.pieces.push(Piece::Uninstrumented(None)),
-            Above::Entered(..) | Above::Interrupted if !token.cut && !token.damaged => {
+            Above::Entered(..) | Above::Interrupted | Above::Plain(false) if !token.cut && !token.damaged => {
                 trace.pieces.push(Piece::Unknown(None))
             }
             _ => {}
@@ -241,13 +293,18 @@ impl Decoder {
             return Err(DecodeError::Ambiguous { number, first, second });
         }
         trace.pieces.push(Piece::Function(function));
-        self.walk_callers(function, id, trace)?;
+        self.walk_number(function, id, trace)?;
         trace.runs.push(Run { end: trace.pieces.len(), count: 1 });
         Ok(())
     }
 
     fn resolve_images(&self, token: &Token, trace: &mut Trace) -> Result<(), DecodeError> {
-        let mut known = token.images.is_empty();
+        // A point whose callers were not found has perhaps no address in an instrumented image.
+        let lost = |point: &Point| matches!(point.end, PointEnd::Lost | PointEnd::Bound);
+        let mut known = token.images.is_empty()
+            || token.frames.is_empty()
+                && token.capture.is_none()
+                && token.point.iter().chain(token.signals.iter().map(|s| &s.1)).all(lost);
         for id in &token.images {
             let image = self.tables.images.iter().position(|image| image.id == *id);
             known |= image.is_some();
@@ -277,8 +334,10 @@ impl Decoder {
             match above {
                 Above::UnknownModule(image) if image == frame.image => return Ok(above),
                 Above::NoCapture => trace.pieces.push(Piece::Uninstrumented(None)),
-                Above::Entered(..) | Above::Interrupted => trace.pieces.push(Piece::Unknown(None)),
-                Above::Root(_) | Above::UnknownModule(_) => {}
+                Above::Entered(..) | Above::Interrupted | Above::Plain(true) => {
+                    trace.pieces.push(Piece::Unknown(None));
+                }
+                Above::Root(_) | Above::UnknownModule(_) | Above::Plain(false) => {}
             }
             trace.pieces.push(Piece::UnknownModule(frame.image));
             return Ok(Above::UnknownModule(frame.image));
@@ -290,12 +349,7 @@ impl Decoder {
         let site = &self.tables.sites[site_index as usize];
         match site.target {
             Target::Signal => {
-                match above {
-                    // Whatever the handler is: it was called through its address.
-                    Above::Root(_) | Above::UnknownModule(_) => {}
-                    Above::NoCapture => trace.pieces.push(Piece::Uninstrumented(None)),
-                    Above::Entered(..) | Above::Interrupted => trace.pieces.push(Piece::Unknown(None)),
-                }
+                self.below_handler(above, trace);
                 trace.pieces.push(Piece::Signal);
                 // The id belongs to the function that was interrupted, which is not known.
                 return Ok(Above::Interrupted);
@@ -319,12 +373,18 @@ impl Decoder {
             Target::Push(callee) => self.below_push(callee, above, trace),
             Target::External(symbol) => self.below_external(symbol, above, trace),
             _ => match above {
+                // What was called may have replaced itself by the root.
+                Above::Root(root) if self.tables.functions[root as usize].tail_called => {
+                    trace.pieces.push(Piece::Tail(None));
+                }
                 // The target is known only as the root above.
                 Above::Root(_) | Above::UnknownModule(_) => {}
                 Above::NoCapture => trace.pieces.push(Piece::Uninstrumented(None)),
                 // The call may have reached the entered function, or another one at id 0 that called
                 // it through code that does not push.
-                Above::Entered(..) | Above::Interrupted => trace.pieces.push(Piece::Unknown(None)),
+                Above::Entered(..) | Above::Interrupted | Above::Plain(_) => {
+                    trace.pieces.push(Piece::Unknown(None));
+                }
             },
         }
     }
@@ -358,6 +418,18 @@ impl Decoder {
         Above::Root(module.first_function + call.caller.index() as u32)
     }
 
+    /// What lies above the frame that was pushed for a signal handler.
+    fn below_handler(&self, above: Above, trace: &mut Trace) {
+        match above {
+            // Whatever the handler is: it was called through its address.
+            Above::Root(_) | Above::UnknownModule(_) | Above::Plain(false) => {}
+            Above::NoCapture => trace.pieces.push(Piece::Uninstrumented(None)),
+            Above::Entered(..) | Above::Interrupted | Above::Plain(true) => {
+                trace.pieces.push(Piece::Unknown(None));
+            }
+        }
+    }
+
     /// What lies above a direct call that pushed.
     fn below_push(&self, callee: u32, above: Above, trace: &mut Trace) {
         let symbol = Some(self.tables.functions[callee as usize].symbol);
@@ -367,7 +439,7 @@ impl Decoder {
             // The callee's own frame is gone, and what it called last runs in its place.
             Above::Root(_) => trace.pieces.push(Piece::Tail(symbol)),
             // The module may have been entered without a push, too.
-            Above::Entered(..) | Above::UnknownModule(_) | Above::Interrupted => {
+            Above::Entered(..) | Above::UnknownModule(_) | Above::Interrupted | Above::Plain(_) => {
                 trace.pieces.push(Piece::Unknown(symbol));
             }
             Above::NoCapture => {
@@ -378,9 +450,9 @@ impl Decoder {
 
     /// What lies above a call of a name outside the module.
     fn below_external(&self, symbol: u32, above: Above, trace: &mut Trace) {
-        let is_callee = |function: u32| {
-            let function = &self.tables.functions[function as usize];
-            function.external && function.symbol == symbol
+        let is_callee = |index: u32| {
+            let function = &self.tables.functions[index as usize];
+            (function.external && function.symbol == symbol) || self.tables.is_alias(symbol, index)
         };
         // A name that an instrumented function has must not be called "not instrumented".
         let defined = self.tables.is_defined(symbol);
@@ -394,7 +466,9 @@ impl Decoder {
             Above::UnknownModule(_) => {}
             // The function called, or another one that it called back, may have called the entered
             // function through code that does not push.
-            Above::Entered(..) | Above::Interrupted => trace.pieces.push(Piece::Unknown(symbol)),
+            Above::Entered(..) | Above::Interrupted | Above::Plain(_) => {
+                trace.pieces.push(Piece::Unknown(symbol));
+            }
             Above::NoCapture if defined => {
                 trace.pieces.extend([Piece::Uninstrumented(None), Piece::Unknown(symbol)]);
             }
@@ -410,7 +484,9 @@ impl Decoder {
             Above::Root(root) if root == function => {}
             Above::Root(root) => return Err(not_entered(self.linkage_of(root))),
             Above::UnknownModule(_) => return Err(not_entered("another module".to_owned())),
-            Above::Entered(..) | Above::Interrupted => trace.pieces.push(Piece::Unknown(symbol)),
+            Above::Entered(..) | Above::Interrupted | Above::Plain(_) => {
+                trace.pieces.push(Piece::Unknown(symbol));
+            }
             Above::NoCapture => {
                 trace.pieces.extend([Piece::Uninstrumented(None), Piece::Unknown(symbol)]);
             }
@@ -422,12 +498,16 @@ impl Decoder {
     #[inline]
     fn walk(&self, site: u32, id: u64, trace: &mut Trace) -> Result<u32, DecodeError> {
         trace.pieces.push(Piece::Site(site));
-        let function = self.tables.sites[site as usize].function;
-        self.walk_callers(function, self.tables.number(function, id), trace)
+        self.walk_callers(self.tables.sites[site as usize].function, id, trace)
     }
 
     #[inline]
-    fn walk_callers(&self, function: u32, number: u64, trace: &mut Trace) -> Result<u32, DecodeError> {
+    pub(crate) fn walk_callers(&self, function: u32, id: u64, trace: &mut Trace) -> Result<u32, DecodeError> {
+        self.walk_number(function, self.tables.number(function, id), trace)
+    }
+
+    #[inline]
+    fn walk_number(&self, function: u32, number: u64, trace: &mut Trace) -> Result<u32, DecodeError> {
         let module = &self.tables.modules[self.tables.functions[function as usize].module as usize];
         let local = FunctionId::new(function - module.first_function);
         let path = module.paths.path(local, number).map_err(|_| self.no_id(function, number))?;

@@ -1,6 +1,7 @@
 //! Programs and shared libraries: from the ELF file to its dictionary.
 
 use object::{Object, ObjectKind, ObjectSection};
+use pcce_dictionary::code::{self, Code};
 use pcce_dictionary::{Dictionary, DictionaryError, SCHEMA_VERSION, fragment};
 use thiserror::Error;
 
@@ -74,5 +75,21 @@ pub fn dictionary(bytes: &[u8], name: &str) -> Result<Dictionary, ProgramError> 
         build_id: build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
         program: name.to_owned(),
         modules,
+        code: None,
     })
+}
+
+/// Reads the machine code of the program that `dictionary` was made of, from the content of its file. None if the program
+/// does not say where its functions are.
+///
+/// # Errors
+/// [`ProgramError`]; never panics, whatever the bytes.
+pub fn code(bytes: &[u8], dictionary: &Dictionary) -> Result<Option<Code>, ProgramError> {
+    let file = object::File::parse(bytes).map_err(ProgramError::Elf)?;
+    let Some(section) = file.section_by_name(code::SECTION) else { return Ok(None) };
+    let content = section
+        .uncompressed_data()
+        .map_err(|cause| ProgramError::Section { section: code::SECTION, cause })?;
+    let addresses = code::parse_section(&content)?;
+    Ok(Some(crate::code::build(&file, &dictionary.modules, &addresses)))
 }

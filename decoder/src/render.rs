@@ -154,7 +154,7 @@ impl<'d> Renderer<'d> {
                         number += 1;
                         out.write_all(self.chunk(chunk))?;
                     }
-                    self.forget(*piece);
+                    self.forget(*piece, first);
                 }
             }
         }
@@ -166,7 +166,7 @@ impl<'d> Renderer<'d> {
     fn piece(&mut self, trace: &Trace, piece: Piece, skipped: usize, out: &mut impl Write) -> io::Result<()> {
         let (chunk, _) = self.chunks(trace, piece);
         out.write_all(&self.chunk(chunk)[skipped..])?;
-        self.forget(piece);
+        self.forget(piece, chunk);
         Ok(())
     }
 
@@ -188,11 +188,10 @@ impl<'d> Renderer<'d> {
     }
 
     #[inline]
-    fn forget(&mut self, piece: Piece) {
+    fn forget(&mut self, piece: Piece, first: u32) {
         if !matches!(piece, Piece::Site(_)) {
-            let start = self.ends.len() - 2;
-            self.bytes.truncate(self.ends[start]);
-            self.ends.truncate(start + 1);
+            self.bytes.truncate(self.ends[first as usize]);
+            self.ends.truncate(first as usize + 1);
         }
     }
 
@@ -264,7 +263,8 @@ fn boundary(frame: &Frame<'_>) -> String {
     match (frame.kind, frame.function) {
         (FrameKind::Call, _) => name,
         (FrameKind::Uninstrumented, _) => format!("<{name}, not instrumented>"),
-        (FrameKind::Tail, _) => format!("<{name}, left by a tail call>"),
+        (FrameKind::Tail, Some(_)) => format!("<{name}, left by a tail call>"),
+        (FrameKind::Tail, None) => "<calls left by a tail call, if any>".to_owned(),
         (FrameKind::Signal, _) => "<signal handler called>".to_owned(),
         (FrameKind::Thread, _) => "<thread created here>".to_owned(),
         (FrameKind::Unknown, Some(_)) => format!("<unknown calls, up to {name}>"),

@@ -12,6 +12,7 @@ use pcce_encoding::FunctionId;
 use pcce_encoding::decode::{AddEdge, FunctionRow, PathDecoder, TableError};
 use thiserror::Error;
 
+use crate::code::table::{CodeTable, Source};
 use crate::names;
 use crate::token::BuildId;
 
@@ -126,6 +127,10 @@ pub(crate) struct Image {
     spans: Vec<Span>,
     /// The module with an open node.
     pub(crate) open_module: Option<u32>,
+    /// The image's modules: the first function, and how many there are.
+    pub(crate) modules: Vec<(u32, u32)>,
+    code: OnceLock<Result<Option<CodeTable>, String>>,
+    pub(crate) code_source: Source,
 }
 
 #[derive(Debug)]
@@ -150,6 +155,11 @@ pub(crate) struct Function {
     pub(crate) symbol: u32,
     pub(crate) module: u32,
     pub(crate) external: bool,
+    pub(crate) tail_called: bool,
+    /// Whether it pushes at its own entry.
+    pub(crate) enters: bool,
+    /// Whether its callers do nothing to the id, so that it is one of a caller further out.
+    pub(crate) silent: bool,
     pub(crate) num_cc: u64,
     offset: u64,
     negated: bool,
@@ -218,6 +228,8 @@ pub(crate) struct Tables {
     files: Vec<Box<str>>,
     symbols: Vec<Symbol>,
     ranges: Vec<Range>,
+    /// Other names by which other modules can call a function, as ⟨symbol, function⟩.
+    aliases: HashSet<(u32, u32)>,
 }
 
 impl Tables {
@@ -256,6 +268,9 @@ impl Tables {
             program: dictionary.program.clone(),
             spans: Vec::new(),
             open_module: None,
+            modules: Vec::new(),
+            code: OnceLock::new(),
+            code_source: dictionary.code.clone().map_or(Source::None, Source::Text),
         });
         Ok(())
     }
@@ -295,6 +310,11 @@ impl Tables {
             let symbol = name_of("function", at, function.name)?;
             self.symbols[symbol as usize].defined |= function.external;
             let global = first_function + at as u32;
+            for &alias in &function.aliases {
+                let symbol = name_of("an alias of function", at, alias)?;
+                self.symbols[symbol as usize].defined = true;
+                self.aliases.insert((symbol, global));
+            }
             if let Some(base) = function.range {
                 let end = base.checked_add(function.num_cc).filter(|end| *end <= FIRST_INTERNED && base > 0);
                 let Some(end) = end else {
@@ -307,6 +327,9 @@ impl Tables {
                 symbol,
                 module: number,
                 external: function.external,
+                tail_called: function.tail_called,
+                enters: false,
+                silent: function.silent,
                 num_cc: function.num_cc,
                 offset: function.offset as u64,
                 negated: module.open_num_cc.is_none(),
@@ -322,7 +345,10 @@ impl Tables {
                 SiteKind::Asm => Target::Asm,
                 SiteKind::Capture => Target::Capture,
                 SiteKind::Signal => Target::Signal,
-                SiteKind::Entry => Target::Entry,
+                SiteKind::Entry => {
+                    self.functions[(first_function + site.function) as usize].enters = true;
+                    Target::Entry
+                }
             };
             let first_location = index(self.locations.len(), "locations")?;
             for location in &site.locations {
@@ -385,6 +411,8 @@ impl Tables {
             }
         }
         self.modules.push(Module { first_function, first_site, paths, open_node });
+        let image = self.images.last_mut().expect("an image was added before its modules");
+        image.modules.push((first_function, module.functions.len() as u32));
         self.add_span(module, first_site)
     }
 
@@ -423,6 +451,18 @@ impl Tables {
         (address < span.end).then(|| span.first_site + (address - span.start) as u32)
     }
 
+    /// The function with this number in this module of an image, both as in its dictionary.
+    pub(crate) fn function_of(&self, image: u32, module: u32, function: u32) -> u32 {
+        self.images[image as usize].modules[module as usize].0 + function
+    }
+
+    /// The machine code of an image; None if it is not at hand.
+    pub(crate) fn code(&self, image: u32) -> Result<Option<&CodeTable>, &str> {
+        let image = &self.images[image as usize];
+        let code = image.code.get_or_init(|| image.code_source.read(&image.modules));
+        code.as_ref().map(Option::as_ref).map_err(String::as_str)
+    }
+
     #[inline]
     pub(crate) fn locations(&self, site: &Site) -> &[Location] {
         &self.locations[site.first_location as usize..][..site.locations as usize]
@@ -435,6 +475,11 @@ impl Tables {
     pub(crate) fn name(&self, symbol: u32) -> &str {
         let symbol = &self.symbols[symbol as usize];
         symbol.demangled.get_or_init(|| names::demangle(&symbol.linkage).into())
+    }
+
+    /// Whether other modules can call the function by this name, which is not its own.
+    pub(crate) fn is_alias(&self, symbol: u32, function: u32) -> bool {
+        self.aliases.contains(&(symbol, function))
     }
 
     pub(crate) fn is_defined(&self, symbol: u32) -> bool {

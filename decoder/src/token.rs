@@ -1,4 +1,4 @@
-//! Context tokens, version 1 (docs/formats.md): what a running program prints and a user pastes.
+//! Context tokens, versions 1 and 2 (docs/formats.md): what a running program prints and a user pastes.
 //!
 //! A token holds numbers only, and a reader that trusts no byte of it: whatever is not exactly what
 //! the runtime library writes is refused, and nothing is repaired. The checks go from the outside in
@@ -10,8 +10,17 @@ use base64::Engine;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE_NO_PAD};
 use thiserror::Error;
 
-/// First characters of each token of version 1.
-pub const PREFIX: &str = "pcce1.";
+/// First characters of each token, before the digit of its version and a full stop.
+const PREFIX: &str = "pcce";
+
+/// First characters of the tokens of each version.
+const PREFIXES: [&str; 2] = ["pcce1.", "pcce2."];
+const PREFIX_LEN: usize = 6;
+
+/// Whether a text starts as tokens do.
+pub(crate) fn is_start(text: &str) -> bool {
+    PREFIXES.iter().any(|prefix| text.starts_with(prefix))
+}
 
 /// More pushed frames than this are refused: a frame takes 32 bytes of stack, so it stands for a
 /// stack of 8 GiB.
@@ -24,6 +33,12 @@ const CRC_LEN: usize = 4;
 const FLAG_CAPTURE: u8 = 1;
 const FLAG_CUT: u8 = 2;
 const FLAG_DAMAGED: u8 = 4;
+const FLAG_POINT: u8 = 8;
+const FLAG_OTHER_STATE: u8 = 16;
+
+/// Version 2: what a frame is, in the two lowest bits of its head.
+const KIND_REPEATED: u64 = 1;
+const KIND_SIGNAL: u64 = 2;
 
 /// The first bytes of an image's ELF build id, at most [`BUILD_ID_LEN`] of them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -89,6 +104,41 @@ pub struct PushedFrame {
     pub count: u64,
 }
 
+/// An address in the machine code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeAddress {
+    /// Index into [`Token::images`].
+    pub image: u32,
+    /// The address, without the load bias of its image.
+    pub address: u64,
+    /// Whether it is that of an instruction which was to be executed; else it is a return address.
+    pub exact: bool,
+}
+
+/// Why the addresses of a [`Point`] end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PointEnd {
+    /// The last function owns the innermost frame behind the point.
+    Pushed,
+    /// The last function has no caller.
+    Outermost,
+    /// There are more than tokens carry.
+    Bound,
+    /// The caller of the last function was not found.
+    Lost,
+}
+
+/// A point at which a thread was interrupted: anywhere, between an update and its call perhaps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// The thread's number there.
+    pub id: u64,
+    /// The instruction, and the return addresses outwards; never empty.
+    pub addresses: Vec<CodeAddress>,
+    /// Why there are no more addresses.
+    pub end: PointEnd,
+}
+
 /// A context token, as numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Token {
@@ -96,8 +146,14 @@ pub struct Token {
     pub images: Vec<BuildId>,
     /// The capture; none if code that is not instrumented took the token.
     pub capture: Option<Capture>,
+    /// The interrupted point at which the token was taken; then there is no capture.
+    pub point: Option<Point>,
+    /// Whether the id of `point` may be another one than was there.
+    pub other_state: bool,
     /// The pushed frames, the innermost (last pushed) first.
     pub frames: Vec<PushedFrame>,
+    /// The points that signals interrupted, the innermost first: with each, how many of `frames` are further in.
+    pub signals: Vec<(usize, Point)>,
     /// The outermost frames are missing, since the buffer for the token was too small.
     pub cut: bool,
     /// The chain of frames on the stack was found damaged, and was followed no further.
@@ -108,9 +164,9 @@ pub struct Token {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// No `pcce1.` at the start.
+    /// Another start than that of a token.
     #[error(
-        "not a context token: it starts with `{start}`; a token starts with `{PREFIX}` and is one word of letters, digits, `-` and `_`"
+        "not a context token: it starts with `{start}`; a token starts with `pcce1.` or `pcce2.` and is one word of letters, digits, `-` and `_`"
     )]
     NotAToken {
         /// The first characters.
@@ -118,7 +174,7 @@ pub enum TokenError {
     },
     /// A token of a version that a newer release writes.
     #[error(
-        "the token has version {found}, and this pcce reads version 1; use the pcce of the release that built the program, or a newer one"
+        "the token has version {found}, and this pcce reads versions 1 and 2; use the pcce of the release that built the program, or a newer one"
     )]
     NewerVersion {
         /// The version's digits.
@@ -192,7 +248,9 @@ impl Token {
     /// # Errors
     /// [`TokenError`], and then `self` holds no token that means anything.
     pub fn parse_into(&mut self, text: &[u8], scratch: &mut Vec<u8>) -> Result<(), TokenError> {
-        let body = text.strip_prefix(PREFIX.as_bytes()).ok_or_else(|| wrong_prefix(text))?;
+        let version = PREFIXES.iter().position(|prefix| text.starts_with(prefix.as_bytes()));
+        let version = version.ok_or_else(|| wrong_prefix(text))?;
+        let body = &text[PREFIX_LEN..];
         let room = base64::decoded_len_estimate(body.len());
         if scratch.len() < room {
             scratch.resize(room, 0);
@@ -205,18 +263,31 @@ impl Token {
             return Err(TokenError::Truncated { length: text.len() });
         }
         let (payload, crc) = scratch[..length].split_at(length - CRC_LEN);
-        if crc32fast::hash(payload).to_le_bytes() != crc {
+        if checksum(version as u32 + 1, payload).to_le_bytes() != crc {
             return Err(wrong_checksum(text, body));
         }
-        self.read(&mut Reader { bytes: payload, at: 0 })
+        self.read(&mut Reader { bytes: payload, at: 0 }, version == 1)
     }
 
-    fn read(&mut self, reader: &mut Reader<'_>) -> Result<(), TokenError> {
+    fn read(&mut self, reader: &mut Reader<'_>, points: bool) -> Result<(), TokenError> {
         self.images.clear();
         self.frames.clear();
+        self.signals.clear();
         let flags = reader.byte()?;
-        if flags & !(FLAG_CAPTURE | FLAG_CUT | FLAG_DAMAGED) != 0 {
-            return Err(TokenError::Malformed { offset: 0, what: "a flag that version 1 does not have" });
+        let malformed = |what| TokenError::Malformed { offset: 0, what };
+        if points {
+            const ALL: u8 = FLAG_CAPTURE | FLAG_CUT | FLAG_DAMAGED | FLAG_POINT | FLAG_OTHER_STATE;
+            if flags & !ALL != 0 {
+                return Err(malformed("a flag that version 2 does not have"));
+            }
+            if flags & FLAG_CAPTURE != 0 && flags & FLAG_POINT != 0 {
+                return Err(malformed("a capture and an interrupted point"));
+            }
+            if flags & FLAG_POINT == 0 && flags & FLAG_OTHER_STATE != 0 {
+                return Err(malformed("a flag about an interrupted point, and no such point"));
+            }
+        } else if flags & !(FLAG_CAPTURE | FLAG_CUT | FLAG_DAMAGED) != 0 {
+            return Err(malformed("a flag that version 1 does not have"));
         }
         self.cut = flags & FLAG_CUT != 0;
         self.damaged = flags & FLAG_DAMAGED != 0;
@@ -226,13 +297,28 @@ impl Token {
             let image = self.image(number, reader)?;
             self.capture = Some(Capture { image, site: reader.varint()?, id: unzigzag(reader.varint()?) });
         }
+        self.point = if flags & FLAG_POINT != 0 { Some(self.read_point(reader)?) } else { None };
+        self.other_state = flags & FLAG_OTHER_STATE != 0;
         let mut frames = 0_u64;
         while !reader.at_end() {
+            let offset = reader.at;
             let head = reader.varint()?;
-            let image = self.image(head >> 1, reader)?;
+            let (image, kind) = if points { (head >> 2, head & 3) } else { (head >> 1, head & 1) };
+            if kind >= KIND_SIGNAL {
+                if head != KIND_SIGNAL {
+                    return Err(TokenError::Malformed {
+                        offset,
+                        what: "a frame of a kind that version 2 does not have",
+                    });
+                }
+                let point = self.read_point(reader)?;
+                self.signals.push((self.frames.len(), point));
+                continue;
+            }
+            let image = self.image(image, reader)?;
             let site = reader.varint()?;
             let id = unzigzag(reader.varint()?);
-            let count = if head & 1 == 1 {
+            let count = if kind == KIND_REPEATED {
                 let offset = reader.at;
                 match reader.varint()? {
                     0 | 1 => {
@@ -250,6 +336,32 @@ impl Token {
             self.frames.push(PushedFrame { image, site, id, count });
         }
         Ok(())
+    }
+
+    fn read_point(&mut self, reader: &mut Reader<'_>) -> Result<Point, TokenError> {
+        let offset = reader.at;
+        let head = reader.varint()?;
+        let end = match head & 3 {
+            0 => PointEnd::Pushed,
+            1 => PointEnd::Outermost,
+            2 => PointEnd::Bound,
+            _ => PointEnd::Lost,
+        };
+        if head >> 2 == 0 {
+            return Err(TokenError::Malformed { offset, what: "an interrupted point without an address" });
+        }
+        let id = unzigzag(reader.varint()?);
+        let mut addresses = Vec::new();
+        let mut before = CodeAddress { image: u32::MAX, address: 0, exact: false };
+        for _ in 0..head >> 2 {
+            let word = reader.varint()?;
+            let image = self.image(word >> 1, reader)?;
+            let from = if image == before.image { before.address } else { 0 };
+            let address = from.wrapping_add(unzigzag(reader.varint()?));
+            before = CodeAddress { image, address, exact: word & 1 == 1 };
+            addresses.push(before);
+        }
+        Ok(Point { id, addresses, end })
     }
 
     fn image(&mut self, number: u64, reader: &mut Reader<'_>) -> Result<u32, TokenError> {
@@ -276,47 +388,101 @@ impl Token {
     /// If an index into [`Token::images`] is out of range.
     #[must_use]
     pub fn encode(&self) -> String {
-        let mut bytes = vec![
+        let version = if self.point.is_some() || !self.signals.is_empty() { 2 } else { 1 };
+        let mut out = Encoder { token: self, known: 0, bytes: Vec::new() };
+        out.bytes.push(
             u8::from(self.capture.is_some()) * FLAG_CAPTURE
                 + u8::from(self.cut) * FLAG_CUT
-                + u8::from(self.damaged) * FLAG_DAMAGED,
-        ];
-        let mut known = 0;
-        let mut image = |bytes: &mut Vec<u8>, number: u32, repeated: Option<bool>| {
-            let number_word = u64::from(number);
-            put(bytes, repeated.map_or(number_word, |flag| number_word << 1 | u64::from(flag)));
-            let id = self.images[number as usize].as_bytes();
-            if number == known {
-                known += 1;
-                bytes.push(id.len() as u8);
-                bytes.extend_from_slice(id);
-            }
-        };
+                + u8::from(self.damaged) * FLAG_DAMAGED
+                + u8::from(self.point.is_some()) * FLAG_POINT
+                + u8::from(self.other_state) * FLAG_OTHER_STATE,
+        );
         if let Some(capture) = &self.capture {
-            image(&mut bytes, capture.image, None);
-            put(&mut bytes, capture.site);
-            put(&mut bytes, zigzag(capture.id));
+            out.image(capture.image, 0, 0);
+            put(&mut out.bytes, capture.site);
+            put(&mut out.bytes, zigzag(capture.id));
         }
-        for frame in &self.frames {
-            image(&mut bytes, frame.image, Some(frame.count > 1));
-            put(&mut bytes, frame.site);
-            put(&mut bytes, zigzag(frame.id));
+        if let Some(point) = &self.point {
+            out.point(point);
+        }
+        let mut signals = self.signals.iter().peekable();
+        for number in 0..=self.frames.len() {
+            while let Some((_, point)) = signals.next_if(|(at, _)| *at == number) {
+                put(&mut out.bytes, KIND_SIGNAL);
+                out.point(point);
+            }
+            let Some(frame) = self.frames.get(number) else { break };
+            out.image(frame.image, version, u64::from(frame.count > 1));
+            put(&mut out.bytes, frame.site);
+            put(&mut out.bytes, zigzag(frame.id));
             if frame.count > 1 {
-                put(&mut bytes, frame.count);
+                put(&mut out.bytes, frame.count);
             }
         }
-        encode_payload(&bytes)
+        encode_payload_of(version, &out.bytes)
     }
 }
 
-/// The token text of a payload: prefix, base64, checksum.
+/// Writes the payload of a token.
+struct Encoder<'t> {
+    token: &'t Token,
+    /// So many images were named.
+    known: u32,
+    bytes: Vec<u8>,
+}
+
+impl Encoder<'_> {
+    /// An image's number, above `bits` of other meaning, and its name where it is new.
+    fn image(&mut self, number: u32, bits: u32, low: u64) {
+        put(&mut self.bytes, u64::from(number) << bits | low);
+        let id = self.token.images[number as usize].as_bytes();
+        if number == self.known {
+            self.known += 1;
+            self.bytes.push(id.len() as u8);
+            self.bytes.extend_from_slice(id);
+        }
+    }
+
+    fn point(&mut self, point: &Point) {
+        put(&mut self.bytes, (point.addresses.len() as u64) << 2 | point.end as u64);
+        put(&mut self.bytes, zigzag(point.id));
+        let mut before = (u32::MAX, 0);
+        for address in &point.addresses {
+            self.image(address.image, 1, address.exact.into());
+            let from = if before.0 == address.image { before.1 } else { 0 };
+            put(&mut self.bytes, zigzag(address.address.wrapping_sub(from)));
+            before = (address.image, address.address);
+        }
+    }
+}
+
+/// The token text of a payload of version 1: prefix, base64, checksum.
 #[must_use]
 pub fn encode_payload(payload: &[u8]) -> String {
+    encode_payload_of(1, payload)
+}
+
+/// The token text of a payload of a version, 1 or 2.
+///
+/// # Panics
+/// If there is no such version.
+#[must_use]
+pub fn encode_payload_of(version: u32, payload: &[u8]) -> String {
     let mut bytes = payload.to_vec();
-    bytes.extend_from_slice(&crc32fast::hash(payload).to_le_bytes());
-    let mut text = PREFIX.to_owned();
+    bytes.extend_from_slice(&checksum(version, payload).to_le_bytes());
+    let mut text = PREFIXES[version as usize - 1].to_owned();
     URL_SAFE_NO_PAD.encode_string(bytes, &mut text);
     text
+}
+
+/// The checksum of a payload. From version 2 on it covers the prefix, too: one version must not be taken for another.
+fn checksum(version: u32, payload: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    if version > 1 {
+        hasher.update(PREFIXES[version as usize - 1].as_bytes());
+    }
+    hasher.update(payload);
+    hasher.finalize()
 }
 
 /// Appends `value` as LEB128.
@@ -383,17 +549,17 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What is wrong with a text that does not start with [`PREFIX`].
+/// What is wrong with a text that does not start with one of [`PREFIXES`].
 #[cold]
 fn wrong_prefix(text: &[u8]) -> TokenError {
-    if let Some(rest) = text.strip_prefix(b"pcce") {
+    if let Some(rest) = text.strip_prefix(PREFIX.as_bytes()) {
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         if digits > 0 && rest[0] != b'0' && rest.get(digits) == Some(&b'.') {
             let found = String::from_utf8_lossy(&rest[..digits.min(20)]).into_owned();
             return TokenError::NewerVersion { found };
         }
     }
-    if !text.is_empty() && PREFIX.as_bytes().starts_with(text) {
+    if !text.is_empty() && PREFIXES.iter().any(|prefix| prefix.as_bytes().starts_with(text)) {
         return TokenError::Truncated { length: text.len() };
     }
     let lossy = String::from_utf8_lossy(&text[..text.len().min(64)]);
@@ -416,7 +582,7 @@ fn wrong_base64(text: &[u8], body: &[u8]) -> TokenError {
             Err(error) => String::from_utf8_lossy(&rest[..error.valid_up_to()]).chars().next(),
         };
         return TokenError::Character {
-            position: PREFIX.len() + at + 1,
+            position: PREFIX_LEN + at + 1,
             found: found.unwrap_or(char::REPLACEMENT_CHARACTER),
         };
     }
@@ -461,7 +627,8 @@ fn wrong_checksum(text: &[u8], body: &[u8]) -> TokenError {
     }
     let (payload, crc) = bytes.split_at(bytes.len() - CRC_LEN);
     let stored = u32::from_le_bytes(crc.try_into().expect("4 bytes"));
-    let difference = crc32fast::hash(payload) ^ stored;
+    let version = if text.starts_with(PREFIXES[1].as_bytes()) { 2 } else { 1 };
+    let difference = checksum(version, payload) ^ stored;
     // Bits of the last character that belong to no byte: they must be 0, and only that character
     // can have set them.
     let unused = body.len() * 6 - bytes.len() * 8;
@@ -495,7 +662,7 @@ fn wrong_checksum(text: &[u8], body: &[u8]) -> TokenError {
             sum == difference
         });
         if explains {
-            return TokenError::Altered { position: PREFIX.len() + at + 1 };
+            return TokenError::Altered { position: PREFIX_LEN + at + 1 };
         }
     }
     truncated
@@ -506,7 +673,7 @@ fn step(register: u32, _: u32) -> u32 {
     (register >> 1) ^ (0xedb8_8320 * (register & 1))
 }
 
-/// Ids are signed, and small on either side of 0: these two map them to small numbers and back.
+/// Ids are signed, and small on either side of 0, and so are distances of addresses: these two map them to small numbers and back.
 const fn zigzag(id: u64) -> u64 {
     id << 1 ^ ((id as i64) >> 63) as u64
 }
@@ -528,6 +695,17 @@ mod tests {
         let library = BuildId::from_prefix(&[9, 8, 7]);
         let frame = |image, site, id, count| PushedFrame { image, site, id, count };
         let capture = Some(Capture { image: 0, site: 0x1234, id: 77 });
+        let address = |image, address, exact| CodeAddress { image, address, exact };
+        let point = |id, end| Point {
+            id,
+            addresses: vec![
+                address(0, 0x1234, true),
+                address(0, 0x1200, false),
+                address(1, u64::MAX, false),
+                address(0, 0, true),
+            ],
+            end,
+        };
         vec![
             Token { images: vec![build_id], capture, ..Token::default() },
             Token { damaged: true, ..Token::default() },
@@ -542,6 +720,19 @@ mod tests {
                 ],
                 cut: true,
                 damaged: false,
+                ..Token::default()
+            },
+            Token {
+                images: vec![build_id, library],
+                point: Some(point(7, PointEnd::Pushed)),
+                other_state: true,
+                frames: vec![frame(1, 0x20_0000, 5, 1), frame(0, 9, 6, 3), frame(0, 9, 7, 1)],
+                signals: vec![
+                    (0, point(8, PointEnd::Outermost)),
+                    (0, point(u64::MAX, PointEnd::Bound)),
+                    (3, point(0, PointEnd::Lost)),
+                ],
+                ..Token::default()
             },
             Token {
                 images: vec![library],
@@ -571,9 +762,15 @@ mod tests {
                     changed[at] = byte;
                     let error = Token::parse(&changed).expect_err("a changed token was accepted");
                     let position = at + 1;
-                    if at < PREFIX.len() {
+                    if at < PREFIX_LEN {
                         assert!(
-                            matches!(error, TokenError::NotAToken { .. } | TokenError::NewerVersion { .. }),
+                            matches!(
+                                error,
+                                TokenError::NotAToken { .. }
+                                    | TokenError::NewerVersion { .. }
+                                    | TokenError::Checksum { .. }
+                                    | TokenError::Altered { .. }
+                            ),
                             "{error:?}"
                         );
                     } else if ALPHABET.contains(&byte) {
@@ -620,7 +817,7 @@ mod tests {
             Err(TokenError::NewerVersion { found }) => found,
             other => panic!("{text}: {other:?}"),
         };
-        assert_eq!(found("pcce2.AAAA"), "2");
+        assert_eq!(found("pcce3.AAAA"), "3");
         assert_eq!(found("pcce12.!"), "12");
         for text in
             ["", "hello", "pcce", "pcce0.AAAA", "pcce1", "pcce1.", "pcceX.AAAA", "Pcce1.AAAA", "\u{1b}[31m"]
@@ -656,6 +853,22 @@ mod tests {
                 other => panic!("{payload:?}: {other:?}"),
             }
         }
+        let points: &[(&[u8], &str)] = &[
+            (&[32], "a flag that version 2 does not have"),
+            (&[9], "a capture and an interrupted point"),
+            (&[16], "a flag about an interrupted point, and no such point"),
+            (&[8, 1, 0], "an interrupted point without an address"),
+            (&[8, 4, 0, 0], "the payload ends in the middle of a field"),
+            (&[8, 4, 0, 1, 0], "the payload ends in the middle of a field"),
+            (&[0, 3], "a frame of a kind that version 2 does not have"),
+            (&[0, 6], "a frame of a kind that version 2 does not have"),
+        ];
+        for (payload, expected) in points {
+            match Token::parse(encode_payload_of(2, payload)) {
+                Err(TokenError::Malformed { what, .. }) => assert_eq!(what, *expected, "{payload:?}"),
+                other => panic!("{payload:?}: {other:?}"),
+            }
+        }
         let mut token = samples().remove(2);
         token.frames[3].count = u64::MAX;
         assert!(matches!(Token::parse(token.encode()), Err(TokenError::TooManyFrames { .. })));
@@ -665,18 +878,24 @@ mod tests {
         #[test]
         fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = Token::parse(&bytes);
-            let mut text = PREFIX.as_bytes().to_vec();
-            text.extend_from_slice(&bytes);
-            let _ = Token::parse(&text);
-            // A good checksum takes the bytes to the field reader.
-            if let Ok(token) = Token::parse(encode_payload(&bytes)) {
-                prop_assert_eq!(token.encode(), encode_payload(&bytes));
+            for (version, prefix) in (1..).zip(PREFIXES) {
+                let mut text = prefix.as_bytes().to_vec();
+                text.extend_from_slice(&bytes);
+                let _ = Token::parse(&text);
+                // A good checksum takes the bytes to the field reader.
+                let text = encode_payload_of(version, &bytes);
+                if let Ok(token) = Token::parse(&text) {
+                    // A token without points needs no version 2.
+                    if version == 1 || token.point.is_some() || !token.signals.is_empty() {
+                        prop_assert_eq!(token.encode(), text);
+                    }
+                }
             }
         }
 
         #[test]
         fn random_alphabet_never_panics(bytes in proptest::collection::vec(0_usize..64, 0..200)) {
-            let text: String = PREFIX.chars().chain(bytes.iter().map(|i| ALPHABET[*i] as char)).collect();
+            let text: String = PREFIXES[1].chars().chain(bytes.iter().map(|i| ALPHABET[*i] as char)).collect();
             let _ = Token::parse(text);
         }
     }

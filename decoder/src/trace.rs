@@ -84,6 +84,10 @@ pub(crate) enum Piece {
     Signal,
     Thread,
     Unknown(Option<u32>),
+    /// A place of the machine code of a decoder's image, with the calls inlined there.
+    Place(u32, u32),
+    /// A frame of this kind, with a name of the machine code of a decoder's image.
+    Named(FrameKind, u32, u32),
     /// Index into [`Trace::images`].
     UnknownModule(u32),
     Truncated,
@@ -126,7 +130,12 @@ impl Trace {
 
     /// Build ids of the modules whose dictionary was not given, though the token has frames of them.
     pub fn missing(&self) -> impl Iterator<Item = BuildId> {
-        self.images.iter().filter(|(_, image)| image.is_none()).map(|(id, _)| *id)
+        // Images that only code addresses name need no dictionary: they are not known to be instrumented.
+        let needed = |number: usize| {
+            self.pieces.iter().any(|p| matches!(p, Piece::UnknownModule(n) if *n as usize == number))
+        };
+        let absent = self.images.iter().enumerate().filter(|(_, (_, image))| image.is_none());
+        absent.filter(move |(number, _)| needed(*number)).map(|(_, (id, _))| *id)
     }
 
     /// Number of pieces, those of repeated frames as often as they are shown.
@@ -163,6 +172,7 @@ pub(crate) fn piece_frames<'d>(
         build_id: None,
     };
     let mut locations: &[Location] = &[];
+    let mut places = None;
     let single = match piece {
         Piece::Site(site) => {
             let site = &tables.sites[site as usize];
@@ -182,6 +192,18 @@ pub(crate) fn piece_frames<'d>(
             let build_id = Some(trace.images[image as usize].0);
             Some(Frame { build_id, ..frame(FrameKind::UnknownModule, None) })
         }
+        Piece::Place(image, place) => {
+            places = tables.code(image).ok().flatten().map(|code| (code, place));
+            None
+        }
+        Piece::Named(kind, image, name) => Some(match tables.code(image) {
+            Ok(Some(code)) => Frame {
+                function: Some(code.name(name)),
+                linkage_name: Some(code.linkage(name)),
+                ..frame(kind, None)
+            },
+            _ => frame(kind, None),
+        }),
         Piece::Truncated => Some(frame(FrameKind::Truncated, None)),
         Piece::Damaged => Some(frame(FrameKind::Damaged, None)),
     };
@@ -193,5 +215,16 @@ pub(crate) fn piece_frames<'d>(
         inlined: i + 1 < locations.len(),
         ..frame(FrameKind::Call, Some(location.symbol))
     });
-    single.into_iter().chain(calls)
+    let places = places.into_iter().flat_map(move |(code, place)| {
+        code.chain(place).map(move |place| Frame {
+            function: Some(code.name(place.name)),
+            linkage_name: Some(code.linkage(place.name)),
+            file: Some(code.file(place.file)).filter(|file| !file.is_empty()),
+            line: known(place.line),
+            column: known(place.column),
+            inlined: place.caller != 0,
+            ..frame(FrameKind::Call, None)
+        })
+    });
+    single.into_iter().chain(calls).chain(places)
 }

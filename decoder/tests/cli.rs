@@ -263,7 +263,7 @@ fn each_bad_token_has_its_message() {
         (&altered, "character 16"),
         (&good[..good.len() - 1], "truncated"),
         (&good[..good.len() - 4], "truncated"),
-        ("pcce2.AAAA", "version 2, and this pcce reads version 1"),
+        ("pcce3.AAAA", "version 3, and this pcce reads versions 1 and 2"),
         (&format!("{}!", &good[..12]), "character 13 is '!'"),
         ("0", "0 is no context"),
         ("12345", "no function of the dictionary has number 12345"),

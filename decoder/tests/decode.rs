@@ -145,6 +145,18 @@ fn external_calls_join_if_the_names_match() {
         decode(Some((site::TAIL_CAPTURE, 0)), &[(site::LEAF_OTHER, 0)]),
         "tail [tail other] leaf:36 app::run(int):20"
     );
+    // By the name of an alias.
+    let mut dictionary = app();
+    let other = std::mem::take(&mut dictionary.modules[1].functions[0].name);
+    let alias = dictionary.modules[1].names.len() as u32;
+    dictionary.modules[1].names.push("other_complete".to_owned());
+    dictionary.modules[1].functions[0].name = alias;
+    dictionary.modules[1].functions[0].aliases = vec![other];
+    let decoder = Decoder::new(&[dictionary]).unwrap();
+    assert_eq!(
+        trace_of(&decoder, &token(Some((site::OTHER_CAPTURE, 0)), &[(site::LEAF_OTHER, 0)])).unwrap(),
+        "other:3 leaf:36 app::run(int):20"
+    );
     // Only functions that other modules can call match.
     let mut dictionary = app();
     dictionary.modules[1].functions[0].external = false;
@@ -162,6 +174,17 @@ fn a_direct_call_names_a_callee_that_is_gone() {
         decode(Some((site::LEAF_CAPTURE, 0)), &[(site::LEAF_TAIL, 0)]),
         "helper:7i leaf:35 app::run(int):20 [tail tail] leaf:30 app::run(int):20"
     );
+}
+
+#[test]
+fn a_call_through_a_pointer_tells_where_a_frame_may_be_gone() {
+    let call = token(Some((site::LEAF_CAPTURE, 0)), &[(site::LEAF_POINTER, 0)]);
+    let mut dictionary = app();
+    let straight = trace_of(&Decoder::new(&[dictionary.clone()]).unwrap(), &call).unwrap();
+    assert_eq!(straight, "helper:7i leaf:35 app::run(int):20 leaf:33 app::run(int):20");
+    dictionary.modules[0].functions[1].tail_called = true;
+    let with_gap = trace_of(&Decoder::new(&[dictionary]).unwrap(), &call).unwrap();
+    assert_eq!(with_gap, "helper:7i leaf:35 app::run(int):20 [tail -] leaf:33 app::run(int):20");
 }
 
 #[test]
@@ -468,7 +491,7 @@ fn inconsistent_dictionaries_are_refused() {
         (&|d| d.modules[0].sites[2].locations[0].name = 8, "a location of site 2 names name 8"),
         (&|d| d.modules[0].edges[2].site = 13, "edge 2 names site 13, and there are 13"),
         (&|d| d.modules[0].edges[2].callee = Some(4), "edge 2 names function 4"),
-        (&|d| d.modules[0].edges[3].site = 5, "edge 3 is at site 5, which is no direct call"),
+        (&|d| d.modules[0].edges[3].site = 5, "edge 3 is at site 5, which is no call of that kind"),
         (&|d| d.modules[0].edges[3].site = 2, "edge 3 is at site 2, which has another edge"),
         (&|d| d.modules[0].edges[1].code = EdgeCode::Add(1), "id 1 of function 1"),
         (&|d| d.modules[0].functions[3].num_cc = 0, "numCC is 0"),
@@ -515,9 +538,10 @@ prop_compose! {
                 offset,
                 entry,
                 open,
-                silent: false,
                 external,
+                aliases: vec![name; usize::from(external)],
                 range,
+                ..Function::default()
             })
             .collect();
         module.sites = sites.into_iter().map(|(function, kind, name, locations)| Site {

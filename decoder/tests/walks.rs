@@ -113,6 +113,7 @@ fn build(program: &Program) -> (Dictionary, Vec<Option<u64>>) {
         build_id: APP.iter().map(|byte| format!("{byte:02x}")).collect(),
         program: "walk".to_owned(),
         modules: vec![module],
+        code: None,
     };
     (dictionary, constants)
 }

@@ -3,6 +3,9 @@
 use std::process::Command;
 
 fn main() {
+    // Functions of LLVM are looked up when they are first called: another version may lack some, and is told so before
+    // that by `llvmGetPassPluginInfo`.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,lazy");
     println!("cargo::rerun-if-changed=shim/shim.cpp");
     println!("cargo::rerun-if-env-changed=LLVM_CONFIG");
     let llvm = if cfg!(feature = "llvm22") { "22" } else { "19" };

@@ -33,6 +33,13 @@ uint64_t pcce_context(void);
  * string where there is no context. Async-signal-safe. */
 size_t pcce_token(char *buf, size_t size);
 
+/* The same for the point at which this thread was interrupted: pc and sp are the
+ * program counter and the stack pointer there, as a signal handler finds them in
+ * its ucontext_t (REG_RIP, REG_RSP). The point may be any machine instruction.
+ * Such a token is longer: 512 bytes are plenty. Async-signal-safe, and safe to call
+ * when memory was damaged. */
+size_t pcce_token_at(char *buf, size_t size, const void *pc, const void *sp);
+
 /* Writes the context in which the calling thread was created, as pcce_token()
  * writes the current one. If the creating thread was created by instrumented code
  * as well, the token of its creation follows behind a `+`, and so on. `pcce decode

@@ -68,6 +68,10 @@ pub struct Shadow {
     pub id: u64,
     /// `Tls::top` at entry.
     pub top: *mut Frame,
+    /// Activations from the outermost to this one, both included.
+    pub depth: u64,
+    /// Pushed frames of the chain from `top` on.
+    pub frames: u64,
 }
 
 /// Verify mode: the in-edges of a function, for decoding in the process.
@@ -79,8 +83,8 @@ pub struct FunctionRecord {
     pub in_edge_count: u64,
     /// 1 if the function has the dummy in-edge (id 0 is its root), 0 if not.
     pub entry: u64,
-    /// 1 if ids of the module are negated (it has no open node), 0 if not.
-    pub negated: u64,
+    /// 1 if open calls may reach the function, 0 if not. Ids below the start of the first in-edge are then the open node's.
+    pub reached: u64,
     /// The function's offset: its ids, negated or not, are numbers below its `numCC` plus this, modulo 2^64.
     pub offset: u64,
     /// 1 if the function is silent: its callers do nothing, and their own state is the one found at its entry.
@@ -89,8 +93,7 @@ pub struct FunctionRecord {
     pub name: *const u8,
     /// The site of the function's own entry where callers may enter it without having pushed, else null.
     pub entry_site: *const u8,
-    /// The record of the executable's open node, if open calls may reach the function, else null: ids below the start of the first
-    /// in-edge are then the open node's.
+    /// The record of the module's open node, also in that record itself; null in modules without one, whose ids are negated.
     pub open: *const FunctionRecord,
 }
 
@@ -144,12 +147,8 @@ pub mod functions {
     pub const CONTEXT: &str = "__pcce_context";
     /// `size_t __pcce_token(buf, size, site)`: the token at a capture site.
     pub const TOKEN: &str = "__pcce_token";
-    /// `signal(…, site)`: installs a signal handler.
-    pub const SIGNAL: &str = "__pcce_signal";
-    /// `__sysv_signal(…, site)`: installs a signal handler.
-    pub const SYSV_SIGNAL: &str = "__pcce_sysv_signal";
-    /// `sigaction(…, site)`: installs a signal handler, or asks for it.
-    pub const SIGACTION: &str = "__pcce_sigaction";
+    /// `size_t __pcce_token_at(buf, size, pc, sp, site)`: the token of an interrupted point.
+    pub const TOKEN_AT: &str = "__pcce_token_at";
     /// `pthread_create(…, site)`: creates a thread.
     pub const PTHREAD_CREATE: &str = "__pcce_pthread_create";
     /// `thrd_create(…, site)`: creates a thread.
@@ -166,6 +165,16 @@ pub mod functions {
 
 /// For `__pcce_context`: the function has no range of numbers.
 pub const NO_RANGE: u64 = 1 << 63;
+/// Library functions, each with the function of the runtime that instrumented code calls in its place, or takes the address
+/// of.
+pub const REPLACED: [(&str, &str); 6] = [
+    ("signal", "__pcce_signal"),
+    ("bsd_signal", "__pcce_signal"),
+    ("ssignal", "__pcce_signal"),
+    ("__sysv_signal", "__pcce_sysv_signal"),
+    ("sysv_signal", "__pcce_sysv_signal"),
+    ("sigaction", "__pcce_sigaction"),
+];
 
 /// Numbers of `pcce_context()` from here on are interned: they mean something only in the
 /// process that gave them. Smaller ones name function and context by themselves.

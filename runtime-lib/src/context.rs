@@ -3,10 +3,14 @@
 use crate::abi::{Frame, INTERNED, NO_RANGE};
 use crate::fiber::{Links, UNKNOWN_SITE, followed, is_unknown};
 use crate::intern::Interner;
+use crate::place;
+use crate::signal::{self, SignalFrame};
 use crate::state::current;
+use crate::unwind::{Interruption, Memory, Registers};
 
 /// Chains of frames and whole contexts. A chain's key is (number of the chain outwards of its
-/// innermost frame, site, id); a context's is the same with its capture site and current id.
+/// innermost frame, name of the site, id); a context's is the same with its capture site and current id. The addresses of an
+/// interrupted point are numbered as frames behind that of the signal, with the address in place of the site.
 static CHAINS: Interner<()> = Interner::new();
 
 /// The interned number of the chain that starts at `top`; 0 for no frame, and also if there is no
@@ -59,7 +63,10 @@ pub unsafe fn chain_number(top: *mut Frame) -> Option<u64> {
                 if inner & 1 == 1 {
                     break; // numbered meanwhile by a signal handler: start again
                 }
-                number = CHAINS.insert(&[number, (*frame).site as u64, (*frame).id], ())?;
+                number = CHAINS.insert(&[number, place::name((*frame).site)?, (*frame).id], ())?;
+                if signal::is_site((*frame).site) {
+                    number = point_number(number, frame.cast())?;
+                }
                 set(frame, number << 1 | 1);
                 if inner == 0 {
                     return Some(number);
@@ -72,6 +79,23 @@ pub unsafe fn chain_number(top: *mut Frame) -> Option<u64> {
 
 /// The context number at a capture site. `base` is what makes a number of the id in the site's function, [`NO_RANGE`] if the function has
 /// none.
+/// Adds the interrupted point to the number of a signal's frame.
+///
+/// # Safety
+/// A live frame of the calling thread.
+#[cold]
+unsafe fn point_number(mut number: u64, frame: *const SignalFrame) -> Option<u64> {
+    // SAFETY: by the contract, and what the frame holds of the signal lives as long as it.
+    let (registers, top) = unsafe { (Registers::interrupted((*frame).context), (*frame).frame.prev) };
+    let point = Interruption::walk(registers, top, &mut Memory::new());
+    for (address, exact) in point.addresses() {
+        number = CHAINS.insert(&[number, place::name(address as *const u8)?, exact.into()], ())?;
+    }
+    Some(number)
+}
+
+/// The context number at a capture site. `range` is the first number of the range of the site's
+/// function, 0 if it has none.
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_context(site: *const u8, base: u64) -> u64 {
     let (id, top) = current();
@@ -84,7 +108,7 @@ pub extern "C" fn __pcce_context(site: *const u8, base: u64) -> u64 {
     }
     // SAFETY: the calling thread's own chain, kept intact by emitted code.
     let chain = unsafe { chain_number(top) };
-    let number = chain.and_then(|chain| CHAINS.insert(&[chain, site as u64, id], ()));
+    let number = chain.and_then(|chain| CHAINS.insert(&[chain, place::name(site)?, id], ()));
     number.map_or(0, |n| n | INTERNED)
 }
 

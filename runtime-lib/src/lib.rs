@@ -18,9 +18,15 @@ pub mod abi;
 #[cfg(any(test, feature = "freestanding"))]
 mod context;
 #[cfg(any(test, feature = "freestanding"))]
+mod depth;
+#[cfg(any(test, feature = "freestanding"))]
 mod fiber;
 #[cfg(any(test, feature = "freestanding"))]
+mod image;
+#[cfg(any(test, feature = "freestanding"))]
 mod intern;
+#[cfg(any(test, feature = "freestanding"))]
+mod place;
 #[cfg(any(test, feature = "freestanding"))]
 mod signal;
 #[cfg(any(test, feature = "freestanding"))]
@@ -29,6 +35,8 @@ mod state;
 mod thread;
 #[cfg(any(test, feature = "freestanding"))]
 mod token;
+#[cfg(any(test, feature = "freestanding"))]
+mod unwind;
 #[cfg(any(test, feature = "freestanding"))]
 mod verify;
 

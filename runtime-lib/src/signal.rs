@@ -1,13 +1,13 @@
-//! Signal handlers: a handler may interrupt any instruction, so the id that it finds belongs to an unknown function.
+//! Signal handlers: a handler may interrupt any instruction, so the id that it finds is that of no call site.
 //!
-//! The pass replaces calls of `signal` and `sigaction` in instrumented code by the functions here. They install
-//! [`trampoline`], which pushes a frame that names the place of the installation, lets the handler start a sub-path, and puts the state
+//! The pass puts the functions here in the place of `signal` and `sigaction` in instrumented code. They install
+//! [`trampoline`], which pushes a [`SignalFrame`], lets the handler start a sub-path, and puts the state
 //! back. The program sees its own handlers wherever it asks for them.
 
 use core::ffi::{c_int, c_void};
 use core::mem::transmute;
 use core::ptr::{null, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
 use crate::abi::Frame;
 use crate::fiber::followed_from;
@@ -19,19 +19,12 @@ const SIGNALS: usize = 65;
 /// The program's handler of a signal.
 struct Handler {
     function: AtomicUsize,
-    /// Where it was installed.
-    site: AtomicPtr<u8>,
     /// Whether it was installed with `SA_SIGINFO`.
     takes_info: AtomicBool,
 }
 
-static HANDLERS: [Handler; SIGNALS] = [const {
-    Handler {
-        function: AtomicUsize::new(0),
-        site: AtomicPtr::new(null_mut()),
-        takes_info: AtomicBool::new(false),
-    }
-}; SIGNALS];
+static HANDLERS: [Handler; SIGNALS] =
+    [const { Handler { function: AtomicUsize::new(0), takes_info: AtomicBool::new(false) } }; SIGNALS];
 
 type Installer = unsafe extern "C" fn(c_int, usize) -> usize;
 
@@ -42,9 +35,20 @@ unsafe extern "C" {
     fn libc_sysv_signal(signal: c_int, handler: usize) -> usize;
 }
 
-/// Whether frames with this site are pushed for a signal handler.
+/// What is pushed when a handler is called.
+#[repr(C)]
+pub struct SignalFrame {
+    /// The state of the interrupted code, whatever it is there. Its site is [`SITE`].
+    pub frame: Frame,
+    /// The registers of the interrupted code.
+    pub context: *const libc::ucontext_t,
+}
+
+static SITE: u8 = 0;
+
+/// Whether a frame with this site is a [`SignalFrame`].
 pub fn is_site(site: *const u8) -> bool {
-    !site.is_null() && HANDLERS.iter().any(|h| h.site.load(Ordering::Relaxed).cast_const() == site)
+    core::ptr::eq(site, &raw const SITE)
 }
 
 fn address() -> usize {
@@ -63,15 +67,15 @@ unsafe extern "C" fn trampoline(signal: c_int, info: *mut c_void, context: *mut 
         let (id, top) = (&raw mut (*block).id, &raw mut (*block).top);
         let shadow = &raw mut (*block).shadow;
         let interrupted = shadow.read_volatile();
-        let site = handler.site.load(Ordering::Relaxed).cast_const();
-        let interrupted_top = top.read_volatile();
+        let (interrupted_top, interrupted_id) = (top.read_volatile(), id.read_volatile());
         let sp = (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
         let prev = followed_from(sp, interrupted_top);
-        let mut frame = Frame { prev, id: id.read_volatile(), site, handle: 0 };
+        let frame = Frame { prev, id: interrupted_id, site: &raw const SITE, handle: 0 };
+        let mut frame = SignalFrame { frame, context: context.cast() };
         compiler_fence(Ordering::Release);
         // The interrupted function is not at a call: the handler's chain is not a continuation of its own.
         shadow.write_volatile(null_mut());
-        top.write_volatile(&raw mut frame);
+        top.write_volatile((&raw mut frame).cast());
         id.write_volatile(0);
         if handler.takes_info.load(Ordering::Relaxed) {
             let function: unsafe extern "C" fn(c_int, *mut c_void, *mut c_void) = transmute(function);
@@ -80,7 +84,8 @@ unsafe extern "C" fn trampoline(signal: c_int, info: *mut c_void, context: *mut 
             let function: unsafe extern "C" fn(c_int) = transmute(function);
             function(signal);
         }
-        id.write_volatile(frame.id);
+        // In this order: who interrupts here finds either the frame or what it holds.
+        id.write_volatile(interrupted_id);
         top.write_volatile(interrupted_top);
         shadow.write_volatile(interrupted);
     }
@@ -93,14 +98,12 @@ fn is_function(handler: usize) -> bool {
 
 struct Entry {
     function: usize,
-    site: *mut u8,
     takes_info: bool,
 }
 
 fn replace(signal: usize, new: &Entry) -> Entry {
     let handler = &HANDLERS[signal];
     Entry {
-        site: handler.site.swap(new.site, Ordering::AcqRel),
         takes_info: handler.takes_info.swap(new.takes_info, Ordering::AcqRel),
         function: handler.function.swap(new.function, Ordering::AcqRel),
     }
@@ -109,24 +112,20 @@ fn replace(signal: usize, new: &Entry) -> Entry {
 fn current(signal: usize) -> Entry {
     let handler = &HANDLERS[signal];
     Entry {
-        site: handler.site.load(Ordering::Acquire),
         takes_info: handler.takes_info.load(Ordering::Acquire),
         function: handler.function.load(Ordering::Acquire),
     }
 }
 
-unsafe fn install(by: Installer, signal: c_int, handler: usize, site: *const u8) -> usize {
+unsafe fn install(by: Installer, signal: c_int, handler: usize) -> usize {
     let number = signal as usize;
     if signal <= 0 || number >= SIGNALS {
         // SAFETY: the caller's own arguments; libc refuses them.
         return unsafe { by(signal, handler) };
     }
     let ours = is_function(handler);
-    let old = if ours {
-        replace(number, &Entry { function: handler, site: site.cast_mut(), takes_info: false })
-    } else {
-        current(number)
-    };
+    let old =
+        if ours { replace(number, &Entry { function: handler, takes_info: false }) } else { current(number) };
     // SAFETY: as the caller asked, with the trampoline for a function of its own.
     let result = unsafe { by(signal, if ours { address() } else { handler }) };
     if result == libc::SIG_ERR && ours {
@@ -135,27 +134,27 @@ unsafe fn install(by: Installer, signal: c_int, handler: usize, site: *const u8)
     if result == address() { old.function } else { result }
 }
 
-/// `signal`, called at `site`.
+/// `signal`.
 ///
 /// # Safety
 /// As `signal`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __pcce_signal(signal: c_int, handler: usize, site: *const u8) -> usize {
+pub unsafe extern "C" fn __pcce_signal(signal: c_int, handler: usize) -> usize {
     // SAFETY: passed on.
-    unsafe { install(libc_signal, signal, handler, site) }
+    unsafe { install(libc_signal, signal, handler) }
 }
 
-/// `__sysv_signal`, which is `signal` for strictly conforming programs, called at `site`.
+/// `__sysv_signal`, which is `signal` for strictly conforming programs.
 ///
 /// # Safety
 /// As `signal`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __pcce_sysv_signal(signal: c_int, handler: usize, site: *const u8) -> usize {
+pub unsafe extern "C" fn __pcce_sysv_signal(signal: c_int, handler: usize) -> usize {
     // SAFETY: passed on.
-    unsafe { install(libc_sysv_signal, signal, handler, site) }
+    unsafe { install(libc_sysv_signal, signal, handler) }
 }
 
-/// `sigaction`, called at `site`.
+/// `sigaction`.
 ///
 /// # Safety
 /// As `sigaction`.
@@ -164,7 +163,6 @@ pub unsafe extern "C" fn __pcce_sigaction(
     signal: c_int,
     action: *const libc::sigaction,
     old_action: *mut libc::sigaction,
-    site: *const u8,
 ) -> c_int {
     let number = signal as usize;
     if signal <= 0 || number >= SIGNALS {
@@ -176,11 +174,8 @@ pub unsafe extern "C" fn __pcce_sigaction(
         let mut new = if action.is_null() { None } else { Some(action.read()) };
         let old = match &mut new {
             Some(new) if is_function(new.sa_sigaction) => {
-                let entry = Entry {
-                    function: new.sa_sigaction,
-                    site: site.cast_mut(),
-                    takes_info: new.sa_flags & libc::SA_SIGINFO != 0,
-                };
+                let entry =
+                    Entry { function: new.sa_sigaction, takes_info: new.sa_flags & libc::SA_SIGINFO != 0 };
                 new.sa_sigaction = address();
                 new.sa_flags |= libc::SA_SIGINFO;
                 replace(number, &entry)

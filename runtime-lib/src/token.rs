@@ -1,178 +1,31 @@
 //! Tokens: a context as printable text (`docs/formats.md`), written without allocation, locks or
 //! tables of the process, so that signal handlers may do it.
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::c_char;
 use core::mem::MaybeUninit;
 use core::ptr::null;
 
 use crate::abi::Frame;
 use crate::fiber::{Links, followed};
+use crate::image::Image;
+use crate::signal::{self, SignalFrame};
 use crate::state::current;
+use crate::unwind::{self, Interruption, Memory, Registers};
 
-const PREFIX: &[u8] = b"pcce1.";
+/// The digit is the version: 1 without interrupted points, 2 with.
+const PREFIXES: [&[u8]; 2] = [b"pcce1.", b"pcce2."];
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/// Bytes of the build id that go into a token.
-const BUILD_ID_LEN: usize = 8;
 /// Images that one token can name; a frame beyond them ends the token as damaged.
 const MAX_IMAGES: usize = 64;
 
 const FLAG_CAPTURE: u8 = 1;
 const FLAG_CUT: u8 = 2;
 const FLAG_DAMAGED: u8 = 4;
+const FLAG_POINT: u8 = 8;
+const FLAG_OTHER_STATE: u8 = 16;
 
-/// `struct dl_find_object` of `<dlfcn.h>` (glibc 2.35 and later, x86-64).
-#[repr(C)]
-struct DlFindObject {
-    flags: u64,
-    map_start: *const u8,
-    map_end: *const u8,
-    link_map: *const LinkMap,
-    eh_frame: *const c_void,
-    reserved: [u64; 7],
-}
-
-/// The public beginning of `struct link_map` of `<link.h>`.
-#[repr(C)]
-struct LinkMap {
-    load_bias: usize,
-}
-
-unsafe extern "C" {
-    /// Finds the object that contains an address; async-signal-safe by glibc's documentation.
-    fn _dl_find_object(pc: *const c_void, result: *mut DlFindObject) -> c_int;
-}
-
-/// An executable or shared library in memory.
-#[derive(Clone, Copy)]
-struct Image {
-    start: *const u8,
-    end: *const u8,
-    load_bias: usize,
-    build_id: [u8; BUILD_ID_LEN],
-    build_id_len: u8,
-}
-
-impl Image {
-    fn of(address: *const u8) -> Option<Self> {
-        let mut found = MaybeUninit::<DlFindObject>::uninit();
-        // SAFETY: the function takes any address and fills the result when it returns 0.
-        let found = unsafe {
-            if _dl_find_object(address.cast(), found.as_mut_ptr()) != 0 {
-                return None;
-            }
-            found.assume_init()
-        };
-        let start = found.map_start;
-        let mut image = Self {
-            start,
-            end: found.map_end,
-            // SAFETY: glibc's link map of a loaded object.
-            load_bias: unsafe { (*found.link_map).load_bias },
-            build_id: [0; BUILD_ID_LEN],
-            build_id_len: 0,
-        };
-        // SAFETY: the mapping starts with the object's first load segment, except in static programs, where glibc
-        // tells neither that nor the load bias; the kernel tells where the program headers are.
-        unsafe {
-            let header = start.cast::<libc::Elf64_Ehdr>();
-            if is_header(header) {
-                let segments = header.byte_add((*header).e_phoff as usize).cast();
-                image.read_build_id(core::slice::from_raw_parts(segments, (*header).e_phnum.into()));
-                return Some(image);
-            }
-            let segments = libc::getauxval(libc::AT_PHDR) as *const libc::Elf64_Phdr;
-            if segments.is_null() {
-                return Some(image);
-            }
-            let count = libc::getauxval(libc::AT_PHNUM) as usize;
-            let program = Self::program(core::slice::from_raw_parts(segments, count), image)?;
-            program.contains(address).then_some(program)
-        }
-    }
-
-    /// The program itself, by its program headers.
-    ///
-    /// # Safety
-    /// They are those of the running program.
-    unsafe fn program(segments: &[libc::Elf64_Phdr], like: Self) -> Option<Self> {
-        let base = segments.as_ptr() as usize;
-        let (mut first, mut last, mut load_bias) = (usize::MAX, 0, None);
-        for segment in segments {
-            match segment.p_type {
-                libc::PT_LOAD => {
-                    first = first.min(segment.p_vaddr as usize);
-                    last = last.max((segment.p_vaddr + segment.p_memsz) as usize);
-                }
-                libc::PT_PHDR => load_bias = Some(base.wrapping_sub(segment.p_vaddr as usize)),
-                _ => {}
-            }
-        }
-        // Without PT_PHDR, the headers follow the ELF header at the beginning of the first segment.
-        let header = (base & !0xfff) as *const libc::Elf64_Ehdr;
-        // SAFETY: the page of the program headers is loaded.
-        let follows = unsafe { is_header(header) };
-        let load_bias = load_bias.or(follows.then(|| (header as usize).wrapping_sub(first & !0xfff)))?;
-        let address = |vaddr: usize| load_bias.wrapping_add(vaddr) as *const u8;
-        let mut program = Self { start: address(first), end: address(last), load_bias, ..like };
-        // SAFETY: by the contract.
-        unsafe { program.read_build_id(segments) };
-        Some(program)
-    }
-
-    fn contains(&self, address: *const u8) -> bool {
-        self.start <= address && address < self.end
-    }
-
-    /// Looks for `NT_GNU_BUILD_ID` in the image's note segments. Leaves it empty where there is none.
-    ///
-    /// # Safety
-    /// The image is loaded, and the program headers are its own.
-    unsafe fn read_build_id(&mut self, segments: &[libc::Elf64_Phdr]) {
-        const NT_GNU_BUILD_ID: u32 = 3;
-        // SAFETY: bounded by the image's own headers; every address is checked to lie in the image.
-        unsafe {
-            for segment in segments {
-                if segment.p_type != libc::PT_NOTE {
-                    continue;
-                }
-                let mut at = (self.load_bias + segment.p_vaddr as usize) as *const u8;
-                let end = at.wrapping_add(segment.p_memsz as usize);
-                if !self.contains(at) || end > self.end {
-                    continue;
-                }
-                while (end as usize).saturating_sub(at as usize) >= 12 {
-                    let [name_len, desc_len, kind] = at.cast::<[u32; 3]>().read_unaligned();
-                    let align = if segment.p_align == 8 { 8usize } else { 4 };
-                    let desc = 12 + (name_len as usize).next_multiple_of(4);
-                    let desc = if align == 8 { desc.next_multiple_of(8) } else { desc };
-                    let next = (desc + desc_len as usize).next_multiple_of(align);
-                    if next > end as usize - at as usize {
-                        break;
-                    }
-                    if kind == NT_GNU_BUILD_ID
-                        && name_len == 4
-                        && at.add(12).cast::<[u8; 4]>().read() == *b"GNU\0"
-                    {
-                        let len = (desc_len as usize).min(BUILD_ID_LEN);
-                        for k in 0..len {
-                            self.build_id[k] = at.add(desc + k).read();
-                        }
-                        self.build_id_len = len as u8;
-                        return;
-                    }
-                    at = at.add(next);
-                }
-            }
-        }
-    }
-}
-
-/// # Safety
-/// The page of `header` is readable.
-unsafe fn is_header(header: *const libc::Elf64_Ehdr) -> bool {
-    // SAFETY: by the contract; a page is larger than the header.
-    (header as usize).is_multiple_of(4096) && unsafe { header.cast::<[u8; 4]>().read() == *b"\x7fELF" }
-}
+/// Version 2: what a frame is, in the lowest bits of its head.
+const KIND_SIGNAL: u64 = 2;
 
 /// Writes base64 characters behind the prefix, keeps the checksum, and counts what does not fit.
 struct Writer {
@@ -189,10 +42,14 @@ struct Writer {
 impl Writer {
     /// # Safety
     /// `buf` can take `capacity + 1` bytes, or `capacity` is 0.
-    unsafe fn new(buf: *mut u8, capacity: usize) -> Self {
+    unsafe fn new(buf: *mut u8, capacity: usize, prefix: &[u8]) -> Self {
         let mut writer = Self { buf, capacity, len: 0, bits: 0, bit_count: 0, crc: !0 };
-        for &c in PREFIX {
+        for &c in prefix {
             writer.put(c);
+            // From version 2 on the checksum covers the prefix.
+            if prefix != PREFIXES[0] {
+                writer.check(c);
+            }
         }
         writer
     }
@@ -215,6 +72,11 @@ impl Writer {
     }
 
     fn byte(&mut self, byte: u8) {
+        self.check(byte);
+        self.raw(byte);
+    }
+
+    fn check(&mut self, byte: u8) {
         // CRC-32 (IEEE, reflected), four bits at a time.
         const TABLE: [u32; 16] = {
             let mut table = [0u32; 16];
@@ -234,7 +96,6 @@ impl Writer {
         self.crc ^= u32::from(byte);
         self.crc = TABLE[(self.crc & 15) as usize] ^ self.crc >> 4;
         self.crc = TABLE[(self.crc & 15) as usize] ^ self.crc >> 4;
-        self.raw(byte);
     }
 
     fn varint(&mut self, mut value: u64) {
@@ -273,9 +134,9 @@ impl Images {
         Self { list: [const { MaybeUninit::uninit() }; MAX_IMAGES], count: 0 }
     }
 
-    /// The number of the image that holds `address`, and whether it is new. None if no image
-    /// holds it or there are too many.
-    fn number(&mut self, address: *const u8) -> Option<(usize, bool)> {
+    /// The number of the image that holds `address`, and whether it is new. None if there are too many, or no
+    /// image holds it and `any` is false.
+    fn number(&mut self, address: *const u8, any: bool) -> Option<(usize, bool)> {
         for i in 0..self.count {
             if self.get(i).contains(address) {
                 return Some((i, false));
@@ -284,7 +145,7 @@ impl Images {
         if self.count == MAX_IMAGES {
             return None;
         }
-        self.list[self.count].write(Image::of(address)?);
+        self.list[self.count].write(Image::of(address).or(any.then_some(Image::NONE))?);
         self.count += 1;
         Some((self.count - 1, true))
     }
@@ -294,15 +155,34 @@ impl Images {
         // SAFETY: the first `count` entries are initialised.
         unsafe { self.list[i].assume_init_ref() }
     }
+
+    /// The image's name, if it is new in the token.
+    fn name(&self, number: usize, new: bool, out: &mut Writer) {
+        if new {
+            let id = self.get(number).name();
+            out.byte(id.len() as u8);
+            for &byte in id {
+                out.byte(byte);
+            }
+        }
+    }
+
+    /// The address in the file of the image.
+    fn offset(&self, number: usize, address: usize) -> usize {
+        address.wrapping_sub(self.get(number).load_bias)
+    }
 }
 
-/// Ids are signed, and small on either side of 0.
+/// Ids are signed, and small on either side of 0; so are distances of addresses.
 const fn zigzag(id: u64) -> u64 {
     id << 1 ^ ((id as i64) >> 63) as u64
 }
 
-/// An address in the program itself.
-fn in_program() -> *const u8 {
+/// An address in the image of a site. The open node of the executable, whose site is null, has site 0 there.
+fn place(site: *const u8) -> *const u8 {
+    if !site.is_null() {
+        return site;
+    }
     // SAFETY: a plain call. The program headers are part of a segment.
     unsafe { libc::getauxval(libc::AT_PHDR) as *const u8 }
 }
@@ -318,84 +198,248 @@ struct Extent {
     damaged: bool,
 }
 
-/// Writes the token of (`site`, `id`, `top`) with at most `max_runs` runs of equal frames.
+/// What is to be written.
+struct Context<'a> {
+    capture: Capture<'a>,
+    id: u64,
+    top: *mut Frame,
+    /// Whether the stack may be damaged, so that memory must be asked for before it is read.
+    suspect: bool,
+}
+
+/// Where the token is taken.
+enum Capture<'a> {
+    /// In code that is not instrumented.
+    None,
+    /// At a capture site.
+    Site(*const u8),
+    /// At an interrupted point.
+    Point(&'a Interruption),
+}
+
+/// The chain of frames, read with the care that is needed.
+struct Frames {
+    links: Links,
+    suspect: bool,
+    memory: Memory,
+    /// Whether the chain ended in something that is no frame.
+    damaged: bool,
+    /// A frame met before, and how many frames after it the next one is put here: a damaged chain may be a ring.
+    mark: *const Frame,
+    steps: u64,
+    limit: u64,
+}
+
+impl Frames {
+    fn new(suspect: bool) -> Self {
+        Self {
+            links: Links::new(),
+            suspect,
+            memory: Memory::new(),
+            damaged: false,
+            mark: null(),
+            steps: 0,
+            limit: 1,
+        }
+    }
+
+    /// What a frame holds; None at the end.
+    fn read(&mut self, frame: *const Frame) -> Option<Frame> {
+        if frame.is_null() {
+            return None;
+        }
+        if !self.suspect {
+            // SAFETY: a live frame of this thread's chain.
+            return Some(unsafe { Frame { prev: self.links.outer(frame.cast_mut()), ..frame.read() } });
+        }
+        let mut word = |i: usize| self.memory.word((frame as usize).wrapping_add(i * 8));
+        let words = (|| Some([word(0)?, word(1)?, word(2)?]))();
+        if self.mark == frame {
+            self.damaged = true;
+            return None;
+        }
+        self.steps += 1;
+        if self.steps == self.limit {
+            (self.mark, self.steps, self.limit) = (frame, 0, self.limit * 2);
+        }
+        self.damaged |= words.is_none();
+        let [_, id, site] = words?;
+        // SAFETY: its words are readable.
+        let prev = unsafe { self.links.outer(frame.cast_mut()) };
+        Some(Frame { prev, id, site: site as *const u8, handle: 0 })
+    }
+
+    /// The point that was interrupted where a signal's frame was pushed.
+    fn point(&mut self, frame: *const Frame, prev: *const Frame) -> Option<Interruption> {
+        let context = frame.wrapping_add(1).cast::<*const libc::ucontext_t>();
+        debug_assert_eq!(core::mem::offset_of!(SignalFrame, context), size_of::<Frame>());
+        let context = self.memory.word(context as usize)? as *const libc::ucontext_t;
+        let end = (context as usize).checked_add(size_of::<libc::ucontext_t>())? & !7;
+        self.memory.word(context as usize)?;
+        self.memory.word(end - 8)?;
+        // SAFETY: what a trampoline of this thread was given, and readable.
+        let registers = unsafe { Registers::interrupted(context) };
+        Some(Interruption::walk(registers, prev, &mut self.memory))
+    }
+}
+
+/// Writes an interrupted point. False if there are too many images.
+fn write_point(out: &mut Writer, images: &mut Images, id: u64, point: &Interruption) -> bool {
+    let count = point.addresses().count() as u64;
+    out.varint(count << 2 | point.end as u64);
+    out.varint(zigzag(id));
+    let mut before = (usize::MAX, 0);
+    for (address, exact) in point.addresses() {
+        let Some((number, new)) = images.number(address as *const u8, true) else { return false };
+        out.varint((number as u64) << 1 | u64::from(exact));
+        images.name(number, new, out);
+        let offset = images.offset(number, address);
+        let from = if before.0 == number { before.1 } else { 0 };
+        out.varint(zigzag(offset.wrapping_sub(from) as u64));
+        before = (number, offset);
+    }
+    true
+}
+
+/// Writes the token of a context with at most `max_runs` runs of equal frames.
 ///
 /// # Safety
-/// `buf` can take `capacity + 1` bytes or `capacity` is 0; the chain at `top` is intact.
+/// `buf` can take `capacity + 1` bytes or `capacity` is 0; the chain is intact unless it is called suspect.
+#[inline(never)]
 unsafe fn write(
     buf: *mut u8,
     capacity: usize,
+    version: usize,
     flags: u8,
-    (site, id, top): (*const u8, u64, *mut Frame),
+    context: &Context<'_>,
     max_runs: usize,
     limit: usize,
 ) -> (usize, Extent) {
     let mut images = Images::new();
     // SAFETY: passed on.
-    let mut out = unsafe { Writer::new(buf, capacity) };
+    let mut out = unsafe { Writer::new(buf, capacity, PREFIXES[version - 1]) };
     let mut extent = Extent { len: 0, runs_that_fit: 0, fits_at_all: false, damaged: false };
-    let name_image = |out: &mut Writer, images: &Images, number: usize, new: bool| {
-        if new {
-            let image = images.get(number);
-            out.byte(image.build_id_len);
-            for &byte in &image.build_id[..image.build_id_len as usize] {
-                out.byte(byte);
+    out.byte(flags);
+    match context.capture {
+        Capture::None => {}
+        Capture::Site(site) => {
+            if let Some((number, new)) = images.number(site, false) {
+                out.varint(number as u64);
+                images.name(number, new, &mut out);
+                out.varint(images.offset(number, site as usize) as u64);
+                out.varint(zigzag(context.id));
             }
         }
-    };
-    // The open node of the executable has site 0 there.
-    let place = |site: *const u8| if site.is_null() { in_program() } else { site };
-    let offset = |images: &Images, number: usize, site: *const u8| {
-        if site.is_null() {
-            return 0;
+        // The first images of a token are never too many.
+        Capture::Point(point) => {
+            write_point(&mut out, &mut images, context.id, point);
+            extent.damaged = point.detached;
         }
-        (site as usize).wrapping_sub(images.get(number).load_bias) as u64
-    };
-    out.byte(flags);
-    if flags & FLAG_CAPTURE != 0
-        && let Some((number, new)) = images.number(site)
-    {
-        out.varint(number as u64);
-        name_image(&mut out, &images, number, new);
-        out.varint(offset(&images, number, site));
-        out.varint(zigzag(id));
     }
     extent.fits_at_all = out.finished_len() <= limit;
+    let mut frames = Frames::new(context.suspect);
+    let mut at: *const Frame = context.top;
+    let mut next = if extent.damaged { None } else { frames.read(at) };
     // What is not instrumented and has an id was reached by an open call of the executable's.
-    let mut open = flags & FLAG_CAPTURE == 0 && id != 0;
-    let links = Links::new();
-    let mut frame = top;
+    if matches!(context.capture, Capture::None) && context.id != 0 {
+        next = Some(Frame { prev: context.top, id: context.id, site: null(), handle: 0 });
+    }
     let mut runs = 0;
-    while (open || !frame.is_null()) && runs < max_runs {
-        // SAFETY: a live frame of this thread's chain.
-        let (frame_site, frame_id) = if open { (null(), id) } else { unsafe { ((*frame).site, (*frame).id) } };
-        let mut count = u64::from(open);
-        open = false;
-        // SAFETY: as above.
-        while !frame.is_null() && unsafe { (*frame).site == frame_site && (*frame).id == frame_id } {
-            count += 1;
-            // SAFETY: as above.
-            frame = unsafe { links.outer(frame) };
-        }
-        let Some((number, new)) = images.number(place(frame_site)) else {
-            extent.damaged = true;
-            break;
-        };
-        out.varint((number as u64) << 1 | u64::from(count > 1));
-        name_image(&mut out, &images, number, new);
-        out.varint(offset(&images, number, frame_site));
-        out.varint(zigzag(frame_id));
-        if count > 1 {
-            out.varint(count);
+    while let Some(frame) = next
+        && runs < max_runs
+    {
+        let mut count = 1u64;
+        let here = at;
+        at = frame.prev;
+        next = frames.read(at);
+        if signal::is_site(frame.site) {
+            let Some(point) = frames.point(here, frame.prev) else {
+                extent.damaged = true;
+                break;
+            };
+            out.varint(KIND_SIGNAL);
+            if !write_point(&mut out, &mut images, frame.id, &point) {
+                extent.damaged = true;
+                break;
+            }
+            if point.detached {
+                extent.damaged = true;
+                next = None;
+            }
+        } else {
+            while let Some(same) = &next
+                && (same.site, same.id) == (frame.site, frame.id)
+            {
+                count += 1;
+                at = same.prev;
+                next = frames.read(at);
+            }
+            let Some((number, new)) = images.number(place(frame.site), false) else {
+                extent.damaged = true;
+                break;
+            };
+            out.varint((number as u64) << version | u64::from(count > 1));
+            images.name(number, new, &mut out);
+            let open = frame.site.is_null();
+            out.varint(if open { 0 } else { images.offset(number, frame.site as usize) as u64 });
+            out.varint(zigzag(frame.id));
+            if count > 1 {
+                out.varint(count);
+            }
         }
         runs += 1;
         if out.finished_len() <= limit {
             extent.runs_that_fit = runs;
         }
     }
+    extent.damaged |= frames.damaged;
     let len = out.finish();
     extent.len = len;
     (len, extent)
+}
+
+/// Whether the chain has an interrupted point in it.
+fn has_point(context: &Context<'_>) -> bool {
+    let mut frames = Frames::new(context.suspect);
+    let mut at: *const Frame = context.top;
+    while let Some(frame) = frames.read(at) {
+        if signal::is_site(frame.site) {
+            return true;
+        }
+        at = frame.prev;
+    }
+    false
+}
+
+/// Writes a context's token, as long as the buffer allows; returns the length of the whole.
+///
+/// # Safety
+/// `buf` can take `size` bytes; the chain is intact unless it is called suspect.
+unsafe fn token(buf: *mut c_char, size: usize, flags: u8, context: &Context<'_>) -> usize {
+    let buf = buf.cast::<u8>();
+    let end = |len: usize| {
+        if size > 0 {
+            // SAFETY: len < size wherever this is called.
+            unsafe { buf.add(len).write(0) };
+        }
+    };
+    let version = if matches!(context.capture, Capture::Point(_)) || has_point(context) { 2 } else { 1 };
+    // Measured first, so that a token that does not fit is cut between frames and says so.
+    let limit = size.saturating_sub(1);
+    // SAFETY: capacity 0; the chain is as the caller says.
+    let (_, extent) = unsafe { write(buf, 0, version, flags, context, usize::MAX, limit) };
+    if !extent.fits_at_all {
+        end(0);
+        return extent.len;
+    }
+    let cut = extent.len > limit;
+    let flags =
+        flags | if cut { FLAG_CUT } else { 0 } | if extent.damaged && !cut { FLAG_DAMAGED } else { 0 };
+    let runs = if cut { extent.runs_that_fit } else { usize::MAX };
+    // SAFETY: the caller's buffer; the measured length is at most `limit`, and `limit < size`.
+    let (written, _) = unsafe { write(buf, limit, version, flags, context, runs, limit) };
+    end(written);
+    extent.len
 }
 
 /// The token of the current context at `site`, which may be null for code that is not
@@ -407,35 +451,17 @@ unsafe fn write(
 pub unsafe extern "C" fn __pcce_token(buf: *mut c_char, size: usize, site: *const u8) -> usize {
     let (id, top) = current();
     let top = followed(top);
-    let buf = buf.cast::<u8>();
-    let end = |len: usize| {
-        if size > 0 {
-            // SAFETY: len < size wherever this is called.
-            unsafe { buf.add(len).write(0) };
-        }
-    };
-    let state = (site, id, top);
-    let flags = if site.is_null() { 0 } else { FLAG_CAPTURE };
     if site.is_null() && top.is_null() && id == 0 {
-        end(0);
+        if size > 0 {
+            // SAFETY: by the contract.
+            unsafe { buf.write(0) };
+        }
         return 0;
     }
-    // Measured first, so that a token that does not fit is cut between frames and says so.
-    let limit = size.saturating_sub(1);
-    // SAFETY: capacity 0; the chain is the thread's own.
-    let (_, extent) = unsafe { write(buf, 0, flags, state, usize::MAX, limit) };
-    if !extent.fits_at_all {
-        end(0);
-        return extent.len;
-    }
-    let cut = extent.len > limit;
-    let flags =
-        flags | if cut { FLAG_CUT } else { 0 } | if extent.damaged && !cut { FLAG_DAMAGED } else { 0 };
-    let runs = if cut { extent.runs_that_fit } else { usize::MAX };
-    // SAFETY: the caller's buffer; the measured length is at most `limit`, and `limit < size`.
-    let (written, _) = unsafe { write(buf, limit, flags, state, runs, limit) };
-    end(written);
-    extent.len
+    let (flags, capture) =
+        if site.is_null() { (0, Capture::None) } else { (FLAG_CAPTURE, Capture::Site(site)) };
+    // SAFETY: passed on; the thread's own chain.
+    unsafe { token(buf, size, flags, &Context { capture, id, top, suspect: false }) }
 }
 
 /// The public entry. The pass replaces calls of it in instrumented code.
@@ -446,6 +472,68 @@ pub unsafe extern "C" fn __pcce_token(buf: *mut c_char, size: usize, site: *cons
 pub unsafe extern "C" fn pcce_token(buf: *mut c_char, size: usize) -> usize {
     // SAFETY: passed on.
     unsafe { __pcce_token(buf, size, null()) }
+}
+
+/// The token of an interrupted point, by code that is instrumented at `site`, or is not if that is null. See
+/// `pcce_token_at` in the header.
+///
+/// # Safety
+/// `buf` can take `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_token_at(
+    buf: *mut c_char,
+    size: usize,
+    pc: *const u8,
+    sp: *const u8,
+    site: *const u8,
+) -> usize {
+    let (pc, sp) = (pc as usize, sp as usize);
+    let (mut id, mut top) = current();
+    top = followed(top);
+    let mut frames = Frames::new(true);
+    // The handler that calls this was called by the trampoline: its frame has the state and the registers.
+    let mut at: *const Frame = top;
+    let mut point = None;
+    while let Some(frame) = frames.read(at) {
+        if signal::is_site(frame.site) {
+            // SAFETY: a frame with this site is a signal's.
+            let context = unsafe { (*at.cast::<SignalFrame>()).context };
+            // SAFETY: as the frame, it lives as long as the trampoline.
+            let registers = unsafe { Registers::interrupted(context) };
+            if (registers.pc(), registers.sp()) == (pc, sp) {
+                (id, top) = (frame.id, frame.prev);
+                point = Some(registers);
+                break;
+            }
+        }
+        at = frame.prev;
+    }
+    let mut flags = FLAG_POINT;
+    let registers = match point {
+        Some(registers) => registers,
+        None => {
+            // What an instrumented handler does that the trampoline did not call, changes the state.
+            if !site.is_null() {
+                flags |= FLAG_OTHER_STATE;
+            }
+            let known = unwind::find(Registers::here(), pc, sp, &mut frames.memory);
+            known.unwrap_or(Registers::at(pc, sp))
+        }
+    };
+    let point = Interruption::walk(registers, top, &mut frames.memory);
+    let context = Context { capture: Capture::Point(&point), id, top, suspect: true };
+    // SAFETY: passed on.
+    unsafe { token(buf, size, flags, &context) }
+}
+
+/// The public entry. The pass replaces calls of it in instrumented code.
+///
+/// # Safety
+/// `buf` can take `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcce_token_at(buf: *mut c_char, size: usize, pc: *const u8, sp: *const u8) -> usize {
+    // SAFETY: passed on.
+    unsafe { __pcce_token_at(buf, size, pc, sp, null()) }
 }
 
 #[cfg(test)]

@@ -20,12 +20,14 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt::Write as _;
 use core::ptr::{null, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use crate::abi::{Frame, FunctionRecord, Shadow};
 use crate::context::chain_number;
+use crate::depth;
 use crate::fiber::{followed, is_unknown};
 use crate::intern::Interner;
+use crate::place;
 use crate::signal;
 use crate::state::{current, tls};
 
@@ -38,15 +40,13 @@ const EXIT_MISMATCH: c_int = 97;
 /// Mismatches that are described one by one.
 const MAX_DESCRIBED: u64 = 10;
 
-/// The executable's open node, once a function that it may reach was entered.
-static OPEN: AtomicPtr<FunctionRecord> = AtomicPtr::new(null_mut());
 static CONTEXTS: Interner<(u64, u64)> = Interner::new();
 static COMPARED: AtomicU64 = AtomicU64::new(0);
 static DISTINCT: AtomicU64 = AtomicU64::new(0);
 static MISMATCHES: AtomicU64 = AtomicU64::new(0);
 static REGISTERED: AtomicBool = AtomicBool::new(false);
-/// The value of [`REPORT_VARIABLE`] with a final zero, written once, by who sets [`REGISTERED`].
-static REPORT: [AtomicU8; MAX_PATH] = [const { AtomicU8::new(0) }; MAX_PATH];
+/// The file that [`REPORT_VARIABLE`] names.
+static REPORT: OutputFile = OutputFile::new();
 
 unsafe extern "C" {
     fn __cxa_atexit(f: extern "C" fn(*mut c_void), arg: *mut c_void, dso: *mut c_void) -> c_int;
@@ -64,29 +64,43 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
         // string.
         unsafe {
             __cxa_atexit(report, null_mut(), null_mut());
-            let value: *const c_char = libc::getenv(REPORT_VARIABLE.as_ptr());
-            if !value.is_null() && libc::strlen(value) < MAX_PATH {
-                for (i, &byte) in CStr::from_ptr(value).to_bytes().iter().enumerate() {
-                    REPORT[i].store(byte, Ordering::Relaxed);
-                }
-            }
+            REPORT.remember(REPORT_VARIABLE);
+            depth::FILE.remember(depth::VARIABLE);
         }
     }
     let (id, top) = current();
     // SAFETY: the thread's own block and records.
     unsafe {
-        if !(*function).open.is_null() {
-            OPEN.store((*function).open.cast_mut(), Ordering::Relaxed);
-        }
         let prev = (*tls()).shadow;
-        shadow.write(Shadow { prev, function, site: null(), context: 0, id, top });
+        let (depth, frames) = if depth::FILE.is_named() { depths(prev, followed(top)) } else { (0, 0) };
+        shadow.write(Shadow { prev, function, site: null(), context: 0, id, top, depth, frames });
         (*tls()).shadow = shadow;
         if !busy(|| {
             COMPARED.fetch_add(1, Ordering::Relaxed);
+            depth::count(depth, frames);
             (*shadow).context = compare(shadow);
         }) {
             (*shadow).context = UNNUMBERED;
         }
+    }
+}
+
+/// How deep an activation is that was entered with the chain `top`: activations, and pushed frames. Only the frames that
+/// were pushed since its caller's entry are walked.
+unsafe fn depths(caller: *const Shadow, top: *const Frame) -> (u64, u64) {
+    // SAFETY: live records and frames of this thread.
+    unsafe {
+        let (depth, below, known) = if caller.is_null() {
+            (0, null_mut(), 0)
+        } else {
+            ((*caller).depth, (*caller).top, (*caller).frames)
+        };
+        let (mut frame, mut pushed) = (top, 0);
+        while !frame.is_null() && !core::ptr::eq(frame, below) {
+            pushed += 1;
+            frame = (*frame).prev;
+        }
+        (depth + 1, if frame.is_null() { pushed } else { pushed + known })
     }
 }
 
@@ -165,8 +179,9 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
             _ if prev.is_null() => top.is_null() || !signal::is_site((*top).site),
             context => context != MISMATCHED && context != UNNUMBERED,
         };
-        let key = [below.0, below.1 as u64, function as u64];
-        if let (Some(chain), true) = (chain, numbered)
+        let (site, name) = (place::name(below.1), place::name(function.cast()));
+        let key = site.zip(name).map(|(site, name)| [below.0, site, name]).filter(|_| numbered);
+        if let (Some(chain), Some(key)) = (chain, key)
             && let Some((number, seen)) = CONTEXTS.find(&key)
         {
             if seen != (id, chain) {
@@ -193,8 +208,8 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
             }
         }
         DISTINCT.fetch_add(1, Ordering::Relaxed);
-        match chain {
-            Some(chain) if numbered => CONTEXTS.insert(&key, (id, chain)).unwrap_or(UNNUMBERED),
+        match (chain, key) {
+            (Some(chain), Some(key)) => CONTEXTS.insert(&key, (id, chain)).unwrap_or(UNNUMBERED),
             _ => UNNUMBERED,
         }
     }
@@ -213,8 +228,10 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             let known = !caller.is_null() && (id, top) == ((*caller).id, (*caller).top);
             let entered = !caller.is_null() && !frame.is_null() && (*frame).site == (*caller).site
                 && ((*frame).id, (*frame).prev, id) == ((*caller).id, (*caller).top, 0);
-            let open = OPEN.load(Ordering::Relaxed);
-            if known || entered || caller.is_null() || (!open.is_null() && in_edge(open, id, top, caller).is_ok()) {
+            if known || entered || caller.is_null() || {
+                let open = (*(*caller).function).open;
+                !open.is_null() && in_edge(open, id, top, caller).is_ok()
+            } {
                 return Ok(());
             }
             return Err("a silent function finds a state that is not its caller's");
@@ -254,9 +271,9 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             }
             if (*frame).site.is_null() {
                 // Pushed in front of the function, by one that an open call reached.
-                let open = OPEN.load(Ordering::Relaxed);
+                let open = (*(*caller).function).open;
                 return if open.is_null() {
-                    Err("the pushed frame is one of an open call, and no function of the executable was entered")
+                    Err("the pushed frame is one of an open call, and the caller makes none")
                 } else {
                     in_edge(open, (*frame).id, (*frame).prev, caller)
                 };
@@ -283,11 +300,11 @@ unsafe fn in_edge(
     // SAFETY: as in `step`.
     unsafe {
         let edges = core::slice::from_raw_parts((*function).in_edges, (*function).in_edge_count as usize);
-        let plus_offset = if (*function).negated == 1 { id.wrapping_neg() } else { id };
+        let plus_offset = if (*function).open.is_null() { id.wrapping_neg() } else { id };
         let number = plus_offset.wrapping_sub((*function).offset);
         let after = edges.partition_point(|e| e.start <= number);
         let Some(edge) = after.checked_sub(1).map(|i| &edges[i]) else {
-            return if !(*function).open.is_null() {
+            return if (*function).reached == 1 {
                 in_edge((*function).open, id, top, caller)
             } else {
                 Err("the id belongs to no in-edge")
@@ -325,7 +342,41 @@ impl core::fmt::Write for Line {
     }
 }
 
-fn print(args: core::fmt::Arguments<'_>) {
+/// A file for lines of text, named by an environment variable.
+pub struct OutputFile {
+    /// The path with a final zero; empty without one. Written once, before anything is printed.
+    path: [AtomicU8; MAX_PATH],
+}
+
+impl OutputFile {
+    pub const fn new() -> Self {
+        Self { path: [const { AtomicU8::new(0) }; MAX_PATH] }
+    }
+
+    /// Takes the path from the environment, where it is shorter than [`MAX_PATH`].
+    ///
+    /// # Safety
+    /// Nobody changes the environment at the same time.
+    unsafe fn remember(&self, variable: &CStr) {
+        // SAFETY: the variable's value is a C string.
+        unsafe {
+            let value: *const c_char = libc::getenv(variable.as_ptr());
+            if !value.is_null() && libc::strlen(value) < MAX_PATH {
+                for (to, &byte) in self.path.iter().zip(CStr::from_ptr(value).to_bytes()) {
+                    to.store(byte, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Whether there is a path.
+    pub fn is_named(&self) -> bool {
+        self.path[0].load(Ordering::Relaxed) != 0
+    }
+}
+
+/// Appends a line to the file; to standard error if it has no name, or cannot be opened.
+pub fn print_to(file: &OutputFile, args: core::fmt::Arguments<'_>) {
     let mut line = Line { text: [0; 512], len: 0 };
     let _ = line.write_fmt(args);
     line.text[line.len] = b'\n';
@@ -333,8 +384,8 @@ fn print(args: core::fmt::Arguments<'_>) {
     // SAFETY: plain calls into libc with a buffer of the given length.
     unsafe {
         let mut fd = -1;
-        if REPORT[0].load(Ordering::Relaxed) != 0 {
-            let path = (&raw const REPORT).cast::<c_char>();
+        if file.is_named() {
+            let path = (&raw const file.path).cast::<c_char>();
             fd = libc::open(path, libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC, 0o666);
         }
         libc::write(if fd < 0 { 2 } else { fd }, bytes.as_ptr().cast(), bytes.len());
@@ -342,6 +393,10 @@ fn print(args: core::fmt::Arguments<'_>) {
             libc::close(fd);
         }
     }
+}
+
+fn print(args: core::fmt::Arguments<'_>) {
+    print_to(&REPORT, args);
 }
 
 #[cold]
@@ -361,6 +416,7 @@ extern "C" fn report(_: *mut c_void) {
         count(&COMPARED),
         count(&DISTINCT),
     ));
+    depth::report();
     if mismatches > 0 {
         // SAFETY: fflush(NULL) writes out all streams, which _exit would not do.
         unsafe {

@@ -9,12 +9,12 @@ declare i32 @abs(i32) memory(none)
 ; CHECK: declare i32 @abs(i32) #[[ABS:[0-9]+]]
 
 ; CHECK: define i32 @constant(i32 %x) #[[CONSTANT:[0-9]+]]
-define i32 @constant(i32 %x) memory(none) speculatable willreturn {
+define i32 @constant(i32 %x) memory(none) speculatable willreturn nounwind {
   ret i32 %x
 }
 
-define i32 @caller(i32 %x) memory(read) {
-; CHECK-LABEL: define i32 @caller(i32 %x) {
+define i32 @caller(i32 %x) memory(read) nounwind {
+; CHECK-LABEL: define i32 @caller(i32 %x){{.*}} {
 ; CHECK:         %a = call i32 @constant(i32 %x){{$}}
 ; CHECK:         %b = call i32 @outside(i32 %x) #[[OUTSIDE]]
 ; CHECK:         %c = call i32 @abs(i32 %x)
@@ -28,4 +28,4 @@ define i32 @caller(i32 %x) memory(read) {
 
 ; CHECK-DAG: attributes #[[OUTSIDE]] = { nounwind }
 ; CHECK-DAG: attributes #[[ABS]] = { memory(none) }
-; CHECK-DAG: attributes #[[CONSTANT]] = { willreturn }
+; CHECK-DAG: attributes #[[CONSTANT]] = { nounwind willreturn }

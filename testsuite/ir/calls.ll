@@ -15,38 +15,38 @@ declare void @external()
 declare i64 @strlen(ptr)
 declare void @quiet() nocallback
 
-define internal void @leaf() {
+define internal void @leaf() nounwind {
   ret void
 }
 
-define void @preemptible() {
+define void @preemptible() nounwind {
   ret void
 }
 
-define dso_local void @not_preemptible() {
+define dso_local void @not_preemptible() nounwind {
   ret void
 }
 
-define weak void @interposable() {
+define weak void @interposable() nounwind {
   ret void
 }
 
-define linkonce_odr void @odr() {
+define linkonce_odr void @odr() nounwind {
   ret void
 }
 
-define linkonce_odr void @odr_comdat() comdat {
+define linkonce_odr void @odr_comdat() nounwind comdat {
   ret void
 }
 $odr_comdat = comdat any
 
 ; Nothing is called: nothing changes.
-; CHECK-LABEL: define internal void @leaf() {
+; CHECK-LABEL: define internal void @leaf(){{.*}} {
 ; CHECK-NEXT:    ret void
 
 ; leaf has the dummy in-edge with 0, since an alias leads to it, so each call is an addition.
-define void @direct() {
-; CHECK-LABEL: define void @direct() {
+define void @direct() nounwind {
+; CHECK-LABEL: define void @direct(){{.*}} {
 ; CHECK-NEXT:    %[[#ID:]] = load i64, ptr @__pcce_tls
 ; CHECK-NEXT:    %[[#SUM:]] = add i64 %[[#ID]], [[#FIRST:]]
 ; CHECK-NEXT:    store i64 %[[#SUM]], ptr @__pcce_tls
@@ -69,8 +69,8 @@ define void @direct() {
 
 ; A push, as it is written once in full here: the frame is {top, id, site, 0}. The callee reaches the frame
 ; through the thread's block, so the call is no tail call any more.
-define void @outside() {
-; CHECK-LABEL: define void @outside() {
+define void @outside() nounwind {
+; CHECK-LABEL: define void @outside(){{.*}} {
 ; CHECK-NEXT:    %pcce.frame = alloca { i64, i64, i64, i64 }, align 8
 ; CHECK-NEXT:    %[[#TOP:]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    %[[#ID:]] = load i64, ptr @__pcce_tls
@@ -84,20 +84,22 @@ define void @outside() {
 ; A signal handler finds a whole frame or none.
 ; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
 ; CHECK-NEXT:    {{^ *}}call void @external()
 ; CHECK-NEXT:    %[[#TOP:]] = load ptr, ptr %pcce.frame
-; CHECK-NEXT:    store ptr %[[#TOP]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    %[[#AT:]] = getelementptr inbounds i8, ptr %pcce.frame, i64 8
 ; CHECK-NEXT:    %[[#ID:]] = load i64, ptr %[[#AT]]
 ; CHECK-NEXT:    store i64 %[[#ID]], ptr @__pcce_tls
+; CHECK-NEXT:    fence syncscope("singlethread") release
+; CHECK-NEXT:    store ptr %[[#TOP]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    ret void
   tail call void @external()
   ret void
 }
 
 ; On the list of functions that do not call back.
-define void @silent(ptr %s) {
+define void @silent(ptr %s) nounwind {
 ; CHECK-LABEL: define void @silent(
 ; CHECK-NEXT:    %n = tail call i64 @strlen(ptr %s)
 ; CHECK-NEXT:    ret void
@@ -106,7 +108,7 @@ define void @silent(ptr %s) {
 }
 
 ; Marked so, which says nothing about a callee that another module defines and instruments.
-define void @marked() {
+define void @marked() nounwind {
 ; CHECK-LABEL: define void @marked(
 ; CHECK:         store i64 0, ptr @__pcce_tls
 ; CHECK-NEXT:    call void @quiet()
@@ -115,7 +117,7 @@ define void @marked() {
   ret void
 }
 
-define i32 @indirect(ptr %f, i32 %x) {
+define i32 @indirect(ptr %f, i32 %x) nounwind {
 ; CHECK-LABEL: define i32 @indirect(
 ; CHECK-NEXT:    %pcce.frame = alloca
 ; CHECK:         store i64 0, ptr @__pcce_tls
@@ -126,7 +128,7 @@ define i32 @indirect(ptr %f, i32 %x) {
 }
 
 ; One frame serves all pushes of a function.
-define void @two_pushes(ptr %f) {
+define void @two_pushes(ptr %f) nounwind {
 ; CHECK-LABEL: define void @two_pushes(
 ; CHECK:         alloca
 ; CHECK-NOT:     alloca
@@ -141,8 +143,8 @@ define void @two_pushes(ptr %f) {
 }
 
 ; Another module's definition may be the one that runs: a weak function, a weak alias.
-define void @replaceable() {
-; CHECK-LABEL: define void @replaceable() {
+define void @replaceable() nounwind {
+; CHECK-LABEL: define void @replaceable(){{.*}} {
 ; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK:         call void @interposable()
 ; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
@@ -153,8 +155,8 @@ define void @replaceable() {
 }
 
 ; An alias that nothing replaces is its aliasee.
-define void @aliased() {
-; CHECK-LABEL: define void @aliased() {
+define void @aliased() nounwind {
+; CHECK-LABEL: define void @aliased(){{.*}} {
 ; CHECK-NOT:     alloca
 ; CHECK:         add i64 %{{[0-9]+}}, [[#ADDED:]]
 ; CHECK:         call void @local_alias()
@@ -164,8 +166,8 @@ define void @aliased() {
 }
 
 ; Whether another definition can take the place of this one at load time.
-define void @visible() {
-; CHECK-LABEL: define void @visible() {
+define void @visible() nounwind {
+; CHECK-LABEL: define void @visible(){{.*}} {
 ; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK:         call void @preemptible()
 ; CHECK-NOT:     store ptr %pcce.frame
@@ -178,8 +180,8 @@ define void @visible() {
 }
 
 ; Of equal definitions the linker keeps one, perhaps that of a module with other numbers.
-define void @merged() {
-; CHECK-LABEL: define void @merged() {
+define void @merged() nounwind {
+; CHECK-LABEL: define void @merged(){{.*}} {
 ; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK:         call void @odr()
 ; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
@@ -190,8 +192,8 @@ define void @merged() {
 }
 
 ; Inline assembly is left alone, unless it calls.
-define void @assembly() {
-; CHECK-LABEL: define void @assembly() {
+define void @assembly() nounwind {
+; CHECK-LABEL: define void @assembly(){{.*}} {
 ; CHECK-NEXT:    %pcce.frame = alloca
 ; CHECK-NEXT:    call void asm sideeffect "nop", ""()
 ; CHECK:         store i64 0, ptr @__pcce_tls

@@ -8,28 +8,28 @@ declare i64 @pcce_context()
 declare i64 @pcce_token(ptr, i64)
 declare i32 @__gxx_personality_v0(...)
 
-define i64 @number() {
-; CHECK-LABEL: define i64 @number() {
+define i64 @number() nounwind {
+; CHECK-LABEL: define i64 @number(){{.*}} {
 ; CHECK-NEXT:    %[[R:[0-9]+]] = call i64 @__pcce_context(ptr @__pcce_sites.{{[0-9a-f]+}}, i64 0)
 ; CHECK-NEXT:    ret i64 %[[R]]
-; WHOLE-PROGRAM-LABEL: define i64 @number() {
+; WHOLE-PROGRAM-LABEL: define i64 @number(){{.*}} {
 ; WHOLE-PROGRAM-NEXT:    %[[R:[0-9]+]] = call i64 @__pcce_context(ptr @__pcce_sites.{{[0-9a-f]+}}, i64 1)
 ; WHOLE-PROGRAM-NEXT:    ret i64 %[[R]]
-; SHARED-LABEL: define i64 @number() {
+; SHARED-LABEL: define i64 @number(){{.*}} {
 ; SHARED-NEXT:    call i64 @__pcce_context(ptr @__pcce_sites.{{[0-9a-f]+}}, i64 0)
   %n = call i64 @pcce_context()
   ret i64 %n
 }
 
 ; Ranges do not overlap.
-define i64 @second() {
-; WHOLE-PROGRAM-LABEL: define i64 @second() {
+define i64 @second() nounwind {
+; WHOLE-PROGRAM-LABEL: define i64 @second(){{.*}} {
 ; WHOLE-PROGRAM-NEXT:    call i64 @__pcce_context({{.*}}, i64 2)
   %n = tail call i64 @pcce_context()
   ret i64 %n
 }
 
-define i64 @token(ptr %buffer) {
+define i64 @token(ptr %buffer) nounwind {
 ; CHECK-LABEL: define i64 @token(
 ; CHECK-NEXT:    call i64 @__pcce_token(ptr %buffer, i64 64, ptr getelementptr inbounds (i8, ptr @__pcce_sites.{{[0-9a-f]+}}, i64 2))
   %n = call i64 @pcce_token(ptr %buffer, i64 64)
@@ -51,7 +51,7 @@ pad:
 }
 
 ; Through a pointer, the runtime's own function answers: an ordinary call.
-define i64 @pointer() {
+define i64 @pointer() nounwind {
 ; CHECK-LABEL: define i64 @pointer()
 ; CHECK:         store volatile ptr @pcce_context
   %p = alloca ptr

@@ -1,6 +1,6 @@
 ; PASSES: pcce<no-callback=>
 ; FAILS
 ; CHECK: error: pcce: unknown pass option 'no-callback='
-define void @f() {
+define void @f() nounwind {
   ret void
 }

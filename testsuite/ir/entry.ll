@@ -7,19 +7,25 @@ declare i32 @__gxx_personality_v0(...)
 
 define i64 @strlen(ptr %s) personality ptr @__gxx_personality_v0 {
 ; CHECK-LABEL: define i64 @strlen(
-; CHECK:         %pcce.entry = alloca { i64, i64, i64, i64 }, align 8
-; CHECK:         store ptr %pcce.entry, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; The entry frame is the outer one, and has the higher address.
+; CHECK:         %pcce.frame = alloca { i64, i64, i64, i64, i64, i64, i64, i64 }, align 8
+; CHECK-NEXT:    %[[ENTRY:[0-9]+]] = getelementptr inbounds i8, ptr %pcce.frame, i64 32
+; CHECK:         store ptr %[[ENTRY]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
 ; CHECK:         invoke void @external()
-; CHECK:         load ptr, ptr %pcce.entry
+; CHECK:         load ptr, ptr %[[ENTRY]]
 ; CHECK:         store i64 %{{[0-9]+}}, ptr @__pcce_tls
+; CHECK-NEXT:    fence syncscope("singlethread") release
+; CHECK-NEXT:    store ptr %{{[0-9]+}}, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    ret i64 1
 ; The landing pad stands on the entry frame.
 ; CHECK:         landingpad
 ; CHECK-NEXT:        catch ptr null
+; CHECK-NEXT:    store ptr %[[ENTRY]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
-; CHECK-NEXT:    store ptr %pcce.entry, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
-; CHECK:         load ptr, ptr %pcce.entry
+; CHECK:         load ptr, ptr %[[ENTRY]]
 ; CHECK:         ret i64 2
   invoke void @external() to label %done unwind label %pad
 done:
@@ -30,9 +36,10 @@ pad:
 }
 
 ; Known here, so it is an ordinary push.
-define i64 @caller(ptr %s) {
+define i64 @caller(ptr %s) nounwind {
 ; CHECK-LABEL: define i64 @caller(
 ; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
 ; CHECK-NEXT:    %n = call i64 @strlen(ptr %s)
   %n = call i64 @strlen(ptr %s)
@@ -40,14 +47,14 @@ define i64 @caller(ptr %s) {
 }
 
 ; Internal functions of such a name are nobody else's.
-define internal void @strcpy() {
-; CHECK-LABEL: define internal void @strcpy() {
+define internal void @strcpy() nounwind {
+; CHECK-LABEL: define internal void @strcpy(){{.*}} {
 ; CHECK-NEXT:    ret void
   ret void
 }
 
-define void @calls_own() {
-; CHECK-LABEL: define void @calls_own() {
+define void @calls_own() nounwind {
+; CHECK-LABEL: define void @calls_own(){{.*}} {
 ; CHECK-NEXT:    call void @strcpy()
 ; CHECK-NEXT:    ret void
   call void @strcpy()
@@ -58,6 +65,7 @@ define void @calls_own() {
 define i32 @personality() {
 ; CHECK-LABEL: define i32 @personality(
 ; CHECK:         store ptr %pcce.entry, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
 ; CHECK:         ret i32 0
   ret i32 0

@@ -2,7 +2,7 @@
 ; PASSES: pcce<check>
 ; FAILS
 ; CHECK: error: pcce: {{.*}}marked.ll is instrumented already
-define void @f() {
+define void @f() nounwind {
   ret void
 }
 !pcce.instrumented = !{}

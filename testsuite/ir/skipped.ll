@@ -6,7 +6,7 @@ target triple = "x86_64-unknown-linux-gnu"
 @dispatched = ifunc void (), ptr @resolver
 declare void @external()
 
-define void @assembly() naked {
+define void @assembly() naked nounwind {
 ; CHECK: define void @assembly() #[[#]] {
 ; CHECK-NEXT:    call void asm sideeffect "jmp external", ""()
 ; CHECK-NEXT:    unreachable
@@ -14,8 +14,8 @@ define void @assembly() naked {
   unreachable
 }
 
-define available_externally void @copy() {
-; CHECK-LABEL: define available_externally void @copy() {
+define available_externally void @copy() nounwind {
+; CHECK-LABEL: define available_externally void @copy(){{.*}} {
 ; CHECK-NEXT:    call void @external()
 ; CHECK-NEXT:    ret void
   call void @external()
@@ -23,23 +23,23 @@ define available_externally void @copy() {
 }
 
 ; Runs before thread-local storage exists.
-define ptr @resolver() {
-; CHECK-LABEL: define ptr @resolver() {
+define ptr @resolver() nounwind {
+; CHECK-LABEL: define ptr @resolver(){{.*}} {
 ; CHECK-NEXT:    call void @external()
 ; CHECK-NEXT:    ret ptr
   call void @external()
   ret ptr @copy
 }
 
-define void @caller() {
-; CHECK-LABEL: define void @caller() {
+define void @caller() nounwind {
+; CHECK-LABEL: define void @caller(){{.*}} {
 ; CHECK:         store i64 0, ptr @__pcce_tls
 ; CHECK-NEXT:    call void @assembly()
 ; CHECK:         store i64 0, ptr @__pcce_tls
 ; CHECK-NEXT:    call void @copy()
 ; CHECK:         store i64 0, ptr @__pcce_tls
 ; CHECK-NEXT:    call void @dispatched()
-; VERIFY-LABEL: define void @caller() {
+; VERIFY-LABEL: define void @caller(){{.*}} {
 ; VERIFY:         call void @__pcce_verify_enter(ptr %pcce.shadow, ptr @__pcce_functions)
 ; VERIFY:         store i64 0, ptr @__pcce_tls
 ; VERIFY-NEXT:    call void @assembly()

@@ -5,15 +5,15 @@ target triple = "x86_64-unknown-linux-gnu"
 
 declare void @external()
 
-define internal void @leaf() {
+define internal void @leaf() nounwind {
   ret void
 }
 
-define internal void @relay() {
-; CHECK-LABEL: define internal void @relay() {
+define internal void @relay() nounwind {
+; CHECK-LABEL: define internal void @relay(){{.*}} {
 ; CHECK-NEXT:    musttail call void @leaf()
 ; CHECK-NEXT:    ret void
-; VERIFY-LABEL: define internal void @relay() {
+; VERIFY-LABEL: define internal void @relay(){{.*}} {
 ; VERIFY:         call void @__pcce_verify_enter(
 ; VERIFY:         call void @__pcce_verify_exit(
 ; VERIFY-NEXT:    musttail call void @leaf()
@@ -22,7 +22,7 @@ define internal void @relay() {
   ret void
 }
 
-define void @through_pointer(ptr %f) {
+define void @through_pointer(ptr %f) nounwind {
 ; CHECK-LABEL: define void @through_pointer(
 ; CHECK-NEXT:    musttail call void %f(ptr %f)
 ; CHECK-NEXT:    ret void
@@ -30,9 +30,10 @@ define void @through_pointer(ptr %f) {
   ret void
 }
 
-define void @calls_relay() {
-; CHECK-LABEL: define void @calls_relay() {
+define void @calls_relay() nounwind {
+; CHECK-LABEL: define void @calls_relay(){{.*}} {
 ; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
 ; CHECK-NEXT:    call void @relay()
 ; CHECK-NEXT:    load ptr, ptr %pcce.frame
@@ -41,10 +42,12 @@ define void @calls_relay() {
 }
 
 ; A call before the tail call is over by then.
-define void @mixed(ptr %f) {
+define void @mixed(ptr %f) nounwind {
 ; CHECK-LABEL: define void @mixed(
 ; CHECK:         call void @external()
 ; CHECK:         store i64 %{{[0-9]+}}, ptr @__pcce_tls
+; CHECK-NEXT:    fence syncscope("singlethread") release
+; CHECK-NEXT:    store ptr %{{[0-9]+}}, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    musttail call void %f(ptr %f)
 ; CHECK-NEXT:    ret void
   call void @external()

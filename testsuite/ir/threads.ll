@@ -4,7 +4,7 @@
 target triple = "x86_64-unknown-linux-gnu"
 
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @thrd_create(ptr, ptr, ptr)
+declare i32 @thrd_create(ptr, ptr, ptr) nounwind
 declare void @_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE(ptr, ptr, ptr)
 declare void @pcce_fiber_save(ptr)
 declare void @pcce_fiber_restore(ptr)
@@ -51,8 +51,8 @@ pad:
   resume { ptr, i32 } %p
 }
 
-define void @switch(ptr %fiber) {
-; CHECK-LABEL: define void @switch(ptr %fiber) {
+define void @switch(ptr %fiber) nounwind {
+; CHECK-LABEL: define void @switch(ptr %fiber)
 ; CHECK:         call void @pcce_fiber_save(ptr %fiber)
 ; CHECK-NEXT:    load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK:         call void asm sideeffect "jmp *%rax"
@@ -60,7 +60,7 @@ define void @switch(ptr %fiber) {
 ; CHECK-NEXT:    load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK:         store i64 0, ptr @__pcce_tls
 ; CHECK-NEXT:    call void @pcce_fiber_run(ptr null, ptr null)
-; VERIFY-LABEL: define void @switch(ptr %fiber) {
+; VERIFY-LABEL: define void @switch(ptr %fiber)
 ; VERIFY:         call void @pcce_fiber_restore(ptr %fiber)
 ; VERIFY-NEXT:    %[[NEXT:[0-9]+]] = getelementptr
 ; VERIFY-NEXT:    store ptr {{.*}}, ptr %[[NEXT]]

@@ -2,6 +2,6 @@
 ; PASSES: pcce<check>,pcce<check>
 ; FAILS
 ; CHECK: error: pcce: {{.*}}twice.ll is instrumented already; give the plugin to the compiler (-fpass-plugin) or to the linker (--load-pass-plugin), not to both
-define void @f() {
+define void @f() nounwind {
   ret void
 }

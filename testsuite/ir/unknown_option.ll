@@ -3,6 +3,6 @@
 ; FAILS
 ; CHECK: error: pcce: unknown pass option 'verfy'
 ; CHECK-SAME: verify, whole-program, shared, relocatable, check, no-callback=FILE
-define void @f() {
+define void @f() nounwind {
   ret void
 }

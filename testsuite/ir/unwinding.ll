@@ -7,7 +7,7 @@ declare i32 @setjmp(ptr) returns_twice
 declare void @stop() noreturn
 declare void @external()
 
-define internal void @leaf() {
+define internal void @leaf() nounwind {
   ret void
 }
 
@@ -34,8 +34,9 @@ define void @invokes(i1 %c) personality ptr @__gxx_personality_v0 {
 ; CHECK:       pad:
 ; CHECK-NEXT:    landingpad { ptr, i32 }
 ; CHECK-NEXT:        cleanup
-; CHECK-NEXT:    store i64 %[[ID]], ptr @__pcce_tls
 ; CHECK-NEXT:    store ptr %[[TOP]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    fence syncscope("singlethread") release
+; CHECK-NEXT:    store i64 %[[ID]], ptr @__pcce_tls
 ; CHECK-NEXT:    resume
   br i1 %c, label %one, label %two
 one:
@@ -50,32 +51,53 @@ pad:
 }
 
 ; The second return of setjmp comes without the work after any call.
-define i32 @jumped_to(ptr %buffer) {
+define i32 @jumped_to(ptr %buffer) nounwind {
 ; CHECK-LABEL: define i32 @jumped_to(
 ; CHECK-NEXT:    %[[ID:[0-9]+]] = load i64, ptr @__pcce_tls
 ; CHECK-NEXT:    %[[TOP:[0-9]+]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    %r = call i32 @setjmp(ptr %buffer)
-; CHECK-NEXT:    store i64 %[[ID]], ptr @__pcce_tls
 ; CHECK-NEXT:    store ptr %[[TOP]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    fence syncscope("singlethread") release
+; CHECK-NEXT:    store i64 %[[ID]], ptr @__pcce_tls
 ; CHECK-NEXT:    ret i32 %r
   %r = call i32 @setjmp(ptr %buffer) returns_twice
   ret i32 %r
 }
 
 ; Nothing is done after a call that does not return.
-define void @ends() {
-; CHECK-LABEL: define void @ends() {
+define void @ends() nounwind {
+; CHECK-LABEL: define void @ends(){{.*}} {
 ; CHECK:         call void @stop()
 ; CHECK-NEXT:    unreachable
   call void @stop()
   unreachable
 }
 
-; A function without landing pads leaves the state to its caller, which restores it.
-define void @passes_on() {
-; CHECK-LABEL: define void @passes_on() {
+; Whoever catches may be code that is not instrumented, and calls on: an exception that leaves a function that such code can
+; call leaves the state as it was found.
+define void @restores() {
+; CHECK-LABEL: define void @restores() personality ptr @__gcc_personality_v0 {
+; CHECK:         %[[ID:[0-9]+]] = load i64, ptr @__pcce_tls
+; CHECK-NEXT:    %[[TOP:[0-9]+]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK:         invoke void @external()
+; CHECK-NEXT:        to label %{{.*}} unwind label %pcce.unwind
+; CHECK:       pcce.unwind:
+; CHECK-NEXT:    landingpad { ptr, i32 }
+; CHECK-NEXT:        cleanup
+; CHECK-NEXT:    store ptr %[[TOP]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    fence syncscope("singlethread") release
+; CHECK-NEXT:    store i64 %[[ID]], ptr @__pcce_tls
+; CHECK-NEXT:    resume
+  call void @external()
+  ret void
+}
+
+; A function that only functions of the module call leaves that to them.
+define internal void @passes_on() {
+; CHECK-LABEL: define internal void @passes_on() {
 ; CHECK-NEXT:    %pcce.frame = alloca { i64, i64, i64, i64 }, align 8
 ; CHECK-NEXT:    load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK:         call void @external()
   call void @external()
   ret void
 }

@@ -5,15 +5,15 @@ target triple = "x86_64-unknown-linux-gnu"
 
 $kept = comdat any
 
-define dso_local void @kept() comdat {
+define dso_local void @kept() nounwind comdat {
   ret void
 }
 
-define void @caller() {
-; CHECK-LABEL: define void @caller() {
+define void @caller() nounwind {
+; CHECK-LABEL: define void @caller(){{.*}} {
 ; CHECK:         store ptr %pcce.frame
 ; CHECK:         call void @kept()
-; WHOLE-PROGRAM-LABEL: define void @caller() {
+; WHOLE-PROGRAM-LABEL: define void @caller(){{.*}} {
 ; WHOLE-PROGRAM-NOT:     alloca
 ; WHOLE-PROGRAM:         call void @kept()
 ; WHOLE-PROGRAM:         ret void

@@ -10,9 +10,9 @@
 //# Chain resumer: leaf < resume < on_thread
 //# Chain abandoned: leaf < called < main
 //# Chain handler: leaf < handler < <damaged>
-//# Chain handler: leaf < handler < <signal> < <unknown raise> < main
-//# Chain alternate: leaf < alternate < <signal> < <damaged>
-//# Chain alternate: leaf < alternate < <signal> < <unknown raise> < main
+//# Chain handler: leaf < handler < <signal> < ... < main
+//# Chain alternate: leaf < alternate < <signal> < ... < body < <damaged>
+//# Chain alternate: leaf < alternate < <signal> < ... < main
 //# Chain ucontext: leaf < work < context_entry < <damaged>
 //# Chain ucontext-main: leaf < resume_context < main
 //# Chain ucontext-main: leaf < resume_context < other_resumer < main

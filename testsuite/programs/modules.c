@@ -8,8 +8,7 @@
 //# Chain default: only_weak < main
 //# Chain deep: ping < pong < ping < pong < ping < main
 //# Chain alias: real < main
-//# Chain[lto] alias-in-other: real < through_alias < main
-//# Chain[module] alias-in-other: real < <other_name> < through_alias < main
+//# Chain alias-in-other: real < through_alias < main
 //# Chain inline: shared_inline < main
 //# Chain inline-in-other: shared_inline < use_inline < main
 //# Chain after: local < main

@@ -1,10 +1,11 @@
-// Signal handlers: their own chain, the boundary, and what is known of the interrupted chain. Installed by sigaction
-// and signal, nested, left by siglongjmp; the program sees its own handlers when it asks.
-//# Chain raised: in_handler < on_usr1 < <signal> < <unknown raise> < raising < main
-//# Chain nested: on_usr2 < <signal> < <unknown raise> < on_nested < <signal> < <unknown raise> < nesting < main
-//# Chain left: in_handler < on_left < <signal> < <unknown raise> < leaving < main
+// Signal handlers: their own chain, the boundary, and the interrupted chain. Installed by sigaction, by signal and through
+// a pointer, nested, left by siglongjmp; the program sees its own handlers when it asks.
+//# Chain raised: in_handler < on_usr1 < <signal> < <raise> < raising < main
+//# Chain nested: on_usr2 < <signal> < <raise> < on_nested < <signal> < <raise> < nesting < main
+//# Chain left: in_handler < on_left < <signal> < <raise> < leaving < main
 //# Chain back: leaving < main
-//# Chain timer: on_alarm < <signal> < <unknown> < ...
+//# Chain timer: on_alarm < <signal> < ... < busy < main
+//# Chain at: on_pointer < <signal> < <raise> < pointing < main
 //# Chain after: busy < main
 #include "show.h"
 #include <setjmp.h>
@@ -26,6 +27,7 @@ static void on_usr1(int signal, siginfo_t *info, void *context) {
 
 static void on_usr2(int signal) { (void)signal; SHOW("nested"); KEEP; }
 static void on_nested(int signal) { (void)signal; raise(SIGUSR2); KEEP; }
+static void on_pointer(int signal) { (void)signal; SHOW("at"); KEEP; }
 static void on_left(int signal) { (void)signal; in_handler("left"); siglongjmp(buffer, 1); }
 
 // Interrupts anywhere: between an update and its call, too.
@@ -35,6 +37,8 @@ static void on_alarm(int signal) {
 }
 
 NOINLINE static void raising(void) { raise(SIGUSR1); KEEP; }
+static int (*volatile install)(int, const struct sigaction *, struct sigaction *) = sigaction;
+NOINLINE static void pointing(void) { raise(SIGUSR1); KEEP; }
 NOINLINE static void nesting(void) { raise(SIGTERM); KEEP; }
 
 NOINLINE static void leaving(void) {
@@ -74,6 +78,10 @@ int main(void) {
   raising();
   nesting();
   leaving();
+  memset(&action, 0, sizeof action);
+  action.sa_handler = on_pointer;
+  printf("%d\n", install(SIGUSR1, &action, NULL));
+  pointing();
 
   signal(SIGALRM, on_alarm);
   struct itimerval timer = {{0, 500}, {0, 500}};

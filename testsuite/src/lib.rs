@@ -8,18 +8,23 @@
 //! - `tests/verify_mode.rs`: verify mode finds mismatches where there are some;
 //! - `tests/clash.rs`: the runtime in programs of several languages, and the code of a direct call;
 //! - `tests/versions.rs`, `tests/rust.rs`: the build for LLVM 22 beside that for 19, and Rust programs, which need it;
-//! - [`real`], `tests/real_programs.rs`, `tests/cmake.rs`: programs and builds of other people.
+//! - [`generated`], `tests/generated.rs`, `bin/soak.rs`: random programs, by csmith and by a generator of our own;
+//! - [`evaluation`], `tests/real_programs.rs`, `tests/cmake.rs`: programs and builds of other people.
 
+pub mod cxx;
+pub mod evaluation;
+pub mod generated;
 pub mod program;
-pub mod real;
 pub mod runner;
 
 use std::ffi::OsStr;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{self, Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
+
+use anyhow::Context as _;
 
 /// Time that any single process of the tests may take, on a machine that does other work too.
 const TIME_LIMIT: Duration = Duration::from_secs(100);
@@ -135,6 +140,17 @@ pub fn run(command: &mut Command) -> Output {
 /// If the command cannot be started, or takes too long.
 #[must_use]
 pub fn run_with_input(command: &mut Command, input: &str) -> Output {
+    run_within(command, input, TIME_LIMIT).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Runs a command with a text on its standard input. It is killed when the time is over.
+///
+/// # Errors
+/// If it is not over within the time: what the command is, and what it wrote to standard error.
+///
+/// # Panics
+/// If the command cannot be started.
+pub fn run_within(command: &mut Command, input: &str, time: Duration) -> Result<Output, String> {
     let line = std::iter::once(command.get_program())
         .chain(command.get_args())
         .map(|word| word.to_string_lossy().into_owned())
@@ -150,11 +166,28 @@ pub fn run_with_input(command: &mut Command, input: &str) -> Output {
         scope.spawn(move || std::io::Write::write_all(&mut stdin, input.as_bytes()));
         let stdout = scope.spawn(move || read(stdout.expect("piped")));
         let stderr = scope.spawn(move || read(stderr.expect("piped")));
-        let status = wait(&mut child);
+        let status = wait(&mut child, time);
         (status, stdout.join().expect("reads"), stderr.join().expect("reads"))
     });
-    let Some(status) = status else { panic!("`{line}` took more than {TIME_LIMIT:?}\n{stderr}") };
-    Output { command: line, status, stdout, stderr }
+    match status {
+        Some(status) => Ok(Output { command: line, status, stdout, stderr }),
+        None => Err(format!("`{line}` took more than {time:?}\n{stderr}")),
+    }
+}
+
+/// The output of a command that must have succeeded.
+///
+/// # Errors
+/// With the end of what it wrote to standard error.
+pub fn checked(what: &str, output: std::io::Result<process::Output>) -> anyhow::Result<process::Output> {
+    let output = output.with_context(|| what.to_owned())?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let tail: Vec<&str> = text.lines().rev().take(20).collect();
+        let tail = tail.into_iter().rev().collect::<Vec<_>>().join("\n");
+        anyhow::bail!("{what}: {}\n{tail}", output.status);
+    }
+    Ok(output)
 }
 
 fn read(mut from: impl Read) -> String {
@@ -163,14 +196,14 @@ fn read(mut from: impl Read) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn wait(child: &mut Child) -> Option<i32> {
+fn wait(child: &mut Child, time: Duration) -> Option<i32> {
     use std::os::unix::process::ExitStatusExt;
     let start = Instant::now();
     loop {
         if let Some(status) = child.try_wait().expect("a child can be waited for") {
             return status.code().or(status.signal().map(|signal| 128 + signal));
         }
-        if start.elapsed() > TIME_LIMIT {
+        if start.elapsed() > time {
             let _ = child.kill();
             let _ = child.wait();
             return None;

@@ -10,8 +10,12 @@
 //! | `//# Fixed NAME` | in LTO mode the context's number is the same in every run (below 2^63) |
 //! | `//# Flags: …` | more flags for the compiler |
 //! | `//# With: parts/a.c …` | further modules, each compiled by itself |
-//! | `//# Library: parts/a.c` | a shared library that the program is linked with |
-//! | `//# PlainLibrary: parts/a.c` | the same, compiled by plain clang |
+//! | `//# WithModule: parts/a.c …` | the same, in module mode whatever the program's is |
+//! | `//# Library: parts/a.c …` | shared libraries that the program is linked with |
+//! | `//# PlainLibrary: parts/a.c …` | the same, compiled by plain clang |
+//! | `//# Loaded: parts/a.c …` | shared libraries whose paths are the program's arguments |
+//! | `//# Preloaded: parts/a.c …` | shared libraries that are loaded before the others (`LD_PRELOAD`) |
+//! | `//# LibraryFlags: …` | more flags for the compiler of shared libraries |
 //! | `//# PlainProgram` | the program itself is compiled by plain clang (its library is not) |
 //! | `//# ExitStatus: n` | the exit status (0 without it) |
 //! | `//# Levels: -O0 …` | optimisation levels (`-O0 -O2` without it) |
@@ -43,6 +47,28 @@ struct Directive {
     value: String,
 }
 
+/// How a shared library gets into the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loading {
+    /// The program is linked with it.
+    Linked,
+    /// The program loads it by its path, an argument.
+    Loaded,
+    /// The dynamic linker loads it before all others.
+    Preloaded,
+}
+
+/// A shared library of a test program.
+#[derive(Clone, Debug)]
+pub struct Library {
+    /// Its source file.
+    pub source: PathBuf,
+    /// Whether it is instrumented.
+    pub instrumented: bool,
+    /// How it gets into the process.
+    pub loading: Loading,
+}
+
 /// A test program.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -56,14 +82,18 @@ pub struct Program {
 }
 
 /// The directives with, after each, whether a value must follow.
-const KEYS: [(&str, bool); 13] = [
+const KEYS: [(&str, bool); 17] = [
     ("Chain", true),
     ("Lines", true),
     ("Fixed", false),
     ("Flags", true),
     ("With", true),
+    ("WithModule", true),
     ("Library", true),
     ("PlainLibrary", true),
+    ("Loaded", true),
+    ("Preloaded", true),
+    ("LibraryFlags", true),
     ("PlainProgram", false),
     ("ExitStatus", true),
     ("Levels", true),
@@ -87,7 +117,7 @@ impl Program {
             .collect();
         let name = path.file_stem().expect("a file").to_string_lossy().into_owned();
         let mut program = Self { name, path: path.to_owned(), directives, labels: HashMap::new() };
-        for source in program.sources().into_iter().chain(program.library().map(|l| l.0)) {
+        for source in program.all_sources() {
             for (i, line) in read(&source).lines().enumerate() {
                 if let Some((_, label)) = line.rsplit_once("//@") {
                     let old = program.labels.insert(label.trim().to_owned(), i as u64 + 1);
@@ -115,18 +145,35 @@ impl Program {
         self.path.with_file_name(file)
     }
 
-    /// The program's modules, the main one first.
+    /// The program's modules, the main one first, each with more flags of the wrapper.
     #[must_use]
-    pub fn sources(&self) -> Vec<PathBuf> {
-        let with = self.words("With");
-        std::iter::once(self.path.clone()).chain(with.iter().map(|file| self.beside(file))).collect()
+    pub fn sources(&self) -> Vec<(PathBuf, &'static [&'static str])> {
+        let mut sources: Vec<(PathBuf, &'static [&'static str])> = vec![(self.path.clone(), &[])];
+        sources.extend(self.words("With").iter().map(|file| (self.beside(file), &[][..])));
+        let module: &[&str] = &["--pcce-mode=module"];
+        sources.extend(self.words("WithModule").iter().map(|file| (self.beside(file), module)));
+        sources
     }
 
-    /// The source of the program's shared library, and whether it is instrumented.
+    /// The program's shared libraries.
     #[must_use]
-    pub fn library(&self) -> Option<(PathBuf, bool)> {
-        let find = |key| self.words(key).first().map(|file| self.beside(file));
-        find("Library").map(|l| (l, true)).or_else(|| find("PlainLibrary").map(|l| (l, false)))
+    pub fn libraries(&self) -> Vec<Library> {
+        let of = |key: &str, instrumented, loading| {
+            let library = |file: &String| Library { source: self.beside(file), instrumented, loading };
+            self.words(key).iter().map(library).collect::<Vec<_>>()
+        };
+        [
+            of("Library", true, Loading::Linked),
+            of("PlainLibrary", false, Loading::Linked),
+            of("Loaded", true, Loading::Loaded),
+            of("Preloaded", true, Loading::Preloaded),
+        ]
+        .concat()
+    }
+
+    fn all_sources(&self) -> Vec<PathBuf> {
+        let libraries = self.libraries().into_iter().map(|l| l.source);
+        self.sources().into_iter().map(|s| s.0).chain(libraries).collect()
     }
 
     /// Whether the program itself is instrumented.
@@ -138,14 +185,23 @@ impl Program {
     /// Whether any source is C++.
     #[must_use]
     pub fn is_cxx(&self) -> bool {
-        let is_cxx = |path: &PathBuf| path.extension().is_some_and(|e| e == "cpp");
-        self.sources().iter().chain(self.library().map(|l| l.0).iter()).any(is_cxx)
+        self.all_sources().iter().any(|path| path.extension().is_some_and(|e| e == "cpp"))
     }
 
     /// Further flags for the compiler.
     #[must_use]
     pub fn flags(&self, facts: &[String]) -> Vec<String> {
-        let lines = self.holding("Flags", facts).into_iter().flat_map(|(_, lines)| lines);
+        self.flags_of("Flags", facts)
+    }
+
+    /// Further flags for the compiler of shared libraries.
+    #[must_use]
+    pub fn library_flags(&self, facts: &[String]) -> Vec<String> {
+        self.flags_of("LibraryFlags", facts)
+    }
+
+    fn flags_of(&self, key: &str, facts: &[String]) -> Vec<String> {
+        let lines = self.holding(key, facts).into_iter().flat_map(|(_, lines)| lines);
         lines.flat_map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect()
     }
 

@@ -1,14 +1,17 @@
 //! Builds a test program in all its variants, runs it, and compares what it shows with what its directives say.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::program::{Program, matches};
-use crate::{Output, artifact, command, llvm, repository, run, run_with_input, work_folder};
+use crate::program::{Loading, Program, matches};
+use crate::{Output, artifact, command, llvm, repository, run, run_with_input, run_within, work_folder};
 
 /// Shapes of an executable, with the flags that make them.
 const SHAPES: [(&str, &[&str]); 5] = [
@@ -18,6 +21,9 @@ const SHAPES: [(&str, &[&str]); 5] = [
     ("static", &["-static"]),
     ("static-pie", &["-fPIE", "-static-pie"]),
 ];
+
+/// Time that a compilation may take: much, since soak runs with the lowest priority.
+const COMPILE_LIMIT: Duration = Duration::from_secs(1800);
 
 /// A way of building a program.
 #[derive(Clone, Debug)]
@@ -51,19 +57,20 @@ impl Case {
 }
 
 /// A line that a program showed.
-struct Shown {
-    name: String,
-    token: String,
+pub(crate) struct Shown {
+    pub(crate) name: String,
+    pub(crate) token: String,
     /// 0 where there is no context.
-    number: u64,
+    pub(crate) number: u64,
     process: u64,
 }
 
-/// A decoded context.
+/// A frame of a decoded context.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Frame {
-    text: String,
-    line: Option<u64>,
+pub(crate) struct Frame {
+    pub(crate) text: String,
+    pub(crate) file: Option<String>,
+    pub(crate) line: Option<u64>,
     inlined: bool,
 }
 
@@ -119,28 +126,33 @@ fn cases(program: &Program) -> Vec<Case> {
 }
 
 /// Compiles the sources, each by itself if there are several, and links them.
-fn compile(
+pub(crate) fn compile(
     compiler: &Path,
-    sources: &[PathBuf],
+    sources: &[(PathBuf, &[&str])],
     flags: &[String],
     link: &[String],
     output: &Path,
 ) -> Result<(), String> {
-    let build = |arguments: &[String]| {
+    let build_with = |compiler: &Path, arguments: &[String]| {
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let output = run(&mut command(compiler, &words));
+        let output = run_within(&mut command(compiler, &words), "", COMPILE_LIMIT)?;
         if output.status == 0 && output.stderr.is_empty() { Ok(()) } else { Err(output.describe()) }
     };
     let text = |path: &Path| path.display().to_string();
-    let mut inputs: Vec<String> = sources.iter().map(|s| text(s)).collect();
+    // The C modules of a C++ program.
+    let of_c = PathBuf::from(text(compiler).trim_end_matches("++"));
+    let mut inputs: Vec<String> = sources.iter().map(|s| text(&s.0)).collect();
     if sources.len() > 1 {
         for (i, input) in inputs.iter_mut().enumerate() {
             let object = format!("{}.{i}.o", output.display());
-            build(&[flags, &["-c".into(), input.clone(), "-o".into(), object.clone()]].concat())?;
+            let own: Vec<String> = sources[i].1.iter().map(|&f| f.to_owned()).collect();
+            let compiler = if input.ends_with(".c") { &of_c } else { compiler };
+            let arguments = ["-c".into(), input.clone(), "-o".into(), object.clone()];
+            build_with(compiler, &[flags, &own, &arguments].concat())?;
             *input = object;
         }
     }
-    build(&[flags, &inputs, link, &["-o".into(), text(output)]].concat())
+    build_with(compiler, &[flags, &inputs, link, &["-o".into(), text(output)]].concat())
 }
 
 /// The wrapper or clang itself, and the flags that both get.
@@ -153,13 +165,32 @@ fn compiler(program: &Program, instrumented: bool) -> PathBuf {
     }
 }
 
-/// Builds the program (and its library) into `folder`. `case`: instrumented so, plain without.
-fn build(
-    program: &Program,
-    level: &str,
-    case: Option<&Case>,
-    folder: &Path,
-) -> Result<(PathBuf, Option<PathBuf>), String> {
+/// What was built of a program.
+struct Built {
+    path: PathBuf,
+    /// Its shared libraries, in the order of [`Program::libraries`].
+    libraries: Vec<PathBuf>,
+}
+
+impl Built {
+    /// The command that runs it.
+    fn command(&self, program: &Program) -> Command {
+        let of = |loading| {
+            let all = program.libraries().into_iter().zip(&self.libraries);
+            all.filter(move |(l, _)| l.loading == loading).map(|(_, path)| path.as_os_str())
+        };
+        let mut command = command(&self.path, &[]);
+        command.args(of(Loading::Loaded));
+        let preloaded: Vec<&OsStr> = of(Loading::Preloaded).collect();
+        if !preloaded.is_empty() {
+            command.env("LD_PRELOAD", preloaded.join(OsStr::new(":")));
+        }
+        command
+    }
+}
+
+/// Builds the program and its libraries into `folder`. `case`: instrumented so, plain without.
+fn build(program: &Program, level: &str, case: Option<&Case>, folder: &Path) -> Result<Built, String> {
     // The header's folder is named, since the wrapper finds it only where the target folder is the repository's own.
     let include = format!("-I{}", repository().join("runtime-lib/include").display());
     let common = [level, "-Wall", "-Werror", "-pthread", &include].map(str::to_owned);
@@ -175,16 +206,20 @@ fn build(
     let instrument = |wanted: bool| case.filter(|_| wanted);
     let name = case.map_or(format!("plain{level}"), Case::name);
     let mut link = Vec::new();
-    let mut built = None;
-    if let Some((source, wanted)) = program.library() {
-        let path = folder.join(format!("lib{name}.so"));
-        let case = instrument(wanted);
+    let mut libraries = Vec::new();
+    for library in program.libraries() {
+        let stem = library.source.file_stem().expect("a file").to_string_lossy().into_owned();
+        let path = folder.join(format!("lib{stem}-{name}.so"));
+        let case = instrument(library.instrumented);
         let shared = ["-fPIC".into(), "-shared".into()];
-        let flags = [&common[..], &case.map_or(vec!["-g".into()], own), &shared].concat();
+        let own = case.map_or(vec!["-g".into()], own);
+        let flags = [&common[..], &own, &shared, &program.library_flags(&facts)].concat();
         // A plain library that calls the API finds it in the executable.
-        compile(&compiler(program, case.is_some()), &[source], &flags, &[], &path)?;
-        link = vec![path.display().to_string(), format!("-Wl,-rpath,{}", folder.display())];
-        built = Some(path);
+        compile(&compiler(program, case.is_some()), &[(library.source, &[])], &flags, &[], &path)?;
+        if library.loading == Loading::Linked {
+            link.extend([path.display().to_string(), format!("-Wl,-rpath,{}", folder.display())]);
+        }
+        libraries.push(path);
     }
     let path = folder.join(&name);
     let case_of_program = instrument(program.is_instrumented());
@@ -198,20 +233,27 @@ fn build(
         (Some(_), None) => {
             let folder =
                 artifact("libpcce_rt.so").parent().expect("a file in a folder").display().to_string();
-            link.extend([format!("-L{folder}"), "-lpcce_rt".into(), format!("-Wl,-rpath,{folder}")]);
+            // A program that does not call it gets it with a library that it loads.
+            link.extend(["-Wl,--as-needed".into(), format!("-L{folder}"), "-lpcce_rt".into()]);
+            link.push(format!("-Wl,-rpath,{folder}"));
         }
         (None, None) => {
-            link.extend([artifact("libpcce_rt.a").display().to_string(), "-Wl,--export-dynamic".into()])
+            let archive = artifact("libpcce_rt.a").display().to_string();
+            link.extend(["-Wl,-u,pcce_token".into(), archive, "-Wl,--export-dynamic".into()]);
         }
     }
     let flags = [common, flags].concat();
-    compile(&compiler(program, case_of_program.is_some()), &program.sources(), &flags, &link, &path)?;
-    Ok((path, built))
+    let mut sources = program.sources();
+    if case_of_program.is_none() {
+        sources.iter_mut().for_each(|source| source.1 = &[]);
+    }
+    compile(&compiler(program, case_of_program.is_some()), &sources, &flags, &link, &path)?;
+    Ok(Built { path, libraries })
 }
 
 fn run_plain(program: &Program, level: &str, folder: &Path) -> Output {
-    let (path, _) = build(program, level, None, folder).unwrap_or_else(|e| panic!("{e}"));
-    let output = run(&mut command(path, &[]));
+    let built = build(program, level, None, folder).unwrap_or_else(|e| panic!("{e}"));
+    let output = run(&mut built.command(program));
     assert!(output.status == program.exit_status(), "without the pass: {}", output.describe());
     for shown in shown_lines(&output).expect("lines of SHOW") {
         assert!(
@@ -224,11 +266,11 @@ fn run_plain(program: &Program, level: &str, folder: &Path) -> Output {
 }
 
 /// The lines that are the program's own.
-fn ordinary_lines(output: &Output) -> Vec<String> {
+pub(crate) fn ordinary_lines(output: &Output) -> Vec<String> {
     output.stdout.lines().filter(|line| !line.starts_with('@')).map(str::to_owned).collect()
 }
 
-fn shown_lines(output: &Output) -> Result<Vec<Shown>, String> {
+pub(crate) fn shown_lines(output: &Output) -> Result<Vec<Shown>, String> {
     let shown = |line: &str| {
         let mut words = line.strip_prefix('@')?.split(' ');
         let (name, token) = (words.next()?.to_owned(), words.next()?.to_owned());
@@ -245,26 +287,21 @@ fn check_case(
     (lines, status): &(Vec<String>, i32),
     folder: &Path,
 ) -> Result<(), String> {
-    let (path, library) = build(program, &case.level, Some(case), folder)?;
+    let built = build(program, &case.level, Some(case), folder)?;
     let report = folder.join(format!("{}.report", case.name()));
-    let output = run(command(&path, &[]).env("PCCE_VERIFY_REPORT", &report));
+    let output = run(built.command(program).env("PCCE_VERIFY_REPORT", &report));
     let mut wrong = String::new();
     if case.verify {
         check_report(&report, &mut wrong);
     }
     if output.status != *status || ordinary_lines(&output) != *lines {
-        let _ = writeln!(
-            wrong,
-            "{}without the pass: status {status}, output\n{}\nwith it: output\n{}",
-            output.describe(),
-            lines.join("\n"),
-            ordinary_lines(&output).join("\n")
-        );
+        show_output_difference(&output, *status, lines, &mut wrong);
     }
     let shown = shown_lines(&output)?;
-    let images: Vec<&Path> = std::iter::once(path.as_path())
+    let libraries = program.libraries().into_iter().zip(&built.libraries).filter(|(l, _)| l.instrumented);
+    let images: Vec<&Path> = std::iter::once(built.path.as_path())
         .filter(|_| program.is_instrumented())
-        .chain(library.as_deref().filter(|_| program.library().is_some_and(|l| l.1)))
+        .chain(libraries.map(|(_, path)| path.as_path()))
         .collect();
     match decode(&images, &shown) {
         Ok(decoded) => compare(program, case, &shown, &decoded, &mut wrong),
@@ -272,7 +309,7 @@ fn check_case(
     }
     if wrong.is_empty() {
         // Hundreds of programs: only those that failed stay to be looked at.
-        for file in [&path, &report].into_iter().chain(&library) {
+        for file in [&built.path, &report].into_iter().chain(&built.libraries) {
             let _ = fs::remove_file(file);
         }
         Ok(())
@@ -281,8 +318,18 @@ fn check_case(
     }
 }
 
-/// The report of verify mode: something was compared, and nothing differed.
-fn check_report(path: &Path, wrong: &mut String) {
+pub(crate) fn show_output_difference(output: &Output, status: i32, lines: &[String], wrong: &mut String) {
+    let _ = writeln!(
+        wrong,
+        "{}without the pass: status {status}, output\n{}\nwith it: output\n{}",
+        output.describe(),
+        lines.join("\n"),
+        ordinary_lines(output).join("\n")
+    );
+}
+
+/// The report of verify mode: something was compared, and nothing differed. Returns how much was compared.
+pub(crate) fn check_report(path: &Path, wrong: &mut String) -> u64 {
     let text = fs::read_to_string(path).unwrap_or_default();
     let mut compared = 0;
     for line in text.lines() {
@@ -299,16 +346,17 @@ fn check_report(path: &Path, wrong: &mut String) {
     if compared == 0 {
         let _ = writeln!(wrong, "verify mode compared nothing; its report is `{text}`");
     }
+    compared
 }
 
 /// The frames of each token or number.
-struct Decoded {
-    tokens: Vec<Vec<Frame>>,
+pub(crate) struct Decoded {
+    pub(crate) tokens: Vec<Vec<Frame>>,
     /// Of numbers below 2^63.
     numbers: Vec<Option<Vec<Frame>>>,
 }
 
-fn decode(images: &[&Path], shown: &[Shown]) -> Result<Decoded, String> {
+pub(crate) fn decode(images: &[&Path], shown: &[Shown]) -> Result<Decoded, String> {
     let fixed = |number: u64| number != 0 && number < 1 << 63;
     let mut input = String::new();
     for s in shown {
@@ -345,7 +393,7 @@ fn decode(images: &[&Path], shown: &[Shown]) -> Result<Decoded, String> {
     let mut decoded = Decoded { tokens: Vec::new(), numbers: Vec::new() };
     for s in shown {
         decoded.tokens.push(if s.token.is_empty() {
-            vec![Frame { text: "<none>".to_owned(), line: None, inlined: false }]
+            vec![Frame { text: "<none>".to_owned(), file: None, line: None, inlined: false }]
         } else {
             next(&s.token)?
         });
@@ -367,7 +415,7 @@ fn frame(value: &Value) -> Frame {
         (kind, Some(f)) => format!("<{kind} {f}>"),
         (kind, None) => format!("<{kind}>"),
     };
-    Frame { text, line: value["line"].as_u64(), inlined }
+    Frame { text, file: value["file"].as_str().map(str::to_owned), line: value["line"].as_u64(), inlined }
 }
 
 fn texts(frames: &[Frame]) -> Vec<String> {
@@ -434,7 +482,7 @@ fn without_inlined(chain: &str) -> String {
 
 /// Numbers and tokens name the same contexts: equal tokens have equal numbers, equal numbers the same
 /// callers (within a process), and a fixed number decodes to what the token decodes to.
-fn compare_numbers(shown: &[Shown], decoded: &Decoded, wrong: &mut String) {
+pub(crate) fn compare_numbers(shown: &[Shown], decoded: &Decoded, wrong: &mut String) {
     let cut = |i: usize| decoded.tokens[i].last().is_some_and(|f| f.text == "<truncated>");
     let mut number_of: HashMap<(u64, &str), usize> = HashMap::new();
     let mut context_of: HashMap<(u64, u64), usize> = HashMap::new();
@@ -447,7 +495,7 @@ fn compare_numbers(shown: &[Shown], decoded: &Decoded, wrong: &mut String) {
             let frames = &decoded.tokens[i];
             let start = frames.iter().position(|f| !f.inlined).unwrap_or(0);
             let mut frames = frames[start..].to_vec();
-            frames[0].line = None;
+            (frames[0].file, frames[0].line) = (None, None);
             frames
         };
         let &mut token_first = number_of.entry((s.process, &s.token)).or_insert(i);

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::Command;
 
-use pcce_testsuite::real::checked;
+use pcce_testsuite::checked;
 use pcce_testsuite::{repository, target};
 
 fn check(mode: &str) {
@@ -23,14 +23,14 @@ fn check(mode: &str) {
         .arg(format!("-DCMAKE_C_FLAGS={flags}"))
         .arg(format!("-DCMAKE_CXX_FLAGS={flags}"))
         .output();
-    checked("cmake", configured).unwrap_or_else(|e| panic!("{e}"));
+    checked("cmake", configured).unwrap_or_else(|e| panic!("{e:#}"));
     let built = Command::new("cmake").arg("--build").arg(&build).output();
-    checked("cmake --build", built).unwrap_or_else(|e| panic!("{e}"));
+    checked("cmake --build", built).unwrap_or_else(|e| panic!("{e:#}"));
 
     let report = build.join("report");
     let ran = Command::new(build.join("app")).env("PCCE_VERIFY_REPORT", &report).output();
     let printed =
-        String::from_utf8(checked("app", ran).unwrap_or_else(|e| panic!("{e}")).stdout).expect("text");
+        String::from_utf8(checked("app", ran).unwrap_or_else(|e| panic!("{e:#}")).stdout).expect("text");
     let lines: Vec<&str> = printed.lines().collect();
     assert_eq!((lines[0], lines[2]), ("caught negative", "area 9"), "{mode}: {printed}");
     let report = fs::read_to_string(&report).expect("verify mode reports");
@@ -41,8 +41,9 @@ fn check(mode: &str) {
         .arg(build.join("libshapes.so"))
         .args([build.join("app").as_os_str(), lines[1].as_ref()])
         .output();
-    let decoded = String::from_utf8(checked("pcce decode", decoded).unwrap_or_else(|e| panic!("{e}")).stdout)
-        .expect("text");
+    let decoded =
+        String::from_utf8(checked("pcce decode", decoded).unwrap_or_else(|e| panic!("{e:#}")).stdout)
+            .expect("text");
     let frames: Vec<&str> = decoded.trim().trim_end_matches(" 1").split(';').collect();
     assert_eq!(frames.first(), Some(&"main"), "{mode}: {decoded}");
     assert_eq!(frames.last(), Some(&"rectangle"), "{mode}: {decoded}");

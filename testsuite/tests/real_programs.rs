@@ -1,56 +1,80 @@
 //! Real programs in both modes, with verify mode on every function entry: each prints what its plain
-//! build prints, and every context matches.
+//! build prints, and every context matches. Configure scripts run with the wrappers, too.
 
+use std::ffi::OsString;
 use std::fs;
 
-use pcce_testsuite::LLVM;
-use pcce_testsuite::real::{PROGRAMS, Program, checked};
+use pcce_testsuite::evaluation::build::Workshop;
+use pcce_testsuite::evaluation::program::{Program, Variant};
+use pcce_testsuite::evaluation::run::Runner;
+use pcce_testsuite::evaluation::{inputs, verify};
+use pcce_testsuite::target;
 
-fn check(name: &str) {
-    let program: &Program = PROGRAMS.iter().find(|p| p.name == name).expect("is on the list");
-    let run = |variant: &str, cc: &str| -> (Vec<u8>, String) {
-        let executable = program.build(variant, cc, "-O2 -g").unwrap_or_else(|e| panic!("{e}"));
-        let report = executable.with_extension("report");
+fn check(name: &str) -> anyhow::Result<()> {
+    let root = target().join("real");
+    let program = Program::named(name)?;
+    let workshop = Workshop::new(root.clone())?;
+    let inputs = inputs::folder(&root)?;
+    let mut expected = None;
+    for variant in ["plain", "lto", "module"] {
+        let variant = Variant::named(variant, &target().join("release"))?;
+        let sources = workshop.sources(&program, &variant)?;
+        let instrumented = variant.baseline.is_some();
+        let built = workshop.build(&program, &sources, &variant, instrumented)?;
+        let scratch = root.join("scratch").join(name);
+        let report = scratch.with_extension("report");
         let _ = fs::remove_file(&report);
-        let output = program.workload(&executable, 1).env("PCCE_VERIFY_REPORT", &report).output();
-        let output = checked(&format!("{name} ({variant})"), output).unwrap_or_else(|e| panic!("{e}"));
-        (output.stdout, fs::read_to_string(&report).unwrap_or_default())
-    };
-    let (expected, _) = run("plain", &format!("clang-{LLVM}"));
-    assert!(!expected.is_empty(), "{name} prints nothing");
-    for mode in ["lto", "module"] {
-        let variant = format!("verify-{mode}");
-        let (printed, report) = run(&variant, &format!("pcce-clang --pcce-mode={mode} --pcce-verify"));
-        assert!(printed == expected, "{name} ({variant}) prints something else than the plain build");
-        // One line for each process of the workload.
-        let mut compared = 0u64;
-        for line in report.lines() {
-            let count =
-                line.strip_prefix("pcce verify: ").and_then(|l| l.split(' ').next()?.parse::<u64>().ok());
-            assert!(count.is_some() && line.ends_with(" 0 mismatches"), "{name} ({variant}): {line}");
-            compared += count.unwrap_or(0);
+        let runner = Runner {
+            program: &program,
+            executable: &built.executable,
+            inputs: &inputs,
+            sources: &sources,
+            scratch,
+            environment: vec![("PCCE_VERIFY_REPORT".into(), OsString::from(&report))],
+        };
+        let printed = runner.printed(&program.workload.small)?;
+        let expected = expected.get_or_insert_with(|| printed.clone());
+        assert_eq!(
+            printed, *expected,
+            "{name} ({}) prints something else than the plain build",
+            variant.name
+        );
+        if instrumented {
+            let verified = verify::read_report(&fs::read_to_string(&report)?)?;
+            assert_eq!(verified.mismatches, 0, "{name} ({})", variant.name);
+            assert!(verified.compared > 1000, "{name} ({}): {verified:?}", variant.name);
+            eprintln!("{name} ({}): {verified:?}", variant.name);
         }
-        assert!(compared > 1000, "{name} ({variant}) compared {compared} contexts only: {report}");
-        eprintln!("{name} ({mode}): {compared} contexts compared, 0 mismatches");
     }
+    Ok(())
 }
 
 #[test]
-fn bzip2() {
-    check("bzip2");
+fn bzip2() -> anyhow::Result<()> {
+    check("bzip2")
 }
 
 #[test]
-fn lua() {
-    check("lua");
+fn lua() -> anyhow::Result<()> {
+    check("lua")
 }
 
 #[test]
-fn sqlite3() {
-    check("sqlite3");
+fn sqlite3() -> anyhow::Result<()> {
+    check("sqlite3")
 }
 
 #[test]
-fn gzip() {
-    check("gzip");
+fn minisat() -> anyhow::Result<()> {
+    check("minisat")
+}
+
+#[test]
+fn xz() -> anyhow::Result<()> {
+    check("xz")
+}
+
+#[test]
+fn gzip() -> anyhow::Result<()> {
+    check("gzip")
 }

@@ -96,6 +96,22 @@ fn without_a_file_the_report_goes_to_standard_error() {
 }
 
 #[test]
+fn depths_are_counted() {
+    for mode in MODES {
+        let recursion = r#"
+            NOINLINE static void recursive(int n) { if (n > 0) recursive(n - 1); KEEP; }
+            int main(void) { recursive(2); recursive(1); return 0; }"#;
+        let program = build("depths", mode, recursion);
+        let depths = program.with_extension("depths");
+        let _ = run(command(&program, &[]).env("PCCE_VERIFY_DEPTHS", &depths)).expect_success();
+        let text = fs::read_to_string(depths).expect("verify mode writes the depths");
+        // main, then the first activation without a push, and each further one with one more.
+        let plain = "plain 1 1\nplain 2 2\nplain 3 2\nplain 4 1\n";
+        assert_eq!(text, format!("{plain}frames 0 3\nframes 1 2\nframes 2 1\n"), "{mode}");
+    }
+}
+
+#[test]
 fn an_id_that_no_path_has() {
     must_fail(
         "no-path",

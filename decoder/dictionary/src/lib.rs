@@ -10,6 +10,7 @@
 //! The types are plain values. They are checked for shape here (version, syntax) and for meaning
 //! (ranges, indices) by the decoder, which never trusts a file.
 
+pub mod code;
 pub mod fragment;
 pub mod v1;
 

@@ -13,6 +13,9 @@ pub struct Dictionary {
     pub program: String,
     /// One entry for each instrumented module that was linked.
     pub modules: Vec<Module>,
+    /// The program's machine code, compressed ([`code::to_text`](crate::code::to_text)); none where it was not at hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
 }
 
 /// One instrumented module: a translation unit, or a whole program under LTO.
@@ -66,6 +69,14 @@ pub struct Function {
     pub silent: bool,
     /// Whether other modules can call it by name.
     pub external: bool,
+    /// Whether tail calls that leave no frame may reach it: a call through a pointer that led here may have reached
+    /// another function first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tail_called: bool,
+    /// Linkage names of its aliases by which other modules can call it, too, as indices into [`Module::names`]. For
+    /// instance, the complete constructor of a C++ class usually is an alias of the base constructor.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<u32>,
     /// First number of the range in which `pcce_context()` shifts this function's ids, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<u64>,
@@ -102,7 +113,7 @@ pub enum SiteKind {
     Asm,
     /// A call of `pcce_token` or `pcce_context`, or one that creates a thread.
     Capture,
-    /// A call that installs a signal handler. A frame with such a site was pushed when the handler was called: the id
+    /// A call that installs a signal handler, in dictionaries of earlier builds. A frame with such a site was pushed when the handler was called: the id
     /// is that of the interrupted function, which is not known.
     Signal,
     /// The function's own entry, for functions that callers may enter without having pushed

@@ -59,6 +59,7 @@ fn v1() -> Dictionary {
         build_id: "00ff0123456789abcdef".to_owned(),
         program: "app".to_owned(),
         modules: vec![module, Module::default()],
+        code: None,
     }
 }
 

@@ -26,8 +26,11 @@ pub fn run(args: &DecodeArgs) -> anyhow::Result<Status> {
     for path in std::iter::once(&args.dictionary).chain(&args.more) {
         dictionaries.push(load(path)?);
     }
-    let decoder = Decoder::new(&dictionaries)?;
+    let mut decoder = Decoder::new(&dictionaries)?;
     drop(dictionaries);
+    for (number, path) in std::iter::once(&args.dictionary).chain(&args.more).enumerate() {
+        decoder.set_program(number, path.clone());
+    }
     let format = match args.format {
         DecodeFormat::Text => Format::Text,
         DecodeFormat::Json => Format::Json,

@@ -21,7 +21,7 @@ pub fn run(args: &DictArgs) -> anyhow::Result<Status> {
         );
     }
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    let dictionary = program::dictionary(&bytes, &name).map_err(|cause| with_path(cause.into()))?;
+    let mut dictionary = program::dictionary(&bytes, &name).map_err(|cause| with_path(cause.into()))?;
     // Refuse what `decode` would refuse, while the program is at hand.
     pcce::Decoder::new(std::slice::from_ref(&dictionary)).map_err(|error| {
         anyhow::anyhow!(
@@ -30,6 +30,8 @@ pub fn run(args: &DictArgs) -> anyhow::Result<Status> {
             error.cause
         )
     })?;
+    let code = program::code(&bytes, &dictionary).map_err(|cause| with_path(cause.into()))?;
+    dictionary.code = code.as_ref().map(pcce_dictionary::code::to_text);
     let mut json = pcce_dictionary::to_json(&dictionary);
     json.push(b'\n');
     match &args.output {

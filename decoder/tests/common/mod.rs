@@ -138,6 +138,7 @@ pub fn app() -> Dictionary {
         build_id: hex(&APP),
         program: "app".to_owned(),
         modules: vec![main, other],
+        code: None,
     }
 }
 
@@ -169,6 +170,7 @@ pub fn lib() -> Dictionary {
         build_id: hex(&LIB),
         program: "lib.so".to_owned(),
         modules: vec![module],
+        code: None,
     }
 }
 

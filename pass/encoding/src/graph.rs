@@ -70,9 +70,9 @@ impl CallGraph {
     /// When there are 2³² − 1 functions already.
     pub fn add_function(&mut self, entry: bool, required_push: bool) -> FunctionId {
         let id = next_id(self.entry.len());
+        self.counted.push(None);
         self.entry.push(entry);
         self.share.push(None);
-        self.counted.push(None);
         self.required_push.push(required_push);
         FunctionId(id)
     }

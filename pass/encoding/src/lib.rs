@@ -49,3 +49,4 @@ mod weight;
 
 pub use encoding::{EdgeCode, Encoding, Options, PushReason, Summary, encode};
 pub use graph::{CallGraph, EdgeId, FunctionId};
+pub use scc::edges_on_cycles;

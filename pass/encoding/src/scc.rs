@@ -13,6 +13,13 @@ pub(crate) struct Components {
     pub(crate) ends: Vec<u32>,
 }
 
+/// For each edge of a graph whether it lies on a cycle.
+pub fn edges_on_cycles(graph: &CallGraph) -> Vec<bool> {
+    let components = Components::new(graph, &graph.out_edges(), |_| true);
+    let component = |function: &u32| components.of[*function as usize];
+    graph.caller.iter().zip(&graph.callee).map(|(f, g)| component(f) == component(g)).collect()
+}
+
 const UNSEEN: u32 = u32::MAX;
 
 impl Components {

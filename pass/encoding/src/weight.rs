@@ -1,6 +1,7 @@
 //! How often each function is expected to run, from the frequencies of the call sites.
 //!
-//! Entries (but not those that open calls may reach) and functions without callers run once each, and a caller passes its weight times the site's frequency on
+//! Where a profile says how often a function runs, that is its weight. The others are estimated:
+//! entries and functions without callers run once each, and a caller passes its weight times the site's frequency on
 //! to the callee. Between components that is exact, in topological order. Inside a component the exact answer is a
 //! linear system that often has no positive solution (frequencies are guesses, and guessed recursion need not end), so
 //! a few sweeps are made in an order where few edges lead back, and what those carry is damped. Weights only steer

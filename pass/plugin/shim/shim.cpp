@@ -14,6 +14,7 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include "llvm/Transforms/Utils/EscapeEnumerator.h"
 #include "llvm/Transforms/Utils/Local.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 
@@ -35,9 +36,10 @@ void pcce_shim_locations(LLVMValueRef I, LocationCallback Callback, void *Contex
 LLVMBasicBlockRef pcce_shim_split_edge(LLVMBasicBlockRef From, LLVMBasicBlockRef To);
 LLVMBasicBlockRef pcce_shim_unique_predecessor(LLVMBasicBlockRef Block);
 LLVMValueRef pcce_shim_invoke_to_call(LLVMValueRef Invoke);
+void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef F);
 uint32_t pcce_shim_linkage_facts(LLVMValueRef V);
 void pcce_shim_set_dso_local(LLVMValueRef V);
-void pcce_shim_keep(LLVMModuleRef M, LLVMValueRef V, bool AgainstLinker);
+void pcce_shim_keep(LLVMModuleRef M, const LLVMValueRef *Vs, size_t Count, bool AgainstLinker);
 void pcce_shim_emit_error(LLVMModuleRef M, const char *Message, size_t Len);
 bool pcce_shim_has_module_flag(LLVMModuleRef M, const char *Name, size_t Len);
 const char *pcce_shim_source_name(LLVMValueRef F, size_t *Len);
@@ -45,7 +47,14 @@ size_t pcce_shim_use_count(LLVMValueRef V);
 double pcce_shim_entry_count(LLVMValueRef F);
 LLVMValueRef pcce_shim_make_thunk(LLVMValueRef F, const char *Name, size_t Len);
 void pcce_shim_divert(LLVMValueRef F, LLVMValueRef Thunk, LLVMValueRef Word);
+bool pcce_shim_has_address_taken(LLVMValueRef F);
+bool pcce_shim_is_sibling_call(LLVMValueRef I);
+void pcce_shim_keep_tail_call(LLVMValueRef Call);
+bool pcce_shim_is_kept_tail_call(LLVMValueRef Call);
 }
+
+// Metadata of sibling calls that the pass keeps.
+static const char KeptTailCall[] = "pcce.tail";
 
 namespace {
 // Values of Phase, as in src/lib.rs.
@@ -134,6 +143,30 @@ LLVMValueRef pcce_shim_invoke_to_call(LLVMValueRef Invoke) {
   return wrap(changeToCall(unwrap<InvokeInst>(Invoke)));
 }
 
+// Makes exceptions that leave a function which code of other modules can call stop at a landing
+// pad on their way out.
+void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef V) {
+  Function &F = *unwrap<Function>(V);
+  if (F.doesNotThrow() || (F.hasLocalLinkage() && !F.hasAddressTaken()))
+    return;
+  // An invoke is no tail call. Those that are kept leave no frame, and so nothing to restore.
+  SmallVector<CallInst *, 4> Kept;
+  for (BasicBlock &BB : F)
+    for (Instruction &I : BB)
+      if (auto *Call = dyn_cast<CallInst>(&I);
+          Call && Call->hasMetadata(KeptTailCall) && !Call->doesNotThrow())
+        Kept.push_back(Call);
+  for (CallInst *Call : Kept)
+    Call->setDoesNotThrow();
+  EscapeEnumerator Escapes(F, "pcce.unwind");
+  while (Escapes.Next())
+    ;
+  for (CallInst *Call : Kept)
+    Call->removeFnAttr(Attribute::NoUnwind);
+  auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
+  FAM.invalidate(F, PreservedAnalyses::none());
+}
+
 // Bit 0: local linkage. Bit 1: the definition here is the one that runs, as far as linkage and
 // visibility tell. Bit 2: member of a comdat group. Bit 3: no definition in this module.
 uint32_t pcce_shim_linkage_facts(LLVMValueRef V) {
@@ -152,11 +185,14 @@ uint32_t pcce_shim_linkage_facts(LLVMValueRef V) {
 
 void pcce_shim_set_dso_local(LLVMValueRef V) { unwrap<GlobalValue>(V)->setDSOLocal(true); }
 
-void pcce_shim_keep(LLVMModuleRef M, LLVMValueRef V, bool AgainstLinker) {
+void pcce_shim_keep(LLVMModuleRef M, const LLVMValueRef *Vs, size_t Count, bool AgainstLinker) {
+  SmallVector<GlobalValue *> Values;
+  for (size_t I = 0; I < Count; ++I)
+    Values.push_back(unwrap<GlobalValue>(Vs[I]));
   if (AgainstLinker)
-    appendToUsed(*unwrap(M), {unwrap<GlobalValue>(V)});
+    appendToUsed(*unwrap(M), Values);
   else
-    appendToCompilerUsed(*unwrap(M), {unwrap<GlobalValue>(V)});
+    appendToCompilerUsed(*unwrap(M), Values);
 }
 
 void pcce_shim_emit_error(LLVMModuleRef M, const char *Message, size_t Len) {
@@ -243,4 +279,83 @@ void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Word) {
   else
     B.CreateRet(Call);
   End->eraseFromParent();
+}
+
+bool pcce_shim_has_address_taken(LLVMValueRef F) { return unwrap<Function>(F)->hasAddressTaken(); }
+
+// Instructions that no code is made of.
+static bool isNothing(const Instruction &I) {
+  return I.isDebugOrPseudoInst() || I.isLifetimeStartOrEnd();
+}
+
+// The first instruction from It on that code is made of.
+static Instruction &skipNothing(BasicBlock::iterator It) {
+  while (isNothing(*It))
+    ++It;
+  return *It;
+}
+
+// The return that the call's block ends with, or the shared one that it branches to with nothing in
+// between (code generation duplicates that); null if there is none, or it returns something else.
+static ReturnInst *returnOf(CallInst &Call) {
+  Instruction *Next = &skipNothing(std::next(Call.getIterator()));
+  auto *Branch = dyn_cast<BranchInst>(Next);
+  if (Branch && Branch->isUnconditional())
+    Next = &skipNothing(Branch->getSuccessor(0)->getFirstNonPHIIt());
+  auto *Ret = dyn_cast<ReturnInst>(Next);
+  if (!Ret || !Ret->getReturnValue())
+    return Ret;
+  Value *Returned = Ret->getReturnValue();
+  if (auto *Phi = dyn_cast<PHINode>(Returned); Phi && Branch && Phi->getParent() == Ret->getParent())
+    Returned = Phi->getIncomingValueForBlock(Call.getParent());
+  return Returned == &Call ? Ret : nullptr;
+}
+
+// Whether all arguments go in registers, as far as the plain rules of the x86-64 psABI tell.
+static bool inRegisters(const CallInst &Call) {
+  unsigned Integers = 0, Vectors = 0;
+  for (const Use &Argument : Call.args()) {
+    Type *T = Argument->getType();
+    if (T->isPointerTy() || (T->isIntegerTy() && T->getIntegerBitWidth() <= 64))
+      ++Integers;
+    else if (T->isFloatTy() || T->isDoubleTy() || (isa<FixedVectorType>(T) && T->getPrimitiveSizeInBits().getFixedValue() <= 128))
+      ++Vectors;
+    else
+      return false;
+    unsigned I = Call.getArgOperandNo(&Argument);
+    if (Call.isPassPointeeByValueArgument(I) || Call.paramHasAttr(I, Attribute::StructRet))
+      return false;
+  }
+  return Integers <= 6 && Vectors <= 8;
+}
+
+// As X86TargetLowering::IsEligibleForTailCallOptimization decides, for the ordinary cases. Variadic callers are left
+// out: they are rarely worth it.
+bool pcce_shim_is_sibling_call(LLVMValueRef V) {
+  auto *Call = dyn_cast<CallInst>(unwrap(V));
+  if (!Call || Call->getTailCallKind() != CallInst::TCK_Tail)
+    return false;
+  const Function &Caller = *Call->getFunction();
+  return Caller.getCallingConv() == Call->getCallingConv() && !Caller.hasStructRetAttr() && !Caller.isVarArg() &&
+         Caller.getFnAttribute("disable-tail-calls").getValueAsString() != "true" && inRegisters(*Call) &&
+         returnOf(*Call);
+}
+
+// Also gives it a return of its own, as code generation would.
+void pcce_shim_keep_tail_call(LLVMValueRef V) {
+  auto *Call = unwrap<CallInst>(V);
+  BasicBlock *Block = Call->getParent();
+  Call->setMetadata(KeptTailCall, MDNode::get(Block->getContext(), {}));
+  ReturnInst *Ret = returnOf(*Call);
+  if (Ret->getParent() == Block)
+    return;
+  Instruction *Branch = Block->getTerminator();
+  auto *Own = ReturnInst::Create(Block->getContext(), Ret->getReturnValue() ? Call : nullptr, Branch->getIterator());
+  Own->setDebugLoc(Branch->getDebugLoc());
+  Ret->getParent()->removePredecessor(Block);
+  Branch->eraseFromParent();
+}
+
+bool pcce_shim_is_kept_tail_call(LLVMValueRef V) {
+  return unwrap<CallInst>(V)->hasMetadata(KeptTailCall);
 }

@@ -53,6 +53,14 @@ impl NoCallback {
         }
         found
     }
+
+    /// The functions of the module that callers may enter without having pushed: those, and personality functions,
+    /// which the unwinder calls from wherever it was called last (a function that resumes unwinding does not push).
+    pub fn entered_unpushed(&self, module: Module) -> HashSet<Value> {
+        let mut found = self.defined_in(module);
+        found.extend(module.functions().into_iter().filter_map(Value::personality));
+        found
+    }
 }
 
 /// What a call is.
@@ -87,12 +95,8 @@ pub enum RuntimeCall {
     Context,
     /// `pcce_token`: takes the token.
     Token,
-    /// `signal`: installs a signal handler, which interrupts anywhere.
-    Signal,
-    /// `__sysv_signal`, the same for strictly conforming programs.
-    SysvSignal,
-    /// `sigaction`.
-    Sigaction,
+    /// `pcce_token_at`: takes the token of an interrupted point.
+    TokenAt,
     /// `pthread_create`: creates a thread.
     PthreadCreate,
     /// `thrd_create`, the same in C11.
@@ -105,9 +109,7 @@ impl RuntimeCall {
         match (name, arguments) {
             ("pcce_context", 0) => Some(Self::Context),
             ("pcce_token", 2) => Some(Self::Token),
-            ("signal" | "bsd_signal", 2) => Some(Self::Signal),
-            ("__sysv_signal" | "sysv_signal", 2) => Some(Self::SysvSignal),
-            ("sigaction", 3) => Some(Self::Sigaction),
+            ("pcce_token_at", 4) => Some(Self::TokenAt),
             ("pthread_create", 4) => Some(Self::PthreadCreate),
             ("thrd_create", 3) => Some(Self::ThrdCreate),
             _ => None,
@@ -154,14 +156,19 @@ pub struct Function {
     pub silent: bool,
     /// Whether it calls a function of the runtime that reads or writes the state as it is here.
     pub reads_state: bool,
-    /// Its calls, in the order of the code. Calls that must stay tail calls are not among them.
+    /// Whether calls that must stay tail calls may reach it.
+    pub tail_called: bool,
+    /// Linkage names of its aliases by which other modules can call it, too.
+    pub aliases: Vec<String>,
+    /// Its calls, in the order of the code. Calls that stay tail calls are not among them.
     pub calls: Vec<Call>,
-    /// Blocks that begin with a landing pad.
-    pub landing_pads: Vec<Block>,
+    /// Blocks to which control may come without a return: those that begin with a landing pad, and those to which
+    /// assembly that calls may jump.
+    pub comes_back: Vec<Block>,
     /// Calls that can return twice (`setjmp`, `vfork`).
     pub returns_twice: Vec<Value>,
-    /// The points just before the activation ends by returning: `ret`, or the call that must be a tail call
-    /// in front of it.
+    /// The points just before the activation ends: `ret`, or the call that stays a tail call in front of it, and
+    /// `resume`, where unwinding goes on.
     pub exits: Vec<Value>,
 }
 
@@ -196,10 +203,29 @@ fn makes_tail_calls(function: Value) -> bool {
     calls.filter(|i| i.opcode() == LLVMOpcode::LLVMCall).any(|call| call.tail_call() == TailCall::Must)
 }
 
-/// Whether the assembly calls something, by its mnemonics, or goes elsewhere, as a switch of stacks does.
+/// Whether the assembly may call something: any word with `call` in it, macros included, but for instructions that
+/// enter the kernel or a hypervisor; and jumps to what is no label of its own, or to an address on the stack, as a switch of
+/// stacks does. A push too many does no harm.
 fn asm_calls(text: &str) -> bool {
-    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .any(|word| matches!(word, "call" | "callq" | "lcall" | "callw" | "jmp" | "jmpq" | "ret" | "retq"))
+    let is_call = |word: &str| {
+        let word = word.to_ascii_lowercase();
+        matches!(&*word, "ret" | "retq")
+            || word.contains("call")
+                && !matches!(&*word, "syscall" | "vmcall" | "vmmcall" | "tdcall" | "seamcall")
+    };
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let jumps_out = |(at, jump): (usize, &str)| {
+        let before = text[..at].chars().next_back();
+        let rest = text[at + jump.len()..].trim_start_matches(['q', '\t', ' ']);
+        // `1f`, `.Lx`, and labels that are operands of `asm goto`.
+        let label = rest.starts_with(|c: char| c.is_ascii_digit())
+            || rest.starts_with(".L")
+            || rest
+                .strip_prefix("${")
+                .is_some_and(|r| r.split('}').next().is_some_and(|r| r.ends_with(":l")));
+        !before.is_some_and(is_word) && !label
+    };
+    text.split(|c| !is_word(c)).any(is_call) || text.match_indices("jmp").any(jumps_out)
 }
 
 /// Marks functions that are at most `depth` calls away from the leaves, among calls whose callees are known.
@@ -261,10 +287,15 @@ pub fn analyse(
     let resolvers: HashSet<Value> = module.ifunc_resolvers().into_iter().collect();
     // `__builtin_setjmp`: the intrinsic does not say that it returns twice.
     let builtin_setjmp = module.functions().into_iter().find(|f| f.name() == "llvm.eh.sjlj.setjmp");
-    // The unwinder calls personality functions, from wherever it was called last: a function that resumes
-    // unwinding does not push.
-    let mut unpushed = no_callback.defined_in(module);
-    unpushed.extend(module.functions().into_iter().filter_map(Value::personality));
+    let unpushed = no_callback.entered_unpushed(module);
+    let mut aliases: HashMap<Value, Vec<String>> = HashMap::new();
+    for alias in module.aliases() {
+        if !alias.linkage().local
+            && let Some(target) = std::iter::successors(Some(alias), |v| v.aliasee()).last()
+        {
+            aliases.entry(target).or_default().push(alias.name());
+        }
+    }
     let mut functions = Vec::new();
     let mut index = HashMap::new();
     for value in module.functions() {
@@ -277,6 +308,9 @@ pub fn analyse(
         if thunk || skip_reason(value, &name, &resolvers).is_some() {
             continue;
         }
+        // Who catches may be code that is not instrumented, and goes on: what it called must leave the state as it found
+        // it, also where it throws.
+        analyses.catch_escapes(value);
         let external = !value.linkage().local;
         index.insert(value, functions.len());
         functions.push(Function {
@@ -285,9 +319,11 @@ pub fn analyse(
             silent: false,
             reads_state: false,
             unannounced: if unpushed.contains(&value) { Unannounced::Anyhow } else { Unannounced::Never },
+            tail_called: false,
+            aliases: aliases.remove(&value).unwrap_or_default(),
             name,
             calls: Vec::new(),
-            landing_pads: Vec::new(),
+            comes_back: Vec::new(),
             returns_twice: Vec::new(),
             exits: Vec::new(),
         });
@@ -303,14 +339,18 @@ pub fn analyse(
         let frequencies = analyses.block_frequencies(functions[caller].value);
         for (block, frequency) in functions[caller].value.blocks().into_iter().zip(frequencies) {
             if block.is_landing_pad() {
-                functions[caller].landing_pads.push(block);
+                functions[caller].comes_back.push(block);
             }
             let mut tail: Option<Value> = None;
             for instruction in block.instructions() {
                 match instruction.opcode() {
-                    LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke => {}
+                    LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke | LLVMOpcode::LLVMCallBr => {}
                     LLVMOpcode::LLVMRet => {
                         functions[caller].exits.push(tail.unwrap_or(instruction));
+                        continue;
+                    }
+                    LLVMOpcode::LLVMResume => {
+                        functions[caller].exits.push(instruction);
                         continue;
                     }
                     _ => continue,
@@ -322,7 +362,12 @@ pub fn analyse(
                 }
                 let target = resolve(instruction.called(), whole_program);
                 let kind = match target {
-                    Target::Asm(text) if asm_calls(&text) => CallKind::Asm,
+                    Target::Asm(text) if asm_calls(&text) => {
+                        if instruction.opcode() == LLVMOpcode::LLVMCallBr {
+                            functions[caller].comes_back.extend(instruction.successors());
+                        }
+                        CallKind::Asm
+                    }
                     Target::Intrinsic(value) => {
                         if Some(value) == builtin_setjmp {
                             functions[caller].returns_twice.push(instruction);
@@ -365,7 +410,7 @@ pub fn analyse(
                     _ => None,
                 };
                 if matches!(kind, CallKind::Indirect) {
-                    *open_calls.entry(instruction.called_signature()).or_default() += 1;
+                    *open_calls.entry(instruction.called_type()).or_default() += 1;
                 }
                 if let Some(callee) = callee {
                     edges.push((caller, functions[caller].calls.len(), callee, frequency));
@@ -375,6 +420,7 @@ pub fn analyse(
         }
     }
 
+    find_tail_called(&mut functions, &index);
     mark_silent(&mut functions, &must_tail, leaf_depth);
     let mut graph = CallGraph::new();
     let mut targets: HashMap<Type, Vec<FunctionId>> = HashMap::new();
@@ -407,7 +453,7 @@ pub fn analyse(
         }
         // Nothing but the start-up code calls `main`, unless a call or a pointer in the program shows.
         if open && (taken || must_tail[i] || (function.external && function.name != "main")) {
-            targets.entry(function.value.signature()).or_default().push(id);
+            targets.entry(function.value.function_type()).or_default().push(id);
         }
     }
     if open {
@@ -430,6 +476,31 @@ pub fn analyse(
         functions[caller].calls[call].edge = Some(graph.add_edge(from, to, frequency));
     }
     Ok(Analysis { functions, graph })
+}
+
+/// Sets [`Function::tail_called`]. A call through a pointer may reach any function of its type but those that only direct
+/// calls in this module can name.
+fn find_tail_called(functions: &mut [Function], index: &HashMap<Value, usize>) {
+    let mut types = HashSet::new();
+    let blocks: Vec<Block> = functions.iter().flat_map(|function| function.value.blocks()).collect();
+    for call in blocks.into_iter().flat_map(Block::instructions) {
+        if call.tail_call() != TailCall::Must {
+            continue;
+        }
+        match resolve(call.called(), false) {
+            Target::Function { value, .. } => {
+                if let Some(&callee) = index.get(&value) {
+                    functions[callee].tail_called = true;
+                }
+            }
+            Target::Pointer => _ = types.insert(call.called_type()),
+            Target::Asm(_) | Target::Intrinsic(_) => {}
+        }
+    }
+    for function in functions {
+        function.tail_called |= types.contains(&function.value.function_type())
+            && (function.external || function.value.has_address_taken());
+    }
 }
 
 enum Target {
@@ -460,5 +531,40 @@ fn resolve(called: Value, whole_program: bool) -> Target {
         Target::Intrinsic(value)
     } else {
         Target::Function { value, exact: all_exact && exact(value) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assembly_that_may_call_is_found() {
+        for calls in [
+            "call f",
+            "\tcallq *$0\n",
+            "lcall *(%rax)",
+            "CALL_NOSPEC rax",
+            "mycall $0",
+            "jmp *$0",
+            "nop; jmpq *%rax",
+            "push $1\njmp\tf",
+            "syscall; call f",
+        ] {
+            assert!(asm_calls(calls), "{calls}");
+        }
+        for silent in [
+            "",
+            "# nothing",
+            "syscall",
+            "vmcall",
+            "jmp 1f\n1:",
+            "jmp .Lend",
+            "2: jmpq 2b",
+            "jmp ${2:l}",
+            "fjmp x",
+        ] {
+            assert!(!asm_calls(silent), "{silent}");
+        }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
+use pcce_dictionary::code;
 use pcce_dictionary::fragment::{SECTION, SITES_ADDRESS_OFFSET};
 
+use crate::analysis::Analysis;
 use crate::llvm::Module;
 
 /// Appends the fragment to the module, as assembly: LLVM gives a variable in a section of
@@ -16,6 +18,22 @@ pub fn emit(module: Module, fragment: &[u8], sites_name: &str) {
     bytes(&mut asm, &fragment[SITES_ADDRESS_OFFSET + 8..]);
     asm.push_str(".popsection\n");
     module.append_asm(&asm);
+}
+
+/// Appends the row of addresses of the module's functions (`pcce_dictionary::code`).
+pub fn emit_addresses(module: Module, analysis: &Analysis, sites_name: &str) {
+    let mut asm = format!(".pushsection {},\"\",@progbits\n", code::SECTION);
+    let _ = writeln!(asm, ".quad \"{sites_name}\", {}", analysis.functions.len());
+    let mut aliases = Vec::with_capacity(analysis.functions.len());
+    for (i, function) in analysis.functions.iter().enumerate() {
+        let name = format!("__pcce_function.{i}");
+        aliases.push(module.add_private_alias(&name, function.value));
+        let _ = writeln!(asm, ".quad \".L{name}\"");
+    }
+    asm.push_str(".popsection\n");
+    module.append_asm(&asm);
+    // What the compiler does after the pass must not take them away.
+    module.keep(&aliases);
 }
 
 fn bytes(asm: &mut String, bytes: &[u8]) {

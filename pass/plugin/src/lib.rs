@@ -23,6 +23,7 @@ mod llvm;
 mod options;
 mod plan;
 mod rewrite;
+mod tail;
 
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -161,6 +162,7 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
     }
     let whole_program = phase == Phase::LinkTime || options.whole_program;
     let no_callback = analysis::NoCallback::load(&options.no_callback)?;
+    tail::keep_in_cycles(module, &no_callback);
     // A shared library's numbers would be told from the executable's by nothing.
     let shared = options.partial || (module.has_flag("PIC Level") && !module.has_flag("PIE Level"));
     let executable = whole_program && !shared;
@@ -175,6 +177,7 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
     let sites_name = format!("__pcce_sites.{:016x}", fnv1a(identifier.as_bytes(), &fragment));
     rewrite::rewrite(module, &analysis, &plan, &sites_name, options.verify);
     emit::emit(module, &fragment, &sites_name);
+    emit::emit_addresses(module, &analysis, &sites_name);
     module.add_named_metadata(MARKER);
     if cfg!(debug_assertions) || options.check {
         module.verify().map_err(|e| format!("the instrumented module is broken, please report it: {e}"))?;

@@ -29,9 +29,10 @@ unsafe extern "C" {
     fn pcce_shim_split_edge(from: LLVMBasicBlockRef, to: LLVMBasicBlockRef) -> LLVMBasicBlockRef;
     fn pcce_shim_unique_predecessor(block: LLVMBasicBlockRef) -> LLVMBasicBlockRef;
     fn pcce_shim_invoke_to_call(invoke: LLVMValueRef) -> LLVMValueRef;
+    fn pcce_shim_catch_escapes(analyses: *mut c_void, function: LLVMValueRef);
     fn pcce_shim_linkage_facts(value: LLVMValueRef) -> u32;
     fn pcce_shim_set_dso_local(value: LLVMValueRef);
-    fn pcce_shim_keep(module: LLVMModuleRef, value: LLVMValueRef, against_linker: bool);
+    fn pcce_shim_keep(module: LLVMModuleRef, values: *const LLVMValueRef, count: usize, against_linker: bool);
     fn pcce_shim_emit_error(module: LLVMModuleRef, message: *const u8, len: usize);
     fn pcce_shim_has_module_flag(module: LLVMModuleRef, name: *const u8, len: usize) -> bool;
     fn pcce_shim_source_name(function: LLVMValueRef, len: *mut usize) -> *const c_char;
@@ -39,6 +40,10 @@ unsafe extern "C" {
     fn pcce_shim_entry_count(function: LLVMValueRef) -> f64;
     fn pcce_shim_make_thunk(function: LLVMValueRef, name: *const u8, len: usize) -> LLVMValueRef;
     fn pcce_shim_divert(function: LLVMValueRef, thunk: LLVMValueRef, word: LLVMValueRef);
+    fn pcce_shim_has_address_taken(function: LLVMValueRef) -> bool;
+    fn pcce_shim_is_sibling_call(instruction: LLVMValueRef) -> bool;
+    fn pcce_shim_keep_tail_call(call: LLVMValueRef);
+    fn pcce_shim_is_kept_tail_call(call: LLVMValueRef) -> bool;
 }
 
 /// Registers the pass with a `llvm::PassBuilder`.
@@ -104,7 +109,7 @@ pub enum TailCall {
     None,
     /// `tail`: may become a tail call.
     May,
-    /// `musttail`: the language guarantees it.
+    /// `musttail`: the language guarantees it. Or the pass keeps it one ([`Value::keep_tail_call`]).
     Must,
 }
 
@@ -125,6 +130,13 @@ impl Analyses {
     /// `raw` is the `FunctionAnalysisManager` of the running pass.
     pub unsafe fn new(raw: *mut c_void) -> Self {
         Self(raw)
+    }
+
+    /// Gives `function`, if code of other modules can call it, a landing pad for the exceptions that leave it: all its
+    /// calls that may throw become invokes.
+    pub fn catch_escapes(self, function: Value) {
+        // SAFETY: a live function with a body, the running pass's analyses.
+        unsafe { pcce_shim_catch_escapes(self.0, function.0) }
     }
 
     /// Executions of each block of `function`, in block order, for one execution of it.
@@ -370,16 +382,47 @@ impl Module {
         }
     }
 
-    /// Keeps a global that only assembly refers to, as far as the compiler goes.
-    pub fn keep(self, global: Value) {
-        // SAFETY: live global of the module.
-        unsafe { pcce_shim_keep(self.0, global.0, false) }
+    /// Lets the module use the function `replacement` of another object wherever it uses `name` of another object.
+    pub fn replace_declaration(self, name: &str, replacement: &str) {
+        let (name, replacement) = (cstring(name), cstring(replacement));
+        // SAFETY: live module; the names are copied.
+        unsafe {
+            let old = LLVMGetNamedFunction(self.0, name.as_ptr());
+            if old.is_null() || LLVMIsDeclaration(old) == 0 {
+                return;
+            }
+            let new = LLVMGetNamedFunction(self.0, replacement.as_ptr());
+            if new.is_null() {
+                LLVMSetValueName2(old, replacement.as_ptr(), replacement.as_bytes().len());
+            } else {
+                LLVMReplaceAllUsesWith(old, new);
+            }
+        }
+    }
+
+    /// A name for a function that ends with the object: of this very definition, whichever one the linker chooses.
+    pub fn add_private_alias(self, name: &str, function: Value) -> Value {
+        let name = cstring(name);
+        // SAFETY: live module and function; the name is copied.
+        unsafe {
+            let ty = LLVMGlobalGetValueType(function.0);
+            let alias = LLVMAddAlias2(self.0, ty, 0, function.0, name.as_ptr());
+            LLVMSetLinkage(alias, LLVMLinkage::LLVMPrivateLinkage);
+            Value(alias)
+        }
+    }
+
+    /// Keeps globals that only assembly refers to, as far as the compiler goes.
+    pub fn keep(self, globals: &[Value]) {
+        let globals: Vec<LLVMValueRef> = globals.iter().map(|g| g.0).collect();
+        // SAFETY: live globals of the module.
+        unsafe { pcce_shim_keep(self.0, globals.as_ptr(), globals.len(), false) }
     }
 
     /// Keeps a global that nothing refers to, against the linker too.
     pub fn retain(self, global: Value) {
         // SAFETY: live global of the module.
-        unsafe { pcce_shim_keep(self.0, global.0, true) }
+        unsafe { pcce_shim_keep(self.0, &global.0, 1, true) }
     }
 
     /// The type of arrays of `len` elements.
@@ -459,22 +502,10 @@ impl Value {
         }
     }
 
-    /// The type of the function's signature.
-    pub fn signature(self) -> Type {
-        // SAFETY: live function.
-        Type(unsafe { LLVMGlobalGetValueType(self.0) })
-    }
-
     /// Whether the function takes a variable number of arguments.
     pub fn is_variadic(self) -> bool {
         // SAFETY: live function, so the type is a function's.
-        unsafe { LLVMIsFunctionVarArg(self.signature().0) != 0 }
-    }
-
-    /// The type of the signature with which the call calls.
-    pub fn called_signature(self) -> Type {
-        // SAFETY: live call or invoke.
-        Type(unsafe { LLVMGetCalledFunctionType(self.0) })
+        unsafe { LLVMIsFunctionVarArg(self.function_type().0) != 0 }
     }
 
     /// A new local function with the same signature that calls this one and returns what it returns. Returns the call.
@@ -495,16 +526,16 @@ impl Value {
         Value(unsafe { LLVMGetBasicBlockParent(LLVMGetInstructionParent(self.0)) })
     }
 
-    /// Executions of the function in the profile, if there is one.
-    pub fn entry_count(self) -> Option<f64> {
-        // SAFETY: live function.
-        Some(unsafe { pcce_shim_entry_count(self.0) }).filter(|count| *count >= 0.0)
-    }
-
     /// The function that the unwinder calls for frames of this one.
     pub fn personality(self) -> Option<Value> {
         // SAFETY: live function.
         unsafe { (LLVMHasPersonalityFn(self.0) != 0).then(|| Value(LLVMGetPersonalityFn(self.0))) }
+    }
+
+    /// Executions of the function in the profile, if there is one (`-fprofile-use`).
+    pub fn entry_count(self) -> Option<f64> {
+        // SAFETY: live function.
+        Some(unsafe { pcce_shim_entry_count(self.0) }).filter(|count| *count >= 0.0)
     }
 
     /// Number of uses.
@@ -613,6 +644,10 @@ impl Value {
         }
         // SAFETY: live call.
         match unsafe { LLVMGetTailCallKind(self.0) } {
+            // SAFETY: live call.
+            LLVMTailCallKind::LLVMTailCallKindTail if unsafe { pcce_shim_is_kept_tail_call(self.0) } => {
+                TailCall::Must
+            }
             LLVMTailCallKind::LLVMTailCallKindTail => TailCall::May,
             LLVMTailCallKind::LLVMTailCallKindMustTail => TailCall::Must,
             _ => TailCall::None,
@@ -627,10 +662,53 @@ impl Value {
         }
     }
 
+    /// Whether the code generator makes a jump of the call although nothing guarantees it.
+    pub fn is_sibling_call(self) -> bool {
+        // SAFETY: live instruction.
+        unsafe { pcce_shim_is_sibling_call(self.0) }
+    }
+
+    /// Makes a sibling call one that must be a tail call for the pass ([`TailCall::Must`]), with a return of its own behind
+    /// it.
+    pub fn keep_tail_call(self) {
+        // SAFETY: live sibling call.
+        unsafe { pcce_shim_keep_tail_call(self.0) }
+    }
+
+    /// The type of the function that is called.
+    pub fn called_type(self) -> Type {
+        // SAFETY: live call.
+        Type(unsafe { LLVMGetCalledFunctionType(self.0) })
+    }
+
+    /// The function's type.
+    pub fn function_type(self) -> Type {
+        // SAFETY: live function.
+        Type(unsafe { LLVMGlobalGetValueType(self.0) })
+    }
+
+    /// Whether anything in the module uses the function but to call it.
+    pub fn has_address_taken(self) -> bool {
+        // SAFETY: live function.
+        unsafe { pcce_shim_has_address_taken(self.0) }
+    }
+
+    /// Whether the value is neither a function nor another global nor assembly.
+    pub fn is_pointer(self) -> bool {
+        // SAFETY: live value.
+        unsafe { LLVMIsAGlobalValue(self.0).is_null() && LLVMIsAInlineAsm(self.0).is_null() }
+    }
+
     /// Where an invoke goes on when the call returns.
     pub fn normal_destination(self) -> Block {
         // SAFETY: live invoke.
         Block(unsafe { LLVMGetNormalDest(self.0) })
+    }
+
+    /// Where control may go from a terminator.
+    pub fn successors(self) -> Vec<Block> {
+        // SAFETY: live terminator; the indices are in range.
+        unsafe { (0..LLVMGetNumSuccessors(self.0)).map(|i| Block(LLVMGetSuccessor(self.0, i))).collect() }
     }
 
     /// The block that holds the instruction.

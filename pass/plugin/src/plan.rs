@@ -127,16 +127,7 @@ pub fn plan(
                 CallKind::Direct(_) => (dictionary::SiteKind::Direct, by_edge),
                 CallKind::Runtime(runtime) => {
                     captures_number |= *runtime == RuntimeCall::Context;
-                    let kind = match runtime {
-                        RuntimeCall::Context
-                        | RuntimeCall::Token
-                        | RuntimeCall::PthreadCreate
-                        | RuntimeCall::ThrdCreate => dictionary::SiteKind::Capture,
-                        RuntimeCall::Signal | RuntimeCall::SysvSignal | RuntimeCall::Sigaction => {
-                            dictionary::SiteKind::Signal
-                        }
-                    };
-                    (kind, Action::Replace(*runtime))
+                    (dictionary::SiteKind::Capture, Action::Replace(*runtime))
                 }
             };
             let locations: Vec<_> = call
@@ -196,6 +187,8 @@ pub fn plan(
             open: analysis.graph.is_open(id),
             silent: function.silent,
             external: function.external,
+            tail_called: function.tail_called,
+            aliases: function.aliases.iter().map(|alias| names.number(alias)).collect(),
             range: (range != 0).then_some(range),
         });
         let base = if range == 0 { abi::NO_RANGE } else { range.wrapping_sub(encoding.offset(id)) };

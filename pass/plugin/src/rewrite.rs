@@ -6,14 +6,17 @@
 //! tls.id += c;  call;  tls.id -= c;                                  // an addition
 //!
 //! frame = {tls.top, tls.id, &sites[s], 0};                           // a push
-//! tls.top = &frame; tls.id = 0;  call;  tls.top = frame.prev; tls.id = frame.id;
+//! tls.top = &frame; tls.id = 0;  call;  tls.id = frame.id; tls.top = frame.prev;
 //!
 //! // a function that an open call of another module's may reach, at its entry:
 //! if (tls.id > 0) return f.pcce_open(…);   // a tail call of a function that pushes with site 0 and calls f
 //! ```
 //!
+//! Whoever interrupts the thread finds the id, or the frame that holds it, after each instruction: a frame is whole before
+//! it is on the chain, and on the chain from before the id is overwritten until it is back.
+//!
 //! The rule that every function returns with `id` and `top` as it found them makes both exact. Where control
-//! arrives without a return (a landing pad, the second return of `setjmp`), the function
+//! arrives without a return (a landing pad, the second return of `setjmp`, behind an `asm goto` that calls), the function
 //! stores the values it found at its entry.
 
 use std::collections::HashMap;
@@ -49,7 +52,7 @@ struct VerifySymbols {
 pub fn rewrite(module: Module, analysis: &Analysis, plan: &Plan, sites_name: &str, verify: bool) {
     let sites =
         module.add_internal(sites_name, module.bytes(plan.dictionary.sites.len().max(1) as u64), false);
-    module.keep(sites);
+    module.keep(&[sites]);
     let tls = module.external_thread_local(abi::TLS_SYMBOL, layout::TLS_SIZE, layout::TLS_ALIGN);
     let symbols = Symbols {
         id: module.const_offset(tls, layout::TLS_ID),
@@ -62,6 +65,9 @@ pub fn rewrite(module: Module, analysis: &Analysis, plan: &Plan, sites_name: &st
     version.initialize(module.external_variable(abi::VERSION_SYMBOL, module.bytes(1)));
     module.retain(version);
 
+    for (name, replacement) in abi::REPLACED {
+        module.replace_declaration(name, replacement);
+    }
     let builder = module.builder();
     for (i, (function, planned)) in analysis.functions.iter().zip(&plan.functions).enumerate() {
         if !function.silent {
@@ -157,17 +163,16 @@ fn verify_symbols(
         .map(|i| {
             let function = plan.dictionary.functions.get(i);
             let entry_site = plan.functions.get(i).and_then(|f| f.entry_site);
-            let reached = open.filter(|_| function.is_some_and(|f| f.open));
             module.const_struct(&[
                 module.const_offset(table, starts[i] * edge_size),
                 module.const_i64(in_edges[i].len() as u64),
                 module.const_i64(function.is_none_or(|f| f.entry).into()),
-                module.const_i64(open.is_none().into()),
+                module.const_i64(function.is_some_and(|f| f.open).into()),
                 module.const_i64(function.map_or(0, |f| f.offset as u64)),
                 module.const_i64(function.is_some_and(|f| f.silent).into()),
                 module.const_offset(text, name_starts[i]),
                 entry_site.map_or(module.null(), |s| module.const_offset(sites, s.into())),
-                reached.map_or(module.null(), record),
+                open.map_or(module.null(), record),
             ])
         })
         .collect();
@@ -218,8 +223,8 @@ impl<'a> Rewriter<'a> {
             self.call(call);
         }
         if self.found.is_some() {
-            for pad in &self.function.landing_pads {
-                let at = pad.first_after_pads();
+            for block in &self.function.comes_back {
+                let at = block.first_after_pads();
                 self.restore(at);
             }
             for &call in &self.function.returns_twice {
@@ -255,7 +260,7 @@ impl<'a> Rewriter<'a> {
     fn prologue(&mut self) {
         let pushes = self.planned.calls.iter().any(|c| c.action == Action::Push);
         let comes_back = !self.function.silent
-            && (!self.function.landing_pads.is_empty() || !self.function.returns_twice.is_empty());
+            && (!self.function.comes_back.is_empty() || !self.function.returns_twice.is_empty());
         let verify = self.symbols.verify.as_ref();
         let variadic = || self.function.unannounced == Unannounced::Open && self.function.value.is_variadic();
         let entry_site = self.planned.entry_site.map(|site| self.site(site));
@@ -264,8 +269,15 @@ impl<'a> Rewriter<'a> {
             return;
         }
         let b = self.b.prologue(self.function.value.blocks()[0].first());
-        self.frame = pushes.then(|| b.alloca(layout::FRAME_SIZE, c"pcce.frame"));
-        self.entry_frame = entry_site.map(|_| b.alloca(layout::FRAME_SIZE, c"pcce.entry"));
+        // Outer frames have higher addresses, also of two in one activation.
+        let both = pushes && entry_site.is_some();
+        let size = if both { 2 * layout::FRAME_SIZE } else { layout::FRAME_SIZE };
+        let frames = (pushes || entry_site.is_some())
+            .then(|| b.alloca(size, if pushes { c"pcce.frame" } else { c"pcce.entry" }));
+        self.frame = frames.filter(|_| pushes);
+        self.entry_frame = frames
+            .filter(|_| entry_site.is_some())
+            .map(|frames| if both { b.offset(frames, layout::FRAME_SIZE) } else { frames });
         self.shadow = verify.map(|_| b.alloca(layout::SHADOW_SIZE, c"pcce.shadow"));
         if let (Some(site), Some(frame)) = (entry_site, self.entry_frame) {
             self.push(frame, site);
@@ -290,16 +302,19 @@ impl<'a> Rewriter<'a> {
         b.store(id, b.offset(frame, layout::FRAME_ID));
         b.store(site, b.offset(frame, layout::FRAME_SITE));
         b.store(b.module.const_i64(0), b.offset(frame, layout::FRAME_HANDLE));
-        // Whoever interrupts the thread finds whole frames on the chain.
         b.signal_fence();
         b.store(frame, self.symbols.top);
+        b.signal_fence();
         b.store(b.module.const_i64(0), self.symbols.id);
     }
 
     fn pop(&self, frame: Value) {
         let b = self.b;
-        b.store(b.load(self.ptr, b.offset(frame, layout::FRAME_PREV)), self.symbols.top);
-        b.store(b.load(self.i64, b.offset(frame, layout::FRAME_ID)), self.symbols.id);
+        let prev = b.load(self.ptr, b.offset(frame, layout::FRAME_PREV));
+        let id = b.load(self.i64, b.offset(frame, layout::FRAME_ID));
+        b.store(id, self.symbols.id);
+        b.signal_fence();
+        b.store(prev, self.symbols.top);
     }
 
     fn add(&self, value: u64) {
@@ -309,6 +324,10 @@ impl<'a> Rewriter<'a> {
 
     fn call(&self, call: &PlannedCall) {
         let instruction = call.instruction;
+        // The callee reaches frames and records of this activation through the thread's block.
+        if call.action == Action::Push || self.entry_frame.is_some() || self.shadow.is_some() {
+            instruction.clear_tail();
+        }
         match call.action {
             Action::Replace(runtime) => {
                 let instruction = instruction.into_call();
@@ -322,9 +341,7 @@ impl<'a> Rewriter<'a> {
                         abi::functions::CONTEXT
                     }
                     RuntimeCall::Token => abi::functions::TOKEN,
-                    RuntimeCall::Signal => abi::functions::SIGNAL,
-                    RuntimeCall::SysvSignal => abi::functions::SYSV_SIGNAL,
-                    RuntimeCall::Sigaction => abi::functions::SIGACTION,
+                    RuntimeCall::TokenAt => abi::functions::TOKEN_AT,
                     RuntimeCall::PthreadCreate => abi::functions::PTHREAD_CREATE,
                     RuntimeCall::ThrdCreate => abi::functions::THRD_CREATE,
                 };
@@ -350,8 +367,6 @@ impl<'a> Rewriter<'a> {
         match call.action {
             Action::Add(value) => self.add(value),
             Action::Push => {
-                // The callee reaches the frame through the thread's block.
-                instruction.clear_tail();
                 self.push(self.frame.expect("made for every function that pushes"), self.site(call.site));
             }
             _ => {}
@@ -373,8 +388,10 @@ impl<'a> Rewriter<'a> {
     fn restore(&self, at: Value) {
         let Some((id, top)) = self.found else { return };
         self.b.before(at, at);
-        self.b.store(id, self.symbols.id);
+        // The id comes last: from then on the state is the function's own.
         self.b.store(top, self.symbols.top);
+        self.b.signal_fence();
+        self.b.store(id, self.symbols.id);
         if let (Some(verify), Some(shadow)) = (&self.symbols.verify, self.shadow) {
             self.b.call(verify.resume, &[shadow]);
         }
@@ -391,12 +408,13 @@ impl<'a> Rewriter<'a> {
     }
 }
 
-/// The instruction in front of which the work after a call goes; none if the call does not return.
+/// The instruction in front of which the work after a call goes; none if the call does not return, or control comes
+/// back elsewhere.
 fn after(call: Value) -> Option<Value> {
-    let next = if call.opcode() == LLVMOpcode::LLVMInvoke {
-        call.normal_destination().on_edge_from(call.block()).first_after_pads()
-    } else {
-        call.next()?
+    let next = match call.opcode() {
+        LLVMOpcode::LLVMInvoke => call.normal_destination().on_edge_from(call.block()).first_after_pads(),
+        LLVMOpcode::LLVMCallBr => return None,
+        _ => call.next()?,
     };
     (next.opcode() != LLVMOpcode::LLVMUnreachable).then_some(next)
 }

@@ -147,6 +147,25 @@ fn weights_follow_the_frequencies() {
 }
 
 #[test]
+fn counts_of_a_profile_are_the_weights() {
+    // By the frequencies, 1 would run ten times; the profile has seen it thousands of times, and 2 never.
+    let mut graph = CallGraph::new();
+    let functions: Vec<_> = (0..4).map(|n| graph.add_function(n == 0, false)).collect();
+    for (function, count) in [(1, 5000.0), (2, 0.0), (3, f64::NAN)] {
+        graph.set_count(functions[function], count);
+    }
+    let edges = [(0, 1, 10.0), (1, 2, 2.0), (1, 3, 1.0), (2, 1, 1e9), (3, 1, 1.0)]
+        .map(|(from, to, frequency)| graph.add_edge(functions[from], functions[to], frequency));
+    let encoding = encode(&graph, &Options::default());
+    assert_eq!(encoding.edge_weight(edges[0]), 10.0);
+    assert_eq!(encoding.edge_weight(edges[1]), 10_000.0);
+    assert_eq!(encoding.edge_weight(edges[2]), 5000.0);
+    assert!(encoding.edge_weight(edges[3]) < 1e-80);
+    // The edge that the estimate would take for the hottest of the cycle is the one that never runs.
+    assert_eq!((encoding.edge(edges[3]), encoding.edge(edges[1])), (BACK, EdgeCode::Add(0)));
+}
+
+#[test]
 fn deep_chain_and_deep_cycle() {
     const DEPTH: usize = 100_000;
     let mut chain: Vec<_> = (1..DEPTH).map(|n| (n - 1, n, 1.0)).collect();

@@ -1,0 +1,127 @@
+//! What is known of the machine code of a program, for contexts at any instruction.
+//!
+//! The pass puts the addresses of the functions into the section [`SECTION`] of each object file: for each module the address
+//! of its site array, the number of its functions, and their addresses, each a word of 8 bytes, little endian, written by the
+//! linker; 0 for a function that is not in the program. From these, the program's instructions and its debug
+//! information, `pcce dict` makes the [`Code`] that the dictionary holds in compressed form ([`to_text`]).
+
+use std::io::{Read, Write};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use serde::{Deserialize, Serialize};
+
+use crate::DictionaryError;
+
+/// Name of the section with the addresses of functions.
+pub const SECTION: &str = ".debug_pcce_code";
+
+/// The code of one linked program or shared library. Addresses are those of the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Code {
+    /// File names.
+    pub files: Vec<String>,
+    /// Linkage names.
+    pub names: Vec<String>,
+    /// Source locations; [`Place::caller`] refers to places in front.
+    pub places: Vec<Place>,
+    /// By ascending address; no two overlap.
+    pub functions: Vec<FunctionCode>,
+}
+
+/// A source location with the chain of calls that were inlined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Place {
+    /// The source function: index into [`Code::names`].
+    pub name: u32,
+    /// Index into [`Code::files`].
+    pub file: u32,
+    /// Line, from 1; 0 if it is not known.
+    pub line: u32,
+    /// Column, from 1; 0 if it is not known.
+    pub column: u32,
+    /// 0, or 1 + the index of the place of the call in whose stead this code stands.
+    pub caller: u32,
+}
+
+/// The machine code of a function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionCode {
+    /// Address of its first instruction.
+    pub start: u64,
+    /// Length in bytes.
+    pub len: u64,
+    /// Linkage name: index into [`Code::names`].
+    pub name: u32,
+    /// What the dictionary says of it.
+    pub role: Role,
+    /// What its instructions have done to the id: from each row's offset on, up to the next one's.
+    pub states: Vec<(u32, State)>,
+    /// Source locations: from each row's offset on, 1 + the index of the place, or 0.
+    pub lines: Vec<(u32, u32)>,
+    /// Calls, by ascending offset: the offset behind the call, and 1 + the linkage name of what is called, or 0 if that is
+    /// not known.
+    pub calls: Vec<(u32, u32)>,
+}
+
+/// What the dictionary says of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    /// Nothing: it is not instrumented.
+    Plain,
+    /// It is this function of this module: indices into [`Dictionary::modules`](crate::Dictionary) and [`functions`](crate::Module).
+    Instrumented(u32, u32),
+    /// It changes the id, and no row of the dictionary is known to be its own.
+    Opaque,
+}
+
+/// The id before an instruction, in terms of the id that the function found at its entry (or set, where it pushes at its entry).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum State {
+    /// Nothing is known.
+    Unknown,
+    /// The function's id plus this, modulo 2⁶⁴.
+    Added(u64),
+    /// The function has pushed, and set the id to 0 for a callee.
+    Pushed,
+}
+
+/// The compressed form: JSON, zlib, base64.
+#[must_use]
+pub fn to_text(code: &Code) -> String {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    let json = serde_json::to_vec(code).expect("numbers and strings always serialise");
+    encoder.write_all(&json).expect("writing to memory does not fail");
+    STANDARD_NO_PAD.encode(encoder.finish().expect("writing to memory does not fail"))
+}
+
+/// Reads the compressed form.
+///
+/// # Errors
+/// [`DictionaryError::Syntax`]; never panics, whatever the text.
+pub fn from_text(text: &str) -> Result<Code, DictionaryError> {
+    let damaged = |what: String| DictionaryError::Syntax(format!("its machine code table: {what}"));
+    let bytes = STANDARD_NO_PAD.decode(text).map_err(|e| damaged(e.to_string()))?;
+    let mut json = Vec::new();
+    flate2::read::ZlibDecoder::new(&bytes[..]).read_to_end(&mut json).map_err(|e| damaged(e.to_string()))?;
+    serde_json::from_slice(&json).map_err(|e| damaged(e.to_string()))
+}
+
+/// Reads the content of [`SECTION`]: for each module the address of its site array and those of its functions.
+///
+/// # Errors
+/// [`DictionaryError::Fragment`] if it was cut.
+pub fn parse_section(section: &[u8]) -> Result<Vec<(u64, Vec<u64>)>, DictionaryError> {
+    let cut =
+        || DictionaryError::Fragment { section: SECTION, offset: section.len(), what: "cut".to_owned() };
+    let mut words = section.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
+    let mut modules = Vec::new();
+    while let Some(sites) = words.next() {
+        let count = words.next().ok_or_else(cut)?;
+        if count > words.len() as u64 {
+            return Err(cut());
+        }
+        modules.push((sites, words.by_ref().take(count as usize).collect()));
+    }
+    Ok(modules)
+}

@@ -1,0 +1,76 @@
+//! Source lines and inlined calls, from the program's debug information.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use gimli::{EndianArcSlice, LittleEndian};
+use object::{Object, ObjectSection};
+use pcce_dictionary::code::Place;
+
+use super::Names;
+
+type Reader = EndianArcSlice<LittleEndian>;
+
+/// Places by address.
+pub(super) struct Lines {
+    context: Option<addr2line::Context<Reader>>,
+    pub(super) files: Vec<String>,
+    pub(super) places: Vec<Place>,
+    file_index: HashMap<String, u32>,
+    index: HashMap<Place, u32>,
+}
+
+impl Lines {
+    /// Without debug information there are no places.
+    pub(super) fn new(file: &object::File<'_>) -> Self {
+        let section = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
+            let data = file.section_by_name(id.name()).and_then(|s| s.uncompressed_data().ok());
+            Ok(Reader::new(data.unwrap_or(Cow::Borrowed(&[])).into(), LittleEndian))
+        };
+        let context = gimli::Dwarf::load(section).and_then(addr2line::Context::from_dwarf).ok();
+        Self {
+            context,
+            files: Vec::new(),
+            places: Vec::new(),
+            file_index: HashMap::new(),
+            index: HashMap::new(),
+        }
+    }
+
+    /// 1 + the number of the place of an instruction; 0 if it has none.
+    pub(super) fn at(&mut self, address: u64, names: &mut Names) -> u32 {
+        let Some(context) = &self.context else { return 0 };
+        let Ok(mut frames) = context.find_frames(address).skip_all_loads() else { return 0 };
+        let mut chain = Vec::new();
+        while let Ok(Some(frame)) = frames.next() {
+            let Some(name) = frame.function.as_ref().and_then(|f| f.raw_name().ok()) else { return 0 };
+            let location = frame.location.as_ref();
+            let file = location.and_then(|l| l.file).unwrap_or("");
+            let file = match self.file_index.get(file) {
+                Some(&number) => number,
+                None => {
+                    let number = self.files.len() as u32;
+                    self.files.push(file.to_owned());
+                    self.file_index.insert(file.to_owned(), number);
+                    number
+                }
+            };
+            chain.push(Place {
+                name: names.number(&name),
+                file,
+                line: location.and_then(|l| l.line).unwrap_or(0),
+                column: location.and_then(|l| l.column).unwrap_or(0),
+                caller: 0,
+            });
+        }
+        let mut caller = 0;
+        for place in chain.into_iter().rev() {
+            let place = Place { caller, ..place };
+            caller = *self.index.entry(place).or_insert_with(|| {
+                self.places.push(place);
+                self.places.len() as u32
+            });
+        }
+        caller
+    }
+}

@@ -1,0 +1,743 @@
+//! What a function's instructions have done to the id, found in its machine code.
+//!
+//! A data flow over the function's instructions. It follows the values that reach the id: constants, offsets of the
+//! thread-local block, and the id itself; through registers and the stack, where compilers spill them. What emitted code
+//! does to the id is an addition of a constant, a store of 0 (a push), or a store of what the function found at its entry.
+//!
+//! The result is only used if it holds together: wherever the function returns, the id must be what it was. What cannot be
+//! followed is [`State::Unknown`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
+    Register,
+};
+use pcce_dictionary::code::State;
+
+/// What must be known of the image around a function.
+pub(super) trait Surroundings {
+    /// The bytes of the image from an address on, as far as the file has them.
+    fn bytes(&self, address: u64) -> &[u8];
+    /// The offset of the thread-local block from the thread pointer, where it is a constant.
+    fn tls_offset(&self) -> Option<i64>;
+    /// Whether the word at an address holds that offset at run time; then what is added to it.
+    fn tls_slot(&self, address: u64) -> Option<i64>;
+    /// Addresses in a range that data of the image refers to.
+    fn address_taken(&self, from: u64, to: u64) -> Vec<u64>;
+}
+
+/// A function's calls that may throw: the addresses of the calls, and where the unwinder goes on.
+pub(super) struct LandingPad {
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) pad: u64,
+}
+
+/// The instructions of a function.
+pub(super) struct Function {
+    start: u64,
+    end: u64,
+    instructions: Vec<Instruction>,
+}
+
+impl Function {
+    /// Decodes the function; None if its bytes are no code.
+    pub(super) fn new(start: u64, bytes: &[u8]) -> Option<Self> {
+        let mut decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
+        let mut instructions = Vec::with_capacity(bytes.len() / 4);
+        while decoder.can_decode() {
+            let instruction = decoder.decode();
+            if instruction.is_invalid() {
+                return None;
+            }
+            instructions.push(instruction);
+        }
+        Some(Self { start, end: start + bytes.len() as u64, instructions })
+    }
+
+    /// Addresses of the instructions.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = u64> {
+        self.instructions.iter().map(Instruction::ip)
+    }
+
+    /// Calls: the address behind the call, and what is called, where the call says it.
+    pub(super) fn calls(&self) -> impl Iterator<Item = (u64, Option<u64>)> {
+        let direct = |i: &Instruction| i.op0_kind() == OpKind::NearBranch64;
+        let calls = self.instructions.iter().filter(|i| is_call(i));
+        calls.map(move |i| (i.next_ip(), direct(i).then(|| i.near_branch_target())))
+    }
+
+    /// The word through which the function's first jump goes, where it is at a fixed address.
+    pub(super) fn jumps_through(&self) -> Option<u64> {
+        let jump = self.instructions.iter().find(|i| i.flow_control() == FlowControl::IndirectBranch)?;
+        jump.is_ip_rel_memory_operand().then(|| jump.ip_rel_memory_address())
+    }
+
+    /// Whether an instruction names the thread-local block: an estimate that looks at single instructions.
+    pub(super) fn names_block(&self, image: &dyn Surroundings) -> bool {
+        self.instructions.iter().any(|i| {
+            let alone = i.memory_base() == Register::None && i.memory_index() == Register::None;
+            if i.memory_segment() == Register::FS && alone {
+                return image.tls_offset() == Some(i.memory_displacement64() as i64);
+            }
+            i.mnemonic() == Mnemonic::Mov
+                && (i.is_ip_rel_memory_operand() && image.tls_slot(i.ip_rel_memory_address()).is_some())
+        })
+    }
+
+    fn index_of(&self, address: u64) -> Option<usize> {
+        self.instructions.binary_search_by_key(&address, Instruction::ip).ok()
+    }
+
+    fn contains(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+
+    /// The state before each instruction, in the order of the addresses.
+    pub(super) fn states(&self, image: &dyn Surroundings, pads: &[LandingPad]) -> Vec<State> {
+        let unknown = || vec![State::Unknown; self.instructions.len()];
+        let mut leaders: BTreeSet<usize> = BTreeSet::from([0]);
+        let mut targets = BTreeMap::new();
+        for (i, instruction) in self.instructions.iter().enumerate() {
+            match instruction.flow_control() {
+                FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
+                    if self.contains(instruction.near_branch_target()) {
+                        // A jump into the middle of an instruction: this is no code of a compiler.
+                        let Some(target) = self.index_of(instruction.near_branch_target()) else {
+                            return unknown();
+                        };
+                        leaders.insert(target);
+                    }
+                    leaders.insert(i + 1);
+                }
+                FlowControl::Next | FlowControl::Call | FlowControl::IndirectCall => {}
+                _ => _ = leaders.insert(i + 1),
+            }
+        }
+        let taken: Vec<usize> = (image.address_taken(self.start + 1, self.end).iter())
+            .copied()
+            .chain(self.instructions.iter().filter(|i| i.mnemonic() == Mnemonic::Lea).filter_map(|i| {
+                let address = i.is_ip_rel_memory_operand().then(|| i.ip_rel_memory_address())?;
+                (self.start < address && address < self.end).then_some(address)
+            }))
+            .filter_map(|address| self.index_of(address))
+            .collect();
+        leaders.extend(&taken);
+        leaders.extend(pads.iter().filter_map(|pad| self.index_of(pad.pad)));
+        leaders.remove(&self.instructions.len());
+        // Each round knows the jump tables that the one before found.
+        for _ in 0..64 {
+            let mut flow = Flow {
+                function: self,
+                image,
+                pads,
+                leaders: &leaders,
+                tables: &targets,
+                taken: &taken,
+                entries: BTreeMap::new(),
+                work: BTreeSet::new(),
+                behind_calls: BTreeMap::new(),
+                only_behind_calls: BTreeSet::new(),
+                found: BTreeMap::new(),
+                info: InstructionInfoFactory::new(),
+                broken: false,
+            };
+            flow.run();
+            if flow.broken {
+                return unknown();
+            }
+            if flow.found == targets {
+                return flow.result().unwrap_or_else(unknown);
+            }
+            targets = flow.found;
+            leaders.extend(targets.values().flatten());
+        }
+        unknown()
+    }
+}
+
+/// What is known of a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Known {
+    Nothing,
+    Constant(u64),
+    /// The thread pointer plus this.
+    Thread(i64),
+    /// The offset of the thread-local block from the thread pointer, plus this.
+    Offset(i64),
+    /// The address of the block, plus this.
+    Block(i64),
+    /// The id that the function found, plus this.
+    Id(u64),
+    /// An address on the stack: in the part above (0) or below (1) an alignment, from its beginning.
+    Stack(u8, i64),
+    /// An entry of the table of 32-bit differences at this address.
+    Entry(u64),
+    /// A jump target out of that table.
+    Target(u64),
+    /// A jump target out of the table of addresses at this address.
+    Address(u64),
+}
+
+/// The machine before an instruction.
+#[derive(Clone, PartialEq, Eq)]
+struct Machine {
+    id: State,
+    registers: [Known; 16],
+    /// Words on the stack that hold something which leads to the id.
+    slots: BTreeMap<(u8, i64), Known>,
+}
+
+impl Machine {
+    fn entry() -> Self {
+        let mut registers = [Known::Nothing; 16];
+        registers[RSP] = Known::Stack(0, 0);
+        Self { id: State::Added(0), registers, slots: BTreeMap::new() }
+    }
+
+    /// What holds here and there. Returns whether that is less than before.
+    fn join(&mut self, other: &Self) -> bool {
+        let before = self.clone();
+        if self.id != other.id {
+            self.id = State::Unknown;
+        }
+        for (mine, theirs) in self.registers.iter_mut().zip(&other.registers) {
+            if mine != theirs {
+                *mine = Known::Nothing;
+            }
+        }
+        self.slots.retain(|slot, value| other.slots.get(slot) == Some(value));
+        *self != before
+    }
+
+    fn get(&self, register: Register) -> Known {
+        if register.is_gpr64() { self.registers[register.number()] } else { Known::Nothing }
+    }
+
+    fn set(&mut self, register: Register, value: Known) {
+        if register.is_gpr() {
+            self.registers[register.number()] = value;
+        }
+    }
+
+    fn forget(&mut self, registers: &[Register]) {
+        for &register in registers {
+            self.set(register.full_register(), Known::Nothing);
+        }
+    }
+}
+
+const RSP: usize = 4;
+
+/// More different ids at one place are not followed.
+const MAX_MACHINES: usize = 16;
+
+/// Registers that a call may change.
+const VOLATILE: [Register; 9] = [
+    Register::RAX,
+    Register::RCX,
+    Register::RDX,
+    Register::RSI,
+    Register::RDI,
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+];
+
+/// A place in memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In the thread-local block, at this offset.
+    Block(i64),
+    Slot(u8, i64),
+    /// In thread-local storage, and it may be the block.
+    Thread,
+    /// The thread pointer's own word.
+    Pointer,
+    Other,
+}
+
+struct Flow<'a> {
+    function: &'a Function,
+    image: &'a dyn Surroundings,
+    pads: &'a [LandingPad],
+    leaders: &'a BTreeSet<usize>,
+    /// Targets of indirect jumps, by the jump.
+    tables: &'a BTreeMap<usize, BTreeSet<usize>>,
+    taken: &'a [usize],
+    /// The machines at the leaders that were reached, each with another id: where compilers merge the ends of two paths, the
+    /// constant that is added next makes them equal again.
+    entries: BTreeMap<usize, Vec<Machine>>,
+    /// Leaders whose machine has changed.
+    work: BTreeSet<usize>,
+    /// The machine behind calls in front of leaders.
+    behind_calls: BTreeMap<usize, Machine>,
+    /// Leaders that nothing else was seen to reach.
+    only_behind_calls: BTreeSet<usize>,
+    found: BTreeMap<usize, BTreeSet<usize>>,
+    info: InstructionInfoFactory,
+    /// Whether something was met after which nothing can be said of the function.
+    broken: bool,
+}
+
+impl Flow<'_> {
+    fn run(&mut self) {
+        self.entries.insert(0, vec![Machine::entry()]);
+        self.work.insert(0);
+        self.spread();
+        // A call in front of a leader may be one that never returns. So what flows out of such calls counts only where
+        // nothing else arrives.
+        while let Some((leader, machine)) = self.behind_calls.pop_first() {
+            if !self.entries.contains_key(&leader) {
+                self.only_behind_calls.insert(leader);
+                self.flow_to(leader, &machine);
+                self.spread();
+            }
+        }
+    }
+
+    fn spread(&mut self) {
+        while let Some(leader) = self.work.pop_first() {
+            for machine in self.entries[&leader].clone() {
+                self.spread_from(leader, machine);
+            }
+        }
+    }
+
+    fn spread_from(&mut self, leader: usize, mut machine: Machine) {
+        let end = self.leaders.range(leader + 1..).next().copied();
+        let end = end.unwrap_or(self.function.instructions.len());
+        for i in leader..end {
+            let instruction = self.function.instructions[i];
+            if is_call(&instruction) {
+                self.flow_to_pads(&machine, &instruction);
+            }
+            let jump = matches!(
+                instruction.flow_control(),
+                FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
+            );
+            if jump && self.function.contains(instruction.near_branch_target()) {
+                let target = self.function.index_of(instruction.near_branch_target());
+                self.flow_to(target.expect("looked up before"), &machine);
+            }
+            if instruction.flow_control() == FlowControl::IndirectBranch {
+                self.indirect(i, &machine);
+            }
+            self.transfer(&mut machine, i);
+            if ends(&instruction) {
+                break;
+            }
+            if i + 1 == end && end < self.function.instructions.len() {
+                if !is_call(&instruction) || self.only_behind_calls.contains(&end) {
+                    self.flow_to(end, &machine);
+                } else if !self.pads.iter().any(|p| p.pad == instruction.next_ip()) {
+                    self.behind_calls.insert(end, machine.clone());
+                }
+            }
+        }
+    }
+
+    fn flow_to(&mut self, leader: usize, machine: &Machine) {
+        let known = self.entries.entry(leader).or_default();
+        let changed = match known.iter_mut().find(|m| m.id == machine.id || m.id == State::Unknown) {
+            Some(known) => known.join(machine),
+            None => {
+                known.push(machine.clone());
+                true
+            }
+        };
+        if known.len() > MAX_MACHINES {
+            let mut one = known.swap_remove(0);
+            known.drain(..).for_each(|other| _ = one.join(&other));
+            one.id = State::Unknown;
+            known.push(one);
+        }
+        if changed {
+            self.work.insert(leader);
+        }
+    }
+
+    /// The unwinder may continue at a landing pad, with the registers that functions preserve.
+    fn flow_to_pads(&mut self, machine: &Machine, call: &Instruction) {
+        let pads = self.pads;
+        for pad in pads.iter().filter(|p| (p.from..p.to).contains(&call.ip())) {
+            if let Some(index) = self.function.index_of(pad.pad) {
+                let mut machine = machine.clone();
+                machine.forget(&VOLATILE);
+                machine.id = State::Unknown;
+                self.flow_to(index, &machine);
+            }
+        }
+    }
+
+    fn indirect(&mut self, index: usize, machine: &Machine) {
+        let instruction = &self.function.instructions[index];
+        let known = match instruction.op0_kind() {
+            OpKind::Register => machine.get(instruction.op0_register()),
+            _ => table_of_addresses(instruction),
+        };
+        let targets: BTreeSet<usize> = match known {
+            Known::Target(table) => {
+                let difference = |b: &[u8]| i32::from_le_bytes(b.try_into().expect("4 bytes"));
+                self.table(table, 4, |b| table.wrapping_add_signed(difference(b).into()))
+            }
+            Known::Address(table) => {
+                self.table(table, 8, |b| u64::from_le_bytes(b.try_into().expect("8 bytes")))
+            }
+            _ => BTreeSet::new(),
+        };
+        if targets.is_empty() {
+            self.broken |= self.taken.is_empty() && !self.leaves(machine, index);
+            for &leader in self.taken {
+                self.flow_to(leader, machine);
+            }
+            return;
+        }
+        self.found.insert(index, targets);
+        for &target in self.tables.get(&index).into_iter().flatten() {
+            self.flow_to(target, machine);
+        }
+    }
+
+    fn table(&self, address: u64, size: usize, target: impl Fn(&[u8]) -> u64) -> BTreeSet<usize> {
+        self.image
+            .bytes(address)
+            .chunks_exact(size)
+            .take(1 << 16)
+            .map_while(|entry| self.function.index_of(target(entry)))
+            .collect()
+    }
+
+    /// Whether the function ends with an instruction.
+    fn leaves(&self, machine: &Machine, index: usize) -> bool {
+        let instruction = &self.function.instructions[index];
+        match instruction.flow_control() {
+            FlowControl::Return => true,
+            FlowControl::UnconditionalBranch => {
+                // Behind a call that never returns, a jump may go to where the function has no more code.
+                let target = instruction.near_branch_target();
+                !self.function.contains(target) && target != self.function.end
+            }
+            // At the end of the activation it is a call that was made a jump.
+            FlowControl::IndirectBranch => {
+                machine.registers[RSP] == Known::Stack(0, 0) && self.taken.is_empty()
+            }
+            _ => false,
+        }
+    }
+
+    fn place(&self, machine: &Machine, instruction: &Instruction) -> Place {
+        let displacement = instruction.memory_displacement64() as i64;
+        let (base, index) = (instruction.memory_base(), instruction.memory_index());
+        let offset = self.image.tls_offset();
+        let thread = |at: i64| offset.map_or(Place::Thread, |o| Place::Block(at.wrapping_sub(o)));
+        let known = if base.is_gpr64() { machine.get(base) } else { Known::Nothing };
+        if instruction.memory_segment() == Register::FS {
+            let (register, indexed) = if base == Register::None && instruction.memory_index_scale() == 1 {
+                (index, false)
+            } else {
+                (base, index != Register::None)
+            };
+            return match (register, indexed) {
+                (Register::None, false) if displacement == 0 => Place::Pointer,
+                (Register::None, false) => thread(displacement),
+                (register, false) => match machine.get(register) {
+                    Known::Offset(at) => Place::Block(at.wrapping_add(displacement)),
+                    Known::Constant(at) => thread((at as i64).wrapping_add(displacement)),
+                    _ => Place::Thread,
+                },
+                // An element of a thread-local array.
+                (_, true) => Place::Other,
+            };
+        }
+        if index != Register::None {
+            return Place::Other;
+        }
+        match known {
+            Known::Block(at) => Place::Block(at.wrapping_add(displacement)),
+            Known::Thread(at) => thread(at.wrapping_add(displacement)),
+            Known::Stack(part, at) => Place::Slot(part, at.wrapping_add(displacement)),
+            _ => Place::Other,
+        }
+    }
+
+    /// The value of a 64-bit operand.
+    fn operand(&self, machine: &Machine, instruction: &Instruction, number: u32) -> Known {
+        match instruction.op_kind(number) {
+            OpKind::Register => {
+                let register = instruction.op_register(number);
+                if register.is_gpr64() { machine.get(register) } else { Known::Nothing }
+            }
+            OpKind::Memory if instruction.memory_size().size() == 8 => {
+                if instruction.is_ip_rel_memory_operand() {
+                    return self
+                        .image
+                        .tls_slot(instruction.ip_rel_memory_address())
+                        .map_or(Known::Nothing, Known::Offset);
+                }
+                match self.place(machine, instruction) {
+                    Place::Pointer => Known::Thread(0),
+                    Place::Block(0) => match machine.id {
+                        State::Added(value) => Known::Id(value),
+                        _ => Known::Nothing,
+                    },
+                    Place::Slot(part, at) => {
+                        machine.slots.get(&(part, at)).copied().unwrap_or(Known::Nothing)
+                    }
+                    _ => Known::Nothing,
+                }
+            }
+            OpKind::Immediate8
+            | OpKind::Immediate8to64
+            | OpKind::Immediate32to64
+            | OpKind::Immediate64
+            | OpKind::Immediate32 => Known::Constant(instruction.immediate(number)),
+            _ => Known::Nothing,
+        }
+    }
+
+    /// What an instruction does to the machine.
+    fn transfer(&mut self, machine: &mut Machine, index: usize) {
+        let instruction = self.function.instructions[index];
+        if is_call(&instruction) {
+            machine.forget(&VOLATILE);
+            return;
+        }
+        if self.leaves(machine, index) {
+            return;
+        }
+        let memory = instruction.op0_kind() == OpKind::Memory;
+        if memory {
+            self.store(machine, &instruction);
+        }
+        let stack = machine.registers[RSP];
+        let new = if memory { None } else { self.register(machine, &instruction) };
+        for used in self.info.info(&instruction).used_registers() {
+            let written = !matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::None);
+            if written {
+                machine.set(used.register().full_register(), Known::Nothing);
+            }
+        }
+        if let Some((register, value)) = new {
+            machine.set(register, value);
+        }
+        // Pushes and pops of words, whatever else they do.
+        let moved = instruction.stack_pointer_increment();
+        if moved != 0
+            && instruction.mnemonic() != Mnemonic::Leave
+            && let Known::Stack(part, at) = stack
+        {
+            machine.registers[RSP] = Known::Stack(part, at + i64::from(moved));
+        }
+    }
+
+    /// The register that an instruction sets, and its new value where something is known of it.
+    fn register(&self, machine: &Machine, instruction: &Instruction) -> Option<(Register, Known)> {
+        if instruction.op0_kind() != OpKind::Register {
+            return None;
+        }
+        let register = instruction.op0_register();
+        let full = register.full_register();
+        if !full.is_gpr64() {
+            return None;
+        }
+        let value = match instruction.mnemonic() {
+            // 32-bit operations clear the upper half.
+            Mnemonic::Xor
+                if instruction.op1_kind() == OpKind::Register
+                    && instruction.op1_register() == register
+                    && (register.is_gpr32() || register.is_gpr64()) =>
+            {
+                Known::Constant(0)
+            }
+            Mnemonic::Mov if register.is_gpr32() && instruction.op1_kind() == OpKind::Immediate32 => {
+                Known::Constant(instruction.immediate(1) & 0xffff_ffff)
+            }
+            Mnemonic::Movsxd => table_of_differences(machine, instruction),
+            _ if !register.is_gpr64() => return None,
+            Mnemonic::Mov => match self.operand(machine, instruction, 1) {
+                Known::Nothing if instruction.op1_kind() == OpKind::Memory => table_of_addresses(instruction),
+                value => value,
+            },
+            Mnemonic::Lea => {
+                if instruction.is_ip_rel_memory_operand() {
+                    Known::Constant(instruction.ip_rel_memory_address())
+                } else {
+                    let displacement = Known::Constant(instruction.memory_displacement64());
+                    let (base, index) = (instruction.memory_base(), instruction.memory_index());
+                    if index == Register::None {
+                        sum(machine.get(base), displacement)
+                    } else if instruction.memory_index_scale() == 1 {
+                        sum(sum(machine.get(base), machine.get(index)), displacement)
+                    } else {
+                        Known::Nothing
+                    }
+                }
+            }
+            Mnemonic::Add => sum(machine.get(register), self.operand(machine, instruction, 1)),
+            Mnemonic::Sub => match self.operand(machine, instruction, 1) {
+                Known::Constant(value) => sum(machine.get(register), Known::Constant(value.wrapping_neg())),
+                _ => Known::Nothing,
+            },
+            Mnemonic::Inc => sum(machine.get(register), Known::Constant(1)),
+            Mnemonic::Dec => sum(machine.get(register), Known::Constant(u64::MAX)),
+            Mnemonic::And if register == Register::RSP => Known::Stack(1, 0),
+            Mnemonic::Pop => match machine.registers[RSP] {
+                Known::Stack(part, at) => machine.slots.get(&(part, at)).copied().unwrap_or(Known::Nothing),
+                _ => Known::Nothing,
+            },
+            _ => return None,
+        };
+        Some((full, value))
+    }
+
+    /// An instruction whose first operand is memory.
+    fn store(&mut self, machine: &mut Machine, instruction: &Instruction) {
+        let access = self.info.info(instruction).op0_access();
+        if matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::None | OpAccess::NoMemAccess) {
+            return;
+        }
+        let wide = instruction.memory_size().size() == 8;
+        match self.place(machine, instruction) {
+            Place::Block(at) if (-7..8).contains(&at) => {
+                let operand = match instruction.mnemonic() {
+                    Mnemonic::Inc | Mnemonic::Dec => Known::Constant(1),
+                    _ => self.operand(machine, instruction, 1),
+                };
+                machine.id = match (instruction.mnemonic(), machine.id, operand) {
+                    _ if at != 0 || !wide => State::Unknown,
+                    (Mnemonic::Add | Mnemonic::Inc, State::Added(old), Known::Constant(value)) => {
+                        State::Added(old.wrapping_add(value))
+                    }
+                    (Mnemonic::Sub | Mnemonic::Dec, State::Added(old), Known::Constant(value)) => {
+                        State::Added(old.wrapping_sub(value))
+                    }
+                    (Mnemonic::Mov, _, Known::Constant(0)) => State::Pushed,
+                    (Mnemonic::Mov, _, Known::Id(value)) => State::Added(value),
+                    (Mnemonic::Mov, _, Known::Constant(_)) => State::Unknown,
+                    (Mnemonic::Mov, _, _) => State::Added(0),
+                    _ => State::Unknown,
+                };
+            }
+            // Any variable of the thread may be the block.
+            Place::Thread if wide => machine.id = State::Unknown,
+            Place::Slot(part, at) => {
+                let end = at.saturating_add(instruction.memory_size().size() as i64);
+                machine.slots.retain(|&(p, s), _| p != part || s.saturating_add(8) <= at || end <= s);
+                let value = match instruction.mnemonic() {
+                    Mnemonic::Mov if wide => self.operand(machine, instruction, 1),
+                    _ => Known::Nothing,
+                };
+                if matches!(value, Known::Thread(_) | Known::Offset(_) | Known::Block(_) | Known::Id(_)) {
+                    machine.slots.insert((part, at), value);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The state before each instruction. None if the function ends with another id than it found.
+    fn result(&mut self) -> Option<Vec<State>> {
+        let count = self.function.instructions.len();
+        let mut states: Vec<Option<State>> = vec![None; count];
+        let mut unknown: Vec<std::ops::RangeInclusive<usize>> = Vec::new();
+        let mut ends_at = BTreeSet::new();
+        let leaders: Vec<usize> = self.leaders.iter().copied().collect();
+        for (n, &leader) in leaders.iter().enumerate() {
+            for mut machine in self.entries.get(&leader).cloned().unwrap_or_default() {
+                // Where control may have come from elsewhere since: from `longjmp`.
+                let mut since = leader;
+                let end = leaders.get(n + 1).copied().unwrap_or(count);
+                for (i, seen) in states.iter_mut().enumerate().take(end).skip(leader) {
+                    let seen = seen.get_or_insert(machine.id);
+                    if *seen != machine.id {
+                        *seen = State::Unknown;
+                    }
+                    let instruction = self.function.instructions[i];
+                    if self.leaves(&machine, i) {
+                        ends_at.insert(i);
+                    }
+                    let restores = instruction.mnemonic() == Mnemonic::Mov
+                        && instruction.op0_kind() == OpKind::Memory
+                        && instruction.op1_kind() == OpKind::Register
+                        && self.place(&machine, &instruction) == Place::Block(0);
+                    let before = machine.id;
+                    self.transfer(&mut machine, i);
+                    // A function that stores the id which it has already, does not trust how control arrived.
+                    if restores && before == State::Added(0) && machine.id == before {
+                        unknown.push(since..=i);
+                    }
+                    if is_call(&instruction) {
+                        since = i + 1;
+                    }
+                    if ends(&instruction) {
+                        break;
+                    }
+                }
+            }
+        }
+        if ends_at.iter().any(|&i| matches!(states[i], Some(State::Pushed | State::Added(1..)))) {
+            return None;
+        }
+        let mut states: Vec<State> = states.into_iter().map(|s| s.unwrap_or(State::Unknown)).collect();
+        for range in unknown {
+            states[range].fill(State::Unknown);
+        }
+        Some(states)
+    }
+}
+
+fn is_call(instruction: &Instruction) -> bool {
+    matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall)
+        && instruction.mnemonic() == Mnemonic::Call
+}
+
+/// Whether the next instruction is not reached from this one.
+fn ends(instruction: &Instruction) -> bool {
+    match instruction.flow_control() {
+        FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return => true,
+        FlowControl::Exception => instruction.mnemonic() == Mnemonic::Ud2,
+        _ => false,
+    }
+}
+
+fn sum(a: Known, b: Known) -> Known {
+    use Known::{Block, Constant, Entry, Id, Offset, Stack, Target, Thread};
+    match (a, b) {
+        (Constant(a), Constant(b)) => Constant(a.wrapping_add(b)),
+        (Thread(a), Constant(b)) | (Constant(b), Thread(a)) => Thread(a.wrapping_add(b as i64)),
+        (Offset(a), Constant(b)) | (Constant(b), Offset(a)) => Offset(a.wrapping_add(b as i64)),
+        (Block(a), Constant(b)) | (Constant(b), Block(a)) => Block(a.wrapping_add(b as i64)),
+        (Id(a), Constant(b)) | (Constant(b), Id(a)) => Id(a.wrapping_add(b)),
+        (Stack(part, a), Constant(b)) | (Constant(b), Stack(part, a)) => {
+            Stack(part, a.wrapping_add(b as i64))
+        }
+        (Thread(a), Offset(b)) | (Offset(b), Thread(a)) => Block(a.wrapping_add(b)),
+        (Entry(a), Constant(b)) | (Constant(b), Entry(a)) if a == b => Target(a),
+        _ => Known::Nothing,
+    }
+}
+
+/// `movsxd register, [table + index * 4]`.
+fn table_of_differences(machine: &Machine, instruction: &Instruction) -> Known {
+    let known = instruction.op1_kind() == OpKind::Memory
+        && instruction.memory_index_scale() == 4
+        && instruction.memory_index() != Register::None
+        && instruction.memory_base().is_gpr64()
+        && instruction.memory_displacement64() == 0;
+    match machine.get(instruction.memory_base()) {
+        Known::Constant(table) if known => Known::Entry(table),
+        _ => Known::Nothing,
+    }
+}
+
+/// `[table + index * 8]`.
+fn table_of_addresses(instruction: &Instruction) -> Known {
+    let known = instruction.memory_index_scale() == 8
+        && instruction.memory_index() != Register::None
+        && instruction.memory_base() == Register::None
+        && instruction.memory_segment() != Register::FS;
+    if known { Known::Address(instruction.memory_displacement64()) } else { Known::Nothing }
+}

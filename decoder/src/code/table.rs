@@ -1,0 +1,163 @@
+//! The machine code of an image as decoding needs it: checked, and looked up by address.
+
+use std::collections::HashSet;
+use std::sync::OnceLock;
+
+use pcce_dictionary::Dictionary;
+use pcce_dictionary::code::{Code, FunctionCode, Place, Role, State};
+
+use crate::names;
+
+/// A name, with its demangled form once it was asked for.
+#[derive(Debug)]
+struct Name {
+    linkage: Box<str>,
+    demangled: OnceLock<Box<str>>,
+}
+
+/// The code of one image.
+#[derive(Debug)]
+pub(crate) struct CodeTable {
+    names: Vec<Name>,
+    files: Vec<String>,
+    places: Vec<Place>,
+    functions: Vec<FunctionCode>,
+    /// Names of instrumented functions.
+    instrumented: HashSet<u32>,
+}
+
+impl CodeTable {
+    /// Checks the numbers of a table that was read from a file.
+    pub(crate) fn new(code: Code, dictionary: &[(u32, u32)]) -> Result<Self, &'static str> {
+        let name = |name: u32| (name as usize) < code.names.len();
+        let places = |place: &Place| name(place.name) && (place.file as usize) < code.files.len();
+        if !code.places.iter().all(places) {
+            return Err("a place names what is not there");
+        }
+        if !code.places.iter().enumerate().all(|(i, place)| place.caller as usize <= i) {
+            return Err("a place is called from one behind it");
+        }
+        let mut end = 0;
+        for function in &code.functions {
+            let known = match function.role {
+                Role::Instrumented(module, function) => {
+                    dictionary.get(module as usize).is_some_and(|&(_, count)| function < count)
+                }
+                Role::Plain | Role::Opaque => true,
+            };
+            let lines = function.lines.iter().all(|l| l.1 as usize <= code.places.len());
+            if !known
+                || !name(function.name)
+                || !lines
+                || !function.calls.iter().all(|c| c.1 == 0 || name(c.1 - 1))
+            {
+                return Err("a function names what is not there");
+            }
+            if function.start < end {
+                return Err("its functions overlap");
+            }
+            end = function.start.checked_add(function.len).ok_or("a function has no end")?;
+            let sorted = function.states.is_sorted_by_key(|s| s.0)
+                && function.lines.is_sorted_by_key(|l| l.0)
+                && function.calls.is_sorted_by_key(|c| c.0);
+            if !sorted {
+                return Err("the rows of a function are not in order");
+            }
+        }
+        let names =
+            code.names.iter().map(|n| Name { linkage: n.as_str().into(), demangled: OnceLock::new() });
+        let instrumented = code.functions.iter().filter(|f| matches!(f.role, Role::Instrumented(..)));
+        Ok(Self {
+            instrumented: instrumented.map(|f| f.name).collect(),
+            names: names.collect(),
+            files: code.files,
+            places: code.places,
+            functions: code.functions,
+        })
+    }
+
+    /// The function with the instruction at an address.
+    pub(crate) fn function(&self, address: u64) -> Option<&FunctionCode> {
+        let after = self.functions.partition_point(|f| f.start <= address);
+        self.functions[..after].last().filter(|f| address - f.start < f.len)
+    }
+
+    /// Whether an instrumented function has this name.
+    pub(crate) fn is_instrumented(&self, name: u32) -> bool {
+        self.instrumented.contains(&name)
+    }
+
+    pub(crate) fn linkage(&self, name: u32) -> &str {
+        &self.names[name as usize].linkage
+    }
+
+    pub(crate) fn name(&self, name: u32) -> &str {
+        let name = &self.names[name as usize];
+        name.demangled.get_or_init(|| names::demangle(&name.linkage).into())
+    }
+
+    pub(crate) fn file(&self, file: u32) -> &str {
+        &self.files[file as usize]
+    }
+
+    /// The source locations of a place, innermost first.
+    pub(crate) fn chain(&self, place: u32) -> impl Iterator<Item = &Place> {
+        let at = |number: u32| Some(&self.places[number.checked_sub(1)? as usize]);
+        std::iter::successors(at(place), move |place| at(place.caller))
+    }
+}
+
+/// The place of the instruction that covers an address of the function; 0 if it is not known.
+pub(crate) fn place(function: &FunctionCode, address: u64) -> u32 {
+    row(&function.lines, address - function.start).copied().unwrap_or(0)
+}
+
+/// The state before the instruction that covers an address of the function.
+pub(crate) fn state(function: &FunctionCode, address: u64) -> State {
+    row(&function.states, address - function.start).copied().unwrap_or(State::Unknown)
+}
+
+/// What the call in front of a return address of the function calls, if that is known. None if there is no call.
+pub(crate) fn callee(function: &FunctionCode, return_address: u64) -> Option<Option<u32>> {
+    let offset = u32::try_from(return_address.checked_sub(function.start)?).ok()?;
+    let at = function.calls.binary_search_by_key(&offset, |c| c.0).ok()?;
+    Some(function.calls[at].1.checked_sub(1))
+}
+
+fn row<T>(rows: &[(u32, T)], offset: u64) -> Option<&T> {
+    let after = rows.partition_point(|r| u64::from(r.0) <= offset);
+    rows[..after].last().map(|r| &r.1)
+}
+
+/// Where the code of an image comes from, when a token first needs it.
+#[derive(Debug, Default)]
+pub(crate) enum Source {
+    /// It is not at hand.
+    #[default]
+    None,
+    /// The compressed form in the dictionary.
+    Text(String),
+    /// The program.
+    Program(std::path::PathBuf),
+}
+
+impl Source {
+    /// Reads the code of the program with this dictionary.
+    pub(crate) fn read(&self, functions: &[(u32, u32)]) -> Result<Option<CodeTable>, String> {
+        let code = match self {
+            Self::None => return Ok(None),
+            Self::Text(text) => {
+                Some(pcce_dictionary::code::from_text(text).map_err(|error| error.to_string())?)
+            }
+            Self::Program(path) => {
+                let read = || -> Result<Option<Code>, crate::load::LoadCause> {
+                    let bytes = std::fs::read(path).map_err(crate::load::LoadCause::Io)?;
+                    let dictionary: Dictionary = crate::program::dictionary(&bytes, "")?;
+                    Ok(crate::program::code(&bytes, &dictionary)?)
+                };
+                read().map_err(|error| format!("{}: {error}", path.display()))?
+            }
+        };
+        code.map(|code| CodeTable::new(code, functions).map_err(str::to_owned)).transpose()
+    }
+}

@@ -1,0 +1,177 @@
+//! Interrupted points: from the addresses of a token to the function whose id the token holds.
+//!
+//! The innermost addresses may lie in code that is not instrumented, and in silent functions. The first one in another
+//! function is that of the function to which the id belongs, and the machine code says what that function has done to the id there. If
+//! the innermost pushed frame is this very activation's, its id is the one that counts.
+
+use pcce_dictionary::code::{Role, State};
+
+use crate::code::table::{self, CodeTable};
+use crate::decode::{Above, DecodeError, Decoder};
+use crate::token::{Point, PointEnd, PushedFrame};
+use crate::trace::{FrameKind, Piece, Trace};
+
+/// What is known after the pieces of a point.
+pub(crate) struct Joined {
+    pub(crate) above: Above,
+    /// Whether the next frame of the token was that of the point's own function, and is done with.
+    pub(crate) consumed: bool,
+}
+
+impl Decoder {
+    /// Adds the pieces of a point and of the sub-path that led to it. `next`: the frame behind the point, if that is one of
+    /// a call. `more`: there is something behind the point. `known`: the point's id is the one that was there.
+    pub(crate) fn point(
+        &self,
+        point: &Point,
+        next: Option<&PushedFrame>,
+        more: bool,
+        known: bool,
+        trace: &mut Trace,
+    ) -> Result<Joined, DecodeError> {
+        // Handlers that were not called by the trampoline: what they and their callees have added to the id.
+        let last_signal = point.addresses.iter().rposition(|a| a.exact).unwrap_or(0);
+        let mut added = Some(0_u64);
+        // The function further in, by its linkage name, and whether it is instrumented; None where it is not known.
+        let mut inner: Option<(String, bool)> = None;
+        let stop = |above| Ok(Joined { above, consumed: false });
+        for (number, address) in point.addresses.iter().enumerate() {
+            if number > 0 && address.exact {
+                trace.pieces.push(Piece::Signal);
+                inner = None;
+            }
+            let at = if address.exact { address.address } else { address.address.wrapping_sub(1) };
+            let Some(image) = trace.images[address.image as usize].1 else {
+                inner = None;
+                plain(trace, None);
+                continue;
+            };
+            let Some(code) = self.code(image)? else {
+                // Which functions are instrumented is not known.
+                return stop(Above::Interrupted);
+            };
+            let Some(function) = code.function(at) else {
+                inner = None;
+                plain(trace, None);
+                continue;
+            };
+            let instrumented = matches!(function.role, Role::Instrumented(..));
+            if instrumented && !address.exact {
+                // The stack was damaged, or the unwinder is about to leave it, where there is no call.
+                let Some(callee) = table::callee(function, address.address) else {
+                    return stop(Above::Interrupted);
+                };
+                left(image, code, callee, inner, trace);
+            }
+            inner = Some((code.linkage(function.name).to_owned(), instrumented));
+            let (module, row) = match function.role {
+                Role::Plain => {
+                    plain(trace, Some((image, function.name)));
+                    continue;
+                }
+                Role::Opaque => return stop(Above::Interrupted),
+                Role::Instrumented(module, row) => (module, row),
+            };
+            let place = table::place(function, at);
+            trace.pieces.push(match place {
+                0 => Piece::Named(FrameKind::Call, image, function.name),
+                place => Piece::Place(image, place),
+            });
+            let state = table::state(function, at);
+            if number < last_signal {
+                added = match (added, state) {
+                    (Some(sum), State::Added(value)) => Some(sum.wrapping_add(value)),
+                    _ => None,
+                };
+                continue;
+            }
+            let owner = self.tables.function_of(image, module, row);
+            if self.tables.functions[owner as usize].silent {
+                if state != State::Added(0) {
+                    return stop(Above::Interrupted);
+                }
+                continue;
+            }
+            let pushed = point.end == PointEnd::Pushed && number + 1 == point.addresses.len();
+            if pushed {
+                return self.pushed(owner, next, trace);
+            }
+            // A stack that ends before the innermost frame is another one than that of the frame.
+            let switched = point.end == PointEnd::Outermost && more;
+            let id = match (state, added) {
+                (State::Added(value), Some(sum)) if known && !switched => {
+                    point.id.wrapping_sub(value).wrapping_sub(sum)
+                }
+                _ => return stop(Above::Interrupted),
+            };
+            if self.tables.functions[owner as usize].enters {
+                return stop(Above::Entered(owner, id));
+            }
+            let pieces = trace.pieces.len();
+            return match self.walk_callers(owner, id, trace) {
+                Ok(root) => stop(Above::Root(root)),
+                // Memory may have been damaged before the point was interrupted.
+                Err(_) => {
+                    trace.pieces.truncate(pieces);
+                    stop(Above::Interrupted)
+                }
+            };
+        }
+        match point.end {
+            // The owner of the next frame is the last function: that of a signal, or one whose dictionary was not given.
+            PointEnd::Pushed | PointEnd::Outermost => stop(Above::Plain(point.end == PointEnd::Outermost)),
+            PointEnd::Bound | PointEnd::Lost => stop(Above::Interrupted),
+        }
+    }
+
+    /// The sub-path of a function that owns the innermost frame.
+    fn pushed(
+        &self,
+        owner: u32,
+        next: Option<&PushedFrame>,
+        trace: &mut Trace,
+    ) -> Result<Joined, DecodeError> {
+        let unknown = Ok(Joined { above: Above::Interrupted, consumed: false });
+        let Some(frame) = next else { return unknown };
+        let Some(image) = trace.images[frame.image as usize].1 else { return unknown };
+        let Some(site) = self.tables.site_at(image, frame.site) else { return unknown };
+        let site = &self.tables.sites[site as usize];
+        if site.function != owner {
+            return unknown;
+        }
+        if site.target == crate::tables::Target::Entry {
+            // Inside its own entry's frame the function is a root.
+            return Ok(Joined { above: Above::Root(owner), consumed: false });
+        }
+        let root = self.walk_callers(owner, frame.id, trace)?;
+        Ok(Joined { above: Above::Root(root), consumed: true })
+    }
+}
+
+/// Adds what lies between a call and the function further in.
+fn left(image: u32, code: &CodeTable, callee: Option<u32>, inner: Option<(String, bool)>, trace: &mut Trace) {
+    let Some(callee) = callee else { return };
+    match inner {
+        Some((inner, _)) if inner == code.linkage(callee) => {}
+        // Other code calls on as it likes.
+        Some((_, instrumented)) if instrumented || code.is_instrumented(callee) => {
+            trace.pieces.push(Piece::Named(FrameKind::Tail, image, callee));
+        }
+        Some(_) => {}
+        // Code without names: the call has one.
+        None => {
+            if let Some(last @ Piece::Uninstrumented(None)) = trace.pieces.last_mut() {
+                *last = Piece::Named(FrameKind::Uninstrumented, image, callee);
+            }
+        }
+    }
+}
+
+/// Adds a function that is not instrumented; those without a name are one.
+fn plain(trace: &mut Trace, name: Option<(u32, u32)>) {
+    match name {
+        Some((image, name)) => trace.pieces.push(Piece::Named(FrameKind::Uninstrumented, image, name)),
+        None if matches!(trace.pieces.last(), Some(Piece::Uninstrumented(None))) => {}
+        None => trace.pieces.push(Piece::Uninstrumented(None)),
+    }
+}

@@ -1,0 +1,201 @@
+//! Interrupted points: from code addresses and the machine code's table to frames, and mutated tokens.
+
+mod common;
+
+use common::{APP, app, site};
+use pcce::token::{BuildId, CodeAddress, Point, PointEnd, PushedFrame};
+use pcce::{Decoder, Token, Trace};
+use pcce_dictionary::Dictionary;
+use pcce_dictionary::code::{Code, FunctionCode, Place, Role, State, to_text};
+use proptest::prelude::*;
+
+const MAIN_CODE: u64 = 0x10_0000;
+
+/// The code of the common dictionary's program: function `i` of the first module from `MAIN_CODE + 0x100 * i` on, behind it a plain one.
+/// Each calls at offset 0x10 (behind it 0x15); its id is known up to 0x20, has 3 added up to 0x30, is not known up to 0x40, and is 0 behind.
+fn code(dictionary: &Dictionary) -> Code {
+    let module = &dictionary.modules[0];
+    let count = module.functions.len() as u32;
+    let function = |i: u32, name, role| FunctionCode {
+        start: MAIN_CODE + 0x100 * u64::from(i),
+        len: 0x80,
+        name,
+        role,
+        states: vec![
+            (0, State::Added(0)),
+            (0x20, State::Added(3)),
+            (0x30, State::Unknown),
+            (0x40, State::Pushed),
+        ],
+        lines: vec![(0x10, 1), (0x16, 2)],
+        calls: vec![(0x15, count + 1), (0x45, 0)],
+    };
+    let names: Vec<String> = module
+        .functions
+        .iter()
+        .map(|f| module.names[f.name as usize].clone())
+        .chain(["plain".to_owned()])
+        .collect();
+    Code {
+        files: vec!["code.c".to_owned()],
+        names,
+        places: vec![
+            Place { name: 0, file: 0, line: 7, column: 0, caller: 0 },
+            Place { name: count, file: 0, line: 8, column: 1, caller: 1 },
+        ],
+        functions: (0..count)
+            .map(|i| function(i, i, Role::Instrumented(0, i)))
+            .chain([function(count, count, Role::Plain), function(count + 1, count, Role::Opaque)])
+            .collect(),
+    }
+}
+
+fn decoder() -> (Decoder, u64) {
+    let mut dictionary = app();
+    let code = code(&dictionary);
+    dictionary.code = Some(to_text(&code));
+    let plain = code.functions.iter().find(|f| f.role == Role::Plain).expect("there is one").start;
+    (Decoder::new(&[dictionary]).expect("a good dictionary"), plain)
+}
+
+fn at(address: u64, exact: bool) -> CodeAddress {
+    CodeAddress { image: 0, address, exact }
+}
+
+fn token(point: Point, frames: &[(u64, u64)]) -> Token {
+    Token {
+        images: vec![BuildId::from_prefix(&APP)],
+        point: Some(point),
+        frames: frames.iter().map(|&(site, id)| PushedFrame { image: 0, site, id, count: 1 }).collect(),
+        ..Token::default()
+    }
+}
+
+fn decode(decoder: &Decoder, token: &Token) -> String {
+    let mut trace = Trace::default();
+    if let Err(error) = decoder.decode(token, &mut trace) {
+        return error.to_string();
+    }
+    let frames: Vec<String> =
+        trace.frames(decoder).map(|f| format!("{}:{}", f.kind.name(), f.function.unwrap_or("-"))).collect();
+    frames.join(" ")
+}
+
+#[test]
+fn the_state_at_the_address_decides() {
+    let (decoder, plain) = decoder();
+    let main = MAIN_CODE;
+    let point = |id, addresses: &[CodeAddress], end| Point { id, addresses: addresses.to_vec(), end };
+    let lines = |id, offset, end| decode(&decoder, &token(point(id, &[at(main + offset, true)], end), &[]));
+    // `main` has id 0 only.
+    assert_eq!(lines(0, 0, PointEnd::Outermost), "call:main");
+    assert_eq!(lines(0, 0x10, PointEnd::Outermost), "call:main");
+    assert_eq!(lines(3, 0x20, PointEnd::Outermost), "call:plain call:main");
+    assert_eq!(lines(4, 0x20, PointEnd::Outermost), "call:plain call:main unknown:-");
+    assert_eq!(lines(3, 0x30, PointEnd::Outermost), "call:plain call:main unknown:-");
+    assert_eq!(lines(0, 0x40, PointEnd::Outermost), "call:plain call:main unknown:-");
+    // Code that is not instrumented, called at a return address; and one where there is no call.
+    let called = |return_address| {
+        let addresses = [at(plain, true), at(main + return_address, false)];
+        decode(&decoder, &token(point(0, &addresses, PointEnd::Outermost), &[]))
+    };
+    assert_eq!(called(0x15), "uninstrumented:plain call:main");
+    assert_eq!(called(0x16), "uninstrumented:plain unknown:-");
+    // The end of the stack in front of the innermost frame: it is another stack's.
+    let switched = token(point(0, &[at(main, true)], PointEnd::Outermost), &[(site::LEAF_QSORT, 0)]);
+    assert!(
+        decode(&decoder, &switched).starts_with("call:main unknown:qsort"),
+        "{}",
+        decode(&decoder, &switched)
+    );
+    // Code that changes the id and has no row.
+    let opaque = token(point(0, &[at(plain + 0x100, true)], PointEnd::Outermost), &[]);
+    assert_eq!(decode(&decoder, &opaque), "unknown:-");
+    let mut other = token(point(0, &[at(main, true)], PointEnd::Outermost), &[]);
+    other.other_state = true;
+    assert_eq!(decode(&decoder, &other), "call:main unknown:-");
+}
+
+#[test]
+fn without_the_code_nothing_is_guessed() {
+    let decoder = Decoder::new(&[app()]).expect("a good dictionary");
+    let point = Point { id: 0, addresses: vec![at(MAIN_CODE, true)], end: PointEnd::Outermost };
+    assert_eq!(decode(&decoder, &token(point, &[])), "unknown:-");
+    let mut dictionary = app();
+    dictionary.code = Some("nonsense!".to_owned());
+    let decoder = Decoder::new(&[dictionary]).expect("it is read when it is needed");
+    let point = Point { id: 0, addresses: vec![at(MAIN_CODE, true)], end: PointEnd::Outermost };
+    assert!(decode(&decoder, &token(point, &[])).contains("machine code table"));
+}
+
+#[test]
+fn damaged_tables_are_refused() {
+    let good = code(&app());
+    let wrong: [fn(&mut Code); 8] = [
+        |c| c.places[0].caller = 1,
+        |c| c.places[1].name = 1000,
+        |c| c.functions[0].role = Role::Instrumented(9, 0),
+        |c| c.functions[0].role = Role::Instrumented(0, 1000),
+        |c| c.functions[0].lines[0].1 = 3,
+        |c| c.functions[1].start = 0,
+        |c| c.functions[0].calls[0].1 = 1000,
+        |c| c.functions[0].states.swap(0, 1),
+    ];
+    for (number, change) in wrong.iter().enumerate() {
+        let mut dictionary = app();
+        let mut code = good.clone();
+        change(&mut code);
+        dictionary.code = Some(to_text(&code));
+        let decoder = Decoder::new(&[dictionary]).expect("it is read when it is needed");
+        let point = Point { id: 0, addresses: vec![at(MAIN_CODE, true)], end: PointEnd::Outermost };
+        let message = decode(&decoder, &token(point, &[]));
+        assert!(message.contains("write the dictionary again"), "{number}: {message}");
+    }
+}
+
+fn end() -> impl Strategy<Value = PointEnd> {
+    prop_oneof![
+        Just(PointEnd::Pushed),
+        Just(PointEnd::Outermost),
+        Just(PointEnd::Bound),
+        Just(PointEnd::Lost)
+    ]
+}
+
+fn point() -> impl Strategy<Value = Point> {
+    let address = (0_u64..0x900, any::<bool>(), any::<bool>())
+        .prop_map(|(offset, exact, wild)| at(if wild { offset << 40 } else { MAIN_CODE + offset }, exact));
+    (prop_oneof![0_u64..20, any::<u64>()], proptest::collection::vec(address, 1..8), end())
+        .prop_map(|(id, addresses, end)| Point { id, addresses, end })
+}
+
+proptest! {
+    #[test]
+    fn no_point_makes_the_decoder_panic(
+        first in proptest::option::of(point()),
+        signals in proptest::collection::vec((0_usize..4, point()), 0..3),
+        frames in proptest::collection::vec((0_u64..0x40, 0_u64..20, 1_u64..4), 0..4),
+        flags in 0_u8..8,
+    ) {
+        let (decoder, _) = decoder();
+        let site = app().modules[0].sites_address;
+        let mut signals = signals;
+        signals.sort_by_key(|s| s.0);
+        signals.retain(|s| s.0 <= frames.len());
+        let token = Token {
+            images: vec![BuildId::from_prefix(&APP)],
+            point: first,
+            frames: frames.iter().map(|&(s, id, count)| PushedFrame { image: 0, site: site + s, id, count }).collect(),
+            signals,
+            cut: flags & 1 == 1,
+            damaged: flags & 2 == 2,
+            ..Token::default()
+        };
+        let _ = decode(&decoder, &token);
+        let text = token.encode();
+        // A token without frames names no image.
+        if token.point.is_some() || !token.frames.is_empty() || !token.signals.is_empty() {
+            prop_assert_eq!(Token::parse(&text), Ok(token));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Ordinary tail calls in recursive cycles.
+//!
+//! Nothing can be undone behind a tail call, so a call that is instrumented is none: it needs stack. Where tail calls
+//! alone make a cycle, the plain program recurses in constant stack, and any depth of it may be reached. There the calls
+//! stay tail calls, and from here on they are what those are that the language guarantees.
+//!
+//! A call through a pointer may reach any function of its type whose address this module takes. This is no matter of
+//! right contexts, only of which frames are kept, so the guess does no harm where it is wrong. Calls of other modules
+//! are taken to end: a cycle through modules compiled apart does need stack.
+
+use std::collections::HashMap;
+
+use pcce_encoding::{CallGraph, FunctionId, edges_on_cycles};
+
+use crate::analysis::NoCallback;
+use crate::llvm::{Module, Type, Value};
+
+/// Finds the calls to keep, and marks them.
+pub fn keep_in_cycles(module: Module, no_callback: &NoCallback) {
+    // These push at their entry: they have to pop.
+    let unpushed = no_callback.entered_unpushed(module);
+    let functions: Vec<Value> =
+        module.functions().into_iter().filter(|f| f.has_body() && !unpushed.contains(f)).collect();
+    let mut graph = CallGraph::new();
+    let index: HashMap<Value, FunctionId> =
+        functions.iter().map(|&function| (function, graph.add_function(false, false))).collect();
+    // One node for all calls through pointers to functions of a type.
+    let mut pointers: HashMap<Type, FunctionId> = HashMap::new();
+    let mut calls = Vec::new();
+    for &function in &functions {
+        for call in function.blocks().into_iter().flat_map(|block| block.instructions()) {
+            if !call.is_sibling_call() {
+                continue;
+            }
+            let called = call.called();
+            let target = std::iter::successors(Some(called), |v| v.aliasee()).last().unwrap_or(called);
+            let callee = match index.get(&target) {
+                Some(&callee) => callee,
+                None if target.is_pointer() => {
+                    *pointers.entry(call.called_type()).or_insert_with(|| graph.add_function(false, false))
+                }
+                None => continue,
+            };
+            graph.add_edge(index[&function], callee, 1.0);
+            calls.push(call);
+        }
+    }
+    for &function in &functions {
+        if let Some(&node) = pointers.get(&function.function_type())
+            && function.has_address_taken()
+        {
+            graph.add_edge(node, index[&function], 1.0);
+        }
+    }
+    // The edges of the calls are the first ones.
+    for (call, on_cycle) in calls.into_iter().zip(edges_on_cycles(&graph)) {
+        if on_cycle {
+            call.keep_tail_call();
+        }
+    }
+}

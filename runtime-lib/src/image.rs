@@ -1,0 +1,207 @@
+//! Images: the executables and shared libraries in memory, found by address without allocation or locks.
+
+use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
+use core::ptr::null;
+
+/// Bytes of the build id that go into a token.
+pub const BUILD_ID_LEN: usize = 8;
+
+/// `struct dl_find_object` of `<dlfcn.h>` (glibc 2.35 and later, x86-64).
+#[repr(C)]
+struct DlFindObject {
+    flags: u64,
+    map_start: *const u8,
+    map_end: *const u8,
+    link_map: *const LinkMap,
+    eh_frame: *const c_void,
+    reserved: [u64; 7],
+}
+
+/// The public beginning of `struct link_map` of `<link.h>`.
+#[repr(C)]
+struct LinkMap {
+    load_bias: usize,
+}
+
+unsafe extern "C" {
+    /// Finds the object that contains an address; async-signal-safe by glibc's documentation.
+    fn _dl_find_object(pc: *const c_void, result: *mut DlFindObject) -> c_int;
+}
+
+/// An executable or shared library in memory.
+#[derive(Clone, Copy)]
+pub struct Image {
+    /// Where it is loaded.
+    pub start: *const u8,
+    /// One past its last byte.
+    pub end: *const u8,
+    /// What was added to the addresses in the file.
+    pub load_bias: usize,
+    /// The first bytes of its build id, then zeros.
+    pub build_id: [u8; BUILD_ID_LEN],
+    /// How many there are.
+    pub build_id_len: u8,
+    /// The section `.eh_frame_hdr`, the index of the unwind tables; null without it.
+    eh_frame_hdr: *const u8,
+    eh_frame_hdr_len: usize,
+}
+
+impl Image {
+    /// What stands for addresses that no image contains: one without a name that starts at 0.
+    pub const NONE: Self = Self {
+        start: null(),
+        end: null(),
+        load_bias: 0,
+        build_id: [0; BUILD_ID_LEN],
+        build_id_len: 0,
+        eh_frame_hdr: null(),
+        eh_frame_hdr_len: 0,
+    };
+
+    /// The image that contains an address.
+    pub fn of(address: *const u8) -> Option<Self> {
+        let mut found = MaybeUninit::<DlFindObject>::uninit();
+        // SAFETY: the function takes any address and fills the result when it returns 0.
+        let found = unsafe {
+            if _dl_find_object(address.cast(), found.as_mut_ptr()) != 0 {
+                return None;
+            }
+            found.assume_init()
+        };
+        let start = found.map_start;
+        let mut image = Self {
+            start,
+            end: found.map_end,
+            // SAFETY: glibc's link map of a loaded object.
+            load_bias: unsafe { (*found.link_map).load_bias },
+            ..Self::NONE
+        };
+        // SAFETY: the mapping starts with the object's first load segment, except in static programs, where glibc
+        // tells neither that nor the load bias; the kernel tells where the program headers are.
+        unsafe {
+            let header = start.cast::<libc::Elf64_Ehdr>();
+            if is_header(header) {
+                let segments = header.byte_add((*header).e_phoff as usize).cast();
+                image.read_segments(core::slice::from_raw_parts(segments, (*header).e_phnum.into()));
+                return Some(image);
+            }
+            let segments = libc::getauxval(libc::AT_PHDR) as *const libc::Elf64_Phdr;
+            if segments.is_null() {
+                return Some(image);
+            }
+            let count = libc::getauxval(libc::AT_PHNUM) as usize;
+            let program = Self::program(core::slice::from_raw_parts(segments, count), image)?;
+            program.contains(address).then_some(program)
+        }
+    }
+
+    /// The program itself, by its program headers.
+    ///
+    /// # Safety
+    /// They are those of the running program.
+    unsafe fn program(segments: &[libc::Elf64_Phdr], like: Self) -> Option<Self> {
+        let base = segments.as_ptr() as usize;
+        let (mut first, mut last, mut load_bias) = (usize::MAX, 0, None);
+        for segment in segments {
+            match segment.p_type {
+                libc::PT_LOAD => {
+                    first = first.min(segment.p_vaddr as usize);
+                    last = last.max((segment.p_vaddr + segment.p_memsz) as usize);
+                }
+                libc::PT_PHDR => load_bias = Some(base.wrapping_sub(segment.p_vaddr as usize)),
+                _ => {}
+            }
+        }
+        // Without PT_PHDR, the headers follow the ELF header at the beginning of the first segment.
+        let header = (base & !0xfff) as *const libc::Elf64_Ehdr;
+        // SAFETY: the page of the program headers is loaded.
+        let follows = unsafe { is_header(header) };
+        let load_bias = load_bias.or(follows.then(|| (header as usize).wrapping_sub(first & !0xfff)))?;
+        let address = |vaddr: usize| load_bias.wrapping_add(vaddr) as *const u8;
+        let mut program = Self { start: address(first), end: address(last), load_bias, ..like };
+        // SAFETY: by the contract.
+        unsafe { program.read_segments(segments) };
+        Some(program)
+    }
+
+    /// Whether the address is in the image.
+    pub fn contains(&self, address: *const u8) -> bool {
+        self.start <= address && address < self.end
+    }
+
+    /// The first bytes of the ELF build id; none where the image has no build id.
+    pub fn name(&self) -> &[u8] {
+        &self.build_id[..self.build_id_len as usize]
+    }
+
+    /// The section `.eh_frame_hdr`, and everything from the image's beginning to its end.
+    pub fn unwind_tables(&self) -> Option<(&'static [u8], &'static [u8])> {
+        let at = self.eh_frame_hdr;
+        if at.is_null() || !self.contains(at) || self.eh_frame_hdr_len > self.end as usize - at as usize {
+            return None;
+        }
+        // SAFETY: both lie in the image, and what the tables refer to is in its loaded, never written segments.
+        unsafe {
+            Some((
+                core::slice::from_raw_parts(at, self.eh_frame_hdr_len),
+                core::slice::from_raw_parts(self.start, self.end as usize - self.start as usize),
+            ))
+        }
+    }
+
+    /// Looks for `NT_GNU_BUILD_ID` in the image's note segments, and for the unwind tables. Leaves empty what
+    /// is not there.
+    ///
+    /// # Safety
+    /// The image is loaded, and the program headers are its own.
+    unsafe fn read_segments(&mut self, segments: &[libc::Elf64_Phdr]) {
+        const NT_GNU_BUILD_ID: u32 = 3;
+        // SAFETY: bounded by the image's own headers; every address is checked to lie in the image.
+        unsafe {
+            for segment in segments {
+                if segment.p_type == libc::PT_GNU_EH_FRAME {
+                    self.eh_frame_hdr = self.load_bias.wrapping_add(segment.p_vaddr as usize) as *const u8;
+                    self.eh_frame_hdr_len = segment.p_memsz as usize;
+                }
+                if segment.p_type != libc::PT_NOTE || self.build_id_len > 0 {
+                    continue;
+                }
+                let mut at = (self.load_bias + segment.p_vaddr as usize) as *const u8;
+                let end = at.wrapping_add(segment.p_memsz as usize);
+                if !self.contains(at) || end > self.end {
+                    continue;
+                }
+                while (end as usize).saturating_sub(at as usize) >= 12 {
+                    let [name_len, desc_len, kind] = at.cast::<[u32; 3]>().read_unaligned();
+                    let align = if segment.p_align == 8 { 8usize } else { 4 };
+                    let desc = 12 + (name_len as usize).next_multiple_of(4);
+                    let desc = if align == 8 { desc.next_multiple_of(8) } else { desc };
+                    let next = (desc + desc_len as usize).next_multiple_of(align);
+                    if next > end as usize - at as usize {
+                        break;
+                    }
+                    if kind == NT_GNU_BUILD_ID
+                        && name_len == 4
+                        && at.add(12).cast::<[u8; 4]>().read() == *b"GNU\0"
+                    {
+                        let len = (desc_len as usize).min(BUILD_ID_LEN);
+                        for k in 0..len {
+                            self.build_id[k] = at.add(desc + k).read();
+                        }
+                        self.build_id_len = len as u8;
+                        break;
+                    }
+                    at = at.add(next);
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The page of `header` is readable.
+unsafe fn is_header(header: *const libc::Elf64_Ehdr) -> bool {
+    // SAFETY: by the contract; a page is larger than the header.
+    (header as usize).is_multiple_of(4096) && unsafe { header.cast::<[u8; 4]>().read() == *b"\x7fELF" }
+}

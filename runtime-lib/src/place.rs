@@ -1,0 +1,75 @@
+//! Names of addresses in loaded images that stay right when libraries are unloaded and loaded again.
+//!
+//! A number that is interned for a site must not be that of another library's site that is loaded where the first one
+//! was, and the same library may come back at another address. So an address in a shared library is known by the library's
+//! build id and its offset. The program itself stays where it is.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::image::Image;
+use crate::intern::Interner;
+
+/// Offsets in images: ⟨first bytes of the build id, how many, offset⟩.
+static PLACES: Interner<()> = Interner::new();
+
+/// Where the program itself is loaded; both 0 until it is known.
+static PROGRAM_START: AtomicUsize = AtomicUsize::new(0);
+static PROGRAM_END: AtomicUsize = AtomicUsize::new(0);
+
+/// Set in names that are no addresses; no address of a program has it.
+const INTERNED: u64 = 1 << 63;
+
+/// The name of an address in a module's data: equal names mean the same byte of the same build. None if there is no
+/// memory.
+#[inline]
+pub fn name(address: *const u8) -> Option<u64> {
+    let place = address as usize;
+    // The end is written first: who sees a start sees its end.
+    let start = PROGRAM_START.load(Ordering::Acquire);
+    if start != 0 && (start..PROGRAM_END.load(Ordering::Relaxed)).contains(&place) {
+        return Some(place as u64);
+    }
+    name_in_library(address, start == 0)
+}
+
+#[cold]
+fn name_in_library(address: *const u8, find_program: bool) -> Option<u64> {
+    if find_program {
+        // SAFETY: a plain lookup.
+        let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as *const u8;
+        if let Some(program) = Image::of(entry) {
+            PROGRAM_END.store(program.end as usize, Ordering::Relaxed);
+            PROGRAM_START.store(program.start as usize, Ordering::Release);
+            if program.contains(address) {
+                return Some(address as u64);
+            }
+        }
+    }
+    match Image::of(address) {
+        Some(image) if image.build_id_len > 0 => {
+            let offset = (address as usize).wrapping_sub(image.load_bias) as u64;
+            let key = [u64::from_le_bytes(image.build_id), image.build_id_len.into(), offset];
+            PLACES.insert(&key, ()).map(|number| number | INTERNED)
+        }
+        _ => Some(address as u64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static BYTES: [u8; 2] = [1, 2];
+
+    #[test]
+    fn the_program_keeps_its_addresses_and_libraries_get_names() {
+        assert_eq!(name(core::ptr::null()), Some(0));
+        for byte in &BYTES {
+            assert_eq!(name(byte), Some(&raw const *byte as u64));
+        }
+        let (abs, qsort) = (libc::abs as *const u8, libc::qsort as *const u8);
+        assert_eq!(name(abs), name(abs));
+        assert_ne!(name(abs), name(qsort));
+        assert!(name(abs).is_some_and(|n| n & INTERNED != 0), "libc has a build id");
+    }
+}

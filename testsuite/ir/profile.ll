@@ -1,0 +1,32 @@
+; A profile, not the order nor an estimate, says which calls are free: those of the caller that ran most often.
+; PASSES: pcce<check>
+target triple = "x86_64-unknown-linux-gnu"
+
+define internal void @leaf() nounwind {
+  ret void
+}
+
+define internal void @seldom() nounwind !prof !0 {
+; CHECK-LABEL: define internal void @seldom()
+; CHECK:         load i64, ptr @__pcce_tls
+; CHECK:         call void @leaf()
+  call void @leaf()
+  ret void
+}
+
+define internal void @often() nounwind !prof !1 {
+; CHECK-LABEL: define internal void @often()
+; CHECK-NEXT:    call void @leaf()
+; CHECK-NEXT:    ret void
+  call void @leaf()
+  ret void
+}
+
+define i32 @main() nounwind {
+  call void @seldom()
+  call void @often()
+  ret i32 0
+}
+
+!0 = !{!"function_entry_count", i64 1}
+!1 = !{!"function_entry_count", i64 1000}

@@ -1,0 +1,8 @@
+// What interposed.c and its libraries share.
+void work(const char *name);
+void library_work(const char *name);
+void library_replaced(void);
+void replaced(const char *name);
+void default_weak(const char *name);
+void strong_weak(const char *name);
+extern const char *preload_name;

@@ -1,0 +1,3 @@
+#define FUNCTION(name) b_##name
+#define STEP 2
+#include "loaded.h"

@@ -1,0 +1,228 @@
+//! Building a program in a variant: sources fetched and prepared once, then built in a copy of them.
+//!
+//! Builds find their compilers under one name, in `bin/`, whatever the variant: what a configure script wrote down
+//! holds for all of them, and libtool cannot drop flags that stand in the compiler itself. Each copy stands in the same
+//! folder, so that no path differs.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use object::{Object as _, ObjectSection as _};
+use serde::{Deserialize, Serialize};
+
+use super::program::{Compiler, Program, Variant};
+use super::run::{Shell, Usage};
+use super::store::{fingerprint, fingerprint_file};
+use crate::{checked, llvm, repository, target};
+
+/// Where builds happen.
+#[derive(Clone, Debug)]
+pub struct Workshop {
+    root: PathBuf,
+}
+
+/// A finished build.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Built {
+    /// The executable.
+    pub executable: PathBuf,
+    /// Its fingerprint.
+    pub fingerprint: String,
+    /// What the build took; without `prepare`.
+    pub usage: Usage,
+    /// Bytes of machine code.
+    pub code_size: u64,
+}
+
+impl Workshop {
+    /// Builds below the folder `root`.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn new(root: PathBuf) -> Result<Workshop> {
+        let workshop = Workshop { root };
+        for name in ["cc", "c++"] {
+            let text = format!("#!/bin/sh\nexec \"$EVALUATION_COMPILERS/{name}\" \"$@\"\n");
+            script(&workshop.bin().join(name), &text)?;
+        }
+        Ok(workshop)
+    }
+
+    fn bin(&self) -> PathBuf {
+        self.root.join("bin")
+    }
+
+    /// The variant's compilers, which the scripts in `bin/` call.
+    fn compilers(&self, variant: &Variant, verify: bool) -> Result<PathBuf> {
+        let name = if verify { variant.folder_name() + "-verify" } else { variant.folder_name() };
+        let folder = self.root.join("compilers").join(name);
+        for (name, suffix) in [("cc", ""), ("c++", "++")] {
+            let compiler = match variant.compiler {
+                Compiler::Clang => llvm(&format!("clang{suffix}")),
+                Compiler::Pcce => variant.tools.join(format!("pcce-clang{suffix}")),
+            };
+            let flags = if verify { variant.flags.clone() + " --pcce-verify" } else { variant.flags.clone() };
+            // Behind the build's own flags, so that these hold. Not every command uses all of them.
+            let text = format!(
+                "#!/bin/sh\nexec '{}' \"$@\" --start-no-unused-arguments {flags} --end-no-unused-arguments\n",
+                compiler.display()
+            );
+            script(&folder.join(name), &text)?;
+        }
+        Ok(folder)
+    }
+
+    /// Changes when the compiler or its flags change.
+    ///
+    /// # Errors
+    /// If a tool cannot be read.
+    pub fn compiler_fingerprint(&self, variant: &Variant) -> Result<String> {
+        let mut parts = vec![variant.flags.clone(), format!("{:?}", variant.environment)];
+        match variant.compiler {
+            Compiler::Clang => {}
+            Compiler::Pcce => {
+                for tool in ["pcce-clang", "libpcce_pass.so", "libpcce_rt.a"] {
+                    parts.push(fingerprint_file(&variant.tools.join(tool))?);
+                }
+            }
+        }
+        let version = checked("clang", Command::new(llvm("clang")).arg("--version").output())?.stdout;
+        parts.push(String::from_utf8_lossy(&version).into_owned());
+        Ok(fingerprint(parts))
+    }
+
+    /// The prepared sources of a program, configured with the compilers of `variant`.
+    ///
+    /// # Errors
+    /// If apt does not have them, or they cannot be prepared.
+    pub fn sources(&self, program: &Program, variant: &Variant) -> Result<PathBuf> {
+        let folder = self.root.join("sources").join(&program.name).join(variant.folder_name());
+        let stamp = folder.with_extension("prepared");
+        let prepared = fingerprint([&program.package, &program.prepare, &variant.flags]);
+        if fs::read_to_string(&stamp).is_ok_and(|found| found == prepared) {
+            return Ok(folder);
+        }
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        let sources = tarball(&program.package)?;
+        let unpacked = Command::new("tar")
+            .args(["--strip-components=1", "-xf"])
+            .arg(&sources)
+            .current_dir(&folder)
+            .output();
+        checked("tar", unpacked)?;
+        self.shell(program, variant, false, &program.prepare, &folder)
+            .with_context(|| format!("preparing the sources of {}", program.name))?;
+        fs::write(stamp, prepared)?;
+        Ok(folder)
+    }
+
+    /// Builds a program from its prepared `sources`, in verify mode if `verify`.
+    ///
+    /// # Errors
+    /// What failed, with the end of its output.
+    pub fn build(&self, program: &Program, sources: &Path, variant: &Variant, verify: bool) -> Result<Built> {
+        let folder = self.root.join("build").join(&program.name);
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.parent().expect("has a parent"))?;
+        let copied = Command::new("cp").arg("-a").arg(sources).arg(&folder).output();
+        checked("cp", copied)?;
+        let name = if verify { variant.folder_name() + "-verify" } else { variant.folder_name() };
+        let usage = self
+            .shell(program, variant, verify, &program.build, &folder)
+            .with_context(|| format!("building {} ({name})", program.name))?;
+        let executable = self.root.join("executables").join(&program.name).join(name);
+        fs::create_dir_all(executable.parent().expect("has a parent"))?;
+        let built = folder.join(&program.executable);
+        ensure!(built.exists(), "the build of {} left no {}", program.name, program.executable.display());
+        // Not over the old one, which may be running.
+        let _ = fs::remove_file(&executable);
+        fs::copy(&built, &executable).with_context(|| built.display().to_string())?;
+        fs::remove_dir_all(&folder)?;
+        Ok(Built {
+            fingerprint: fingerprint_file(&executable)?,
+            code_size: code_size(&executable)?,
+            executable,
+            usage,
+        })
+    }
+
+    /// Compiles a C source file in the variant.
+    ///
+    /// # Errors
+    /// If it does not compile.
+    pub fn compile(&self, variant: &Variant, source: &Path, object: &Path) -> Result<()> {
+        let compiler = self.compilers(variant, false)?.join("cc");
+        let output = Command::new(compiler).arg("-c").arg(source).arg("-o").arg(object).output();
+        checked(&source.display().to_string(), output)?;
+        Ok(())
+    }
+
+    /// Builds a program of one C++ source file in the variant.
+    ///
+    /// # Errors
+    /// If it does not compile or link.
+    pub fn link(&self, variant: &Variant, source: &Path, executable: &Path) -> Result<()> {
+        let compiler = self.compilers(variant, false)?.join("c++");
+        let output = Command::new(compiler).arg(source).arg("-o").arg(executable).output();
+        checked(&source.display().to_string(), output)?;
+        Ok(())
+    }
+
+    fn shell(
+        &self,
+        program: &Program,
+        variant: &Variant,
+        verify: bool,
+        commands: &str,
+        folder: &Path,
+    ) -> Result<Usage> {
+        let log = self.root.join("logs").join(&program.name);
+        fs::create_dir_all(&log)?;
+        let mut environment: Vec<(String, OsString)> = vec![
+            ("EVALUATION_COMPILERS".into(), self.compilers(variant, verify)?.into()),
+            ("CC".into(), self.bin().join("cc").into()),
+            ("CXX".into(), self.bin().join("c++").into()),
+            ("AR".into(), llvm("llvm-ar").into()),
+            ("RANLIB".into(), llvm("llvm-ranlib").into()),
+            ("NM".into(), llvm("llvm-nm").into()),
+        ];
+        environment.extend(variant.environment.iter().map(|(n, v)| (n.clone(), v.into())));
+        let (output, errors) = (log.join("output"), log.join("errors"));
+        Shell { commands, folder, environment, output: &output, errors: &errors }.run()
+    }
+}
+
+/// The upstream tarball of a Debian source package.
+///
+/// # Errors
+/// If apt does not have it.
+pub fn tarball(package: &str) -> Result<PathBuf> {
+    let fetch = repository().join("scripts/fetch-source");
+    let fetched = Command::new(fetch).arg(package).arg(target().join("sources")).output();
+    let path = String::from_utf8(checked("scripts/fetch-source", fetched)?.stdout)?;
+    Ok(PathBuf::from(path.trim()))
+}
+
+fn script(path: &Path, text: &str) -> Result<()> {
+    if fs::read_to_string(path).is_ok_and(|found| found == text) {
+        return Ok(());
+    }
+    fs::create_dir_all(path.parent().expect("has a parent"))?;
+    // Whole or not at all: tests run in parallel.
+    let partial = path.with_extension(format!("{:?}", std::thread::current().id()));
+    fs::write(&partial, text).with_context(|| partial.display().to_string())?;
+    fs::set_permissions(&partial, fs::Permissions::from_mode(0o755))?;
+    fs::rename(&partial, path)?;
+    Ok(())
+}
+
+fn code_size(executable: &Path) -> Result<u64> {
+    let data = fs::read(executable)?;
+    let file = object::File::parse(&*data)?;
+    Ok(file.sections().filter(|s| s.kind() == object::SectionKind::Text).map(|s| s.size()).sum())
+}

@@ -1,0 +1,182 @@
+//! Instruction counts, and exact counts of calls, id updates and pushes.
+//!
+//! callgrind counts how often each instruction of the program runs; the disassembly tells what the instructions are.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use object::{Object as _, ObjectSymbol as _};
+use serde::{Deserialize, Serialize};
+
+use super::run::Runner;
+use crate::checked;
+
+/// What was executed in the processes of a workload.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// Instructions, with those of libraries.
+    pub instructions: u64,
+    /// Direct calls of the program's own functions.
+    pub direct_calls: u64,
+    /// Calls through pointers.
+    pub indirect_calls: u64,
+    /// Calls of functions in shared libraries.
+    pub library_calls: u64,
+    /// Stores to the thread's id. A push and its pop are two.
+    pub id_updates: u64,
+    /// Pushes.
+    pub pushes: u64,
+    /// The functions with most id updates: name, updates, pushes.
+    pub hottest: Vec<(String, u64, u64)>,
+}
+
+impl Counts {
+    /// All calls.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.direct_calls + self.indirect_calls + self.library_calls
+    }
+}
+
+/// Runs the commands with the program under callgrind.
+///
+/// # Errors
+/// If they fail, or what valgrind writes cannot be read.
+pub fn count(runner: &Runner, commands: &str) -> Result<Counts> {
+    let folder = runner.scratch.with_extension("callgrind");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder)?;
+    // The commands call $EXE: a script in its place starts the program under callgrind.
+    let script = folder.join("run");
+    let text = format!(
+        "#!/bin/sh\nexec valgrind -q --tool=callgrind --dump-instr=yes --compress-strings=no --compress-pos=no \
+         --callgrind-out-file='{}/out.%p' '{}' \"$@\"\n",
+        folder.display(),
+        runner.executable.display()
+    );
+    fs::write(&script, text)?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    Runner { executable: &script, ..runner.clone() }.run(commands)?;
+    let mut profile = Profile::default();
+    for entry in fs::read_dir(&folder)? {
+        let path = entry?.path();
+        if path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("out.")) {
+            profile
+                .add(&fs::read(&path)?, &runner.executable.to_string_lossy())
+                .with_context(|| path.display().to_string())?;
+        }
+    }
+    ensure!(profile.instructions > 0, "callgrind counted nothing for {}", runner.program.name);
+    let counts = classify(runner.executable, &profile)?;
+    fs::remove_dir_all(&folder)?;
+    Ok(counts)
+}
+
+#[derive(Default)]
+struct Profile {
+    instructions: u64,
+    /// Executions of each instruction of the program itself, by address.
+    executed: HashMap<u64, u64>,
+}
+
+impl Profile {
+    fn add(&mut self, dump: &[u8], executable: &str) -> Result<()> {
+        let (mut ours, mut skip) = (false, false);
+        for line in dump.split(|&b| b == b'\n') {
+            if line.first() == Some(&b'0') {
+                // The line behind a `calls=` holds the inclusive cost of the callee.
+                if !std::mem::take(&mut skip) && ours {
+                    let line = std::str::from_utf8(line)?;
+                    let mut fields = line.split(' ');
+                    let address = fields.next().and_then(|f| f.strip_prefix("0x")).context("an address")?;
+                    if let Some(cost) = fields.nth(1) {
+                        *self.executed.entry(u64::from_str_radix(address, 16)?).or_default() +=
+                            cost.parse::<u64>()?;
+                    }
+                }
+            } else if let Some(object) = line.strip_prefix(b"ob=") {
+                ours = object == executable.as_bytes();
+            } else if line.starts_with(b"calls=") {
+                skip = true;
+            } else if let Some(total) = line.strip_prefix(b"totals: ") {
+                self.instructions += std::str::from_utf8(total)?.trim().parse::<u64>()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the linker put the fields of the thread's block, as operands in a disassembly; none without the pass.
+fn state_operands(data: &[u8]) -> Result<Option<(String, String)>> {
+    let file = object::File::parse(data)?;
+    let Some(tls) = file.symbols().find(|s| s.name() == Ok("__pcce_tls")) else { return Ok(None) };
+    // Offsets from the thread pointer, by the x86-64 psABI (variant II).
+    let header = object::read::elf::ElfFile64::<object::Endianness>::parse(data)?;
+    let little = object::Endianness::Little;
+    let segment = header
+        .elf_program_headers()
+        .iter()
+        .find(|h| h.p_type.get(little) == object::elf::PT_TLS)
+        .context("the program has no thread-local storage")?;
+    let size = segment.p_memsz.get(little).next_multiple_of(segment.p_align.get(little).max(1));
+    let id = tls.address().wrapping_sub(size);
+    Ok(Some((format!("%fs:{id:#x}"), format!("%fs:{:#x}", id.wrapping_add(8)))))
+}
+
+fn classify(executable: &Path, profile: &Profile) -> Result<Counts> {
+    let data = fs::read(executable)?;
+    let operands = state_operands(&data)?;
+    let listing = Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(executable).output();
+    let listing = checked("objdump", listing)?.stdout;
+    let mut counts = Counts { instructions: profile.instructions, ..Counts::default() };
+    let mut functions: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    let (mut function, mut top_stores) = (String::new(), 0);
+    for line in String::from_utf8_lossy(&listing).lines() {
+        if let Some(name) = line.strip_suffix(">:").and_then(|l| l.split('<').nth(1)) {
+            name.clone_into(&mut function);
+        }
+        let Some((address, text)) = line.trim_start().split_once(":\t") else { continue };
+        let Ok(address) = u64::from_str_radix(address, 16) else { continue };
+        let Some(&executed) = profile.executed.get(&address) else { continue };
+        // The runtime's own calls and stores are not the program's.
+        if function.starts_with("__pcce_") {
+            continue;
+        }
+        if let Some(callee) = text.strip_prefix("call") {
+            if callee.contains('*') {
+                counts.indirect_calls += executed;
+            } else if callee.ends_with("@plt>") {
+                counts.library_calls += executed;
+            } else {
+                counts.direct_calls += executed;
+            }
+        }
+        let Some((id, top)) = &operands else { continue };
+        let operand = text.split_whitespace().nth(1).unwrap_or("");
+        if text.starts_with("cmp") || text.starts_with("test") {
+            continue;
+        }
+        // The two words are neighbours, and one vector instruction can store both.
+        let both = operand.ends_with(id.as_str()) && text.starts_with("mov") && operand.starts_with("%xmm");
+        if operand.ends_with(id.as_str()) {
+            counts.id_updates += executed;
+            functions.entry(function.clone()).or_default().0 += executed;
+        }
+        if both || operand.ends_with(top.as_str()) {
+            top_stores += executed;
+            functions.entry(function.clone()).or_default().1 += executed;
+        }
+    }
+    // A push and its pop each store the innermost frame.
+    counts.pushes = top_stores / 2;
+    let mut hottest: Vec<_> =
+        functions.into_iter().map(|(name, (ids, tops))| (name, ids, tops / 2)).collect();
+    hottest.sort_by_key(|&(_, ids, pushes)| std::cmp::Reverse(ids + pushes));
+    hottest.truncate(20);
+    counts.hottest = hottest;
+    Ok(counts)
+}

@@ -1,0 +1,263 @@
+//! The steps of the evaluation of one program: each is stored, and done again only when something it depends on
+//! has changed.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::build::{Built, Workshop};
+use super::callgrind::{self, Counts};
+use super::graph::{self, Graph};
+use super::program::{Program, Variant};
+use super::run::{Printed, Runner, Usage};
+use super::store::{Store, fingerprint};
+use super::verify::{self, Verified};
+
+/// A kind of figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    /// User time and memory, from interleaved runs.
+    Time,
+    /// Instructions and dynamic counts.
+    Callgrind,
+    /// Contexts compared, and their depths.
+    Verify,
+    /// Ways to capture compared.
+    Captures,
+    /// The decoder's speed.
+    Decode,
+}
+
+impl Step {
+    /// All steps, by the names that a user gives them.
+    pub const NAMES: [(&str, Step); 5] = [
+        ("time", Step::Time),
+        ("callgrind", Step::Callgrind),
+        ("verify", Step::Verify),
+        ("captures", Step::Captures),
+        ("decode", Step::Decode),
+    ];
+}
+
+/// One program in work.
+#[derive(Debug)]
+pub struct Evaluated<'a> {
+    /// The program.
+    pub program: &'a Program,
+    /// Where it is built.
+    pub workshop: &'a Workshop,
+    /// Where results go.
+    pub store: &'a Store,
+    /// The generated inputs.
+    pub inputs: PathBuf,
+    /// Its prepared sources.
+    pub sources: PathBuf,
+    /// A folder for its runs.
+    pub scratch: PathBuf,
+}
+
+/// Interleaved runs of a variant and its baseline.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Times {
+    /// Baseline and variant, one after the other, in this or the other order.
+    pub pairs: Vec<(Usage, Usage)>,
+}
+
+impl Evaluated<'_> {
+    /// How a build of the program is run.
+    #[must_use]
+    pub fn runner<'r>(&'r self, built: &'r Built) -> Runner<'r> {
+        Runner {
+            program: self.program,
+            executable: &built.executable,
+            inputs: &self.inputs,
+            sources: &self.sources,
+            scratch: self.scratch.clone(),
+            environment: Vec::new(),
+        }
+    }
+
+    /// Builds the variant.
+    ///
+    /// # Errors
+    /// If it does not build.
+    pub fn build(&self, variant: &Variant, verify: bool) -> Result<Built> {
+        self.build_with(variant, verify, "")
+    }
+
+    /// Builds the variant, whose flags name files with this fingerprint.
+    ///
+    /// # Errors
+    /// If it does not build.
+    pub fn build_with(&self, variant: &Variant, verify: bool, files: &str) -> Result<Built> {
+        let depends = fingerprint([
+            self.workshop.compiler_fingerprint(variant)?.as_str(),
+            &self.program.package,
+            &self.program.prepare,
+            &self.program.build,
+            files,
+        ]);
+        let step = if verify { "build-verify" } else { "build" };
+        let name = variant.folder_name();
+        if let Some(built) = self.store.get::<Built>(&self.program.name, &name, step, &depends)
+            && built.executable.exists()
+        {
+            return Ok(built);
+        }
+        let built = self.workshop.build(self.program, &self.sources, variant, verify)?;
+        self.store.put(&self.program.name, &name, step, &depends, &built)?;
+        Ok(built)
+    }
+
+    /// Checks that both builds print the same.
+    ///
+    /// # Errors
+    /// If they do not, or fail.
+    pub fn compare_outputs(
+        &self,
+        baseline: (&Variant, &Built),
+        variant: (&Variant, &Built),
+    ) -> Result<Printed> {
+        let mut printed = Vec::new();
+        for (variant, built) in [baseline, variant] {
+            for (step, commands) in
+                [("output", &self.program.workload.run), ("output-small", &self.program.workload.small)]
+            {
+                let depends =
+                    fingerprint([&built.fingerprint, &self.program.workload_fingerprint(commands)?]);
+                let run = || self.runner(built).printed(commands);
+                let name = variant.folder_name();
+                printed.push(self.store.step(&self.program.name, &name, step, &depends, run)?);
+            }
+        }
+        if printed[0..2] != printed[2..4] {
+            bail!(
+                "{} ({}) prints something else than {}: {} bytes instead of {}",
+                self.program.name,
+                variant.0.name,
+                baseline.0.name,
+                printed[2].bytes,
+                printed[0].bytes
+            );
+        }
+        Ok(printed.swap_remove(0))
+    }
+
+    /// Runs the builds one after the other, `pairs` times, beginning with another one each time. The first is the
+    /// baseline of the others. Those that have so many pairs already are not run again.
+    ///
+    /// # Errors
+    /// If a run fails.
+    pub fn times(
+        &self,
+        baseline: (&Variant, &Built),
+        variants: &[(&Variant, &Built)],
+        pairs: usize,
+        progress: &dyn Fn(usize),
+    ) -> Result<Vec<Times>> {
+        let commands = &self.program.workload.run;
+        let workload = self.program.workload_fingerprint(commands)?;
+        let depends = |built: &Built| fingerprint([&baseline.1.fingerprint, &built.fingerprint, &workload]);
+        let stored = |(variant, built): &(&Variant, &Built)| {
+            self.store
+                .get::<Times>(&self.program.name, &variant.folder_name(), "time", &depends(built))
+                .unwrap_or_default()
+        };
+        let mut times: Vec<Times> = variants.iter().map(stored).collect();
+        let mut round = 0;
+        loop {
+            let short: Vec<usize> = (0..variants.len()).filter(|&i| times[i].pairs.len() < pairs).collect();
+            let Some(done) = short.iter().map(|&i| times[i].pairs.len()).min() else { break };
+            progress(done);
+            // The baseline is number 0 of the round.
+            let mut order: Vec<usize> = std::iter::once(0).chain(short.iter().map(|i| i + 1)).collect();
+            let shift = round % order.len();
+            order.rotate_left(shift);
+            round += 1;
+            let mut usages = vec![None; variants.len() + 1];
+            for i in order {
+                let built = if i == 0 { baseline.1 } else { variants[i - 1].1 };
+                usages[i] = Some(self.runner(built).run(commands)?.0);
+            }
+            let base = usages[0].context("the baseline ran")?;
+            for &i in &short {
+                times[i].pairs.push((base, usages[i + 1].context("the variant ran")?));
+                let (variant, built) = variants[i];
+                self.store.put(
+                    &self.program.name,
+                    &variant.folder_name(),
+                    "time",
+                    &depends(built),
+                    &times[i],
+                )?;
+            }
+        }
+        for t in &mut times {
+            t.pairs.truncate(pairs);
+        }
+        Ok(times)
+    }
+
+    /// Counts instructions, calls, updates and pushes.
+    ///
+    /// # Errors
+    /// If valgrind fails.
+    pub fn callgrind(&self, variant: &Variant, built: &Built) -> Result<Counts> {
+        let commands = &self.program.workload.small;
+        let depends = fingerprint([
+            &built.fingerprint,
+            &self.program.workload_fingerprint(commands)?,
+            include_str!("callgrind.rs"),
+        ]);
+        let run = || callgrind::count(&self.runner(built), commands);
+        self.store.step(&self.program.name, &variant.folder_name(), "callgrind", &depends, run)
+    }
+
+    /// Reads the call graph of a build from its dictionary.
+    ///
+    /// # Errors
+    /// If it has none.
+    pub fn graph(&self, variant: &Variant, built: &Built) -> Result<Graph> {
+        let depends = fingerprint([built.fingerprint.as_str(), include_str!("graph.rs")]);
+        let run = || graph::read(variant, &built.executable);
+        self.store.step(&self.program.name, &variant.folder_name(), "graph", &depends, run)
+    }
+
+    /// Runs the variant in verify mode.
+    ///
+    /// # Errors
+    /// If it fails, prints something else than `expected`, or there is a mismatch.
+    pub fn verify(&self, variant: &Variant, expected: &Printed) -> Result<Verified> {
+        let built = self.build(variant, true)?;
+        let commands = &self.program.workload.run;
+        let depends = fingerprint([
+            &built.fingerprint,
+            &self.program.workload_fingerprint(commands)?,
+            &expected.sha256,
+        ]);
+        let run = || {
+            let report = self.scratch.with_extension("report");
+            let depths = self.scratch.with_extension("depths");
+            let mut runner = self.runner(&built);
+            for (variable, file) in [("PCCE_VERIFY_REPORT", &report), ("PCCE_VERIFY_DEPTHS", &depths)] {
+                let _ = fs::remove_file(file);
+                runner.environment.push((variable.into(), file.into()));
+            }
+            let result = runner.printed(commands);
+            let text = fs::read_to_string(&report).unwrap_or_default();
+            let printed = result.with_context(|| text.clone())?;
+            let mut verified = verify::read_report(&text)?;
+            verified.depths = verify::read_depths(&fs::read_to_string(&depths).unwrap_or_default())?;
+            ensure!(
+                printed == *expected,
+                "{} ({}) prints something else in verify mode",
+                self.program.name,
+                variant.name
+            );
+            Ok(verified)
+        };
+        self.store.step(&self.program.name, &variant.folder_name(), "verify", &depends, run)
+    }
+}

@@ -1,0 +1,22 @@
+//! The evaluation: real programs from Debian's source packages, built plain and with the pass, run, and compared.
+//!
+//! Declared in `testsuite/evaluation`: [`program`] reads programs (one file each) and variants. [`build`] builds them,
+//! [`inputs`] makes what they read, [`run`], [`callgrind`], [`graph`] and [`verify`] look at them, [`measure`] are the
+//! steps, [`captures`] compares ways to capture, [`decode`] times the
+//! decoder, [`statistics`], [`report`] and [`charts`] sum up beside what the [`papers`] report, [`store`] keeps results.
+
+pub mod build;
+pub mod callgrind;
+pub mod captures;
+pub mod charts;
+pub mod decode;
+pub mod graph;
+pub mod inputs;
+pub mod measure;
+pub mod papers;
+pub mod program;
+pub mod report;
+pub mod run;
+pub mod statistics;
+pub mod store;
+pub mod verify;

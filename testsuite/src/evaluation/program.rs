@@ -1,0 +1,233 @@
+//! The programs of the evaluation and the builds that are compared, as `testsuite/evaluation` declares them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use serde::Deserialize;
+
+use super::store::fingerprint;
+use crate::repository;
+
+/// The folder with the declarations.
+#[must_use]
+pub fn declarations() -> PathBuf {
+    repository().join("testsuite/evaluation")
+}
+
+/// The folder with the scripts that programs run.
+#[must_use]
+pub fn workloads() -> PathBuf {
+    declarations().join("workloads")
+}
+
+/// A program: a file of `testsuite/evaluation/programs`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// Its name: the file's, without the ending.
+    #[serde(skip)]
+    pub name: String,
+    /// Debian's source package.
+    pub package: String,
+    /// Shell commands that make the sources ready for building, in their folder, once for all variants.
+    #[serde(default)]
+    pub prepare: String,
+    /// Shell commands that build it, in a copy of the prepared sources.
+    ///
+    /// Here and in `prepare`, `$CC` and `$CXX` are compilers with all flags that the variant needs, so that only the
+    /// program's own are to be given.
+    pub build: String,
+    /// The executable that the build leaves.
+    pub executable: PathBuf,
+    /// What it is run on.
+    pub workload: Workload,
+    /// Whether the capture curves are made with it.
+    #[serde(default)]
+    pub captures: bool,
+}
+
+/// Shell commands that run `$EXE` and print what shows that it worked. They start in an empty folder; `$INPUTS` are the
+/// generated inputs, `$WORKLOADS` the scripts of `testsuite/evaluation/workloads`, `$SOURCES` the program's prepared
+/// sources. What they print must be the same in every variant.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// A second or two: for times, memory, and verify mode.
+    pub run: String,
+    /// The same in little: for callgrind, which takes fifty times as long.
+    pub small: String,
+}
+
+impl Program {
+    /// All programs, by name.
+    ///
+    /// # Errors
+    /// If a declaration cannot be read, naming it.
+    pub fn all() -> Result<Vec<Program>> {
+        let folder = declarations().join("programs");
+        let mut programs = Vec::new();
+        for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|e| e == "toml") {
+                programs.push(Self::read(&path)?);
+            }
+        }
+        programs.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(programs)
+    }
+
+    /// The program of this name.
+    ///
+    /// # Errors
+    /// If there is none, or its declaration cannot be read.
+    pub fn named(name: &str) -> Result<Program> {
+        let path = declarations().join("programs").join(name).with_extension("toml");
+        if !path.exists() {
+            let all = Self::all()?.into_iter().map(|p| p.name).collect::<Vec<_>>();
+            bail!("there is no program `{name}`; there are: {}", all.join(", "));
+        }
+        Self::read(&path)
+    }
+
+    fn read(path: &Path) -> Result<Program> {
+        let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let mut program: Program = toml::from_str(&text).with_context(|| path.display().to_string())?;
+        program.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(program)
+    }
+
+    /// Changes when what the workload runs changes: its commands, the scripts that they name, the inputs.
+    ///
+    /// # Errors
+    /// If a script cannot be read.
+    pub fn workload_fingerprint(&self, commands: &str) -> Result<String> {
+        let mut parts = vec![commands.as_bytes().to_vec(), super::inputs::version().into_bytes()];
+        for entry in fs::read_dir(workloads())? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if commands.contains(&name) {
+                parts.push(fs::read(&path)?);
+            }
+        }
+        // The order of a folder's entries is not defined.
+        parts[2..].sort();
+        Ok(fingerprint(parts))
+    }
+}
+
+/// `testsuite/evaluation/variants.toml`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Variants {
+    common: String,
+    variants: BTreeMap<String, Variant>,
+    captures: BTreeMap<String, Variant>,
+}
+
+impl Variants {
+    fn read() -> Result<Variants> {
+        let path = declarations().join("variants.toml");
+        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        toml::from_str(&text).with_context(|| path.display().to_string())
+    }
+}
+
+/// Which compiler a variant uses.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compiler {
+    /// clang 19 without the pass.
+    Clang,
+    /// The wrapper compilers.
+    Pcce,
+}
+
+/// A way to build every program: an entry of `testsuite/evaluation/variants.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// Its name, with `@` and the folder of the tools if that was given.
+    #[serde(skip)]
+    pub name: String,
+    /// The compiler.
+    pub compiler: Compiler,
+    /// Flags of every command of the compiler, the common ones included.
+    pub flags: String,
+    /// The variant that it is compared with; none for those that others are compared with.
+    pub baseline: Option<String>,
+    /// Variables of the build.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// What it is, for the report.
+    pub note: String,
+    /// The folder of `make build` whose wrappers it uses.
+    #[serde(skip)]
+    pub tools: PathBuf,
+}
+
+impl Variant {
+    /// The variant of this name, built with the tools in `tools`. `NAME@FOLDER` takes them from there, so that two builds
+    /// of the tools can be compared.
+    ///
+    /// # Errors
+    /// If there is none, or the declarations cannot be read.
+    pub fn named(given: &str, tools: &Path) -> Result<Variant> {
+        let Variants { common, mut variants, .. } = Variants::read()?;
+        let (name, folder) = match given.split_once('@') {
+            Some((name, folder)) => (name, Path::new(folder)),
+            None => (given, tools),
+        };
+        let Some(mut variant) = variants.remove(name) else {
+            let all: Vec<&str> = variants.keys().map(String::as_str).collect();
+            bail!("there is no variant `{name}`; there are: {}", all.join(", "));
+        };
+        if let Some(baseline) = &variant.baseline
+            && variants.get(baseline).is_none_or(|b| b.baseline.is_some())
+        {
+            bail!("variants.toml: the baseline of `{name}` must be a variant without one");
+        }
+        variant.tools = folder
+            .canonicalize()
+            .with_context(|| format!("{}: no folder with the tools", folder.display()))?;
+        given.clone_into(&mut variant.name);
+        variant.flags = format!("{common} {}", variant.flags);
+        Ok(variant)
+    }
+
+    /// The names of the variants that are compared with a baseline.
+    ///
+    /// # Errors
+    /// If the declarations cannot be read.
+    pub fn all_names() -> Result<Vec<String>> {
+        let all = Variants::read()?.variants;
+        Ok(all.into_iter().filter(|(_, v)| v.baseline.is_some()).map(|(name, _)| name).collect())
+    }
+
+    /// The ways to capture a context.
+    ///
+    /// # Errors
+    /// If the declarations cannot be read.
+    pub fn captures(tools: &Path) -> Result<Vec<Variant>> {
+        let Variants { common, captures, .. } = Variants::read()?;
+        let complete = |(name, mut variant): (String, Variant)| {
+            variant.flags = format!("{common} {}", variant.flags);
+            tools.clone_into(&mut variant.tools);
+            Variant { name, ..variant }
+        };
+        Ok(captures.into_iter().map(complete).collect())
+    }
+
+    /// Whether it is built with the wrapper compilers.
+    #[must_use]
+    pub fn uses_wrapper(&self) -> bool {
+        self.compiler == Compiler::Pcce
+    }
+
+    /// The name as a part of a path.
+    #[must_use]
+    pub fn folder_name(&self) -> String {
+        self.name.replace(['/', '@'], "_")
+    }
+}

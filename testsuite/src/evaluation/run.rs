@@ -1,0 +1,155 @@
+//! Running workloads: in an empty folder, with their output kept, and what they used.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::program::{Program, workloads};
+use crate::artifact;
+
+/// What a command and its children used.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Usage {
+    /// User time in seconds.
+    pub user: f64,
+    /// Time in the kernel in seconds.
+    pub system: f64,
+    /// Time on the clock in seconds.
+    pub elapsed: f64,
+    /// Peak resident memory of the largest process, in bytes.
+    pub peak_memory: u64,
+}
+
+/// What a workload printed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Printed {
+    /// Bytes on standard output.
+    pub bytes: u64,
+    /// Their SHA-256.
+    pub sha256: String,
+}
+
+/// How a program is run: the executable and what its workload's variables stand for.
+#[derive(Clone, Debug)]
+pub struct Runner<'a> {
+    /// The program.
+    pub program: &'a Program,
+    /// The executable, or a script in its place.
+    pub executable: &'a Path,
+    /// The generated inputs.
+    pub inputs: &'a Path,
+    /// The prepared sources.
+    pub sources: &'a Path,
+    /// A folder that is emptied for each run.
+    pub scratch: PathBuf,
+    /// Further variables.
+    pub environment: Vec<(String, OsString)>,
+}
+
+impl Runner<'_> {
+    /// Runs the commands; what they print goes to a file. Returns what was used, and that file.
+    ///
+    /// # Errors
+    /// If they fail, with the end of what they wrote to standard error.
+    pub fn run(&self, commands: &str) -> Result<(Usage, PathBuf)> {
+        let _ = fs::remove_dir_all(&self.scratch);
+        let folder = self.scratch.join("folder");
+        fs::create_dir_all(&folder)?;
+        let output = self.scratch.join("output");
+        let errors = self.scratch.join("errors");
+        let mut environment: Vec<(String, OsString)> = vec![
+            ("EXE".into(), self.executable.into()),
+            ("INPUTS".into(), self.inputs.into()),
+            ("WORKLOADS".into(), workloads().into()),
+            ("SOURCES".into(), self.sources.into()),
+            ("TZ".into(), "UTC".into()),
+        ];
+        environment.extend(self.environment.iter().cloned());
+        let shell = Shell { commands, folder: &folder, environment, output: &output, errors: &errors };
+        let usage = shell
+            .run()
+            .with_context(|| format!("running {} ({})", self.program.name, self.executable.display()))?;
+        Ok((usage, output))
+    }
+
+    /// Runs the commands and returns what they printed.
+    ///
+    /// # Errors
+    /// If they fail, or print nothing.
+    pub fn printed(&self, commands: &str) -> Result<Printed> {
+        let (_, output) = self.run(commands)?;
+        let mut file = File::open(&output)?;
+        let mut hash = Sha256::new();
+        let mut bytes = 0;
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            let n = io::Read::read(&mut file, &mut buffer)?;
+            if n == 0 {
+                break;
+            }
+            bytes += n as u64;
+            hash.update(&buffer[..n]);
+        }
+        if bytes == 0 {
+            bail!("the workload of {} prints nothing, so nothing can be checked", self.program.name);
+        }
+        let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Printed { bytes, sha256 })
+    }
+}
+
+/// Shell commands, and where they run.
+#[derive(Clone, Debug)]
+pub struct Shell<'a> {
+    /// The commands; the first that fails ends them.
+    pub commands: &'a str,
+    /// The folder they start in.
+    pub folder: &'a Path,
+    /// Variables.
+    pub environment: Vec<(String, OsString)>,
+    /// The file for standard output.
+    pub output: &'a Path,
+    /// The file for standard error. It may be the same; the measurements are put beside it.
+    pub errors: &'a Path,
+}
+
+impl Shell<'_> {
+    /// Runs the commands.
+    ///
+    /// # Errors
+    /// If one fails, with the end of what was written to standard error.
+    pub fn run(&self) -> Result<Usage> {
+        let usage = self.errors.with_extension("usage");
+        let create = |path| File::options().create(true).append(true).open(path);
+        for file in [self.output, self.errors, &usage] {
+            let _ = fs::remove_file(file);
+        }
+        let status = Command::new(artifact("measured"))
+            .arg(&usage)
+            .args(["sh", "-ec", self.commands])
+            // What somebody has set for other purposes must not decide what is measured.
+            .env_clear()
+            .envs(["PATH", "HOME", "TMPDIR"].iter().filter_map(|name| Some((name, env::var_os(name)?))))
+            .env("LC_ALL", "C")
+            .envs(self.environment.iter().cloned())
+            .current_dir(self.folder)
+            .stdin(Stdio::null())
+            .stdout(create(self.output)?)
+            .stderr(create(self.errors)?)
+            .status()?;
+        if !status.success() {
+            let text = String::from_utf8_lossy(&fs::read(self.errors).unwrap_or_default()).into_owned();
+            let tail: Vec<&str> = text.lines().rev().take(20).collect();
+            bail!("{status}\n{}", tail.into_iter().rev().collect::<Vec<_>>().join("\n"));
+        }
+        let text = fs::read(&usage).with_context(|| usage.display().to_string())?;
+        Ok(serde_json::from_slice(&text)?)
+    }
+}

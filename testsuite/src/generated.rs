@@ -1,0 +1,238 @@
+//! Random programs, each made from a seed: the instrumented builds must do what the plain build does, and
+//! verify mode must find nothing.
+//!
+//! Two generators: csmith, for C (what its programs compute depends on nearly everything the compiler can break), and our
+//! own, for C++ ([`cxx`]), whose programs take contexts that are known beforehand.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::runner::{
+    check_report, compare_numbers, compile, decode, ordinary_lines, show_output_difference, shown_lines,
+};
+use crate::{Output, artifact, command, cxx, llvm, repository, run_within};
+
+/// Who makes a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generator {
+    /// csmith: C.
+    Csmith,
+    /// [`cxx`]: C++, with known contexts.
+    Cxx,
+}
+
+/// What came out for a seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// All builds agree.
+    Same {
+        /// Contexts that verify mode compared at function entries.
+        compared: u64,
+        /// Contexts that the program took, and whose decoded chains were the known ones.
+        decoded: u64,
+    },
+    /// The plain build runs too long or crashes, or what it does depends on the level of optimisation (as with some programs of
+    /// csmith that do not end): nothing to compare with.
+    Skipped,
+    /// What is wrong, with the build that shows it. The program is left in its folder.
+    Different(String),
+}
+
+const LEVELS: [&str; 5] = ["-O0", "-O1", "-O2", "-Os", "-O3"];
+const MODES: [&str; 2] = ["lto", "module"];
+
+/// Processor time, in seconds, that the plain build may take; processor time does not depend on what else the machine does.
+const PLAIN_SECONDS: u64 = 1;
+/// The same for the other builds. Verify mode is slow: what is above this does not end.
+const INSTRUMENTED_SECONDS: u64 = 100;
+/// For a program that waits for ever.
+const WAITING: Duration = Duration::from_secs(600);
+
+/// A program to build.
+struct Sources {
+    files: Vec<PathBuf>,
+    /// Compiled without the pass in each build.
+    plain_file: Option<PathBuf>,
+    flags: Vec<String>,
+    /// Of programs that take contexts.
+    model: Option<cxx::Model>,
+}
+
+impl Generator {
+    /// Its name on command lines and in folders.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Csmith => "csmith",
+            Self::Cxx => "cxx",
+        }
+    }
+
+    fn generate(self, seed: u64, folder: &Path) -> Result<Sources, String> {
+        let level = LEVELS[(seed % 5) as usize].to_owned();
+        let include = |path: PathBuf| format!("-I{}", path.display());
+        match self {
+            Self::Csmith => {
+                let file = folder.join("program.c");
+                let mut csmith = command("csmith", &["--concise", "--max-funcs", "8"]);
+                csmith.args(["--max-block-depth", "3", "--max-expr-complexity", "5"]);
+                csmith.args(["--seed", &seed.to_string(), "--output"]).arg(&file);
+                // It leaves a file `platform.info` where it runs.
+                csmith.current_dir(folder);
+                let output = run_within(&mut csmith, "", WAITING)?;
+                if output.status != 0 {
+                    return Err(output.describe());
+                }
+                let mut flags = vec![level, "-I/usr/include/csmith".into()];
+                // Without inlining, more calls are left to encode.
+                if seed / 5 % 2 == 1 {
+                    flags.push("-fno-inline".into());
+                }
+                Ok(Sources { files: vec![file], plain_file: None, flags, model: None })
+            }
+            Self::Cxx => {
+                let program = cxx::generate(seed);
+                let write = |(name, text): &(String, String)| {
+                    let path = folder.join(name);
+                    fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+                    Ok(path)
+                };
+                let files = program.files.iter().map(write).collect::<Result<Vec<_>, String>>()?;
+                let plain_file = folder.join(cxx::PLAIN_FILE);
+                let compiled = |f: &PathBuf| f.extension().is_some_and(|e| e == "cpp") && *f != plain_file;
+                let files = files.into_iter().filter(compiled).collect();
+                let flags = vec![
+                    level,
+                    "-std=c++17".into(),
+                    "-pthread".into(),
+                    include(repository().join("testsuite/programs")),
+                    include(repository().join("runtime-lib/include")),
+                ];
+                Ok(Sources { files, plain_file: Some(plain_file), flags, model: Some(program.model) })
+            }
+        }
+    }
+}
+
+/// Generates the program of `seed` in `folder`, which is made anew, builds it plain and, in both modes, with and without
+/// verify mode, and compares. The folder stays only where something differs.
+#[must_use]
+pub fn check(generator: Generator, seed: u64, folder: &Path) -> Verdict {
+    let _ = fs::remove_dir_all(folder);
+    let made = fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()));
+    let verdict =
+        made.and_then(|()| compare_builds(generator, seed, folder)).unwrap_or_else(Verdict::Different);
+    match &verdict {
+        Verdict::Different(text) => {
+            let _ = fs::write(folder.join("difference.txt"), text);
+        }
+        _ => {
+            let _ = fs::remove_dir_all(folder);
+        }
+    }
+    verdict
+}
+
+fn compare_builds(generator: Generator, seed: u64, folder: &Path) -> Result<Verdict, String> {
+    let cxx = generator == Generator::Cxx;
+    let sources = generator.generate(seed, folder)?;
+    let flags = [&sources.flags[..], &["-w".into(), "-g".into()]].concat();
+    let plain = folder.join("plain");
+    let mut link = Vec::new();
+    let plain_compiler = llvm(if cxx { "clang++" } else { "clang" });
+    let unit = |file: &PathBuf| -> (PathBuf, &[&str]) { (file.clone(), &[]) };
+    let files: Vec<_> = sources.files.iter().map(unit).collect();
+    if let Some(file) = &sources.plain_file {
+        let object = file.with_extension("o");
+        compile(&plain_compiler, &[unit(file)], &[&flags[..], &["-c".into()]].concat(), &[], &object)?;
+        link.push(object.display().to_string());
+    }
+    let runtime = [&link[..], &[artifact("libpcce_rt.a").display().to_string()]].concat();
+    compile(&plain_compiler, &files, &flags, &runtime, &plain)?;
+    let expected = run_for(&plain, PLAIN_SECONDS, folder)?;
+    if expected.status != 0 {
+        return Ok(Verdict::Skipped);
+    }
+    if generator == Generator::Csmith && flags[0] != "-O0" {
+        let unoptimised = folder.join("plain-O0");
+        compile(&plain_compiler, &files, &[&flags[..], &["-O0".into()]].concat(), &runtime, &unoptimised)?;
+        let output = run_for(&unoptimised, 5 * PLAIN_SECONDS, folder)?;
+        if (output.status, &output.stdout) != (expected.status, &expected.stdout) {
+            return Ok(Verdict::Skipped);
+        }
+    }
+    if let Some(model) = &sources.model {
+        let names: Vec<String> = shown_lines(&expected)?.into_iter().map(|s| s.name).collect();
+        model.order(&names).map_err(|e| format!("plain: the generator is wrong: {e}"))?;
+    }
+    let (mut all_compared, mut all_decoded) = (0, 0);
+    for mode in MODES {
+        for verify in [false, true] {
+            let name = format!("{mode}{}", if verify { "-verify" } else { "" });
+            let mut flags = [&flags[..], &[format!("--pcce-mode={mode}")]].concat();
+            if verify {
+                flags.push("--pcce-verify".into());
+            }
+            let compiler = artifact(if cxx { "pcce-clang++" } else { "pcce-clang" });
+            let executable = folder.join(&name);
+            let wrong = |text: String| format!("{name} ({}):\n{text}", sources.flags.join(" "));
+            compile(&compiler, &files, &flags, &link, &executable).map_err(wrong)?;
+            let output = run_for(&executable, INSTRUMENTED_SECONDS, folder).map_err(wrong)?;
+            let mut text = String::new();
+            if verify {
+                all_compared += check_report(&report(&executable), &mut text);
+            }
+            if output.status != expected.status || ordinary_lines(&output) != ordinary_lines(&expected) {
+                show_output_difference(&output, expected.status, &ordinary_lines(&expected), &mut text);
+            }
+            if let Some(model) = &sources.model {
+                all_decoded += check_contexts(model, &executable, &output, folder, &mut text);
+            }
+            if !text.is_empty() {
+                return Err(wrong(text));
+            }
+        }
+    }
+    Ok(Verdict::Same { compared: all_compared, decoded: all_decoded })
+}
+
+fn report(executable: &Path) -> PathBuf {
+    executable.with_extension("report")
+}
+
+/// Runs a program with so many seconds of processor time.
+fn run_for(executable: &Path, seconds: u64, folder: &Path) -> Result<Output, String> {
+    let limit = format!("--cpu={seconds}:{}", seconds + 5);
+    let mut command = command("prlimit", &[&limit, "--core=0", "--"]);
+    command.arg(executable).current_dir(folder).env("PCCE_VERIFY_REPORT", report(executable));
+    run_within(&mut command, "", WAITING)
+}
+
+/// Decodes what the program has shown and compares it with what the generator knows. Returns how many contexts it were.
+fn check_contexts(
+    model: &cxx::Model,
+    executable: &Path,
+    output: &Output,
+    folder: &Path,
+    wrong: &mut String,
+) -> u64 {
+    let compare = |wrong: &mut String| -> Result<u64, String> {
+        let shown = shown_lines(output)?;
+        let names: Vec<String> = shown.iter().map(|s| s.name.clone()).collect();
+        let order = model.order(&names)?;
+        let decoded = decode(&[executable], &shown)?;
+        for ((expected, frames), shown) in order.iter().zip(&decoded.tokens).zip(&shown) {
+            if let Err(found) = expected.compare(frames, folder) {
+                let _ = writeln!(wrong, "{}:\nexpected {expected}\nfound    {found}", shown.name);
+            }
+        }
+        compare_numbers(&shown, &decoded, wrong);
+        Ok(shown.len() as u64)
+    };
+    compare(wrong).unwrap_or_else(|error| {
+        let _ = writeln!(wrong, "{error}");
+        0
+    })
+}

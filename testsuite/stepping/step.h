@@ -1,0 +1,77 @@
+// Interrupts the program after each instruction, and prints for each point the token and what the C library's own unwinder says.
+// A line for each: the token, whether it is in the unwinder, the program counter, and the return addresses, in hexadecimal digits, without the load bias.
+#ifndef STEP_H
+#define STEP_H
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <pcce.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#define NOINLINE __attribute__((noinline))
+#define KEEP __asm__ volatile("" ::: "memory")
+
+enum { STEPS = 60000, ROOM = 1 << 26 };
+static char *step_text;
+static size_t step_length;
+static int step_count, step_every = 1;
+extern char __executable_start;
+extern char __ehdr_start;
+
+static void step_trap(int signal, siginfo_t *info, void *context) {
+  ucontext_t *interrupted = (ucontext_t *)context;
+  greg_t *registers = interrupted->uc_mcontext.gregs;
+  (void)signal;
+  (void)info;
+  if (++step_count % step_every != 0) return;
+  if (step_count / step_every > STEPS || step_length + 8192 > ROOM) {
+    registers[REG_EFL] &= ~0x100;
+    return;
+  }
+  void *addresses[128];
+  int n = backtrace(addresses, 128), i = 0;
+  while (i < n && addresses[i] != (void *)registers[REG_RIP]) i++;
+  char token[2048];
+  size_t length = pcce_token_at(token, sizeof token, (void *)registers[REG_RIP], (void *)registers[REG_RSP]);
+  if (length == 0 || length >= sizeof token) abort();
+  char *at = step_text + step_length;
+  at += sprintf(at, "%s", token);
+  // These functions of the unwinder change their own frames, and leave them in a way that no tables describe.
+  int unwinder = 0;
+  for (int k = i; k < n && k < i + 4; k++) {
+    Dl_info function;
+    if (dladdr(addresses[k], &function) && function.dli_sname) unwinder |= !strncmp(function.dli_sname, "_Unwind_R", 9);
+  }
+  at += sprintf(at, " %s", unwinder ? "unwinder" : "code");
+  for (; i < n; i++) at += sprintf(at, " %lx", (unsigned long)addresses[i] - STEP_BIAS);
+  *at++ = '\n';
+  step_length = (size_t)(at - step_text);
+}
+
+static void step_begin(void) {
+  void *addresses[4];
+  struct sigaction action;
+  step_text = (char *)malloc(ROOM);
+  if (getenv("STEP_EVERY")) step_every = atoi(getenv("STEP_EVERY"));
+  backtrace(addresses, 4);
+  memset(&action, 0, sizeof action);
+  action.sa_sigaction = step_trap;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGTRAP, &action, NULL);
+}
+
+#define STEP_ON __asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; orq $0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::: "memory", "cc")
+#define STEP_OFF __asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; andq $~0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::: "memory", "cc")
+
+static void step_end(void) {
+  fwrite(step_text, 1, step_length, stdout);
+  fprintf(stderr, "%d points\n", step_count);
+}
+#endif

@@ -1,0 +1,393 @@
+//! Contexts at any instruction: programs that are interrupted after each of their instructions, and whose tokens
+//! must decode to what an independent unwinder (libgcc's) and an independent symboliser (LLVM's) say.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use pcce_testsuite::{artifact, command, llvm, repository, run, run_with_input, work_folder};
+use serde_json::Value;
+
+/// A frame: function and line, or code that is not instrumented.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Frame {
+    Call(String, u64, bool),
+    Plain,
+    Boundary(String),
+}
+
+impl std::fmt::Display for Frame {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Call(name, line, inlined) => {
+                write!(f, "{name}:{line}{}", if *inlined { " (inlined)" } else { "" })
+            }
+            Self::Plain => f.write_str("<plain>"),
+            Self::Boundary(kind) => write!(f, "<{kind}>"),
+        }
+    }
+}
+
+fn show(frames: &[Frame]) -> String {
+    frames.iter().map(Frame::to_string).collect::<Vec<_>>().join(" < ")
+}
+
+/// Adds a frame; neighbours that are not instrumented are one.
+fn add(frames: &mut Vec<Frame>, frame: Frame) {
+    if frame != Frame::Plain || frames.last() != Some(&Frame::Plain) {
+        frames.push(frame);
+    }
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("stepping")
+}
+
+/// The source frames of addresses, innermost first, by LLVM's symboliser.
+fn symbolise(program: &Path, addresses: &BTreeSet<u64>) -> HashMap<u64, Vec<Frame>> {
+    let input: String = addresses.iter().map(|a| format!("{a:#x}\n")).collect();
+    let object = format!("--obj={}", program.display());
+    let words = [&object, "--output-style=JSON", "--inlines", "--demangle", "--relative-address"];
+    let mut symboliser = command(llvm("llvm-symbolizer"), &words);
+    let output = run_with_input(&mut symboliser, &input).expect_success();
+    let mut found = HashMap::new();
+    for line in output.stdout.lines() {
+        let value: Value = serde_json::from_str(line).expect("JSON");
+        let address = value["Address"].as_str().expect("an address").trim_start_matches("0x");
+        let address = u64::from_str_radix(address, 16).expect("hexadecimal digits");
+        let symbols = value["Symbol"].as_array().cloned().unwrap_or_default();
+        let count = symbols.len();
+        let frames = symbols.iter().enumerate().map(|(i, symbol)| {
+            let name = symbol["FunctionName"].as_str().unwrap_or("").to_owned();
+            // Code without debug information: the C library's, where it is linked statically, and the runtime.
+            if symbol["StartLine"].as_u64().unwrap_or(0) == 0 {
+                Frame::Plain
+            } else {
+                Frame::Call(name, symbol["Line"].as_u64().unwrap_or(0), i + 1 < count)
+            }
+        });
+        found.insert(address, frames.collect());
+    }
+    found
+}
+
+fn decoded(line: &str) -> Vec<Frame> {
+    let value: Value = serde_json::from_str(line).expect("JSON");
+    let mut frames = Vec::new();
+    for frame in value["frames"].as_array().unwrap_or_else(|| panic!("{line}")) {
+        let name = frame["function"].as_str().unwrap_or("").to_owned();
+        let line = frame["line"].as_u64().unwrap_or(0);
+        let kind = frame["kind"].as_str().expect("a kind");
+        add(
+            &mut frames,
+            match kind {
+                "call" => Frame::Call(name, line, frame["inlined"] == true),
+                "uninstrumented" => Frame::Plain,
+                kind => Frame::Boundary(kind.to_owned()),
+            },
+        );
+    }
+    frames
+}
+
+/// A function's name without its parameters.
+fn simple(name: &str) -> &str {
+    name.split('(').next().unwrap_or(name)
+}
+
+/// What came out of one program.
+struct Counts {
+    points: usize,
+    unknown: usize,
+}
+
+/// Builds a program, steps through it, and compares each point.
+fn check(name: &str, source: &str, flags: &[&str], bias: &str, dictionary: bool) -> Counts {
+    let work = work_folder(&format!("anywhere/{name}"));
+    let program = build(&work.join("program"), source, flags, bias);
+    compare(name, &program, &program, "main", dictionary)
+}
+
+fn build(program: &Path, source: &str, flags: &[&str], bias: &str) -> PathBuf {
+    let source = folder().join(source);
+    let compiler = if source.extension().is_some_and(|e| e == "cpp") { "pcce-clang++" } else { "pcce-clang" };
+    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let bias = format!("-DSTEP_BIAS={bias}");
+    let (from, to) = (source.display().to_string(), program.display().to_string());
+    // A tail call leaves no frame that an unwinder could find.
+    let own = ["-g", "-Wall", "-fno-optimize-sibling-calls", &include, &bias, &from, "-o", &to];
+    let _ = run(&mut command(artifact(compiler), &[flags, &own].concat())).expect_success();
+    program.to_owned()
+}
+
+/// Runs a program that steps through code of `image`, the outermost function of which is `outermost`.
+fn compare(name: &str, program: &Path, image: &Path, outermost: &str, dictionary: bool) -> Counts {
+    let output = run(&mut command(program, &[])).expect_success();
+    let lines: Vec<Vec<&str>> = output.stdout.lines().map(|l| l.split(' ').collect()).collect();
+    // A return address may be that of the next line's code.
+    let lookup = |i: usize, a: &str| {
+        u64::from_str_radix(a, 16).expect("hexadecimal digits").wrapping_sub(u64::from(i > 0))
+    };
+    let addresses: BTreeSet<u64> =
+        lines.iter().flat_map(|l| l[2..].iter().enumerate().map(|(i, a)| lookup(i, a))).collect();
+    let names = symbolise(image, &addresses);
+    let mut given = image.to_owned();
+    if dictionary {
+        given = image.with_extension("json");
+        let to = image.display().to_string();
+        let json = given.display().to_string();
+        let _ = run(&mut command(artifact("pcce"), &["dict", &to, "-o", &json])).expect_success();
+    }
+    let tokens: String = lines.iter().map(|l| format!("{}\n", l[0])).collect();
+    let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
+    let decoded_lines = run_with_input(pcce.arg(given), &tokens).expect_success().stdout;
+    let mut counts = Counts { points: 0, unknown: 0 };
+    let mut wrong = Vec::new();
+    let mut before = Vec::new();
+    let mut unusable = 0;
+    for (line, json) in lines.iter().zip(decoded_lines.lines()) {
+        let mut expected: Vec<Frame> = Vec::new();
+        for (i, address) in line[2..].iter().enumerate() {
+            let frames = names.get(&lookup(i, address)).cloned().unwrap_or_default();
+            let frames = if frames.is_empty() { vec![Frame::Plain] } else { frames };
+            let last = frames
+                .last()
+                .is_some_and(|f| matches!(f, Frame::Call(name, ..) if simple(name) == outermost));
+            frames.into_iter().for_each(|frame| add(&mut expected, frame));
+            if last {
+                break;
+            }
+        }
+        let found = decoded(json);
+        counts.points += 1;
+        let is_main = |f: &Frame| matches!(f, Frame::Call(name, ..) if simple(name) == outermost);
+        if !expected.last().is_some_and(is_main) {
+            // The unwinder is lost in the linker's stubs, which have no tables: the caller is that of the last call.
+            expected = before.clone();
+            expected.retain({
+                let mut plain = true;
+                move |f| {
+                    plain &= *f == Frame::Plain;
+                    !plain
+                }
+            });
+            expected.insert(0, Frame::Plain);
+        } else {
+            before.clone_from(&expected);
+        }
+        if found == expected {
+            continue;
+        }
+        // What is shown must be there, in this order.
+        let mut rest = expected.iter();
+        let shown = found.iter().filter(|f| matches!(f, Frame::Call(..)));
+        let unknown =
+            |f: &Frame| matches!(f, Frame::Boundary(kind) if kind == "unknown" || kind == "damaged");
+        let part = found.iter().any(unknown) && shown.clone().all(|frame| rest.any(|f| f == frame));
+        if line[1] == "unwinder" {
+            unusable += 1;
+            if std::env::var_os("STEP_SHOW").is_some() {
+                eprintln!(
+                    "{}: in the unwinder\n  expected {}\n  found    {}",
+                    line[2],
+                    show(&expected),
+                    show(&found)
+                );
+            }
+        } else if part {
+            counts.unknown += 1;
+            if std::env::var_os("STEP_SHOW").is_some() {
+                eprintln!("{}: part\n  expected {}\n  found    {}", line[2], show(&expected), show(&found));
+            }
+        } else {
+            wrong.push(format!(
+                "at {} ({})\n  expected {}\n  found    {}",
+                line[2],
+                line[0],
+                show(&expected),
+                show(&found)
+            ));
+        }
+    }
+    println!(
+        "{name}: {} points, {} with unknown calls, {unusable} where the unwinder knows nothing, {} wrong",
+        counts.points,
+        counts.unknown,
+        wrong.len()
+    );
+    assert!(unusable < 100 + counts.points / 100, "{name}: {unusable} points cannot be compared");
+    assert_eq!(counts.points, decoded_lines.lines().count());
+    let first: Vec<_> = wrong.iter().take(10).cloned().collect();
+    assert!(wrong.is_empty(), "{name}: {} of {} points\n{}", wrong.len(), counts.points, first.join("\n"));
+    counts
+}
+
+const PIE: &str = "(unsigned long)&__executable_start";
+
+#[test]
+fn every_point_of_an_optimised_program() {
+    for (name, flags, bias) in [
+        ("lto-O2", ["-O2", "--pcce-mode=lto", "-fPIE", "-pie"], PIE),
+        ("module-O2", ["-O2", "--pcce-mode=module", "-fPIE", "-pie"], PIE),
+        ("no-pie-O3", ["-O3", "--pcce-mode=lto", "-fno-pie", "-no-pie"], "0UL"),
+        ("Os", ["-Os", "--pcce-mode=module", "-fPIE", "-pie"], PIE),
+    ] {
+        let counts = check(name, "mixed.c", &flags, bias, name == "lto-O2");
+        assert!(counts.points > 10_000, "{name}: only {} points", counts.points);
+        // Where `longjmp` goes on, the state is not restored at once.
+        assert!(counts.unknown < 100, "{name}: {} points with unknown calls", counts.unknown);
+    }
+}
+
+#[test]
+fn every_point_of_a_program_that_is_not_optimised() {
+    let counts = check("lto-O0", "mixed.c", &["-O0", "--pcce-mode=lto"], PIE, false);
+    assert!(counts.points > 10_000 && counts.unknown < 100);
+}
+
+#[test]
+fn every_point_of_programs_of_other_shapes() {
+    for (name, flags, bias) in [
+        ("static", &["-O2", "-static", "-fno-pie", "-no-pie"][..], "0UL"),
+        ("static-pie", &["-O2", "-static-pie", "-fPIE", "--pcce-mode=module"], PIE),
+        ("no-relax", &["-O2", "-fPIC", "-pie", "--pcce-mode=module", "-Wl,--no-relax"], PIE),
+        ("no-relax-O0", &["-O0", "-fPIC", "-pie", "--pcce-mode=module", "-Wl,--no-relax"], PIE),
+        ("bfd", &["-O2", "--pcce-mode=module", "-fuse-ld=bfd"], PIE),
+    ] {
+        let counts = check(name, "mixed.c", flags, bias, false);
+        assert!(counts.points > 9_000 && counts.unknown < 100, "{name}: {} unknown", counts.unknown);
+    }
+}
+
+#[test]
+fn every_point_of_a_shared_library() {
+    let work = work_folder("anywhere/library");
+    for (name, mode, level) in [("lto", "--pcce-mode=lto", "-O2"), ("module", "--pcce-mode=module", "-O0")] {
+        let library = work.join(format!("lib{name}.so"));
+        let flags = [mode, level, "-fPIC", "-shared", "-DLIBRARY"];
+        let library = build(&library, "mixed.c", &flags, "(unsigned long)&__ehdr_start");
+        let main = work.join("main.c");
+        let source = "int run(int, char **); int main(int n, char **v) { return run(n, v); }\n";
+        std::fs::write(&main, source).expect("the folder is ours");
+        let program = work.join(name);
+        let path = |p: &Path| p.display().to_string();
+        let rpath = format!("-Wl,-rpath,{}", work.display());
+        let release = artifact("libpcce_rt.so").parent().expect("a file in a folder").to_owned();
+        let (folder, own) = (format!("-L{}", release.display()), format!("-Wl,-rpath,{}", release.display()));
+        let (main, program_path) = (path(&main), path(&program));
+        let library_path = path(&library);
+        let words = [&*main, &library_path, &rpath, &folder, &own, "-lpcce_rt", "-o", &program_path];
+        let _ = run(&mut command(llvm("clang"), &words)).expect_success();
+        let counts = compare(name, &program, &library, "run", false);
+        assert!(counts.points > 9_000 && counts.unknown < 100, "{name}: {} unknown", counts.unknown);
+    }
+}
+
+#[test]
+fn every_point_with_exceptions() {
+    for (name, flags) in [
+        ("thrown-lto", ["-O2", "--pcce-mode=lto"]),
+        ("thrown-module", ["-O1", "--pcce-mode=module"]),
+        ("thrown-O0", ["-O0", "--pcce-mode=lto"]),
+    ] {
+        let counts = check(name, "thrown.cpp", &flags, PIE, false);
+        assert!(counts.points > 10_000, "{name}: only {} points", counts.points);
+        // Between the unwinder and the restored state.
+        assert!(counts.unknown < counts.points / 100, "{name}: {} points with unknown calls", counts.unknown);
+    }
+}
+
+/// Who calls whom in `stepping/storm.c`.
+fn calls(caller: &str, callee: &str) -> bool {
+    let callees: &[&str] = match caller {
+        "inlined" => &["leaf"],
+        "sums" => &["leaf", "inlined"],
+        "compare" | "jumper" => &["sums"],
+        "recursive" => &["recursive", "sums"],
+        "calls" => &["sums", "leaf"],
+        "work" => &["sums", "recursive", "calls", "jumper"],
+        "main" | "thread" => &["work"],
+        _ => &[],
+    };
+    callees.contains(&callee)
+}
+
+/// What is wrong with a chain that a handler saw.
+fn wrong_with(chain: &[Frame]) -> Option<&'static str> {
+    let name = |f: &Frame| match f {
+        Frame::Call(name, ..) => name.clone(),
+        Frame::Plain => "<plain>".to_owned(),
+        Frame::Boundary(kind) => format!("<{kind}>"),
+    };
+    let names: Vec<String> = chain.iter().map(name).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut rest = &names[..];
+    let mut signals = 0;
+    // `siglongjmp` lets the next signal through while it is still in the handler.
+    loop {
+        rest = match rest {
+            ["on_timer" | "on_nested", "<signal>", rest @ ..] => rest,
+            ["<plain>", "on_timer", "<signal>", rest @ ..] if signals > 0 => rest,
+            _ => break,
+        };
+        signals += 1;
+    }
+    if signals == 0 {
+        return Some("it does not start as the handler's own");
+    }
+    if !rest.last().is_some_and(|f| matches!(*f, "main" | "thread" | "<plain>")) {
+        return Some("it does not end where threads start");
+    }
+    for pair in rest.windows(2) {
+        let known = match (pair[0], pair[1]) {
+            // Functions of the C library, at the end and in the middle.
+            (_, "<plain>") => pair[0] == "compare" || std::ptr::eq(&pair[1], rest.last().expect("not empty")),
+            ("<plain>", caller) => rest[0] == "<plain>" || caller == "work",
+            (callee, caller) => calls(caller, callee),
+        };
+        if !known {
+            return Some("a call in it is not in the program");
+        }
+    }
+    None
+}
+
+#[test]
+fn timers_interrupt_anywhere() {
+    let work = work_folder("anywhere/storm");
+    let source = folder().join("storm.c").display().to_string();
+    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    for (name, flags) in [
+        ("lto-O2", ["-O2", "--pcce-mode=lto"]),
+        ("module-O2", ["-O2", "--pcce-mode=module"]),
+        ("lto-O0", ["-O0", "--pcce-mode=lto"]),
+    ] {
+        let program = work.join(name);
+        let to = program.display().to_string();
+        let own = ["-g", "-Wall", "-pthread", "-fno-optimize-sibling-calls", &include, &source, "-o", &to];
+        let _ = run(&mut command(artifact("pcce-clang"), &[&flags[..], &own].concat())).expect_success();
+        let output = run(&mut command(&program, &[])).expect_success();
+        let lines: Vec<Vec<&str>> = output.stdout.lines().map(|l| l.split(' ').collect()).collect();
+        let tokens: String = lines.iter().map(|l| format!("{}\n", l[1])).collect();
+        let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
+        let traces = run_with_input(pcce.arg(&program), &tokens).expect_success().stdout;
+        let (mut points, mut unknown, mut interrupted) = (0, 0, BTreeSet::new());
+        let mut numbers: HashMap<&str, &str> = HashMap::new();
+        for (line, json) in lines.iter().zip(traces.lines()) {
+            let chain = decoded(json);
+            points += 1;
+            if chain.iter().any(|f| matches!(f, Frame::Boundary(kind) if kind != "signal")) {
+                unknown += 1;
+            } else if let Some(what) = wrong_with(&chain) {
+                panic!("{name}: {what}: {}\n{}", show(&chain), line[1]);
+            }
+            interrupted.insert(line[1]);
+            // Equal contexts have equal numbers, and different ones different numbers.
+            let number = numbers.entry(line[1]).or_insert(line[2]);
+            assert_eq!(*number, line[2], "{}", line[1]);
+        }
+        let distinct: BTreeSet<&str> = numbers.values().copied().collect();
+        assert_eq!(distinct.len(), numbers.len(), "{name}: different points have one number");
+        println!("{name}: {points} points, {} distinct, {unknown} with unknown calls", interrupted.len());
+        assert!(points >= 600 && interrupted.len() > 50 && unknown < 20, "{name}: {unknown} of {points}");
+    }
+}

@@ -1,0 +1,32 @@
+//! Some dozen generated programs of each generator; `make soak` checks as many as one wants.
+
+use pcce_testsuite::generated::{Generator, Verdict, check};
+use pcce_testsuite::target;
+use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
+
+fn check_seeds(generator: Generator, seeds: std::ops::Range<u64>, least: usize) {
+    let verdicts: Vec<Verdict> = seeds
+        .into_par_iter()
+        .map(|seed| {
+            let name = format!("{}-{seed}", generator.name());
+            let verdict = check(generator, seed, &target().join("testsuite/generated").join(&name));
+            if let Verdict::Different(text) = &verdict {
+                eprintln!("{name}: {text}");
+            }
+            verdict
+        })
+        .collect();
+    assert!(!verdicts.iter().any(|v| matches!(v, Verdict::Different(_))), "programs differ; see above");
+    let same = verdicts.iter().filter(|v| matches!(v, Verdict::Same { compared: 1.., .. })).count();
+    assert!(same >= least, "only {same} programs could be compared");
+}
+
+#[test]
+fn csmith() {
+    check_seeds(Generator::Csmith, 1..37, 24);
+}
+
+#[test]
+fn cxx() {
+    check_seeds(Generator::Cxx, 1..25, 24);
+}
