@@ -392,7 +392,8 @@ impl Tables {
             match (&target, edge.callee, edge.code) {
                 (Target::NoEdge, Some(_), EdgeCode::Add(_)) => *target = Target::Add,
                 (Target::NoEdge, Some(callee), _) => *target = Target::Push(first_function + callee),
-                (Target::External(_) | Target::Indirect | Target::Asm, None, EdgeCode::Add(_)) | (_, Some(_), _) => {
+                (Target::External(_) | Target::Indirect | Target::Asm, None, EdgeCode::Add(_))
+                | (_, Some(_), _) => {
                     return Err(Cause::EdgeSite { edge: at, site: edge.site });
                 }
                 (Target::External(_) | Target::Indirect | Target::Asm, None, _) => {}

@@ -226,7 +226,9 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             // Called by instrumented code that knows it, it finds the caller's state. Whoever else calls it pushes, is an open
             // call, or code that is not instrumented.
             let known = !caller.is_null() && (id, top) == ((*caller).id, (*caller).top);
-            let entered = !caller.is_null() && !frame.is_null() && (*frame).site == (*caller).site
+            let entered = !caller.is_null()
+                && !frame.is_null()
+                && (*frame).site == (*caller).site
                 && ((*frame).id, (*frame).prev, id) == ((*caller).id, (*caller).top, 0);
             if known || entered || caller.is_null() || {
                 let open = (*(*caller).function).open;

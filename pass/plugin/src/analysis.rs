@@ -10,6 +10,48 @@ use pcce_encoding::{CallGraph, EdgeId, FunctionId};
 
 use crate::llvm::{Analyses, Block, Module, TailCall, Type, Value};
 
+/// Adds the names of a list: one or more a line, `#` begins a comment.
+fn add_names(text: &str, names: &mut HashSet<String>) {
+    for line in text.lines() {
+        let line = line.split('#').next().unwrap_or("");
+        names.extend(line.split_whitespace().map(str::to_owned));
+    }
+}
+
+/// The functions whose contexts are wanted, by their names (*targeted mode*).
+pub struct Targets(HashSet<String>);
+
+impl Targets {
+    /// From names and `@FILE`s with lists of them; None if there are none, and all contexts are wanted.
+    ///
+    /// # Errors
+    /// A file that cannot be read, with the reason.
+    pub fn load(given: &[String]) -> Result<Option<Self>, String> {
+        let mut names = HashSet::new();
+        for name in given {
+            let Some(file) = name.strip_prefix('@') else {
+                names.insert(name.clone());
+                continue;
+            };
+            let text = std::fs::read_to_string(file)
+                .map_err(|e| format!("cannot read {file}, named by the option target: {e}"))?;
+            add_names(&text, &mut names);
+        }
+        Ok((!given.is_empty()).then_some(Self(names)))
+    }
+
+    /// Whether it is one, by its linkage name, or by the one in the source with its scopes, without parameters
+    /// (`app::Log::write`).
+    fn contains(&self, linkage: &str) -> bool {
+        let in_source = || {
+            let symbol = cpp_demangle::Symbol::new(linkage).ok()?;
+            symbol.demangle_with_options(&cpp_demangle::DemangleOptions::new().no_params()).ok()
+        };
+        self.0.contains(linkage)
+            || linkage.starts_with("_Z") && in_source().is_some_and(|name| self.0.contains(&name))
+    }
+}
+
 /// Functions known not to call back into the program (`data/no-callback.txt` and the user's files).
 pub struct NoCallback(HashSet<String>);
 
@@ -20,17 +62,11 @@ impl NoCallback {
     /// A file that cannot be read, with the reason.
     pub fn load(files: &[String]) -> Result<Self, String> {
         let mut names = HashSet::new();
-        let mut add = |text: &str| {
-            for line in text.lines() {
-                let line = line.split('#').next().unwrap_or("");
-                names.extend(line.split_whitespace().map(str::to_owned));
-            }
-        };
-        add(include_str!("../data/no-callback.txt"));
+        add_names(include_str!("../data/no-callback.txt"), &mut names);
         for file in files {
             let text = std::fs::read_to_string(file)
                 .map_err(|e| format!("cannot read {file}, named by the option no-callback: {e}"))?;
-            add(&text);
+            add_names(&text, &mut names);
         }
         Ok(Self(names))
     }
@@ -172,6 +208,14 @@ pub struct Function {
     pub exits: Vec<Value>,
 }
 
+impl Function {
+    /// Whether code of other modules calls it. Nothing but the start-up code calls `main`, unless a call or a pointer in
+    /// the program shows.
+    fn is_callable_by_name(&self) -> bool {
+        self.external && self.name != "main"
+    }
+}
+
 /// The module's call graph and where its parts are in the code.
 pub struct Analysis {
     /// Instrumented functions, in the order of their ids in [`Analysis::graph`].
@@ -247,7 +291,8 @@ fn mark_silent(functions: &mut [Function], must_tail: &[bool], depth: u32) {
         }
         let special = must_tail[i]
             || function.reads_state
-            || function.unannounced == Unannounced::Anyhow || !function.returns_twice.is_empty();
+            || function.unannounced == Unannounced::Anyhow
+            || !function.returns_twice.is_empty();
         waiting.push(count.filter(|_| !special));
     }
     let mut leaves: Vec<usize> = (0..functions.len()).filter(|&i| waiting[i] == Some(0)).collect();
@@ -268,11 +313,56 @@ fn mark_silent(functions: &mut [Function], must_tail: &[bool], depth: u32) {
     }
 }
 
+/// Marks functions that reach no target, by calls that may: those through pointers, of other modules, and of assembly may
+/// reach whatever can be entered from outside, if `entered` says so of the function.
+fn mark_untargeted(functions: &mut [Function], must_tail: &[bool], entered: &[bool], targets: &Targets) {
+    let mut callers = vec![Vec::new(); functions.len()];
+    let mut unknown = Vec::new();
+    let mut reaching = Vec::new();
+    for (i, function) in functions.iter_mut().enumerate() {
+        // A tail call is no call of the list.
+        let mut calls_unknown = must_tail[i];
+        let mut reaches = must_tail[i]
+            || function.reads_state
+            || function.unannounced == Unannounced::Anyhow
+            || targets.contains(&function.name);
+        for call in &function.calls {
+            match &call.kind {
+                CallKind::Direct(callee) => callers[*callee].push(i),
+                CallKind::Silent(name) => reaches |= targets.contains(name),
+                CallKind::External(name) => {
+                    calls_unknown = true;
+                    reaches |= targets.contains(name);
+                }
+                CallKind::Indirect | CallKind::Asm => calls_unknown = true,
+                CallKind::Runtime(_) => reaches = true,
+            }
+        }
+        function.silent = true;
+        if calls_unknown {
+            unknown.push(i);
+        }
+        if reaches {
+            reaching.push(i);
+        }
+    }
+    while let Some(function) = reaching.pop() {
+        if !std::mem::replace(&mut functions[function].silent, false) {
+            continue;
+        }
+        reaching.append(&mut callers[function]);
+        if entered[function] {
+            reaching.append(&mut unknown);
+        }
+    }
+}
+
 /// Analyses a module.
 ///
 /// `whole_program`: the module is the whole program after link-time resolution, so a definition
 /// in a comdat group is the one that was kept. `open`: it is the executable's, so that its calls through pointers need
-/// not push: a graph with an open node. `leaf_depth`: functions so many calls above the leaves are silent.
+/// not push: a graph with an open node. `leaf_depth`: functions so many calls above the leaves are silent;
+/// in targeted mode, instead, those that reach no target.
 ///
 /// # Errors
 /// A function that cannot be instrumented nor left out without wrong contexts.
@@ -283,6 +373,7 @@ pub fn analyse(
     whole_program: bool,
     open: bool,
     leaf_depth: u32,
+    targets: Option<&Targets>,
 ) -> Result<Analysis, String> {
     let resolvers: HashSet<Value> = module.ifunc_resolvers().into_iter().collect();
     // `__builtin_setjmp`: the intrinsic does not say that it returns twice.
@@ -421,7 +512,21 @@ pub fn analyse(
     }
 
     find_tail_called(&mut functions, &index);
-    mark_silent(&mut functions, &must_tail, leaf_depth);
+    // Any use that is not the callee of one of the edges: another module, a pointer, an alias, a
+    // constructor table, or a caller that is not instrumented.
+    let taken: Vec<bool> = functions
+        .iter()
+        .zip(&direct_uses)
+        .map(|(function, &uses)| function.value.use_count() > uses)
+        .collect();
+    match targets {
+        Some(targets) => {
+            let entered: Vec<bool> =
+                functions.iter().zip(&taken).map(|(f, &taken)| taken || f.is_callable_by_name()).collect();
+            mark_untargeted(&mut functions, &must_tail, &entered, targets);
+        }
+        None => mark_silent(&mut functions, &must_tail, leaf_depth),
+    }
     let mut graph = CallGraph::new();
     let mut targets: HashMap<Type, Vec<FunctionId>> = HashMap::new();
     for (i, function) in functions.iter_mut().enumerate() {
@@ -434,10 +539,7 @@ pub fn analyse(
                 function.name
             ));
         }
-        // Any use that is not the callee of one of the edges: another module, a pointer, an alias, a
-        // constructor table, or a caller that is not instrumented.
-        let taken = function.value.use_count() > direct_uses[i];
-        let entry = function.external || taken;
+        let entry = function.external || taken[i];
         if entry && !open && !listed && !function.silent {
             function.unannounced = Unannounced::Open;
         }
@@ -451,8 +553,7 @@ pub fn analyse(
         if let Some(count) = function.value.entry_count() {
             graph.set_count(id, count);
         }
-        // Nothing but the start-up code calls `main`, unless a call or a pointer in the program shows.
-        if open && (taken || must_tail[i] || (function.external && function.name != "main")) {
+        if open && (taken[i] || must_tail[i] || function.is_callable_by_name()) {
             targets.entry(function.value.function_type()).or_default().push(id);
         }
     }

@@ -162,11 +162,20 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
     }
     let whole_program = phase == Phase::LinkTime || options.whole_program;
     let no_callback = analysis::NoCallback::load(&options.no_callback)?;
+    let targets = analysis::Targets::load(&options.targets)?;
     tail::keep_in_cycles(module, &no_callback);
     // A shared library's numbers would be told from the executable's by nothing.
     let shared = options.partial || (module.has_flag("PIC Level") && !module.has_flag("PIE Level"));
-    let executable = whole_program && !shared;
-    let analysis = analysis::analyse(module, analyses, &no_callback, whole_program, executable && !options.closed, options.leaf_depth)?;
+    let open = whole_program && !shared && !options.closed;
+    let analysis = analysis::analyse(
+        module,
+        analyses,
+        &no_callback,
+        whole_program,
+        open,
+        options.leaf_depth,
+        targets.as_ref(),
+    )?;
     if analysis.functions.is_empty() {
         return Ok(false);
     }

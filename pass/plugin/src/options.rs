@@ -23,6 +23,8 @@ pub struct Options {
     pub leaf_depth: u32,
     /// `check`: verify the module after instrumentation, in release builds of the plugin too.
     pub check: bool,
+    /// `target=NAME` or `target=@FILE`: only contexts of these functions are wanted, and those of captures.
+    pub targets: Vec<String>,
     /// `no-callback=FILE`: further functions that do not call back.
     pub no_callback: Vec<String>,
 }
@@ -36,7 +38,7 @@ impl std::fmt::Display for UnknownOption {
         write!(
             f,
             "unknown pass option '{}' (in -passes='pcce<…>' or {VARIABLE}); there are: verify, \
-             whole-program, shared, relocatable, check, leaf-depth=N, no-callback=FILE",
+             whole-program, shared, relocatable, check, leaf-depth=N, target=NAME, no-callback=FILE",
             self.0
         )
     }
@@ -58,6 +60,7 @@ impl Options {
                 Some(("leaf-depth", depth)) if depth.parse::<u32>().is_ok() => {
                     self.leaf_depth = depth.parse().unwrap_or(0);
                 }
+                Some(("target", name)) if !name.is_empty() => self.targets.push(name.to_owned()),
                 Some(("no-callback", file)) if !file.is_empty() => self.no_callback.push(file.to_owned()),
                 _ => return Err(UnknownOption(option.to_owned())),
             }
@@ -74,6 +77,7 @@ impl Options {
             (self.check, "check"),
         ];
         let mut out: Vec<String> = flags.iter().filter(|f| f.0).map(|f| f.1.to_owned()).collect();
+        out.extend(self.targets.iter().map(|name| format!("target={name}")));
         out.extend(self.no_callback.iter().map(|f| format!("no-callback={f}")));
         out
     }

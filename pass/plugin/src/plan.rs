@@ -164,8 +164,8 @@ pub fn plan(
             }
             calls.push(PlannedCall { instruction: call.instruction, action, site, creation_site });
         }
-        let entry_site =
-            (function.unannounced == Unannounced::Anyhow).then(|| new_site(dictionary::SiteKind::Entry, Vec::new()));
+        let entry_site = (function.unannounced == Unannounced::Anyhow)
+            .then(|| new_site(dictionary::SiteKind::Entry, Vec::new()));
         let num_cc = encoding.num_cc(id);
         // A range for each function of an executable that takes numbers, so that the number alone names function
         // and context; where they do not fit below 2^63 the number is interned instead.
@@ -201,8 +201,7 @@ pub fn plan(
             producer,
             options: options.describe(),
             sites_address: 0,
-            open_num_cc: open
-                .then(|| encoding.num_cc(FunctionId::new(analysis.functions.len() as u32))),
+            open_num_cc: open.then(|| encoding.num_cc(FunctionId::new(analysis.functions.len() as u32))),
             files: files.list,
             names: names.list,
             functions: rows,

@@ -27,6 +27,8 @@ pub struct OwnFlags {
     pub mode: Mode,
     /// `--pcce-verify`.
     pub verify: bool,
+    /// `--pcce-targets=`, as given, in order: names, and `@FILE`s.
+    pub targets: Vec<OsString>,
     /// `--pcce-no-callback=`, as given, in order.
     pub no_callback: Vec<PathBuf>,
     /// `--pcce-help`.
@@ -160,6 +162,11 @@ impl OwnFlags {
                 self.no_callback.push(OsStr::from_bytes(file).into());
             }
             (b"--pcce-no-callback", _) => return needs("`--pcce-no-callback=FILE`"),
+            (b"--pcce-targets", Some(names)) if !names.is_empty() => {
+                let names = names.split(|&byte| byte == b',').filter(|name| !name.is_empty());
+                self.targets.extend(names.map(|name| OsStr::from_bytes(name).to_owned()));
+            }
+            (b"--pcce-targets", _) => return needs("`--pcce-targets=NAME,…` or `--pcce-targets=@FILE`"),
             (b"--pcce-verify", None) => self.verify = true,
             (b"--pcce-help", None) => self.help = true,
             _ => return Err(Error::UnknownFlag(text.to_string_lossy().into_owned())),
@@ -354,7 +361,9 @@ mod tests {
                 "--pcce-verify",
                 "a.c",
                 "--pcce-no-callback=x",
+                "--pcce-targets=f,@g",
                 "--pcce-no-callback=y",
+                "--pcce-targets=h",
             ],
             &[],
         )
@@ -364,6 +373,7 @@ mod tests {
             OwnFlags {
                 mode: Mode::Module,
                 verify: true,
+                targets: vec!["f".into(), "@g".into(), "h".into()],
                 no_callback: vec!["x".into(), "y".into()],
                 help: false
             }
@@ -385,6 +395,7 @@ mod tests {
             ("--pcce-", "unknown flag `--pcce-`"),
             ("--pcce-mode", "`--pcce-mode` needs a value: `--pcce-mode=lto` or"),
             ("--pcce-mode=thin", "`--pcce-mode=thin` needs a value"),
+            ("--pcce-targets=", "`--pcce-targets=` needs a value"),
             ("--pcce-no-callback=", "`--pcce-no-callback=` needs a value"),
         ] {
             let error = parse_with(&["a.c", flag], &[]).unwrap_err().to_string();

@@ -113,6 +113,8 @@ takes every flag of clang, and:
   --pcce-mode=lto          encode the whole program when it is linked (default)
   --pcce-mode=module       encode each module when it is compiled; any linker
   --pcce-verify            check every encoded context against a shadow stack at run time
+  --pcce-targets=NAME,…    only contexts of these functions are wanted, and of the program's own
+                           captures: other calls cost nothing. @FILE: a list of names
   --pcce-no-callback=FILE  FILE lists external functions, one a line, that never call back
                            into the program; may be given more than once
   --pcce-help              print this text

@@ -194,12 +194,18 @@ fn pass_options(own: &OwnFlags, command: &Command, facts: &Facts) -> Result<Opti
     if own.verify {
         options.push("verify".into());
     }
-    for file in &own.no_callback {
+    let absolute = |file: &Path| {
         let file = facts.working_directory.join(file);
-        if file.as_os_str().as_bytes().contains(&b';') {
-            return Err(Error::SemicolonInPath(file));
-        }
-        options.push(joined("no-callback=", file.as_os_str()));
+        if file.as_os_str().as_bytes().contains(&b';') { Err(Error::SemicolonInPath(file)) } else { Ok(file) }
+    };
+    for name in &own.targets {
+        options.push(match name.as_bytes().strip_prefix(b"@") {
+            Some(file) => joined("target=@", absolute(Path::new(OsStr::from_bytes(file)))?.as_os_str()),
+            None => joined("target=", name),
+        });
+    }
+    for file in &own.no_callback {
+        options.push(joined("no-callback=", absolute(file)?.as_os_str()));
     }
     if command.product == Product::Image {
         if command.relocatable {
@@ -408,10 +414,11 @@ mod tests {
         assert_eq!(pass_options(&facts, "-shared a.o").as_deref(), Some("shared"));
         assert_eq!(pass_options(&facts, "-r a.o").as_deref(), Some("relocatable"));
         assert_eq!(pass_options(&facts, "-shared -fPIC -c a.c"), None);
-        let own = "--pcce-verify --pcce-no-callback=l --pcce-no-callback=/a/m -shared a.c";
+        let own =
+            "--pcce-verify --pcce-no-callback=l --pcce-no-callback=/a/m --pcce-targets=f,@t -shared a.c";
         assert_eq!(
             pass_options(&facts, own).as_deref(),
-            Some("verify;no-callback=/w/l;no-callback=/a/m;shared")
+            Some("verify;target=f;target=@/w/t;no-callback=/w/l;no-callback=/a/m;shared")
         );
         facts.pass_options = Some("mine".into());
         assert_eq!(pass_options(&facts, "a.o"), None);

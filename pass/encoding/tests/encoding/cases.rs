@@ -11,7 +11,12 @@ const REQUIRED: EdgeCode = EdgeCode::Push(PushReason::Required);
 
 /// A model whose first function is the only entry.
 fn model(functions: usize, edges: &[(usize, usize, f64)], id_bits: u32) -> Model {
-    Model { functions: (0..functions).map(|n| (n == 0, false)).collect(), edges: edges.to_vec(), open: None, id_bits }
+    Model {
+        functions: (0..functions).map(|n| (n == 0, false)).collect(),
+        edges: edges.to_vec(),
+        open: None,
+        id_bits,
+    }
 }
 
 fn codes(model: &Model) -> Vec<EdgeCode> {
@@ -34,7 +39,8 @@ fn empty_graph() {
 
 #[test]
 fn function_without_callers_is_an_entry() {
-    let model = Model { functions: vec![(false, false); 2], edges: vec![(0, 1, 1.0)], open: None, id_bits: 64 };
+    let model =
+        Model { functions: vec![(false, false); 2], edges: vec![(0, 1, 1.0)], open: None, id_bits: 64 };
     let encoding = model.encode();
     check(&model, &encoding).unwrap();
     assert!(encoding.is_entry(function(0)));
@@ -49,7 +55,8 @@ fn two_calls_of_one_function_are_two_edges() {
 
 #[test]
 fn entry_that_is_called_keeps_id_0_for_itself() {
-    let model = Model { functions: vec![(true, false); 2], edges: vec![(0, 1, 1.0)], open: None, id_bits: 64 };
+    let model =
+        Model { functions: vec![(true, false); 2], edges: vec![(0, 1, 1.0)], open: None, id_bits: 64 };
     assert_eq!(codes(&model), [EdgeCode::Add(1)]);
 }
 

@@ -120,7 +120,9 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
     let calls = model.edges.len();
     // From here on, the edges of the open node are edges like others, after the calls.
     let mut extended = model.clone();
-    extended.edges.extend(model.open_targets().into_iter().map(|f| (model.open.expect("has targets"), f, 0.0)));
+    extended
+        .edges
+        .extend(model.open_targets().into_iter().map(|f| (model.open.expect("has targets"), f, 0.0)));
     let model = &extended;
     let added = |encoding: &Encoding, e: usize| if e < calls { added(encoding, e) } else { Some(0) };
     let is = |encoding: &Encoding, e: usize, reason| e < calls && is(encoding, e, reason);
@@ -254,7 +256,9 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
             return Err(format!("edge {e}: {:?}", encoding.edge(edge(e))));
         }
         // Half its weight, as weights of one power of two count as equal; and so do those too small for one.
-        let hot = |e: usize| e >= calls || weight < f64::MIN_POSITIVE || encoding.edge_weight(edge(e)) > weight / 2.0;
+        let hot = |e: usize| {
+            e >= calls || weight < f64::MIN_POSITIVE || encoding.edge_weight(edge(e)) > weight / 2.0
+        };
         let back = is(encoding, e, PushReason::Back);
         if back && !reaches(model, &out_edges, |e| acyclic(e) && hot(e), callee, caller) {
             return Err(format!("back edge {e} closes no cycle of edges as hot as itself"));
@@ -301,7 +305,8 @@ pub fn check_by_enumeration(
     }
     let out_edges = model.out_edges();
     // What a call leads to: an open one, to each entry.
-    let targets = |callee: usize| if model.open == Some(callee) { model.open_targets() } else { vec![callee] };
+    let targets =
+        |callee: usize| if model.open == Some(callee) { model.open_targets() } else { vec![callee] };
 
     // Sub-paths, as the id that each function has at their end. The open node's own are those of its targets.
     let open_num_cc = model.open.map_or(0, |open| u128::from(encoding.num_cc(function(open))));
