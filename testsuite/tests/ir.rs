@@ -2,7 +2,8 @@
 //!
 //! - `; PASSES: …` a pipeline for `opt`; several lines are several runs;
 //! - `; CHECK…:` what LLVM's FileCheck must find in the result. A run whose last option is, say,
-//!   `whole-program` uses the lines `; WHOLE-PROGRAM…:` where the file has some, the others `; CHECK…:`;
+//!   `whole-program` uses the lines `; WHOLE-PROGRAM…:` where the file has some, the others `; CHECK…:`
+//!   (`leaf-depth=1`: `; LEAF-DEPTH-1…:`);
 //! - `; FAILS` the run must fail; what is looked at is the error message.
 
 use std::collections::BTreeSet;
@@ -32,6 +33,7 @@ fn check(path: &Path, text: &str, passes: &str) -> Result<String, String> {
         return Err(output.describe());
     }
     let last = passes.trim_end_matches('>').rsplit([';', '<']).next().unwrap_or("").to_uppercase();
+    let last = last.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
     let own = text.contains(&format!("; {last}:")) || text.contains(&format!("; {last}-LABEL:"));
     let prefix = if own { last } else { "CHECK".to_owned() };
     let result = if fails { &output.stderr } else { &output.stdout };
@@ -65,7 +67,7 @@ fn every_module_becomes_what_its_comments_say() {
                 .iter()
                 .find_map(|end| word.strip_suffix(end))
                 .unwrap_or(word);
-            let is_prefix = prefix.chars().all(|c| c.is_ascii_uppercase() || c == '-') && prefix != "PASSES";
+            let is_prefix = prefix.chars().all(|c| matches!(c, 'A'..='Z' | '0'..='9' | '-')) && prefix != "PASSES";
             if is_prefix && wrong.is_empty() {
                 assert!(used.contains(prefix), "{}: no run looks at `{line}`", path.display());
             }

@@ -218,7 +218,8 @@ double pcce_shim_entry_count(LLVMValueRef F) {
 
 size_t pcce_shim_use_count(LLVMValueRef V) { return unwrap(V)->getNumUses(); }
 
-// A local function that calls F with its own arguments and returns the result. Returns the call.
+// A local function that calls F with its own arguments and returns the result. Returns the call, or the invoke: exceptions
+// that leave it pass a landing pad.
 LLVMValueRef pcce_shim_make_thunk(LLVMValueRef V, const char *Name, size_t Len) {
   Function &F = *unwrap<Function>(V);
   auto *T = Function::Create(F.getFunctionType(), GlobalValue::InternalLinkage, F.getAddressSpace(),
@@ -242,7 +243,13 @@ LLVMValueRef pcce_shim_make_thunk(LLVMValueRef V, const char *Name, size_t Len) 
     B.CreateRetVoid();
   else
     B.CreateRet(Call);
-  return wrap(Call);
+  EscapeEnumerator Escapes(*T, "pcce.unwind");
+  while (Escapes.Next())
+    ;
+  for (Instruction &I : T->getEntryBlock())
+    if (isa<CallBase>(I))
+      return wrap(&I);
+  llvm_unreachable("the entry block calls");
 }
 
 // Makes F jump to Thunk, which has its signature, at its entry if the word is positive.

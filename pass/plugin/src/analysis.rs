@@ -314,8 +314,15 @@ fn mark_silent(functions: &mut [Function], must_tail: &[bool], depth: u32) {
 }
 
 /// Marks functions that reach no target, by calls that may: those through pointers, of other modules, and of assembly may
-/// reach whatever can be entered from outside, if `entered` says so of the function.
-fn mark_untargeted(functions: &mut [Function], must_tail: &[bool], entered: &[bool], targets: &Targets) {
+/// reach whatever can be entered from outside, if `entered` says so of the function. What they reach in other modules of the
+/// program is known of an executable built as a whole (`closed`) only: nothing.
+fn mark_untargeted(
+    functions: &mut [Function],
+    must_tail: &[bool],
+    entered: &[bool],
+    closed: bool,
+    targets: &Targets,
+) {
     let mut callers = vec![Vec::new(); functions.len()];
     let mut unknown = Vec::new();
     let mut reaching = Vec::new();
@@ -325,6 +332,8 @@ fn mark_untargeted(functions: &mut [Function], must_tail: &[bool], entered: &[bo
         let mut reaches = must_tail[i]
             || function.reads_state
             || function.unannounced == Unannounced::Anyhow
+            // A signal handler that reaches a target may jump back, without a call that the function makes.
+            || !function.returns_twice.is_empty()
             || targets.contains(&function.name);
         for call in &function.calls {
             match &call.kind {
@@ -339,6 +348,7 @@ fn mark_untargeted(functions: &mut [Function], must_tail: &[bool], entered: &[bo
             }
         }
         function.silent = true;
+        reaches |= calls_unknown && !closed;
         if calls_unknown {
             unknown.push(i);
         }
@@ -523,7 +533,7 @@ pub fn analyse(
         Some(targets) => {
             let entered: Vec<bool> =
                 functions.iter().zip(&taken).map(|(f, &taken)| taken || f.is_callable_by_name()).collect();
-            mark_untargeted(&mut functions, &must_tail, &entered, targets);
+            mark_untargeted(&mut functions, &must_tail, &entered, open, targets);
         }
         None => mark_silent(&mut functions, &must_tail, leaf_depth),
     }
@@ -545,7 +555,9 @@ pub fn analyse(
         }
         // A function that makes tail calls hands its own activation to their callees, which start
         // a sub-path where it did: so it must have started one, or have been reached by an open call, as they are.
-        let id = graph.add_function(entry, listed || (must_tail[i] && !open));
+        // The frame that a variadic one pushes at its entry holds an open call's id, or 0.
+        let frame_at_entry = function.unannounced == Unannounced::Open && function.value.is_variadic();
+        let id = graph.add_function(entry, listed || frame_at_entry || (must_tail[i] && !open));
         if function.silent {
             // No edges: nobody asks for its id.
             continue;

@@ -164,9 +164,10 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
     let no_callback = analysis::NoCallback::load(&options.no_callback)?;
     let targets = analysis::Targets::load(&options.targets)?;
     tail::keep_in_cycles(module, &no_callback);
-    // A shared library's numbers would be told from the executable's by nothing.
-    let shared = options.partial || (module.has_flag("PIC Level") && !module.has_flag("PIE Level"));
-    let open = whole_program && !shared && !options.closed;
+    // Users without the wrapper, which says what the link makes, compile with -fPIC what may be for a shared library. The
+    // library's numbers and open calls would be told from the executable's by nothing.
+    let for_library = module.has_flag("PIC Level") && !module.has_flag("PIE Level");
+    let open = whole_program && options.executable.unwrap_or(!for_library);
     let analysis = analysis::analyse(
         module,
         analyses,
@@ -179,7 +180,8 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
     if analysis.functions.is_empty() {
         return Ok(false);
     }
-    let encoding = pcce_encoding::encode(&analysis.graph, &pcce_encoding::Options::default());
+    // The sign of an id tells the executable's from those of other modules.
+    let encoding = pcce_encoding::encode(&analysis.graph, &pcce_encoding::Options { id_bits: 63 });
     let producer = format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version());
     let plan = plan::plan(&analysis, &encoding, &options, identifier.clone(), producer);
     let fragment = pcce_dictionary::fragment::to_bytes(&plan.dictionary);

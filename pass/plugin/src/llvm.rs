@@ -508,7 +508,8 @@ impl Value {
         unsafe { LLVMIsFunctionVarArg(self.function_type().0) != 0 }
     }
 
-    /// A new local function with the same signature that calls this one and returns what it returns. Returns the call.
+    /// A new local function with the same signature that calls this one and returns what it returns. Returns the call, an
+    /// invoke if exceptions may leave the function.
     pub fn thunk(self, name: &str) -> Value {
         // SAFETY: live function that is not variadic; `name` is copied.
         Value(unsafe { pcce_shim_make_thunk(self.0, name.as_ptr(), name.len()) })

@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use pcce_runtime::abi::{self, layout};
 
 use crate::analysis::{Analysis, Function, RuntimeCall, Unannounced};
-use crate::llvm::{Builder, Callee, Module, Type, Value};
+use crate::llvm::{Block, Builder, Callee, Module, Type, Value};
 use crate::plan::{Action, Plan, PlannedCall, PlannedFunction};
 use llvm_sys::LLVMOpcode;
 
@@ -250,8 +250,9 @@ impl<'a> Rewriter<'a> {
         let b = self.b.prologue(call);
         let frame = b.alloca(layout::FRAME_SIZE, c"pcce.frame");
         self.push(frame, b.module.null());
-        if let Some(after) = after(call) {
-            b.before(after, call);
+        let pads = call.function().blocks().into_iter().filter(|block| block.is_landing_pad());
+        for end in after(call).into_iter().chain(pads.map(Block::first_after_pads)) {
+            b.before(end, call);
             self.pop(frame);
         }
         function.divert(call.function(), self.symbols.id);

@@ -208,11 +208,14 @@ fn pass_options(own: &OwnFlags, command: &Command, facts: &Facts) -> Result<Opti
         options.push(joined("no-callback=", absolute(file)?.as_os_str()));
     }
     if command.product == Product::Image {
-        if command.relocatable {
-            options.push("relocatable".into());
-        } else if command.shared {
-            options.push("shared".into());
-        }
+        options.push(
+            match (command.relocatable, command.shared) {
+                (true, _) => "relocatable",
+                (false, true) => "shared",
+                (false, false) => "executable",
+            }
+            .into(),
+        );
     }
     if options.is_empty() {
         return Ok(None);
@@ -410,7 +413,8 @@ mod tests {
     fn options_for_the_pass_travel_in_one_variable() {
         let mut facts = facts();
         assert_eq!(pass_options(&facts, "-c a.c"), None);
-        assert_eq!(pass_options(&facts, "a.o"), None);
+        assert_eq!(pass_options(&facts, "a.o").as_deref(), Some("executable"));
+        assert_eq!(pass_options(&facts, "-static-pie a.o").as_deref(), Some("executable"));
         assert_eq!(pass_options(&facts, "-shared a.o").as_deref(), Some("shared"));
         assert_eq!(pass_options(&facts, "-r a.o").as_deref(), Some("relocatable"));
         assert_eq!(pass_options(&facts, "-shared -fPIC -c a.c"), None);
@@ -421,10 +425,10 @@ mod tests {
             Some("verify;target=f;target=@/w/t;no-callback=/w/l;no-callback=/a/m;shared")
         );
         facts.pass_options = Some("mine".into());
-        assert_eq!(pass_options(&facts, "a.o"), None);
-        assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("mine;verify"));
+        assert_eq!(pass_options(&facts, "-c a.c"), None);
+        assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("mine;verify;executable"));
         facts.pass_options = Some("".into());
-        assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("verify"));
+        assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("verify;executable"));
     }
 
     #[test]
