@@ -296,6 +296,19 @@ fn every_point_with_exceptions() {
     }
 }
 
+#[test]
+fn every_point_in_targeted_mode() {
+    for (name, source, flags) in [
+        ("targets-lto", "mixed.c", ["-O2", "--pcce-mode=lto", "--pcce-targets=recursive"]),
+        ("targets-module", "mixed.c", ["-O1", "--pcce-mode=module", "--pcce-targets=pcce_none"]),
+        ("targets-thrown", "thrown.cpp", ["-O2", "--pcce-mode=lto", "--pcce-targets=Guard::~Guard"]),
+    ] {
+        let counts = check(name, source, &flags, PIE, false);
+        assert!(counts.points > 9_000, "{name}: only {} points", counts.points);
+        assert!(counts.unknown < counts.points / 100, "{name}: {} points with unknown calls", counts.unknown);
+    }
+}
+
 /// Who calls whom in `stepping/storm.c`.
 fn calls(caller: &str, callee: &str) -> bool {
     let callees: &[&str] = match caller {

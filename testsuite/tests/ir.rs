@@ -67,7 +67,8 @@ fn every_module_becomes_what_its_comments_say() {
                 .iter()
                 .find_map(|end| word.strip_suffix(end))
                 .unwrap_or(word);
-            let is_prefix = prefix.chars().all(|c| matches!(c, 'A'..='Z' | '0'..='9' | '-')) && prefix != "PASSES";
+            let is_prefix =
+                prefix.chars().all(|c| matches!(c, 'A'..='Z' | '0'..='9' | '-')) && prefix != "PASSES";
             if is_prefix && wrong.is_empty() {
                 assert!(used.contains(prefix), "{}: no run looks at `{line}`", path.display());
             }
@@ -96,4 +97,21 @@ fn options_of_the_environment_are_checked_too() {
     assert!(bad.stderr.contains("unknown pass option 'no-such-option'"), "{}", bad.stderr);
     assert!(with("verify").expect_success().stdout.contains("__pcce_verify_enter"));
     assert!(!with("").expect_success().stdout.contains("call void @__pcce_verify_enter"));
+}
+
+/// A target that the program does not have, misspelt perhaps, is named: where the whole program is there, and only then.
+#[test]
+fn targets_that_the_program_does_not_have_are_named() {
+    let plugin = format!("-load-pass-plugin={}", artifact("libpcce_pass.so").display());
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("ir/targets.ll");
+    let warnings = |options: &str| {
+        let passes =
+            format!("-passes=pcce<{options}target=log_write;target=app::Store::put;target=app::Store::get>");
+        let mut opt = command(llvm("opt"), &[&plugin, &passes, "-disable-output"]);
+        run(opt.arg(&file)).expect_success().stderr
+    };
+    let said = warnings("whole-program;");
+    assert!(said.contains("target app::Store::get: the program neither defines nor calls"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(warnings(""), "");
 }

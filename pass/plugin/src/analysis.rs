@@ -3,7 +3,7 @@
 //!
 //! Nothing is changed here. The result names every place that the rewriting touches.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use llvm_sys::LLVMOpcode;
 use pcce_encoding::{CallGraph, EdgeId, FunctionId};
@@ -40,15 +40,33 @@ impl Targets {
         Ok((!given.is_empty()).then_some(Self(names)))
     }
 
-    /// Whether it is one, by its linkage name, or by the one in the source with its scopes, without parameters
+    /// The targets of this linkage name: it, or the name in the source with its scopes, without parameters
     /// (`app::Log::write`).
-    fn contains(&self, linkage: &str) -> bool {
-        let in_source = || {
+    fn named(&self, linkage: &str) -> impl Iterator<Item = &str> {
+        let in_source = linkage.starts_with("_Z").then(|| {
             let symbol = cpp_demangle::Symbol::new(linkage).ok()?;
             symbol.demangle_with_options(&cpp_demangle::DemangleOptions::new().no_params()).ok()
-        };
-        self.0.contains(linkage)
-            || linkage.starts_with("_Z") && in_source().is_some_and(|name| self.0.contains(&name))
+        });
+        let names = [self.0.get(linkage), in_source.flatten().and_then(|name| self.0.get(&name))];
+        names.into_iter().flatten().map(String::as_str)
+    }
+
+    fn contains(&self, linkage: &str) -> bool {
+        self.named(linkage).next().is_some()
+    }
+
+    /// The targets that the module neither defines nor calls, in alphabetical order.
+    pub fn missing_in(&self, module: Module) -> Vec<&str> {
+        let mut missing: BTreeSet<&str> = self.0.iter().map(String::as_str).collect();
+        for value in module.functions().into_iter().chain(module.aliases()) {
+            let source = value.is_function().then(|| value.source_name()).flatten();
+            for name in [Some(value.name()), source].into_iter().flatten() {
+                for target in self.named(&name) {
+                    missing.remove(target);
+                }
+            }
+        }
+        missing.into_iter().collect()
     }
 }
 
@@ -334,7 +352,9 @@ fn mark_untargeted(
             || function.unannounced == Unannounced::Anyhow
             // A signal handler that reaches a target may jump back, without a call that the function makes.
             || !function.returns_twice.is_empty()
-            || targets.contains(&function.name);
+            || function.aliases.iter().chain([&function.name]).any(|name| targets.contains(name))
+            // Linking renames local functions of equal names.
+            || function.value.source_name().is_some_and(|name| targets.contains(&name));
         for call in &function.calls {
             match &call.kind {
                 CallKind::Direct(callee) => callers[*callee].push(i),
