@@ -257,7 +257,7 @@ impl Decoder {
                 return Err(DecodeError::TooLong);
             }
         }
-        match above {
+        match self.called(above) {
             Above::NoCapture => trace.pieces.push(Piece::Uninstrumented(None)),
             Above::Entered(..) | Above::Interrupted | Above::Plain(false) if !token.cut && !token.damaged => {
                 trace.pieces.push(Piece::Unknown(None))
@@ -328,8 +328,22 @@ impl Decoder {
         DecodeError::OtherBuild { token: token.join(", "), dictionaries: dictionaries.join(", ") }
     }
 
+    /// An executable in targeted mode may have called a function of another module without a push, from functions that
+    /// reach no target: what called that one is not known.
+    fn called(&self, above: Above) -> Above {
+        match above {
+            Above::Root(root)
+                if self.tables.targeted.is_some_and(|m| self.tables.functions[root as usize].module != m) =>
+            {
+                Above::Interrupted
+            }
+            above => above,
+        }
+    }
+
     /// Adds what lies between `above` and the frame, and the frame's sub-path.
     fn frame(&self, frame: &PushedFrame, above: Above, trace: &mut Trace) -> Result<Above, DecodeError> {
+        let above = self.called(above);
         let Some(image) = trace.images[frame.image as usize].1 else {
             match above {
                 Above::UnknownModule(image) if image == frame.image => return Ok(above),
@@ -342,6 +356,10 @@ impl Decoder {
             trace.pieces.push(Piece::UnknownModule(frame.image));
             return Ok(Above::UnknownModule(frame.image));
         };
+        if frame.site == OPEN_SITE && self.tables.targeted.is_some() {
+            // The id is perhaps that of a function that reaches no target.
+            return Ok(Above::Interrupted);
+        }
         if frame.site == OPEN_SITE {
             return self.below_open(image, frame.id, above, trace);
         }

@@ -230,6 +230,8 @@ pub(crate) struct Tables {
     ranges: Vec<Range>,
     /// Other names by which other modules can call a function, as ⟨symbol, function⟩.
     aliases: HashSet<(u32, u32)>,
+    /// The module of an executable that was built in targeted mode.
+    pub(crate) targeted: Option<u32>,
 }
 
 impl Tables {
@@ -409,6 +411,9 @@ impl Tables {
             let image = self.images.last_mut().expect("an image was added before its modules");
             if image.open_module.replace(number).is_some() {
                 return Err(Cause::SecondOpenNode);
+            }
+            if module.options.iter().any(|option| option.starts_with("target=")) {
+                self.targeted = Some(number);
             }
         }
         self.modules.push(Module { first_function, first_site, paths, open_node });

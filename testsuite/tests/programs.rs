@@ -71,6 +71,7 @@ programs! {
     tailcalls.c,
     targets.c,
     targets_cxx.cpp,
+    targets_library.c,
     templates.cpp,
     thread_end.c,
     thread_exit.cpp,

@@ -163,18 +163,19 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
     let whole_program = phase == Phase::LinkTime || options.whole_program;
     let no_callback = analysis::NoCallback::load(&options.no_callback)?;
     let targets = analysis::Targets::load(&options.targets)?;
-    for missing in targets.iter().filter(|_| whole_program).flat_map(|targets| targets.missing_in(module)) {
+    tail::keep_in_cycles(module, &no_callback);
+    // Users without the wrapper, which says what the link makes, compile with -fPIC what may be for a shared library. The
+    // library's numbers and open calls would be told from the executable's by nothing.
+    let for_library = module.has_flag("PIC Level") && !module.has_flag("PIE Level");
+    let open = whole_program && options.executable.unwrap_or(!for_library);
+    // One command line is often for all of a program's libraries.
+    for missing in targets.iter().filter(|_| open).flat_map(|targets| targets.missing_in(module)) {
         // Not an error: the function may have been inlined wherever it was called.
         eprintln!(
             "warning: pcce: target {missing}: the program neither defines nor calls a function of this name, or all its \
              calls were inlined; C++ names are written with their scopes and without parameters, as app::Log::write"
         );
     }
-    tail::keep_in_cycles(module, &no_callback);
-    // Users without the wrapper, which says what the link makes, compile with -fPIC what may be for a shared library. The
-    // library's numbers and open calls would be told from the executable's by nothing.
-    let for_library = module.has_flag("PIC Level") && !module.has_flag("PIE Level");
-    let open = whole_program && options.executable.unwrap_or(!for_library);
     let analysis = analysis::analyse(
         module,
         analyses,
