@@ -232,7 +232,7 @@ impl Decoder {
         for number in 0..=token.frames.len() {
             let frame = token.frames.get(number);
             while let Some((_, point)) = signals.next_if(|(at, _)| *at == number) {
-                self.below_handler(above, trace);
+                self.below_handler(self.called(above), trace);
                 trace.pieces.push(Piece::Signal);
                 let next = frame.filter(|_| signals.peek().is_none_or(|s| s.0 > number));
                 let more = token.cut || token.damaged || frame.is_some() || signals.peek().is_some();
@@ -343,9 +343,13 @@ impl Decoder {
 
     /// Adds what lies between `above` and the frame, and the frame's sub-path.
     fn frame(&self, frame: &PushedFrame, above: Above, trace: &mut Trace) -> Result<Above, DecodeError> {
-        let above = self.called(above);
+        if frame.site == OPEN_SITE && frame.id == 0 {
+            // Of a function that pushes at its entry always, and whose caller had pushed as well: the next frame tells which
+            // one, whether or not the executable's dictionary is there.
+            return Ok(above);
+        }
         let Some(image) = trace.images[frame.image as usize].1 else {
-            match above {
+            match self.called(above) {
                 Above::UnknownModule(image) if image == frame.image => return Ok(above),
                 Above::NoCapture => trace.pieces.push(Piece::Uninstrumented(None)),
                 Above::Entered(..) | Above::Interrupted | Above::Plain(true) => {
@@ -356,18 +360,18 @@ impl Decoder {
             trace.pieces.push(Piece::UnknownModule(frame.image));
             return Ok(Above::UnknownModule(frame.image));
         };
-        if frame.site == OPEN_SITE && self.tables.targeted.is_some() {
-            // The id is perhaps that of a function that reaches no target.
-            return Ok(Above::Interrupted);
-        }
         if frame.site == OPEN_SITE {
+            if self.tables.targeted.is_some() {
+                // The id is perhaps that of a function that reaches no target.
+                return Ok(Above::Interrupted);
+            }
             return self.below_open(image, frame.id, above, trace);
         }
         let site_index = self.site_at(image, frame.site)?;
         let site = &self.tables.sites[site_index as usize];
         match site.target {
             Target::Signal => {
-                self.below_handler(above, trace);
+                self.below_handler(self.called(above), trace);
                 trace.pieces.push(Piece::Signal);
                 // The id belongs to the function that was interrupted, which is not known.
                 return Ok(Above::Interrupted);
@@ -380,7 +384,9 @@ impl Decoder {
             Target::Capture | Target::Add | Target::NoEdge => {
                 return Err(self.site_kind(image, frame.site, site_index, "a call that pushes"));
             }
-            target => self.below_call(target, above, trace),
+            // Other code has no part in a direct call.
+            target @ Target::Push(_) => self.below_call(target, above, trace),
+            target => self.below_call(target, self.called(above), trace),
         }
         Ok(Above::Root(self.walk(site_index, frame.id, trace)?))
     }
@@ -409,10 +415,6 @@ impl Decoder {
 
     /// What lies above an open call of the executable's, and the sub-path of the call. The id is one of its open node.
     fn below_open(&self, image: u32, id: u64, above: Above, trace: &mut Trace) -> Result<Above, DecodeError> {
-        if id == 0 {
-            // The caller had pushed as well: the next frame tells which one.
-            return Ok(above);
-        }
         let image = &self.tables.images[image as usize];
         let no_open_node = || DecodeError::NoOpenNode { build_id: image.build_id.clone(), id };
         let module = &self.tables.modules[image.open_module.ok_or_else(no_open_node)? as usize];

@@ -6,6 +6,7 @@
 //# LibraryFlags: -fPIC
 //# Chain store: store < main
 //# Chain alone: library_leaf < library_alone < <unknown>
+//# Chain variadic: library_leaf < library_variadic < library_alone < <unknown>
 //# Chain thread: library_leaf < library_thread < <unknown> < <thread> < library_alone < <unknown>
 //# Chain after: main
 #include "show.h"
