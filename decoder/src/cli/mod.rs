@@ -2,6 +2,7 @@
 
 pub mod decode;
 pub mod dict;
+pub mod filter;
 pub mod info;
 
 use std::io::{self, Write};
@@ -29,6 +30,9 @@ pub enum Command {
     /// Print the calls that context tokens stand for
     #[command(after_help = DECODE_HELP)]
     Decode(DecodeArgs),
+    /// Copy a log through, with the calls that the context tokens in it stand for
+    #[command(after_help = FILTER_HELP)]
+    Filter(FilterArgs),
     /// Tell what a dictionary holds, and which tools are found
     #[command(after_help = INFO_HELP)]
     Info(InfoArgs),
@@ -89,6 +93,39 @@ Examples:
   grep -o 'pcce1\\.[A-Za-z0-9_-]*' app.log | pcce decode ./app --dict libplugin.so
   pcce decode --across-threads ./app pcce1.AQAIq80S… pcce1.AQAIq81a…+pcce1.AQAIq82b…";
 
+/// Arguments of `pcce filter`.
+#[derive(Args)]
+pub struct FilterArgs {
+    /// Dictionary of the build (from `pcce dict`), or the program itself
+    #[arg(value_name = "PROGRAM|DICT")]
+    pub dictionary: PathBuf,
+    /// Print each context once, with how often it stands in the log, instead of the log; the most frequent one first
+    #[arg(long)]
+    pub collapse: bool,
+    /// Form of the contexts
+    #[arg(long, value_enum, default_value_t = FilterFormat::Text)]
+    pub format: FilterFormat,
+    /// Dictionary of a shared library (or the library itself); may be given several times
+    #[arg(long = "dict", value_name = "FILE")]
+    pub more: Vec<PathBuf>,
+}
+
+const FILTER_HELP: &str = "Reads standard input and writes standard output. Any bytes may stand around the tokens.
+
+text    the line stays as it is, and the calls follow below it, indented, one frame a line, innermost first;
+        with --collapse a line `N times`, the calls below it, and an empty line between contexts
+folded  outermost;…;innermost in place of the token; with --collapse behind it the count (for flamegraph.pl and others)
+json    with --collapse only: one object a line for each context, {\"count\": N, \"frames\": […]}
+
+TOKEN+THREADTOKEN, as one word, gives the context across threads. Tokens that cannot be decoded stay as they are.
+
+Exit status: 0 if all tokens were decoded, 2 otherwise.
+
+Examples:
+  pcce filter ./app < app.log | less
+  tail -f app.log | pcce filter app.pcce.json --format folded
+  pcce filter ./app --collapse < app.log | head -n 40";
+
 /// Arguments of `pcce info`.
 #[derive(Args)]
 pub struct InfoArgs {
@@ -112,6 +149,17 @@ pub enum DecodeFormat {
     Json,
     /// Folded stacks
     Folded,
+}
+
+/// Forms of the contexts in a log.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FilterFormat {
+    /// In gdb's style
+    Text,
+    /// One line, outermost call first
+    Folded,
+    /// JSON lines
+    Json,
 }
 
 /// Forms of what `info` prints.
