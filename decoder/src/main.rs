@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         cli::Command::Decode(args) => cli::decode::run(args),
         cli::Command::Filter(args) => cli::filter::run(args),
         cli::Command::Info(args) => cli::info::run(args),
+        cli::Command::Pages(args) => cli::pages::run(args),
     };
     match result {
         Ok(status) => status.into(),

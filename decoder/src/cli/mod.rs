@@ -4,12 +4,13 @@ pub mod decode;
 pub mod dict;
 pub mod filter;
 pub mod info;
+pub mod pages;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 /// Reads the contexts of programs that were compiled with the PCCE pass.
 #[derive(Parser)]
@@ -36,6 +37,9 @@ pub enum Command {
     /// Tell what a dictionary holds, and which tools are found
     #[command(after_help = INFO_HELP)]
     Info(InfoArgs),
+    /// Write manual pages and completions of shells (for `make install`)
+    #[command(hide = true)]
+    Pages(PagesArgs),
 }
 
 /// Arguments of `pcce dict`.
@@ -140,6 +144,13 @@ pub struct InfoArgs {
 const INFO_HELP: &str =
     "Exit status: 0, or 2 if the file cannot be used; without a file, 2 if a tool is missing.";
 
+/// Arguments of `pcce pages`.
+#[derive(Args)]
+pub struct PagesArgs {
+    /// Folder to write into, as the `share` of an installation
+    pub folder: PathBuf,
+}
+
 /// Forms of decoded tokens.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum DecodeFormat {
@@ -192,6 +203,11 @@ impl From<Status> for ExitCode {
 /// The command of this process. Ends the process for `--help`, `--version` and wrong arguments.
 pub fn parse() -> Command {
     Arguments::parse().command
+}
+
+/// The command line's description.
+pub fn description() -> clap::Command {
+    Arguments::command()
 }
 
 /// Writes an error message of one line. Nobody may be there to read it: that is no reason to panic, as
