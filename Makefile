@@ -9,6 +9,7 @@
 #                   DOCS=1 writes docs/evaluation.md
 #   make install    into PREFIX (/usr/local without it), below DESTDIR if that is given; make uninstall takes it away
 #   make deb        a Debian package, target/pcce_VERSION_ARCH.deb; make deb-check tries it in a new Debian root (minutes)
+#   make fuzz       N inputs (1,000,000 without it) to each parser, under libFuzzer
 #   make soak       generated programs, N of each kind from seed SEED on (GENERATOR=csmith or cxx: that kind only)
 #
 # LLVM=22 behind any of them is for that version instead of 19, in a target folder of its own, target/llvm22.
@@ -27,7 +28,7 @@ RELEASE := $(CARGO_TARGET_DIR)/release
 
 export PREFIX DESTDIR LLVM
 
-.PHONY: all build setup install uninstall deb deb-check test test-all lint suite smoke demo evaluate soak clean
+.PHONY: all build setup install uninstall deb deb-check test test-all lint suite smoke demo evaluate soak fuzz clean
 all: build
 
 setup:
@@ -77,6 +78,9 @@ evaluate: build
 
 soak: build
 	$(RELEASE)/soak $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(GENERATOR),--generator $(GENERATOR))
+
+fuzz: setup
+	scripts/fuzz $(N)
 
 clean:
 	rm -rf $(CARGO_TARGET_DIR)
