@@ -9,6 +9,7 @@
 #                   DOCS=1 writes docs/evaluation.md
 #   make install    into PREFIX (/usr/local without it), below DESTDIR if that is given; make uninstall takes it away
 #   make deb        a Debian package, target/pcce_VERSION_ARCH.deb; make deb-check tries it in a new Debian root (minutes)
+#   make guide      the user's guide as a web page, target/guide (mdBook is installed under target/ if there is none)
 #   make fuzz       N inputs (1,000,000 without it) to each parser, under libFuzzer
 #   make soak       generated programs, N of each kind from seed SEED on (GENERATOR=csmith or cxx: that kind only)
 #
@@ -28,7 +29,7 @@ RELEASE := $(CARGO_TARGET_DIR)/release
 
 export PREFIX DESTDIR LLVM
 
-.PHONY: all build setup install uninstall deb deb-check test test-all lint suite smoke demo evaluate soak fuzz clean
+.PHONY: all build setup install uninstall deb deb-check test test-all lint suite smoke demo evaluate soak guide fuzz clean
 all: build
 
 setup:
@@ -78,6 +79,11 @@ evaluate: build
 
 soak: build
 	$(RELEASE)/soak $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(GENERATOR),--generator $(GENERATOR))
+
+guide:
+	command -v mdbook > /dev/null || $(CARGO) install --quiet --locked --no-default-features --features search \
+	    --root $(CARGO_TARGET_DIR)/tools mdbook
+	PATH="$$PATH:$(CARGO_TARGET_DIR)/tools/bin" mdbook build --dest-dir $(CARGO_TARGET_DIR)/guide docs/guide
 
 fuzz: setup
 	scripts/fuzz $(N)
