@@ -100,7 +100,7 @@ pub(crate) fn content<'data>(
     const RATIO: u64 = 1032;
     let cause = |cause| ProgramError::Section { section: name, cause };
     let data = section.compressed_data().map_err(cause)?;
-    let (claimed, stored) = (data.uncompressed_size as u64, data.data.len());
+    let (claimed, stored) = (data.uncompressed_size, data.data.len());
     if claimed > RATIO.saturating_mul(stored as u64) {
         return Err(ProgramError::Overlong { section: name, claimed, stored });
     }

@@ -96,8 +96,8 @@ fn lasting(line: &str) -> String {
         let digits = word(|c| c.is_ascii_digit());
         let length = if rest.starts_with("pcce1.") || rest.starts_with("pcce2.") {
             word(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
-        } else if rest.starts_with("0x") {
-            2 + rest[2..].find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len() - 2)
+        } else if let Some(address) = rest.strip_prefix("0x") {
+            2 + address.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(address.len())
         } else if digits >= 4 {
             digits
         } else if hex >= 12 {

@@ -5,12 +5,15 @@
 //! few blocks: memory is bounded. A block is sent off as soon as a line is complete, so that nobody who looks at a
 //! running log waits.
 
-use std::io::{self, BufWriter, Read, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Read, Write};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
 use pcce::Decoder;
 use pcce::filter::{Census, Failures, Filter, is_token_byte};
 use pcce::load::load;
@@ -38,7 +41,8 @@ enum Input {
 
 /// What a decoding thread sends.
 enum Result {
-    Block(Vec<u8>),
+    /// What is to be written, and of how many bytes of input.
+    Block(Vec<u8>, u64),
     End(io::Result<()>, Box<Failures>, Census),
 }
 
@@ -75,6 +79,7 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
         .unzip();
     thread::spawn(move || read(io::stdin().lock(), &inputs));
 
+    let progress = progress();
     let mut out = io::stdout().lock();
     let mut failures = Failures::default();
     let mut census = Census::default();
@@ -83,8 +88,9 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
     for from_worker in results.iter().cycle() {
         // A thread that ends without a word has panicked, and has said so.
         match from_worker.recv().context("a thread of pcce ended; please report it")? {
-            Result::Block(bytes) => {
-                out.write_all(&bytes).and_then(|()| out.flush()).context("standard output")?
+            Result::Block(bytes, read) => {
+                out.write_all(&bytes).and_then(|()| out.flush()).context("standard output")?;
+                progress.inc(read);
             }
             Result::End(why, failed, counted) => {
                 why.context("standard input")?;
@@ -97,6 +103,7 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
             break;
         }
     }
+    progress.finish_and_clear();
     if args.collapse {
         let mut out = BufWriter::with_capacity(CHUNK, out);
         let failed = census.write(Session::new(&decoder, format), &mut out);
@@ -123,6 +130,22 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
     Ok(status)
 }
 
+/// A progress bar on standard error, where someone looks at it who does not see the output, and the end is known.
+fn progress() -> ProgressBar {
+    let input = File::from(match io::stdin().as_fd().try_clone_to_owned() {
+        Ok(input) => input,
+        Err(_) => return ProgressBar::hidden(),
+    });
+    match input.metadata() {
+        Ok(data) if data.is_file() && !io::stdout().is_terminal() => {
+            // Hidden where standard error is no terminal.
+            let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {bytes_per_sec}");
+            ProgressBar::new(data.len()).with_style(style.expect("it is a template"))
+        }
+        _ => ProgressBar::hidden(),
+    }
+}
+
 /// Decodes blocks until there are no more, or nobody takes them.
 fn work(
     decoder: &Decoder,
@@ -137,12 +160,12 @@ fn work(
         let sent = match input {
             Input::Block(text, line) if collapse => {
                 census.text(&text, line);
-                Result::Block(Vec::new())
+                Result::Block(Vec::new(), text.len() as u64)
             }
             Input::Block(text, line) => {
                 let mut out = Vec::with_capacity(text.len() + text.len() / 8);
                 filter.text(&text, line, &mut out);
-                Result::Block(out)
+                Result::Block(out, text.len() as u64)
             }
             Input::End(why) => {
                 let _ = result.send(Result::End(why, Box::new(std::mem::take(&mut filter.failures)), census));
