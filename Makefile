@@ -7,6 +7,10 @@
 #   make evaluate   what the encoding costs, on eighteen real programs; `make evaluate PROGRAMS="lua perl" VARIANTS=lto
 #                   STEPS="time callgrind" PAIRS=15 TOOLS=FOLDER` evaluates less, or tools from elsewhere;
 #                   DOCS=1 writes docs/evaluation.md
+#   make install    into PREFIX (/usr/local without it), below DESTDIR if that is given; make uninstall takes it away
+#   make deb        a Debian package, target/pcce_VERSION_ARCH.deb; make deb-check tries it in a new Debian root (minutes)
+#   make guide      the user's guide as a web page, target/guide (mdBook is installed under target/ if there is none)
+#   make fuzz       N inputs (1,000,000 without it) to each parser, under libFuzzer
 #   make soak       generated programs, N of each kind from seed SEED on (GENERATOR=csmith or cxx: that kind only)
 #
 # LLVM=22 behind any of them is for that version instead of 19, in a target folder of its own, target/llvm22.
@@ -23,7 +27,9 @@ endif
 export CARGO_TARGET_DIR
 RELEASE := $(CARGO_TARGET_DIR)/release
 
-.PHONY: all build setup test test-all lint suite smoke demo evaluate soak clean
+export PREFIX DESTDIR LLVM
+
+.PHONY: all build setup install uninstall deb deb-check test test-all lint suite smoke demo evaluate soak guide fuzz clean
 all: build
 
 setup:
@@ -33,6 +39,18 @@ build: setup
 	$(CARGO) build --release --workspace $(FEATURES)
 	scripts/build-runtime
 	ln -sf pcce-clangxx $(RELEASE)/pcce-clang++
+
+install: build
+	scripts/install
+
+uninstall:
+	scripts/install --remove
+
+deb: build
+	scripts/package-deb
+
+deb-check: build
+	scripts/check-deb
 
 test: suite
 	$(MAKE) smoke LLVM=22
@@ -61,6 +79,14 @@ evaluate: build
 
 soak: build
 	$(RELEASE)/soak $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(GENERATOR),--generator $(GENERATOR))
+
+guide:
+	command -v mdbook > /dev/null || $(CARGO) install --quiet --locked --no-default-features --features search \
+	    --root $(CARGO_TARGET_DIR)/tools mdbook
+	PATH="$$PATH:$(CARGO_TARGET_DIR)/tools/bin" mdbook build --dest-dir $(CARGO_TARGET_DIR)/guide docs/guide
+
+fuzz: setup
+	scripts/fuzz $(N)
 
 clean:
 	rm -rf $(CARGO_TARGET_DIR)

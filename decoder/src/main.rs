@@ -15,7 +15,9 @@ fn main() -> ExitCode {
     let result = match &command {
         cli::Command::Dict(args) => cli::dict::run(args),
         cli::Command::Decode(args) => cli::decode::run(args),
+        cli::Command::Filter(args) => cli::filter::run(args),
         cli::Command::Info(args) => cli::info::run(args),
+        cli::Command::Pages(args) => cli::pages::run(args),
     };
     match result {
         Ok(status) => status.into(),

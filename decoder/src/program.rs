@@ -1,5 +1,7 @@
 //! Programs and shared libraries: from the ELF file to its dictionary.
 
+use std::borrow::Cow;
+
 use object::{Object, ObjectKind, ObjectSection};
 use pcce_dictionary::code::{self, Code};
 use pcce_dictionary::{Dictionary, DictionaryError, SCHEMA_VERSION, fragment};
@@ -32,6 +34,18 @@ pub enum ProgramError {
         /// What is wrong with it.
         cause: object::Error,
     },
+    /// The section claims to be much larger than what compression can do.
+    #[error(
+        "damaged section {section}: it claims to have {claimed} bytes in {stored} compressed ones; build the program again, or copy it again"
+    )]
+    Overlong {
+        /// Name of the section.
+        section: &'static str,
+        /// Its size by its header.
+        claimed: u64,
+        /// Size of what is in the file.
+        stored: usize,
+    },
     /// The section holds no fragment of code that is in the program.
     #[error(
         "section {} holds no dictionary of code that is in the program; build the program again",
@@ -59,9 +73,7 @@ pub fn dictionary(bytes: &[u8], name: &str) -> Result<Dictionary, ProgramError> 
         _ => {}
     }
     let section = file.section_by_name(fragment::SECTION).ok_or(ProgramError::NoSection)?;
-    let content = section
-        .uncompressed_data()
-        .map_err(|cause| ProgramError::Section { section: fragment::SECTION, cause })?;
+    let content = content(&section, fragment::SECTION)?;
     let mut modules = fragment::parse_section(&content)?;
     // The linker writes 0 as the address of what it discarded (--gc-sections, lost COMDATs).
     modules.retain(|module| module.sites_address != 0);
@@ -79,6 +91,22 @@ pub fn dictionary(bytes: &[u8], name: &str) -> Result<Dictionary, ProgramError> 
     })
 }
 
+/// The content of a section that may be compressed. A damaged header must not make it fill the memory.
+pub(crate) fn content<'data>(
+    section: &impl ObjectSection<'data>,
+    name: &'static str,
+) -> Result<Cow<'data, [u8]>, ProgramError> {
+    /// A byte of a deflate stream stands for 1032 at most.
+    const RATIO: u64 = 1032;
+    let cause = |cause| ProgramError::Section { section: name, cause };
+    let data = section.compressed_data().map_err(cause)?;
+    let (claimed, stored) = (data.uncompressed_size, data.data.len());
+    if claimed > RATIO.saturating_mul(stored as u64) {
+        return Err(ProgramError::Overlong { section: name, claimed, stored });
+    }
+    data.decompress().map_err(cause)
+}
+
 /// Reads the machine code of the program that `dictionary` was made of, from the content of its file. None if the program
 /// does not say where its functions are.
 ///
@@ -87,9 +115,7 @@ pub fn dictionary(bytes: &[u8], name: &str) -> Result<Dictionary, ProgramError> 
 pub fn code(bytes: &[u8], dictionary: &Dictionary) -> Result<Option<Code>, ProgramError> {
     let file = object::File::parse(bytes).map_err(ProgramError::Elf)?;
     let Some(section) = file.section_by_name(code::SECTION) else { return Ok(None) };
-    let content = section
-        .uncompressed_data()
-        .map_err(|cause| ProgramError::Section { section: code::SECTION, cause })?;
+    let content = content(&section, code::SECTION)?;
     let addresses = code::parse_section(&content)?;
     Ok(Some(crate::code::build(&file, &dictionary.modules, &addresses)))
 }

@@ -19,7 +19,14 @@ pub enum Format {
     Json,
     /// One line for each token: `outermost;…;innermost 1`.
     Folded,
+    /// As text, indented, with nothing between traces: stands below a line of a log.
+    Below,
+    /// `outermost;…;innermost`, in place of a token.
+    InPlace,
 }
+
+/// What stands before each frame of [`Format::Below`].
+const INDENT: &[u8] = b"    ";
 
 /// Writes traces, and keeps the bytes of each site.
 #[derive(Debug)]
@@ -89,7 +96,8 @@ impl<'d> Renderer<'d> {
     /// Writes a trace without separator: the same bytes for the same token, each time.
     pub(crate) fn body(&mut self, token: &[u8], trace: &Trace, out: &mut impl Write) -> io::Result<()> {
         match self.format {
-            Format::Text => self.text(trace, out),
+            Format::Text => self.text(trace, b"", out),
+            Format::Below => self.text(trace, INDENT, out),
             Format::Json => {
                 out.write_all(b"{\"token\":\"")?;
                 out.write_all(token)?;
@@ -106,7 +114,7 @@ impl<'d> Renderer<'d> {
                 }
                 out.write_all(b"]}\n")
             }
-            Format::Folded => {
+            Format::Folded | Format::InPlace => {
                 let mut skipped = 1;
                 for (pieces, count) in trace.slices().rev() {
                     for _ in 0..count {
@@ -116,7 +124,7 @@ impl<'d> Renderer<'d> {
                         }
                     }
                 }
-                out.write_all(b" 1\n")
+                if self.format == Format::Folded { out.write_all(b" 1\n") } else { Ok(()) }
             }
         }
     }
@@ -140,13 +148,14 @@ impl<'d> Renderer<'d> {
         writeln!(out, "{{\"token\":{token},\"error\":{error}}}")
     }
 
-    fn text(&mut self, trace: &Trace, out: &mut impl Write) -> io::Result<()> {
+    fn text(&mut self, trace: &Trace, indent: &[u8], out: &mut impl Write) -> io::Result<()> {
         let mut number = 0_u64;
         for (pieces, count) in trace.slices() {
             for _ in 0..count {
                 for piece in pieces {
                     let (first, last) = self.chunks(trace, *piece);
                     for chunk in first..last {
+                        out.write_all(indent)?;
                         match self.numbers.get(number as usize) {
                             Some(digits) => out.write_all(digits)?,
                             None => write!(out, "#{number} ")?,
@@ -201,7 +210,7 @@ impl<'d> Renderer<'d> {
         let frames = piece_frames(self.decoder, trace, piece);
         let mut line = std::mem::take(&mut self.scratch);
         match self.format {
-            Format::Text => {
+            Format::Text | Format::Below => {
                 for frame in frames {
                     line.clear();
                     text_frame(&frame, &mut line);
@@ -219,7 +228,7 @@ impl<'d> Renderer<'d> {
                 self.bytes.extend_from_slice(line.as_bytes());
                 self.ends.push(self.bytes.len());
             }
-            Format::Folded => {
+            Format::Folded | Format::InPlace => {
                 let names: Vec<_> = frames.map(|frame| folded_frame(&frame)).collect();
                 for name in names.iter().rev() {
                     self.bytes.push(b';');

@@ -26,6 +26,16 @@ pub enum Failure {
     /// More than 64 bits.
     #[error("the number is larger than 64 bits: pcce_context() gives no such number")]
     NumberTooLarge,
+    /// The trace is longer than the session writes.
+    #[error(
+        "its trace has {pieces} calls, and this command writes {limit} at most; `pcce decode` writes all"
+    )]
+    LongTrace {
+        /// Calls of the trace, without those inlined.
+        pieces: u64,
+        /// The session's limit.
+        limit: u64,
+    },
 }
 
 /// What became of a text.
@@ -88,6 +98,7 @@ pub struct Session<'d> {
     trace: Trace,
     scratch: Vec<u8>,
     memo: Memo,
+    limit: u64,
 }
 
 impl<'d> Session<'d> {
@@ -101,7 +112,15 @@ impl<'d> Session<'d> {
             trace: Trace::default(),
             scratch: Vec::new(),
             memo: Memo::new(),
+            limit: u64::MAX,
         }
+    }
+
+    /// Makes failures of tokens whose traces have more than `pieces` calls: a short token can stand for
+    /// millions of equal ones, and who keeps the output in memory must bound it.
+    #[must_use]
+    pub fn with_limit(self, pieces: u64) -> Self {
+        Self { limit: pieces, ..self }
     }
 
     /// Decodes a token, or a number of `pcce_context()` in digits (decimal, or hexadecimal after `0x`),
@@ -116,7 +135,11 @@ impl<'d> Session<'d> {
             out.write_all(&slot.output)?;
             return Ok(Outcome::Decoded);
         }
-        match self.fill_trace(text) {
+        let filled = self.fill_trace(text).and_then(|()| match self.trace.pieces_shown() {
+            pieces if pieces > self.limit => Err(Failure::LongTrace { pieces, limit: self.limit }),
+            _ => Ok(()),
+        });
+        match filled {
             Ok(()) if self.missing().next().is_some() => {
                 self.renderer.trace(text, &self.trace, out)?;
                 Ok(Outcome::Incomplete)
@@ -189,6 +212,12 @@ impl<'d> Session<'d> {
         }
         self.token.parse_into(text, &mut self.scratch)?;
         Ok(self.decoder.decode(&self.token, &mut self.trace)?)
+    }
+
+    /// How traces are written.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.renderer.format()
     }
 
     /// Build ids of the modules whose dictionary the last token needed, and was not given.

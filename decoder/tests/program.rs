@@ -78,3 +78,18 @@ fn the_form_is_told_by_the_first_bytes() {
         assert!(matches!(load::from_bytes(bytes, ""), Err(LoadCause::Unknown { .. })), "{bytes:?}");
     }
 }
+
+/// What a damaged header claims must not be allocated.
+#[test]
+fn sections_that_claim_too_much_are_refused() {
+    use object::{Object, ObjectSection};
+    for compression in [Compression::Zlib, Compression::Zstd] {
+        let mut file = elf::elf(Some(&elf::section(&app())), Some(&APP), compression, Kind::Executable);
+        let parsed = object::File::parse(&*file).unwrap();
+        let section = parsed.section_by_name(".debug_pcce").unwrap();
+        let size = section.compressed_file_range().unwrap().offset as usize - 16;
+        file[size..size + 8].copy_from_slice(&(1_u64 << 36).to_le_bytes());
+        let error = dictionary(&file, "app").unwrap_err().to_string();
+        assert!(error.contains(&format!("it claims to have {} bytes", 1_u64 << 36)), "{error}");
+    }
+}

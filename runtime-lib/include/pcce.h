@@ -82,4 +82,48 @@ void pcce_fiber_run(void (*body)(void *), void *argument);
 }
 #endif
 
+/* The token of the current context as a `const char *`, for a line of a log:
+ *
+ *     printf("two equal sizes %s\n", PCCE_TOKEN);
+ *
+ * In C the text lives until the end of the enclosing block, in C++ until the end of the full
+ * expression (the call). It is cut as pcce_token() cuts it if it has more than 511 characters. In C++,
+ * `<< pcce::token()` puts it into any stream. Both are captured where they stand, not in a function of
+ * this header. */
+#define PCCE_TOKEN_SIZE 512
+#ifdef __clang__
+/* Inlined at -O0, too, and without lines of its own: it leaves no frame. */
+#define PCCE_INLINE_ inline __attribute__((always_inline, nodebug))
+#else
+#define PCCE_INLINE_ inline
+#endif
+
+#ifdef __cplusplus
+namespace pcce {
+/* The context in which it was made. */
+class token {
+public:
+  PCCE_INLINE_ token() { pcce_token(text_, sizeof text_); }
+  PCCE_INLINE_ const char *c_str() const { return text_; }
+
+private:
+  char text_[PCCE_TOKEN_SIZE];
+};
+template <class Stream>
+inline auto operator<<(Stream &&stream, const token &context) -> decltype(stream << context.c_str()) {
+  return stream << context.c_str();
+}
+} // namespace pcce
+#define PCCE_TOKEN (::pcce::token().c_str())
+#else
+struct pcce_text_ {
+  char text[PCCE_TOKEN_SIZE];
+};
+static PCCE_INLINE_ const char *pcce_text_(struct pcce_text_ *buffer) {
+  pcce_token(buffer->text, sizeof buffer->text);
+  return buffer->text;
+}
+#define PCCE_TOKEN (pcce_text_(&(struct pcce_text_){{0}}))
+#endif
+
 #endif /* PCCE_H */

@@ -9,7 +9,9 @@
 //! - `tests/clash.rs`: the runtime in programs of several languages, and the code of a direct call;
 //! - `tests/versions.rs`, `tests/rust.rs`: the build for LLVM 22 beside that for 19, and Rust programs, which need it;
 //! - [`generated`], `tests/generated.rs`, `bin/soak.rs`: random programs, by csmith and by a generator of our own;
-//! - [`evaluation`], `tests/real_programs.rs`, `tests/cmake.rs`: programs and builds of other people.
+//! - [`evaluation`], `tests/real_programs.rs`, `tests/cmake.rs`: programs and builds of other people;
+//! - `tests/install.rs`: what is installed, and the Debian package;
+//! - `tests/guide.rs`: the commands of the user's guide and their output.
 
 pub mod cxx;
 pub mod evaluation;

@@ -1,16 +1,48 @@
-//! A CMake project with a static and a shared library, built with the wrappers as its compilers and nothing
-//! else, in both modes: it works, and a context that crosses its libraries decodes.
+//! A CMake project with a static and a shared library, in both modes: built with the wrappers as its compilers and
+//! nothing else, and by clang with an installed PCCE (`find_package`, `pcce_instrument`). It works, and a context that
+//! crosses its libraries decodes.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
-use pcce_testsuite::checked;
-use pcce_testsuite::{repository, target};
+use pcce_testsuite::{LLVM, artifact, checked, command, llvm, repository, run, target};
 
-fn check(mode: &str) {
-    let release = target().join("release");
-    let build = target().join("cmake-project").join(mode);
+/// Runs the project's program, instrumented with `--pcce-verify`, and decodes what it prints.
+fn check_app(app: &Path, library: &Path) {
+    let report = app.with_extension("report");
+    let _ = fs::remove_file(&report);
+    let ran = Command::new(app).env("PCCE_VERIFY_REPORT", &report).output();
+    let printed =
+        String::from_utf8(checked("app", ran).unwrap_or_else(|e| panic!("{e:#}")).stdout).expect("text");
+    let lines: Vec<&str> = printed.lines().collect();
+    assert_eq!((lines[0], lines[2]), ("caught negative", "area 9"), "{printed}");
+    let report = fs::read_to_string(&report).expect("verify mode reports");
+    assert!(report.ends_with(" 0 mismatches\n"), "{report}");
+
+    let decoded = Command::new(artifact("pcce"))
+        .args(["decode", "--format", "folded", "--dict"])
+        .args([library.as_os_str(), app.as_os_str(), lines[1].as_ref()])
+        .output();
+    let decoded =
+        String::from_utf8(checked("pcce decode", decoded).unwrap_or_else(|e| panic!("{e:#}")).stdout)
+            .expect("text");
+    let frames: Vec<&str> = decoded.trim().trim_end_matches(" 1").split(';').collect();
+    assert_eq!(frames.first(), Some(&"main"), "{decoded}");
+    assert_eq!(frames.last(), Some(&"rectangle"), "{decoded}");
+    assert!(frames.contains(&"measure(double, void (*)(double))"), "{decoded}");
+    assert!(frames.contains(&"Square::area() const"), "{decoded}");
+}
+
+fn build_folder(name: &str) -> PathBuf {
+    let build = target().join("cmake-project").join(name);
     let _ = fs::remove_dir_all(&build);
+    build
+}
+
+fn with_wrappers(mode: &str) {
+    let build = build_folder(mode);
     // CMake wants a compiler without arguments: the mode goes into the flags, for compiling and linking.
     let flags = format!("-O2 -g --pcce-mode={mode} --pcce-verify");
     let configured = Command::new("cmake")
@@ -18,45 +50,141 @@ fn check(mode: &str) {
         .arg(repository().join("testsuite/projects/cmake"))
         .arg("-B")
         .arg(&build)
-        .arg(format!("-DCMAKE_C_COMPILER={}", release.join("pcce-clang").display()))
-        .arg(format!("-DCMAKE_CXX_COMPILER={}", release.join("pcce-clang++").display()))
+        .arg(format!("-DCMAKE_C_COMPILER={}", artifact("pcce-clang").display()))
+        .arg(format!("-DCMAKE_CXX_COMPILER={}", artifact("pcce-clang++").display()))
         .arg(format!("-DCMAKE_C_FLAGS={flags}"))
         .arg(format!("-DCMAKE_CXX_FLAGS={flags}"))
         .output();
     checked("cmake", configured).unwrap_or_else(|e| panic!("{e:#}"));
     let built = Command::new("cmake").arg("--build").arg(&build).output();
     checked("cmake --build", built).unwrap_or_else(|e| panic!("{e:#}"));
-
-    let report = build.join("report");
-    let ran = Command::new(build.join("app")).env("PCCE_VERIFY_REPORT", &report).output();
-    let printed =
-        String::from_utf8(checked("app", ran).unwrap_or_else(|e| panic!("{e:#}")).stdout).expect("text");
-    let lines: Vec<&str> = printed.lines().collect();
-    assert_eq!((lines[0], lines[2]), ("caught negative", "area 9"), "{mode}: {printed}");
-    let report = fs::read_to_string(&report).expect("verify mode reports");
-    assert!(report.ends_with(" 0 mismatches\n"), "{mode}: {report}");
-
-    let decoded = Command::new(release.join("pcce"))
-        .args(["decode", "--format", "folded", "--dict"])
-        .arg(build.join("libshapes.so"))
-        .args([build.join("app").as_os_str(), lines[1].as_ref()])
-        .output();
-    let decoded =
-        String::from_utf8(checked("pcce decode", decoded).unwrap_or_else(|e| panic!("{e:#}")).stdout)
-            .expect("text");
-    let frames: Vec<&str> = decoded.trim().trim_end_matches(" 1").split(';').collect();
-    assert_eq!(frames.first(), Some(&"main"), "{mode}: {decoded}");
-    assert_eq!(frames.last(), Some(&"rectangle"), "{mode}: {decoded}");
-    assert!(frames.contains(&"measure(double, void (*)(double))"), "{mode}: {decoded}");
-    assert!(frames.contains(&"Square::area() const"), "{mode}: {decoded}");
+    check_app(&build.join("app"), &build.join("libshapes.so"));
 }
 
 #[test]
-fn lto() {
-    check("lto");
+fn wrappers_lto() {
+    with_wrappers("lto");
 }
 
 #[test]
-fn module() {
-    check("module");
+fn wrappers_module() {
+    with_wrappers("module");
+}
+
+/// An installation for all tests of this file.
+fn prefix() -> &'static Path {
+    static PREFIX: OnceLock<PathBuf> = OnceLock::new();
+    PREFIX.get_or_init(|| {
+        let prefix = target().join("testsuite/cmake-prefix");
+        let _ = fs::remove_dir_all(&prefix);
+        let mut install = Command::new(repository().join("scripts/install"));
+        install
+            .env("PREFIX", &prefix)
+            .env("CARGO_TARGET_DIR", target())
+            .env("LLVM", LLVM)
+            .env_remove("DESTDIR");
+        let _ = run(&mut install).expect_success();
+        prefix
+    })
+}
+
+/// `cmake` for the consumer project, with the compiler `clang` or another.
+fn configure(build: &Path, compilers: [&Path; 2], arguments: &[&str]) -> Command {
+    let mut cmake = Command::new("cmake");
+    cmake
+        .arg("-S")
+        .arg(repository().join("cmake/consumer"))
+        .arg("-B")
+        .arg(build)
+        .arg(format!("-DCMAKE_PREFIX_PATH={}", prefix().display()))
+        .arg(format!("-DSHAPES={}", repository().join("testsuite/projects/cmake").display()))
+        .arg(format!("-DCMAKE_C_COMPILER={}", compilers[0].display()))
+        .arg(format!("-DCMAKE_CXX_COMPILER={}", compilers[1].display()))
+        .args(["-DCMAKE_C_FLAGS=-O2 -g", "-DCMAKE_CXX_FLAGS=-O2 -g"])
+        .args(arguments);
+    cmake
+}
+
+fn clang() -> [PathBuf; 2] {
+    [llvm("clang"), llvm("clang++")]
+}
+
+fn consume(build: &Path, generator: &str, arguments: &[&str], ccache: Option<&Path>) {
+    let [c, cxx] = clang();
+    let mut commands = [
+        configure(build, [&c, &cxx], &[&["-G", generator], arguments].concat()),
+        command("cmake", &["--build"]),
+    ];
+    commands[1].arg(build);
+    for command in &mut commands {
+        if let Some(cache) = ccache {
+            command.env("CCACHE_DIR", cache).env_remove("CCACHE_DISABLE");
+        }
+        let _ = run(command).expect_success();
+    }
+    check_app(&build.join("shapes/app"), &build.join("shapes/libshapes.so"));
+    assert_eq!(run(&mut Command::new(build.join("plain"))).expect_success().stdout, "[] 0\n");
+    assert!(build.join("app.pcce.json").exists());
+}
+
+#[test]
+fn find_package_lto_ninja() {
+    consume(&build_folder("consumer-lto"), "Ninja", &["-DMODE=lto", "-DOPTIONS=VERIFY"], None);
+}
+
+/// What the pass depends on decides what ccache takes for the same compilation.
+#[test]
+fn find_package_module_make_ccache() {
+    let build = build_folder("consumer-module");
+    let cache = build_folder("ccache");
+    let list = build.with_extension("list");
+    fs::write(&list, "nothing_of_this_name\n").expect("can be written");
+    let options = format!("-DOPTIONS=VERIFY;NO_CALLBACK;{}", list.display());
+    let arguments = [
+        "-DMODE=module",
+        &options,
+        "-DCMAKE_C_COMPILER_LAUNCHER=ccache",
+        "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache",
+    ];
+    let mut compiled = Vec::new();
+    for round in 0..3 {
+        if round == 2 {
+            fs::write(&list, "nothing_of_this_other_name\n").expect("can be written");
+        }
+        let _ = fs::remove_dir_all(&build);
+        consume(&build, "Unix Makefiles", &arguments, Some(&cache));
+        let mut statistics = command("ccache", &["--print-stats"]);
+        let statistics = run(statistics.env("CCACHE_DIR", &cache)).expect_success().stdout;
+        let misses = statistics.lines().find_map(|line| line.strip_prefix("cache_miss\t"));
+        compiled.push(misses.expect("ccache counts").parse::<u32>().expect("a number"));
+    }
+    // Five files, three of them instrumented.
+    assert_eq!(compiled, [5, 5, 8]);
+}
+
+#[test]
+fn errors_name_the_cause_and_the_cure() {
+    let (c, cxx) = (Path::new("/usr/bin/gcc"), Path::new("/usr/bin/g++"));
+    let wrappers = [artifact("pcce-clang"), artifact("pcce-clang++")];
+    let [clang, clangxx] = clang();
+    let cure = format!("-DCMAKE_CXX_COMPILER=clang++-{LLVM}");
+    for (name, compilers, arguments, expected) in [
+        ("gcc", [c, cxx], ["-DMODE=lto", "-DOPTIONS="], vec!["GNU", cure.as_str()]),
+        (
+            "wrapper",
+            [&wrappers[0], &wrappers[1]],
+            ["-DMODE=lto", "-DOPTIONS="],
+            vec!["instruments every target by itself"],
+        ),
+        ("mode", [&clang, &clangxx], ["-DMODE=thin", "-DOPTIONS="], vec!["`thin`", "`lto` and `module`"]),
+        ("target", [&clang, &clangxx], ["-DMODE=lto", "-DOPTIONS=nowhere"], vec!["no target `nowhere`"]),
+    ] {
+        let output = run(&mut configure(&build_folder(name), compilers, &arguments));
+        assert_ne!(output.status, 0, "{name}");
+        // CMake breaks lines.
+        let message = output.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        for expected in expected {
+            assert!(message.contains(expected), "{name}: {message}");
+        }
+    }
 }

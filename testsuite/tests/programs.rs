@@ -53,6 +53,8 @@ programs! {
     library_plain.c,
     loading.c,
     loading_only.c,
+    logging.c,
+    logging_streams.cpp,
     memory.c,
     modules.c,
     musttail.c,

@@ -2,13 +2,15 @@
 
 pub mod decode;
 pub mod dict;
+pub mod filter;
 pub mod info;
+pub mod pages;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 /// Reads the contexts of programs that were compiled with the PCCE pass.
 #[derive(Parser)]
@@ -29,9 +31,15 @@ pub enum Command {
     /// Print the calls that context tokens stand for
     #[command(after_help = DECODE_HELP)]
     Decode(DecodeArgs),
+    /// Copy a log through, with the calls that the context tokens in it stand for
+    #[command(after_help = FILTER_HELP)]
+    Filter(FilterArgs),
     /// Tell what a dictionary holds, and which tools are found
     #[command(after_help = INFO_HELP)]
     Info(InfoArgs),
+    /// Write manual pages and completions of shells (for `make install`)
+    #[command(hide = true)]
+    Pages(PagesArgs),
 }
 
 /// Arguments of `pcce dict`.
@@ -89,6 +97,39 @@ Examples:
   grep -o 'pcce1\\.[A-Za-z0-9_-]*' app.log | pcce decode ./app --dict libplugin.so
   pcce decode --across-threads ./app pcce1.AQAIq80S… pcce1.AQAIq81a…+pcce1.AQAIq82b…";
 
+/// Arguments of `pcce filter`.
+#[derive(Args)]
+pub struct FilterArgs {
+    /// Dictionary of the build (from `pcce dict`), or the program itself
+    #[arg(value_name = "PROGRAM|DICT")]
+    pub dictionary: PathBuf,
+    /// Print each context once, with how often it stands in the log, instead of the log; the most frequent one first
+    #[arg(long)]
+    pub collapse: bool,
+    /// Form of the contexts
+    #[arg(long, value_enum, default_value_t = FilterFormat::Text)]
+    pub format: FilterFormat,
+    /// Dictionary of a shared library (or the library itself); may be given several times
+    #[arg(long = "dict", value_name = "FILE")]
+    pub more: Vec<PathBuf>,
+}
+
+const FILTER_HELP: &str = "Reads standard input and writes standard output. Any bytes may stand around the tokens.
+
+text    the line stays as it is, and the calls follow below it, indented, one frame a line, innermost first;
+        with --collapse a line `N times`, the calls below it, and an empty line between contexts
+folded  outermost;…;innermost in place of the token; with --collapse behind it the count (for flamegraph.pl and others)
+json    with --collapse only: one object a line for each context, {\"count\": N, \"frames\": […]}
+
+TOKEN+THREADTOKEN, as one word, gives the context across threads. Tokens that cannot be decoded stay as they are.
+
+Exit status: 0 if all tokens were decoded, 2 otherwise.
+
+Examples:
+  pcce filter ./app < app.log | less
+  tail -f app.log | pcce filter app.pcce.json --format folded
+  pcce filter ./app --collapse < app.log | head -n 40";
+
 /// Arguments of `pcce info`.
 #[derive(Args)]
 pub struct InfoArgs {
@@ -103,6 +144,13 @@ pub struct InfoArgs {
 const INFO_HELP: &str =
     "Exit status: 0, or 2 if the file cannot be used; without a file, 2 if a tool is missing.";
 
+/// Arguments of `pcce pages`.
+#[derive(Args)]
+pub struct PagesArgs {
+    /// Folder to write into, as the `share` of an installation
+    pub folder: PathBuf,
+}
+
 /// Forms of decoded tokens.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum DecodeFormat {
@@ -112,6 +160,17 @@ pub enum DecodeFormat {
     Json,
     /// Folded stacks
     Folded,
+}
+
+/// Forms of the contexts in a log.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FilterFormat {
+    /// In gdb's style
+    Text,
+    /// One line, outermost call first
+    Folded,
+    /// JSON lines
+    Json,
 }
 
 /// Forms of what `info` prints.
@@ -144,6 +203,11 @@ impl From<Status> for ExitCode {
 /// The command of this process. Ends the process for `--help`, `--version` and wrong arguments.
 pub fn parse() -> Command {
     Arguments::parse().command
+}
+
+/// The command line's description.
+pub fn description() -> clap::Command {
+    Arguments::command()
 }
 
 /// Writes an error message of one line. Nobody may be there to read it: that is no reason to panic, as

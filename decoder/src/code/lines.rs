@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use gimli::{EndianArcSlice, LittleEndian};
-use object::{Object, ObjectSection};
+use object::Object;
 use pcce_dictionary::code::Place;
 
 use super::Names;
+use crate::program::content;
 
 type Reader = EndianArcSlice<LittleEndian>;
 
@@ -24,7 +25,7 @@ impl Lines {
     /// Without debug information there are no places.
     pub(super) fn new(file: &object::File<'_>) -> Self {
         let section = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
-            let data = file.section_by_name(id.name()).and_then(|s| s.uncompressed_data().ok());
+            let data = file.section_by_name(id.name()).and_then(|s| content(&s, id.name()).ok());
             Ok(Reader::new(data.unwrap_or(Cow::Borrowed(&[])).into(), LittleEndian))
         };
         let context = gimli::Dwarf::load(section).and_then(addr2line::Context::from_dwarf).ok();

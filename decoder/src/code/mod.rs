@@ -19,6 +19,7 @@ use pcce_dictionary::code::{Code, FunctionCode, Role, State};
 use self::lines::Lines;
 use self::state::{LandingPad, Surroundings};
 use crate::names;
+use crate::program::content;
 
 /// Name of the thread-local block (`pcce_runtime::abi`).
 const BLOCK: &str = "__pcce_tls";
@@ -205,7 +206,7 @@ struct Unwind {
 fn unwind_tables(file: &object::File<'_>) -> BTreeMap<u64, Unwind> {
     let mut found = BTreeMap::new();
     let Some(section) = file.section_by_name(".eh_frame") else { return found };
-    let Ok(data) = section.uncompressed_data() else { return found };
+    let Ok(data) = content(&section, ".eh_frame") else { return found };
     let mut bases = BaseAddresses::default().set_eh_frame(section.address());
     if let Some(text) = file.section_by_name(".text") {
         bases = bases.set_text(text.address());

@@ -21,7 +21,11 @@ pub mod command;
 pub mod install;
 pub mod plan;
 
+#[cfg(test)]
+use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -77,6 +81,12 @@ pub enum Error {
         env = plan::OPTIONS_VARIABLE
     )]
     SemicolonInPath(PathBuf),
+    /// `--pcce-launch` without a compiler behind it.
+    #[error(
+        "`--pcce-launch` needs a command behind it that runs clang, as `--pcce-launch ccache clang-{version} -c a.c`",
+        version = install::LLVM_VERSION
+    )]
+    NothingToLaunch,
     /// There is no clang of the version that the plugin was built for.
     #[error(
         "`{name}` is neither in PATH nor in {llvm}; install it, on Debian with `apt-get install clang-{version} lld-{version}`",
@@ -117,6 +127,8 @@ takes every flag of clang, and:
                            captures: other calls cost nothing. @FILE: a list of names
   --pcce-no-callback=FILE  FILE lists external functions, one a line, that never call back
                            into the program; may be given more than once
+  --pcce-launch COMMAND    run this command, up to `clang…` in it, instead of the wrapper's own clang: the
+                           wrapper as a launcher of build systems (`ccache clang++-19 -c …`)
   --pcce-help              print this text
 
 Give the same flags when compiling and when linking.
@@ -135,7 +147,9 @@ pub fn main(language: Language) -> ExitCode {
 }
 
 fn run(language: Language) -> Result<(), Error> {
-    let arguments = args::parse(env::args_os().skip(1), |path| fs::read(path).ok())?;
+    let mut words: Vec<OsString> = env::args_os().skip(1).collect();
+    let launched = take_launched(&mut words)?;
+    let arguments = args::parse(words, |path| fs::read(path).ok())?;
     if arguments.own.help {
         // Who closes a pipe early has read enough.
         let _ = write!(io::stdout(), "{} {HELP}", language.wrapper_name());
@@ -148,12 +162,22 @@ fn run(language: Language) -> Result<(), Error> {
     let executable = env::current_exe()
         .and_then(fs::canonicalize)
         .map_err(system("cannot tell where this executable is"))?;
-    let compiler = install::find_compiler(language.compiler_name(), env::var_os("PATH").as_deref())?;
+    let command = match launched {
+        Some(command) => command,
+        None => {
+            vec![
+                install::find_compiler(language.compiler_name(), env::var_os("PATH").as_deref())?
+                    .into_os_string(),
+            ]
+        }
+    };
+    let compiler = command.last().map(PathBuf::from).unwrap_or_default();
     let facts = Facts {
         files: install::Files::beside(&executable, |path| path.exists()),
         working_directory: env::current_dir().map_err(system("cannot tell the working directory"))?,
         pass_options: env::var_os(plan::OPTIONS_VARIABLE),
     };
+    let lists = arguments.own.no_callback.clone();
     let plan = plan::plan(arguments, &facts)?;
     if let Some(missing) = plan.needs.iter().find(|path| !path.exists()) {
         return Err(Error::MissingFile(missing.clone()));
@@ -164,16 +188,71 @@ fn run(language: Language) -> Result<(), Error> {
     for note in &plan.notes {
         eprintln!("{}: note: {note}", language.wrapper_name());
     }
-    Err(replace_process(&compiler, plan))
+    Err(replace_process(&command, plan, lists))
 }
 
-/// Runs the compiler in this process. Returns only if that failed.
-fn replace_process(compiler: &Path, plan: Plan) -> Error {
-    let mut command = Command::new(compiler);
-    command.args(plan.argv);
+/// Takes `--pcce-launch` and the command behind it, up to the compiler, out of the arguments.
+fn take_launched(words: &mut Vec<OsString>) -> Result<Option<Vec<OsString>>, Error> {
+    let Some(flag) = words.iter().position(|word| word == "--pcce-launch") else { return Ok(None) };
+    let is_clang = |word: &OsString| {
+        Path::new(word).file_name().is_some_and(|name| name.as_bytes().starts_with(b"clang"))
+    };
+    let length = words[flag..].iter().position(is_clang).ok_or(Error::NothingToLaunch)?;
+    Ok(Some(words.drain(flag..=flag + length).skip(1).collect()))
+}
+
+/// Runs the compiler in this process, by a command whose last word it is. Returns only if that failed.
+fn replace_process(words: &[OsString], plan: Plan, lists: Vec<PathBuf>) -> Error {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).args(plan.argv);
+    if words.len() > 1 {
+        // ccache does not see what the pass depends on beside the arguments.
+        let files = env::var_os("CCACHE_EXTRAFILES");
+        let files = files.iter().flat_map(env::split_paths).chain(plan.needs).chain(lists);
+        if let Ok(files) = env::join_paths(files)
+            && !files.is_empty()
+        {
+            command.env("CCACHE_EXTRAFILES", files);
+        }
+        if let Some(options) = &plan.pass_options {
+            command.env("CCACHE_NAMESPACE", options);
+        }
+    }
     if let Some(options) = plan.pass_options {
         command.env(plan::OPTIONS_VARIABLE, options);
     }
     let source = command.exec();
-    Error::System { what: format!("cannot run `{}`", compiler.display()), source }
+    Error::System { what: format!("cannot run `{}`", Path::new(&words[0]).display()), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launched_command_ends_with_the_compiler() {
+        let take = |line: &str| {
+            let mut words: Vec<OsString> = line.split(' ').map(Into::into).collect();
+            take_launched(&mut words).map(|command| {
+                let command = command.map(|command| command.join(OsStr::new(" ")).into_string().unwrap());
+                (command, words.join(OsStr::new(" ")).into_string().unwrap())
+            })
+        };
+        for (line, command, rest) in [
+            ("-c clang.c", None, "-c clang.c"),
+            (
+                "--pcce-verify --pcce-launch /b/clang-19 -c clang.c",
+                Some("/b/clang-19"),
+                "--pcce-verify -c clang.c",
+            ),
+            (
+                "--pcce-launch env A=b ccache /c/clang++ a.o -o x",
+                Some("env A=b ccache /c/clang++"),
+                "a.o -o x",
+            ),
+        ] {
+            assert_eq!(take(line).unwrap(), (command.map(str::to_owned), rest.to_owned()), "{line}");
+        }
+        assert!(matches!(take("--pcce-launch gcc -c a.c"), Err(Error::NothingToLaunch)));
+    }
 }

@@ -1,0 +1,121 @@
+# find_package(PCCE): calling context encoding for the targets of a project that clang compiles.
+#
+#   pcce_instrument(TARGET… [MODE lto|module] [VERIFY] [NO_CALLBACK FILE…])
+#
+# instruments targets (executables and libraries of this project): the wrapper compiler is put as a launcher in front of
+# clang, where they are compiled and where they are linked. MODE is lto without it. In lto mode a static or object
+# library is instrumented where an instrumented executable or shared library is linked with it. VERIFY and NO_CALLBACK are
+# the wrapper's --pcce-verify and --pcce-no-callback=FILE.
+#
+# Imported targets:
+#   PCCE::runtime         the runtime's static library and pcce.h: for targets that call pcce_token() and are not instrumented
+#   PCCE::runtime_shared  the same as a shared library, for shared libraries
+#   PCCE::pcce            the command `pcce`, for custom commands (`pcce dict $<TARGET_FILE:app>`)
+#
+# PCCE_LLVM_VERSION is the version of clang that the pass was built for.
+if(CMAKE_VERSION VERSION_LESS 3.21)
+  set(PCCE_FOUND FALSE)
+  set(PCCE_NOT_FOUND_MESSAGE "CMake is ${CMAKE_VERSION}, and PCCE needs 3.21 or later: earlier ones cannot put a launcher in front of the linker")
+  return()
+endif()
+
+set(PCCE_LLVM_VERSION @LLVM@)
+get_filename_component(_pcce_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+foreach(_pcce_file bin/pcce bin/pcce-clang bin/pcce-clang++ lib/pcce/libpcce_pass.so lib/pcce/libpcce_rt.a
+    lib/pcce/libpcce_rt.so include/pcce.h)
+  if(NOT EXISTS "${_pcce_prefix}/${_pcce_file}")
+    set(PCCE_FOUND FALSE)
+    set(PCCE_NOT_FOUND_MESSAGE "${_pcce_prefix}/${_pcce_file} is missing; install PCCE again")
+    return()
+  endif()
+endforeach()
+set(_PCCE_BIN "${_pcce_prefix}/bin")
+
+if(NOT TARGET PCCE::pcce)
+  add_executable(PCCE::pcce IMPORTED)
+  set_target_properties(PCCE::pcce PROPERTIES IMPORTED_LOCATION "${_pcce_prefix}/bin/pcce")
+  add_library(PCCE::runtime STATIC IMPORTED)
+  set_target_properties(PCCE::runtime PROPERTIES
+    IMPORTED_LOCATION "${_pcce_prefix}/lib/pcce/libpcce_rt.a"
+    INTERFACE_INCLUDE_DIRECTORIES "${_pcce_prefix}/include"
+    # One runtime for the process: shared libraries find the executable's.
+    INTERFACE_LINK_OPTIONS "-Wl,--build-id;-Wl,--export-dynamic-symbol=__pcce_*;-Wl,--export-dynamic-symbol=pcce_*")
+  add_library(PCCE::runtime_shared SHARED IMPORTED)
+  set_target_properties(PCCE::runtime_shared PROPERTIES
+    IMPORTED_LOCATION "${_pcce_prefix}/lib/pcce/libpcce_rt.so"
+    INTERFACE_INCLUDE_DIRECTORIES "${_pcce_prefix}/include"
+    INTERFACE_LINK_OPTIONS "-Wl,--build-id")
+endif()
+unset(_pcce_prefix)
+unset(_pcce_file)
+
+# Ends with an error where the compiler of language `lang` cannot load the pass, or loads it already.
+function(_pcce_check_compiler lang)
+  set(compiler "the ${lang} compiler is ${CMAKE_${lang}_COMPILER} (${CMAKE_${lang}_COMPILER_ID} ${CMAKE_${lang}_COMPILER_VERSION})")
+  set(cure "configure again in an empty build folder with -DCMAKE_C_COMPILER=clang-${PCCE_LLVM_VERSION} -DCMAKE_CXX_COMPILER=clang++-${PCCE_LLVM_VERSION}")
+  if(CMAKE_${lang}_COMPILER MATCHES "/pcce-clang(\\+\\+|xx)?$")
+    message(FATAL_ERROR "pcce_instrument: ${compiler}, which instruments every target by itself; leave pcce_instrument out, or ${cure}")
+  elseif(NOT CMAKE_${lang}_COMPILER_ID STREQUAL "Clang"
+      OR NOT CMAKE_${lang}_COMPILER_VERSION MATCHES "^${PCCE_LLVM_VERSION}\\.")
+    message(FATAL_ERROR "pcce_instrument: ${compiler}, and the pass is a plugin of clang ${PCCE_LLVM_VERSION}; ${cure}")
+  endif()
+endfunction()
+
+function(pcce_instrument)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "VERIFY" "MODE" "NO_CALLBACK")
+  set(targets ${arg_UNPARSED_ARGUMENTS})
+  if(NOT targets)
+    message(FATAL_ERROR "pcce_instrument: no target is named: pcce_instrument(TARGET… [MODE lto|module] [VERIFY] [NO_CALLBACK FILE…])")
+  endif()
+  if(arg_KEYWORDS_MISSING_VALUES)
+    message(FATAL_ERROR "pcce_instrument: ${arg_KEYWORDS_MISSING_VALUES} has no value behind it")
+  endif()
+  if(NOT DEFINED arg_MODE)
+    set(arg_MODE lto)
+  elseif(NOT arg_MODE MATCHES "^(lto|module)$")
+    message(FATAL_ERROR "pcce_instrument: MODE is `${arg_MODE}`, and there are `lto` and `module`")
+  endif()
+  if(NOT CMAKE_GENERATOR MATCHES "Ninja|Makefiles")
+    message(FATAL_ERROR "pcce_instrument: the generator is `${CMAKE_GENERATOR}`, which takes no launchers; use Ninja or Unix Makefiles")
+  endif()
+  set(flags "--pcce-mode=${arg_MODE}")
+  if(arg_VERIFY)
+    list(APPEND flags --pcce-verify)
+  endif()
+  foreach(file IN LISTS arg_NO_CALLBACK)
+    get_filename_component(file "${file}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_SOURCE_DIR}")
+    list(APPEND flags "--pcce-no-callback=${file}")
+  endforeach()
+
+  foreach(target IN LISTS targets)
+    if(NOT TARGET ${target})
+      message(FATAL_ERROR "pcce_instrument: there is no target `${target}` yet; call pcce_instrument behind its add_executable or add_library")
+    endif()
+    get_target_property(done ${target} PCCE_FLAGS)
+    if(done)
+      message(FATAL_ERROR "pcce_instrument: `${target}` is instrumented already, with ${done}")
+    endif()
+    set_target_properties(${target} PROPERTIES PCCE_FLAGS "${flags}")
+    foreach(lang C CXX)
+      if(NOT CMAKE_${lang}_COMPILER_LOADED)
+        continue()
+      endif()
+      _pcce_check_compiler(${lang})
+      set(wrapper "${_PCCE_BIN}/pcce-clang")
+      if(lang STREQUAL "CXX")
+        string(APPEND wrapper "++")
+      endif()
+      # In front of other launchers (ccache), which then see the flags that the wrapper adds.
+      foreach(tool COMPILER LINKER)
+        set(launcher "${wrapper}" ${flags} --pcce-launch)
+        get_target_property(others ${target} ${lang}_${tool}_LAUNCHER)
+        if(others)
+          list(APPEND launcher ${others})
+        endif()
+        set_target_properties(${target} PROPERTIES ${lang}_${tool}_LAUNCHER "${launcher}")
+      endforeach()
+    endforeach()
+    # Linked again when PCCE was installed again.
+    set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${_PCCE_BIN}/../lib/pcce/libpcce_pass.so")
+  endforeach()
+endfunction()

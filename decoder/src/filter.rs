@@ -1,0 +1,290 @@
+//! Text with context tokens anywhere in it: finds them, and writes the text with their traces.
+//!
+//! The text is bytes, which need not be UTF-8. What is no token, or is one that cannot be decoded, is copied as it is.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::ops::Range;
+
+use memchr::{memchr, memmem};
+
+use crate::render::Format;
+use crate::session::{Failure, Outcome, Session};
+use crate::token::BuildId;
+
+/// Traces of more calls are not written into a log. A short token can stand for millions of equal calls.
+pub const MAX_CALLS: u64 = 100_000;
+
+/// So many modules without dictionary are named.
+const MAX_NAMED: usize = 64;
+
+/// What tokens start with, in front of their version.
+const PREFIX: &[u8] = b"pcce";
+
+/// The places of the words in `text` that look like tokens: one token, or several joined by `+`, as a context across threads
+/// is written. A `+` that no word follows belongs to the token if the word ends there.
+pub fn tokens(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let finder = memmem::Finder::new(PREFIX);
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let start = from + finder.find(&text[from..])?;
+            let Some(mut end) = single(text, start) else {
+                from = start + PREFIX.len();
+                continue;
+            };
+            while text.get(end) == Some(&b'+') {
+                match single(text, end + 1) {
+                    Some(next) => end = next,
+                    None => {
+                        let behind = end + 1 + usize::from(text.get(end + 1) == Some(&b'~'));
+                        if !text.get(behind).is_some_and(|byte| byte.is_ascii_graphic()) {
+                            end = behind;
+                        }
+                        break;
+                    }
+                }
+            }
+            from = end;
+            return Some(start..end);
+        }
+    })
+}
+
+/// Whether a token can go on with this byte.
+#[must_use]
+pub fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'+' | b'~')
+}
+
+/// The end of the single token that starts at `start`, if one does.
+fn single(text: &[u8], start: usize) -> Option<usize> {
+    let rest = text.get(start..)?.strip_prefix(PREFIX)?;
+    let version = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let body = rest[version..].strip_prefix(b".")?;
+    let in_body = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let length = body.iter().take_while(in_body).count();
+    (version > 0 && length > 0).then_some(start + PREFIX.len() + version + 1 + length)
+}
+
+/// Numbers of lines, asked for in the order of the text.
+struct Lines<'t> {
+    text: &'t [u8],
+    at: usize,
+    /// The number of the line with `at` in it.
+    line: u64,
+}
+
+impl Lines<'_> {
+    fn of(&mut self, at: usize) -> u64 {
+        self.line += memchr::memchr_iter(b'\n', &self.text[self.at..at]).count() as u64;
+        self.at = at;
+        self.line
+    }
+}
+
+/// Tokens of a text that were not decoded as a whole.
+#[derive(Debug, Default)]
+pub struct Failures {
+    /// Those that are no tokens of this build, or damaged; they were left as they are.
+    pub left: Counted<Failure>,
+    /// Modules whose dictionary was not given: their calls are left out, others are there.
+    pub missing: HashMap<BuildId, Counted<()>>,
+}
+
+/// How many there were, and the first one.
+#[derive(Debug)]
+pub struct Counted<T> {
+    /// How many.
+    pub count: u64,
+    /// The line of the first one, from 1, and what it is.
+    pub first: Option<(u64, T)>,
+}
+
+impl<T> Default for Counted<T> {
+    fn default() -> Self {
+        Self { count: 0, first: None }
+    }
+}
+
+impl<T> Counted<T> {
+    /// Adds `count` of them, the first of which is in `line`.
+    pub fn add(&mut self, count: u64, line: u64, what: impl FnOnce() -> T) {
+        self.count += count;
+        if self.first.as_ref().is_none_or(|(first, _)| line < *first) {
+            self.first = Some((line, what()));
+        }
+    }
+
+    /// Adds those of another part of the text.
+    pub fn merge(&mut self, other: Self) {
+        if let Some((line, what)) = other.first {
+            self.add(other.count, line, || what);
+        }
+    }
+}
+
+impl Failures {
+    /// Adds those of another part of the text.
+    pub fn merge(&mut self, other: Self) {
+        self.left.merge(other.left);
+        for (id, counted) in other.missing {
+            self.missing.entry(id).or_default().merge(counted);
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.left.count == 0 && self.missing.is_empty()
+    }
+
+    fn note(&mut self, outcome: Outcome, session: &Session<'_>, count: u64, mut line: impl FnMut() -> u64) {
+        match outcome {
+            Outcome::Decoded => {}
+            Outcome::Incomplete => {
+                for id in session.missing() {
+                    if self.missing.len() >= MAX_NAMED && !self.missing.contains_key(&id) {
+                        continue;
+                    }
+                    self.missing.entry(id).or_default().add(count, line(), || ());
+                }
+            }
+            Outcome::Failed(failure) => self.left.add(count, line(), || failure),
+        }
+    }
+}
+
+/// Writes texts with the traces of their tokens: below the line of the token with [`Format::Below`], in
+/// place of it with [`Format::InPlace`].
+#[derive(Debug)]
+pub struct Filter<'d> {
+    session: Session<'d>,
+    below: bool,
+    /// Traces that wait for the end of the line.
+    traces: Vec<u8>,
+    /// What could not be decoded up to here.
+    pub failures: Failures,
+}
+
+impl<'d> Filter<'d> {
+    /// A filter that writes traces as `session` does.
+    #[must_use]
+    pub fn new(session: Session<'d>) -> Self {
+        let below = session.format() == Format::Below;
+        let session = session.with_limit(MAX_CALLS);
+        Self { session, below, traces: Vec::new(), failures: Failures::default() }
+    }
+
+    /// Appends `text`, whole lines, to `out`. `line` is the number of the first one.
+    pub fn text(&mut self, text: &[u8], line: u64, out: &mut Vec<u8>) {
+        // Where the last copied byte is, and where the line of the last token ends.
+        let (mut copied, mut line_end) = (0, 0);
+        let mut lines = Lines { text, at: 0, line };
+        for token in tokens(text) {
+            if self.below {
+                if token.start >= line_end {
+                    self.end_line(&text[copied..line_end], out);
+                    copied = line_end;
+                    line_end = memchr(b'\n', &text[token.end..]).map_or(text.len(), |at| token.end + at + 1);
+                }
+            } else {
+                out.extend_from_slice(&text[copied..token.start]);
+                copied = token.start;
+            }
+            let to = if self.below { &mut self.traces } else { &mut *out };
+            let outcome = self.session.decode(&text[token.clone()], to).unwrap_or_else(|e| never(&e));
+            if !self.below && !matches!(outcome, Outcome::Failed(_)) {
+                copied = token.end;
+            }
+            self.failures.note(outcome, &self.session, 1, || lines.of(token.start));
+        }
+        self.end_line(&text[copied..line_end.max(copied)], out);
+        out.extend_from_slice(&text[line_end.max(copied)..]);
+    }
+
+    /// Writes what ends in a line with tokens, and the traces below it.
+    fn end_line(&mut self, text: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(text);
+        if !self.traces.is_empty() {
+            if text.last() != Some(&b'\n') {
+                out.push(b'\n');
+            }
+            out.append(&mut self.traces);
+        }
+    }
+}
+
+/// Counts the tokens of a text.
+#[derive(Debug, Default)]
+pub struct Census {
+    /// For each token how often it was there, and the number of the first line with it.
+    tokens: HashMap<Box<[u8]>, (u64, u64)>,
+}
+
+impl Census {
+    /// Counts the tokens of `text`, whole lines of which the first one has number `line`.
+    pub fn text(&mut self, text: &[u8], line: u64) {
+        let mut lines = Lines { text, at: 0, line };
+        for token in tokens(text) {
+            let word = &text[token.clone()];
+            if let Some((count, _)) = self.tokens.get_mut(word) {
+                *count += 1;
+            } else {
+                self.tokens.insert(word.into(), (1, lines.of(token.start)));
+            }
+        }
+    }
+
+    /// Adds those of another part of the text.
+    pub fn merge(&mut self, other: Self) {
+        for (token, (count, line)) in other.tokens {
+            let entry = self.tokens.entry(token).or_insert((0, line));
+            *entry = (entry.0 + count, entry.1.min(line));
+        }
+    }
+
+    /// Writes each context once, the most frequent one first, in [`Format::Below`], [`Format::InPlace`] or [`Format::Json`].
+    /// Tokens with equal traces are one context.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(self, session: Session<'_>, out: &mut impl Write) -> io::Result<Failures> {
+        let format = session.format();
+        let mut session = session.with_limit(MAX_CALLS);
+        let mut failures = Failures::default();
+        let mut contexts: HashMap<Box<[u8]>, u64> = HashMap::new();
+        let mut trace = Vec::new();
+        for (token, (count, line)) in self.tokens {
+            trace.clear();
+            let outcome = session.decode(&token, &mut trace)?;
+            if !matches!(outcome, Outcome::Failed(_)) {
+                // The object is {"token":TOKEN,"frames":…}, and equal contexts may have several tokens.
+                let frames = if format == Format::Json { "{\"token\":\"\",".len() + token.len() } else { 0 };
+                *contexts.entry(trace[frames..].into()).or_default() += count;
+            }
+            failures.note(outcome, &session, count, || line);
+        }
+        let mut contexts: Vec<_> = contexts.into_iter().collect();
+        contexts.sort_unstable_by(|(a, m), (b, n)| (n, a).cmp(&(m, b)));
+        for (number, (trace, count)) in contexts.iter().enumerate() {
+            match format {
+                Format::Json => write!(out, "{{\"count\":{count},")?,
+                Format::Text | Format::Below => {
+                    let between = if number == 0 { "" } else { "\n" };
+                    writeln!(out, "{between}{count} {}", if *count == 1 { "time" } else { "times" })?;
+                }
+                Format::Folded | Format::InPlace => {}
+            }
+            out.write_all(trace)?;
+            if format == Format::InPlace {
+                writeln!(out, " {count}")?;
+            }
+        }
+        Ok(failures)
+    }
+}
+
+fn never(error: &io::Error) -> ! {
+    unreachable!("memory can be written: {error}")
+}

@@ -1,0 +1,187 @@
+//! The user's guide says what happens: every command of its ```` ```console ```` blocks is run, with an installation made for it,
+//! and the output must be the one that stands there.
+//!
+//! - A comment `<!-- file: NAME -->` writes the block behind it to a file of the page's folder, and `<!-- run: COMMAND -->`
+//!   runs what a reader need not see;
+//! - what differs from run to run (tokens, addresses, process numbers, build ids) is not compared;
+//! - the page's folder stands there as `/home/me/PAGE`, the installation as `/usr/local`;
+//! - `PCCE_GUIDE=write` writes what happens into the pages, for a person to look at.
+
+#![cfg(not(feature = "llvm22"))]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use pcce_testsuite::{LLVM, repository, run, run_within, target, work_folder};
+
+/// For all commands of a page.
+const LIMIT: Duration = Duration::from_secs(600);
+
+fn prefix() -> &'static Path {
+    static PREFIX: OnceLock<PathBuf> = OnceLock::new();
+    PREFIX.get_or_init(|| {
+        let prefix = work_folder("guide-prefix");
+        let mut install = Command::new(repository().join("scripts/install"));
+        install
+            .env("PREFIX", &prefix)
+            .env("CARGO_TARGET_DIR", target())
+            .env("LLVM", LLVM)
+            .env_remove("DESTDIR");
+        let _ = run(&mut install).expect_success();
+        prefix
+    })
+}
+
+/// A piece of a page.
+enum Piece<'p> {
+    Text(&'p str),
+    /// The command with `$ ` in front, and what it printed.
+    Command(Vec<&'p str>, Vec<&'p str>),
+    Hidden(&'p str),
+}
+
+/// Takes a page apart, and writes its files.
+fn pieces<'p>(page: &'p str, folder: &Path) -> Vec<Piece<'p>> {
+    let mut pieces = Vec::new();
+    let mut lines = page.lines().peekable();
+    let mut file = None;
+    while let Some(line) = lines.next() {
+        pieces.push(Piece::Text(line));
+        if let Some(name) = line.strip_prefix("<!-- file: ").and_then(|rest| rest.strip_suffix(" -->")) {
+            file = Some(name);
+        } else if let Some(command) =
+            line.strip_prefix("<!-- run: ").and_then(|rest| rest.strip_suffix(" -->"))
+        {
+            pieces.push(Piece::Hidden(command));
+        } else if line == "```console" {
+            while let Some(line) = lines.next_if(|line| *line != "```") {
+                let mut command = vec![line];
+                assert!(line.starts_with("$ "), "the block starts with no command: {line}");
+                while command.last().is_some_and(|line| line.ends_with('\\')) {
+                    command.extend(lines.next());
+                }
+                let mut output = Vec::new();
+                while let Some(line) = lines.next_if(|line| *line != "```" && !line.starts_with("$ ")) {
+                    output.push(line);
+                }
+                pieces.push(Piece::Command(command, output));
+            }
+            pieces.extend(lines.next().map(Piece::Text));
+        } else if line.starts_with("```") {
+            let mut content = String::new();
+            while let Some(line) = lines.next_if(|line| *line != "```") {
+                pieces.push(Piece::Text(line));
+                content.push_str(line);
+                content.push('\n');
+            }
+            pieces.extend(lines.next().map(Piece::Text));
+            if let Some(name) = file.take() {
+                fs::write(folder.join(name), content).expect("can be written");
+            }
+        }
+    }
+    pieces
+}
+
+/// What of a line is the same in each run.
+fn lasting(line: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some(c) = rest.chars().next() {
+        let word = |of: fn(char) -> bool| rest.find(|c| !of(c)).unwrap_or(rest.len());
+        let hex = word(|c| c.is_ascii_hexdigit());
+        let digits = word(|c| c.is_ascii_digit());
+        let length = if rest.starts_with("pcce1.") || rest.starts_with("pcce2.") {
+            word(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
+        } else if let Some(address) = rest.strip_prefix("0x") {
+            2 + address.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(address.len())
+        } else if digits >= 4 {
+            digits
+        } else if hex >= 12 {
+            hex
+        } else {
+            out.push(c);
+            rest = &rest[c.len_utf8()..];
+            continue;
+        };
+        out.push('…');
+        rest = &rest[length..];
+    }
+    out
+}
+
+fn check(name: &str) {
+    let path = repository().join("docs/guide/src").join(name).with_extension("md");
+    let page = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let folder = work_folder(&format!("guide/{name}"));
+    let pieces = pieces(&page, &folder);
+    let installed = format!("{}/", prefix().display());
+    let mut script = String::new();
+    for piece in &pieces {
+        match piece {
+            Piece::Command(command, _) => {
+                script += &format!(
+                    "echo @@@\n{{ {}\n}} 2>&1 < /dev/null\n",
+                    &command.join("\n")[2..].replace("/usr/local/", &installed)
+                );
+            }
+            Piece::Hidden(command) => script += &format!("{command} > .hidden 2>&1 || cat .hidden\n"),
+            Piece::Text(_) => {}
+        }
+    }
+    let mut path_variable = prefix().join("bin").into_os_string();
+    path_variable.push(":");
+    path_variable.push(std::env::var_os("PATH").unwrap_or_default());
+    fs::write(folder.join(".script"), script).expect("can be written");
+    let mut bash = Command::new("bash");
+    bash.arg(".script")
+        .current_dir(&folder)
+        .env("PATH", path_variable)
+        .env("REPOSITORY", repository())
+        .env("CARGO_TARGET_DIR", target())
+        .env("LC_ALL", "C.UTF-8")
+        .env("PREFIX", prefix());
+    let printed = run_within(&mut bash, "", LIMIT).unwrap_or_else(|e| panic!("{e}")).stdout;
+    let printed = printed
+        .replace(&*folder.to_string_lossy(), &format!("/home/me/{name}"))
+        .replace(&*prefix().to_string_lossy(), "/usr/local");
+    let mut outputs = printed.split("@@@\n").skip(1);
+    let write = std::env::var("PCCE_GUIDE").is_ok_and(|value| value == "write");
+    let mut written = String::new();
+    for piece in &pieces {
+        match piece {
+            Piece::Text(line) => written += &format!("{line}\n"),
+            Piece::Hidden(_) => {}
+            Piece::Command(command, expected) => {
+                let output = outputs.next().unwrap_or_default();
+                let same = |lines: &[&str]| lines.iter().map(|line| lasting(line)).collect::<Vec<_>>();
+                let printed: Vec<&str> = output.lines().map(str::trim_end).collect();
+                assert!(
+                    write || same(&printed) == same(expected),
+                    "docs/guide/src/{name}.md, `{}`, printed\n{output}",
+                    command.join("\n")
+                );
+                // What stands there, if it is the same but for the numbers.
+                let kept = if same(&printed) == same(expected) { expected } else { &printed };
+                command.iter().chain(kept).for_each(|line| written += &format!("{line}\n"));
+            }
+        }
+    }
+    if write {
+        fs::write(&path, written).expect("can be written");
+    }
+}
+
+macro_rules! pages {
+    ($($name:ident),* $(,)?) => {
+        $(#[test]
+        fn $name() {
+            check(stringify!($name));
+        })*
+    };
+}
+
+pages! { start, building, decode, logs, modes, messages }

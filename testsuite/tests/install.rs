@@ -1,0 +1,141 @@
+//! `make install`, `make uninstall` and `make deb`: what is installed is complete, and works from where it is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pcce_testsuite::{LLVM, artifact, command, llvm, repository, run, target, work_folder};
+
+const PROGRAM: &str = r#"#include <pcce.h>
+#include <stdio.h>
+__attribute__((noinline)) static void work(int n) { printf("%d %s\n", n, PCCE_TOKEN); }
+int main(void) {
+  work(1);
+  return 0;
+}
+"#;
+const FILTERED: &str = "1 main;work\n";
+
+fn script(name: &str) -> Command {
+    let mut script = Command::new(repository().join("scripts").join(name));
+    script.env("CARGO_TARGET_DIR", target()).env("LLVM", LLVM).env_remove("DESTDIR").env_remove("PREFIX");
+    script
+}
+
+/// Compiles a program with the wrapper in `bin` and reads its token with the `pcce` there.
+fn check_tools(bin: &Path, work: &Path) {
+    fs::write(work.join("program.c"), PROGRAM).expect("can be written");
+    for (compiler, mode, language) in
+        [("pcce-clang", "lto", "c"), ("pcce-clang++", "module", "c++"), ("pcce-clang", "module", "c")]
+    {
+        let mut compile = Command::new(bin.join(compiler));
+        compile.args(["-g", "-O1", "-x", language, "program.c", "-o", "program"]).current_dir(work);
+        let _ = run(compile.arg(format!("--pcce-mode={mode}"))).expect_success();
+        check_program(bin, work);
+    }
+}
+
+fn check_program(bin: &Path, work: &Path) {
+    let log = run(&mut Command::new(work.join("program"))).expect_success().stdout;
+    let mut filter = command(bin.join("pcce"), &["filter", "--format", "folded", "program"]);
+    let filtered = pcce_testsuite::run_with_input(filter.current_dir(work), &log).expect_success();
+    assert_eq!(filtered.stdout.replace("work(int)", "work"), FILTERED);
+}
+
+/// The files below `folder`, relative to it.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next).expect("can be read").map(|entry| entry.expect("can be read")) {
+            if entry.file_type().expect("is known").is_dir() {
+                folders.push(entry.path());
+            } else {
+                found.push(entry.path().strip_prefix(folder).expect("is below").to_owned());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn an_installation_is_complete_and_goes_away() {
+    let work = work_folder("install");
+    let prefix = work.join("a prefix");
+    let _ = run(script("install").env("PREFIX", &prefix)).expect_success();
+    check_tools(&prefix.join("bin"), &work);
+
+    // Without the wrappers. pkg-config escapes blanks for a shell.
+    let mut shell = command("sh", &["-ec"]);
+    shell
+        .arg(r#"eval "$CLANG" -g -O1 -fpass-plugin="'$PLUGIN'" program.c -o program $(pkg-config --cflags --libs pcce)"#)
+        .env("CLANG", llvm("clang"))
+        .env("PLUGIN", prefix.join("lib/pcce/libpcce_pass.so"))
+        .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
+    let _ = run(shell.current_dir(&work)).expect_success();
+    check_program(&prefix.join("bin"), &work);
+
+    // Each command has a manual page, and the shells complete it.
+    let help = run(&mut command(artifact("pcce"), &["--help"])).expect_success().stdout;
+    let commands: Vec<&str> = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .map_while(|line| line.split_whitespace().next())
+        .filter(|command| *command != "help")
+        .collect();
+    assert!(commands.contains(&"decode"), "{help}");
+    let read = |name: &str| fs::read_to_string(prefix.join("share").join(name)).expect("is installed");
+    let completion = read("bash-completion/completions/pcce.bash");
+    for command in commands {
+        assert!(read(&format!("man/man1/pcce-{command}.1")).contains(".SH SYNOPSIS"), "{command}");
+        assert!(completion.contains(&format!("pcce,{command})")), "{command}");
+    }
+    assert!(read("man/man1/pcce-clang++.1").contains("pcce\\-mode=lto"));
+    for template in files(&prefix).iter().filter(|file| file.to_string_lossy().ends_with(".cmake")) {
+        let text = fs::read_to_string(prefix.join(template)).expect("is text");
+        assert!(!text.contains("@LLVM@") && !text.contains("@VERSION@"), "{}", template.display());
+    }
+
+    let _ = run(script("install").arg("--remove").env("PREFIX", &prefix)).expect_success();
+    let left = files(&prefix);
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_staged_installation_does_not_know_its_stage() {
+    let stage = work_folder("stage");
+    let _ = run(script("install").env("DESTDIR", &stage).env("PREFIX", "/opt/pcce")).expect_success();
+    let module = fs::read_to_string(stage.join("opt/pcce/lib/pkgconfig/pcce.pc")).expect("is installed");
+    assert!(module.starts_with("prefix=/opt/pcce\n"), "{module}");
+    let output = run(script("install").env("DESTDIR", &stage).env("PREFIX", "opt"));
+    assert!(output.status != 0 && output.stderr.contains("must be an absolute path"), "{}", output.stderr);
+}
+
+/// In a folder; `make deb-check` installs it into a new Debian root.
+#[test]
+fn the_debian_package_has_working_tools() {
+    let work = work_folder("deb");
+    let package = run(&mut script("package-deb")).expect_success().stdout;
+    let package = package.trim();
+    let depends = run(&mut command("dpkg-deb", &["--field", package, "Depends"])).expect_success().stdout;
+    for needed in [format!("clang-{LLVM}, lld-{LLVM}, "), "libc6 (>= 2.".to_owned(), "libstdc++6".to_owned()]
+    {
+        assert!(depends.contains(&needed), "{depends}");
+    }
+    let root = work.join("root");
+    let mut extract = command("dpkg-deb", &["--extract", package]);
+    let _ = run(extract.arg(&root)).expect_success();
+    check_tools(&root.join("usr/bin"), &work);
+    let text = |file: &Path| fs::read(root.join(file)).expect("can be read");
+    // A path of this machine in the package would not be one of the user's machine.
+    let here = repository().to_string_lossy().into_owned();
+    let names_here = |file: &PathBuf| text(file).windows(here.len()).any(|bytes| bytes == here.as_bytes());
+    let naming: Vec<PathBuf> = files(&root)
+        .into_iter()
+        .filter(|file| fs::symlink_metadata(root.join(file)).expect("is there").is_file())
+        .filter(names_here)
+        .collect();
+    assert!(naming.is_empty(), "{naming:?}");
+}
