@@ -115,6 +115,9 @@ takes every flag of clang, and:
   --pcce-verify            check every encoded context against a shadow stack at run time
   --pcce-no-callback=FILE  FILE lists external functions, one a line, that never call back
                            into the program; may be given more than once
+  --pcce-crash-report[=PATH]
+                           the program writes a report with its contexts to PATH, or to standard
+                           error, when it crashes
   --pcce-help              print this text
 
 Give the same flags when compiling and when linking.
