@@ -15,6 +15,7 @@ fn main() -> ExitCode {
     let result = match &command {
         cli::Command::Dict(args) => cli::dict::run(args),
         cli::Command::Decode(args) => cli::decode::run(args),
+        cli::Command::Core(args) => cli::core::run(args),
         cli::Command::Info(args) => cli::info::run(args),
     };
     match result {

@@ -3,10 +3,10 @@
 use crate::abi::{Frame, INTERNED};
 use crate::fiber::{Links, UNKNOWN_SITE, followed, is_unknown};
 use crate::intern::Interner;
+use crate::own::Own;
 use crate::place;
 use crate::signal::{self, SignalFrame};
 use crate::state::current;
-use crate::own::Own;
 use crate::unwind::{Interruption, Registers};
 
 /// Chains of frames and whole contexts. A chain's key is (number of the chain outwards of its

@@ -10,7 +10,7 @@
 //! program's own handlers see what they would have seen.
 //!
 //! Other threads tell their contexts themselves: the reporting thread sends them one of the signals with a note, one after
-//! another, and waits a bounded time for each.
+//! another, and waits a bounded time for each. A thread that has answered stays in the handler until the process ends.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -39,7 +39,7 @@ const OTHER_TEXT: usize = 1 << 13;
 /// How long one thread is waited for, and all of them, in nanoseconds.
 const ONE_WAIT: u64 = 500_000_000;
 const ALL_WAIT: u64 = 5_000_000_000;
-/// How long a thread that crashes beside the reporting one waits for the report.
+/// How long other threads wait for the report.
 const PARKED_WAIT: u64 = 15_000_000_000;
 
 /// Memory that whoever the atomics name may use.
@@ -337,10 +337,10 @@ fn now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Waits until something is so, or the time is over. Returns whether it is so.
-fn wait(nanoseconds: u64, so: impl Fn() -> bool) -> bool {
+/// Waits until something is so, or the time is over; looks every `pause` nanoseconds. Returns whether it is so.
+fn wait(nanoseconds: u64, pause: i64, so: impl Fn() -> bool) -> bool {
     let end = now().saturating_add(nanoseconds);
-    let pause = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
+    let pause = libc::timespec { tv_sec: 0, tv_nsec: pause };
     while !so() {
         if now() >= end {
             return so();
@@ -406,6 +406,10 @@ unsafe fn hand_on(crash: &Crash, index: usize, default: bool) {
     }
     // SAFETY: the information is the kernel's own.
     unsafe {
+        // Blocked up to the return from the handler, so that the thread dies where the signal struck.
+        let set = 1_u64 << (crash.signal - 1);
+        let arguments = [libc::SIG_BLOCK as usize, &raw const set as usize, 0, 8, 0, 0];
+        sys::call(libc::SYS_rt_sigprocmask, arguments);
         let info = &raw const crash.info as usize;
         let (process, thread, signal) = (getpid() as usize, gettid() as usize, crash.signal as usize);
         if sys::call(libc::SYS_rt_tgsigqueueinfo, [process, thread, signal, info, 0, 0]) != 0 {
@@ -446,9 +450,14 @@ fn park(crash: &Crash, own: c_int) {
         place.context.store(crash.context, Ordering::Relaxed);
         place.thread.store(own, Ordering::Release);
     }
-    if wait(PARKED_WAIT, || DONE.load(Ordering::Acquire)) {
-        // The process is about to end by the other thread's signal.
-        wait(1_000_000_000, || false);
+    stay();
+}
+
+/// Keeps a thread where it is while another one reports, and then ends the process.
+fn stay() {
+    const PAUSE: i64 = 5_000_000;
+    if wait(PARKED_WAIT, PAUSE, || DONE.load(Ordering::Acquire)) {
+        wait(1_000_000_000, PAUSE, || false);
     }
 }
 
@@ -465,13 +474,18 @@ unsafe fn answer(question: u64, mut context: *mut libc::ucontext_t) {
         return;
     }
     let own = gettid();
-    if let Some(other) = OTHERS.iter().find(|o| o.thread.load(Ordering::Acquire) == own) {
-        context = other.context.load(Ordering::Relaxed);
+    let crashed = OTHERS.iter().find(|o| o.thread.load(Ordering::Acquire) == own);
+    if let Some(crashed) = crashed {
+        context = crashed.context.load(Ordering::Relaxed);
     }
     // SAFETY: the slot is this thread's until it has answered.
     let len = unsafe { word(slot.text.0.get().cast(), OTHER_TEXT, context, false) };
     slot.len.store(len, Ordering::Relaxed);
     slot.state.store(ANSWERED, Ordering::Release);
+    // What the signal interrupted may be a wait: going on, the program might even end before it has crashed.
+    if crashed.is_none() {
+        stay();
+    }
 }
 
 /// Writes the token of the point that the signal interrupted, and behind a `+` that of the thread's creation. Returns the
@@ -578,8 +592,7 @@ fn others(out: &mut Out, signal: c_int, own: c_int) {
     let mut slot = 0;
     let mut entries = [0_u64; 256];
     loop {
-        let arguments =
-            [folder as usize, entries.as_mut_ptr() as usize, size_of_val(&entries), 0, 0, 0];
+        let arguments = [folder as usize, entries.as_mut_ptr() as usize, size_of_val(&entries), 0, 0, 0];
         // SAFETY: writes at most that many bytes.
         let len = unsafe { sys::call(libc::SYS_getdents64, arguments) };
         let Ok(len @ 1..) = usize::try_from(len) else { break };
@@ -628,19 +641,19 @@ fn other(out: &mut Out, thread: c_int, signal: Option<c_int>, end: u64, slot: &m
     info[1] = libc::SI_QUEUE as u32 as u64;
     info[2] = getpid() as u64;
     info[3] = NOTE | question;
-    let arguments =
-        [getpid() as usize, thread as usize, signal as usize, info.as_ptr() as usize, 0, 0];
+    let arguments = [getpid() as usize, thread as usize, signal as usize, info.as_ptr() as usize, 0, 0];
     // SAFETY: a whole `siginfo_t`.
     if unsafe { sys::call(libc::SYS_rt_tgsigqueueinfo, arguments) } != 0 {
         place.state.store(FREE, Ordering::Relaxed);
         out.text(b"context: none, the thread has ended\n");
         return;
     }
+    const PAUSE: i64 = 50_000;
     let answered = || place.state.load(Ordering::Acquire) == ANSWERED;
-    if !wait(ONE_WAIT.min(left), answered) {
+    if !wait(ONE_WAIT.min(left), PAUSE, answered) {
         let withdrawn =
             place.state.compare_exchange(ASKED, FREE, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        if withdrawn || !wait(ONE_WAIT, answered) {
+        if withdrawn || !wait(ONE_WAIT, PAUSE, answered) {
             *slot += usize::from(!withdrawn);
             out.text(b"context: no answer\n");
             return;
@@ -663,12 +676,17 @@ impl Out {
         let mut descriptor = DESCRIPTOR.load(Ordering::Relaxed);
         if descriptor < 0 {
             // Not to wait for the reader of a pipe.
-            let flags =
-                libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK;
+            let flags = libc::O_WRONLY
+                | libc::O_CREAT
+                | libc::O_APPEND
+                | libc::O_CLOEXEC
+                | libc::O_NOCTTY
+                | libc::O_NONBLOCK;
             let path = PATH.0.get() as usize;
             // SAFETY: the path ends with a zero.
             descriptor = unsafe {
-                sys::call(libc::SYS_openat, [libc::AT_FDCWD as usize, path, flags as usize, 0o644, 0, 0]) as c_int
+                sys::call(libc::SYS_openat, [libc::AT_FDCWD as usize, path, flags as usize, 0o644, 0, 0])
+                    as c_int
             };
             if descriptor < 0 {
                 descriptor = libc::STDERR_FILENO;
@@ -795,7 +813,7 @@ fn write(descriptor: c_int, mut bytes: &[u8]) {
             // Nobody reads the pipe at the moment.
             Err(_) if written == -(libc::EAGAIN as isize) || written == -(libc::EINTR as isize) => {
                 tries += 1;
-                wait(1_000_000, || false);
+                wait(1_000_000, 1_000_000, || false);
             }
             Err(_) => return,
         }
@@ -816,8 +834,7 @@ fn thread_name(thread: c_int, name: &mut [u8]) -> usize {
         if file < 0 {
             return 0;
         }
-        let len =
-            sys::call(libc::SYS_read, [file as usize, name.as_mut_ptr() as usize, name.len(), 0, 0, 0]);
+        let len = sys::call(libc::SYS_read, [file as usize, name.as_mut_ptr() as usize, name.len(), 0, 0, 0]);
         sys::call(libc::SYS_close, [file as usize, 0, 0, 0, 0, 0]);
         let len = usize::try_from(len).unwrap_or(0).min(name.len());
         name[..len].iter().position(|c| *c == b'\n').unwrap_or(len)

@@ -32,7 +32,8 @@ impl Own {
         if page != self.page {
             // The kernel reads a set of signals there before it looks at the operation, which does not exist.
             // SAFETY: the call fails in any case, and changes nothing.
-            let result = unsafe { sys::call(libc::SYS_rt_sigprocmask, [usize::MAX, address & !7, 0, 8, 0, 0]) };
+            let result =
+                unsafe { sys::call(libc::SYS_rt_sigprocmask, [usize::MAX, address & !7, 0, 8, 0, 0]) };
             if result == -(libc::EFAULT as isize) {
                 return false;
             }
@@ -56,12 +57,7 @@ impl Process<'static> for Own {
             self.image = Image::of(address as *const u8)?;
         }
         let (index, image) = self.image.unwind_tables().unwrap_or((&[], &[]));
-        Some(Tables {
-            start: image.as_ptr() as usize,
-            image,
-            index_start: index.as_ptr() as usize,
-            index,
-        })
+        Some(Tables { start: image.as_ptr() as usize, image, index_start: index.as_ptr() as usize, index })
     }
 }
 
@@ -96,8 +92,7 @@ pub fn here() -> Registers {
         );
     }
     // By their numbers in the unwind tables.
-    let saved =
-        [(16, rip), (7, rsp), (6, rbp), (3, rbx), (12, r12), (13, r13), (14, r14), (15, r15)];
+    let saved = [(16, rip), (7, rsp), (6, rbp), (3, rbx), (12, r12), (13, r13), (14, r14), (15, r15)];
     for (number, value) in saved {
         registers.set(number, value);
     }

@@ -11,13 +11,14 @@ use core::mem::{MaybeUninit, offset_of};
 use core::ptr::{copy_nonoverlapping, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
 
+use crate::abi::layout;
 use crate::crash;
 use crate::own::Own;
 use crate::state::tls;
 use crate::token::__pcce_token;
 
 /// Size of a [`Creation`]: a page, so that creating a thread never calls the program's `malloc`.
-const PAGE: usize = 4096;
+const PAGE: usize = layout::CREATION_SIZE as usize;
 /// Room for the thread's token.
 const TEXT: usize = PAGE - 7 * size_of::<usize>();
 /// Behind the last token where older ones were left out.
@@ -44,7 +45,11 @@ pub struct Creation {
     text: [u8; TEXT],
 }
 
-const _: () = assert!(size_of::<Creation>() == PAGE);
+const _: () = assert!(
+    size_of::<Creation>() == PAGE
+        && offset_of!(Creation, len) as u64 == layout::CREATION_LEN
+        && offset_of!(Creation, text) as u64 == layout::CREATION_TEXT
+);
 
 /// The virtual functions of `std::thread::_State`, in the order of the Itanium C++ ABI.
 #[repr(C)]

@@ -8,9 +8,9 @@ use core::ptr::null;
 use crate::abi::Frame;
 use crate::fiber::{Links, followed, followed_from, is_unknown};
 use crate::image::Image;
+use crate::own::{self, Own};
 use crate::signal::{self, SignalFrame};
 use crate::state::current;
-use crate::own::{self, Own};
 use crate::unwind::{self, Interruption, Process, Registers};
 
 /// The digit is the version: 1 without interrupted points, 2 with.

@@ -75,8 +75,7 @@ impl Registers {
     pub fn interrupted<'p>(process: &mut impl Process<'p>, context: usize) -> Option<Self> {
         // Words from the beginning of the structure on (`<sys/ucontext.h>`: `uc_mcontext.gregs` is at word 5), in the order
         // of the registers' numbers.
-        const SAVED: [usize; REGISTERS] =
-            [18, 17, 19, 16, 14, 13, 15, 20, 5, 6, 7, 8, 9, 10, 11, 12, 21];
+        const SAVED: [usize; REGISTERS] = [18, 17, 19, 16, 14, 13, 15, 20, 5, 6, 7, 8, 9, 10, 11, 12, 21];
         let mut registers = Self::NONE;
         for (number, word) in SAVED.into_iter().enumerate() {
             registers.set(number, process.word(context.checked_add(word * 8)?)?);
@@ -181,12 +180,7 @@ impl Interruption {
 /// The registers of the activation with this program counter and stack pointer, if `from` was called by it: by way of
 /// callers, and of signals.
 #[inline(never)]
-pub fn find<'p>(
-    from: Registers,
-    pc: usize,
-    sp: usize,
-    process: &mut impl Process<'p>,
-) -> Option<Registers> {
+pub fn find<'p>(from: Registers, pc: usize, sp: usize, process: &mut impl Process<'p>) -> Option<Registers> {
     let mut registers = from;
     let mut exact = true;
     for _ in 0..MAX_ADDRESSES {

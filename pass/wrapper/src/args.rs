@@ -167,7 +167,9 @@ impl OwnFlags {
             (b"--pcce-crash-report", Some(path)) if !path.is_empty() => {
                 self.crash_report = Some(OsStr::from_bytes(path).into());
             }
-            (b"--pcce-crash-report", _) => return needs("`--pcce-crash-report` or `--pcce-crash-report=PATH`"),
+            (b"--pcce-crash-report", _) => {
+                return needs("`--pcce-crash-report` or `--pcce-crash-report=PATH`");
+            }
             (b"--pcce-help", None) => self.help = true,
             _ => return Err(Error::UnknownFlag(text.to_string_lossy().into_owned())),
         }
@@ -372,6 +374,7 @@ mod tests {
                 mode: Mode::Module,
                 verify: true,
                 no_callback: vec!["x".into(), "y".into()],
+                crash_report: None,
                 help: false
             }
         );
