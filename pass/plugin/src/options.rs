@@ -32,6 +32,8 @@ pub struct Options {
     pub targets: Vec<String>,
     /// `no-callback=FILE`: further functions that do not call back.
     pub no_callback: Vec<String>,
+    /// `crash-report=PATH`: the program reports its crashes there, or to `stderr`.
+    pub crash_report: Option<String>,
 }
 
 /// An option that was not understood.
@@ -43,7 +45,8 @@ impl std::fmt::Display for UnknownOption {
         write!(
             f,
             "unknown pass option '{}' (in -passes='pcce<…>' or {VARIABLE}); there are: verify, \
-             whole-program, executable, shared, relocatable, check, leaf-depth=N, target=NAME, no-callback=FILE",
+             whole-program, executable, shared, relocatable, check, leaf-depth=N, target=NAME, no-callback=FILE, \
+             crash-report=PATH",
             self.0
         )
     }
@@ -82,6 +85,7 @@ impl Options {
                 },
                 Some(("target", name)) if !name.is_empty() => self.targets.push(name.to_owned()),
                 Some(("no-callback", file)) if !file.is_empty() => self.no_callback.push(file.to_owned()),
+                Some(("crash-report", path)) if !path.is_empty() => self.crash_report = Some(path.to_owned()),
                 _ => return Err(UnknownOption(option.to_owned())),
             }
         }
@@ -102,6 +106,7 @@ impl Options {
             out.push(format!("leaf-depth={}", self.leaf_depth));
         }
         out.extend(self.targets.iter().map(|name| format!("target={name}")));
+        out.extend(self.crash_report.iter().map(|path| format!("crash-report={path}")));
         out.extend(self.no_callback.iter().map(|f| format!("no-callback={f}")));
         out
     }

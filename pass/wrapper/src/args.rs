@@ -31,6 +31,8 @@ pub struct OwnFlags {
     pub targets: Vec<OsString>,
     /// `--pcce-no-callback=`, as given, in order.
     pub no_callback: Vec<PathBuf>,
+    /// `--pcce-crash-report`: where to, `stderr` without a value.
+    pub crash_report: Option<OsString>,
     /// `--pcce-help`.
     pub help: bool,
 }
@@ -168,6 +170,13 @@ impl OwnFlags {
             }
             (b"--pcce-targets", _) => return needs("`--pcce-targets=NAME,…` or `--pcce-targets=@FILE`"),
             (b"--pcce-verify", None) => self.verify = true,
+            (b"--pcce-crash-report", None) => self.crash_report = Some("stderr".into()),
+            (b"--pcce-crash-report", Some(path)) if !path.is_empty() => {
+                self.crash_report = Some(OsStr::from_bytes(path).into());
+            }
+            (b"--pcce-crash-report", _) => {
+                return needs("`--pcce-crash-report` or `--pcce-crash-report=PATH`");
+            }
             (b"--pcce-help", None) => self.help = true,
             _ => return Err(Error::UnknownFlag(text.to_string_lossy().into_owned())),
         }
@@ -375,6 +384,7 @@ mod tests {
                 verify: true,
                 targets: vec!["f".into(), "@g".into(), "h".into()],
                 no_callback: vec!["x".into(), "y".into()],
+                crash_report: None,
                 help: false
             }
         );
