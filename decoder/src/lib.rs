@@ -15,6 +15,7 @@ pub mod decode;
 pub mod load;
 pub mod names;
 mod point;
+pub mod profile;
 pub mod program;
 pub mod render;
 pub mod session;

@@ -10,12 +10,16 @@ mod cli;
 
 use std::process::ExitCode;
 
+use pcce::profile::Kind;
+
 fn main() -> ExitCode {
     let command = cli::parse();
     let result = match &command {
         cli::Command::Dict(args) => cli::dict::run(args),
         cli::Command::Decode(args) => cli::decode::run(args),
         cli::Command::Info(args) => cli::info::run(args),
+        cli::Command::Heap { view } => cli::profile::run(Kind::Heap, view),
+        cli::Command::Cpu { view } => cli::profile::run(Kind::Cpu, view),
     };
     match result {
         Ok(status) => status.into(),

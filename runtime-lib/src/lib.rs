@@ -4,6 +4,9 @@
 //! mode. It has no start-up code, keeps no registry of modules, and allocates only for interned numbers and for the
 //! creation of threads, with `mmap`. Nothing in it panics or unwinds.
 //!
+//! Two of its parts do have a constructor: `heap`, which is linked in place of the program's allocation functions for
+//! `--pcce-heap` only.
+//!
 //! As a dependency of the pass the crate is the module [`abi`] alone; the feature `freestanding` makes it
 //! the library.
 //!
@@ -22,11 +25,15 @@ mod depth;
 #[cfg(any(test, feature = "freestanding"))]
 mod fiber;
 #[cfg(any(test, feature = "freestanding"))]
+mod heap;
+#[cfg(any(test, feature = "freestanding"))]
 mod image;
 #[cfg(any(test, feature = "freestanding"))]
 mod intern;
 #[cfg(any(test, feature = "freestanding"))]
 mod place;
+#[cfg(any(test, feature = "freestanding"))]
+mod profile;
 #[cfg(any(test, feature = "freestanding"))]
 mod signal;
 #[cfg(any(test, feature = "freestanding"))]

@@ -3,6 +3,7 @@
 pub mod decode;
 pub mod dict;
 pub mod info;
+pub mod profile;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -32,6 +33,102 @@ pub enum Command {
     /// Tell what a dictionary holds, and which tools are found
     #[command(after_help = INFO_HELP)]
     Info(InfoArgs),
+    /// Show the heap profile of a program that was built with --pcce-heap
+    #[command(after_help = HEAP_HELP)]
+    Heap {
+        /// How
+        #[command(subcommand)]
+        view: ProfileView,
+    },
+    /// Show the CPU profile of a program that ran with PCCE_SAMPLE
+    #[command(after_help = CPU_HELP)]
+    Cpu {
+        /// How
+        #[command(subcommand)]
+        view: ProfileView,
+    },
+}
+
+const HEAP_HELP: &str = "The program writes the profile when it ends, to the file that PCCE_HEAP_PROFILE names (pcce-heap.PROCESS without it).
+
+What can be shown, with --by:
+  peak         bytes that were allocated when the whole program had most allocated (the default)
+  peak-blocks  blocks at that moment
+  live         bytes that were not freed: at the end of the program, leaks
+  live-blocks  blocks that were not freed
+  allocated    bytes allocated in all
+  allocations  how often
+  own-peak     the most bytes that the context had allocated at a time (in reports)
+
+Examples:
+  pcce-clang --pcce-heap -g -O2 app.c -o app && PCCE_HEAP_PROFILE=app.heap ./app
+  pcce heap report app app.heap --by live
+  pcce heap flamegraph app app.heap -o heap.svg";
+
+const CPU_HELP: &str = "The program writes the profile when it ends, to the file that PCCE_SAMPLE_PROFILE names (pcce-cpu.PROCESS without it).
+
+What can be shown, with --by: time (the default), samples.
+
+Examples:
+  PCCE_SAMPLE=997 PCCE_SAMPLE_PROFILE=app.cpu ./app
+  pcce cpu report app app.cpu
+  pcce cpu flamegraph app app.cpu -o cpu.svg";
+
+/// Forms of profiles.
+#[derive(Subcommand)]
+pub enum ProfileView {
+    /// Totals, and the largest contexts with all their calls
+    Report {
+        /// The files
+        #[command(flatten)]
+        args: ViewArgs,
+        /// What to sort by; contexts that have none of it are left out
+        #[arg(long, value_name = "WHAT")]
+        by: Option<String>,
+        /// So many contexts
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        top: usize,
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t = InfoFormat::Text)]
+        format: InfoFormat,
+    },
+    /// A flame graph (SVG, for any browser)
+    Flamegraph {
+        /// The files
+        #[command(flatten)]
+        args: ViewArgs,
+        /// What the widths are
+        #[arg(long, value_name = "WHAT")]
+        by: Option<String>,
+    },
+    /// Folded stacks: outermost;…;innermost NUMBER
+    Folded {
+        /// The files
+        #[command(flatten)]
+        args: ViewArgs,
+        /// What the numbers are
+        #[arg(long, value_name = "WHAT")]
+        by: Option<String>,
+    },
+    /// A file for pprof and its viewers, with all numbers
+    Pprof(ViewArgs),
+    /// A file for speedscope.app, with all numbers
+    Speedscope(ViewArgs),
+}
+
+/// What every view of a profile needs.
+#[derive(Args)]
+pub struct ViewArgs {
+    /// The program, or its dictionary
+    pub program: PathBuf,
+    /// The profile that the program wrote
+    pub profile: PathBuf,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Dictionary of a shared library (or the library itself); may be given several times
+    #[arg(long = "dict", value_name = "FILE")]
+    pub more: Vec<PathBuf>,
 }
 
 /// Arguments of `pcce dict`.

@@ -11,32 +11,43 @@ use pcce_encoding::{CallGraph, EdgeId};
 use crate::llvm::{Analyses, Block, Module, TailCall, Value};
 
 /// Functions known not to call back into the program (`data/no-callback.txt` and the user's files).
-pub struct NoCallback(HashSet<String>);
+pub struct NoCallback {
+    names: HashSet<String>,
+    /// Those whose calls are published: that may allocate (`data/allocating.txt`, and all of the user's files). Empty
+    /// without the option `publish`.
+    published: HashSet<String>,
+}
 
 impl NoCallback {
     /// The shipped list, and the files named by the user.
     ///
     /// # Errors
     /// A file that cannot be read, with the reason.
-    pub fn load(files: &[String]) -> Result<Self, String> {
-        let mut names = HashSet::new();
-        let mut add = |text: &str| {
+    pub fn load(files: &[String], publish: bool) -> Result<Self, String> {
+        fn add(names: &mut HashSet<String>, text: &str) {
             for line in text.lines() {
                 let line = line.split('#').next().unwrap_or("");
                 names.extend(line.split_whitespace().map(str::to_owned));
             }
-        };
-        add(include_str!("../data/no-callback.txt"));
+        }
+        let (mut names, mut published) = (HashSet::new(), HashSet::new());
+        add(&mut names, include_str!("../data/no-callback.txt"));
+        if publish {
+            add(&mut published, include_str!("../data/allocating.txt"));
+        }
         for file in files {
             let text = std::fs::read_to_string(file)
                 .map_err(|e| format!("cannot read {file}, named by the option no-callback: {e}"))?;
-            add(&text);
+            add(&mut names, &text);
+            if publish {
+                add(&mut published, &text);
+            }
         }
-        Ok(Self(names))
+        Ok(Self { names, published })
     }
 
     fn contains(&self, name: &str) -> bool {
-        self.0.contains(name)
+        self.names.contains(name)
     }
 
     /// The functions of the module that other code reaches under a name of the list: so named, by an
@@ -71,6 +82,8 @@ pub enum CallKind {
     External(String),
     /// The same, known not to call back.
     Silent(String),
+    /// The same, and it may allocate in a program that records allocations: the runtime is told the site.
+    Published(String),
     /// A call through a pointer.
     Indirect,
     /// Inline assembly that contains a call.
@@ -321,7 +334,13 @@ pub fn analyse(
                             }
                             // Not LLVM's `nocallback`, which clang makes of `__attribute__((leaf))`: it
                             // promises nothing about a callee that another module defines and instruments.
-                            _ if declaration && no_callback.contains(&name) => CallKind::Silent(name),
+                            _ if declaration && no_callback.contains(&name) => {
+                                if no_callback.published.contains(&name) {
+                                    CallKind::Published(name)
+                                } else {
+                                    CallKind::Silent(name)
+                                }
+                            }
                             _ => CallKind::External(name),
                         }
                     }

@@ -161,7 +161,7 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
         ));
     }
     let whole_program = phase == Phase::LinkTime || options.whole_program;
-    let no_callback = analysis::NoCallback::load(&options.no_callback)?;
+    let no_callback = analysis::NoCallback::load(&options.no_callback, options.publish)?;
     tail::keep_in_cycles(module, &no_callback);
     let analysis = analysis::analyse(module, analyses, &no_callback, whole_program)?;
     if analysis.functions.is_empty() {
@@ -175,7 +175,7 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
     let plan = plan::plan(&analysis, &encoding, &options, ranges, identifier.clone(), producer);
     let fragment = pcce_dictionary::fragment::to_bytes(&plan.dictionary);
     let sites_name = format!("__pcce_sites.{:016x}", fnv1a(identifier.as_bytes(), &fragment));
-    rewrite::rewrite(module, &analysis, &plan, &sites_name, options.verify);
+    rewrite::rewrite(module, &analysis, &plan, &sites_name, &options);
     emit::emit(module, &fragment, &sites_name);
     emit::emit_addresses(module, &analysis, &sites_name);
     module.add_named_metadata(MARKER);

@@ -12,6 +12,8 @@ pub const VARIABLE: &str = "PCCE_OPTIONS";
 pub struct Options {
     /// `verify`: keep a shadow stack and compare at every function entry.
     pub verify: bool,
+    /// `publish`: tell the runtime the sites of calls that may allocate, for heap profiles.
+    pub publish: bool,
     /// `whole-program`: as if at link time, for `opt`.
     pub whole_program: bool,
     /// `shared` or `relocatable`: the output is not an executable, so that context numbers of
@@ -31,7 +33,7 @@ impl std::fmt::Display for UnknownOption {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "unknown pass option '{}' (in -passes='pcce<…>' or {VARIABLE}); there are: verify, \
+            "unknown pass option '{}' (in -passes='pcce<…>' or {VARIABLE}); there are: verify, publish, \
              whole-program, shared, relocatable, check, no-callback=FILE",
             self.0
         )
@@ -47,6 +49,7 @@ impl Options {
         for option in list.split(';').map(str::trim).filter(|o| !o.is_empty()) {
             match option.split_once('=') {
                 None if option == "verify" => self.verify = true,
+                None if option == "publish" => self.publish = true,
                 None if option == "whole-program" => self.whole_program = true,
                 None if option == "shared" || option == "relocatable" => self.partial = true,
                 None if option == "check" => self.check = true,
@@ -61,6 +64,7 @@ impl Options {
     pub fn describe(&self) -> Vec<String> {
         let flags = [
             (self.verify, "verify"),
+            (self.publish, "publish"),
             (self.whole_program, "whole-program"),
             (self.partial, "partial"),
             (self.check, "check"),

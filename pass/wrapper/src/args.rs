@@ -27,6 +27,8 @@ pub struct OwnFlags {
     pub mode: Mode,
     /// `--pcce-verify`.
     pub verify: bool,
+    /// `--pcce-heap`.
+    pub heap: bool,
     /// `--pcce-no-callback=`, as given, in order.
     pub no_callback: Vec<PathBuf>,
     /// `--pcce-help`.
@@ -161,6 +163,7 @@ impl OwnFlags {
             }
             (b"--pcce-no-callback", _) => return needs("`--pcce-no-callback=FILE`"),
             (b"--pcce-verify", None) => self.verify = true,
+            (b"--pcce-heap", None) => self.heap = true,
             (b"--pcce-help", None) => self.help = true,
             _ => return Err(Error::UnknownFlag(text.to_string_lossy().into_owned())),
         }
@@ -364,6 +367,7 @@ mod tests {
             OwnFlags {
                 mode: Mode::Module,
                 verify: true,
+                heap: false,
                 no_callback: vec!["x".into(), "y".into()],
                 help: false
             }

@@ -77,6 +77,11 @@ pub enum Error {
         env = plan::OPTIONS_VARIABLE
     )]
     SemicolonInPath(PathBuf),
+    /// A heap profile of a program without shared libraries.
+    #[error(
+        "`--pcce-heap` needs a dynamic executable: glibc's allocator cannot be replaced in a static one; leave out `-static`"
+    )]
+    StaticHeap,
     /// There is no clang of the version that the plugin was built for.
     #[error(
         "`{name}` is neither in PATH nor in {llvm}; install it, on Debian with `apt-get install clang-{version} lld-{version}`",
@@ -113,6 +118,7 @@ takes every flag of clang, and:
   --pcce-mode=lto          encode the whole program when it is linked (default)
   --pcce-mode=module       encode each module when it is compiled; any linker
   --pcce-verify            check every encoded context against a shadow stack at run time
+  --pcce-heap              link a heap profiler: the program records every allocation by its context
   --pcce-no-callback=FILE  FILE lists external functions, one a line, that never call back
                            into the program; may be given more than once
   --pcce-help              print this text

@@ -115,7 +115,10 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         plan.needs.push(facts.files.plugin());
     }
     if links {
-        add_runtime(&command, &facts.files, &mut added, &mut plan.needs);
+        if arguments.own.heap && command.r#static && !command.relocatable {
+            return Err(Error::StaticHeap);
+        }
+        add_runtime(&command, &arguments.own, &facts.files, &mut added, &mut plan.needs);
     }
     if command.preprocesses && command.product != Product::Information {
         match &facts.files.header {
@@ -160,7 +163,29 @@ fn compilation(mode: Mode, command: &Command) -> Compilation {
     }
 }
 
-fn add_runtime(command: &Command, files: &Files, added: &mut Added, needs: &mut Vec<PathBuf>) {
+/// What the heap profiler defines in libc's place (`scripts/build-runtime`).
+const ALLOCATION: [&str; 12] = [
+    "malloc",
+    "calloc",
+    "realloc",
+    "reallocarray",
+    "free",
+    "memalign",
+    "aligned_alloc",
+    "posix_memalign",
+    "valloc",
+    "pvalloc",
+    "malloc_usable_size",
+    "_exit",
+];
+
+fn add_runtime(
+    command: &Command,
+    own: &OwnFlags,
+    files: &Files,
+    added: &mut Added,
+    needs: &mut Vec<PathBuf>,
+) {
     if command.relocatable {
         return;
     }
@@ -176,14 +201,21 @@ fn add_runtime(command: &Command, files: &Files, added: &mut Added, needs: &mut 
         needs.push(files.libraries.join(SHARED_RUNTIME));
     } else {
         // Not as an input of its own: a `-x c` would make it a source.
-        added.for_linker("", &files.archive());
-        needs.push(files.archive());
+        let archive = if own.heap { files.heap_archive() } else { files.archive() };
+        added.for_linker("", &archive);
+        needs.push(archive);
         // One runtime for the process: shared libraries find the executable's. Where
         // there are none, exporting does harm: a static-pie program with an exported
         // thread-local variable crashes at its start when GNU ld 2.40 linked it.
         if !command.r#static {
             added.flag("-Wl,--export-dynamic-symbol=__pcce_*");
             added.flag("-Wl,--export-dynamic-symbol=pcce_*");
+            if own.heap {
+                // Shared libraries must find them even where the linker knows of none that asks.
+                for name in ALLOCATION {
+                    added.flag(&format!("-Wl,--export-dynamic-symbol={name}"));
+                }
+            }
         }
     }
 }
@@ -193,6 +225,9 @@ fn pass_options(own: &OwnFlags, command: &Command, facts: &Facts) -> Result<Opti
     let mut options: Vec<OsString> = Vec::new();
     if own.verify {
         options.push("verify".into());
+    }
+    if own.heap {
+        options.push("publish".into());
     }
     for file in &own.no_callback {
         let file = facts.working_directory.join(file);

@@ -1,0 +1,126 @@
+//! `pcce heap` and `pcce cpu`.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use pcce::Decoder;
+use pcce::load::load;
+use pcce::profile::report::Selection;
+use pcce::profile::{Kind, Metric, Profile, Stacks, flame, pprof, report, speedscope};
+
+use super::{InfoFormat, ProfileView, Status, ViewArgs};
+
+/// Shows a profile.
+pub fn run(kind: Kind, view: &ProfileView) -> anyhow::Result<Status> {
+    let args = view.args();
+    let path = args.profile.display();
+    let text = std::fs::read(&args.profile).with_context(|| format!("{path}: cannot be read"))?;
+    let profile = Profile::read(&text).with_context(|| path.to_string())?;
+    drop(text);
+    if profile.kind != kind {
+        let name = profile.kind.name();
+        bail!("{path}: this is a {name} profile; use `pcce {name}`");
+    }
+    let dictionary = load(&args.program)?;
+    let program = dictionary.program.clone();
+    let build_id = dictionary.build_id.clone();
+    if profile.build_id.is_empty() || !build_id.starts_with(&profile.build_id) {
+        bail!(
+            "{path}: the profile is of another build: it has build id {}, and {} has {build_id}; give the program that wrote it",
+            if profile.build_id.is_empty() { "none" } else { &profile.build_id },
+            args.program.display(),
+        );
+    }
+    let mut dictionaries = vec![dictionary];
+    for path in &args.more {
+        dictionaries.push(load(path)?);
+    }
+    let mut decoder = Decoder::new(&dictionaries)?;
+    drop(dictionaries);
+    for (number, path) in std::iter::once(&args.program).chain(&args.more).enumerate() {
+        decoder.set_program(number, path.clone());
+    }
+    let stacks = Stacks::decode(&profile, &decoder)
+        .map_err(|(token, failure)| anyhow::anyhow!("{path}: token {token}: {failure}"))?;
+    for id in &stacks.missing {
+        super::message(&format!(
+            "no dictionary was given for the module with build id {id}, and its calls are left out; give the shared library, or its dictionary, with --dict FILE"
+        ));
+    }
+    match view {
+        ProfileView::Report { by, top, format, .. } => {
+            let (by, _) = metric(kind, by.as_deref())?;
+            let selection = Selection { by, top: *top };
+            output(args.output.as_deref(), |out| match format {
+                InfoFormat::Text => report::text(&profile, &stacks, &program, selection, out),
+                InfoFormat::Json => report::json(&profile, &stacks, &program, selection, out),
+            })
+        }
+        ProfileView::Flamegraph { by, .. } => {
+            let (number, metric) = additive(kind, by.as_deref())?;
+            let title = format!("{program}: {}", metric.title);
+            output(args.output.as_deref(), |out| flame::graph(&stacks, number, metric, &title, out))
+        }
+        ProfileView::Folded { by, .. } => {
+            let (number, _) = additive(kind, by.as_deref())?;
+            output(args.output.as_deref(), |out| flame::folded(&stacks, number, out))
+        }
+        ProfileView::Pprof(_) => {
+            output(args.output.as_deref(), |out| pprof::write(&stacks, kind, &program, &build_id, out))
+        }
+        ProfileView::Speedscope(_) => {
+            output(args.output.as_deref(), |out| speedscope::write(&stacks, kind, &program, out))
+        }
+    }?;
+    Ok(if stacks.missing.is_empty() { Status::Done } else { Status::Failed })
+}
+
+/// The metric of that name, or the first one.
+fn metric(kind: Kind, name: Option<&str>) -> anyhow::Result<(usize, &'static Metric)> {
+    let metrics = kind.metrics();
+    let Some(name) = name else { return Ok((0, &metrics[0])) };
+    if let Some(found) = metrics.iter().enumerate().find(|(_, metric)| metric.name == name) {
+        return Ok(found);
+    }
+    let names: Vec<_> = metrics.iter().map(|metric| metric.name).collect();
+    bail!("--by {name}: a {} profile has {}", kind.name(), names.join(", "))
+}
+
+fn additive(kind: Kind, name: Option<&str>) -> anyhow::Result<(usize, &'static Metric)> {
+    let (number, metric) = metric(kind, name)?;
+    if !metric.additive {
+        bail!("--by {}: these numbers cannot be added up for a picture; take another one", metric.name);
+    }
+    Ok((number, metric))
+}
+
+fn output(path: Option<&Path>, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
+    match path {
+        Some(path) => {
+            let write = || {
+                let mut out = BufWriter::new(File::create(path)?);
+                write(&mut out)?;
+                out.flush()
+            };
+            write().with_context(|| format!("{}: cannot be written", path.display()))
+        }
+        None => {
+            let mut out = BufWriter::new(io::stdout().lock());
+            write(&mut out).and_then(|()| out.flush()).context("standard output")
+        }
+    }
+}
+
+impl ProfileView {
+    fn args(&self) -> &ViewArgs {
+        match self {
+            Self::Report { args, .. }
+            | Self::Flamegraph { args, .. }
+            | Self::Folded { args, .. }
+            | Self::Pprof(args)
+            | Self::Speedscope(args) => args,
+        }
+    }
+}
