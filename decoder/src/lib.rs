@@ -12,6 +12,7 @@
 
 mod code;
 pub mod decode;
+pub mod graph;
 pub mod load;
 pub mod names;
 mod point;

@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         cli::Command::Dict(args) => cli::dict::run(args),
         cli::Command::Decode(args) => cli::decode::run(args),
         cli::Command::Info(args) => cli::info::run(args),
+        cli::Command::Graph(args) => cli::graph::run(args),
         cli::Command::Heap { view } => cli::profile::run(Kind::Heap, view),
         cli::Command::Cpu { view } => cli::profile::run(Kind::Cpu, view),
     };

@@ -4,7 +4,7 @@
 //! mode. It has no start-up code, keeps no registry of modules, and allocates only for interned numbers and for the
 //! creation of threads, with `mmap`. Nothing in it panics or unwinds.
 //!
-//! Two of its parts do have a constructor: `heap`, which is linked in place of the program's allocation functions for
+//! The two profilers have constructors, which read the environment: `sample`, and `heap`, which is linked with
 //! `--pcce-heap` only.
 //!
 //! As a dependency of the pass the crate is the module [`abi`] alone; the feature `freestanding` makes it
@@ -34,6 +34,8 @@ mod intern;
 mod place;
 #[cfg(any(test, feature = "freestanding"))]
 mod profile;
+#[cfg(any(test, feature = "freestanding"))]
+mod sample;
 #[cfg(any(test, feature = "freestanding"))]
 mod signal;
 #[cfg(any(test, feature = "freestanding"))]

@@ -2,6 +2,7 @@
 
 pub mod decode;
 pub mod dict;
+pub mod graph;
 pub mod info;
 pub mod profile;
 
@@ -47,7 +48,47 @@ pub enum Command {
         #[command(subcommand)]
         view: ProfileView,
     },
+    /// Draw the call graph of a program, for Graphviz
+    #[command(after_help = GRAPH_HELP)]
+    Graph(GraphArgs),
 }
+
+/// Arguments of `pcce graph`.
+#[derive(Args)]
+pub struct GraphArgs {
+    /// The program, or its dictionary
+    pub program: PathBuf,
+    /// Only what is around this function: its name in the source or in the object file
+    #[arg(long, value_name = "NAME")]
+    pub around: Option<String>,
+    /// So many calls away from it, in both directions
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub depth: usize,
+    /// Colour the functions by a profile, heap or CPU
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
+    /// What of the profile (see `pcce heap --help`, `pcce cpu --help`)
+    #[arg(long, value_name = "WHAT")]
+    pub by: Option<String>,
+    /// With a profile and without --around, leave out functions that have less than so many percent of it
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
+    pub min_percent: f64,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Dictionary of a shared library (or the library itself), for the profile; may be given several times
+    #[arg(long = "dict", value_name = "FILE")]
+    pub more: Vec<PathBuf>,
+}
+
+const GRAPH_HELP: &str = "Each box is a function with numCC, the number of its calling contexts as far as they are encoded in the id. A
+double line: it may be entered with an empty id, from outside or by a push. An arrow is labelled with what its calls add
+to the id; dashed and red, they push; dotted and blue, they were found in the profile only: calls through pointers, or through code that
+is not instrumented.
+
+Examples:
+  pcce graph app --around parse --depth 1 | dot -Tsvg -o parse.svg
+  pcce graph app --profile app.cpu | dot -Tsvg -o hot.svg";
 
 const HEAP_HELP: &str = "The program writes the profile when it ends, to the file that PCCE_HEAP_PROFILE names (pcce-heap.PROCESS without it).
 
@@ -248,6 +289,11 @@ pub fn parse() -> Command {
 /// are escaped.
 pub fn message(text: &str) {
     let _ = writeln!(io::stderr(), "error: {}", printable(text));
+}
+
+/// Writes a note of one line.
+pub fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "note: {}", printable(text));
 }
 
 /// The text with control characters escaped.

@@ -2,45 +2,58 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use pcce::Decoder;
 use pcce::load::load;
 use pcce::profile::report::Selection;
 use pcce::profile::{Kind, Metric, Profile, Stacks, flame, pprof, report, speedscope};
+use pcce_dictionary::Dictionary;
 
 use super::{InfoFormat, ProfileView, Status, ViewArgs};
 
-/// Shows a profile.
-pub fn run(kind: Kind, view: &ProfileView) -> anyhow::Result<Status> {
-    let args = view.args();
-    let path = args.profile.display();
-    let text = std::fs::read(&args.profile).with_context(|| format!("{path}: cannot be read"))?;
+/// A profile with its program.
+pub struct Read {
+    /// What the program wrote.
+    pub profile: Profile,
+    /// Its contexts.
+    pub stacks: Stacks,
+    /// The program's.
+    pub dictionary: Dictionary,
+}
+
+/// Reads a profile, of any kind if none is given, and decodes it.
+pub fn read_profile(
+    kind: Option<Kind>,
+    program: &Path,
+    profile: &Path,
+    more: &[PathBuf],
+) -> anyhow::Result<Read> {
+    let path = profile.display();
+    let text = std::fs::read(profile).with_context(|| format!("{path}: cannot be read"))?;
     let profile = Profile::read(&text).with_context(|| path.to_string())?;
     drop(text);
-    if profile.kind != kind {
+    if kind.is_some_and(|kind| kind != profile.kind) {
         let name = profile.kind.name();
         bail!("{path}: this is a {name} profile; use `pcce {name}`");
     }
-    let dictionary = load(&args.program)?;
-    let program = dictionary.program.clone();
-    let build_id = dictionary.build_id.clone();
+    let dictionary = load(program)?;
+    let build_id = &dictionary.build_id;
     if profile.build_id.is_empty() || !build_id.starts_with(&profile.build_id) {
         bail!(
             "{path}: the profile is of another build: it has build id {}, and {} has {build_id}; give the program that wrote it",
             if profile.build_id.is_empty() { "none" } else { &profile.build_id },
-            args.program.display(),
+            program.display(),
         );
     }
     let mut dictionaries = vec![dictionary];
-    for path in &args.more {
+    for path in more {
         dictionaries.push(load(path)?);
     }
     let mut decoder = Decoder::new(&dictionaries)?;
-    drop(dictionaries);
-    for (number, path) in std::iter::once(&args.program).chain(&args.more).enumerate() {
-        decoder.set_program(number, path.clone());
+    for (number, path) in std::iter::once(program).chain(more.iter().map(PathBuf::as_path)).enumerate() {
+        decoder.set_program(number, path.to_owned());
     }
     let stacks = Stacks::decode(&profile, &decoder)
         .map_err(|(token, failure)| anyhow::anyhow!("{path}: token {token}: {failure}"))?;
@@ -49,6 +62,15 @@ pub fn run(kind: Kind, view: &ProfileView) -> anyhow::Result<Status> {
             "no dictionary was given for the module with build id {id}, and its calls are left out; give the shared library, or its dictionary, with --dict FILE"
         ));
     }
+    Ok(Read { profile, stacks, dictionary: dictionaries.swap_remove(0) })
+}
+
+/// Shows a profile.
+pub fn run(kind: Kind, view: &ProfileView) -> anyhow::Result<Status> {
+    let args = view.args();
+    let Read { profile, stacks, dictionary } =
+        read_profile(Some(kind), &args.program, &args.profile, &args.more)?;
+    let Dictionary { program, build_id, .. } = dictionary;
     match view {
         ProfileView::Report { by, top, format, .. } => {
             let (by, _) = metric(kind, by.as_deref())?;
@@ -61,7 +83,7 @@ pub fn run(kind: Kind, view: &ProfileView) -> anyhow::Result<Status> {
         ProfileView::Flamegraph { by, .. } => {
             let (number, metric) = additive(kind, by.as_deref())?;
             let title = format!("{program}: {}", metric.title);
-            output(args.output.as_deref(), |out| flame::graph(&stacks, number, metric, &title, out))
+            output(args.output.as_deref(), |out| flame::graph(&stacks, kind, number, &title, out))
         }
         ProfileView::Folded { by, .. } => {
             let (number, _) = additive(kind, by.as_deref())?;
@@ -88,7 +110,8 @@ fn metric(kind: Kind, name: Option<&str>) -> anyhow::Result<(usize, &'static Met
     bail!("--by {name}: a {} profile has {}", kind.name(), names.join(", "))
 }
 
-fn additive(kind: Kind, name: Option<&str>) -> anyhow::Result<(usize, &'static Metric)> {
+/// The same, for numbers that can be added.
+pub fn additive(kind: Kind, name: Option<&str>) -> anyhow::Result<(usize, &'static Metric)> {
     let (number, metric) = metric(kind, name)?;
     if !metric.additive {
         bail!("--by {}: these numbers cannot be added up for a picture; take another one", metric.name);
@@ -96,7 +119,11 @@ fn additive(kind: Kind, name: Option<&str>) -> anyhow::Result<(usize, &'static M
     Ok((number, metric))
 }
 
-fn output(path: Option<&Path>, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
+/// Writes to the file, or to standard output.
+pub fn output(
+    path: Option<&Path>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
     match path {
         Some(path) => {
             let write = || {

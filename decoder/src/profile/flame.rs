@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use inferno::flamegraph::color::{BasicPalette, Palette};
 use inferno::flamegraph::{self, Options};
 
-use super::{Metric, Stacks, Unit};
+use super::{Kind, Stacks, Unit};
 
 /// One line for each stack of function names: `outermost;…;innermost value`, in alphabetical order. Stacks whose value is
 /// 0 are left out.
@@ -33,13 +34,8 @@ pub fn folded(stacks: &Stacks, metric: usize, mut out: impl Write) -> io::Result
 ///
 /// # Errors
 /// Those of `out`, and an error that says so if there is nothing to show.
-pub fn graph(
-    stacks: &Stacks,
-    number: usize,
-    metric: &Metric,
-    title: &str,
-    out: impl Write,
-) -> io::Result<()> {
+pub fn graph(stacks: &Stacks, kind: Kind, number: usize, title: &str, out: impl Write) -> io::Result<()> {
+    let metric = &kind.metrics()[number];
     let lines = lines(stacks, number);
     if lines.is_empty() {
         return Err(io::Error::other(format!("there is nothing to show: {} are 0", metric.title)));
@@ -55,6 +51,8 @@ pub fn graph(
     if metric.unit == Unit::Nanoseconds {
         options.factor = 1e-6;
     }
+    // The usual colours: green for memory.
+    options.colors = Palette::Basic(if kind == Kind::Heap { BasicPalette::Mem } else { BasicPalette::Hot });
     options.deterministic = true;
     options.hash = true;
     flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), out)

@@ -1,5 +1,7 @@
 //! Reports for people, and as JSON.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -16,14 +18,41 @@ pub struct Selection {
 }
 
 /// The selected stacks, the largest first; and how many there are in all.
-fn select(stacks: &Stacks, selection: Selection) -> (Vec<&Stack>, usize) {
-    let mut sorted: Vec<&Stack> =
-        stacks.stacks.iter().filter(|stack| stack.values[selection.by] > 0).collect();
+fn select(kind: Kind, stacks: &Stacks, selection: Selection) -> (Vec<Cow<'_, Stack>>, usize) {
+    let all: Vec<Cow<'_, Stack>> = match kind {
+        Kind::Heap => stacks.stacks.iter().map(Cow::Borrowed).collect(),
+        Kind::Cpu => by_function(stacks).into_iter().map(Cow::Owned).collect(),
+    };
+    let mut sorted: Vec<_> = all.into_iter().filter(|stack| stack.values[selection.by] > 0).collect();
     // Stable: equal ones stay in the order of the file.
     sorted.sort_by_key(|stack| std::cmp::Reverse(stack.values[selection.by]));
     let all = sorted.len();
     sorted.truncate(selection.top);
     (sorted, all)
+}
+
+/// Samples fall on any line of a function: stacks that differ in that line only are one, with the line that was found most
+/// often.
+fn by_function(stacks: &Stacks) -> Vec<Stack> {
+    let mut sorted: Vec<&Stack> = stacks.stacks.iter().collect();
+    sorted.sort_by_key(|stack| std::cmp::Reverse(stack.values[0]));
+    let mut index = HashMap::new();
+    let mut result: Vec<Stack> = Vec::new();
+    for stack in sorted {
+        let (innermost, callers) = stack.frames.split_first().expect("a stack has a frame");
+        let innermost = &stacks.frames[*innermost as usize];
+        let key = (innermost.kind, &innermost.name, &innermost.file, callers);
+        let at = *index.entry(key).or_insert(result.len());
+        match result.get_mut(at) {
+            Some(whole) => {
+                for (sum, value) in whole.values.iter_mut().zip(&stack.values) {
+                    *sum = sum.saturating_add(*value);
+                }
+            }
+            None => result.push(stack.clone()),
+        }
+    }
+    result
 }
 
 /// A number as people write it.
@@ -85,7 +114,7 @@ pub fn text(
             )?;
         }
     }
-    let (shown, all) = select(stacks, selection);
+    let (shown, all) = select(profile.kind, stacks, selection);
     let title = by.title;
     if shown.is_empty() {
         return writeln!(out, "\nno context has {title}");
@@ -98,14 +127,24 @@ pub fn text(
         if by.additive {
             write!(out, " ({:.1} %)", value as f64 * 100.0 / total as f64)?;
         }
-        let others = metrics.iter().zip(&stack.values).enumerate();
-        let others = others.filter(|(number, _)| *number != selection.by);
-        let others: Vec<String> = others
-            .map(|(_, (metric, value))| format!("{} {}", metric.name, amount(*value, Unit::Count)))
-            .collect();
-        match profile.kind {
-            Kind::Heap => writeln!(out, "; {}", others.join(", "))?,
-            Kind::Cpu => writeln!(out)?,
+        writeln!(out)?;
+        if profile.kind == Kind::Heap {
+            let [peak, peak_blocks, live, live_blocks, allocated, allocations, own_peak] = stack.values[..]
+            else {
+                unreachable!("as many as there are metrics")
+            };
+            let of = |bytes: u64, blocks: u64| {
+                let plural = if blocks == 1 { "" } else { "s" };
+                format!("{} in {} block{plural}", amount(bytes, Unit::Count), amount(blocks, Unit::Count))
+            };
+            writeln!(
+                out,
+                "    peak {}; not freed {}; allocated {}; at most {} at a time",
+                of(peak, peak_blocks),
+                of(live, live_blocks),
+                of(allocated, allocations),
+                amount(own_peak, Unit::Count),
+            )?;
         }
         for (number, &frame) in stack.frames.iter().enumerate() {
             writeln!(out, "    #{number:<2} {}", stacks.frames[frame as usize].text)?;
@@ -156,7 +195,7 @@ pub fn json(
     mut out: impl Write,
 ) -> io::Result<()> {
     let metrics = profile.kind.metrics();
-    let (shown, all) = select(stacks, selection);
+    let (shown, all) = select(profile.kind, stacks, selection);
     let totals: serde_json::Map<_, _> = (metrics.iter().enumerate())
         .filter(|(_, metric)| metric.additive)
         .map(|(number, metric)| (metric.name.to_owned(), profile.total(number).into()))

@@ -85,10 +85,9 @@ impl Stacks {
                 .frames(context)
                 .map_err(|failure| (context.token.clone().unwrap_or_default(), failure))?;
             if let Some(&at) = index.get(&frames) {
-                let metrics = profile.kind.metrics().iter();
-                let sums = maker.result.stacks[at].values.iter_mut();
-                for ((sum, value), metric) in sums.zip(&context.values).zip(metrics) {
-                    *sum = if metric.additive { sum.saturating_add(*value) } else { (*sum).max(*value) };
+                // Also what is not additive: the most of both is at most the sum.
+                for (sum, value) in maker.result.stacks[at].values.iter_mut().zip(&context.values) {
+                    *sum = sum.saturating_add(*value);
                 }
             } else {
                 index.insert(frames.clone(), maker.result.stacks.len());
