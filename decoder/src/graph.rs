@@ -11,6 +11,7 @@ use crate::names::demangle;
 use crate::profile::Stacks;
 use crate::profile::report::amount;
 use crate::profile::{Metric, Unit};
+use crate::trace::FrameKind;
 
 /// What is drawn.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +78,7 @@ impl<'a> Heat<'a> {
                 .frames
                 .iter()
                 .map(|&frame| &stacks.frames[frame as usize])
-                .filter(|frame| !frame.inlined && !frame.linkage_name.is_empty())
+                .filter(|frame| frame.kind == FrameKind::Call && !frame.inlined)
                 .map(|frame| &*frame.linkage_name)
                 .collect();
             if let Some(first) = names.first() {
@@ -160,8 +161,7 @@ pub fn draw(
     dot.push_str("  graph [fontname=\"sans-serif\", fontsize=12, labelloc=t, ranksep=0.45, nodesep=0.25");
     let mut title = format!("{}: {} of {} functions", dictionary.program, shown.len(), all.len());
     if let (Some(heat), Some((_, _, metric))) = (&heat, &profile) {
-        let what = if metric.unit == Unit::Count { String::new() } else { format!("{}, ", metric.title) };
-        let _ = write!(title, "; heat: {what}{} in all", amount(heat.total, metric.unit));
+        let _ = write!(title, "; heat: {}, {} in all", metric.title, amount(heat.total, metric.unit));
     }
     let _ = writeln!(dot, ", label={}];", quoted(&title));
     dot.push_str("  node [shape=box, style=\"rounded,filled\", fillcolor=white, color=\"#5a5a5a\", fontname=\"sans-serif\", fontsize=11];\n");

@@ -219,12 +219,12 @@ impl Profile {
             if end.is_some() {
                 return Err(error("there is something behind the last line".to_owned()));
             }
-            if line.starts_with(b"{\"end\"") {
+            // A file that was cut in the middle of a line.
+            let whole = line.ends_with(b"}");
+            if whole && line.starts_with(b"{\"end\"") {
                 end = Some(serde_json::from_slice(line).map_err(|e| error(e.to_string()))?);
                 continue;
             }
-            // A file that was cut in the middle of a line.
-            let whole = line.ends_with(b"}");
             let parsed = match kind {
                 Kind::Heap => serde_json::from_slice::<HeapLine>(line).map(Context::from),
                 Kind::Cpu => serde_json::from_slice::<CpuLine>(line).map(Context::from),
