@@ -166,7 +166,56 @@ pub fn draw(
     let _ = writeln!(dot, ", label={}];", quoted(&title));
     dot.push_str("  node [shape=box, style=\"rounded,filled\", fillcolor=white, color=\"#5a5a5a\", fontname=\"sans-serif\", fontsize=11];\n");
     dot.push_str("  edge [color=\"#5a5a5a\", fontname=\"sans-serif\", fontsize=9, arrowsize=0.7];\n");
-    for &node in &shown {
+    let mut arrows: Vec<(Node, Node, String)> = Vec::new();
+    for (&(from, to), calls) in &calls {
+        if !shown.contains(&from) || !shown.contains(&to) {
+            continue;
+        }
+        let mut width = String::new();
+        if let Some(heat) = &heat {
+            match heat.calls.get(&(linkage(from), linkage(to))) {
+                None if selection.around.is_none() => continue,
+                value => width = pen(heat.percent(value)),
+            }
+        }
+        let arrow = arrow(from, to);
+        if !calls.added.is_empty() {
+            let label = added(&calls.added);
+            arrows.push((from, to, format!("{arrow} [label={}{width}];", quoted(&label))));
+        }
+        if calls.pushes > 0 {
+            let label =
+                if calls.pushes == 1 { "push".to_owned() } else { format!("push × {}", calls.pushes) };
+            arrows.push((
+                from,
+                to,
+                format!(
+                    "{arrow} [label={}, style=dashed, color=\"#b03020\", fontcolor=\"#b03020\"{width}];",
+                    quoted(&label)
+                ),
+            ));
+        }
+    }
+    // Calls that only the profile knows: through pointers, or through code that is not instrumented.
+    if let Some(heat) = &heat {
+        let mut nodes: HashMap<&str, Node> = HashMap::new();
+        for &node in &shown {
+            nodes.insert(linkage(node), node);
+        }
+        let mut dynamic = BTreeMap::new();
+        for ((from, to), value) in &heat.calls {
+            if let (Some(&from), Some(&to)) = (nodes.get(from), nodes.get(to))
+                && !calls.contains_key(&(from, to))
+            {
+                dynamic.insert((from, to), value);
+            }
+        }
+        for ((from, to), value) in dynamic {
+            let (arrow, width) = (arrow(from, to), pen(heat.percent(Some(value))));
+            arrows.push((from, to, format!("{arrow} [style=dotted, color=\"#2050a0\"{width}];")));
+        }
+    }
+    for node in ordered(&shown, &arrows, |node| linkage(node) == "main") {
         let module = &dictionary.modules[node.0];
         let function = &module.functions[node.1];
         let mut label = wrapped(&demangle(linkage(node)));
@@ -193,50 +242,9 @@ pub fn draw(
         }
         let _ = writeln!(dot, "  f{}_{} [label={}{attributes}];", node.0, node.1, quoted(&label));
     }
-    for (&(from, to), calls) in &calls {
-        if !shown.contains(&from) || !shown.contains(&to) {
-            continue;
-        }
-        let mut width = String::new();
-        if let Some(heat) = &heat {
-            match heat.calls.get(&(linkage(from), linkage(to))) {
-                None if selection.around.is_none() => continue,
-                value => width = pen(heat.percent(value)),
-            }
-        }
-        let arrow = arrow(from, to);
-        if !calls.added.is_empty() {
-            let label = added(&calls.added);
-            let _ = writeln!(dot, "{arrow} [label={}{width}];", quoted(&label));
-        }
-        if calls.pushes > 0 {
-            let label =
-                if calls.pushes == 1 { "push".to_owned() } else { format!("push × {}", calls.pushes) };
-            let _ = writeln!(
-                dot,
-                "{arrow} [label={}, style=dashed, color=\"#b03020\", fontcolor=\"#b03020\"{width}];",
-                quoted(&label)
-            );
-        }
-    }
-    // Calls that only the profile knows: through pointers, or through code that is not instrumented.
-    if let Some(heat) = &heat {
-        let mut nodes: HashMap<&str, Node> = HashMap::new();
-        for &node in &shown {
-            nodes.insert(linkage(node), node);
-        }
-        let mut dynamic = BTreeMap::new();
-        for ((from, to), value) in &heat.calls {
-            if let (Some(&from), Some(&to)) = (nodes.get(from), nodes.get(to))
-                && !calls.contains_key(&(from, to))
-            {
-                dynamic.insert((from, to), value);
-            }
-        }
-        for ((from, to), value) in dynamic {
-            let (arrow, width) = (arrow(from, to), pen(heat.percent(Some(value))));
-            let _ = writeln!(dot, "{arrow} [style=dotted, color=\"#2050a0\"{width}];");
-        }
+    for (_, _, arrow) in &arrows {
+        dot.push_str(arrow);
+        dot.push('\n');
     }
     dot.push_str("}\n");
     Ok(Drawing { dot, shown: shown.len(), all: all.len() })
@@ -271,6 +279,31 @@ fn calls(dictionary: &Dictionary) -> BTreeMap<(Node, Node), Calls> {
         }
     }
     calls
+}
+
+/// Callers before callees as far as it goes, from `main` on: where there are cycles, `dot` puts at the top what comes first.
+fn ordered(
+    shown: &BTreeSet<Node>,
+    arrows: &[(Node, Node, String)],
+    is_main: impl Fn(Node) -> bool,
+) -> Vec<Node> {
+    let mut callees: HashMap<Node, Vec<Node>> = HashMap::new();
+    for &(from, to, _) in arrows {
+        callees.entry(from).or_default().push(to);
+    }
+    let mut order = Vec::with_capacity(shown.len());
+    let mut seen = HashSet::new();
+    let (first, others): (Vec<Node>, Vec<Node>) = shown.iter().partition(|&&node| is_main(node));
+    for start in first.into_iter().chain(others) {
+        let mut queue = VecDeque::from([start]);
+        while let Some(node) = queue.pop_front() {
+            if seen.insert(node) {
+                order.push(node);
+                queue.extend(callees.get(&node).into_iter().flatten());
+            }
+        }
+    }
+    order
 }
 
 /// The functions at most `depth` calls away.

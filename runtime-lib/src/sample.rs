@@ -25,6 +25,8 @@ const MAX_TOKEN: usize = 4096;
 static FILE: FileName = FileName::new();
 static TOKENS: Arena = Arena::new();
 static STARTED: AtomicBool = AtomicBool::new(false);
+/// The profile is being written.
+static ENDED: AtomicBool = AtomicBool::new(false);
 /// By the token's text: two hashes, and its length.
 static SAMPLES: Interner<Samples> = Interner::new();
 /// CPU time of the process at the last sample, in nanoseconds.
@@ -44,6 +46,9 @@ fn cpu_time() -> u64 {
 }
 
 unsafe extern "C" fn on_timer(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+    if ENDED.load(Ordering::Relaxed) {
+        return;
+    }
     // SAFETY: this thread's; what the kernel gave; the buffer has its size.
     unsafe {
         let errno = *libc::__errno_location();
@@ -142,7 +147,8 @@ extern "C" fn at_exit(_: *mut c_void) {
     if !FILE.is_wanted(false) {
         return;
     }
-    // SAFETY: a plain call: the timer is stopped, so that the profile holds still.
+    ENDED.store(true, Ordering::Relaxed);
+    // SAFETY: a plain call: the timer is stopped.
     unsafe { setitimer(libc::ITIMER_PROF, &raw const NONE, null_mut()) };
     let mut out = FILE.create(0);
     out.head("cpu");

@@ -436,6 +436,27 @@ mod tests {
     }
 
     #[test]
+    fn a_heap_profile_takes_the_place_of_the_allocator() {
+        let command = "--pcce-heap --pcce-mode=module a.o";
+        let plan = plan_with(&facts(), command).unwrap();
+        assert_eq!(plan.needs, [PathBuf::from("/r/libpcce_heap.a")]);
+        for word in
+            ["/r/libpcce_heap.a", "-Wl,--export-dynamic-symbol=malloc", "-Wl,--export-dynamic-symbol=_exit"]
+        {
+            assert!(plan.argv.contains(&word.into()), "{word} in {:?}", plan.argv);
+        }
+        assert_eq!(pass_options(&facts(), command).as_deref(), Some("publish"));
+        assert_eq!(pass_options(&facts(), "--pcce-heap -c a.c").as_deref(), Some("publish"));
+        // A shared library uses the executable's.
+        assert_eq!(
+            plan_with(&facts(), "--pcce-heap -shared a.o").unwrap().needs[1..],
+            [PathBuf::from("/r/libpcce_rt.so")]
+        );
+        let error = plan_with(&facts(), "--pcce-heap -static a.o").unwrap_err().to_string();
+        assert!(error.contains("leave out `-static`"), "{error}");
+    }
+
+    #[test]
     fn options_for_the_pass_travel_in_one_variable() {
         let mut facts = facts();
         assert_eq!(pass_options(&facts, "-c a.c"), None);
