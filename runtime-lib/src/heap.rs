@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::context;
 use crate::intern::Interner;
-use crate::profile::{Arena, FileName};
+use crate::profile::{self, Arena, FileName};
 use crate::state::tls;
 use crate::token::__pcce_token;
 
@@ -510,9 +510,10 @@ fn write(number: u64) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_heap_start() {
     FILE.set(VARIABLE, DEFAULT);
-    // SAFETY: plain calls. The handler stays what it is, whatever the program does with its own.
+    // SAFETY: plain calls. What is registered first runs last. The handler stays what it is, whatever the program does with its own.
     unsafe {
-        let value = libc::getenv(SIGNAL.as_ptr());
+        __cxa_at_quick_exit(at_exit, null_mut());
+        let value = profile::variable(SIGNAL);
         let signal = if value.is_null() { 0 } else { libc::atoi(value) };
         if signal > 0 {
             let mut action: libc::sigaction = core::mem::zeroed();
@@ -536,6 +537,7 @@ extern "C" fn on_signal(_: c_int) {
 
 unsafe extern "C" {
     fn __cxa_atexit(f: extern "C" fn(*mut c_void), arg: *mut c_void, dso: *mut c_void) -> c_int;
+    fn __cxa_at_quick_exit(f: extern "C" fn(*mut c_void), dso: *mut c_void) -> c_int;
 }
 
 extern "C" fn at_exit(_: *mut c_void) {
@@ -569,4 +571,14 @@ pub unsafe extern "C" fn __pcce_exit_now(status: c_int) -> ! {
         libc::syscall(libc::SYS_exit_group, status);
         libc::abort()
     }
+}
+
+/// `_Exit`, the same in C.
+///
+/// # Safety
+/// As `_Exit`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_exit_at_once(status: c_int) -> ! {
+    // SAFETY: passed on.
+    unsafe { __pcce_exit_now(status) }
 }

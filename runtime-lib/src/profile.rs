@@ -7,6 +7,17 @@ use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 
 use crate::image::Image;
 
+unsafe extern "C" {
+    fn secure_getenv(name: *const c_char) -> *const c_char;
+}
+
+/// The value of a variable of the environment; null if there is none, and in programs that run with other rights than
+/// those of who started them, for whom they would write files.
+pub fn variable(name: &CStr) -> *const c_char {
+    // SAFETY: a plain call.
+    unsafe { secure_getenv(name.as_ptr()) }
+}
+
 /// A block of memory: the first word counts the bytes used, itself included.
 struct Block(AtomicUsize);
 
@@ -66,8 +77,8 @@ pub struct FileName {
 }
 
 impl FileName {
-    /// Longer names are cut.
-    const MOST: usize = 1024;
+    /// Longer names, with their folder, are cut.
+    const MOST: usize = 2048;
 
     /// No name.
     pub const fn new() -> Self {
@@ -78,13 +89,21 @@ impl FileName {
         self.text.as_ptr().cast_mut().cast()
     }
 
-    /// Remembers the value of a variable of the environment, or a name that is used without it. Once, at the start.
-    pub fn set(&self, variable: &CStr, default: &CStr) {
+    /// Remembers the value of a variable of the environment, or a name that is used without it; in the working directory, which the
+    /// program may leave. Once, at the start.
+    pub fn set(&self, name: &CStr, default: &CStr) {
         // SAFETY: nobody else writes; the last byte stays zero.
         unsafe {
-            let value = libc::getenv(variable.as_ptr());
+            let value = variable(name);
             let value = if value.is_null() || *value == 0 { default.as_ptr() } else { value };
-            copy_nonoverlapping(value.cast(), self.text(), libc::strnlen(value, Self::MOST - 1));
+            let mut len = 0;
+            if *value.cast::<u8>() != b'/' && !libc::getcwd(self.text().cast(), Self::MOST - 2).is_null() {
+                len = libc::strlen(self.text().cast());
+                self.text().add(len).write(b'/');
+                len += 1;
+            }
+            let rest = libc::strnlen(value, Self::MOST - 1 - len);
+            copy_nonoverlapping(value.cast(), self.text().add(len), rest);
             self.process.store(libc::getpid(), Ordering::Relaxed);
         }
     }

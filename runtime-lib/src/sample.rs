@@ -10,7 +10,7 @@ use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use crate::intern::Interner;
-use crate::profile::{Arena, FileName};
+use crate::profile::{self, Arena, FileName};
 use crate::token::__pcce_token_at;
 
 /// How many samples a second of CPU time; nothing is done without it.
@@ -115,7 +115,7 @@ unsafe extern "C" {
 pub extern "C" fn __pcce_sample_start() {
     // SAFETY: plain calls at the start of the program, or of a library that brought the runtime.
     unsafe {
-        let value = libc::getenv(VARIABLE.as_ptr());
+        let value = profile::variable(VARIABLE);
         if value.is_null() || *value == 0 || STARTED.swap(true, Ordering::Relaxed) {
             return;
         }

@@ -164,7 +164,7 @@ fn compilation(mode: Mode, command: &Command) -> Compilation {
 }
 
 /// What the heap profiler defines in libc's place (`scripts/build-runtime`).
-const ALLOCATION: [&str; 12] = [
+const ALLOCATION: [&str; 13] = [
     "malloc",
     "calloc",
     "realloc",
@@ -177,6 +177,7 @@ const ALLOCATION: [&str; 12] = [
     "pvalloc",
     "malloc_usable_size",
     "_exit",
+    "_Exit",
 ];
 
 fn add_runtime(
