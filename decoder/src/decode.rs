@@ -210,8 +210,11 @@ impl Decoder {
             above = match trace.images[capture.image as usize].1 {
                 Some(image) => {
                     let site = self.site_at(image, capture.site)?;
-                    if self.tables.sites[site as usize].target != Target::Capture {
-                        return Err(self.site_kind(image, capture.site, site, "a capture"));
+                    match self.tables.sites[site as usize].target {
+                        Target::Capture => {}
+                        // Taken by code that is not instrumented, in a call that was published.
+                        Target::External(symbol) => self.below_external(symbol, Above::NoCapture, trace),
+                        _ => return Err(self.site_kind(image, capture.site, site, "a capture")),
                     }
                     Above::Root(self.walk(site, capture.id, trace)?)
                 }

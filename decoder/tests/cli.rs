@@ -271,7 +271,7 @@ fn each_bad_token_has_its_message() {
         ("99999999999999999999", "larger than 64 bits"),
         (&token(Some((site::LIB_CAPTURE, 0)), &[]).encode(), "b001020304050607"),
         (&token(Some((site::LEAF_CAPTURE, 5)), &[]).encode(), "function leaf has no id 5"),
-        (&token(Some((site::LEAF_QSORT, 0)), &[]).encode(), "a capture is expected there"),
+        (&token(Some((site::LEAF_TAIL, 0)), &[]).encode(), "a capture is expected there"),
         (&token(Some((0x9999, 0)), &[]).encode(), "no site at address 0x9999"),
     ]
     .map(|(token, expected)| {

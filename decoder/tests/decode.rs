@@ -191,6 +191,12 @@ fn a_call_through_a_pointer_tells_where_a_frame_may_be_gone() {
 fn without_capture() {
     assert_eq!(decode(None, &[]), "[uninstrumented -]");
     assert_eq!(decode(None, &[(site::LEAF_QSORT, 0)]), "[uninstrumented qsort] leaf:31 app::run(int):20");
+    // The same of a call that was published.
+    assert_eq!(decode(Some((site::LEAF_QSORT, 0)), &[]), "[uninstrumented qsort] leaf:31 app::run(int):20");
+    assert_eq!(
+        decode(Some((site::LEAF_OTHER, 0)), &[]),
+        "[uninstrumented -] [unknown other] leaf:36 app::run(int):20"
+    );
     assert_eq!(decode(None, &[(site::LEAF_POINTER, 0)]), "[uninstrumented -] leaf:33 app::run(int):20");
     assert_eq!(
         decode(None, &[(site::LEAF_OTHER, 0)]),
@@ -355,7 +361,7 @@ fn tokens_that_do_not_fit() {
         assert!(matches!(error, DecodeError::NoSite { address: a, .. } if a == address), "{error}");
     }
     for (wrong, what) in
-        [(site::LEAF_QSORT, "outside"), (site::RUN_LEAF, "adds"), (site::LEAF_POINTER, "pointer")]
+        [(site::LEAF_TAIL, "pushes"), (site::RUN_LEAF, "adds"), (site::LEAF_POINTER, "pointer")]
     {
         let error = fails(Some((wrong, 0)), &[]).to_string();
         assert!(error.contains(what) && error.contains("a capture is expected"), "{error}");

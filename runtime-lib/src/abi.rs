@@ -40,6 +40,9 @@ pub struct Tls {
     pub stack_low: usize,
     /// See `stack_low`.
     pub stack_high: usize,
+    /// In programs that record allocations: the site of the call that is being executed, where that is a call of a function
+    /// that does not call back and may allocate; else null.
+    pub call: *const u8,
 }
 
 /// A pushed frame. It lives on the machine stack, in the function that pushes.
@@ -136,6 +139,8 @@ pub mod layout {
     pub const CREATION_SIZE: u64 = 4096;
     /// Offset of [`Tls::shadow`].
     pub const TLS_SHADOW: u64 = offset_of!(Tls, shadow) as u64;
+    /// Offset of [`Tls::call`].
+    pub const TLS_CALL: u64 = offset_of!(Tls, call) as u64;
     /// Size of [`Tls`].
     pub const TLS_SIZE: u64 = size_of::<Tls>() as u64;
     /// Alignment of [`Tls`].

@@ -6,7 +6,7 @@ use crate::intern::Interner;
 use crate::own::Own;
 use crate::place;
 use crate::signal::{self, SignalFrame};
-use crate::state::current;
+use crate::state::{current, tls};
 use crate::unwind::{Interruption, Registers};
 
 /// Chains of frames and whole contexts. A chain's key is (number of the chain outwards of its
@@ -112,6 +112,18 @@ pub extern "C" fn __pcce_context(site: *const u8, base: u64) -> u64 {
     let chain = unsafe { chain_number(top) };
     let number = chain.and_then(|chain| CHAINS.insert(&[chain, place::name(site)?, id], ()));
     number.map_or(0, |n| n | INTERNED)
+}
+
+/// Where the thread is, as far as numbers tell contexts apart, when code that is not instrumented asks: ⟨number of the chain,
+/// name of the site of the call that is published, id⟩. None if there is no memory.
+#[inline]
+pub fn outside() -> Option<[u64; 3]> {
+    let (id, top) = current();
+    // SAFETY: this thread's block. Volatile, since emitted code of the same thread wrote it.
+    let site = unsafe { (&raw const (*tls()).call).read_volatile() };
+    // SAFETY: the calling thread's own chain, kept intact by emitted code.
+    let chain = unsafe { chain_number(followed(top)) }?;
+    Some([chain, if site.is_null() { 0 } else { place::name(site)? }, id])
 }
 
 /// The public entry. The pass replaces calls of it in instrumented code, so who arrives here is

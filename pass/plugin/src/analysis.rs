@@ -22,11 +22,12 @@ fn add_names(text: &str, names: &mut HashSet<String>) {
 pub struct Targets(HashSet<String>);
 
 impl Targets {
-    /// From names and `@FILE`s with lists of them; None if there are none, and all contexts are wanted.
+    /// From names and `@FILE`s with lists of them; None if there are none, and all contexts are wanted. `publish`: those of
+    /// the calls that are published are, which takes no name.
     ///
     /// # Errors
     /// A file that cannot be read, with the reason.
-    pub fn load(given: &[String]) -> Result<Option<Self>, String> {
+    pub fn load(given: &[String], publish: bool) -> Result<Option<Self>, String> {
         let mut names = HashSet::new();
         for name in given {
             let Some(file) = name.strip_prefix('@') else {
@@ -37,7 +38,7 @@ impl Targets {
                 .map_err(|e| format!("cannot read {file}, named by the option target: {e}"))?;
             add_names(&text, &mut names);
         }
-        Ok((!given.is_empty()).then_some(Self(names)))
+        Ok((publish || !given.is_empty()).then_some(Self(names)))
     }
 
     /// The targets of this linkage name: it, or the name in the source with its scopes, without parameters
@@ -71,26 +72,42 @@ impl Targets {
 }
 
 /// Functions known not to call back into the program (`data/no-callback.txt` and the user's files).
-pub struct NoCallback(HashSet<String>);
+pub struct NoCallback {
+    names: HashSet<String>,
+    /// Those whose calls are published: that may allocate (`data/allocating.txt`, and all of the user's files). Empty
+    /// without the option `publish`.
+    published: HashSet<String>,
+}
 
 impl NoCallback {
     /// The shipped list, and the files named by the user.
     ///
     /// # Errors
     /// A file that cannot be read, with the reason.
-    pub fn load(files: &[String]) -> Result<Self, String> {
-        let mut names = HashSet::new();
+    pub fn load(files: &[String], publish: bool) -> Result<Self, String> {
+        let (mut names, mut published) = (HashSet::new(), HashSet::new());
         add_names(include_str!("../data/no-callback.txt"), &mut names);
+        if publish {
+            add_names(include_str!("../data/allocating.txt"), &mut published);
+        }
         for file in files {
             let text = std::fs::read_to_string(file)
                 .map_err(|e| format!("cannot read {file}, named by the option no-callback: {e}"))?;
             add_names(&text, &mut names);
+            if publish {
+                add_names(&text, &mut published);
+            }
         }
-        Ok(Self(names))
+        Ok(Self { names, published })
+    }
+
+    /// Whether calls that may allocate are published.
+    pub fn publishes(&self) -> bool {
+        !self.published.is_empty()
     }
 
     fn contains(&self, name: &str) -> bool {
-        self.0.contains(name)
+        self.names.contains(name)
     }
 
     /// The functions of the module that other code reaches under a name of the list: so named, by an
@@ -126,6 +143,8 @@ pub enum CallKind {
     External(String),
     /// The same, known not to call back.
     Silent(String),
+    /// The same, and it may allocate in a program that records allocations: the runtime is told the site.
+    Published(String),
     /// A call through a pointer.
     Indirect,
     /// Inline assembly that contains a call.
@@ -365,7 +384,7 @@ fn mark_untargeted(
                     reaches |= targets.contains(name);
                 }
                 CallKind::Indirect | CallKind::Asm => calls_unknown = true,
-                CallKind::Runtime(_) => reaches = true,
+                CallKind::Runtime(_) | CallKind::Published(_) => reaches = true,
             }
         }
         function.silent = true;
@@ -519,7 +538,13 @@ pub fn analyse(
                             }
                             // Not LLVM's `nocallback`, which clang makes of `__attribute__((leaf))`: it
                             // promises nothing about a callee that another module defines and instruments.
-                            _ if declaration && no_callback.contains(&name) => CallKind::Silent(name),
+                            _ if declaration && no_callback.contains(&name) => {
+                                if no_callback.published.contains(&name) {
+                                    CallKind::Published(name)
+                                } else {
+                                    CallKind::Silent(name)
+                                }
+                            }
                             _ => CallKind::External(name),
                         }
                     }
@@ -528,7 +553,8 @@ pub fn analyse(
                     CallKind::Direct(callee) => Some(callee),
                     // Not calls that leave the program by name, nor assembly: they may switch stacks, and only a push
                     // puts back what was there before.
-                    CallKind::Indirect if open => Some(open_node),
+                    // A heap profiler asks in code that is not instrumented, where only a push names the site.
+                    CallKind::Indirect if open && !no_callback.publishes() => Some(open_node),
                     _ => None,
                 };
                 if matches!(kind, CallKind::Indirect) {
@@ -554,7 +580,9 @@ pub fn analyse(
         Some(targets) => {
             let entered: Vec<bool> =
                 functions.iter().zip(&taken).map(|(f, &taken)| taken || f.is_callable_by_name()).collect();
-            mark_untargeted(&mut functions, &must_tail, &entered, open, targets);
+            // What is not instrumented may allocate, too.
+            let closed = open && !no_callback.publishes();
+            mark_untargeted(&mut functions, &must_tail, &entered, closed, targets);
         }
         None => mark_silent(&mut functions, &must_tail, leaf_depth),
     }

@@ -161,8 +161,8 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
         ));
     }
     let whole_program = phase == Phase::LinkTime || options.whole_program;
-    let no_callback = analysis::NoCallback::load(&options.no_callback)?;
-    let targets = analysis::Targets::load(&options.targets)?;
+    let no_callback = analysis::NoCallback::load(&options.no_callback, options.publish)?;
+    let targets = analysis::Targets::load(&options.targets, options.publish)?;
     tail::keep_in_cycles(module, &no_callback);
     // Users without the wrapper, which says what the link makes, compile with -fPIC what may be for a shared library. The
     // library's numbers and open calls would be told from the executable's by nothing.
@@ -194,7 +194,7 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
     let plan = plan::plan(&analysis, &encoding, &options, identifier.clone(), producer);
     let fragment = pcce_dictionary::fragment::to_bytes(&plan.dictionary);
     let sites_name = format!("__pcce_sites.{:016x}", fnv1a(identifier.as_bytes(), &fragment));
-    rewrite::rewrite(module, &analysis, &plan, &sites_name, options.verify);
+    rewrite::rewrite(module, &analysis, &plan, &sites_name, &options);
     emit::emit(module, &fragment, &sites_name);
     emit::emit_addresses(module, &analysis, &sites_name);
     if let Some(path) = &options.crash_report {

@@ -18,6 +18,8 @@ pub const LEAF_DEPTH: u32 = 4;
 pub struct Options {
     /// `verify`: keep a shadow stack and compare at every function entry.
     pub verify: bool,
+    /// `publish`: tell the runtime the sites of calls that may allocate, for heap profiles.
+    pub publish: bool,
     /// `whole-program`: as if at link time, for `opt`.
     pub whole_program: bool,
     /// `executable`, or `shared` or `relocatable`: whether a link makes an executable, whose graph has an open node and
@@ -44,7 +46,7 @@ impl std::fmt::Display for UnknownOption {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "unknown pass option '{}' (in -passes='pcce<…>' or {VARIABLE}); there are: verify, \
+            "unknown pass option '{}' (in -passes='pcce<…>' or {VARIABLE}); there are: verify, publish, \
              whole-program, executable, shared, relocatable, check, leaf-depth=N, target=NAME, no-callback=FILE, \
              crash-report=PATH",
             self.0
@@ -56,12 +58,14 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             verify: false,
+            publish: false,
             whole_program: false,
             executable: None,
             leaf_depth: LEAF_DEPTH,
             check: false,
             targets: Vec::new(),
             no_callback: Vec::new(),
+            crash_report: None,
         }
     }
 }
@@ -75,6 +79,7 @@ impl Options {
         for option in list.split(';').map(str::trim).filter(|o| !o.is_empty()) {
             match option.split_once('=') {
                 None if option == "verify" => self.verify = true,
+                None if option == "publish" => self.publish = true,
                 None if option == "whole-program" => self.whole_program = true,
                 None if option == "executable" => self.executable = Some(true),
                 None if option == "shared" || option == "relocatable" => self.executable = Some(false),
@@ -96,6 +101,7 @@ impl Options {
     pub fn describe(&self) -> Vec<String> {
         let flags = [
             (self.verify, "verify"),
+            (self.publish, "publish"),
             (self.whole_program, "whole-program"),
             (self.executable == Some(true), "executable"),
             (self.executable == Some(false), "partial"),

@@ -24,6 +24,8 @@ pub enum Action {
     Push,
     /// The call is replaced by one of the runtime that is told the site.
     Replace(RuntimeCall),
+    /// The runtime is told the site before, and after that the call is over.
+    Publish,
 }
 
 /// A call, with what is done and the site's number.
@@ -121,6 +123,9 @@ pub fn plan(
             let (kind, action) = match &call.kind {
                 CallKind::Silent(_) if !options.verify => continue,
                 CallKind::Silent(name) => (dictionary::SiteKind::External(names.number(name)), Action::None),
+                CallKind::Published(name) => {
+                    (dictionary::SiteKind::External(names.number(name)), Action::Publish)
+                }
                 CallKind::External(name) => (dictionary::SiteKind::External(names.number(name)), by_edge),
                 CallKind::Indirect => (dictionary::SiteKind::Indirect, by_edge),
                 CallKind::Asm => (dictionary::SiteKind::Asm, by_edge),

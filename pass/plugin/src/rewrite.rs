@@ -8,6 +8,8 @@
 //! frame = {tls.top, tls.id, &sites[s], 0};                           // a push
 //! tls.top = &frame; tls.id = 0;  call;  tls.id = frame.id; tls.top = frame.prev;
 //!
+//! tls.call = &sites[s];  call;  tls.call = 0;                         // a call that is published
+//!
 //! // a function that an open call of another module's may reach, at its entry:
 //! if (tls.id > 0) return f.pcce_open(…);   // a tail call of a function that pushes with site 0 and calls f
 //! ```
@@ -25,6 +27,7 @@ use pcce_runtime::abi::{self, layout};
 
 use crate::analysis::{Analysis, Function, RuntimeCall, Unannounced};
 use crate::llvm::{Block, Builder, Callee, Module, Type, Value};
+use crate::options::Options;
 use crate::plan::{Action, Plan, PlannedCall, PlannedFunction};
 use llvm_sys::LLVMOpcode;
 
@@ -34,6 +37,8 @@ struct Symbols {
     id: Value,
     /// Address of `tls.top`.
     top: Value,
+    /// Address of `tls.call`, where calls are published.
+    call: Option<Value>,
     sites: Value,
     verify: Option<VerifySymbols>,
 }
@@ -49,7 +54,7 @@ struct VerifySymbols {
 }
 
 /// Rewrites the module. `sites_name` becomes the name of its site array.
-pub fn rewrite(module: Module, analysis: &Analysis, plan: &Plan, sites_name: &str, verify: bool) {
+pub fn rewrite(module: Module, analysis: &Analysis, plan: &Plan, sites_name: &str, options: &Options) {
     let sites =
         module.add_internal(sites_name, module.bytes(plan.dictionary.sites.len().max(1) as u64), false);
     module.keep(&[sites]);
@@ -57,8 +62,9 @@ pub fn rewrite(module: Module, analysis: &Analysis, plan: &Plan, sites_name: &st
     let symbols = Symbols {
         id: module.const_offset(tls, layout::TLS_ID),
         top: module.const_offset(tls, layout::TLS_TOP),
+        call: options.publish.then(|| module.const_offset(tls, layout::TLS_CALL)),
         sites,
-        verify: verify.then(|| verify_symbols(module, analysis, plan, sites, tls)),
+        verify: options.verify.then(|| verify_symbols(module, analysis, plan, sites, tls)),
     };
     // Objects of another version of the ABI do not link.
     let version = module.add_internal("__pcce_abi", module.ptr(), true);
@@ -88,7 +94,8 @@ fn strip_memory_attributes(function: &Function, planned: &PlannedFunction) {
         let called = call.instruction.called();
         for attribute in PROMISES {
             call.instruction.remove_call_attribute(attribute);
-            if called.is_function() && call.action != Action::None {
+            if called.is_function() && matches!(call.action, Action::Add(_) | Action::Push | Action::Publish)
+            {
                 called.remove_attribute(attribute);
             }
         }
@@ -282,6 +289,8 @@ impl<'a> Rewriter<'a> {
         self.shadow = verify.map(|_| b.alloca(layout::SHADOW_SIZE, c"pcce.shadow"));
         if let (Some(site), Some(frame)) = (entry_site, self.entry_frame) {
             self.push(frame, site);
+            // Whoever called may have published the call.
+            self.publish(None);
             self.found = comes_back.then(|| (b.module.const_i64(0), frame));
         } else if comes_back {
             self.found = Some((b.load(self.i64, self.symbols.id), b.load(self.ptr, self.symbols.top)));
@@ -318,6 +327,13 @@ impl<'a> Rewriter<'a> {
         b.store(prev, self.symbols.top);
     }
 
+    /// Tells the runtime the site of the call that comes next, or that it is over. Nothing where calls are not published.
+    fn publish(&self, site: Option<u32>) {
+        if let Some(call) = self.symbols.call {
+            self.b.store(site.map_or(self.b.module.null(), |site| self.site(site)), call);
+        }
+    }
+
     fn add(&self, value: u64) {
         let b = self.b;
         b.store(b.add(b.load(self.i64, self.symbols.id), b.module.const_i64(value)), self.symbols.id);
@@ -326,7 +342,10 @@ impl<'a> Rewriter<'a> {
     fn call(&self, call: &PlannedCall) {
         let instruction = call.instruction;
         // The callee reaches frames and records of this activation through the thread's block.
-        if call.action == Action::Push || self.entry_frame.is_some() || self.shadow.is_some() {
+        if matches!(call.action, Action::Push | Action::Publish)
+            || self.entry_frame.is_some()
+            || self.shadow.is_some()
+        {
             instruction.clear_tail();
         }
         match call.action {
@@ -348,11 +367,20 @@ impl<'a> Rewriter<'a> {
                 };
                 let types: Vec<Type> = arguments.iter().map(|a| a.ty()).collect();
                 let callee = self.b.module.external_function(name, instruction.ty(), &types);
-                instruction.replace_with(self.b.call(callee, &arguments));
+                // Creating a thread allocates.
+                let allocates = matches!(runtime, RuntimeCall::PthreadCreate | RuntimeCall::ThrdCreate);
+                if allocates {
+                    self.publish(Some(call.site));
+                }
+                let replacement = self.b.call(callee, &arguments);
+                if allocates {
+                    self.publish(None);
+                }
+                instruction.replace_with(replacement);
                 return;
             }
             Action::None if self.shadow.is_none() => return,
-            Action::None | Action::Add(_) | Action::Push => {}
+            Action::None | Action::Add(_) | Action::Push | Action::Publish => {}
         }
         let after = after(instruction);
         self.b.before(instruction, instruction);
@@ -370,6 +398,7 @@ impl<'a> Rewriter<'a> {
             Action::Push => {
                 self.push(self.frame.expect("made for every function that pushes"), self.site(call.site));
             }
+            Action::Publish => self.publish(Some(call.site)),
             _ => {}
         }
         let Some(after) = after else { return };
@@ -377,6 +406,7 @@ impl<'a> Rewriter<'a> {
         match call.action {
             Action::Add(value) => self.add(value.wrapping_neg()),
             Action::Push => self.pop(self.frame.expect("made for every function that pushes")),
+            Action::Publish => self.publish(None),
             _ => {}
         }
         if let (Some(verify), Some(shadow)) = (&self.symbols.verify, self.shadow) {
@@ -393,6 +423,7 @@ impl<'a> Rewriter<'a> {
         self.b.store(top, self.symbols.top);
         self.b.signal_fence();
         self.b.store(id, self.symbols.id);
+        self.publish(None);
         if let (Some(verify), Some(shadow)) = (&self.symbols.verify, self.shadow) {
             self.b.call(verify.resume, &[shadow]);
         }

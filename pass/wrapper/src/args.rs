@@ -29,6 +29,8 @@ pub struct OwnFlags {
     pub verify: bool,
     /// `--pcce-targets=`, as given, in order: names, and `@FILE`s.
     pub targets: Vec<OsString>,
+    /// `--pcce-heap`.
+    pub heap: bool,
     /// `--pcce-no-callback=`, as given, in order.
     pub no_callback: Vec<PathBuf>,
     /// `--pcce-crash-report`: where to, `stderr` without a value.
@@ -177,6 +179,7 @@ impl OwnFlags {
             (b"--pcce-crash-report", _) => {
                 return needs("`--pcce-crash-report` or `--pcce-crash-report=PATH`");
             }
+            (b"--pcce-heap", None) => self.heap = true,
             (b"--pcce-help", None) => self.help = true,
             _ => return Err(Error::UnknownFlag(text.to_string_lossy().into_owned())),
         }
@@ -383,6 +386,7 @@ mod tests {
                 mode: Mode::Module,
                 verify: true,
                 targets: vec!["f".into(), "@g".into(), "h".into()],
+                heap: false,
                 no_callback: vec!["x".into(), "y".into()],
                 crash_report: None,
                 help: false

@@ -115,7 +115,10 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         plan.needs.push(facts.files.plugin());
     }
     if links {
-        add_runtime(&command, &facts.files, &mut added, &mut plan.needs);
+        if arguments.own.heap && command.r#static && !command.relocatable {
+            return Err(Error::StaticHeap);
+        }
+        add_runtime(&command, &arguments.own, &facts.files, &mut added, &mut plan.needs);
     }
     if command.preprocesses && command.product != Product::Information {
         match &facts.files.header {
@@ -160,7 +163,30 @@ fn compilation(mode: Mode, command: &Command) -> Compilation {
     }
 }
 
-fn add_runtime(command: &Command, files: &Files, added: &mut Added, needs: &mut Vec<PathBuf>) {
+/// What the heap profiler defines in libc's place (`scripts/build-runtime`).
+const ALLOCATION: [&str; 13] = [
+    "malloc",
+    "calloc",
+    "realloc",
+    "reallocarray",
+    "free",
+    "memalign",
+    "aligned_alloc",
+    "posix_memalign",
+    "valloc",
+    "pvalloc",
+    "malloc_usable_size",
+    "_exit",
+    "_Exit",
+];
+
+fn add_runtime(
+    command: &Command,
+    own: &OwnFlags,
+    files: &Files,
+    added: &mut Added,
+    needs: &mut Vec<PathBuf>,
+) {
     if command.relocatable {
         return;
     }
@@ -176,14 +202,21 @@ fn add_runtime(command: &Command, files: &Files, added: &mut Added, needs: &mut 
         needs.push(files.libraries.join(SHARED_RUNTIME));
     } else {
         // Not as an input of its own: a `-x c` would make it a source.
-        added.for_linker("", &files.archive());
-        needs.push(files.archive());
+        let archive = if own.heap { files.heap_archive() } else { files.archive() };
+        added.for_linker("", &archive);
+        needs.push(archive);
         // One runtime for the process: shared libraries find the executable's. Where
         // there are none, exporting does harm: a static-pie program with an exported
         // thread-local variable crashes at its start when GNU ld 2.40 linked it.
         if !command.r#static {
             added.flag("-Wl,--export-dynamic-symbol=__pcce_*");
             added.flag("-Wl,--export-dynamic-symbol=pcce_*");
+            if own.heap {
+                // Shared libraries must find them even where the linker knows of none that asks.
+                for name in ALLOCATION {
+                    added.flag(&format!("-Wl,--export-dynamic-symbol={name}"));
+                }
+            }
         }
     }
 }
@@ -193,6 +226,9 @@ fn pass_options(own: &OwnFlags, command: &Command, facts: &Facts) -> Result<Opti
     let mut options: Vec<OsString> = Vec::new();
     if own.verify {
         options.push("verify".into());
+    }
+    if own.heap {
+        options.push("publish".into());
     }
     if let Some(path) = &own.crash_report {
         if path.as_bytes().contains(&b';') {
@@ -413,6 +449,27 @@ mod tests {
         }
         assert!(plan_with(&facts(), "a.o").unwrap().needs_lld);
         assert!(!plan_with(&facts(), "--pcce-mode=module a.o").unwrap().needs_lld);
+    }
+
+    #[test]
+    fn a_heap_profile_takes_the_place_of_the_allocator() {
+        let command = "--pcce-heap --pcce-mode=module a.o";
+        let plan = plan_with(&facts(), command).unwrap();
+        assert_eq!(plan.needs, [PathBuf::from("/r/libpcce_heap.a")]);
+        for word in
+            ["/r/libpcce_heap.a", "-Wl,--export-dynamic-symbol=malloc", "-Wl,--export-dynamic-symbol=_exit"]
+        {
+            assert!(plan.argv.contains(&word.into()), "{word} in {:?}", plan.argv);
+        }
+        assert_eq!(pass_options(&facts(), command).as_deref(), Some("publish"));
+        assert_eq!(pass_options(&facts(), "--pcce-heap -c a.c").as_deref(), Some("publish"));
+        // A shared library uses the executable's.
+        assert_eq!(
+            plan_with(&facts(), "--pcce-heap -shared a.o").unwrap().needs[1..],
+            [PathBuf::from("/r/libpcce_rt.so")]
+        );
+        let error = plan_with(&facts(), "--pcce-heap -static a.o").unwrap_err().to_string();
+        assert!(error.contains("leave out `-static`"), "{error}");
     }
 
     #[test]
