@@ -7,6 +7,8 @@
 #   make evaluate   what the encoding costs, on eighteen real programs; `make evaluate PROGRAMS="lua perl" VARIANTS=lto
 #                   STEPS="time callgrind" PAIRS=15 TOOLS=FOLDER` evaluates less, or tools from elsewhere;
 #                   DOCS=1 writes docs/evaluation.md
+#   make torture    kills programs at random instructions, N of each, and compares their crash reports with gdb's backtraces
+#                   (PROGRAMS="lua sqlite3", SEED=1), and core files of xz with threads
 #   make soak       generated programs, N of each kind from seed SEED on (GENERATOR=csmith or cxx: that kind only)
 #
 # LLVM=22 behind any of them is for that version instead of 19, in a target folder of its own, target/llvm22.
@@ -23,7 +25,7 @@ endif
 export CARGO_TARGET_DIR
 RELEASE := $(CARGO_TARGET_DIR)/release
 
-.PHONY: all build setup test test-all lint suite smoke demo evaluate soak clean
+.PHONY: all build setup test test-all lint suite smoke demo evaluate torture soak clean
 all: build
 
 setup:
@@ -58,6 +60,9 @@ evaluate: build
 	scripts/setup evaluate $(LLVM)
 	$(RELEASE)/evaluate $(foreach option,PROGRAMS VARIANTS STEPS PAIRS TOOLS,\
 	    $(if $($(option)),--$(shell echo $(option) | tr A-Z a-z) "$($(option))")) $(if $(DOCS),--docs)
+
+torture: build
+	$(RELEASE)/torture $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(PROGRAMS),--programs "$(PROGRAMS)")
 
 soak: build
 	$(RELEASE)/soak $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(GENERATOR),--generator $(GENERATOR))
