@@ -53,7 +53,7 @@ pub fn read_profile(
     }
     let mut decoder = Decoder::new(&dictionaries)?;
     for (number, path) in std::iter::once(program).chain(more.iter().map(PathBuf::as_path)).enumerate() {
-        decoder.set_program(number, path.to_owned());
+        decoder.set_program(number, path.to_owned(), None);
     }
     let stacks = Stacks::decode(&profile, &decoder)
         .map_err(|(token, failure)| anyhow::anyhow!("{path}: token {token}: {failure}"))?;
