@@ -5,6 +5,7 @@
 //!
 //! - `programs/` and `tests/programs.rs`: programs with directives in comments ([`program`] is their reference);
 //! - `ir/` and `tests/ir.rs`: modules before and after the pass;
+//! - `profiles/` and `tests/profiles.rs`: heap profiles next to valgrind, CPU profiles; `profiles/measure`: what the former cost;
 //! - `tests/verify_mode.rs`: verify mode finds mismatches where there are some;
 //! - `tests/clash.rs`: the runtime in programs of several languages, and the code of a direct call;
 //! - `tests/versions.rs`, `tests/rust.rs`: the build for LLVM 22 beside that for 19, and Rust programs, which need it;
