@@ -39,6 +39,9 @@ fn main() -> Result<ExitCode> {
         let outcome = victim.torture(arguments.count, arguments.seed, |outcome| {
             bar.set_position(outcome.points as u64);
             bar.set_message(format!("{} wrong", outcome.wrong.len()));
+            if bar.is_hidden() && outcome.points % 1000 == 0 {
+                eprintln!("{name}: {} points, {} wrong", outcome.points, outcome.wrong.len());
+            }
         })?;
         bar.finish();
         wrong += outcome.wrong.len();
