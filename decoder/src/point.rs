@@ -32,6 +32,8 @@ impl Decoder {
         // Handlers that were not called by the trampoline: what they and their callees have added to the id.
         let last_signal = point.addresses.iter().rposition(|a| a.exact).unwrap_or(0);
         let mut added = Some(0_u64);
+        // Nothing is known of the id in a function further in.
+        let mut by_addresses = false;
         // The function further in, by its linkage name, and whether it is instrumented; None where it is not known.
         let mut inner: Option<(String, bool)> = None;
         let stop = |above| Ok(Joined { above, consumed: false });
@@ -97,10 +99,17 @@ impl Decoder {
                 return self.pushed(owner, next, trace);
             }
             // A stack that ends before the innermost frame is another one than that of the frame.
-            let switched = point.end == PointEnd::Outermost && more;
+            if point.end == PointEnd::Outermost && more {
+                return stop(Above::Interrupted);
+            }
             let id = match (state, added) {
-                (State::Added(value), Some(sum)) if known && !switched => {
+                (State::Added(value), Some(sum)) if known && !by_addresses => {
                     point.id.wrapping_sub(value).wrapping_sub(sum)
+                }
+                // The addresses go on up to the owner of the innermost frame.
+                _ if point.end == PointEnd::Pushed => {
+                    by_addresses = true;
+                    continue;
                 }
                 _ => return stop(Above::Interrupted),
             };
