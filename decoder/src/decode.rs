@@ -166,11 +166,12 @@ impl Decoder {
     }
 
     /// Lets the decoder read the machine code from the program of a dictionary (counted from 0, as they were given to
-    /// [`Decoder::new`]) if a token needs it and the dictionary does not have it.
-    pub fn set_program(&mut self, dictionary: usize, program: PathBuf) {
+    /// [`Decoder::new`]) if a token needs it and the dictionary does not have it. If `program` is a separate debug file,
+    /// `stripped` is the program itself.
+    pub fn set_program(&mut self, dictionary: usize, program: PathBuf, stripped: Option<PathBuf>) {
         let image = &mut self.tables.images[dictionary];
         if matches!(image.code_source, Source::None) {
-            image.code_source = Source::Program(program);
+            image.code_source = Source::Program(program, stripped);
         }
     }
 

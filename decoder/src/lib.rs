@@ -4,7 +4,8 @@
 //! dictionary, from its JSON form or from the program; [`decode`] puts both together into a
 //! [`trace`]; [`render`] writes it. For tokens taken at any instruction, `code` finds in the machine code what the program
 //! had done to the id there, and `point` uses it. [`session`] runs all of them over many tokens, and [`filter`]
-//! over the tokens in a text.
+//! over the tokens in a text. [`core`] makes the tokens of a
+//! core file's threads, as a [`report`]; [`debug`] finds separate debug files.
 //!
 //! Nothing that is read is trusted: bad input gives an error with cause and cure, never a panic, and
 //! never a guessed frame.
@@ -12,6 +13,8 @@
 #![forbid(unsafe_code)]
 
 mod code;
+pub mod core;
+pub mod debug;
 pub mod decode;
 pub mod filter;
 pub mod load;
@@ -19,6 +22,7 @@ pub mod names;
 mod point;
 pub mod program;
 pub mod render;
+pub mod report;
 pub mod session;
 mod tables;
 mod thread;

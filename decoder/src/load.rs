@@ -58,7 +58,7 @@ pub fn load(path: &Path) -> Result<Dictionary, LoadError> {
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     match fs::read(path) {
         Ok(bytes) => from_bytes(&bytes, &name).map_err(with_path),
-        Err(_) if token::is_start(&name) && !path.exists() => Err(with_path(LoadCause::Token)),
+        Err(_) if token::is_start(&*name) && !path.exists() => Err(with_path(LoadCause::Token)),
         Err(error) => Err(with_path(LoadCause::Io(error))),
     }
 }

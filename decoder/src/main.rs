@@ -16,6 +16,7 @@ fn main() -> ExitCode {
         cli::Command::Dict(args) => cli::dict::run(args),
         cli::Command::Decode(args) => cli::decode::run(args),
         cli::Command::Filter(args) => cli::filter::run(args),
+        cli::Command::Core(args) => cli::core::run(args),
         cli::Command::Info(args) => cli::info::run(args),
         cli::Command::Pages(args) => cli::pages::run(args),
     };

@@ -107,15 +107,20 @@ pub(crate) fn content<'data>(
     data.decompress().map_err(cause)
 }
 
-/// Reads the machine code of the program that `dictionary` was made of, from the content of its file. None if the program
-/// does not say where its functions are.
+/// Reads the machine code of the program that `dictionary` was made of, from the content of its file, `bytes`. If that is a
+/// separate debug file, `stripped` is the program's own. None if the program does not say where its functions are.
 ///
 /// # Errors
 /// [`ProgramError`]; never panics, whatever the bytes.
-pub fn code(bytes: &[u8], dictionary: &Dictionary) -> Result<Option<Code>, ProgramError> {
+pub fn code(
+    bytes: &[u8],
+    stripped: Option<&[u8]>,
+    dictionary: &Dictionary,
+) -> Result<Option<Code>, ProgramError> {
     let file = object::File::parse(bytes).map_err(ProgramError::Elf)?;
+    let stripped = stripped.map(object::File::parse).transpose().map_err(ProgramError::Elf)?;
     let Some(section) = file.section_by_name(code::SECTION) else { return Ok(None) };
     let content = content(&section, code::SECTION)?;
     let addresses = code::parse_section(&content)?;
-    Ok(Some(crate::code::build(&file, &dictionary.modules, &addresses)))
+    Ok(Some(crate::code::build(&file, stripped.as_ref().unwrap_or(&file), &dictionary.modules, &addresses)))
 }

@@ -93,6 +93,11 @@ impl<'d> Renderer<'d> {
         Ok(())
     }
 
+    /// The next trace is written as the first one.
+    pub(crate) fn restart(&mut self) {
+        self.any = false;
+    }
+
     /// Writes a trace without separator: the same bytes for the same token, each time.
     pub(crate) fn body(&mut self, token: &[u8], trace: &Trace, out: &mut impl Write) -> io::Result<()> {
         match self.format {

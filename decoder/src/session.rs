@@ -155,6 +155,11 @@ impl<'d> Session<'d> {
         }
     }
 
+    /// Has the next trace written without the empty line that stands between two.
+    pub fn restart(&mut self) {
+        self.renderer.restart();
+    }
+
     /// Writes the trace, and keeps the output if the token comes for the second time.
     fn write(&mut self, text: &[u8], out: &mut impl Write) -> io::Result<()> {
         match self.memo.slot(text) {

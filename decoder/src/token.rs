@@ -18,8 +18,9 @@ const PREFIXES: [&str; 2] = ["pcce1.", "pcce2."];
 const PREFIX_LEN: usize = 6;
 
 /// Whether a text starts as tokens do.
-pub(crate) fn is_start(text: &str) -> bool {
-    PREFIXES.iter().any(|prefix| text.starts_with(prefix))
+#[must_use]
+pub fn is_start(text: impl AsRef<[u8]>) -> bool {
+    PREFIXES.iter().any(|prefix| text.as_ref().starts_with(prefix.as_bytes()))
 }
 
 /// More pushed frames than this are refused: a frame takes 32 bytes of stack, so it stands for a

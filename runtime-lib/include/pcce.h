@@ -52,6 +52,16 @@ size_t pcce_token_at(char *buf, size_t size, const void *pc, const void *sp);
  * the pass created. Async-signal-safe. */
 size_t pcce_thread_token(char *buf, size_t size);
 
+/* On SIGSEGV, SIGABRT, SIGBUS, SIGFPE and SIGILL: writes one report to the file
+ * descriptor fd, a few lines of text with the context of each thread (`pcce decode`
+ * reads them), and then the program dies as it would have, with core dump and exit
+ * status; handlers that were installed before are called. Works with a damaged
+ * heap, and with a full stack where the thread has an alternate one: the calling
+ * thread gets it here, threads that instrumented code creates from here on have it.
+ * Returns 0, or -1 if the handlers cannot be installed. A later call changes fd only,
+ * unless the program has installed other handlers meanwhile. */
+int pcce_install_crash_handler(int fd);
+
 /* Fibers, coroutines with stacks, user-level threads: for programs that switch
  * stacks by themselves (swapcontext, or code of their own). Without these calls,
  * what is taken on a stack other than the thread's own ends at the innermost frame

@@ -15,6 +15,10 @@ pub const VERSION: u32 = 1;
 /// Name of the symbol that exists only in a runtime of this version.
 pub const VERSION_SYMBOL: &str = "__pcce_abi_v1";
 
+/// Name of the byte whose address is the site of frames that were pushed for a signal's handler. Behind such a frame is the
+/// address of the `ucontext_t` that the kernel gave to the handler.
+pub const SIGNAL_SITE_SYMBOL: &str = "__pcce_signal_site";
+
 /// Name of the thread-local block ([`Tls`]), initial-exec, one instance a process.
 pub const TLS_SYMBOL: &str = "__pcce_tls";
 
@@ -107,6 +111,18 @@ pub mod layout {
     pub const TLS_ID: u64 = offset_of!(Tls, id) as u64;
     /// Offset of [`Tls::top`].
     pub const TLS_TOP: u64 = offset_of!(Tls, top) as u64;
+    /// Offset of [`Tls::creation`].
+    pub const TLS_CREATION: u64 = offset_of!(Tls, creation) as u64;
+    /// Offset of [`Tls::stack_low`].
+    pub const TLS_STACK_LOW: u64 = offset_of!(Tls, stack_low) as u64;
+    /// Offset of [`Tls::stack_high`].
+    pub const TLS_STACK_HIGH: u64 = offset_of!(Tls, stack_high) as u64;
+    /// Offset of the length of the text in a thread's record, to which [`Tls::creation`] points.
+    pub const CREATION_LEN: u64 = 48;
+    /// Offset of the text there: the tokens of the thread's creation.
+    pub const CREATION_TEXT: u64 = 56;
+    /// Size of a thread's record.
+    pub const CREATION_SIZE: u64 = 4096;
     /// Offset of [`Tls::shadow`].
     pub const TLS_SHADOW: u64 = offset_of!(Tls, shadow) as u64;
     /// Size of [`Tls`].

@@ -3,10 +3,11 @@
 use crate::abi::{Frame, INTERNED};
 use crate::fiber::{Links, UNKNOWN_SITE, followed, is_unknown};
 use crate::intern::Interner;
+use crate::own::Own;
 use crate::place;
 use crate::signal::{self, SignalFrame};
 use crate::state::current;
-use crate::unwind::{Interruption, Memory, Registers};
+use crate::unwind::{Interruption, Registers};
 
 /// Chains of frames and whole contexts. A chain's key is (number of the chain outwards of its
 /// innermost frame, name of the site, id); a context's is the same with its capture site and current id. The addresses of an
@@ -84,8 +85,9 @@ pub unsafe fn chain_number(top: *mut Frame) -> Option<u64> {
 #[cold]
 unsafe fn point_number(mut number: u64, frame: *const SignalFrame) -> Option<u64> {
     // SAFETY: by the contract, and what the frame holds of the signal lives as long as it.
-    let (registers, top) = unsafe { (Registers::interrupted((*frame).context), (*frame).frame.prev) };
-    let point = Interruption::walk(registers, top, &mut Memory::new());
+    let (context, top) = unsafe { ((*frame).context as usize, (*frame).frame.prev as usize) };
+    let process = &mut Own::new();
+    let point = Interruption::walk(Registers::interrupted(process, context)?, top, process);
     for (address, exact) in point.addresses() {
         number = CHAINS.insert(&[number, place::name(address as *const u8)?, exact.into()], ())?;
     }

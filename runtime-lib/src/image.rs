@@ -42,6 +42,9 @@ pub struct Image {
     pub build_id: [u8; BUILD_ID_LEN],
     /// How many there are.
     pub build_id_len: u8,
+    /// All of it.
+    whole_build_id: *const u8,
+    whole_build_id_len: usize,
     /// The section `.eh_frame_hdr`, the index of the unwind tables; null without it.
     eh_frame_hdr: *const u8,
     eh_frame_hdr_len: usize,
@@ -55,6 +58,8 @@ impl Image {
         load_bias: 0,
         build_id: [0; BUILD_ID_LEN],
         build_id_len: 0,
+        whole_build_id: null(),
+        whole_build_id_len: 0,
         eh_frame_hdr: null(),
         eh_frame_hdr_len: 0,
     };
@@ -135,6 +140,15 @@ impl Image {
         &self.build_id[..self.build_id_len as usize]
     }
 
+    /// The whole ELF build id; none where the image has no build id.
+    pub fn whole_build_id(&self) -> &'static [u8] {
+        if self.whole_build_id.is_null() {
+            return &[];
+        }
+        // SAFETY: found in the loaded image.
+        unsafe { core::slice::from_raw_parts(self.whole_build_id, self.whole_build_id_len) }
+    }
+
     /// The section `.eh_frame_hdr`, and everything from the image's beginning to its end.
     pub fn unwind_tables(&self) -> Option<(&'static [u8], &'static [u8])> {
         let at = self.eh_frame_hdr;
@@ -190,6 +204,8 @@ impl Image {
                             self.build_id[k] = at.add(desc + k).read();
                         }
                         self.build_id_len = len as u8;
+                        self.whole_build_id = at.add(desc);
+                        self.whole_build_id_len = desc_len as usize;
                         break;
                     }
                     at = at.add(next);

@@ -1,11 +1,11 @@
 //! The runtime library that instrumented programs link (`libpcce_rt.a`, `libpcce_rt.so`).
 //!
 //! It holds the thread-local block that emitted code updates, and what reads it: context numbers, tokens and verify
-//! mode. It has no start-up code, keeps no registry of modules, and allocates only for interned numbers and for the
-//! creation of threads, with `mmap`. Nothing in it panics or unwinds.
+//! mode. Its start-up code only looks whether a crash report is asked for. It keeps no registry of modules, and allocates
+//! only for interned numbers and for the creation of threads, with `mmap`. Nothing in it panics or unwinds.
 //!
-//! As a dependency of the pass the crate is the module [`abi`] alone; the feature `freestanding` makes it
-//! the library.
+//! As a dependency of the pass the crate is the module [`abi`] alone, as one of the decoder that and [`unwind`]; the
+//! feature `freestanding` makes it the library.
 //!
 //! The public C API is described in `include/pcce.h`.
 
@@ -18,6 +18,8 @@ pub mod abi;
 #[cfg(any(test, feature = "freestanding"))]
 mod context;
 #[cfg(any(test, feature = "freestanding"))]
+mod crash;
+#[cfg(any(test, feature = "freestanding"))]
 mod depth;
 #[cfg(any(test, feature = "freestanding"))]
 mod fiber;
@@ -26,17 +28,21 @@ mod image;
 #[cfg(any(test, feature = "freestanding"))]
 mod intern;
 #[cfg(any(test, feature = "freestanding"))]
+mod own;
+#[cfg(any(test, feature = "freestanding"))]
 mod place;
 #[cfg(any(test, feature = "freestanding"))]
 mod signal;
 #[cfg(any(test, feature = "freestanding"))]
 mod state;
 #[cfg(any(test, feature = "freestanding"))]
+mod sys;
+#[cfg(any(test, feature = "freestanding"))]
 mod thread;
 #[cfg(any(test, feature = "freestanding"))]
 mod token;
-#[cfg(any(test, feature = "freestanding"))]
-mod unwind;
+#[cfg(any(test, feature = "unwind"))]
+pub mod unwind;
 #[cfg(any(test, feature = "freestanding"))]
 mod verify;
 

@@ -38,17 +38,19 @@ unsafe extern "C" {
 /// What is pushed when a handler is called.
 #[repr(C)]
 pub struct SignalFrame {
-    /// The state of the interrupted code, whatever it is there. Its site is [`SITE`].
+    /// The state of the interrupted code, whatever it is there. Its site is [`__pcce_signal_site`].
     pub frame: Frame,
     /// The registers of the interrupted code.
     pub context: *const libc::ucontext_t,
 }
 
-static SITE: u8 = 0;
+/// Exported for readers of core files.
+#[unsafe(no_mangle)]
+static __pcce_signal_site: u8 = 0;
 
 /// Whether a frame with this site is a [`SignalFrame`].
 pub fn is_site(site: *const u8) -> bool {
-    core::ptr::eq(site, &raw const SITE)
+    core::ptr::eq(site, &raw const __pcce_signal_site)
 }
 
 fn address() -> usize {
@@ -70,7 +72,7 @@ unsafe extern "C" fn trampoline(signal: c_int, info: *mut c_void, context: *mut 
         let (interrupted_top, interrupted_id) = (top.read_volatile(), id.read_volatile());
         let sp = (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
         let prev = followed_from(sp, interrupted_top);
-        let frame = Frame { prev, id: interrupted_id, site: &raw const SITE, handle: 0 };
+        let frame = Frame { prev, id: interrupted_id, site: &raw const __pcce_signal_site, handle: 0 };
         let mut frame = SignalFrame { frame, context: context.cast() };
         compiler_fence(Ordering::Release);
         // The interrupted function is not at a call: the handler's chain is not a continuation of its own.

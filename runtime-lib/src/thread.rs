@@ -11,13 +11,16 @@ use core::mem::{MaybeUninit, offset_of};
 use core::ptr::{copy_nonoverlapping, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
 
+use crate::abi::layout;
+use crate::crash;
+use crate::own::Own;
 use crate::state::tls;
 use crate::token::__pcce_token;
 
 /// Size of a [`Creation`]: a page, so that creating a thread never calls the program's `malloc`.
-const PAGE: usize = 4096;
+const PAGE: usize = layout::CREATION_SIZE as usize;
 /// Room for the thread's token.
-const TEXT: usize = PAGE - 6 * size_of::<usize>();
+const TEXT: usize = PAGE - 7 * size_of::<usize>();
 /// Behind the last token where older ones were left out.
 const CUT: &[u8] = b"+~";
 /// `PTHREAD_DESTRUCTOR_ITERATIONS`.
@@ -35,12 +38,18 @@ pub struct Creation {
     stack_size: usize,
     /// How often the destructor of [`KEY`] was called.
     rounds: usize,
+    /// For crash reports; null without.
+    alternate_stack: *mut c_void,
     len: usize,
     /// The token of the creating context, and behind `+` those of the creations of its thread and further back.
     text: [u8; TEXT],
 }
 
-const _: () = assert!(size_of::<Creation>() == PAGE);
+const _: () = assert!(
+    size_of::<Creation>() == PAGE
+        && offset_of!(Creation, len) as u64 == layout::CREATION_LEN
+        && offset_of!(Creation, text) as u64 == layout::CREATION_TEXT
+);
 
 /// The virtual functions of `std::thread::_State`, in the order of the Itanium C++ ABI.
 #[repr(C)]
@@ -131,6 +140,7 @@ unsafe extern "C" fn enter(creation: *mut Creation, high: usize) {
     unsafe {
         (*tls()).creation = creation.cast();
         own_stack(creation, high);
+        (*creation).alternate_stack = crash::begin_thread();
         // Without memory for the value, the page is lost.
         libc::pthread_setspecific((KEY.load(Ordering::Relaxed) - 1) as c_uint, creation.cast());
     }
@@ -177,6 +187,7 @@ unsafe extern "C" fn end(creation: *mut c_void) {
         if (*creation).rounds < DESTRUCTOR_ROUNDS && libc::pthread_setspecific(key, creation.cast()) == 0 {
             return;
         }
+        crash::end_thread((*creation).alternate_stack);
         (&raw mut (*tls()).creation).write_volatile(null_mut());
         compiler_fence(Ordering::SeqCst);
         give_back(creation);
@@ -242,6 +253,7 @@ unsafe fn new(start: Start, argument: *mut c_void, stack_size: usize, site: *con
         (*creation).argument = argument;
         (*creation).stack_size = stack_size;
         (*creation).rounds = 0;
+        (*creation).alternate_stack = null_mut();
         let text: *mut u8 = (&raw mut (*creation).text).cast();
         __pcce_token(text.cast::<c_char>(), TEXT - CUT.len(), site);
         let mut len = libc::strlen(text.cast());
@@ -399,6 +411,22 @@ pub unsafe extern "C" fn pcce_thread_token(buf: *mut c_char, size: usize) -> usi
             buf.add(copied).write(0);
         }
         len
+    }
+}
+
+/// The same for a thread whose memory may be damaged. Returns the length of what was written.
+///
+/// # Safety
+/// `buf` can take `size` bytes.
+pub unsafe fn creation_text(buf: *mut u8, size: usize) -> usize {
+    // SAFETY: this thread's block; a record is a page, and readable as a whole or not at all.
+    unsafe {
+        let creation: *const Creation = (&raw const (*tls()).creation).read_volatile().cast();
+        let page = creation as usize;
+        if page == 0 || !page.is_multiple_of(PAGE) || !Own::new().readable(page) || (*creation).len > TEXT {
+            return 0;
+        }
+        copy((&raw const (*creation).text).cast(), (*creation).len, buf, size)
     }
 }
 

@@ -6,11 +6,12 @@ use core::mem::MaybeUninit;
 use core::ptr::null;
 
 use crate::abi::Frame;
-use crate::fiber::{Links, followed};
+use crate::fiber::{Links, followed, followed_from, is_unknown};
 use crate::image::Image;
+use crate::own::{self, Own};
 use crate::signal::{self, SignalFrame};
 use crate::state::current;
-use crate::unwind::{self, Interruption, Memory, Registers};
+use crate::unwind::{self, Interruption, Process, Registers};
 
 /// The digit is the version: 1 without interrupted points, 2 with.
 const PREFIXES: [&[u8]; 2] = [b"pcce1.", b"pcce2."];
@@ -207,7 +208,7 @@ enum Capture<'a> {
 struct Frames {
     links: Links,
     suspect: bool,
-    memory: Memory,
+    process: Own,
     /// Whether the chain ended in something that is no frame.
     damaged: bool,
     /// A frame met before, and how many frames after it the next one is put here: a damaged chain may be a ring.
@@ -221,7 +222,7 @@ impl Frames {
         Self {
             links: Links::new(),
             suspect,
-            memory: Memory::new(),
+            process: Own::new(),
             damaged: false,
             mark: null(),
             steps: 0,
@@ -238,7 +239,7 @@ impl Frames {
             // SAFETY: a live frame of this thread's chain.
             return Some(unsafe { Frame { prev: self.links.outer(frame.cast_mut()), ..frame.read() } });
         }
-        let mut word = |i: usize| self.memory.word((frame as usize).wrapping_add(i * 8));
+        let mut word = |i: usize| self.process.word((frame as usize).wrapping_add(i * 8));
         let words = (|| Some([word(0)?, word(1)?, word(2)?]))();
         if self.mark == frame {
             self.damaged = true;
@@ -259,13 +260,9 @@ impl Frames {
     fn point(&mut self, frame: *const Frame, prev: *const Frame) -> Option<Interruption> {
         let context = frame.wrapping_add(1).cast::<*const libc::ucontext_t>();
         debug_assert_eq!(core::mem::offset_of!(SignalFrame, context), size_of::<Frame>());
-        let context = self.memory.word(context as usize)? as *const libc::ucontext_t;
-        let end = (context as usize).checked_add(size_of::<libc::ucontext_t>())? & !7;
-        self.memory.word(context as usize)?;
-        self.memory.word(end - 8)?;
-        // SAFETY: what a trampoline of this thread was given, and readable.
-        let registers = unsafe { Registers::interrupted(context) };
-        Some(Interruption::walk(registers, prev, &mut self.memory))
+        let context = self.process.word(context as usize)? as usize;
+        let registers = Registers::interrupted(&mut self.process, context)?;
+        Some(Interruption::walk(registers, prev as usize, &mut self.process))
     }
 }
 
@@ -470,39 +467,86 @@ pub unsafe extern "C" fn __pcce_token_at(
     site: *const u8,
 ) -> usize {
     let (pc, sp) = (pc as usize, sp as usize);
-    let (mut id, mut top) = current();
-    top = followed(top);
+    let (id, top) = current();
+    let state = State { id, top: followed(top) };
+    if let Some((registers, state)) = interrupted_at(state, pc, sp) {
+        // SAFETY: passed on.
+        return unsafe { point_token(buf, size, registers, state, FLAG_POINT) };
+    }
+    // What an instrumented handler does that the trampoline did not call, changes the state.
+    let other = if site.is_null() { 0 } else { FLAG_OTHER_STATE };
+    let known = unwind::find(own::here(), pc, sp, &mut Own::new());
+    let registers = known.unwrap_or(Registers::at(pc, sp));
+    // SAFETY: passed on.
+    unsafe { point_token(buf, size, registers, state, FLAG_POINT | other) }
+}
+
+/// The state of a thread, its frames as far as they can be followed.
+#[derive(Clone, Copy)]
+struct State {
+    id: u64,
+    top: *mut Frame,
+}
+
+/// If a handler that the trampoline called interrupted this point: its frame has the state and the registers there.
+fn interrupted_at(state: State, pc: usize, sp: usize) -> Option<(Registers, State)> {
     let mut frames = Frames::new(true);
-    // The handler that calls this was called by the trampoline: its frame has the state and the registers.
-    let mut at: *const Frame = top;
-    let mut point = None;
+    let mut at: *const Frame = state.top;
     while let Some(frame) = frames.read(at) {
         if signal::is_site(frame.site) {
-            // SAFETY: a frame with this site is a signal's.
-            let context = unsafe { (*at.cast::<SignalFrame>()).context };
-            // SAFETY: as the frame, it lives as long as the trampoline.
-            let registers = unsafe { Registers::interrupted(context) };
+            let context = at.wrapping_add(1).cast::<*const libc::ucontext_t>();
+            let context = frames.process.word(context as usize)? as usize;
+            let registers = Registers::interrupted(&mut frames.process, context)?;
             if (registers.pc(), registers.sp()) == (pc, sp) {
-                (id, top) = (frame.id, frame.prev);
-                point = Some(registers);
-                break;
+                return Some((registers, State { id: frame.id, top: frame.prev }));
             }
         }
         at = frame.prev;
     }
-    let mut flags = FLAG_POINT;
-    let registers = match point {
-        Some(registers) => registers,
+    None
+}
+
+/// The token of the point that a signal interrupted in this thread, for a handler that is not instrumented. `overflow`: the stack
+/// is full.
+///
+/// # Safety
+/// `buf` can take `size` bytes; `context` is what the kernel gave to the handler.
+pub unsafe fn interrupted_token(
+    buf: *mut c_char,
+    size: usize,
+    context: *const libc::ucontext_t,
+    overflow: bool,
+) -> usize {
+    /// The stack pointer of a full stack is at most so far below its end.
+    const BELOW: usize = 1 << 16;
+    let Some(registers) = Registers::interrupted(&mut Own::new(), context as usize) else { return 0 };
+    let (id, top) = current();
+    // Another handler may have called this one.
+    let state = match interrupted_at(State { id, top: followed(top) }, registers.pc(), registers.sp()) {
+        Some((_, state)) => state,
         None => {
-            // What an instrumented handler does that the trampoline did not call, changes the state.
-            if !site.is_null() {
-                flags |= FLAG_OTHER_STATE;
+            let sp = registers.sp();
+            let mut known = followed_from(sp, top);
+            if overflow && is_unknown(known) {
+                known = followed_from(sp.saturating_add(BELOW).min(top as usize), top);
             }
-            let known = unwind::find(Registers::here(), pc, sp, &mut frames.memory);
-            known.unwrap_or(Registers::at(pc, sp))
+            State { id, top: known }
         }
     };
-    let point = Interruption::walk(registers, top, &mut frames.memory);
+    // SAFETY: passed on.
+    unsafe { point_token(buf, size, registers, state, FLAG_POINT) }
+}
+
+/// # Safety
+/// `buf` can take `size` bytes.
+unsafe fn point_token(
+    buf: *mut c_char,
+    size: usize,
+    registers: Registers,
+    State { id, top }: State,
+    flags: u8,
+) -> usize {
+    let point = Interruption::walk(registers, top as usize, &mut Own::new());
     let context = Context { capture: Capture::Point(&point), id, top, suspect: true };
     // SAFETY: passed on.
     unsafe { token(buf, size, flags, &context) }

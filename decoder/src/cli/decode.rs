@@ -8,10 +8,11 @@ use anyhow::Context;
 use pcce::Decoder;
 use pcce::load::load;
 use pcce::render::Format;
+use pcce::report;
 use pcce::session::{Outcome, Session};
-use pcce::token::BuildId;
+use pcce::token::{BuildId, is_start};
 
-use super::{DecodeArgs, DecodeFormat, Status};
+use super::{DecodeArgs, Status};
 
 /// How much is read from standard input in one go, at least.
 const CHUNK: usize = 1 << 18;
@@ -29,21 +30,9 @@ pub fn run(args: &DecodeArgs) -> anyhow::Result<Status> {
     let mut decoder = Decoder::new(&dictionaries)?;
     drop(dictionaries);
     for (number, path) in std::iter::once(&args.dictionary).chain(&args.more).enumerate() {
-        decoder.set_program(number, path.clone());
+        decoder.set_program(number, path.clone(), None);
     }
-    let format = match args.format {
-        DecodeFormat::Text => Format::Text,
-        DecodeFormat::Json => Format::Json,
-        DecodeFormat::Folded => Format::Folded,
-    };
-    let mut output = Output {
-        session: Session::new(&decoder, format),
-        json: format == Format::Json,
-        across_threads: args.across_threads,
-        out: BufWriter::with_capacity(CHUNK, io::stdout().lock()),
-        named: HashSet::new(),
-        status: Status::Done,
-    };
+    let mut output = Output::new(&decoder, args.format.into(), args.across_threads);
     let size = if args.across_threads { 2 } else { 1 };
     if args.tokens.len() > 1 && !args.tokens.len().is_multiple_of(size) {
         anyhow::bail!(
@@ -70,16 +59,37 @@ pub fn run(args: &DecodeArgs) -> anyhow::Result<Status> {
     }
 }
 
+/// Writes a crash report with the contexts in it decoded.
+pub fn report(decoder: &Decoder, format: Format, report: &report::Report) -> anyhow::Result<Status> {
+    let mut output = Output::new(decoder, format, false);
+    output.lines(report.text().as_bytes())?;
+    Ok(output.status)
+}
+
 struct Output<'d> {
     session: Session<'d>,
-    json: bool,
+    format: Format,
     across_threads: bool,
     out: BufWriter<io::StdoutLock<'static>>,
     named: HashSet<BuildId>,
+    /// What is read is a crash report.
+    report: bool,
     status: Status,
 }
 
-impl Output<'_> {
+impl<'d> Output<'d> {
+    fn new(decoder: &'d Decoder, format: Format, across_threads: bool) -> Self {
+        Self {
+            session: Session::new(decoder, format),
+            format,
+            across_threads,
+            out: BufWriter::with_capacity(CHUNK, io::stdout().lock()),
+            named: HashSet::new(),
+            report: false,
+            status: Status::Done,
+        }
+    }
+
     /// Decodes each line that is not blank. What is complete is written before waiting for more.
     fn lines(&mut self, mut input: impl Read) -> anyhow::Result<()> {
         let mut buffer = vec![0; CHUNK];
@@ -134,6 +144,10 @@ impl Output<'_> {
     #[inline]
     fn line(&mut self, line: &[u8], number: u64) -> anyhow::Result<()> {
         let token = line.trim_ascii();
+        self.report |= token.starts_with(report::FIRST_KEY);
+        if self.report {
+            return self.report_line(token, number);
+        }
         if token.is_empty() {
             return Ok(());
         }
@@ -145,12 +159,26 @@ impl Output<'_> {
         self.token(token, place)
     }
 
+    /// A line of a crash report: the trace stands in the place of the context, and the other lines are copied.
+    fn report_line(&mut self, line: &[u8], number: u64) -> anyhow::Result<()> {
+        let text = self.format == Format::Text;
+        if let Some(token) = line.strip_prefix(report::CONTEXT_KEY).filter(|token| is_start(token)) {
+            self.session.restart();
+            self.token(token, || format!("line {number}"))?;
+        } else if text && !line.is_empty() {
+            let line = super::printable(&String::from_utf8_lossy(line));
+            writeln!(self.out, "{line}").context("standard output")?;
+            return Ok(());
+        }
+        if text { self.out.write_all(b"\n").context("standard output") } else { Ok(()) }
+    }
+
     #[inline]
     fn token(&mut self, token: &[u8], place: impl Fn() -> String) -> anyhow::Result<()> {
         match self.session.decode(token, &mut self.out).context("standard output")? {
             Outcome::Decoded => Ok(()),
             Outcome::Incomplete => self.incomplete(),
-            Outcome::Failed(_) if self.json => {
+            Outcome::Failed(_) if self.format == Format::Json => {
                 self.status = Status::Failed;
                 Ok(())
             }

@@ -30,7 +30,7 @@ pub fn run(args: &DictArgs) -> anyhow::Result<Status> {
             error.cause
         )
     })?;
-    let code = program::code(&bytes, &dictionary).map_err(|cause| with_path(cause.into()))?;
+    let code = program::code(&bytes, None, &dictionary).map_err(|cause| with_path(cause.into()))?;
     dictionary.code = code.as_ref().map(pcce_dictionary::code::to_text);
     let mut json = pcce_dictionary::to_json(&dictionary);
     json.push(b'\n');

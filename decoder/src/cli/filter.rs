@@ -63,7 +63,7 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
     let mut decoder = Decoder::new(&dictionaries)?;
     drop(dictionaries);
     for (number, path) in std::iter::once(&args.dictionary).chain(&args.more).enumerate() {
-        decoder.set_program(number, path.clone());
+        decoder.set_program(number, path.clone(), None);
     }
     let decoder = Arc::new(decoder);
 

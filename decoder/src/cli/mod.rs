@@ -1,5 +1,6 @@
 //! Arguments and what all commands share.
 
+pub mod core;
 pub mod decode;
 pub mod dict;
 pub mod filter;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use pcce::render::Format;
 
 /// Reads the contexts of programs that were compiled with the PCCE pass.
 #[derive(Parser)]
@@ -34,6 +36,9 @@ pub enum Command {
     /// Copy a log through, with the calls that the context tokens in it stand for
     #[command(after_help = FILTER_HELP)]
     Filter(FilterArgs),
+    /// Print the calls of all threads of a core file
+    #[command(after_help = CORE_HELP)]
+    Core(CoreArgs),
     /// Tell what a dictionary holds, and which tools are found
     #[command(after_help = INFO_HELP)]
     Info(InfoArgs),
@@ -64,7 +69,7 @@ pub struct DecodeArgs {
     /// Dictionary of the build (from `pcce dict`), or the program itself
     #[arg(value_name = "DICT")]
     pub dictionary: PathBuf,
-    /// Context tokens (pcce1.…), or numbers of pcce_context(); none: read standard input, one a line
+    /// Context tokens (pcce1.…), or numbers of pcce_context(); none: read standard input, one a line, or a crash report
     #[arg(value_name = "TOKEN")]
     pub tokens: Vec<String>,
     /// Join each token with its thread's token (pcce_thread_token): the next argument, or the next word of the line
@@ -90,9 +95,13 @@ With --across-threads, tokens come in pairs: TOKEN THREADTOKEN, the second one e
 thread was not created by instrumented code (the main thread). The trace goes on behind <thread created here> with
 the context in which the thread was created. TOKEN+THREADTOKEN, as one word, is decoded so with and without the option.
 
+A crash report (its first line starts with `pcce-crash-report:`) is copied as text, each context in it replaced by its
+trace; in the other formats, only the contexts are written.
+
 Exit status: 0 if everything was decoded, 2 otherwise.
 
 Examples:
+  pcce decode ./app < crash.txt
   pcce decode app.pcce.json pcce1.AQAIq80S…
   grep -o 'pcce1\\.[A-Za-z0-9_-]*' app.log | pcce decode ./app --dict libplugin.so
   pcce decode --across-threads ./app pcce1.AQAIq80S… pcce1.AQAIq81a…+pcce1.AQAIq82b…";
@@ -129,6 +138,45 @@ Examples:
   pcce filter ./app < app.log | less
   tail -f app.log | pcce filter app.pcce.json --format folded
   pcce filter ./app --collapse < app.log | head -n 40";
+
+/// Arguments of `pcce core`.
+#[derive(Args)]
+pub struct CoreArgs {
+    /// The program that crashed
+    pub program: PathBuf,
+    /// Its core file
+    pub core: PathBuf,
+    /// Debug file of a stripped program, or its dictionary [default: found by build id and .gnu_debuglink]
+    #[arg(long, value_name = "FILE")]
+    pub debug_file: Option<PathBuf>,
+    /// Dictionary of a stripped shared library (or its debug file); may be given several times
+    #[arg(long = "dict", value_name = "FILE")]
+    pub more: Vec<PathBuf>,
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t = CoreFormat::Text)]
+    pub format: CoreFormat,
+}
+
+const CORE_HELP: &str = "text    as a decoded crash report
+json    one document: {\"program\": …, \"build_id\": …, \"process\": …, \"signal\": {…}, \"threads\":
+        [{\"thread\": …, \"token\": …, \"frames\": […]}, …]}, the thread that crashed first
+
+Program and shared libraries must be the files that the process ran, stripped or not.
+
+Exit status: 0 if everything was decoded, 2 otherwise.
+
+Examples:
+  pcce core ./app core.1234
+  pcce core --debug-file app.debug --format json /usr/bin/app core.1234";
+
+/// Forms of what `core` prints.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum CoreFormat {
+    /// For people
+    Text,
+    /// One JSON document
+    Json,
+}
 
 /// Arguments of `pcce info`.
 #[derive(Args)]
@@ -171,6 +219,16 @@ pub enum FilterFormat {
     Folded,
     /// JSON lines
     Json,
+}
+
+impl From<DecodeFormat> for Format {
+    fn from(format: DecodeFormat) -> Self {
+        match format {
+            DecodeFormat::Text => Self::Text,
+            DecodeFormat::Json => Self::Json,
+            DecodeFormat::Folded => Self::Folded,
+        }
+    }
 }
 
 /// Forms of what `info` prints.

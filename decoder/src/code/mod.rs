@@ -21,13 +21,20 @@ use self::state::{LandingPad, Surroundings};
 use crate::names;
 use crate::program::content;
 
-/// Name of the thread-local block (`pcce_runtime::abi`).
-const BLOCK: &str = "__pcce_tls";
+/// Name of the thread-local block.
+const BLOCK: &str = pcce_runtime::abi::TLS_SYMBOL;
 
-/// Makes the table of a linked program. `addresses`: the content of [`SECTION`](pcce_dictionary::code::SECTION).
-pub(crate) fn build(file: &object::File<'_>, modules: &[Module], addresses: &[(u64, Vec<u64>)]) -> Code {
-    let image = Image::new(file);
-    let unwind = unwind_tables(file);
+/// Makes the table of a linked program. `file` has its symbols and debug information, `loaded` its instructions and unwind
+/// tables: the same file, or the stripped program beside its debug file. `addresses`: the content of
+/// [`SECTION`](pcce_dictionary::code::SECTION).
+pub(crate) fn build(
+    file: &object::File<'_>,
+    loaded: &object::File<'_>,
+    modules: &[Module],
+    addresses: &[(u64, Vec<u64>)],
+) -> Code {
+    let image = Image::new(loaded, tls_offset(file));
+    let unwind = unwind_tables(loaded);
     let mut names = Names::default();
     let mut lines = Lines::new(file);
     let mut functions: Vec<FunctionCode> = Vec::new();
@@ -278,14 +285,13 @@ struct Image<'f> {
 }
 
 impl<'f> Image<'f> {
-    fn new(file: &'f object::File<'f>) -> Self {
+    fn new(file: &'f object::File<'f>, offset: Option<i64>) -> Self {
         let mut sections: Vec<(u64, &[u8])> = file
             .sections()
             .filter(|s| !matches!(s.kind(), SectionKind::Debug | SectionKind::Metadata) && s.address() != 0)
             .filter_map(|s| Some((s.address(), s.data().ok().filter(|d| !d.is_empty())?)))
             .collect();
         sections.sort_unstable_by_key(|s| s.0);
-        let offset = tls_offset(file);
         let mut image = Self {
             file,
             sections,
@@ -376,7 +382,7 @@ impl Surroundings for Image<'_> {
 
 /// The offset of the block from the thread pointer, in the image that defines it, if that is a program: its thread-local
 /// storage ends at the thread pointer (System V psABI).
-fn tls_offset(file: &object::File<'_>) -> Option<i64> {
+pub(crate) fn tls_offset(file: &object::File<'_>) -> Option<i64> {
     let symbol = file
         .symbols()
         .chain(file.dynamic_symbols())

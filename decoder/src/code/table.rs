@@ -137,8 +137,8 @@ pub(crate) enum Source {
     None,
     /// The compressed form in the dictionary.
     Text(String),
-    /// The program.
-    Program(std::path::PathBuf),
+    /// The program, or its debug file and the program stripped.
+    Program(std::path::PathBuf, Option<std::path::PathBuf>),
 }
 
 impl Source {
@@ -149,11 +149,13 @@ impl Source {
             Self::Text(text) => {
                 Some(pcce_dictionary::code::from_text(text).map_err(|error| error.to_string())?)
             }
-            Self::Program(path) => {
+            Self::Program(path, stripped) => {
                 let read = || -> Result<Option<Code>, crate::load::LoadCause> {
                     let bytes = std::fs::read(path).map_err(crate::load::LoadCause::Io)?;
                     let dictionary: Dictionary = crate::program::dictionary(&bytes, "")?;
-                    Ok(crate::program::code(&bytes, &dictionary)?)
+                    let stripped = stripped.as_ref().map(std::fs::read).transpose();
+                    let stripped = stripped.map_err(crate::load::LoadCause::Io)?;
+                    Ok(crate::program::code(&bytes, stripped.as_deref(), &dictionary)?)
                 };
                 read().map_err(|error| format!("{}: {error}", path.display()))?
             }

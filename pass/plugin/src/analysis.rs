@@ -85,7 +85,8 @@ pub const STD_THREAD: &str =
 
 /// Functions of the runtime that read or write the state as the calling function has it: nothing is done around their
 /// calls.
-const TRANSPARENT: [&str; 3] = ["pcce_fiber_save", "pcce_fiber_restore", "pcce_thread_token"];
+const TRANSPARENT: [&str; 4] =
+    ["pcce_fiber_save", "pcce_fiber_restore", "pcce_thread_token", "pcce_install_crash_handler"];
 
 /// Calls that the pass replaces by ones of the runtime, which are told the site too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

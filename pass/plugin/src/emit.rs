@@ -36,6 +36,16 @@ pub fn emit_addresses(module: Module, analysis: &Analysis, sites_name: &str) {
     module.keep(&aliases);
 }
 
+/// Puts into the program where its crashes are reported (`runtime-lib/src/crash.rs`).
+pub fn emit_crash_report(module: Module, path: &str) {
+    const NAME: &str = "__pcce_crash_report";
+    let mut asm = format!(".pushsection .rodata.{NAME},\"a\",@progbits\n.weak {NAME}\n");
+    let _ = writeln!(asm, ".type {NAME},@object\n{NAME}:");
+    bytes(&mut asm, path.as_bytes());
+    let _ = writeln!(asm, ".byte 0\n.size {NAME}, . - {NAME}\n.popsection");
+    module.append_asm(&asm);
+}
+
 fn bytes(asm: &mut String, bytes: &[u8]) {
     for line in bytes.chunks(4096) {
         asm.push_str(".ascii \"");

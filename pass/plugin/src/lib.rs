@@ -178,6 +178,9 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
     rewrite::rewrite(module, &analysis, &plan, &sites_name, options.verify);
     emit::emit(module, &fragment, &sites_name);
     emit::emit_addresses(module, &analysis, &sites_name);
+    if let Some(path) = &options.crash_report {
+        emit::emit_crash_report(module, path);
+    }
     module.add_named_metadata(MARKER);
     if cfg!(debug_assertions) || options.check {
         module.verify().map_err(|e| format!("the instrumented module is broken, please report it: {e}"))?;

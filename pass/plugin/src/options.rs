@@ -21,6 +21,8 @@ pub struct Options {
     pub check: bool,
     /// `no-callback=FILE`: further functions that do not call back.
     pub no_callback: Vec<String>,
+    /// `crash-report=PATH`: the program reports its crashes there, or to `stderr`.
+    pub crash_report: Option<String>,
 }
 
 /// An option that was not understood.
@@ -32,7 +34,7 @@ impl std::fmt::Display for UnknownOption {
         write!(
             f,
             "unknown pass option '{}' (in -passes='pcce<…>' or {VARIABLE}); there are: verify, \
-             whole-program, shared, relocatable, check, no-callback=FILE",
+             whole-program, shared, relocatable, check, no-callback=FILE, crash-report=PATH",
             self.0
         )
     }
@@ -51,6 +53,7 @@ impl Options {
                 None if option == "shared" || option == "relocatable" => self.partial = true,
                 None if option == "check" => self.check = true,
                 Some(("no-callback", file)) if !file.is_empty() => self.no_callback.push(file.to_owned()),
+                Some(("crash-report", path)) if !path.is_empty() => self.crash_report = Some(path.to_owned()),
                 _ => return Err(UnknownOption(option.to_owned())),
             }
         }
@@ -66,6 +69,7 @@ impl Options {
             (self.check, "check"),
         ];
         let mut out: Vec<String> = flags.iter().filter(|f| f.0).map(|f| f.1.to_owned()).collect();
+        out.extend(self.crash_report.iter().map(|path| format!("crash-report={path}")));
         out.extend(self.no_callback.iter().map(|f| format!("no-callback={f}")));
         out
     }

@@ -29,6 +29,8 @@ pub struct OwnFlags {
     pub verify: bool,
     /// `--pcce-no-callback=`, as given, in order.
     pub no_callback: Vec<PathBuf>,
+    /// `--pcce-crash-report`: where to, `stderr` without a value.
+    pub crash_report: Option<OsString>,
     /// `--pcce-help`.
     pub help: bool,
 }
@@ -161,6 +163,13 @@ impl OwnFlags {
             }
             (b"--pcce-no-callback", _) => return needs("`--pcce-no-callback=FILE`"),
             (b"--pcce-verify", None) => self.verify = true,
+            (b"--pcce-crash-report", None) => self.crash_report = Some("stderr".into()),
+            (b"--pcce-crash-report", Some(path)) if !path.is_empty() => {
+                self.crash_report = Some(OsStr::from_bytes(path).into());
+            }
+            (b"--pcce-crash-report", _) => {
+                return needs("`--pcce-crash-report` or `--pcce-crash-report=PATH`");
+            }
             (b"--pcce-help", None) => self.help = true,
             _ => return Err(Error::UnknownFlag(text.to_string_lossy().into_owned())),
         }
@@ -365,6 +374,7 @@ mod tests {
                 mode: Mode::Module,
                 verify: true,
                 no_callback: vec!["x".into(), "y".into()],
+                crash_report: None,
                 help: false
             }
         );

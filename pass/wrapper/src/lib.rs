@@ -127,6 +127,9 @@ takes every flag of clang, and:
                            into the program; may be given more than once
   --pcce-launch COMMAND    run this command, up to `clang…` in it, instead of the wrapper's own clang: the
                            wrapper as a launcher of build systems (`ccache clang++-19 -c …`)
+  --pcce-crash-report[=PATH]
+                           the program writes a report with its contexts to PATH, or to standard
+                           error, when it crashes
   --pcce-help              print this text
 
 Give the same flags when compiling and when linking.

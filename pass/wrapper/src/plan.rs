@@ -194,6 +194,12 @@ fn pass_options(own: &OwnFlags, command: &Command, facts: &Facts) -> Result<Opti
     if own.verify {
         options.push("verify".into());
     }
+    if let Some(path) = &own.crash_report {
+        if path.as_bytes().contains(&b';') {
+            return Err(Error::SemicolonInPath(path.into()));
+        }
+        options.push(joined("crash-report=", path));
+    }
     for file in &own.no_callback {
         let file = facts.working_directory.join(file);
         if file.as_os_str().as_bytes().contains(&b';') {
@@ -413,6 +419,9 @@ mod tests {
             pass_options(&facts, own).as_deref(),
             Some("verify;no-callback=/w/l;no-callback=/a/m;shared")
         );
+        assert_eq!(pass_options(&facts, "--pcce-crash-report a.c").as_deref(), Some("crash-report=stderr"));
+        let path = "--pcce-crash-report --pcce-crash-report=log/a -c a.c";
+        assert_eq!(pass_options(&facts, path).as_deref(), Some("crash-report=log/a"));
         facts.pass_options = Some("mine".into());
         assert_eq!(pass_options(&facts, "a.o"), None);
         assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("mine;verify"));
@@ -422,6 +431,8 @@ mod tests {
 
     #[test]
     fn a_path_that_the_variable_cannot_hold_is_an_error() {
+        let error = plan_with(&facts(), "--pcce-crash-report=a;b a.c").unwrap_err().to_string();
+        assert!(error.contains("`a;b` contains a `;`"), "{error}");
         let error = plan_with(&facts(), "--pcce-no-callback=a;b a.c").unwrap_err().to_string();
         assert!(error.contains("`/w/a;b` contains a `;`"), "{error}");
         assert!(error.contains(OPTIONS_VARIABLE), "{error}");

@@ -68,7 +68,7 @@ fn check(input: &[u8]) {
     let result = match input {
         [FILE, bytes @ ..] => from_bytes(bytes, "input").inspect(|dictionary| {
             if bytes.starts_with(&program::ELF_MAGIC)
-                && let Err(error) = program::code(bytes, dictionary)
+                && let Err(error) = program::code(bytes, None, dictionary)
             {
                 assert!(!error.to_string().is_empty());
             }

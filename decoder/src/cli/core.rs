@@ -1,0 +1,128 @@
+//! `pcce core`.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use pcce::core::Core;
+use pcce::load::{self, LoadCause, LoadError};
+use pcce::program::ProgramError;
+use pcce::render::Format;
+use pcce::report::Report;
+use pcce::session::Session;
+use pcce::{Decoder, debug};
+use pcce_dictionary::Dictionary;
+use serde_json::{Value, json};
+
+use super::{CoreArgs, CoreFormat, Status, decode};
+
+/// Where a dictionary comes from.
+struct Source {
+    dictionary: Dictionary,
+    /// The file with the dictionary and the debug information.
+    path: PathBuf,
+    /// The program, if that is another file.
+    stripped: Option<PathBuf>,
+}
+
+/// Decodes the contexts of a core file's threads.
+pub fn run(args: &CoreArgs) -> anyhow::Result<Status> {
+    let with_path = |path: &Path, cause| LoadError { path: path.to_owned(), cause };
+    let read = |path: &Path| fs::read(path).map_err(|error| with_path(path, LoadCause::Io(error)));
+    let core = Core::open(&args.core, &args.program, read(&args.program)?)?;
+    let mut sources: Vec<Source> = Vec::new();
+    for (number, image) in core.images().iter().enumerate() {
+        let Some(path) = &image.path else { continue };
+        let given = args.debug_file.as_ref().filter(|_| number == 0);
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+        let own = load::from_bytes(&image.bytes, &name);
+        let found = match (own, given.cloned()) {
+            (Err(LoadCause::Program(ProgramError::NoSection)), None) => debug::find(path, &image.bytes),
+            (_, given) => given,
+        };
+        match found {
+            Some(file) => sources.push(Source {
+                dictionary: load::load(&file)?,
+                path: file,
+                stripped: Some(path.clone()),
+            }),
+            None => match load::from_bytes(&image.bytes, &name) {
+                Ok(dictionary) => sources.push(Source { dictionary, path: path.clone(), stripped: None }),
+                // A library that is not instrumented, or whose dictionary is given apart.
+                Err(_) if number > 0 => {}
+                Err(LoadCause::Program(ProgramError::NoSection)) if !args.more.is_empty() => {}
+                Err(cause) => Err(with_path(path, cause))?,
+            },
+        }
+    }
+    for path in &args.more {
+        let dictionary = load::load(path)?;
+        if sources.iter().all(|s| s.dictionary.build_id != dictionary.build_id) {
+            sources.push(Source { dictionary, path: path.clone(), stripped: None });
+        }
+    }
+    let debug = sources.first().filter(|s| s.stripped.is_some()).map(|s| read(&s.path)).transpose()?;
+    let debug = debug.filter(|bytes| bytes.starts_with(&pcce::program::ELF_MAGIC));
+    let report = core.report(debug.as_deref())?;
+    drop(core);
+    let (dictionaries, files): (Vec<_>, Vec<_>) =
+        sources.into_iter().map(|s| (s.dictionary, (s.path, s.stripped))).unzip();
+    if dictionaries.first().is_some_and(|d| d.build_id != report.build_id) && args.debug_file.is_some() {
+        anyhow::bail!(
+            "{}: it has build id {}, and the program has {}; give the debug file of this build",
+            files[0].0.display(),
+            dictionaries[0].build_id,
+            report.build_id
+        );
+    }
+    let mut decoder = Decoder::new(&dictionaries)?;
+    drop(dictionaries);
+    for (number, (path, stripped)) in files.into_iter().enumerate() {
+        decoder.set_program(number, path, stripped);
+    }
+    match args.format {
+        CoreFormat::Text => decode::report(&decoder, Format::Text, &report),
+        CoreFormat::Json => json(&decoder, &report),
+    }
+}
+
+/// Writes the report as one JSON document.
+fn json(decoder: &Decoder, report: &Report) -> anyhow::Result<Status> {
+    let mut session = Session::new(decoder, Format::Json);
+    let mut status = Status::Done;
+    let mut threads = Vec::new();
+    for thread in &report.threads {
+        let mut row = json!({ "thread": thread.number, "token": Value::Null, "frames": [] });
+        if let Some(token) = &thread.context {
+            let mut out = Vec::new();
+            if session.decode(token.as_bytes(), &mut out)? != pcce::session::Outcome::Decoded {
+                status = Status::Failed;
+            }
+            let decoded: Value = serde_json::from_slice(&out).context("a decoded token")?;
+            if let (Value::Object(row), Value::Object(decoded)) = (&mut row, decoded) {
+                row.extend(decoded);
+            }
+        }
+        threads.push(row);
+    }
+    let signal = report.signal.map(|signal| {
+        json!({
+            "number": signal.number,
+            "name": signal.name(),
+            "code": signal.code,
+            "address": signal.address,
+            "sender": signal.sender,
+        })
+    });
+    let document = json!({
+        "program": report.program,
+        "build_id": report.build_id,
+        "process": report.process,
+        "signal": signal,
+        "threads": threads,
+    });
+    let mut out = io::stdout().lock();
+    writeln!(out, "{document}").and_then(|()| out.flush()).context("standard output")?;
+    Ok(status)
+}

@@ -1,0 +1,118 @@
+//! Crash reports (docs/formats.md): those that the runtime library writes, and the same of core files.
+
+use std::fmt::Write as _;
+
+/// With this a report's first line starts.
+pub const FIRST_KEY: &[u8] = b"pcce-crash-report:";
+/// With this a line starts that has a thread's context.
+pub const CONTEXT_KEY: &[u8] = b"context: ";
+
+/// What is known of a program that crashed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The program's file.
+    pub program: String,
+    /// Its build id, in hexadecimal digits; empty without one.
+    pub build_id: String,
+    /// The process.
+    pub process: Option<i32>,
+    /// Why it ended.
+    pub signal: Option<Signal>,
+    /// The threads, the one that crashed first.
+    pub threads: Vec<Thread>,
+}
+
+/// A signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signal {
+    /// Its number.
+    pub number: i32,
+    /// The kernel's `si_code`, if it is known.
+    pub code: Option<i32>,
+    /// The address of a fault, if it is known.
+    pub address: Option<u64>,
+    /// The process that has sent the signal.
+    pub sender: Option<i32>,
+}
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// The kernel's number.
+    pub number: i32,
+    /// Its context and, behind `+`, that of its creation.
+    pub context: Option<String>,
+}
+
+impl Signal {
+    /// The name, for signals with which programs crash.
+    #[must_use]
+    pub fn name(&self) -> Option<&'static str> {
+        Some(match self.number {
+            3 => "SIGQUIT",
+            4 => "SIGILL",
+            5 => "SIGTRAP",
+            6 => "SIGABRT",
+            7 => "SIGBUS",
+            8 => "SIGFPE",
+            11 => "SIGSEGV",
+            15 => "SIGTERM",
+            24 => "SIGXCPU",
+            31 => "SIGSYS",
+            _ => return None,
+        })
+    }
+
+    /// The meaning of the code.
+    #[must_use]
+    pub fn meaning(&self) -> Option<&'static str> {
+        Some(match (self.number, self.code?) {
+            (_, 0) => "SI_USER",
+            (_, -1) => "SI_QUEUE",
+            (_, -6) => "SI_TKILL",
+            (_, 0x80) => "SI_KERNEL",
+            (11, 1) => "SEGV_MAPERR",
+            (11, 2) => "SEGV_ACCERR",
+            (7, 1) => "BUS_ADRALN",
+            (7, 2) => "BUS_ADRERR",
+            (8, 1) => "FPE_INTDIV",
+            (4, 2) => "ILL_ILLOPN",
+            _ => return None,
+        })
+    }
+}
+
+impl Report {
+    /// The text that the runtime library would have written.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        let build_id = if self.build_id.is_empty() { "none" } else { &self.build_id };
+        let _ = writeln!(out, "pcce-crash-report: 1\nprogram: {}\nbuild-id: {build_id}", self.program);
+        if let Some(process) = self.process {
+            let _ = writeln!(out, "process: {process}");
+        }
+        if let Some(signal) = &self.signal {
+            let _ = write!(out, "signal: {} ({})", signal.name().unwrap_or("signal"), signal.number);
+            if let Some(code) = signal.code {
+                let _ = write!(out, ", code {code}");
+            }
+            if let Some(meaning) = signal.meaning() {
+                let _ = write!(out, " ({meaning})");
+            }
+            out.push('\n');
+            if let Some(address) = signal.address {
+                let _ = writeln!(out, "address: {address:#x}");
+            }
+            if let Some(sender) = signal.sender {
+                let _ = writeln!(out, "sent-by: process {sender}");
+            }
+        }
+        for thread in &self.threads {
+            let context = thread.context.as_deref().unwrap_or("none");
+            let _ = writeln!(out, "thread: {}\ncontext: {context}", thread.number);
+        }
+        out.push_str("end: complete\n");
+        out
+    }
+}

@@ -1,0 +1,139 @@
+//! The process that the runtime is part of, as the walk over its stacks sees it: its memory, of which it is not known that it is
+//! there, its images, and the registers.
+
+use core::arch::asm;
+
+use crate::image::Image;
+use crate::sys;
+use crate::unwind::{Process, Registers, Tables};
+
+/// The process.
+pub struct Own {
+    /// The page found readable last.
+    page: usize,
+    /// The image asked for last.
+    image: Image,
+}
+
+impl Own {
+    const PAGE: usize = 4096;
+
+    /// Nothing was read yet.
+    pub const fn new() -> Self {
+        Self { page: 0, image: Image::NONE }
+    }
+
+    /// Whether the page of an address can be read.
+    pub fn readable(&mut self, address: usize) -> bool {
+        let page = address & !(Self::PAGE - 1);
+        if page == 0 {
+            return false;
+        }
+        if page != self.page {
+            // The kernel reads a set of signals there before it looks at the operation, which does not exist.
+            // SAFETY: the call fails in any case, and changes nothing.
+            let result =
+                unsafe { sys::call(libc::SYS_rt_sigprocmask, [usize::MAX, address & !7, 0, 8, 0, 0]) };
+            if result == -(libc::EFAULT as isize) {
+                return false;
+            }
+            self.page = page;
+        }
+        true
+    }
+}
+
+impl Process<'static> for Own {
+    fn word(&mut self, address: usize) -> Option<u64> {
+        if !address.is_multiple_of(8) || !self.readable(address) {
+            return None;
+        }
+        // SAFETY: readable, and a word does not leave its page.
+        Some(unsafe { (address as *const u64).read_volatile() })
+    }
+
+    fn image(&mut self, address: usize) -> Option<Tables<'static>> {
+        if !self.image.contains(address as *const u8) {
+            self.image = Image::of(address as *const u8)?;
+        }
+        let (index, image) = self.image.unwind_tables().unwrap_or((&[], &[]));
+        Some(Tables { start: image.as_ptr() as usize, image, index_start: index.as_ptr() as usize, index })
+    }
+}
+
+/// The registers of the function into which this is inlined, as far as its callers' are found from them.
+#[inline(always)]
+pub fn here() -> Registers {
+    let mut registers = Registers::NONE;
+    let (rip, rsp, rbp, rbx, r12, r13, r14, r15): (u64, u64, u64, u64, u64, u64, u64, u64);
+    // SAFETY: reads registers only.
+    unsafe {
+        asm!(
+            "lea {rip}, [rip]",
+            "mov {rsp}, rsp",
+            "mov {rbp}, rbp",
+            "mov {rbx}, rbx",
+            rip = out(reg) rip,
+            rsp = out(reg) rsp,
+            rbp = out(reg) rbp,
+            rbx = out(reg) rbx,
+            options(nomem, nostack, preserves_flags),
+        );
+        asm!(
+            "mov {r12}, r12",
+            "mov {r13}, r13",
+            "mov {r14}, r14",
+            "mov {r15}, r15",
+            r12 = out(reg) r12,
+            r13 = out(reg) r13,
+            r14 = out(reg) r14,
+            r15 = out(reg) r15,
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+    // By their numbers in the unwind tables.
+    let saved = [(16, rip), (7, rsp), (6, rbp), (3, rbx), (12, r12), (13, r13), (14, r14), (15, r15)];
+    for (number, value) in saved {
+        registers.set(number, value);
+    }
+    registers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::unwind::{End, Interruption};
+    use std::vec::Vec;
+
+    #[inline(never)]
+    fn walk() -> Interruption {
+        Interruption::walk(here(), 0, &mut Own::new())
+    }
+
+    #[inline(never)]
+    extern "C" fn compare(a: *const core::ffi::c_void, b: *const core::ffi::c_void) -> i32 {
+        let found = walk();
+        assert_eq!(found.end, End::Outermost, "{:x?}", found.addresses().collect::<Vec<_>>());
+        a.cast::<i32>().cmp(&b.cast::<i32>()) as i32
+    }
+
+    #[test]
+    fn a_walk_reaches_the_first_function_of_the_thread() {
+        let found = walk();
+        assert_eq!(found.end, End::Outermost, "{:x?}", found.addresses().collect::<Vec<_>>());
+        let mut list = [3, 1, 2];
+        // SAFETY: a plain call of libc.
+        unsafe { libc::qsort(list.as_mut_ptr().cast(), 3, 4, Some(compare)) };
+    }
+
+    #[test]
+    fn memory_is_asked_for() {
+        let mut memory = Own::new();
+        let word = 77_u64;
+        assert_eq!(memory.word(&raw const word as usize), Some(77));
+        for wild in [0, 8, 1, usize::MAX, usize::MAX & !7, 0x8000_0000_0000_0000, 0xdead_beef_0000] {
+            assert_eq!(memory.word(wild), None);
+        }
+        assert_eq!(memory.word(&raw const word as usize), Some(77));
+    }
+}
