@@ -95,7 +95,7 @@ fn lasting(line: &str) -> String {
         let hex = word(|c| c.is_ascii_hexdigit());
         let digits = word(|c| c.is_ascii_digit());
         let length = if rest.starts_with("pcce1.") || rest.starts_with("pcce2.") {
-            word(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
+            word(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '*'))
         } else if let Some(address) = rest.strip_prefix("0x") {
             2 + address.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(address.len())
         } else if digits >= 4 {
