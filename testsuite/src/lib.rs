@@ -10,6 +10,7 @@
 //! - `tests/versions.rs`, `tests/rust.rs`: the build for LLVM 22 beside that for 19, and Rust programs, which need it;
 //! - [`generated`], `tests/generated.rs`, `bin/soak.rs`: random programs, by csmith and by a generator of our own;
 //! - [`evaluation`], `tests/real_programs.rs`, `tests/cmake.rs`: programs and builds of other people;
+//! - `tests/debuggers.rs`: `pcce bt` in gdb and lldb;
 //! - `tests/install.rs`: what is installed, and the Debian package;
 //! - `tests/guide.rs`: the commands of the user's guide and their output.
 
