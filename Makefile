@@ -11,6 +11,9 @@
 #   make deb        a Debian package, target/pcce_VERSION_ARCH.deb; make deb-check tries it in a new Debian root (minutes)
 #   make guide      the user's guide as a web page, target/guide (mdBook is installed under target/ if there is none)
 #   make fuzz       N inputs (1,000,000 without it) to each parser, under libFuzzer
+#   make heap-cost  what a heap profile costs, next to heaptrack and valgrind, and that its totals are valgrind's
+#   make torture    kills programs at random instructions, N of each, and compares their crash reports with gdb's backtraces
+#                   (PROGRAMS="lua sqlite3", SEED=1), and core files of xz with threads
 #   make soak       generated programs, N of each kind from seed SEED on (GENERATOR=csmith or cxx: that kind only)
 #
 # LLVM=22 behind any of them is for that version instead of 19, in a target folder of its own, target/llvm22.
@@ -29,7 +32,7 @@ RELEASE := $(CARGO_TARGET_DIR)/release
 
 export PREFIX DESTDIR LLVM
 
-.PHONY: all build setup install uninstall deb deb-check test test-all lint suite smoke demo evaluate soak guide fuzz clean
+.PHONY: all build setup install uninstall deb deb-check test test-all lint suite smoke demo evaluate torture soak guide fuzz heap-cost clean
 all: build
 
 setup:
@@ -76,6 +79,13 @@ evaluate: build
 	scripts/setup evaluate $(LLVM)
 	$(RELEASE)/evaluate $(foreach option,PROGRAMS VARIANTS STEPS PAIRS TOOLS,\
 	    $(if $($(option)),--$(shell echo $(option) | tr A-Z a-z) "$($(option))")) $(if $(DOCS),--docs)
+
+heap-cost: build
+	scripts/setup evaluate $(LLVM)
+	LLVM=$(LLVM) testsuite/profiles/measure $(PAIRS)
+
+torture: build
+	$(RELEASE)/torture $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(PROGRAMS),--programs "$(PROGRAMS)")
 
 soak: build
 	$(RELEASE)/soak $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(GENERATOR),--generator $(GENERATOR))

@@ -39,6 +39,7 @@ impl Random {
 /// one site in ten is a call through a pointer, as an interpreter's calls of its built-in functions.
 fn dictionary(random: &mut Random) -> Dictionary {
     let mut module = Module {
+        open_num_cc: Some(1), // ids are not negated
         name: "interpreter.c".to_owned(),
         producer: "bench".to_owned(),
         sites_address: SITES_ADDRESS,
@@ -90,7 +91,7 @@ fn dictionary(random: &mut Random) -> Dictionary {
             kind: SiteKind::Direct,
             locations: locations(random, caller),
         });
-        module.edges.push(Edge { site, callee, code });
+        module.edges.push(Edge { site, callee: Some(callee), code });
     }
     for function in 0..FUNCTIONS {
         module.functions.push(Function {

@@ -12,12 +12,16 @@ use thiserror::Error;
 
 use pcce_dictionary::Dictionary;
 use pcce_encoding::FunctionId;
+use pcce_encoding::decode::Call;
 
 use crate::code::table::{CodeTable, Source};
 use crate::point::Joined;
-use crate::tables::{FIRST_INTERNED, InvalidDictionary, Tables, Target};
+use crate::tables::{FIRST_INTERNED, InvalidDictionary, Module, Tables, Target};
 use crate::token::{BuildId, Point, PointEnd, PushedFrame, Token};
 use crate::trace::{Piece, Run, Trace};
+
+/// Site of frames that a function pushes at its entry when an open call of the executable's reached it.
+const OPEN_SITE: u64 = 0;
 
 /// A trace longer than this (in calls, repetitions not counted) is refused.
 pub(crate) const MAX_PIECES: usize = 1 << 26;
@@ -48,6 +52,16 @@ pub enum DecodeError {
         build_id: String,
         /// The address.
         address: u64,
+    },
+    /// A frame of an open call, and the program has no open node with that id.
+    #[error(
+        "the token does not fit the dictionary: build {build_id} has no open call with id {id}; {DAMAGED}"
+    )]
+    NoOpenNode {
+        /// Build id of the image.
+        build_id: String,
+        /// The id.
+        id: u64,
     },
     /// The site's kind is not allowed there.
     #[error(
@@ -196,8 +210,11 @@ impl Decoder {
             above = match trace.images[capture.image as usize].1 {
                 Some(image) => {
                     let site = self.site_at(image, capture.site)?;
-                    if self.tables.sites[site as usize].target != Target::Capture {
-                        return Err(self.site_kind(image, capture.site, site, "a capture"));
+                    match self.tables.sites[site as usize].target {
+                        Target::Capture => {}
+                        // Taken by code that is not instrumented, in a call that was published.
+                        Target::External(symbol) => self.below_external(symbol, Above::NoCapture, trace),
+                        _ => return Err(self.site_kind(image, capture.site, site, "a capture")),
                     }
                     Above::Root(self.walk(site, capture.id, trace)?)
                 }
@@ -219,7 +236,7 @@ impl Decoder {
         for number in 0..=token.frames.len() {
             let frame = token.frames.get(number);
             while let Some((_, point)) = signals.next_if(|(at, _)| *at == number) {
-                self.below_handler(above, trace);
+                self.below_handler(self.called(above), trace);
                 trace.pieces.push(Piece::Signal);
                 let next = frame.filter(|_| signals.peek().is_none_or(|s| s.0 > number));
                 let more = token.cut || token.damaged || frame.is_some() || signals.peek().is_some();
@@ -244,7 +261,7 @@ impl Decoder {
                 return Err(DecodeError::TooLong);
             }
         }
-        match above {
+        match self.called(above) {
             Above::NoCapture => trace.pieces.push(Piece::Uninstrumented(None)),
             Above::Entered(..) | Above::Interrupted | Above::Plain(false) if !token.cut && !token.damaged => {
                 trace.pieces.push(Piece::Unknown(None))
@@ -280,7 +297,7 @@ impl Decoder {
             return Err(DecodeError::Ambiguous { number, first, second });
         }
         trace.pieces.push(Piece::Function(function));
-        self.walk_callers(function, id, trace)?;
+        self.walk_number(function, id, trace)?;
         trace.runs.push(Run { end: trace.pieces.len(), count: 1 });
         Ok(())
     }
@@ -315,10 +332,28 @@ impl Decoder {
         DecodeError::OtherBuild { token: token.join(", "), dictionaries: dictionaries.join(", ") }
     }
 
+    /// An executable in targeted mode may have called a function of another module without a push, from functions that
+    /// reach no target: what called that one is not known.
+    fn called(&self, above: Above) -> Above {
+        match above {
+            Above::Root(root)
+                if self.tables.targeted.is_some_and(|m| self.tables.functions[root as usize].module != m) =>
+            {
+                Above::Interrupted
+            }
+            above => above,
+        }
+    }
+
     /// Adds what lies between `above` and the frame, and the frame's sub-path.
     fn frame(&self, frame: &PushedFrame, above: Above, trace: &mut Trace) -> Result<Above, DecodeError> {
+        if frame.site == OPEN_SITE && frame.id == 0 {
+            // Of a function that pushes at its entry always, and whose caller had pushed as well: the next frame tells which
+            // one, whether or not the executable's dictionary is there.
+            return Ok(above);
+        }
         let Some(image) = trace.images[frame.image as usize].1 else {
-            match above {
+            match self.called(above) {
                 Above::UnknownModule(image) if image == frame.image => return Ok(above),
                 Above::NoCapture => trace.pieces.push(Piece::Uninstrumented(None)),
                 Above::Entered(..) | Above::Interrupted | Above::Plain(true) => {
@@ -329,12 +364,43 @@ impl Decoder {
             trace.pieces.push(Piece::UnknownModule(frame.image));
             return Ok(Above::UnknownModule(frame.image));
         };
+        if frame.site == OPEN_SITE {
+            if self.tables.targeted.is_some() {
+                // The id is perhaps that of a function that reaches no target.
+                return Ok(Above::Interrupted);
+            }
+            return self.below_open(image, frame.id, above, trace);
+        }
         let site_index = self.site_at(image, frame.site)?;
         let site = &self.tables.sites[site_index as usize];
         match site.target {
+            Target::Signal => {
+                self.below_handler(self.called(above), trace);
+                trace.pieces.push(Piece::Signal);
+                // The id belongs to the function that was interrupted, which is not known.
+                return Ok(Above::Interrupted);
+            }
+            Target::Entry => {
+                self.below_entry(site.function, above, trace)?;
+                // The id belongs to an unknown function: there is no sub-path to decode.
+                return Ok(Above::Entered(site.function, frame.id));
+            }
+            Target::Capture | Target::Add | Target::NoEdge => {
+                return Err(self.site_kind(image, frame.site, site_index, "a call that pushes"));
+            }
+            // Other code has no part in a direct call.
+            target @ Target::Push(_) => self.below_call(target, above, trace),
+            target => self.below_call(target, self.called(above), trace),
+        }
+        Ok(Above::Root(self.walk(site_index, frame.id, trace)?))
+    }
+
+    /// What lies above a call that does not tell by itself what runs next: one that pushed, or an open one.
+    fn below_call(&self, target: Target, above: Above, trace: &mut Trace) {
+        match target {
             Target::Push(callee) => self.below_push(callee, above, trace),
             Target::External(symbol) => self.below_external(symbol, above, trace),
-            Target::Indirect | Target::Asm => match above {
+            _ => match above {
                 // What was called may have replaced itself by the root.
                 Above::Root(root) if self.tables.functions[root as usize].tail_called => {
                     trace.pieces.push(Piece::Tail(None));
@@ -348,22 +414,32 @@ impl Decoder {
                     trace.pieces.push(Piece::Unknown(None));
                 }
             },
-            Target::Signal => {
-                self.below_handler(above, trace);
-                trace.pieces.push(Piece::Signal);
-                // The id belongs to the function that was interrupted, which is not known.
-                return Ok(Above::Interrupted);
-            }
-            Target::Entry => {
-                self.below_entry(site.function, above, trace)?;
-                // The id belongs to an unknown function: there is no sub-path to decode.
-                return Ok(Above::Entered(site.function, frame.id));
-            }
-            Target::Capture | Target::Add | Target::NoEdge => {
-                return Err(self.site_kind(image, frame.site, site_index, "a call that pushes"));
-            }
         }
-        Ok(Above::Root(self.walk(site_index, frame.id, trace)?))
+    }
+
+    /// What lies above an open call of the executable's, and the sub-path of the call. The id is one of its open node.
+    fn below_open(&self, image: u32, id: u64, above: Above, trace: &mut Trace) -> Result<Above, DecodeError> {
+        let image = &self.tables.images[image as usize];
+        let no_open_node = || DecodeError::NoOpenNode { build_id: image.build_id.clone(), id };
+        let module = &self.tables.modules[image.open_module.ok_or_else(no_open_node)? as usize];
+        let path = module.paths.path(module.open_node, id).map_err(|_| no_open_node())?;
+        let mut above = above;
+        for call in path {
+            above = self.call(module, call, above, trace);
+        }
+        Ok(above)
+    }
+
+    /// Adds a call of a sub-path, and what lies between it and `above`.
+    #[inline]
+    fn call(&self, module: &Module, call: Call, above: Above, trace: &mut Trace) -> Above {
+        let site = module.first_site + call.site;
+        let target = self.tables.sites[site as usize].target;
+        if target != Target::Add {
+            self.below_call(target, above, trace);
+        }
+        trace.pieces.push(Piece::Site(site));
+        Above::Root(module.first_function + call.caller.index() as u32)
     }
 
     /// What lies above the frame that was pushed for a signal handler.
@@ -451,14 +527,20 @@ impl Decoder {
 
     #[inline]
     pub(crate) fn walk_callers(&self, function: u32, id: u64, trace: &mut Trace) -> Result<u32, DecodeError> {
+        self.walk_number(function, self.tables.number(function, id), trace)
+    }
+
+    #[inline]
+    fn walk_number(&self, function: u32, number: u64, trace: &mut Trace) -> Result<u32, DecodeError> {
         let module = &self.tables.modules[self.tables.functions[function as usize].module as usize];
-        let mut local = FunctionId::new(function - module.first_function);
-        let path = module.paths.path(local, id).map_err(|_| self.no_id(function, id))?;
+        let local = FunctionId::new(function - module.first_function);
+        let path = module.paths.path(local, number).map_err(|_| self.no_id(function, number))?;
+        let mut root = function;
         for call in path {
-            trace.pieces.push(Piece::Site(module.first_site + call.site));
-            local = call.caller;
+            self.call(module, call, Above::Root(root), trace);
+            root = module.first_function + call.caller.index() as u32;
         }
-        Ok(module.first_function + local.index() as u32)
+        Ok(root)
     }
 
     #[inline]
@@ -482,7 +564,7 @@ impl Decoder {
     #[cold]
     fn site_kind(&self, image: u32, address: u64, site: u32, expected: &'static str) -> DecodeError {
         let found = match self.tables.sites[site as usize].target {
-            Target::Push(_) => "a direct call that pushes",
+            Target::Push(_) => "a direct call that pushes or is open",
             Target::Add => "a direct call that adds",
             Target::NoEdge => "a direct call without an edge",
             Target::External(_) => "a call of a function outside the module",

@@ -10,6 +10,8 @@ mod cli;
 
 use std::process::ExitCode;
 
+use pcce::profile::Kind;
+
 fn main() -> ExitCode {
     let command = cli::parse();
     let result = match &command {
@@ -19,6 +21,9 @@ fn main() -> ExitCode {
         cli::Command::Core(args) => cli::core::run(args),
         cli::Command::Info(args) => cli::info::run(args),
         cli::Command::Pages(args) => cli::pages::run(args),
+        cli::Command::Graph(args) => cli::graph::run(args),
+        cli::Command::Heap { view } => cli::profile::run(Kind::Heap, view),
+        cli::Command::Cpu { view } => cli::profile::run(Kind::Cpu, view),
     };
     match result {
         Ok(status) => status.into(),

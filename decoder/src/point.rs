@@ -1,7 +1,7 @@
 //! Interrupted points: from the addresses of a token to the function whose id the token holds.
 //!
-//! The innermost addresses may lie in code that is not instrumented. The first one in an instrumented function is that of the
-//! function to which the id belongs, and the machine code says what that function has done to the id there. If
+//! The innermost addresses may lie in code that is not instrumented, and in silent functions. The first one in another
+//! function is that of the function to which the id belongs, and the machine code says what that function has done to the id there. If
 //! the innermost pushed frame is this very activation's, its id is the one that counts.
 
 use pcce_dictionary::code::{Role, State};
@@ -86,6 +86,12 @@ impl Decoder {
                 continue;
             }
             let owner = self.tables.function_of(image, module, row);
+            if self.tables.functions[owner as usize].silent {
+                if state != State::Added(0) {
+                    return stop(Above::Interrupted);
+                }
+                continue;
+            }
             let pushed = point.end == PointEnd::Pushed && number + 1 == point.addresses.len();
             if pushed {
                 return self.pushed(owner, next, trace);

@@ -252,7 +252,7 @@ impl<'d> Renderer<'d> {
 }
 
 /// A frame without its number.
-fn text_frame(frame: &Frame<'_>, line: &mut String) {
+pub(crate) fn text_frame(frame: &Frame<'_>, line: &mut String) {
     if frame.kind != FrameKind::Call {
         line.push_str(&boundary(frame));
         return;
@@ -313,7 +313,7 @@ fn json_frame(frame: &Frame<'_>, line: &mut String) {
     line.push('}');
 }
 
-fn folded_frame(frame: &Frame<'_>) -> String {
+pub(crate) fn folded_frame(frame: &Frame<'_>) -> String {
     let mut name = String::new();
     match frame.kind {
         FrameKind::Call => push_printable(&mut name, frame.function.unwrap_or("??")),

@@ -76,8 +76,9 @@ pub enum Cause {
         /// Number of sites.
         sites: usize,
     },
-    /// An edge at a site that is no direct call.
-    #[error("edge {edge} is at site {site}, which is no direct call")]
+    /// An edge at a site that cannot have it: one with a callee belongs to a direct call, an open one without a callee to a
+    /// module with an open node.
+    #[error("edge {edge} is at site {site}, which is no call of that kind")]
     EdgeSite {
         /// Number of the edge.
         edge: usize,
@@ -92,6 +93,9 @@ pub enum Cause {
         /// Number of the site.
         site: u32,
     },
+    /// Two modules of a program have an open node.
+    #[error("another module has an open node, too")]
+    SecondOpenNode,
     /// The edges and ids are not an encoding.
     #[error("{0}")]
     Encoding(TableError),
@@ -121,6 +125,8 @@ pub(crate) struct Image {
     pub(crate) program: String,
     /// Site arrays, by ascending address.
     spans: Vec<Span>,
+    /// The module with an open node.
+    pub(crate) open_module: Option<u32>,
     /// The image's modules: the first function, and how many there are.
     pub(crate) modules: Vec<(u32, u32)>,
     code: OnceLock<Result<Option<CodeTable>, String>>,
@@ -139,7 +145,9 @@ struct Span {
 pub(crate) struct Module {
     pub(crate) first_function: u32,
     pub(crate) first_site: u32,
+    /// The open node, if there is one, comes after the functions.
     pub(crate) paths: PathDecoder,
+    pub(crate) open_node: FunctionId,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -150,7 +158,11 @@ pub(crate) struct Function {
     pub(crate) tail_called: bool,
     /// Whether it pushes at its own entry.
     pub(crate) enters: bool,
+    /// Whether its callers do nothing to the id, so that it is one of a caller further out.
+    pub(crate) silent: bool,
     pub(crate) num_cc: u64,
+    offset: u64,
+    negated: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -164,7 +176,7 @@ pub(crate) struct Site {
 /// What happens at a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// A direct call that pushes, of this function.
+    /// A direct call that pushes, or is open, of this function.
     Push(u32),
     /// A direct call that adds.
     Add,
@@ -218,6 +230,8 @@ pub(crate) struct Tables {
     ranges: Vec<Range>,
     /// Other names by which other modules can call a function, as ⟨symbol, function⟩.
     aliases: HashSet<(u32, u32)>,
+    /// The module of an executable that was built in targeted mode.
+    pub(crate) targeted: Option<u32>,
 }
 
 impl Tables {
@@ -255,6 +269,7 @@ impl Tables {
             build_id: dictionary.build_id.clone(),
             program: dictionary.program.clone(),
             spans: Vec::new(),
+            open_module: None,
             modules: Vec::new(),
             code: OnceLock::new(),
             code_source: dictionary.code.clone().map_or(Source::None, Source::Text),
@@ -316,7 +331,10 @@ impl Tables {
                 external: function.external,
                 tail_called: function.tail_called,
                 enters: false,
+                silent: function.silent,
                 num_cc: function.num_cc,
+                offset: function.offset as u64,
+                negated: module.open_num_cc.is_none(),
             });
         }
 
@@ -349,35 +367,56 @@ impl Tables {
             self.sites.push(Site { function, target, first_location, locations });
         }
 
+        let open_node = FunctionId::new(module.functions.len() as u32);
         let mut adds = Vec::new();
+        let mut second = HashSet::new();
         for (at, edge) in module.edges.iter().enumerate() {
             check("edge", at, "site", edge.site, module.sites.len())?;
-            check("edge", at, "function", edge.callee, module.functions.len())?;
+            if let Some(callee) = edge.callee {
+                check("edge", at, "function", callee, module.functions.len())?;
+            }
+            let open_call = matches!(edge.code, EdgeCode::Open(_));
+            if open_call && module.open_num_cc.is_none() {
+                return Err(Cause::EdgeSite { edge: at, site: edge.site });
+            }
+            if !second.insert(edge.site) {
+                return Err(Cause::SecondEdge { edge: at, site: edge.site });
+            }
+            if let EdgeCode::Add(value) | EdgeCode::Open(value) = edge.code {
+                adds.push(AddEdge {
+                    caller: FunctionId::new(module.sites[edge.site as usize].function),
+                    callee: edge.callee.filter(|_| !open_call).map_or(open_node, FunctionId::new),
+                    value,
+                    site: edge.site,
+                });
+            }
             let target = &mut self.sites[(first_site + edge.site) as usize].target;
-            match target {
-                Target::NoEdge => {}
-                Target::Push(_) | Target::Add => return Err(Cause::SecondEdge { edge: at, site: edge.site }),
+            match (&target, edge.callee, edge.code) {
+                (Target::NoEdge, Some(_), EdgeCode::Add(_)) => *target = Target::Add,
+                (Target::NoEdge, Some(callee), _) => *target = Target::Push(first_function + callee),
+                (Target::External(_) | Target::Indirect | Target::Asm, None, EdgeCode::Add(_))
+                | (_, Some(_), _) => {
+                    return Err(Cause::EdgeSite { edge: at, site: edge.site });
+                }
+                (Target::External(_) | Target::Indirect | Target::Asm, None, _) => {}
                 _ => return Err(Cause::EdgeSite { edge: at, site: edge.site }),
             }
-            *target = match edge.code {
-                EdgeCode::Back | EdgeCode::Cut | EdgeCode::Required => {
-                    Target::Push(first_function + edge.callee)
-                }
-                EdgeCode::Add(value) => {
-                    adds.push(AddEdge {
-                        caller: FunctionId::new(module.sites[edge.site as usize].function),
-                        callee: FunctionId::new(edge.callee),
-                        value,
-                        site: edge.site,
-                    });
-                    Target::Add
-                }
-            };
         }
-        let rows: Vec<_> =
-            module.functions.iter().map(|f| FunctionRow { num_cc: f.num_cc, entry: f.entry }).collect();
-        let paths = PathDecoder::new(&rows, adds.into_iter()).map_err(Cause::Encoding)?;
-        self.modules.push(Module { first_function, first_site, paths });
+        let row = |f: &files::Function| FunctionRow { num_cc: f.num_cc, entry: f.entry, open: f.open };
+        let open_row = module.open_num_cc.map(|num_cc| FunctionRow { num_cc, entry: true, open: false });
+        let rows: Vec<_> = module.functions.iter().map(row).chain(open_row).collect();
+        let paths = PathDecoder::new(&rows, open_row.map(|_| open_node), adds.into_iter())
+            .map_err(Cause::Encoding)?;
+        if open_row.is_some() {
+            let image = self.images.last_mut().expect("an image was added before its modules");
+            if image.open_module.replace(number).is_some() {
+                return Err(Cause::SecondOpenNode);
+            }
+            if module.options.iter().any(|option| option.starts_with("target=")) {
+                self.targeted = Some(number);
+            }
+        }
+        self.modules.push(Module { first_function, first_site, paths, open_node });
         let image = self.images.last_mut().expect("an image was added before its modules");
         image.modules.push((first_function, module.functions.len() as u32));
         self.add_span(module, first_site)
@@ -400,6 +439,14 @@ impl Tables {
         }
         image.spans.insert(at, Span { start, end, first_site });
         Ok(())
+    }
+
+    /// The number of the sub-path for which an id of the program stands in a function.
+    #[inline]
+    pub(crate) fn number(&self, function: u32, id: u64) -> u64 {
+        let function = &self.functions[function as usize];
+        let plus_offset = if function.negated { id.wrapping_neg() } else { id };
+        plus_offset.wrapping_sub(function.offset)
     }
 
     /// The site with an address in an image.

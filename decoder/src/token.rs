@@ -296,7 +296,7 @@ impl Token {
         if flags & FLAG_CAPTURE != 0 {
             let number = reader.varint()?;
             let image = self.image(number, reader)?;
-            self.capture = Some(Capture { image, site: reader.varint()?, id: reader.varint()? });
+            self.capture = Some(Capture { image, site: reader.varint()?, id: unzigzag(reader.varint()?) });
         }
         self.point = if flags & FLAG_POINT != 0 { Some(self.read_point(reader)?) } else { None };
         self.other_state = flags & FLAG_OTHER_STATE != 0;
@@ -318,7 +318,7 @@ impl Token {
             }
             let image = self.image(image, reader)?;
             let site = reader.varint()?;
-            let id = reader.varint()?;
+            let id = unzigzag(reader.varint()?);
             let count = if kind == KIND_REPEATED {
                 let offset = reader.at;
                 match reader.varint()? {
@@ -351,17 +351,15 @@ impl Token {
         if head >> 2 == 0 {
             return Err(TokenError::Malformed { offset, what: "an interrupted point without an address" });
         }
-        let id = reader.varint()?;
+        let id = unzigzag(reader.varint()?);
         let mut addresses = Vec::new();
         let mut before = CodeAddress { image: u32::MAX, address: 0, exact: false };
         for _ in 0..head >> 2 {
             let word = reader.varint()?;
             let image = self.image(word >> 1, reader)?;
             let from = if image == before.image { before.address } else { 0 };
-            let difference = reader.varint()?;
-            let difference = (difference >> 1) as i64 ^ -((difference & 1) as i64);
-            before =
-                CodeAddress { image, address: from.wrapping_add_signed(difference), exact: word & 1 == 1 };
+            let address = from.wrapping_add(unzigzag(reader.varint()?));
+            before = CodeAddress { image, address, exact: word & 1 == 1 };
             addresses.push(before);
         }
         Ok(Point { id, addresses, end })
@@ -403,7 +401,7 @@ impl Token {
         if let Some(capture) = &self.capture {
             out.image(capture.image, 0, 0);
             put(&mut out.bytes, capture.site);
-            put(&mut out.bytes, capture.id);
+            put(&mut out.bytes, zigzag(capture.id));
         }
         if let Some(point) = &self.point {
             out.point(point);
@@ -417,7 +415,7 @@ impl Token {
             let Some(frame) = self.frames.get(number) else { break };
             out.image(frame.image, version, u64::from(frame.count > 1));
             put(&mut out.bytes, frame.site);
-            put(&mut out.bytes, frame.id);
+            put(&mut out.bytes, zigzag(frame.id));
             if frame.count > 1 {
                 put(&mut out.bytes, frame.count);
             }
@@ -448,13 +446,12 @@ impl Encoder<'_> {
 
     fn point(&mut self, point: &Point) {
         put(&mut self.bytes, (point.addresses.len() as u64) << 2 | point.end as u64);
-        put(&mut self.bytes, point.id);
+        put(&mut self.bytes, zigzag(point.id));
         let mut before = (u32::MAX, 0);
         for address in &point.addresses {
             self.image(address.image, 1, address.exact.into());
             let from = if before.0 == address.image { before.1 } else { 0 };
-            let difference = address.address.wrapping_sub(from) as i64;
-            put(&mut self.bytes, (difference << 1 ^ difference >> 63) as u64);
+            put(&mut self.bytes, zigzag(address.address.wrapping_sub(from)));
             before = (address.image, address.address);
         }
     }
@@ -675,6 +672,15 @@ fn wrong_checksum(text: &[u8], body: &[u8]) -> TokenError {
 /// One bit's step of the CRC-32 register (reflected polynomial).
 fn step(register: u32, _: u32) -> u32 {
     (register >> 1) ^ (0xedb8_8320 * (register & 1))
+}
+
+/// Ids are signed, and small on either side of 0, and so are distances of addresses: these two map them to small numbers and back.
+const fn zigzag(id: u64) -> u64 {
+    id << 1 ^ ((id as i64) >> 63) as u64
+}
+
+const fn unzigzag(number: u64) -> u64 {
+    number >> 1 ^ (number & 1).wrapping_neg()
 }
 
 #[cfg(test)]

@@ -271,7 +271,7 @@ fn each_bad_token_has_its_message() {
         ("99999999999999999999", "larger than 64 bits"),
         (&token(Some((site::LIB_CAPTURE, 0)), &[]).encode(), "b001020304050607"),
         (&token(Some((site::LEAF_CAPTURE, 5)), &[]).encode(), "function leaf has no id 5"),
-        (&token(Some((site::LEAF_QSORT, 0)), &[]).encode(), "a capture is expected there"),
+        (&token(Some((site::LEAF_TAIL, 0)), &[]).encode(), "a capture is expected there"),
         (&token(Some((0x9999, 0)), &[]).encode(), "no site at address 0x9999"),
     ]
     .map(|(token, expected)| {
@@ -404,7 +404,7 @@ fn info_describes_dictionaries() {
         "build id    a00102030405060708090a0b0c0d0e0f10111213",
         "functions   5",
         "sites       5 direct, 3 external, 1 indirect, 1 asm, 3 capture, 1 signal, 0 entry",
-        "edges       1 add nothing, 2 add, 1 back, 1 cut, 0 required",
+        "edges       1 add nothing, 2 add, 0 open, 1 back, 1 cut, 0 required",
         "max numCC   3 (app::run(int))",
         "modules     2",
         "  main.c: 4 functions, 13 sites, 5 edges",

@@ -191,6 +191,12 @@ fn a_call_through_a_pointer_tells_where_a_frame_may_be_gone() {
 fn without_capture() {
     assert_eq!(decode(None, &[]), "[uninstrumented -]");
     assert_eq!(decode(None, &[(site::LEAF_QSORT, 0)]), "[uninstrumented qsort] leaf:31 app::run(int):20");
+    // The same of a call that was published.
+    assert_eq!(decode(Some((site::LEAF_QSORT, 0)), &[]), "[uninstrumented qsort] leaf:31 app::run(int):20");
+    assert_eq!(
+        decode(Some((site::LEAF_OTHER, 0)), &[]),
+        "[uninstrumented -] [unknown other] leaf:36 app::run(int):20"
+    );
     assert_eq!(decode(None, &[(site::LEAF_POINTER, 0)]), "[uninstrumented -] leaf:33 app::run(int):20");
     assert_eq!(
         decode(None, &[(site::LEAF_OTHER, 0)]),
@@ -355,7 +361,7 @@ fn tokens_that_do_not_fit() {
         assert!(matches!(error, DecodeError::NoSite { address: a, .. } if a == address), "{error}");
     }
     for (wrong, what) in
-        [(site::LEAF_QSORT, "outside"), (site::RUN_LEAF, "adds"), (site::LEAF_POINTER, "pointer")]
+        [(site::LEAF_TAIL, "pushes"), (site::RUN_LEAF, "adds"), (site::LEAF_POINTER, "pointer")]
     {
         let error = fails(Some((wrong, 0)), &[]).to_string();
         assert!(error.contains(what) && error.contains("a capture is expected"), "{error}");
@@ -490,8 +496,8 @@ fn inconsistent_dictionaries_are_refused() {
         (&|d| d.modules[0].sites[2].locations[0].file = 2, "a location of site 2 names file 2"),
         (&|d| d.modules[0].sites[2].locations[0].name = 8, "a location of site 2 names name 8"),
         (&|d| d.modules[0].edges[2].site = 13, "edge 2 names site 13, and there are 13"),
-        (&|d| d.modules[0].edges[2].callee = 4, "edge 2 names function 4"),
-        (&|d| d.modules[0].edges[3].site = 5, "edge 3 is at site 5, which is no direct call"),
+        (&|d| d.modules[0].edges[2].callee = Some(4), "edge 2 names function 4"),
+        (&|d| d.modules[0].edges[3].site = 5, "edge 3 is at site 5, which is no call of that kind"),
         (&|d| d.modules[0].edges[3].site = 2, "edge 3 is at site 2, which has another edge"),
         (&|d| d.modules[0].edges[1].code = EdgeCode::Add(1), "id 1 of function 1"),
         (&|d| d.modules[0].functions[3].num_cc = 0, "numCC is 0"),
@@ -521,19 +527,23 @@ fn inconsistent_dictionaries_are_refused() {
 prop_compose! {
     /// Any module with small numbers, most of them out of range somewhere.
     fn any_dictionary()(
-        functions in proptest::collection::vec((0_u32..4, 0_u64..4, any::<bool>(), any::<bool>(), proptest::option::of(any::<u64>())), 0..4),
+        functions in proptest::collection::vec((0_u32..4, 0_u64..4, -1_i64..2, any::<[bool; 3]>(), proptest::option::of(any::<u64>())), 0..4),
+        open_num_cc in proptest::option::of(0_u64..3),
         sites in proptest::collection::vec((0_u32..4, 0_u8..6, 0_u32..4, 0_usize..3), 0..8),
-        edges in proptest::collection::vec((0_u32..8, 0_u32..4, 0_u8..6), 0..6),
+        edges in proptest::collection::vec((0_u32..8, proptest::option::of(0_u32..4), 0_u8..8), 0..6),
         sites_address in prop_oneof![Just(common::MAIN), any::<u64>()],
     ) -> Dictionary {
         let mut dictionary = app();
         let module = &mut dictionary.modules[0];
         module.sites_address = sites_address;
+        module.open_num_cc = open_num_cc;
         module.functions = functions.into_iter()
-            .map(|(name, num_cc, entry, external, range)| Function {
+            .map(|(name, num_cc, offset, [entry, open, external], range)| Function {
                 name,
                 num_cc,
+                offset,
                 entry,
+                open,
                 external,
                 aliases: vec![name; usize::from(external)],
                 range,
@@ -559,7 +569,8 @@ prop_compose! {
                 0 => EdgeCode::Back,
                 1 => EdgeCode::Cut,
                 2 => EdgeCode::Required,
-                value => EdgeCode::Add(u64::from(value) - 3),
+                3 | 4 => EdgeCode::Open(u64::from(code) - 3),
+                value => EdgeCode::Add(u64::from(value) - 5),
             },
         }).collect();
         dictionary

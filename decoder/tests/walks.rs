@@ -20,6 +20,8 @@ struct Program {
     functions: Vec<(bool, bool)>,
     /// Caller, callee, frequency.
     calls: Vec<(usize, usize, f64)>,
+    /// Calls through pointers are open calls.
+    open: bool,
     id_bits: u32,
 }
 
@@ -28,30 +30,41 @@ fn programs() -> impl Strategy<Value = Program> {
         (
             proptest::collection::vec((proptest::bool::weighted(0.2), proptest::bool::weighted(0.1)), count),
             proptest::collection::vec((0..count, 0..count, 0.0..10.0), 0..40),
+            any::<bool>(),
             prop_oneof![Just(64), 2_u32..6],
         )
-            .prop_map(|(mut functions, calls, id_bits)| {
+            .prop_map(|(mut functions, calls, open, id_bits)| {
                 functions[0].0 = true;
-                Program { functions, calls, id_bits }
+                Program { functions, calls, open, id_bits }
             })
     })
 }
 
 /// What the pass makes of the program. Sites: the calls, then for each function a capture and a call
-/// through a pointer. The line of a site's location is its number plus 1.
-fn build(program: &Program) -> Dictionary {
+/// through a pointer. The line of a site's location is its number plus 1. Also what each call adds, those through pointers last.
+fn build(program: &Program) -> (Dictionary, Vec<Option<u64>>) {
     let mut graph = CallGraph::new();
     let functions: Vec<_> =
         program.functions.iter().map(|(entry, required)| graph.add_function(*entry, *required)).collect();
-    let edges: Vec<_> = program
+    let mut edges: Vec<_> = program
         .calls
         .iter()
         .map(|(caller, callee, frequency)| graph.add_edge(functions[*caller], functions[*callee], *frequency))
         .collect();
+    if program.open {
+        let node = graph.add_open_node();
+        for (function, (entry, _)) in functions.iter().zip(&program.functions) {
+            if *entry {
+                graph.add_open_target(*function, 0.1);
+            }
+            edges.push(graph.add_edge(*function, node, 1.0));
+        }
+    }
     let encoding = encode(&graph, &Options { id_bits: program.id_bits });
     let mut module = Module {
         name: "walk.c".to_owned(),
         sites_address: ADDRESS,
+        open_num_cc: program.open.then(|| encoding.num_cc(FunctionId::new(functions.len() as u32))),
         files: vec!["walk.c".to_owned()],
         names: (0..functions.len()).map(|i| format!("f{i}")).collect(),
         ..Module::default()
@@ -69,34 +82,44 @@ fn build(program: &Program) -> Dictionary {
         site(function, SiteKind::Indirect);
     }
     for (at, edge) in edges.iter().enumerate() {
+        // Of the calls through pointers, after all others.
+        let open = at.checked_sub(program.calls.len());
         let code = match encoding.edge(*edge) {
+            EdgeCode::Add(value) if open.is_some() => pcce_dictionary::EdgeCode::Open(value),
             EdgeCode::Add(value) => pcce_dictionary::EdgeCode::Add(value),
             EdgeCode::Push(PushReason::Back) => pcce_dictionary::EdgeCode::Back,
             EdgeCode::Push(PushReason::Required) => pcce_dictionary::EdgeCode::Required,
             EdgeCode::Push(_) => pcce_dictionary::EdgeCode::Cut,
         };
-        module.edges.push(Edge { site: at as u32, callee: program.calls[at].1 as u32, code });
+        let callee = program.calls.get(at).map(|call| call.1 as u32);
+        let site = open.map_or(at, |function| program.calls.len() + 2 * function + 1);
+        module.edges.push(Edge { site: site as u32, callee, code });
     }
     for (at, function) in functions.iter().enumerate() {
         module.functions.push(Function {
             name: at as u32,
             num_cc: encoding.num_cc(*function),
+            offset: encoding.offset(*function) as i64,
             entry: encoding.is_entry(*function),
+            open: graph.is_open(*function),
             ..Function::default()
         });
     }
-    Dictionary {
+    // Without an open node, ids are negated.
+    let sign = |constant: u64| if program.open { constant } else { constant.wrapping_neg() };
+    let constants = edges.iter().map(|edge| encoding.constant(*edge).map(sign)).collect();
+    let dictionary = Dictionary {
         version: SCHEMA_VERSION,
         build_id: APP.iter().map(|byte| format!("{byte:02x}")).collect(),
         program: "walk".to_owned(),
         modules: vec![module],
         code: None,
-    }
+    };
+    (dictionary, constants)
 }
 
 /// Walks as `choices` say; the token at the end, and the lines of the sites, innermost first.
-fn walk(program: &Program, dictionary: &Dictionary, choices: &[usize]) -> (Token, Vec<u32>) {
-    let module = &dictionary.modules[0];
+fn walk(program: &Program, constants: &[Option<u64>], choices: &[usize]) -> (Token, Vec<u32>) {
     let calls = program.calls.len();
     let open_targets: Vec<usize> =
         (0..program.functions.len()).filter(|function| program.functions[*function].0).collect();
@@ -114,25 +137,20 @@ fn walk(program: &Program, dictionary: &Dictionary, choices: &[usize]) -> (Token
         let out: Vec<usize> = (0..calls).filter(|call| program.calls[*call].0 == function).collect();
         // One choice more: a call through a pointer, of a function that can be entered.
         let chosen = choice % (out.len() + 1);
-        let site = match out.get(chosen) {
-            Some(&call) => {
-                match module.edges[call].code {
-                    pcce_dictionary::EdgeCode::Add(value) => id += value,
-                    _ => {
-                        push(&mut frames, call, id);
-                        id = 0;
-                    }
-                }
-                function = program.calls[call].1;
-                call
-            }
+        let (edge, site) = match out.get(chosen) {
+            Some(&call) => (call, call),
+            None => (calls + function, calls + 2 * function + 1),
+        };
+        match constants.get(edge).copied().flatten() {
+            Some(constant) => id = id.wrapping_add(constant),
             None => {
-                let site = calls + 2 * function + 1;
                 push(&mut frames, site, id);
                 id = 0;
-                function = open_targets[choice / 64 % open_targets.len()];
-                site
             }
+        }
+        function = match out.get(chosen) {
+            Some(&call) => program.calls[call].1,
+            None => open_targets[choice / 64 % open_targets.len()],
         };
         sites.push(site as u32 + 1);
     }
@@ -153,11 +171,11 @@ proptest! {
         program in programs(),
         walks in proptest::collection::vec(proptest::collection::vec(0_usize..10_000, 0..60), 1..5),
     ) {
-        let dictionary = build(&program);
+        let (dictionary, constants) = build(&program);
         let decoder = Decoder::new(std::slice::from_ref(&dictionary)).unwrap();
         let mut trace = Trace::default();
         for choices in walks {
-            let (token, sites) = walk(&program, &dictionary, &choices);
+            let (token, sites) = walk(&program, &constants, &choices);
             decoder.decode(&Token::parse(token.encode()).unwrap(), &mut trace).unwrap();
             let frames: Vec<_> = trace.frames(&decoder).collect();
             prop_assert!(frames.iter().all(|frame| frame.kind == FrameKind::Call));

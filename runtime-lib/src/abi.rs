@@ -10,10 +10,10 @@ use core::ffi::c_void;
 use core::mem::offset_of;
 
 /// Version of everything in this module. Instrumented objects refer to `__pcce_abi_v<VERSION>`.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Name of the symbol that exists only in a runtime of this version.
-pub const VERSION_SYMBOL: &str = "__pcce_abi_v1";
+pub const VERSION_SYMBOL: &str = "__pcce_abi_v2";
 
 /// Name of the byte whose address is the site of frames that were pushed for a signal's handler. Behind such a frame is the
 /// address of the `ucontext_t` that the kernel gave to the handler.
@@ -40,6 +40,9 @@ pub struct Tls {
     pub stack_low: usize,
     /// See `stack_low`.
     pub stack_high: usize,
+    /// In programs that record allocations: the site of the call that is being executed, where that is a call of a function
+    /// that does not call back and may allocate; else null.
+    pub call: *const u8,
 }
 
 /// A pushed frame. It lives on the machine stack, in the function that pushes.
@@ -49,7 +52,8 @@ pub struct Frame {
     pub prev: *mut Frame,
     /// `id` as it was in the pushing function.
     pub id: u64,
-    /// The site that pushed: an address in a module's site array.
+    /// The site that pushed: an address in a module's site array. Null: the function entered next pushed, which an open call
+    /// of the executable's had reached; `id` is then one of its open node.
     pub site: *const u8,
     /// 0 when pushed. The runtime's cache of the interned number of the chain from this frame on.
     pub handle: u64,
@@ -86,17 +90,27 @@ pub struct FunctionRecord {
     pub in_edge_count: u64,
     /// 1 if the function has the dummy in-edge (id 0 is its root), 0 if not.
     pub entry: u64,
+    /// 1 if open calls may reach the function, 0 if not. Ids below the start of the first in-edge are then the open node's.
+    pub reached: u64,
+    /// The function's offset: its ids, negated or not, are numbers below its `numCC` plus this, modulo 2^64.
+    pub offset: u64,
+    /// 1 if the function is silent: its callers do nothing, and their own state is the one found at its entry.
+    pub silent: u64,
     /// The linkage name, for messages; ends with a zero byte.
     pub name: *const u8,
     /// The site of the function's own entry where callers may enter it without having pushed, else null.
     pub entry_site: *const u8,
+    /// The record of the module's open node, also in that record itself; null in modules without one, whose ids are negated.
+    pub open: *const FunctionRecord,
 }
 
 /// Verify mode: an in-edge whose call adds to the id.
 #[repr(C)]
 pub struct InEdge {
-    /// The addition value: ids from here on, up to the next in-edge's start, came over this edge.
+    /// The addition value: numbers from here on, up to the next in-edge's start, came over this edge.
     pub start: u64,
+    /// What the call adds to the id.
+    pub constant: u64,
     /// The caller.
     pub caller: *const FunctionRecord,
     /// The call site.
@@ -125,6 +139,8 @@ pub mod layout {
     pub const CREATION_SIZE: u64 = 4096;
     /// Offset of [`Tls::shadow`].
     pub const TLS_SHADOW: u64 = offset_of!(Tls, shadow) as u64;
+    /// Offset of [`Tls::call`].
+    pub const TLS_CALL: u64 = offset_of!(Tls, call) as u64;
     /// Size of [`Tls`].
     pub const TLS_SIZE: u64 = size_of::<Tls>() as u64;
     /// Alignment of [`Tls`].
@@ -147,8 +163,8 @@ pub mod layout {
 
 /// Functions that emitted code calls.
 pub mod functions {
-    /// `u64 __pcce_context(site, range)`: the context number at a capture site. `range` is the first number of the range
-    /// of the site's function, 0 if it has none.
+    /// `u64 __pcce_context(site, base)`: the context number at a capture site. `base` plus the id is the number,
+    /// unless it is `NO_RANGE`.
     pub const CONTEXT: &str = "__pcce_context";
     /// `size_t __pcce_token(buf, size, site)`: the token at a capture site.
     pub const TOKEN: &str = "__pcce_token";
@@ -168,6 +184,8 @@ pub mod functions {
     pub const VERIFY_RESUME: &str = "__pcce_verify_resume";
 }
 
+/// For `__pcce_context`: the function has no range of numbers.
+pub const NO_RANGE: u64 = 1 << 63;
 /// Library functions, each with the function of the runtime that instrumented code calls in its place, or takes the address
 /// of.
 pub const REPLACED: [(&str, &str); 6] = [

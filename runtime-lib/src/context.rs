@@ -1,12 +1,12 @@
 //! Context numbers: `pcce_context()` and the interned numbers of chains of pushed frames.
 
-use crate::abi::{Frame, INTERNED};
+use crate::abi::{Frame, INTERNED, NO_RANGE};
 use crate::fiber::{Links, UNKNOWN_SITE, followed, is_unknown};
 use crate::intern::Interner;
 use crate::own::Own;
 use crate::place;
 use crate::signal::{self, SignalFrame};
-use crate::state::current;
+use crate::state::{current, tls};
 use crate::unwind::{Interruption, Registers};
 
 /// Chains of frames and whole contexts. A chain's key is (number of the chain outwards of its
@@ -78,6 +78,8 @@ pub unsafe fn chain_number(top: *mut Frame) -> Option<u64> {
     }
 }
 
+/// The context number at a capture site. `base` is what makes a number of the id in the site's function, [`NO_RANGE`] if the function has
+/// none.
 /// Adds the interrupted point to the number of a signal's frame.
 ///
 /// # Safety
@@ -97,11 +99,11 @@ unsafe fn point_number(mut number: u64, frame: *const SignalFrame) -> Option<u64
 /// The context number at a capture site. `range` is the first number of the range of the site's
 /// function, 0 if it has none.
 #[unsafe(no_mangle)]
-pub extern "C" fn __pcce_context(site: *const u8, range: u64) -> u64 {
+pub extern "C" fn __pcce_context(site: *const u8, base: u64) -> u64 {
     let (id, top) = current();
     let top = followed(top);
-    if top.is_null() && range != 0 {
-        return range + id;
+    if top.is_null() && base != NO_RANGE {
+        return base.wrapping_add(id);
     }
     if site.is_null() && top.is_null() && id == 0 {
         return 0;
@@ -112,11 +114,23 @@ pub extern "C" fn __pcce_context(site: *const u8, range: u64) -> u64 {
     number.map_or(0, |n| n | INTERNED)
 }
 
+/// Where the thread is, as far as numbers tell contexts apart, when code that is not instrumented asks: ⟨number of the chain,
+/// name of the site of the call that is published, id⟩. None if there is no memory.
+#[inline]
+pub fn outside() -> Option<[u64; 3]> {
+    let (id, top) = current();
+    // SAFETY: this thread's block. Volatile, since emitted code of the same thread wrote it.
+    let site = unsafe { (&raw const (*tls()).call).read_volatile() };
+    // SAFETY: the calling thread's own chain, kept intact by emitted code.
+    let chain = unsafe { chain_number(followed(top)) }?;
+    Some([chain, if site.is_null() { 0 } else { place::name(site)? }, id])
+}
+
 /// The public entry. The pass replaces calls of it in instrumented code, so who arrives here is
 /// code that is not instrumented.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcce_context() -> u64 {
-    __pcce_context(core::ptr::null(), 0)
+    __pcce_context(core::ptr::null(), NO_RANGE)
 }
 
 #[cfg(test)]

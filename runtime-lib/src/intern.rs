@@ -7,7 +7,7 @@
 //! given back: a number stays valid as long as the process.
 
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
 
 /// A key: what it means is the caller's business.
 pub type Key = [u64; 3];
@@ -44,7 +44,7 @@ fn hash(key: &Key) -> u64 {
     h ^ (h >> 29)
 }
 
-impl<V: Copy> Interner<V> {
+impl<V> Interner<V> {
     /// An empty map.
     pub const fn new() -> Self {
         Self {
@@ -55,7 +55,10 @@ impl<V: Copy> Interner<V> {
     }
 
     /// The number and value of `key`, if it is there.
-    pub fn find(&self, key: &Key) -> Option<(u64, V)> {
+    pub fn find(&self, key: &Key) -> Option<(u64, V)>
+    where
+        V: Copy,
+    {
         let (slot, _) = self.seek(key);
         let node = slot.load(Ordering::Acquire);
         // SAFETY: published nodes are initialised, immutable and never freed.
@@ -65,6 +68,31 @@ impl<V: Copy> Interner<V> {
     /// The number of `key`, which gets `value` and a new number if it is not there yet.
     /// None if there is no memory.
     pub fn insert(&self, key: &Key, value: V) -> Option<u64> {
+        self.node(key, || value).map(|node| node.number)
+    }
+
+    /// The value of `key`, which gets the one that `make` makes if it is not there yet.
+    /// None if there is no memory.
+    pub fn value(&self, key: &Key, make: impl FnOnce() -> V) -> Option<&V> {
+        self.node(key, make).map(|node| &node.value)
+    }
+
+    /// The values of all keys, in the order of their numbers. One that a thread is about to link in may be
+    /// among them, and one that lost a race for its key.
+    pub fn values(&self) -> impl Iterator<Item = &V> {
+        (0..self.used.load(Ordering::Acquire)).filter_map(|index| {
+            let (block, start) = Self::place(index);
+            let base = self.blocks.get(block)?.load(Ordering::Acquire);
+            // SAFETY: index - start is less than the block's length; a node that is not yet written is all zero, which
+            // its number shows.
+            let node = unsafe { base.as_ref().map(|_| base.add((index - start) as usize)) }?;
+            // SAFETY: in the block. The number is written last.
+            unsafe { ((&raw const (*node).number).read_volatile() != 0).then(|| &(*node).value) }
+        })
+    }
+
+    fn node(&self, key: &Key, make: impl FnOnce() -> V) -> Option<&Node<V>> {
+        let mut make = Some(make);
         let (mut slot, mut rest) = self.seek(key);
         let mut fresh: *mut Node<V> = null_mut();
         loop {
@@ -73,7 +101,7 @@ impl<V: Copy> Interner<V> {
                 // SAFETY: as in find().
                 let node = unsafe { &*seen };
                 if node.key == *key {
-                    return Some(node.number);
+                    return Some(node);
                 }
                 // Another thread put its node here since the slot was found: go on below it.
                 slot = &node.children[(rest & 3) as usize];
@@ -82,20 +110,23 @@ impl<V: Copy> Interner<V> {
             }
             if fresh.is_null() {
                 let (place, number) = self.allocate()?;
+                let value = make.take()?();
                 // SAFETY: the place is ours alone until it is published below.
                 unsafe {
                     place.write(Node {
                         children: [const { AtomicPtr::new(null_mut()) }; 4],
                         key: *key,
-                        number,
+                        number: 0,
                         value,
                     });
+                    compiler_fence(Ordering::Release);
+                    (&raw mut (*place).number).write_volatile(number);
                 }
                 fresh = place;
             }
             if slot.compare_exchange(null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-                // SAFETY: written above.
-                return Some(unsafe { (*fresh).number });
+                // SAFETY: written above, and immutable from now on.
+                return Some(unsafe { &*fresh });
             }
         }
     }
@@ -122,11 +153,15 @@ impl<V: Copy> Interner<V> {
         }
     }
 
+    /// The block of an index, and the first index in it: block k starts at index FIRST_BLOCK * (2^k - 1).
+    fn place(index: u64) -> (usize, u64) {
+        let block = (index / FIRST_BLOCK + 1).ilog2() as usize;
+        (block, FIRST_BLOCK * ((1u64 << block) - 1))
+    }
+
     fn allocate(&self) -> Option<(*mut Node<V>, u64)> {
         let index = self.used.fetch_add(1, Ordering::Relaxed);
-        // Block k starts at index FIRST_BLOCK * (2^k - 1).
-        let block = (index / FIRST_BLOCK + 1).ilog2() as usize;
-        let start = FIRST_BLOCK * ((1u64 << block) - 1);
+        let (block, start) = Self::place(index);
         let head = self.blocks.get(block)?;
         let mut base = head.load(Ordering::Acquire);
         if base.is_null() {

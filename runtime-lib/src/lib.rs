@@ -4,6 +4,9 @@
 //! mode. Its start-up code only looks whether a crash report is asked for. It keeps no registry of modules, and allocates
 //! only for interned numbers and for the creation of threads, with `mmap`. Nothing in it panics or unwinds.
 //!
+//! The two profilers have constructors, which read the environment: `sample`, and `heap`, which is linked with
+//! `--pcce-heap` only.
+//!
 //! As a dependency of the pass the crate is the module [`abi`] alone, as one of the decoder that and [`unwind`]; the
 //! feature `freestanding` makes it the library.
 //!
@@ -24,6 +27,8 @@ mod depth;
 #[cfg(any(test, feature = "freestanding"))]
 mod fiber;
 #[cfg(any(test, feature = "freestanding"))]
+mod heap;
+#[cfg(any(test, feature = "freestanding"))]
 mod image;
 #[cfg(any(test, feature = "freestanding"))]
 mod intern;
@@ -31,6 +36,10 @@ mod intern;
 mod own;
 #[cfg(any(test, feature = "freestanding"))]
 mod place;
+#[cfg(any(test, feature = "freestanding"))]
+mod profile;
+#[cfg(any(test, feature = "freestanding"))]
+mod sample;
 #[cfg(any(test, feature = "freestanding"))]
 mod signal;
 #[cfg(any(test, feature = "freestanding"))]

@@ -68,7 +68,8 @@ unsafe extern "C" fn trampoline(signal: c_int, info: *mut c_void, context: *mut 
         let block = tls();
         let (id, top) = (&raw mut (*block).id, &raw mut (*block).top);
         let shadow = &raw mut (*block).shadow;
-        let interrupted = shadow.read_volatile();
+        let call = &raw mut (*block).call;
+        let (interrupted, interrupted_call) = (shadow.read_volatile(), call.read_volatile());
         let (interrupted_top, interrupted_id) = (top.read_volatile(), id.read_volatile());
         let sp = (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
         let prev = followed_from(sp, interrupted_top);
@@ -77,6 +78,7 @@ unsafe extern "C" fn trampoline(signal: c_int, info: *mut c_void, context: *mut 
         compiler_fence(Ordering::Release);
         // The interrupted function is not at a call: the handler's chain is not a continuation of its own.
         shadow.write_volatile(null_mut());
+        call.write_volatile(null());
         top.write_volatile((&raw mut frame).cast());
         id.write_volatile(0);
         if handler.takes_info.load(Ordering::Relaxed) {
@@ -90,6 +92,7 @@ unsafe extern "C" fn trampoline(signal: c_int, info: *mut c_void, context: *mut 
         id.write_volatile(interrupted_id);
         top.write_volatile(interrupted_top);
         shadow.write_volatile(interrupted);
+        call.write_volatile(interrupted_call);
     }
 }
 

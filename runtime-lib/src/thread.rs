@@ -174,6 +174,7 @@ unsafe extern "C" fn leave(creation: *mut Creation, high: usize) {
         (*block).id = 0;
         (*block).shadow = null_mut();
         (*block).busy = 0;
+        (*block).call = core::ptr::null();
     }
 }
 

@@ -174,6 +174,20 @@ impl Images {
     }
 }
 
+/// Ids are signed, and small on either side of 0; so are distances of addresses.
+const fn zigzag(id: u64) -> u64 {
+    id << 1 ^ ((id as i64) >> 63) as u64
+}
+
+/// An address in the image of a site. The open node of the executable, whose site is null, has site 0 there.
+fn place(site: *const u8) -> *const u8 {
+    if !site.is_null() {
+        return site;
+    }
+    // SAFETY: a plain call. The program headers are part of a segment.
+    unsafe { libc::getauxval(libc::AT_PHDR) as *const u8 }
+}
+
 /// What one pass over the context found out.
 struct Extent {
     /// Length of the whole token in characters.
@@ -270,7 +284,7 @@ impl Frames {
 fn write_point(out: &mut Writer, images: &mut Images, id: u64, point: &Interruption) -> bool {
     let count = point.addresses().count() as u64;
     out.varint(count << 2 | point.end as u64);
-    out.varint(id);
+    out.varint(zigzag(id));
     let mut before = (usize::MAX, 0);
     for (address, exact) in point.addresses() {
         let Some((number, new)) = images.number(address as *const u8, true) else { return false };
@@ -278,8 +292,7 @@ fn write_point(out: &mut Writer, images: &mut Images, id: u64, point: &Interrupt
         images.name(number, new, out);
         let offset = images.offset(number, address);
         let from = if before.0 == number { before.1 } else { 0 };
-        let difference = offset.wrapping_sub(from) as i64;
-        out.varint((difference << 1 ^ difference >> 63) as u64);
+        out.varint(zigzag(offset.wrapping_sub(from) as u64));
         before = (number, offset);
     }
     true
@@ -311,7 +324,7 @@ unsafe fn write(
                 out.varint(number as u64);
                 images.name(number, new, &mut out);
                 out.varint(images.offset(number, site as usize) as u64);
-                out.varint(context.id);
+                out.varint(zigzag(context.id));
             }
         }
         // The first images of a token are never too many.
@@ -324,6 +337,10 @@ unsafe fn write(
     let mut frames = Frames::new(context.suspect);
     let mut at: *const Frame = context.top;
     let mut next = if extent.damaged { None } else { frames.read(at) };
+    // What is not instrumented and has an id was reached by an open call of the executable's.
+    if matches!(context.capture, Capture::None) && context.id != 0 {
+        next = Some(Frame { prev: context.top, id: context.id, site: null(), handle: 0 });
+    }
     let mut runs = 0;
     while let Some(frame) = next
         && runs < max_runs
@@ -354,14 +371,15 @@ unsafe fn write(
                 at = same.prev;
                 next = frames.read(at);
             }
-            let Some((number, new)) = images.number(frame.site, false) else {
+            let Some((number, new)) = images.number(place(frame.site), false) else {
                 extent.damaged = true;
                 break;
             };
             out.varint((number as u64) << version | u64::from(count > 1));
             images.name(number, new, &mut out);
-            out.varint(images.offset(number, frame.site as usize) as u64);
-            out.varint(frame.id);
+            let open = frame.site.is_null();
+            out.varint(if open { 0 } else { images.offset(number, frame.site as usize) as u64 });
+            out.varint(zigzag(frame.id));
             if count > 1 {
                 out.varint(count);
             }
@@ -430,7 +448,7 @@ unsafe fn token(buf: *mut c_char, size: usize, flags: u8, context: &Context<'_>)
 pub unsafe extern "C" fn __pcce_token(buf: *mut c_char, size: usize, site: *const u8) -> usize {
     let (id, top) = current();
     let top = followed(top);
-    if site.is_null() && top.is_null() {
+    if site.is_null() && top.is_null() && id == 0 {
         if size > 0 {
             // SAFETY: by the contract.
             unsafe { buf.write(0) };

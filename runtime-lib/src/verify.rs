@@ -222,9 +222,38 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
     unsafe {
         let Shadow { prev: caller, function, id, top, .. } = *record;
         let mut frame: *const Frame = top;
+        // In targeted mode an executable's functions that reach no target call those of other modules without a push. Where these
+        // take contexts, the decoder shows no callers.
+        if !caller.is_null() {
+            let callers = (*caller).function;
+            if (*callers).silent == 1 && !(*callers).open.is_null() && (*function).open.is_null() {
+                return Ok(());
+            }
+        }
+        if (*function).silent == 1 {
+            // Called by instrumented code that knows it, it finds the caller's state. Whoever else calls it pushes, is an open
+            // call, or code that is not instrumented.
+            let known = !caller.is_null() && (id, top) == ((*caller).id, (*caller).top);
+            let entered = !caller.is_null()
+                && !frame.is_null()
+                && (*frame).site == (*caller).site
+                && ((*frame).id, (*frame).prev, id) == ((*caller).id, (*caller).top, 0);
+            if known || entered || caller.is_null() || {
+                let open = (*(*caller).function).open;
+                !open.is_null() && in_edge(open, id, top, caller).is_ok()
+            } {
+                return Ok(());
+            }
+            return Err("a silent function finds a state that is not its caller's");
+        }
         if (*function).entry == 1 && id == 0 {
             // A sub-path's root: the innermost frame names the call site.
-            if !frame.is_null() && (*frame).site == (*function).entry_site {
+            if !frame.is_null() && (*frame).site.is_null() && (*frame).id == 0 {
+                // Pushed by a variadic function at its entry, for its caller had pushed, too.
+                frame = (*frame).prev;
+            }
+            let entry_site = (*function).entry_site;
+            if !frame.is_null() && !entry_site.is_null() && (*frame).site == entry_site {
                 // Pushed by the function itself, at an entry from callers that may not push. The caller is
                 // the next frame's, if that is the one; else it is unknown by design, and no frame would be wrong.
                 let next = (*frame).prev;
@@ -250,6 +279,15 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             if caller.is_null() {
                 return Err("decodes with a caller, and is the outermost");
             }
+            if (*frame).site.is_null() {
+                // Pushed in front of the function, by one that an open call reached.
+                let open = (*(*caller).function).open;
+                return if open.is_null() {
+                    Err("the pushed frame is one of an open call, and the caller makes none")
+                } else {
+                    in_edge(open, (*frame).id, (*frame).prev, caller)
+                };
+            }
             if (*frame).site != (*caller).site {
                 return Err("the pushed frame names another call site than the one in the caller");
             }
@@ -258,10 +296,29 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             }
             return Ok(());
         }
+        in_edge(function, id, top, caller)
+    }
+}
+
+/// The same for an id that came in by an in-edge, of the function or of the open node that reached it.
+unsafe fn in_edge(
+    function: *const FunctionRecord,
+    id: u64,
+    top: *mut Frame,
+    caller: *const Shadow,
+) -> Result<(), &'static str> {
+    // SAFETY: as in `step`.
+    unsafe {
         let edges = core::slice::from_raw_parts((*function).in_edges, (*function).in_edge_count as usize);
-        let after = edges.partition_point(|e| e.start <= id);
+        let plus_offset = if (*function).open.is_null() { id.wrapping_neg() } else { id };
+        let number = plus_offset.wrapping_sub((*function).offset);
+        let after = edges.partition_point(|e| e.start <= number);
         let Some(edge) = after.checked_sub(1).map(|i| &edges[i]) else {
-            return Err("the id belongs to no in-edge");
+            return if (*function).reached == 1 {
+                in_edge((*function).open, id, top, caller)
+            } else {
+                Err("the id belongs to no in-edge")
+            };
         };
         if caller.is_null() {
             return Err("the id names a caller, and the function is the outermost");
@@ -272,7 +329,7 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
         if edge.site != (*caller).site {
             return Err("the id names another call site in the caller");
         }
-        if (id - edge.start, top) != ((*caller).id, (*caller).top) {
+        if (id.wrapping_sub(edge.constant), top) != ((*caller).id, (*caller).top) {
             return Err("the id leads to another context than the caller's");
         }
         Ok(())

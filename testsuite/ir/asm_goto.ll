@@ -4,6 +4,7 @@ target triple = "x86_64-unknown-linux-gnu"
 
 define i32 @calls(ptr %f) {
 ; CHECK-LABEL: define i32 @calls(
+; CHECK:         br i1
 ; CHECK:         [[ID:%[0-9]+]] = load i64, ptr @__pcce_tls
 ; CHECK-NEXT:    [[TOP:%[0-9]+]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)

@@ -1,9 +1,9 @@
-; What is done at each kind of call.
-; PASSES: pcce<check>
+; What is done at each kind of call. (Ids of a module that is no whole program are not positive.)
+; PASSES: pcce<check;leaf-depth=0>
 ; The site array has one byte for each site; objects of another version of the ABI do not link.
 ; CHECK-DAG: @__pcce_sites.[[#%x,]] = internal global [15 x i8] zeroinitializer
 ; CHECK-DAG: @__pcce_tls = external dso_local thread_local(initialexec) global [64 x i8], align 64
-; CHECK-DAG: @__pcce_abi = internal constant ptr @__pcce_abi_v1
+; CHECK-DAG: @__pcce_abi = internal constant ptr @__pcce_abi_v2
 ; CHECK-DAG: @llvm.used = appending global [1 x ptr] [ptr @__pcce_abi]
 ; CHECK-DAG: module asm ".pushsection .debug_pcce,\22\22,@progbits"
 target triple = "x86_64-unknown-linux-gnu"
@@ -16,6 +16,10 @@ declare i64 @strlen(ptr)
 declare void @quiet() nocallback
 
 define internal void @leaf() nounwind {
+  ret void
+}
+
+define internal void @unused() nounwind {
   ret void
 }
 
@@ -40,26 +44,26 @@ define linkonce_odr void @odr_comdat() nounwind comdat {
 }
 $odr_comdat = comdat any
 
-; Nothing is called: nothing changes.
-; CHECK-LABEL: define internal void @leaf(){{.*}} {
+; Nothing is called: nothing changes, but for the entry of a function that others may call.
+; CHECK-LABEL: define internal void @unused(){{.*}} {
 ; CHECK-NEXT:    ret void
 
 ; leaf has the dummy in-edge with 0, since an alias leads to it, so each call is an addition.
-define void @direct() nounwind {
-; CHECK-LABEL: define void @direct(){{.*}} {
+define internal void @direct() nounwind {
+; CHECK-LABEL: define internal void @direct(){{.*}} {
 ; CHECK-NEXT:    %[[#ID:]] = load i64, ptr @__pcce_tls
-; CHECK-NEXT:    %[[#SUM:]] = add i64 %[[#ID]], [[#FIRST:]]
+; CHECK-NEXT:    %[[#SUM:]] = add i64 %[[#ID]], -[[#FIRST:]]
 ; CHECK-NEXT:    store i64 %[[#SUM]], ptr @__pcce_tls
 ; CHECK-NEXT:    call void @leaf()
 ; CHECK-NEXT:    %[[#ID:]] = load i64, ptr @__pcce_tls
-; CHECK-NEXT:    %[[#SUM:]] = add i64 %[[#ID]], -[[#FIRST]]
+; CHECK-NEXT:    %[[#SUM:]] = add i64 %[[#ID]], [[#FIRST]]
 ; CHECK-NEXT:    store i64 %[[#SUM]], ptr @__pcce_tls
 ; CHECK-NEXT:    %[[#ID:]] = load i64, ptr @__pcce_tls
-; CHECK-NEXT:    %[[#SUM:]] = add i64 %[[#ID]], [[#FIRST+1]]
+; CHECK-NEXT:    %[[#SUM:]] = add i64 %[[#ID]], -[[#FIRST+1]]
 ; CHECK-NEXT:    store i64 %[[#SUM]], ptr @__pcce_tls
 ; CHECK-NEXT:    tail call void @leaf()
 ; CHECK-NEXT:    %[[#ID:]] = load i64, ptr @__pcce_tls
-; CHECK-NEXT:    %[[#SUM:]] = add i64 %[[#ID]], -[[#FIRST+1]]
+; CHECK-NEXT:    %[[#SUM:]] = add i64 %[[#ID]], [[#FIRST+1]]
 ; CHECK-NEXT:    store i64 %[[#SUM]], ptr @__pcce_tls
 ; CHECK-NEXT:    ret void
   call void @leaf()
@@ -69,8 +73,8 @@ define void @direct() nounwind {
 
 ; A push, as it is written once in full here: the frame is {top, id, site, 0}. The callee reaches the frame
 ; through the thread's block, so the call is no tail call any more.
-define void @outside() nounwind {
-; CHECK-LABEL: define void @outside(){{.*}} {
+define internal void @outside() nounwind {
+; CHECK-LABEL: define internal void @outside(){{.*}} {
 ; CHECK-NEXT:    %pcce.frame = alloca { i64, i64, i64, i64 }, align 8
 ; CHECK-NEXT:    %[[#TOP:]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    %[[#ID:]] = load i64, ptr @__pcce_tls
@@ -99,8 +103,8 @@ define void @outside() nounwind {
 }
 
 ; On the list of functions that do not call back.
-define void @silent(ptr %s) nounwind {
-; CHECK-LABEL: define void @silent(
+define internal void @silent(ptr %s) nounwind {
+; CHECK-LABEL: define internal void @silent(
 ; CHECK-NEXT:    %n = tail call i64 @strlen(ptr %s)
 ; CHECK-NEXT:    ret void
   %n = tail call i64 @strlen(ptr %s)
@@ -117,8 +121,8 @@ define void @marked() nounwind {
   ret void
 }
 
-define i32 @indirect(ptr %f, i32 %x) nounwind {
-; CHECK-LABEL: define i32 @indirect(
+define internal i32 @indirect(ptr %f, i32 %x) nounwind {
+; CHECK-LABEL: define internal i32 @indirect(
 ; CHECK-NEXT:    %pcce.frame = alloca
 ; CHECK:         store i64 0, ptr @__pcce_tls
 ; CHECK-NEXT:    {{^ *}}%r = call i32 %f(i32 %x)
@@ -155,12 +159,12 @@ define void @replaceable() nounwind {
 }
 
 ; An alias that nothing replaces is its aliasee.
-define void @aliased() nounwind {
-; CHECK-LABEL: define void @aliased(){{.*}} {
+define internal void @aliased() nounwind {
+; CHECK-LABEL: define internal void @aliased(){{.*}} {
 ; CHECK-NOT:     alloca
-; CHECK:         add i64 %{{[0-9]+}}, [[#ADDED:]]
+; CHECK:         add i64 %{{[0-9]+}}, -[[#ADDED:]]
 ; CHECK:         call void @local_alias()
-; CHECK:         add i64 %{{[0-9]+}}, -[[#ADDED]]
+; CHECK:         add i64 %{{[0-9]+}}, [[#ADDED]]
   call void @local_alias()
   ret void
 }
@@ -192,8 +196,8 @@ define void @merged() nounwind {
 }
 
 ; Inline assembly is left alone, unless it calls.
-define void @assembly() nounwind {
-; CHECK-LABEL: define void @assembly(){{.*}} {
+define internal void @assembly() nounwind {
+; CHECK-LABEL: define internal void @assembly(){{.*}} {
 ; CHECK-NEXT:    %pcce.frame = alloca
 ; CHECK-NEXT:    call void asm sideeffect "nop", ""()
 ; CHECK:         store i64 0, ptr @__pcce_tls

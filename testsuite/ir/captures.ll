@@ -1,4 +1,5 @@
-; Captures are replaced by calls that know their site; the number's range too in a whole program.
+; Captures are replaced by calls that know their site; what makes a number of the id too in a whole program, which is the
+; start of the function's range (and no number without one).
 ; PASSES: pcce<check>
 ; PASSES: pcce<check;whole-program>
 ; PASSES: pcce<check;whole-program;shared>
@@ -10,13 +11,13 @@ declare i32 @__gxx_personality_v0(...)
 
 define i64 @number() nounwind {
 ; CHECK-LABEL: define i64 @number(){{.*}} {
-; CHECK-NEXT:    %[[R:[0-9]+]] = call i64 @__pcce_context(ptr @__pcce_sites.{{[0-9a-f]+}}, i64 0)
+; CHECK:         %[[R:[0-9]+]] = call i64 @__pcce_context(ptr @__pcce_sites.{{[0-9a-f]+}}, i64 -9223372036854775808)
 ; CHECK-NEXT:    ret i64 %[[R]]
 ; WHOLE-PROGRAM-LABEL: define i64 @number(){{.*}} {
 ; WHOLE-PROGRAM-NEXT:    %[[R:[0-9]+]] = call i64 @__pcce_context(ptr @__pcce_sites.{{[0-9a-f]+}}, i64 1)
 ; WHOLE-PROGRAM-NEXT:    ret i64 %[[R]]
 ; SHARED-LABEL: define i64 @number(){{.*}} {
-; SHARED-NEXT:    call i64 @__pcce_context(ptr @__pcce_sites.{{[0-9a-f]+}}, i64 0)
+; SHARED:         call i64 @__pcce_context(ptr @__pcce_sites.{{[0-9a-f]+}}, i64 -9223372036854775808)
   %n = call i64 @pcce_context()
   ret i64 %n
 }
@@ -31,7 +32,7 @@ define i64 @second() nounwind {
 
 define i64 @token(ptr %buffer) nounwind {
 ; CHECK-LABEL: define i64 @token(
-; CHECK-NEXT:    call i64 @__pcce_token(ptr %buffer, i64 64, ptr getelementptr inbounds (i8, ptr @__pcce_sites.{{[0-9a-f]+}}, i64 2))
+; CHECK:         call i64 @__pcce_token(ptr %buffer, i64 64, ptr getelementptr inbounds (i8, ptr @__pcce_sites.{{[0-9a-f]+}}, i64 2))
   %n = call i64 @pcce_token(ptr %buffer, i64 64)
   ret i64 %n
 }

@@ -42,7 +42,7 @@ end:
 
 define internal i32 @odd(i32 %n) nounwind {
 ; CHECK-LABEL: define internal i32 @odd(
-; CHECK-NEXT:    %m = add
+; CHECK:         %m = add
 ; CHECK-NEXT:    %r = tail call i32 @even(i32 %m)
 ; CHECK-NEXT:    ret i32 %r
   %m = add i32 %n, -1
@@ -55,7 +55,7 @@ define internal i32 @odd(i32 %n) nounwind {
 
 define internal void @step(ptr %f, i64 %n) nounwind {
 ; CHECK-LABEL: define internal void @step(
-; CHECK-NEXT:    tail call void %f(ptr %f, i64 %n)
+; CHECK:         {{^  }}tail call void %f(ptr %f, i64 %n)
 ; CHECK-NEXT:    ret void
   tail call void %f(ptr %f, i64 %n)
   ret void

@@ -24,7 +24,8 @@ define internal void @relay() nounwind {
 
 define void @through_pointer(ptr %f) nounwind {
 ; CHECK-LABEL: define void @through_pointer(
-; CHECK-NEXT:    musttail call void %f(ptr %f)
+; CHECK-NOT:     store
+; CHECK:         musttail call void %f(ptr %f)
 ; CHECK-NEXT:    ret void
   musttail call void %f(ptr %f)
   ret void

@@ -1,5 +1,5 @@
 ; Calls that may unwind, return twice, or not return.
-; PASSES: pcce<check>
+; PASSES: pcce<check;leaf-depth=0>
 target triple = "x86_64-unknown-linux-gnu"
 
 declare i32 @__gxx_personality_v0(...)
@@ -15,18 +15,19 @@ define internal void @leaf() nounwind {
 ; landing pad stores what the function found at its entry.
 define void @invokes(i1 %c) personality ptr @__gxx_personality_v0 {
 ; CHECK-LABEL: define void @invokes(
+; CHECK:         br i1
 ; CHECK:         %[[ID:[0-9]+]] = load i64, ptr @__pcce_tls
 ; CHECK-NEXT:    %[[TOP:[0-9]+]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK:       one:
 ; CHECK-NEXT:    invoke void @leaf()
 ; CHECK-NEXT:        to label %[[NEXT:[a-z0-9._]+]] unwind label %pad
 ; CHECK:       two:
-; CHECK:         add i64 %{{[0-9]+}}, 1
+; CHECK:         add i64 %{{[0-9]+}}, -1
 ; CHECK:         invoke void @leaf()
 ; CHECK-NEXT:        to label %[[SPLIT:[a-z0-9._]+]] unwind label %pad
 ; CHECK:       [[SPLIT]]:
 ; CHECK-NEXT:    load i64, ptr @__pcce_tls
-; CHECK-NEXT:    add i64 %{{[0-9]+}}, -1
+; CHECK-NEXT:    add i64 %{{[0-9]+}}, 1
 ; CHECK-NEXT:    store i64
 ; CHECK-NEXT:    br label %done
 ; CHECK:       done:
@@ -53,7 +54,8 @@ pad:
 ; The second return of setjmp comes without the work after any call.
 define i32 @jumped_to(ptr %buffer) nounwind {
 ; CHECK-LABEL: define i32 @jumped_to(
-; CHECK-NEXT:    %[[ID:[0-9]+]] = load i64, ptr @__pcce_tls
+; CHECK:         br i1
+; CHECK:            %[[ID:[0-9]+]] = load i64, ptr @__pcce_tls
 ; CHECK-NEXT:    %[[TOP:[0-9]+]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    %r = call i32 @setjmp(ptr %buffer)
 ; CHECK-NEXT:    store ptr %[[TOP]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
@@ -77,6 +79,7 @@ define void @ends() nounwind {
 ; call leaves the state as it was found.
 define void @restores() {
 ; CHECK-LABEL: define void @restores() personality ptr @__gcc_personality_v0 {
+; CHECK:         br i1
 ; CHECK:         %[[ID:[0-9]+]] = load i64, ptr @__pcce_tls
 ; CHECK-NEXT:    %[[TOP:[0-9]+]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK:         invoke void @external()

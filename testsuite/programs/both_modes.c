@@ -6,6 +6,7 @@
 //# LibraryFlags[module]: --pcce-mode=lto
 //# Chain alone: apart_leaf < apart < main
 //# Chain alone: library_leaf < library_alone < main
+//# Chain variadic: library_leaf < library_variadic < library_alone < main
 //# Chain down: leaf < together < apart < main
 //# Chain again: apart_leaf < apart < together < apart < main
 //# Chain across: leaf < callback < library_step < library_calls < apart_library < main

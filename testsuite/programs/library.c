@@ -5,10 +5,13 @@
 //# Chain callback: leaf < callback < library_step < library_calls < callback < library_step < library_calls < main
 //# Chain nested: leaf < callback < library_step < library_calls < main
 //# Chain alone: library_leaf < library_alone < main
+//# Chain variadic: library_leaf < library_variadic < library_alone < main
 //# Chain exported: leaf < exported < library_alone < main
 //# Chain thread: library_leaf < library_thread < <thread> < library_alone < main
 //# Chain after: leaf < main
+// Compiled as for a library, the program is an executable all the same.
 //# Flags: -fPIC
+//# Fixed after
 #include "show.h"
 #include "parts/library.h"
 

@@ -6,6 +6,7 @@
 //# Chain callback: <?> < library_step < library_calls < library_step < library_calls
 //# Chain nested: <?> < library_step < library_calls
 //# Chain alone: library_leaf < library_alone
+//# Chain variadic: library_leaf < library_variadic < library_alone
 //# Chain exported: <exported> < library_alone
 //# Chain thread: library_leaf < library_thread < <thread> < library_alone
 //# Chain after: <none>

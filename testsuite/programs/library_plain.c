@@ -5,6 +5,7 @@
 //# Chain callback: leaf < callback < <library_calls> < callback < <library_calls> < main
 //# Chain nested: leaf < callback < <library_calls> < main
 //# Chain alone: <library_alone> < main
+//# Chain variadic: <library_alone> < main
 //# Chain exported: leaf < exported < <library_alone> < main
 //# Chain thread: <none>
 //# Chain after: leaf < main

@@ -5,20 +5,25 @@
 //!
 //! - `programs/` and `tests/programs.rs`: programs with directives in comments ([`program`] is their reference);
 //! - `ir/` and `tests/ir.rs`: modules before and after the pass;
+//! - `profiles/` and `tests/profiles.rs`: heap profiles next to valgrind, CPU profiles; `profiles/measure`: what the former cost;
 //! - `tests/verify_mode.rs`: verify mode finds mismatches where there are some;
 //! - `tests/clash.rs`: the runtime in programs of several languages, and the code of a direct call;
 //! - `tests/versions.rs`, `tests/rust.rs`: the build for LLVM 22 beside that for 19, and Rust programs, which need it;
 //! - [`generated`], `tests/generated.rs`, `bin/soak.rs`: random programs, by csmith and by a generator of our own;
+//! - `stepping/`, `tests/anywhere.rs`, `tests/crash.rs`, [`torture`], `bin/torture.rs`: contexts at any instruction, crash reports and
+//!   core files, compared with other unwinders ([`chain`]);
 //! - [`evaluation`], `tests/real_programs.rs`, `tests/cmake.rs`: programs and builds of other people;
 //! - `tests/debuggers.rs`: `pcce bt` in gdb and lldb;
 //! - `tests/install.rs`: what is installed, and the Debian package;
 //! - `tests/guide.rs`: the commands of the user's guide and their output.
 
+pub mod chain;
 pub mod cxx;
 pub mod evaluation;
 pub mod generated;
 pub mod program;
 pub mod runner;
+pub mod torture;
 
 use std::ffi::OsStr;
 use std::io::Read;

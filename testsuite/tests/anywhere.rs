@@ -4,89 +4,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
+use pcce_testsuite::chain::{Frame, add, decoded, show, symbolise};
 use pcce_testsuite::{artifact, command, llvm, repository, run, run_with_input, work_folder};
-use serde_json::Value;
-
-/// A frame: function and line, or code that is not instrumented.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Frame {
-    Call(String, u64, bool),
-    Plain,
-    Boundary(String),
-}
-
-impl std::fmt::Display for Frame {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Call(name, line, inlined) => {
-                write!(f, "{name}:{line}{}", if *inlined { " (inlined)" } else { "" })
-            }
-            Self::Plain => f.write_str("<plain>"),
-            Self::Boundary(kind) => write!(f, "<{kind}>"),
-        }
-    }
-}
-
-fn show(frames: &[Frame]) -> String {
-    frames.iter().map(Frame::to_string).collect::<Vec<_>>().join(" < ")
-}
-
-/// Adds a frame; neighbours that are not instrumented are one.
-fn add(frames: &mut Vec<Frame>, frame: Frame) {
-    if frame != Frame::Plain || frames.last() != Some(&Frame::Plain) {
-        frames.push(frame);
-    }
-}
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("stepping")
-}
-
-/// The source frames of addresses, innermost first, by LLVM's symboliser.
-fn symbolise(program: &Path, addresses: &BTreeSet<u64>) -> HashMap<u64, Vec<Frame>> {
-    let input: String = addresses.iter().map(|a| format!("{a:#x}\n")).collect();
-    let object = format!("--obj={}", program.display());
-    let words = [&object, "--output-style=JSON", "--inlines", "--demangle", "--relative-address"];
-    let mut symboliser = command(llvm("llvm-symbolizer"), &words);
-    let output = run_with_input(&mut symboliser, &input).expect_success();
-    let mut found = HashMap::new();
-    for line in output.stdout.lines() {
-        let value: Value = serde_json::from_str(line).expect("JSON");
-        let address = value["Address"].as_str().expect("an address").trim_start_matches("0x");
-        let address = u64::from_str_radix(address, 16).expect("hexadecimal digits");
-        let symbols = value["Symbol"].as_array().cloned().unwrap_or_default();
-        let count = symbols.len();
-        let frames = symbols.iter().enumerate().map(|(i, symbol)| {
-            let name = symbol["FunctionName"].as_str().unwrap_or("").to_owned();
-            // Code without debug information: the C library's, where it is linked statically, and the runtime.
-            if symbol["StartLine"].as_u64().unwrap_or(0) == 0 {
-                Frame::Plain
-            } else {
-                Frame::Call(name, symbol["Line"].as_u64().unwrap_or(0), i + 1 < count)
-            }
-        });
-        found.insert(address, frames.collect());
-    }
-    found
-}
-
-fn decoded(line: &str) -> Vec<Frame> {
-    let value: Value = serde_json::from_str(line).expect("JSON");
-    let mut frames = Vec::new();
-    for frame in value["frames"].as_array().unwrap_or_else(|| panic!("{line}")) {
-        let name = frame["function"].as_str().unwrap_or("").to_owned();
-        let line = frame["line"].as_u64().unwrap_or(0);
-        let kind = frame["kind"].as_str().expect("a kind");
-        add(
-            &mut frames,
-            match kind {
-                "call" => Frame::Call(name, line, frame["inlined"] == true),
-                "uninstrumented" => Frame::Plain,
-                kind => Frame::Boundary(kind.to_owned()),
-            },
-        );
-    }
-    frames
 }
 
 /// A function's name without its parameters.
@@ -292,6 +214,19 @@ fn every_point_with_exceptions() {
         let counts = check(name, "thrown.cpp", &flags, PIE, false);
         assert!(counts.points > 10_000, "{name}: only {} points", counts.points);
         // Between the unwinder and the restored state.
+        assert!(counts.unknown < counts.points / 100, "{name}: {} points with unknown calls", counts.unknown);
+    }
+}
+
+#[test]
+fn every_point_in_targeted_mode() {
+    for (name, source, flags) in [
+        ("targets-lto", "mixed.c", ["-O2", "--pcce-mode=lto", "--pcce-targets=recursive"]),
+        ("targets-module", "mixed.c", ["-O1", "--pcce-mode=module", "--pcce-targets=pcce_none"]),
+        ("targets-thrown", "thrown.cpp", ["-O2", "--pcce-mode=lto", "--pcce-targets=Guard::~Guard"]),
+    ] {
+        let counts = check(name, source, &flags, PIE, false);
+        assert!(counts.points > 9_000, "{name}: only {} points", counts.points);
         assert!(counts.unknown < counts.points / 100, "{name}: {} points with unknown calls", counts.unknown);
     }
 }

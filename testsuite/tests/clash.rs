@@ -182,7 +182,7 @@ fn only_names_of_the_project_are_visible() {
         let output = run(command(llvm("llvm-nm"), &flags).arg(artifact(file))).expect_success();
         let names: Vec<&str> = output.stdout.lines().filter_map(|l| l.split_whitespace().nth(2)).collect();
         for expected in
-            ["pcce_token", "pcce_context", "__pcce_token", "__pcce_context", "__pcce_tls", "__pcce_abi_v1"]
+            ["pcce_token", "pcce_context", "__pcce_token", "__pcce_context", "__pcce_tls", "__pcce_abi_v2"]
         {
             assert!(names.contains(&expected), "{file} has no {expected}: {names:?}");
         }
@@ -204,11 +204,12 @@ fn the_archive_needs_only_the_c_library() {
 
 /// A diamond of direct calls: most of its edges have additions.
 const DIRECT: &str = r#"
-#include <stdio.h>
+#include <pcce.h>
 #define NOINLINE __attribute__((noinline))
 #define KEEP __asm__ volatile("" ::: "memory")
 volatile int sum;
-NOINLINE static void leaf(int n) { sum += n; KEEP; }
+// With a context in it, for it would have no updates otherwise.
+NOINLINE static void leaf(int n) { sum += n; if (n == 7) pcce_context(); KEEP; }
 NOINLINE static void a(int n) { leaf(n); KEEP; leaf(n + 1); KEEP; sum++; leaf(n + 2); KEEP; }
 NOINLINE static void b(int n) { a(n); KEEP; sum++; a(n + 1); KEEP; leaf(n); KEEP; }
 int main(int argc, char **argv) { (void)argv; a(argc); b(argc); sum++; b(argc + 1); leaf(argc); return sum; }
@@ -222,7 +223,7 @@ fn a_direct_call_has_one_instruction_before_and_one_after() {
     let source = source.display().to_string();
     for shape in [["-fPIE", "-pie"], ["-fno-pie", "-no-pie"]] {
         let program = folder.join(shape[1]).display().to_string();
-        let words = ["-O2", shape[0], shape[1], &source, "-o", &program];
+        let words = ["-O2", shape[0], shape[1], &include(), &source, "-o", &program];
         let _ = run(&mut command(artifact("pcce-clang"), &words)).expect_success();
         let functions = "--disassemble-symbols=main,a,b";
         let output =

@@ -2,7 +2,8 @@
 //!
 //! - `; PASSES: …` a pipeline for `opt`; several lines are several runs;
 //! - `; CHECK…:` what LLVM's FileCheck must find in the result. A run whose last option is, say,
-//!   `whole-program` uses the lines `; WHOLE-PROGRAM…:` where the file has some, the others `; CHECK…:`;
+//!   `whole-program` uses the lines `; WHOLE-PROGRAM…:` where the file has some, the others `; CHECK…:`
+//!   (`leaf-depth=1`: `; LEAF-DEPTH-1…:`);
 //! - `; FAILS` the run must fail; what is looked at is the error message.
 
 use std::collections::BTreeSet;
@@ -32,6 +33,7 @@ fn check(path: &Path, text: &str, passes: &str) -> Result<String, String> {
         return Err(output.describe());
     }
     let last = passes.trim_end_matches('>').rsplit([';', '<']).next().unwrap_or("").to_uppercase();
+    let last = last.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
     let own = text.contains(&format!("; {last}:")) || text.contains(&format!("; {last}-LABEL:"));
     let prefix = if own { last } else { "CHECK".to_owned() };
     let result = if fails { &output.stderr } else { &output.stdout };
@@ -65,7 +67,8 @@ fn every_module_becomes_what_its_comments_say() {
                 .iter()
                 .find_map(|end| word.strip_suffix(end))
                 .unwrap_or(word);
-            let is_prefix = prefix.chars().all(|c| c.is_ascii_uppercase() || c == '-') && prefix != "PASSES";
+            let is_prefix =
+                prefix.chars().all(|c| matches!(c, 'A'..='Z' | '0'..='9' | '-')) && prefix != "PASSES";
             if is_prefix && wrong.is_empty() {
                 assert!(used.contains(prefix), "{}: no run looks at `{line}`", path.display());
             }
@@ -94,4 +97,21 @@ fn options_of_the_environment_are_checked_too() {
     assert!(bad.stderr.contains("unknown pass option 'no-such-option'"), "{}", bad.stderr);
     assert!(with("verify").expect_success().stdout.contains("__pcce_verify_enter"));
     assert!(!with("").expect_success().stdout.contains("call void @__pcce_verify_enter"));
+}
+
+/// A target that the program does not have, misspelt perhaps, is named: where the whole program is there, and only then.
+#[test]
+fn targets_that_the_program_does_not_have_are_named() {
+    let plugin = format!("-load-pass-plugin={}", artifact("libpcce_pass.so").display());
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("ir/targets.ll");
+    let warnings = |options: &str| {
+        let passes =
+            format!("-passes=pcce<{options}target=log_write;target=app::Store::put;target=app::Store::get>");
+        let mut opt = command(llvm("opt"), &[&plugin, &passes, "-disable-output"]);
+        run(opt.arg(&file)).expect_success().stderr
+    };
+    let said = warnings("whole-program;");
+    assert!(said.contains("target app::Store::get: the program neither defines nor calls"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(warnings(""), "");
 }

@@ -30,6 +30,10 @@ pub struct Module {
     /// Link-time address of the module's site array. Site `i` is named by `sites_address + i`.
     /// Filled in from the fragment's header; a module whose code was discarded by the linker has 0.
     pub sites_address: u64,
+    /// `numCC` of the open node, if the module has one: it stands for whatever a call whose callee is not known reaches. Only
+    /// executables have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_num_cc: Option<u64>,
     /// File names, as in the debug information (absolute where the compiler knew the folder).
     pub files: Vec<String>,
     /// Linkage names of the functions of the module and of those inlined into them.
@@ -47,11 +51,22 @@ pub struct Module {
 pub struct Function {
     /// Linkage name, as an index into [`Module::names`].
     pub name: u32,
-    /// Number of encodings of the function's sub-paths (`numCC`): its ids are `0..num_cc`.
+    /// Number of encodings of the function's sub-paths (`numCC`), which are numbered `0..num_cc`.
     pub num_cc: u64,
+    /// The program's ids in the function are these numbers plus the offset, modulo 2⁶⁴, and negated in modules without an
+    /// open node. 0 for entries.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub offset: i64,
     /// Whether the function can be entered with id 0 (it has the dummy in-edge, pcce.txt §5).
     /// The dummy in-edge, where there is one, has the value 0.
     pub entry: bool,
+    /// Whether open calls may reach it: its smallest ids are then those of the open node, which has the dummy in-edge.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub open: bool,
+    /// Whether nothing in it can take a context, push or call back, so that the id while it runs is that of the call in
+    /// the first caller that is not silent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub silent: bool,
     /// Whether other modules can call it by name.
     pub external: bool,
     /// Whether tail calls that leave no frame may reach it: a call through a pointer that led here may have reached
@@ -65,6 +80,10 @@ pub struct Function {
     /// First number of the range in which `pcce_context()` shifts this function's ids, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<u64>,
+}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
 }
 
 /// A place in an instrumented function that is named by an address (of the site array).
@@ -115,23 +134,30 @@ pub struct Location {
     pub column: u32,
 }
 
-/// A direct call from one instrumented function of the module to another.
+/// A call of an instrumented function that has an addition value or pushes because of the numbering.
+///
+/// A direct call from one instrumented function of the module to another always has one; any other call only if
+/// the module has an open node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edge {
     /// The call site (its function is the caller): index into [`Module::sites`].
     pub site: u32,
-    /// The callee: index into [`Module::functions`].
-    pub callee: u32,
+    /// The callee of a direct call: index into [`Module::functions`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callee: Option<u32>,
     /// What is done at the call.
     pub code: EdgeCode,
 }
 
-/// What is done to the context at a direct call.
+/// What is done to the context at a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EdgeCode {
-    /// The addition value: `id += value` before the call (pcce.txt, Algorithm 1).
+    /// The addition value, from numbers of the caller to numbers of the callee (pcce.txt, Algorithm 1). The program adds
+    /// it plus the callee's offset minus the caller's.
     Add(u64),
+    /// The addition value of an open call: the edge leads to the open node.
+    Open(u64),
     /// A back edge: the call pushes (pcce.txt, Algorithm 3).
     Back,
     /// An edge cut because `numCC` would not fit (pcce.txt §7): the call pushes.

@@ -23,11 +23,20 @@ fn v1() -> Dictionary {
         producer: "pcce 0.1.0, LLVM 19.1.7".to_owned(),
         options: strings(&["mode=lto", "quote=\"\\\u{e4}\u{1f980}"]),
         sites_address: 0xffff_ffff_8000_0000,
+        open_num_cc: Some(2),
         files: strings(&["/src/main.c", "include/inline.h"]),
         names: strings(&["main", "_ZN1a1bEv", "qsort"]),
         functions: vec![
-            Function { num_cc: 1, entry: true, external: true, range: Some(1), ..Function::default() },
-            Function { name: 1, num_cc: u64::MAX, ..Function::default() },
+            Function {
+                num_cc: 1,
+                entry: true,
+                open: true,
+                external: true,
+                range: Some(1),
+                ..Function::default()
+            },
+            Function { name: 1, num_cc: u64::MAX, offset: i64::MIN, ..Function::default() },
+            Function { name: 2, num_cc: 1, entry: true, silent: true, ..Function::default() },
         ],
         sites: vec![
             site(0, SiteKind::Direct, vec![location(1, 7), location(0, 42)]),
@@ -38,10 +47,11 @@ fn v1() -> Dictionary {
             site(1, SiteKind::Entry, vec![]),
         ],
         edges: vec![
-            edge(0, 1, EdgeCode::Add(u64::MAX - 1)),
-            edge(0, 0, EdgeCode::Back),
-            edge(0, 1, EdgeCode::Cut),
-            edge(0, 1, EdgeCode::Required),
+            edge(0, Some(1), EdgeCode::Add(u64::MAX - 1)),
+            edge(0, None, EdgeCode::Open(1)),
+            edge(0, Some(0), EdgeCode::Back),
+            edge(0, Some(1), EdgeCode::Cut),
+            edge(0, Some(1), EdgeCode::Required),
         ],
     };
     Dictionary {

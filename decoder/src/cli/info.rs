@@ -56,6 +56,8 @@ struct Edges {
     /// Calls that add 0, which costs nothing.
     add_zero: usize,
     add: usize,
+    /// Calls whose callee is not known, and that add.
+    open: usize,
     back: usize,
     cut: usize,
     required: usize,
@@ -129,6 +131,7 @@ fn summarise(dictionary: &Dictionary) -> Summary {
             *match edge.code {
                 EdgeCode::Add(0) => &mut edges.add_zero,
                 EdgeCode::Add(_) => &mut edges.add,
+                EdgeCode::Open(_) => &mut edges.open,
                 EdgeCode::Back => &mut edges.back,
                 EdgeCode::Cut => &mut edges.cut,
                 EdgeCode::Required => &mut edges.required,
@@ -195,8 +198,8 @@ fn text(info: &Info) -> String {
         ));
         let e = &summary.edges;
         lines.push(format!(
-            "edges       {} add nothing, {} add, {} back, {} cut, {} required",
-            e.add_zero, e.add, e.back, e.cut, e.required
+            "edges       {} add nothing, {} add, {} open, {} back, {} cut, {} required",
+            e.add_zero, e.add, e.open, e.back, e.cut, e.required
         ));
         if let Some(max) = &summary.max_num_cc {
             lines.push(format!("max numCC   {} ({})", max.num_cc, max.function));

@@ -4,15 +4,18 @@ pub mod core;
 pub mod decode;
 pub mod dict;
 pub mod filter;
+pub mod graph;
 pub mod info;
 pub mod pages;
+pub mod profile;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use pcce::render::Format;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 /// Reads the contexts of programs that were compiled with the PCCE pass.
 #[derive(Parser)]
@@ -42,9 +45,145 @@ pub enum Command {
     /// Tell what a dictionary holds, and which tools are found
     #[command(after_help = INFO_HELP)]
     Info(InfoArgs),
+    /// Show the heap profile of a program that was built with --pcce-heap
+    #[command(after_help = HEAP_HELP)]
+    Heap {
+        /// How
+        #[command(subcommand)]
+        view: ProfileView,
+    },
+    /// Show the CPU profile of a program that ran with PCCE_SAMPLE
+    #[command(after_help = CPU_HELP)]
+    Cpu {
+        /// How
+        #[command(subcommand)]
+        view: ProfileView,
+    },
+    /// Draw the call graph of a program, for Graphviz
+    #[command(after_help = GRAPH_HELP)]
+    Graph(GraphArgs),
     /// Write manual pages and completions of shells (for `make install`)
     #[command(hide = true)]
     Pages(PagesArgs),
+}
+
+/// Arguments of `pcce graph`.
+#[derive(Args)]
+pub struct GraphArgs {
+    /// The program, or its dictionary
+    pub program: PathBuf,
+    /// Only what is around this function: its name in the source or in the object file
+    #[arg(long, value_name = "NAME")]
+    pub around: Option<String>,
+    /// So many calls away from it, in both directions
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub depth: usize,
+    /// Colour the functions by a profile, heap or CPU
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
+    /// What of the profile (see `pcce heap --help`, `pcce cpu --help`)
+    #[arg(long, value_name = "WHAT")]
+    pub by: Option<String>,
+    /// With a profile and without --around, leave out functions that have less than so many percent of it
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
+    pub min_percent: f64,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Dictionary of a shared library (or the library itself), for the profile; may be given several times
+    #[arg(long = "dict", value_name = "FILE")]
+    pub more: Vec<PathBuf>,
+}
+
+const GRAPH_HELP: &str = "Each box is a function with numCC, the number of its calling contexts as far as they are encoded in the id. A
+double line: it may be entered with an empty id, from outside or by a push. An arrow is labelled with what its calls add
+to the id; dashed and red, they push; dotted and blue, they were found in the profile only: calls through pointers, or through code that
+is not instrumented.
+
+Examples:
+  pcce graph app --around parse --depth 1 | dot -Tsvg -o parse.svg
+  pcce graph app --profile app.cpu | dot -Tsvg -o hot.svg";
+
+const HEAP_HELP: &str = "The program writes the profile when it ends, to the file that PCCE_HEAP_PROFILE names (pcce-heap.PROCESS without it).
+
+What can be shown, with --by:
+  peak         bytes that were allocated when the whole program had most allocated (the default)
+  peak-blocks  blocks at that moment
+  live         bytes that were not freed: at the end of the program, leaks
+  live-blocks  blocks that were not freed
+  allocated    bytes allocated in all
+  allocations  how often
+  own-peak     the most bytes that the context had allocated at a time (in reports)
+
+Examples:
+  pcce-clang --pcce-heap -g -O2 app.c -o app && PCCE_HEAP_PROFILE=app.heap ./app
+  pcce heap report app app.heap --by live
+  pcce heap flamegraph app app.heap -o heap.svg";
+
+const CPU_HELP: &str = "The program writes the profile when it ends, to the file that PCCE_SAMPLE_PROFILE names (pcce-cpu.PROCESS without it).
+
+What can be shown, with --by: time (the default), samples.
+
+Examples:
+  PCCE_SAMPLE=997 PCCE_SAMPLE_PROFILE=app.cpu ./app
+  pcce cpu report app app.cpu
+  pcce cpu flamegraph app app.cpu -o cpu.svg";
+
+/// Forms of profiles.
+#[derive(Subcommand)]
+pub enum ProfileView {
+    /// Totals, and the largest contexts with all their calls
+    Report {
+        /// The files
+        #[command(flatten)]
+        args: ViewArgs,
+        /// What to sort by; contexts that have none of it are left out
+        #[arg(long, value_name = "WHAT")]
+        by: Option<String>,
+        /// So many contexts
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        top: usize,
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t = InfoFormat::Text)]
+        format: InfoFormat,
+    },
+    /// A flame graph (SVG, for any browser)
+    Flamegraph {
+        /// The files
+        #[command(flatten)]
+        args: ViewArgs,
+        /// What the widths are
+        #[arg(long, value_name = "WHAT")]
+        by: Option<String>,
+    },
+    /// Folded stacks: outermost;…;innermost NUMBER
+    Folded {
+        /// The files
+        #[command(flatten)]
+        args: ViewArgs,
+        /// What the numbers are
+        #[arg(long, value_name = "WHAT")]
+        by: Option<String>,
+    },
+    /// A file for pprof and its viewers, with all numbers
+    Pprof(ViewArgs),
+    /// A file for speedscope.app, with all numbers
+    Speedscope(ViewArgs),
+}
+
+/// What every view of a profile needs.
+#[derive(Args)]
+pub struct ViewArgs {
+    /// The program, or its dictionary
+    pub program: PathBuf,
+    /// The profile that the program wrote
+    pub profile: PathBuf,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Dictionary of a shared library (or the library itself); may be given several times
+    #[arg(long = "dict", value_name = "FILE")]
+    pub more: Vec<PathBuf>,
 }
 
 /// Arguments of `pcce dict`.
@@ -273,6 +412,11 @@ pub fn description() -> clap::Command {
 /// are escaped.
 pub fn message(text: &str) {
     let _ = writeln!(io::stderr(), "error: {}", printable(text));
+}
+
+/// Writes a note of one line.
+pub fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "note: {}", printable(text));
 }
 
 /// The text with control characters escaped.

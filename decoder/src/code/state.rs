@@ -8,6 +8,7 @@
 //! followed is [`State::Unknown`].
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
 
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
@@ -126,6 +127,15 @@ impl Function {
         leaders.extend(&taken);
         leaders.extend(pads.iter().filter_map(|pad| self.index_of(pad.pad)));
         leaders.remove(&self.instructions.len());
+        // Tables follow one another: each ends where the next one begins.
+        let starts = self.instructions.iter().filter_map(|i| match table_of_addresses(i) {
+            Known::Address(table) => Some(table),
+            _ if i.mnemonic() == Mnemonic::Lea && i.is_ip_rel_memory_operand() => {
+                Some(i.ip_rel_memory_address())
+            }
+            _ => None,
+        });
+        let starts = starts.collect();
         // Each round knows the jump tables that the one before found.
         for _ in 0..64 {
             let mut flow = Flow {
@@ -135,6 +145,7 @@ impl Function {
                 leaders: &leaders,
                 tables: &targets,
                 taken: &taken,
+                starts: &starts,
                 entries: BTreeMap::new(),
                 work: BTreeSet::new(),
                 behind_calls: BTreeMap::new(),
@@ -267,6 +278,8 @@ struct Flow<'a> {
     /// Targets of indirect jumps, by the jump.
     tables: &'a BTreeMap<usize, BTreeSet<usize>>,
     taken: &'a [usize],
+    /// Where data begins that the function names.
+    starts: &'a BTreeSet<u64>,
     /// The machines at the leaders that were reached, each with another id: where compilers merge the ends of two paths, the
     /// constant that is added next makes them equal again.
     entries: BTreeMap<usize, Vec<Machine>>,
@@ -402,10 +415,12 @@ impl Flow<'_> {
     }
 
     fn table(&self, address: u64, size: usize, target: impl Fn(&[u8]) -> u64) -> BTreeSet<usize> {
+        let next =
+            self.starts.range((Excluded(address), Unbounded)).next().map_or(u64::MAX, |next| next - address);
         self.image
             .bytes(address)
             .chunks_exact(size)
-            .take(1 << 16)
+            .take((next / size as u64).min(1 << 16) as usize)
             .map_while(|entry| self.function.index_of(target(entry)))
             .collect()
     }

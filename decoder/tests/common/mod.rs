@@ -101,6 +101,7 @@ pub fn app() -> Dictionary {
         producer: "pcce 0.1.0, LLVM 19".to_owned(),
         options: vec![],
         sites_address: MAIN,
+        open_num_cc: Some(1),
         files: names(&["/src/main.c", "/src/helper.h"]),
         names: names(&["main", "_ZN3app3runEi", "leaf", "tail", "qsort", "lib_run", "helper", "other"]),
         functions: vec![
@@ -111,11 +112,11 @@ pub fn app() -> Dictionary {
         ],
         sites: sites.map(|(function, kind, locations)| Site { function, kind, locations }).into(),
         edges: vec![
-            Edge { site: 0, callee: 1, code: EdgeCode::Add(1) },
-            Edge { site: 1, callee: 1, code: EdgeCode::Add(2) },
-            Edge { site: 2, callee: 2, code: EdgeCode::Add(0) },
-            Edge { site: 3, callee: 1, code: EdgeCode::Back },
-            Edge { site: 4, callee: 3, code: EdgeCode::Cut },
+            Edge { site: 0, callee: Some(1), code: EdgeCode::Add(1) },
+            Edge { site: 1, callee: Some(1), code: EdgeCode::Add(2) },
+            Edge { site: 2, callee: Some(2), code: EdgeCode::Add(0) },
+            Edge { site: 3, callee: Some(1), code: EdgeCode::Back },
+            Edge { site: 4, callee: Some(3), code: EdgeCode::Cut },
         ],
     };
     let other = Module {

@@ -61,7 +61,7 @@ fn main() {
 
         let rows: Vec<FunctionRow> = (0..functions as u32)
             .map(FunctionId::new)
-            .map(|f| FunctionRow { num_cc: encoding.num_cc(f), entry: encoding.is_entry(f) })
+            .map(|f| FunctionRow { num_cc: encoding.num_cc(f), entry: encoding.is_entry(f), open: false })
             .collect();
         let adding = (0..edges as u32).filter_map(|site| {
             let edge = EdgeId::new(site);
@@ -69,7 +69,7 @@ fn main() {
             Some(AddEdge { caller: graph.caller(edge), callee: graph.callee(edge), value, site })
         });
         let start = Instant::now();
-        let decoder = PathDecoder::new(&rows, adding).expect("an encoding is a table");
+        let decoder = PathDecoder::new(&rows, None, adding).expect("an encoding is a table");
         println!("table checked in {:.3} s", start.elapsed().as_secs_f64());
 
         let tokens: Vec<(FunctionId, u64)> = (0..1_000_000)

@@ -58,7 +58,10 @@ pub(crate) fn back_edges(
         let (caller, callee) = ends(edge);
         // Bits of floats that are not negative are in the order of the floats, exponent first.
         let bits = weights[edge as usize].to_bits();
-        (Reverse(bits >> 52), position[caller] > position[callee], Reverse(bits), edge)
+        // The edges from the open node are no call sites, and cannot push: they go first, and close no cycle among
+        // themselves.
+        let first = !graph.is_open_edge(edge);
+        (first, Reverse(bits >> 52), position[caller] > position[callee], Reverse(bits), edge)
     });
     let budget = BUDGET_PER_ELEMENT.saturating_mul(graph.functions() + graph.edges()).max(BUDGET_MIN);
     let mut order = Order {

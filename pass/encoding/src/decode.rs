@@ -13,6 +13,8 @@ pub struct FunctionRow {
     pub num_cc: u64,
     /// Whether id 0 means that the sub-path starts in this function (the dummy in-edge).
     pub entry: bool,
+    /// Whether its smallest ids are those of the open node: an open call may reach it.
+    pub open: bool,
 }
 
 /// What a table says about one edge that adds. Edges that push have no row: a sub-path never contains them.
@@ -28,7 +30,7 @@ pub struct AddEdge {
     pub site: u32,
 }
 
-/// A call of a decoded sub-path.
+/// A call of a decoded sub-path. An open call is one: what lies between it and the entry that it reached is not told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     /// The label of the edge.
@@ -89,6 +91,12 @@ pub enum TableError {
         caller_num_cc: u64,
         /// `numCC` of its callee.
         callee_num_cc: u64,
+    },
+    /// A function has the ids of the open node, and there is none, or it is not an entry, or the open node itself.
+    #[error("function {function} cannot have the ids of the open node")]
+    NotOpen {
+        /// The function's number.
+        function: usize,
     },
     /// An id of a function would have two sub-paths.
     #[error(
@@ -156,26 +164,43 @@ struct InEdge {
 #[derive(Clone, Debug)]
 pub struct PathDecoder {
     num_cc: Vec<u64>,
-    /// In-edges of function `f`: `in_edges[start[f]..start[f + 1]]`, by ascending value. Their ids and the dummy's are
-    /// all ids of `f`, each once. So the last edge whose value is not above an id is the one that it came in by, and
-    /// where there is none, it is the dummy's.
+    /// Functions that open calls may reach.
+    open: Vec<bool>,
+    open_node: usize,
+    /// In-edges of function `f`: `in_edges[start[f]..start[f + 1]]`, by ascending value. Their ids and the dummy's, or the
+    /// open node's, are all ids of `f`, each once. So the last edge whose value is not above an id is the one that it
+    /// came in by, and where there is none, it is the dummy's or the open node's.
     start: Vec<u32>,
     in_edges: Vec<InEdge>,
 }
 
 impl PathDecoder {
-    /// Checks a table and makes a decoder of it.
+    /// Checks a table and makes a decoder of it. `open_node` is the function that stands for the open node, if there
+    /// is one.
     ///
     /// # Errors
     ///
     /// [`TableError`] with the first offence found, when the rows are not those of an encoding.
-    pub fn new(functions: &[FunctionRow], edges: impl Iterator<Item = AddEdge>) -> Result<Self, TableError> {
+    pub fn new(
+        functions: &[FunctionRow],
+        open_node: Option<FunctionId>,
+        edges: impl Iterator<Item = AddEdge>,
+    ) -> Result<Self, TableError> {
         let too_large = |what, count| TableError::TooLarge { what, count };
         if u32::try_from(functions.len()).is_err() {
             return Err(too_large("functions", functions.len()));
         }
         if let Some(function) = functions.iter().position(|row| row.num_cc == 0) {
             return Err(TableError::NoIds { function });
+        }
+        // Ids of the open node that a function has, 0 if it has none.
+        let open_node = open_node.map_or(usize::MAX, FunctionId::index);
+        let open_num_cc = functions.get(open_node).map_or(0, |row| row.num_cc);
+        let not_open = |&(function, row): &(usize, &FunctionRow)| {
+            row.open && (!row.entry || function == open_node || row.num_cc < open_num_cc || open_num_cc == 0)
+        };
+        if let Some((function, _)) = functions.iter().enumerate().find(not_open) {
+            return Err(TableError::NotOpen { function });
         }
         let mut rows: Vec<(AddEdge, u32)> = Vec::with_capacity(edges.size_hint().0.min(1 << 20));
         for (edge, row) in edges.enumerate() {
@@ -198,9 +223,9 @@ impl PathDecoder {
 
         let mut start = Vec::with_capacity(functions.len() + 1);
         let mut next = 0;
-        for (function, &FunctionRow { num_cc, entry }) in functions.iter().enumerate() {
+        for (function, &FunctionRow { num_cc, entry, open }) in functions.iter().enumerate() {
             start.push(next as u32);
-            let mut covered = u64::from(entry);
+            let mut covered = if open { open_num_cc } else { u64::from(entry) };
             while let Some((row, number)) = rows.get(next).filter(|(row, _)| row.callee.index() == function) {
                 let id = row.value;
                 if id < covered {
@@ -217,12 +242,14 @@ impl PathDecoder {
             }
         }
         start.push(next as u32);
-        check_acyclic(functions.len(), &rows)?;
+        check_acyclic(functions, open_node, &rows)?;
         let in_edges = rows
             .iter()
             .map(|(row, _)| InEdge { value: row.value, caller: row.caller.index() as u32, site: row.site })
             .collect();
-        Ok(Self { num_cc: functions.iter().map(|row| row.num_cc).collect(), start, in_edges })
+        let num_cc = functions.iter().map(|row| row.num_cc).collect();
+        let open = functions.iter().map(|row| row.open).collect();
+        Ok(Self { num_cc, open, open_node, start, in_edges })
     }
 
     /// How the function was entered when it has this id.
@@ -264,6 +291,7 @@ impl PathDecoder {
         let function = function.index();
         let edges = &self.in_edges[self.start[function] as usize..self.start[function + 1] as usize];
         match edges.partition_point(|edge| edge.value <= id).checked_sub(1) {
+            None if self.open[function] => self.step(FunctionId::new(self.open_node as u32), id),
             None => Step::Root,
             Some(last) => {
                 let InEdge { value, caller, site } = edges[last];
@@ -300,16 +328,20 @@ impl Iterator for Path<'_> {
 impl std::iter::FusedIterator for Path<'_> {}
 
 /// Takes away functions that nothing calls until none is left, or only cycles and what they call.
-fn check_acyclic(functions: usize, rows: &[(AddEdge, u32)]) -> Result<(), TableError> {
-    let mut in_degree = vec![0u32; functions];
-    for (row, _) in rows {
-        in_degree[row.callee.index()] += 1;
+fn check_acyclic(
+    functions: &[FunctionRow],
+    open_node: usize,
+    rows: &[(AddEdge, u32)],
+) -> Result<(), TableError> {
+    let calls = rows.iter().map(|(row, _)| (row.caller.index() as u32, row.callee.index() as u32));
+    let open = (0..functions.len()).filter(|&function| functions[function].open);
+    let pairs = calls.chain(open.map(|function| (open_node as u32, function as u32)));
+    let mut in_degree = vec![0u32; functions.len()];
+    for (_, callee) in pairs.clone() {
+        in_degree[callee as usize] += 1;
     }
-    let out_edges = crate::graph::Groups::new(
-        functions,
-        rows.iter().map(|(row, _)| (row.caller.index() as u32, row.callee.index() as u32)),
-    );
-    let mut free: Vec<usize> = (0..functions).filter(|&function| in_degree[function] == 0).collect();
+    let out_edges = crate::graph::Groups::new(functions.len(), pairs);
+    let mut free: Vec<usize> = (0..functions.len()).filter(|&function| in_degree[function] == 0).collect();
     while let Some(function) = free.pop() {
         for &callee in out_edges.of(function) {
             in_degree[callee as usize] -= 1;

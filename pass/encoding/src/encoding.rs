@@ -2,7 +2,7 @@
 
 use crate::graph::{CallGraph, EdgeId, FunctionId};
 use crate::number::{self, Numbering};
-use crate::{back, weight};
+use crate::{back, offset, weight};
 
 /// What may be chosen about an encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,15 +66,21 @@ pub struct Summary {
 pub struct Encoding {
     codes: Vec<EdgeCode>,
     weights: Vec<f64>,
+    /// Caller and callee.
+    ends: Vec<(u32, u32)>,
     num_cc: Vec<u64>,
     entry: Vec<bool>,
+    offsets: Vec<u64>,
 }
 
 /// Encodes a call graph. Takes time and memory near-linear in functions and edges, and no recursion.
 pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
+    let edges = graph.edges();
+    let graph = &graph.with_open_edges();
     let out_edges = graph.out_edges();
-    let weights = weight::edge_weights(graph, &out_edges, &graph.in_edges());
-    let required = |edge: u32| graph.required_push[graph.callee[edge as usize] as usize];
+    let mut weights = weight::edge_weights(graph, &out_edges, &graph.in_edges());
+    let required =
+        |edge: u32| graph.required_push[graph.callee[edge as usize] as usize] && !graph.is_open_edge(edge);
     let back = back::back_edges(graph, &out_edges, &weights, |edge| !required(edge));
     let codes: Vec<EdgeCode> = (0..graph.edges() as u32)
         .map(|edge| match (required(edge), back[edge as usize]) {
@@ -83,8 +89,12 @@ pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
             (false, false) => EdgeCode::Add(0),
         })
         .collect();
-    let Numbering { codes, num_cc, entry } = number::number(graph, &out_edges, &weights, &codes, options);
-    Encoding { codes, weights, num_cc, entry }
+    let Numbering { mut codes, num_cc, entry } = number::number(graph, &out_edges, &weights, &codes, options);
+    let offsets = offset::offsets(graph, &weights, &codes, &entry);
+    codes.truncate(edges);
+    weights.truncate(edges);
+    let ends = graph.caller[..edges].iter().copied().zip(graph.callee[..edges].iter().copied()).collect();
+    Encoding { codes, weights, ends, num_cc, entry, offsets }
 }
 
 impl Encoding {
@@ -98,9 +108,29 @@ impl Encoding {
         self.num_cc[function.index()]
     }
 
+    /// The offset of the function, modulo 2⁶⁴: the id that the program keeps is a number below [`Self::num_cc`] plus
+    /// this. 0 for entries.
+    pub fn offset(&self, function: FunctionId) -> u64 {
+        self.offsets[function.index()]
+    }
+
+    /// What the call site adds, modulo 2⁶⁴, if it does not push: the edge's value plus the callee's offset minus the
+    /// caller's.
+    pub fn constant(&self, edge: EdgeId) -> Option<u64> {
+        let (caller, callee) = self.ends[edge.index()];
+        match self.codes[edge.index()] {
+            EdgeCode::Add(value) => Some(
+                value.wrapping_add(self.offsets[callee as usize]).wrapping_sub(self.offsets[caller as usize]),
+            ),
+            EdgeCode::Push(_) => None,
+        }
+    }
+
     /// Whether id 0 in the function means that the sub-path starts there (the dummy in-edge; the paper, Algorithm 3).
     ///
-    /// So it is for the graph's entries, for functions without callers, and for every callee of an edge that pushes.
+    /// So it is for the graph's entries, for functions without callers, and for every callee of an edge that pushes. If open
+    /// calls may reach the function ([`CallGraph::is_open`]), ids below the open node's `numCC` are those of the open
+    /// node, and 0 is its dummy's.
     pub fn is_entry(&self, function: FunctionId) -> bool {
         self.entry[function.index()]
     }
@@ -119,7 +149,9 @@ impl Encoding {
             back: count(EdgeCode::Push(PushReason::Back)),
             cut: count(EdgeCode::Push(PushReason::Cut)),
             required: count(EdgeCode::Push(PushReason::Required)),
-            zero_edges: count(EdgeCode::Add(0)),
+            zero_edges: (0..self.codes.len() as u32)
+                .filter(|&edge| self.constant(EdgeId::new(edge)) == Some(0))
+                .count(),
             max_num_cc: self.num_cc.iter().copied().max().unwrap_or(0),
         }
     }

@@ -41,6 +41,9 @@ impl EdgeId {
 /// Two calls of one function by the same caller are two edges, and a function may call itself.
 #[derive(Clone, Debug, Default)]
 pub struct CallGraph {
+    /// The open node, and for each function that open calls may reach, how often one does.
+    pub(crate) open: Option<u32>,
+    pub(crate) share: Vec<Option<f64>>,
     /// Executions of each function, where they were counted.
     pub(crate) counted: Vec<Option<f64>>,
     pub(crate) entry: Vec<bool>,
@@ -69,18 +72,69 @@ impl CallGraph {
         let id = next_id(self.entry.len());
         self.counted.push(None);
         self.entry.push(entry);
+        self.share.push(None);
         self.required_push.push(required_push);
         FunctionId(id)
     }
 
-    /// Says how often the function was executed in a profile, which counts instead of an estimate from its callers. NaN and
-    /// negative values count as 0, values above 10¹⁰⁰ as 10¹⁰⁰.
+    /// Says how often the function was executed in a profile, instead of an estimate from its callers. NaN and negative values
+    /// count as 0, values above 10¹⁰⁰ as 10¹⁰⁰.
     ///
     /// # Panics
     ///
     /// When there is no such function.
     pub fn set_count(&mut self, function: FunctionId, count: f64) {
         self.counted[function.index()] = Some(weight(count));
+    }
+
+    /// Adds the open node, which stands for whatever a call reaches whose callee is not known: one of its targets.
+    ///
+    /// Edges to it are *open calls*. They get addition values as other edges do, so that an open call need not push; the
+    /// id with which it enters some target tells the call site, whichever target that is (one addition value for all
+    /// targets of a call, as DeltaPath has it). Who enters a target in another way does so with id 0.
+    ///
+    /// # Panics
+    ///
+    /// When the graph has an open node, or 2³² − 1 functions already.
+    pub fn add_open_node(&mut self) -> FunctionId {
+        assert!(self.open.is_none(), "a graph has one open node");
+        let node = self.add_function(true, false);
+        self.open = Some(node.0);
+        node
+    }
+
+    /// Says that open calls may reach the function, which makes it an entry, and how often: `share` of one open call. The
+    /// share only steers which edges become cheap. NaN and negative values count as 0, values above 10¹⁰⁰ as 10¹⁰⁰.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such function, or it is the open node.
+    pub fn add_open_target(&mut self, function: FunctionId, share: f64) {
+        assert!(self.open != Some(function.0), "the open node is no target");
+        self.entry[function.index()] = true;
+        self.share[function.index()] = Some(weight(share));
+    }
+
+    /// Whether open calls may reach the function, so that its smallest ids are those of the open node.
+    pub fn is_open(&self, function: FunctionId) -> bool {
+        self.open.is_some() && self.share[function.index()].is_some()
+    }
+
+    /// The graph with an edge from the open node to each function that open calls may reach, behind its own edges.
+    pub(crate) fn with_open_edges(&self) -> Self {
+        let mut graph = self.clone();
+        let Some(open) = graph.open else { return graph };
+        for (function, share) in (0..).map(FunctionId).zip(&self.share) {
+            if let &Some(share) = share {
+                graph.add_edge(FunctionId(open), function, share);
+            }
+        }
+        graph
+    }
+
+    /// Whether the edge is one that [`Self::with_open_edges`] adds: no call site, but an addition of 0.
+    pub(crate) fn is_open_edge(&self, edge: u32) -> bool {
+        Some(self.caller[edge as usize]) == self.open
     }
 
     /// Adds a call site.
@@ -90,7 +144,8 @@ impl CallGraph {
     ///
     /// # Panics
     ///
-    /// When `caller` or `callee` is not a function of this graph, or when there are 2³² − 1 edges already.
+    /// When `caller` or `callee` is not a function of this graph, when `caller` is the open node, or when there are
+    /// 2³² − 1 edges already.
     pub fn add_edge(&mut self, caller: FunctionId, callee: FunctionId, frequency: f64) -> EdgeId {
         for function in [caller, callee] {
             assert!(

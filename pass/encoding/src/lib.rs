@@ -7,8 +7,9 @@
 //!
 //! # What an encoding says
 //!
-//! The instrumented program keeps one number, `id`. A call site whose edge has the code [`EdgeCode::Add`] adds the
-//! value before the call and takes it away after it. One with [`EdgeCode::Push`] saves `id` and the site, sets `id` to
+//! The instrumented program keeps one number, `id`. A call site whose edge has the code [`EdgeCode::Add`] adds a
+//! constant before the call and takes it away after it. The constant is the value of the edge or, with fewer edges where it is
+//! not 0, [`Encoding::constant`]: then `id` is a function's number plus [`Encoding::offset`]. One with [`EdgeCode::Push`] saves `id` and the site, sets `id` to
 //! 0, and restores it after the call. Everything between two pushes is a *sub-path*: function and `id` name it exactly.
 //!
 //! In a function `f`, `id` is always below [`Encoding::num_cc`]`(f)`, and if `f` can be entered with id 0, by a push
@@ -17,8 +18,8 @@
 //!
 //! # Stages
 //!
-//! [`encode`] runs four of them, each a module: function weights (`weight`), back edges (`back`), then numbering in
-//! topological order with selective reduction (`number`), on strongly connected components from `scc`. All are
+//! [`encode`] runs five of them, each a module: function weights (`weight`), back edges (`back`), then numbering in
+//! topological order with selective reduction (`number`), and offsets (`offset`), on strongly connected components from `scc`. All are
 //! iterative and near-linear in functions plus edges.
 //!
 //! ```
@@ -42,6 +43,7 @@ pub mod decode;
 mod encoding;
 mod graph;
 mod number;
+mod offset;
 mod scc;
 mod weight;
 

@@ -46,8 +46,11 @@ pub(crate) fn number(
     options: &Options,
 ) -> Numbering {
     let mut hottest_first: Vec<u32> = (0..graph.edges() as u32).collect();
-    hottest_first
-        .sort_unstable_by(|&a, &b| weights[b as usize].total_cmp(&weights[a as usize]).then(a.cmp(&b)));
+    // The open node's ids come first in the functions that open calls may reach.
+    hottest_first.sort_unstable_by(|&a, &b| {
+        let open = graph.is_open_edge(b).cmp(&graph.is_open_edge(a));
+        open.then(weights[b as usize].total_cmp(&weights[a as usize])).then(a.cmp(&b))
+    });
     let pairs = hottest_first.iter().map(|&edge| (graph.callee[edge as usize], edge));
     let input = Input { graph, out_edges, in_edges: Groups::new(graph.functions(), pairs), weights, codes };
     let id_bits = options.id_bits.clamp(1, 64);
@@ -85,6 +88,7 @@ impl Input<'_> {
         let limit = u128::from(if id_bits == 64 { u64::MAX } else { 1 << id_bits });
         let budget = limit >> (id_bits / 4);
         let many = limit >> (id_bits * 3 / 4);
+        debug_assert!(budget >= 1);
         let adds = |code: EdgeCode| matches!(code, EdgeCode::Add(_));
 
         let functions = graph.functions();
@@ -109,13 +113,17 @@ impl Input<'_> {
             let function = function as usize;
             done += 1;
 
+            // The dummy in-edge of functions that open calls may reach is the open node's.
+            let open = self.in_edges.of(function).first().is_some_and(|&edge| graph.is_open_edge(edge));
+            let dummy = |entry: bool| u128::from(entry && !open);
             let contexts = |edge: u32| u128::from(num_cc[graph.caller[edge as usize] as usize]);
             incoming.clear();
             for &edge in self.in_edges.of(function) {
                 if !adds(codes[edge as usize]) {
                     continue;
                 }
-                if weights[edge as usize] < threshold && contexts(edge) > many {
+                let cold = weights[edge as usize] < threshold && !graph.is_open_edge(edge);
+                if cold && contexts(edge) > many {
                     codes[edge as usize] = EdgeCode::Push(PushReason::Cut);
                     entry[function] = true;
                 } else {
@@ -123,14 +131,16 @@ impl Input<'_> {
                 }
             }
             // Fewer than 2³² numbers below 2⁶⁴: the sum fits.
-            let all = u128::from(entry[function]) + incoming.iter().map(|&edge| contexts(edge)).sum::<u128>();
+            let all = dummy(entry[function]) + incoming.iter().map(|&edge| contexts(edge)).sum::<u128>();
+            // What comes through the open node must leave room in every function that open calls may reach.
+            let limit = if graph.open == Some(function as u32) { budget } else { limit };
             let bound = if all <= limit {
                 limit
             } else {
                 entry[function] = true; // at least one edge is cut, and enters with id 0
                 budget
             };
-            let mut next = u128::from(entry[function]);
+            let mut next = dummy(entry[function]);
             for &edge in &incoming {
                 let after = next + contexts(edge);
                 codes[edge as usize] = if after <= bound {

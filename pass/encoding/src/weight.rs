@@ -38,7 +38,8 @@ pub(crate) fn edge_weights(graph: &CallGraph, out_edges: &Groups, in_edges: &Gro
             for &function in members {
                 let function = function as usize;
                 let callers = in_edges.of(function);
-                let mut sum = if graph.entry[function] || callers.is_empty() { 1.0 } else { 0.0 };
+                let outside = graph.entry[function] && graph.share[function].is_none();
+                let mut sum = if outside || callers.is_empty() { 1.0 } else { 0.0 };
                 for &edge in callers {
                     let caller = graph.caller[edge as usize] as usize;
                     let damping = if position[caller] < position[function] { 1.0 } else { DAMPING };

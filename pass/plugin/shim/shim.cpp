@@ -9,6 +9,8 @@
 #include "llvm-c/Core.h"
 #include "llvm/Analysis/BlockFrequencyInfo.h"
 #include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/MDBuilder.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
@@ -43,6 +45,8 @@ bool pcce_shim_has_module_flag(LLVMModuleRef M, const char *Name, size_t Len);
 const char *pcce_shim_source_name(LLVMValueRef F, size_t *Len);
 size_t pcce_shim_use_count(LLVMValueRef V);
 double pcce_shim_entry_count(LLVMValueRef F);
+LLVMValueRef pcce_shim_make_thunk(LLVMValueRef F, const char *Name, size_t Len);
+void pcce_shim_divert(LLVMValueRef F, LLVMValueRef Thunk, LLVMValueRef Word);
 bool pcce_shim_has_address_taken(LLVMValueRef F);
 bool pcce_shim_is_sibling_call(LLVMValueRef I);
 void pcce_shim_keep_tail_call(LLVMValueRef Call);
@@ -213,6 +217,76 @@ double pcce_shim_entry_count(LLVMValueRef F) {
 }
 
 size_t pcce_shim_use_count(LLVMValueRef V) { return unwrap(V)->getNumUses(); }
+
+// A local function that calls F with its own arguments and returns the result. Returns the call, or the invoke: exceptions
+// that leave it pass a landing pad.
+LLVMValueRef pcce_shim_make_thunk(LLVMValueRef V, const char *Name, size_t Len) {
+  Function &F = *unwrap<Function>(V);
+  auto *T = Function::Create(F.getFunctionType(), GlobalValue::InternalLinkage, F.getAddressSpace(),
+                             StringRef(Name, Len), F.getParent());
+  T->copyAttributesFrom(&F);
+  T->setLinkage(GlobalValue::InternalLinkage);
+  T->setVisibility(GlobalValue::DefaultVisibility);
+  T->setDLLStorageClass(GlobalValue::DefaultStorageClass);
+  T->removeFnAttr(Attribute::AlwaysInline);
+  if (!T->hasFnAttribute(Attribute::OptimizeNone))
+    T->addFnAttr(Attribute::Cold);
+  T->addFnAttr(Attribute::NoInline);
+  IRBuilder<> B(BasicBlock::Create(F.getContext(), "", T));
+  SmallVector<Value *, 8> Arguments;
+  for (Argument &A : T->args())
+    Arguments.push_back(&A);
+  CallInst *Call = B.CreateCall(&F, Arguments);
+  Call->setCallingConv(F.getCallingConv());
+  Call->setAttributes(F.getAttributes());
+  if (F.getReturnType()->isVoidTy())
+    B.CreateRetVoid();
+  else
+    B.CreateRet(Call);
+  EscapeEnumerator Escapes(*T, "pcce.unwind");
+  while (Escapes.Next())
+    ;
+  for (Instruction &I : T->getEntryBlock())
+    if (isa<CallBase>(I))
+      return wrap(&I);
+  llvm_unreachable("the entry block calls");
+}
+
+// Makes F jump to Thunk, which has its signature, at its entry if the word is positive.
+void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Word) {
+  Function &F = *unwrap<Function>(V);
+  Function &T = *unwrap<Function>(ThunkV);
+  BasicBlock &Entry = F.getEntryBlock();
+  // Allocas of constant size are part of the frame only in the entry block.
+  SmallVector<AllocaInst *, 8> Allocas;
+  for (Instruction &I : Entry)
+    if (auto *A = dyn_cast<AllocaInst>(&I); A && A->isStaticAlloca())
+      Allocas.push_back(A);
+  for (AllocaInst *A : Allocas)
+    A->moveBefore(Entry, Entry.getFirstInsertionPt());
+  auto At = Entry.begin();
+  while (isa<AllocaInst>(*At))
+    ++At;
+  IRBuilder<> B(&*At);
+  B.SetCurrentDebugLocation(DebugLoc());
+  Value *Load = B.CreateAlignedLoad(B.getInt64Ty(), unwrap(Word), Align(8));
+  Value *Diverts = B.CreateICmpSGT(Load, B.getInt64(0));
+  MDNode *Unlikely = MDBuilder(F.getContext()).createUnlikelyBranchWeights();
+  Instruction *End = SplitBlockAndInsertIfThen(Diverts, &*At, /*Unreachable=*/true, Unlikely);
+  B.SetInsertPoint(End);
+  SmallVector<Value *, 8> Arguments;
+  for (Argument &A : F.args())
+    Arguments.push_back(&A);
+  CallInst *Call = B.CreateCall(&T, Arguments);
+  Call->setCallingConv(T.getCallingConv());
+  Call->setAttributes(T.getAttributes());
+  Call->setTailCallKind(CallInst::TCK_MustTail);
+  if (F.getReturnType()->isVoidTy())
+    B.CreateRetVoid();
+  else
+    B.CreateRet(Call);
+  End->eraseFromParent();
+}
 
 bool pcce_shim_has_address_taken(LLVMValueRef F) { return unwrap<Function>(F)->hasAddressTaken(); }
 

@@ -3,40 +3,111 @@
 //!
 //! Nothing is changed here. The result names every place that the rewriting touches.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use llvm_sys::LLVMOpcode;
-use pcce_encoding::{CallGraph, EdgeId};
+use pcce_encoding::{CallGraph, EdgeId, FunctionId};
 
-use crate::llvm::{Analyses, Block, Module, TailCall, Value};
+use crate::llvm::{Analyses, Block, Module, TailCall, Type, Value};
+
+/// Adds the names of a list: one or more a line, `#` begins a comment.
+fn add_names(text: &str, names: &mut HashSet<String>) {
+    for line in text.lines() {
+        let line = line.split('#').next().unwrap_or("");
+        names.extend(line.split_whitespace().map(str::to_owned));
+    }
+}
+
+/// The functions whose contexts are wanted, by their names (*targeted mode*).
+pub struct Targets(HashSet<String>);
+
+impl Targets {
+    /// From names and `@FILE`s with lists of them; None if there are none, and all contexts are wanted. `publish`: those of
+    /// the calls that are published are, which takes no name.
+    ///
+    /// # Errors
+    /// A file that cannot be read, with the reason.
+    pub fn load(given: &[String], publish: bool) -> Result<Option<Self>, String> {
+        let mut names = HashSet::new();
+        for name in given {
+            let Some(file) = name.strip_prefix('@') else {
+                names.insert(name.clone());
+                continue;
+            };
+            let text = std::fs::read_to_string(file)
+                .map_err(|e| format!("cannot read {file}, named by the option target: {e}"))?;
+            add_names(&text, &mut names);
+        }
+        Ok((publish || !given.is_empty()).then_some(Self(names)))
+    }
+
+    /// The targets of this linkage name: it, or the name in the source with its scopes, without parameters
+    /// (`app::Log::write`).
+    fn named(&self, linkage: &str) -> impl Iterator<Item = &str> {
+        let in_source = linkage.starts_with("_Z").then(|| {
+            let symbol = cpp_demangle::Symbol::new(linkage).ok()?;
+            symbol.demangle_with_options(&cpp_demangle::DemangleOptions::new().no_params()).ok()
+        });
+        let names = [self.0.get(linkage), in_source.flatten().and_then(|name| self.0.get(&name))];
+        names.into_iter().flatten().map(String::as_str)
+    }
+
+    fn contains(&self, linkage: &str) -> bool {
+        self.named(linkage).next().is_some()
+    }
+
+    /// The targets that the module neither defines nor calls, in alphabetical order.
+    pub fn missing_in(&self, module: Module) -> Vec<&str> {
+        let mut missing: BTreeSet<&str> = self.0.iter().map(String::as_str).collect();
+        for value in module.functions().into_iter().chain(module.aliases()) {
+            let source = value.is_function().then(|| value.source_name()).flatten();
+            for name in [Some(value.name()), source].into_iter().flatten() {
+                for target in self.named(&name) {
+                    missing.remove(target);
+                }
+            }
+        }
+        missing.into_iter().collect()
+    }
+}
 
 /// Functions known not to call back into the program (`data/no-callback.txt` and the user's files).
-pub struct NoCallback(HashSet<String>);
+pub struct NoCallback {
+    names: HashSet<String>,
+    /// Those whose calls are published: that may allocate (`data/allocating.txt`, and all of the user's files). Empty
+    /// without the option `publish`.
+    published: HashSet<String>,
+}
 
 impl NoCallback {
     /// The shipped list, and the files named by the user.
     ///
     /// # Errors
     /// A file that cannot be read, with the reason.
-    pub fn load(files: &[String]) -> Result<Self, String> {
-        let mut names = HashSet::new();
-        let mut add = |text: &str| {
-            for line in text.lines() {
-                let line = line.split('#').next().unwrap_or("");
-                names.extend(line.split_whitespace().map(str::to_owned));
-            }
-        };
-        add(include_str!("../data/no-callback.txt"));
+    pub fn load(files: &[String], publish: bool) -> Result<Self, String> {
+        let (mut names, mut published) = (HashSet::new(), HashSet::new());
+        add_names(include_str!("../data/no-callback.txt"), &mut names);
+        if publish {
+            add_names(include_str!("../data/allocating.txt"), &mut published);
+        }
         for file in files {
             let text = std::fs::read_to_string(file)
                 .map_err(|e| format!("cannot read {file}, named by the option no-callback: {e}"))?;
-            add(&text);
+            add_names(&text, &mut names);
+            if publish {
+                add_names(&text, &mut published);
+            }
         }
-        Ok(Self(names))
+        Ok(Self { names, published })
+    }
+
+    /// Whether calls that may allocate are published.
+    pub fn publishes(&self) -> bool {
+        !self.published.is_empty()
     }
 
     fn contains(&self, name: &str) -> bool {
-        self.0.contains(name)
+        self.names.contains(name)
     }
 
     /// The functions of the module that other code reaches under a name of the list: so named, by an
@@ -65,12 +136,15 @@ impl NoCallback {
 
 /// What a call is.
 pub enum CallKind {
-    /// A direct call of an instrumented function whose definition here is the one that runs.
-    Direct(EdgeId),
+    /// A direct call of an instrumented function whose definition here is the one that runs: its place in
+    /// [`Analysis::functions`].
+    Direct(usize),
     /// A direct call that leaves the instrumented part of the module, and may call back.
     External(String),
     /// The same, known not to call back.
     Silent(String),
+    /// The same, and it may allocate in a program that records allocations: the runtime is told the site.
+    Published(String),
     /// A call through a pointer.
     Indirect,
     /// Inline assembly that contains a call.
@@ -123,6 +197,21 @@ pub struct Call {
     pub instruction: Value,
     /// What it is.
     pub kind: CallKind,
+    /// Its edge in the call graph. Calls through pointers have one if the graph has an open node.
+    pub edge: Option<EdgeId>,
+}
+
+/// How a function may be entered by callers that neither pushed nor know its number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unannounced {
+    /// Not at all.
+    Never,
+    /// With any id: its name is on the list of functions that do not call back, so that callers do nothing, or it is a
+    /// personality function. It pushes at its own entry.
+    Anyhow,
+    /// By an open call of an executable whose graph has an open node: the id is that node's, and positive. Ids of
+    /// this module are not, and who has pushed enters with id 0.
+    Open,
 }
 
 /// An instrumented function.
@@ -133,13 +222,18 @@ pub struct Function {
     pub name: String,
     /// Whether other modules can call it by name.
     pub external: bool,
+    /// How it may be entered by those who did not push, nor know its number.
+    pub unannounced: Unannounced,
+    /// Whether it is silent: nothing that it calls, directly or not, can take a context, push, or call back. The id
+    /// need not tell how it was called, since nothing looks; who interrupts the program there finds the
+    /// call sites by return addresses, up to the first function that is not silent.
+    pub silent: bool,
+    /// Whether it calls a function of the runtime that reads or writes the state as it is here.
+    pub reads_state: bool,
     /// Whether calls that must stay tail calls may reach it.
     pub tail_called: bool,
     /// Linkage names of its aliases by which other modules can call it, too.
     pub aliases: Vec<String>,
-    /// Callers may enter it without having pushed, since its name is on the list of functions that
-    /// do not call back, or it is a personality function: it pushes at its own entry.
-    pub entry_push: bool,
     /// Its calls, in the order of the code. Calls that stay tail calls are not among them.
     pub calls: Vec<Call>,
     /// Blocks to which control may come without a return: those that begin with a landing pad, and those to which
@@ -152,11 +246,19 @@ pub struct Function {
     pub exits: Vec<Value>,
 }
 
+impl Function {
+    /// Whether code of other modules calls it. Nothing but the start-up code calls `main`, unless a call or a pointer in
+    /// the program shows.
+    fn is_callable_by_name(&self) -> bool {
+        self.external && self.name != "main"
+    }
+}
+
 /// The module's call graph and where its parts are in the code.
 pub struct Analysis {
     /// Instrumented functions, in the order of their ids in [`Analysis::graph`].
     pub functions: Vec<Function>,
-    /// The call graph (pcce.txt, Definition 1).
+    /// The call graph (pcce.txt, Definition 1). The open node, if there is one, comes after all functions.
     pub graph: CallGraph,
 }
 
@@ -175,6 +277,12 @@ fn skip_reason(function: Value, name: &str, resolvers: &HashSet<Value>) -> Optio
     } else {
         None
     }
+}
+
+/// Whether a call in the function must stay a tail call.
+fn makes_tail_calls(function: Value) -> bool {
+    let calls = function.blocks().into_iter().flat_map(Block::instructions);
+    calls.filter(|i| i.opcode() == LLVMOpcode::LLVMCall).any(|call| call.tail_call() == TailCall::Must)
 }
 
 /// Whether the assembly may call something: any word with `call` in it, macros included, but for instructions that
@@ -202,10 +310,109 @@ fn asm_calls(text: &str) -> bool {
     text.split(|c| !is_word(c)).any(is_call) || text.match_indices("jmp").any(jumps_out)
 }
 
+/// Marks functions that are at most `depth` calls away from the leaves, among calls whose callees are known.
+fn mark_silent(functions: &mut [Function], must_tail: &[bool], depth: u32) {
+    let mut callers = vec![Vec::new(); functions.len()];
+    // Calls of functions not known to be silent yet; none for functions that cannot be.
+    let mut waiting: Vec<Option<u32>> = Vec::with_capacity(functions.len());
+    for (i, function) in functions.iter().enumerate() {
+        let mut count = Some(0);
+        for call in &function.calls {
+            count = match call.kind {
+                CallKind::Silent(_) => count,
+                CallKind::Direct(callee) => {
+                    callers[callee].push(i);
+                    count.map(|n: u32| n + 1)
+                }
+                _ => None,
+            };
+        }
+        let special = must_tail[i]
+            || function.reads_state
+            || function.unannounced == Unannounced::Anyhow
+            || !function.returns_twice.is_empty();
+        waiting.push(count.filter(|_| !special));
+    }
+    let mut leaves: Vec<usize> = (0..functions.len()).filter(|&i| waiting[i] == Some(0)).collect();
+    for _ in 0..depth {
+        let mut next = Vec::new();
+        for leaf in leaves {
+            functions[leaf].silent = true;
+            for &caller in &callers[leaf] {
+                if let Some(count) = &mut waiting[caller] {
+                    *count -= 1;
+                    if *count == 0 {
+                        next.push(caller);
+                    }
+                }
+            }
+        }
+        leaves = next;
+    }
+}
+
+/// Marks functions that reach no target, by calls that may: those through pointers, of other modules, and of assembly may
+/// reach whatever can be entered from outside, if `entered` says so of the function. What they reach in other modules of the
+/// program is known of an executable built as a whole (`closed`) only: nothing.
+fn mark_untargeted(
+    functions: &mut [Function],
+    must_tail: &[bool],
+    entered: &[bool],
+    closed: bool,
+    targets: &Targets,
+) {
+    let mut callers = vec![Vec::new(); functions.len()];
+    let mut unknown = Vec::new();
+    let mut reaching = Vec::new();
+    for (i, function) in functions.iter_mut().enumerate() {
+        // A tail call is no call of the list.
+        let mut calls_unknown = must_tail[i];
+        let mut reaches = must_tail[i]
+            || function.reads_state
+            || function.unannounced == Unannounced::Anyhow
+            // A signal handler that reaches a target may jump back, without a call that the function makes.
+            || !function.returns_twice.is_empty()
+            || function.aliases.iter().chain([&function.name]).any(|name| targets.contains(name))
+            // Linking renames local functions of equal names.
+            || function.value.source_name().is_some_and(|name| targets.contains(&name));
+        for call in &function.calls {
+            match &call.kind {
+                CallKind::Direct(callee) => callers[*callee].push(i),
+                CallKind::Silent(name) => reaches |= targets.contains(name),
+                CallKind::External(name) => {
+                    calls_unknown = true;
+                    reaches |= targets.contains(name);
+                }
+                CallKind::Indirect | CallKind::Asm => calls_unknown = true,
+                CallKind::Runtime(_) | CallKind::Published(_) => reaches = true,
+            }
+        }
+        function.silent = true;
+        reaches |= calls_unknown && !closed;
+        if calls_unknown {
+            unknown.push(i);
+        }
+        if reaches {
+            reaching.push(i);
+        }
+    }
+    while let Some(function) = reaching.pop() {
+        if !std::mem::replace(&mut functions[function].silent, false) {
+            continue;
+        }
+        reaching.append(&mut callers[function]);
+        if entered[function] {
+            reaching.append(&mut unknown);
+        }
+    }
+}
+
 /// Analyses a module.
 ///
 /// `whole_program`: the module is the whole program after link-time resolution, so a definition
-/// in a comdat group is the one that was kept.
+/// in a comdat group is the one that was kept. `open`: it is the executable's, so that its calls through pointers need
+/// not push: a graph with an open node. `leaf_depth`: functions so many calls above the leaves are silent;
+/// in targeted mode, instead, those that reach no target.
 ///
 /// # Errors
 /// A function that cannot be instrumented nor left out without wrong contexts.
@@ -214,6 +421,9 @@ pub fn analyse(
     analyses: Analyses,
     no_callback: &NoCallback,
     whole_program: bool,
+    open: bool,
+    leaf_depth: u32,
+    targets: Option<&Targets>,
 ) -> Result<Analysis, String> {
     let resolvers: HashSet<Value> = module.ifunc_resolvers().into_iter().collect();
     // `__builtin_setjmp`: the intrinsic does not say that it returns twice.
@@ -234,7 +444,9 @@ pub fn analyse(
             continue;
         }
         let name = value.name();
-        if skip_reason(value, &name, &resolvers).is_some() {
+        // A variadic function cannot be called by a thunk of ours, nor keep a frame if it makes tail calls.
+        let thunk = !open && value.is_variadic() && makes_tail_calls(value);
+        if thunk || skip_reason(value, &name, &resolvers).is_some() {
             continue;
         }
         // Who catches may be code that is not instrumented, and goes on: what it called must leave the state as it found
@@ -245,9 +457,11 @@ pub fn analyse(
         functions.push(Function {
             value,
             external,
+            silent: false,
+            reads_state: false,
+            unannounced: if unpushed.contains(&value) { Unannounced::Anyhow } else { Unannounced::Never },
             tail_called: false,
             aliases: aliases.remove(&value).unwrap_or_default(),
-            entry_push: unpushed.contains(&value),
             name,
             calls: Vec::new(),
             comes_back: Vec::new(),
@@ -256,8 +470,10 @@ pub fn analyse(
         });
     }
 
-    // First all edges, as ⟨caller, callee, frequency⟩: the graph wants its functions complete.
-    let mut edges: Vec<(usize, usize, f64)> = Vec::new();
+    // First all edges, as ⟨caller, its call, callee, frequency⟩: the graph wants its functions complete.
+    let open_node = functions.len();
+    let mut edges: Vec<(usize, usize, usize, f64)> = Vec::new();
+    let mut open_calls: HashMap<Type, usize> = HashMap::new();
     let mut direct_uses = vec![0usize; functions.len()];
     let mut must_tail = vec![false; functions.len()];
     for caller in 0..functions.len() {
@@ -310,6 +526,7 @@ pub fn analyse(
                         }
                         let declaration = value.linkage().declaration;
                         if value.linkage().declaration && TRANSPARENT.contains(&name.as_str()) {
+                            functions[caller].reads_state = true;
                             continue;
                         }
                         let runtime = RuntimeCall::of(&name, instruction.argument_count());
@@ -317,25 +534,63 @@ pub fn analyse(
                             (_, Some(call)) if declaration => CallKind::Runtime(call),
                             (Some(&callee), _) if exact => {
                                 direct_uses[callee] += usize::from(instruction.called() == value);
-                                edges.push((caller, callee, frequency));
-                                CallKind::Direct(EdgeId::new(edges.len() as u32 - 1))
+                                CallKind::Direct(callee)
                             }
                             // Not LLVM's `nocallback`, which clang makes of `__attribute__((leaf))`: it
                             // promises nothing about a callee that another module defines and instruments.
-                            _ if declaration && no_callback.contains(&name) => CallKind::Silent(name),
+                            _ if declaration && no_callback.contains(&name) => {
+                                if no_callback.published.contains(&name) {
+                                    CallKind::Published(name)
+                                } else {
+                                    CallKind::Silent(name)
+                                }
+                            }
                             _ => CallKind::External(name),
                         }
                     }
                 };
-                functions[caller].calls.push(Call { instruction, kind });
+                let callee = match kind {
+                    CallKind::Direct(callee) => Some(callee),
+                    // Not calls that leave the program by name, nor assembly: they may switch stacks, and only a push
+                    // puts back what was there before.
+                    // A heap profiler asks in code that is not instrumented, where only a push names the site.
+                    CallKind::Indirect if open && !no_callback.publishes() => Some(open_node),
+                    _ => None,
+                };
+                if matches!(kind, CallKind::Indirect) {
+                    *open_calls.entry(instruction.called_type()).or_default() += 1;
+                }
+                if let Some(callee) = callee {
+                    edges.push((caller, functions[caller].calls.len(), callee, frequency));
+                }
+                functions[caller].calls.push(Call { instruction, kind, edge: None });
             }
         }
     }
 
     find_tail_called(&mut functions, &index);
+    // Any use that is not the callee of one of the edges: another module, a pointer, an alias, a
+    // constructor table, or a caller that is not instrumented.
+    let taken: Vec<bool> = functions
+        .iter()
+        .zip(&direct_uses)
+        .map(|(function, &uses)| function.value.use_count() > uses)
+        .collect();
+    match targets {
+        Some(targets) => {
+            let entered: Vec<bool> =
+                functions.iter().zip(&taken).map(|(f, &taken)| taken || f.is_callable_by_name()).collect();
+            // What is not instrumented may allocate, too.
+            let closed = open && !no_callback.publishes();
+            mark_untargeted(&mut functions, &must_tail, &entered, closed, targets);
+        }
+        None => mark_silent(&mut functions, &must_tail, leaf_depth),
+    }
     let mut graph = CallGraph::new();
-    for (i, function) in functions.iter().enumerate() {
-        if function.entry_push && must_tail[i] {
+    let mut targets: HashMap<Type, Vec<FunctionId>> = HashMap::new();
+    for (i, function) in functions.iter_mut().enumerate() {
+        let listed = function.unannounced == Unannounced::Anyhow;
+        if listed && must_tail[i] {
             return Err(format!(
                 "function {} replaces a library function that callers are known to enter without a push, and it \
                  makes calls that must stay tail calls; its frame cannot be kept. Rename it, or compile it without \
@@ -343,19 +598,44 @@ pub fn analyse(
                 function.name
             ));
         }
-        // Any use that is not the callee of one of the edges: another module, a pointer, an alias, a
-        // constructor table, or a caller that is not instrumented.
-        let entry = function.external || function.value.use_count() > direct_uses[i];
+        let entry = function.external || taken[i];
+        if entry && !open && !listed && !function.silent {
+            function.unannounced = Unannounced::Open;
+        }
         // A function that makes tail calls hands its own activation to their callees, which start
-        // a sub-path where it did: so it must have started one.
-        let id = graph.add_function(entry, function.entry_push || must_tail[i]);
+        // a sub-path where it did: so it must have started one, or have been reached by an open call, as they are.
+        // The frame that a variadic one pushes at its entry holds an open call's id, or 0.
+        let frame_at_entry = function.unannounced == Unannounced::Open && function.value.is_variadic();
+        let id = graph.add_function(entry, listed || frame_at_entry || (must_tail[i] && !open));
+        if function.silent {
+            // No edges: nobody asks for its id.
+            continue;
+        }
         if let Some(count) = function.value.entry_count() {
             graph.set_count(id, count);
         }
+        if open && (taken[i] || must_tail[i] || function.is_callable_by_name()) {
+            targets.entry(function.value.function_type()).or_default().push(id);
+        }
     }
-    for (caller, callee, frequency) in edges {
-        let id = |i: usize| pcce_encoding::FunctionId::new(i as u32);
-        graph.add_edge(id(caller), id(callee), frequency);
+    if open {
+        graph.add_open_node();
+        // A call through a pointer is expected to reach each function of its type equally often; of others, few.
+        let calls: usize = open_calls.values().sum();
+        for (ty, functions) in targets {
+            let of_type = open_calls.get(&ty).copied().unwrap_or(0) as f64;
+            for &function in &functions {
+                graph.add_open_target(function, (of_type + 0.01) / (calls.max(1) * functions.len()) as f64);
+            }
+        }
+    }
+    for (caller, call, callee, frequency) in edges {
+        if functions[caller].silent || functions.get(callee).is_some_and(|f| f.silent) {
+            continue;
+        }
+        let callee = if open && must_tail.get(callee) == Some(&true) { open_node } else { callee };
+        let [from, to] = [caller, callee].map(|i| FunctionId::new(i as u32));
+        functions[caller].calls[call].edge = Some(graph.add_edge(from, to, frequency));
     }
     Ok(Analysis { functions, graph })
 }

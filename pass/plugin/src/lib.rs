@@ -161,21 +161,40 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
         ));
     }
     let whole_program = phase == Phase::LinkTime || options.whole_program;
-    let no_callback = analysis::NoCallback::load(&options.no_callback)?;
+    let no_callback = analysis::NoCallback::load(&options.no_callback, options.publish)?;
+    let targets = analysis::Targets::load(&options.targets, options.publish)?;
     tail::keep_in_cycles(module, &no_callback);
-    let analysis = analysis::analyse(module, analyses, &no_callback, whole_program)?;
+    // Users without the wrapper, which says what the link makes, compile with -fPIC what may be for a shared library. The
+    // library's numbers and open calls would be told from the executable's by nothing.
+    let for_library = module.has_flag("PIC Level") && !module.has_flag("PIE Level");
+    let open = whole_program && options.executable.unwrap_or(!for_library);
+    // One command line is often for all of a program's libraries.
+    for missing in targets.iter().filter(|_| open).flat_map(|targets| targets.missing_in(module)) {
+        // Not an error: the function may have been inlined wherever it was called.
+        eprintln!(
+            "warning: pcce: target {missing}: the program neither defines nor calls a function of this name, or all its \
+             calls were inlined; C++ names are written with their scopes and without parameters, as app::Log::write"
+        );
+    }
+    let analysis = analysis::analyse(
+        module,
+        analyses,
+        &no_callback,
+        whole_program,
+        open,
+        options.leaf_depth,
+        targets.as_ref(),
+    )?;
     if analysis.functions.is_empty() {
         return Ok(false);
     }
-    let encoding = pcce_encoding::encode(&analysis.graph, &pcce_encoding::Options::default());
+    // The sign of an id tells the executable's from those of other modules.
+    let encoding = pcce_encoding::encode(&analysis.graph, &pcce_encoding::Options { id_bits: 63 });
     let producer = format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version());
-    // A shared library's numbers would be told from the executable's by nothing.
-    let shared = options.partial || (module.has_flag("PIC Level") && !module.has_flag("PIE Level"));
-    let ranges = whole_program && !shared;
-    let plan = plan::plan(&analysis, &encoding, &options, ranges, identifier.clone(), producer);
+    let plan = plan::plan(&analysis, &encoding, &options, identifier.clone(), producer);
     let fragment = pcce_dictionary::fragment::to_bytes(&plan.dictionary);
     let sites_name = format!("__pcce_sites.{:016x}", fnv1a(identifier.as_bytes(), &fragment));
-    rewrite::rewrite(module, &analysis, &plan, &sites_name, options.verify);
+    rewrite::rewrite(module, &analysis, &plan, &sites_name, &options);
     emit::emit(module, &fragment, &sites_name);
     emit::emit_addresses(module, &analysis, &sites_name);
     if let Some(path) = &options.crash_report {

@@ -38,6 +38,8 @@ unsafe extern "C" {
     fn pcce_shim_source_name(function: LLVMValueRef, len: *mut usize) -> *const c_char;
     fn pcce_shim_use_count(value: LLVMValueRef) -> usize;
     fn pcce_shim_entry_count(function: LLVMValueRef) -> f64;
+    fn pcce_shim_make_thunk(function: LLVMValueRef, name: *const u8, len: usize) -> LLVMValueRef;
+    fn pcce_shim_divert(function: LLVMValueRef, thunk: LLVMValueRef, word: LLVMValueRef);
     fn pcce_shim_has_address_taken(function: LLVMValueRef) -> bool;
     fn pcce_shim_is_sibling_call(instruction: LLVMValueRef) -> bool;
     fn pcce_shim_keep_tail_call(call: LLVMValueRef);
@@ -498,6 +500,31 @@ impl Value {
             comdat: bits & 4 != 0,
             declaration: bits & 8 != 0,
         }
+    }
+
+    /// Whether the function takes a variable number of arguments.
+    pub fn is_variadic(self) -> bool {
+        // SAFETY: live function, so the type is a function's.
+        unsafe { LLVMIsFunctionVarArg(self.function_type().0) != 0 }
+    }
+
+    /// A new local function with the same signature that calls this one and returns what it returns. Returns the call, an
+    /// invoke if exceptions may leave the function.
+    pub fn thunk(self, name: &str) -> Value {
+        // SAFETY: live function that is not variadic; `name` is copied.
+        Value(unsafe { pcce_shim_make_thunk(self.0, name.as_ptr(), name.len()) })
+    }
+
+    /// Makes the function jump to `thunk` at its entry if the word at the address is positive.
+    pub fn divert(self, thunk: Value, word: Value) {
+        // SAFETY: live functions of one signature, and the address of a word.
+        unsafe { pcce_shim_divert(self.0, thunk.0, word.0) }
+    }
+
+    /// The function that contains the instruction.
+    pub fn function(self) -> Value {
+        // SAFETY: live instruction in a function.
+        Value(unsafe { LLVMGetBasicBlockParent(LLVMGetInstructionParent(self.0)) })
     }
 
     /// The function that the unwinder calls for frames of this one.

@@ -9,7 +9,7 @@ use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeCode, Encoding, FunctionId, PushReason};
 use pcce_runtime::abi;
 
-use crate::analysis::{Analysis, CallKind, RuntimeCall, STD_THREAD};
+use crate::analysis::{Analysis, CallKind, RuntimeCall, STD_THREAD, Unannounced};
 use crate::llvm::Value;
 use crate::options::Options;
 
@@ -18,12 +18,14 @@ use crate::options::Options;
 pub enum Action {
     /// Nothing: the addition value is 0, or the callee cannot call back.
     None,
-    /// `id += value` before, `id -= value` after.
+    /// `id += constant` before, `id -= constant` after.
     Add(u64),
     /// A frame is pushed before and popped after.
     Push,
     /// The call is replaced by one of the runtime that is told the site.
     Replace(RuntimeCall),
+    /// The runtime is told the site before, and after that the call is over.
+    Publish,
 }
 
 /// A call, with what is done and the site's number.
@@ -42,10 +44,10 @@ pub struct PlannedCall {
 pub struct PlannedFunction {
     /// Its calls.
     pub calls: Vec<PlannedCall>,
-    /// The site of its own entry, if it pushes there.
+    /// The site of its own entry, if it pushes there always.
     pub entry_site: Option<u32>,
-    /// First number of its range of context numbers; 0 if it has none.
-    pub range: u64,
+    /// What makes a context number of the function's id; [`abi::NO_RANGE`] if it has no range of numbers.
+    pub base: u64,
 }
 
 /// The plan for a module.
@@ -77,12 +79,10 @@ impl Strings {
 
 /// Makes the plan.
 ///
-/// `whole_program`: context numbers of this module need not be told from those of another one.
 pub fn plan(
     analysis: &Analysis,
     encoding: &Encoding,
     options: &Options,
-    whole_program: bool,
     identifier: String,
     producer: String,
 ) -> Plan {
@@ -91,6 +91,10 @@ pub fn plan(
     let mut sites: Vec<dictionary::Site> = Vec::new();
     let mut edges = Vec::new();
     let mut functions = Vec::with_capacity(analysis.functions.len());
+    // Ids of open calls are not negative; those of modules without an open node are not positive, so that a function of
+    // such a module knows who enters it.
+    let open = analysis.graph.functions() > analysis.functions.len();
+    let sign = |id: u64| if open { id } else { id.wrapping_neg() };
     // Number 0 means "no context", so ranges start at 1.
     let mut next_range = 1u64;
     let mut rows = Vec::with_capacity(analysis.functions.len());
@@ -104,26 +108,32 @@ pub fn plan(
         let mut captures_number = false;
         let mut calls = Vec::with_capacity(function.calls.len());
         for call in &function.calls {
+            // A call of a silent function, which needs nothing, or in one.
+            let silent = |callee: usize| analysis.functions[callee].silent;
+            let quiet = function.silent || matches!(call.kind, CallKind::Direct(callee) if silent(callee));
+            if quiet && !options.verify {
+                continue;
+            }
+            let by_edge = match call.edge.map(|edge| encoding.constant(edge)) {
+                _ if quiet => Action::None,
+                Some(Some(0)) => Action::None,
+                Some(Some(constant)) => Action::Add(sign(constant)),
+                Some(None) | None => Action::Push,
+            };
             let (kind, action) = match &call.kind {
                 CallKind::Silent(_) if !options.verify => continue,
                 CallKind::Silent(name) => (dictionary::SiteKind::External(names.number(name)), Action::None),
-                CallKind::External(name) => {
-                    (dictionary::SiteKind::External(names.number(name)), Action::Push)
+                CallKind::Published(name) => {
+                    (dictionary::SiteKind::External(names.number(name)), Action::Publish)
                 }
-                CallKind::Indirect => (dictionary::SiteKind::Indirect, Action::Push),
-                CallKind::Asm => (dictionary::SiteKind::Asm, Action::Push),
+                CallKind::External(name) => (dictionary::SiteKind::External(names.number(name)), by_edge),
+                CallKind::Indirect => (dictionary::SiteKind::Indirect, by_edge),
+                CallKind::Asm => (dictionary::SiteKind::Asm, by_edge),
+                CallKind::Direct(_) => (dictionary::SiteKind::Direct, by_edge),
                 CallKind::Runtime(runtime) => {
                     captures_number |= *runtime == RuntimeCall::Context;
                     (dictionary::SiteKind::Capture, Action::Replace(*runtime))
                 }
-                CallKind::Direct(edge) => (
-                    dictionary::SiteKind::Direct,
-                    match encoding.edge(*edge) {
-                        EdgeCode::Add(0) => Action::None,
-                        EdgeCode::Add(value) => Action::Add(value),
-                        EdgeCode::Push(_) => Action::Push,
-                    },
-                ),
             };
             let locations: Vec<_> = call
                 .instruction
@@ -139,11 +149,17 @@ pub fn plan(
             let creates = matches!(&call.kind, CallKind::External(name) if name == STD_THREAD);
             let creation_site = creates.then(|| new_site(dictionary::SiteKind::Capture, locations.clone()));
             let site = new_site(kind, locations);
-            if let CallKind::Direct(edge) = call.kind {
+            if let Some(edge) = call.edge {
+                let callee = match call.kind {
+                    CallKind::Direct(callee) => Some(callee as u32),
+                    _ => None,
+                };
+                let open_call = analysis.graph.callee(edge).index() == analysis.functions.len();
                 edges.push(dictionary::Edge {
                     site,
-                    callee: analysis.graph.callee(edge).index() as u32,
+                    callee,
                     code: match encoding.edge(edge) {
+                        EdgeCode::Add(value) if open_call => dictionary::EdgeCode::Open(value),
                         EdgeCode::Add(value) => dictionary::EdgeCode::Add(value),
                         EdgeCode::Push(PushReason::Back) => dictionary::EdgeCode::Back,
                         EdgeCode::Push(PushReason::Cut) => dictionary::EdgeCode::Cut,
@@ -153,13 +169,14 @@ pub fn plan(
             }
             calls.push(PlannedCall { instruction: call.instruction, action, site, creation_site });
         }
-        let entry_site = function.entry_push.then(|| new_site(dictionary::SiteKind::Entry, Vec::new()));
+        let entry_site = (function.unannounced == Unannounced::Anyhow)
+            .then(|| new_site(dictionary::SiteKind::Entry, Vec::new()));
         let num_cc = encoding.num_cc(id);
-        // A range for each function that takes numbers, so that the number alone names function
+        // A range for each function of an executable that takes numbers, so that the number alone names function
         // and context; where they do not fit below 2^63 the number is interned instead.
         let mut range = 0;
         if captures_number
-            && whole_program
+            && open
             && let Some(end) = next_range.checked_add(num_cc).filter(|&end| end <= abi::INTERNED)
         {
             range = next_range;
@@ -170,13 +187,17 @@ pub fn plan(
         rows.push(dictionary::Function {
             name: names.number(source_name.as_ref().unwrap_or(&function.name)),
             num_cc,
+            offset: encoding.offset(id) as i64,
             entry: encoding.is_entry(id),
+            open: analysis.graph.is_open(id),
+            silent: function.silent,
             external: function.external,
             tail_called: function.tail_called,
             aliases: function.aliases.iter().map(|alias| names.number(alias)).collect(),
             range: (range != 0).then_some(range),
         });
-        functions.push(PlannedFunction { calls, entry_site, range });
+        let base = if range == 0 { abi::NO_RANGE } else { range.wrapping_sub(encoding.offset(id)) };
+        functions.push(PlannedFunction { calls, entry_site, base });
     }
     Plan {
         functions,
@@ -185,6 +206,7 @@ pub fn plan(
             producer,
             options: options.describe(),
             sites_address: 0,
+            open_num_cc: open.then(|| encoding.num_cc(FunctionId::new(analysis.functions.len() as u32))),
             files: files.list,
             names: names.list,
             functions: rows,

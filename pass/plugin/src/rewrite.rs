@@ -7,6 +7,11 @@
 //!
 //! frame = {tls.top, tls.id, &sites[s], 0};                           // a push
 //! tls.top = &frame; tls.id = 0;  call;  tls.id = frame.id; tls.top = frame.prev;
+//!
+//! tls.call = &sites[s];  call;  tls.call = 0;                         // a call that is published
+//!
+//! // a function that an open call of another module's may reach, at its entry:
+//! if (tls.id > 0) return f.pcce_open(…);   // a tail call of a function that pushes with site 0 and calls f
 //! ```
 //!
 //! Whoever interrupts the thread finds the id, or the frame that holds it, after each instruction: a frame is whole before
@@ -16,10 +21,13 @@
 //! arrives without a return (a landing pad, the second return of `setjmp`, behind an `asm goto` that calls), the function
 //! stores the values it found at its entry.
 
+use std::collections::HashMap;
+
 use pcce_runtime::abi::{self, layout};
 
-use crate::analysis::{Analysis, Function, RuntimeCall};
-use crate::llvm::{Builder, Callee, Module, Type, Value};
+use crate::analysis::{Analysis, Function, RuntimeCall, Unannounced};
+use crate::llvm::{Block, Builder, Callee, Module, Type, Value};
+use crate::options::Options;
 use crate::plan::{Action, Plan, PlannedCall, PlannedFunction};
 use llvm_sys::LLVMOpcode;
 
@@ -29,6 +37,8 @@ struct Symbols {
     id: Value,
     /// Address of `tls.top`.
     top: Value,
+    /// Address of `tls.call`, where calls are published.
+    call: Option<Value>,
     sites: Value,
     verify: Option<VerifySymbols>,
 }
@@ -44,7 +54,7 @@ struct VerifySymbols {
 }
 
 /// Rewrites the module. `sites_name` becomes the name of its site array.
-pub fn rewrite(module: Module, analysis: &Analysis, plan: &Plan, sites_name: &str, verify: bool) {
+pub fn rewrite(module: Module, analysis: &Analysis, plan: &Plan, sites_name: &str, options: &Options) {
     let sites =
         module.add_internal(sites_name, module.bytes(plan.dictionary.sites.len().max(1) as u64), false);
     module.keep(&[sites]);
@@ -52,8 +62,9 @@ pub fn rewrite(module: Module, analysis: &Analysis, plan: &Plan, sites_name: &st
     let symbols = Symbols {
         id: module.const_offset(tls, layout::TLS_ID),
         top: module.const_offset(tls, layout::TLS_TOP),
+        call: options.publish.then(|| module.const_offset(tls, layout::TLS_CALL)),
         sites,
-        verify: verify.then(|| verify_symbols(module, analysis, plan, sites, tls)),
+        verify: options.verify.then(|| verify_symbols(module, analysis, plan, sites, tls)),
     };
     // Objects of another version of the ABI do not link.
     let version = module.add_internal("__pcce_abi", module.ptr(), true);
@@ -65,7 +76,9 @@ pub fn rewrite(module: Module, analysis: &Analysis, plan: &Plan, sites_name: &st
     }
     let builder = module.builder();
     for (i, (function, planned)) in analysis.functions.iter().zip(&plan.functions).enumerate() {
-        strip_memory_attributes(function, planned);
+        if !function.silent {
+            strip_memory_attributes(function, planned);
+        }
         Rewriter::new(&builder, &symbols, function, planned, i).run();
     }
 }
@@ -81,7 +94,8 @@ fn strip_memory_attributes(function: &Function, planned: &PlannedFunction) {
         let called = call.instruction.called();
         for attribute in PROMISES {
             call.instruction.remove_call_attribute(attribute);
-            if called.is_function() && call.action == Action::Push {
+            if called.is_function() && matches!(call.action, Action::Add(_) | Action::Push | Action::Publish)
+            {
                 called.remove_attribute(attribute);
             }
         }
@@ -96,19 +110,34 @@ fn verify_symbols(
     tls: Value,
 ) -> VerifySymbols {
     let (i64, ptr, void) = (module.i64(), module.ptr(), module.void());
-    let record_type = module.struct_type(&[ptr, i64, i64, ptr, ptr]);
-    let edge_type = module.struct_type(&[i64, ptr, ptr]);
-    let count = plan.functions.len();
+    let record_type = module.struct_type(&[ptr, i64, i64, i64, i64, i64, ptr, ptr, ptr]);
+    let edge_type = module.struct_type(&[i64, i64, ptr, ptr]);
+    // The open node has the last record.
+    let open = plan.dictionary.open_num_cc.map(|_| plan.functions.len());
+    let count = plan.functions.len() + usize::from(open.is_some());
     let record_size = size_of::<abi::FunctionRecord>() as u64;
     let edge_size = size_of::<abi::InEdge>() as u64;
     let records = module.add_internal("__pcce_functions", module.array_type(record_type, count as u64), true);
     let record = |i: usize| module.const_offset(records, i as u64 * record_size);
 
-    let mut in_edges: Vec<Vec<(u64, usize, u32)>> = vec![Vec::new(); count];
+    let mut in_edges: Vec<Vec<(u64, u64, usize, u32)>> = vec![Vec::new(); count];
+    let calls = plan.functions.iter().flat_map(|f| &f.calls);
+    let constants: HashMap<u32, u64> = calls
+        .filter_map(|call| match call.action {
+            Action::Add(constant) => Some((call.site, constant)),
+            _ => None,
+        })
+        .collect();
     for edge in &plan.dictionary.edges {
-        if let pcce_dictionary::EdgeCode::Add(start) = edge.code {
+        let (start, callee) = match edge.code {
+            pcce_dictionary::EdgeCode::Add(start) => (start, edge.callee.map(|f| f as usize)),
+            pcce_dictionary::EdgeCode::Open(start) => (start, open),
+            _ => continue,
+        };
+        if let Some(callee) = callee {
             let caller = plan.dictionary.sites[edge.site as usize].function as usize;
-            in_edges[edge.callee as usize].push((start, caller, edge.site));
+            let constant = constants.get(&edge.site).copied().unwrap_or(0);
+            in_edges[callee].push((start, constant, caller, edge.site));
         }
     }
     let mut edges = Vec::new();
@@ -116,9 +145,10 @@ fn verify_symbols(
     for list in &mut in_edges {
         list.sort_unstable();
         starts.push(edges.len() as u64);
-        for &(start, caller, site) in list.iter() {
+        for &(start, constant, caller, site) in list.iter() {
             let site = module.const_offset(sites, site.into());
-            edges.push(module.const_struct(&[module.const_i64(start), record(caller), site]));
+            let (start, constant) = (module.const_i64(start), module.const_i64(constant));
+            edges.push(module.const_struct(&[start, constant, record(caller), site]));
         }
     }
     let table =
@@ -132,18 +162,24 @@ fn verify_symbols(
         names.push_str(&function.name);
         names.push('\0');
     }
+    name_starts.push(names.len() as u64);
     let text = module.add_internal("__pcce_names", module.bytes(names.len() as u64 + 1), true);
     text.initialize(module.const_string(&names));
 
     let rows: Vec<Value> = (0..count)
         .map(|i| {
-            let entry_site = plan.functions[i].entry_site;
+            let function = plan.dictionary.functions.get(i);
+            let entry_site = plan.functions.get(i).and_then(|f| f.entry_site);
             module.const_struct(&[
                 module.const_offset(table, starts[i] * edge_size),
                 module.const_i64(in_edges[i].len() as u64),
-                module.const_i64(plan.dictionary.functions[i].entry.into()),
+                module.const_i64(function.is_none_or(|f| f.entry).into()),
+                module.const_i64(function.is_some_and(|f| f.open).into()),
+                module.const_i64(function.map_or(0, |f| f.offset as u64)),
+                module.const_i64(function.is_some_and(|f| f.silent).into()),
                 module.const_offset(text, name_starts[i]),
                 entry_site.map_or(module.null(), |s| module.const_offset(sites, s.into())),
+                open.map_or(module.null(), record),
             ])
         })
         .collect();
@@ -209,13 +245,34 @@ impl<'a> Rewriter<'a> {
                 self.exit(exit);
             }
         }
+        if self.function.unannounced == Unannounced::Open && self.entry_frame.is_none() {
+            self.divert();
+        }
+    }
+
+    /// Whoever enters the function by an open call of another module's is sent to a function that pushes.
+    fn divert(&self) {
+        let function = self.function.value;
+        let call = function.thunk(&format!("{}.pcce_open", self.function.name));
+        let b = self.b.prologue(call);
+        let frame = b.alloca(layout::FRAME_SIZE, c"pcce.frame");
+        self.push(frame, b.module.null());
+        let pads = call.function().blocks().into_iter().filter(|block| block.is_landing_pad());
+        for end in after(call).into_iter().chain(pads.map(Block::first_after_pads)) {
+            b.before(end, call);
+            self.pop(frame);
+        }
+        function.divert(call.function(), self.symbols.id);
     }
 
     fn prologue(&mut self) {
         let pushes = self.planned.calls.iter().any(|c| c.action == Action::Push);
-        let comes_back = !self.function.comes_back.is_empty() || !self.function.returns_twice.is_empty();
+        let comes_back = !self.function.silent
+            && (!self.function.comes_back.is_empty() || !self.function.returns_twice.is_empty());
         let verify = self.symbols.verify.as_ref();
-        let entry_site = self.planned.entry_site;
+        let variadic = || self.function.unannounced == Unannounced::Open && self.function.value.is_variadic();
+        let entry_site = self.planned.entry_site.map(|site| self.site(site));
+        let entry_site = entry_site.or_else(|| variadic().then(|| self.b.module.null()));
         if !pushes && !comes_back && verify.is_none() && entry_site.is_none() {
             return;
         }
@@ -232,6 +289,8 @@ impl<'a> Rewriter<'a> {
         self.shadow = verify.map(|_| b.alloca(layout::SHADOW_SIZE, c"pcce.shadow"));
         if let (Some(site), Some(frame)) = (entry_site, self.entry_frame) {
             self.push(frame, site);
+            // Whoever called may have published the call.
+            self.publish(None);
             self.found = comes_back.then(|| (b.module.const_i64(0), frame));
         } else if comes_back {
             self.found = Some((b.load(self.i64, self.symbols.id), b.load(self.ptr, self.symbols.top)));
@@ -246,12 +305,12 @@ impl<'a> Rewriter<'a> {
         self.b.module.const_offset(self.symbols.sites, site.into())
     }
 
-    fn push(&self, frame: Value, site: u32) {
+    fn push(&self, frame: Value, site: Value) {
         let b = self.b;
         let (top, id) = (b.load(self.ptr, self.symbols.top), b.load(self.i64, self.symbols.id));
         b.store(top, b.offset(frame, layout::FRAME_PREV));
         b.store(id, b.offset(frame, layout::FRAME_ID));
-        b.store(self.site(site), b.offset(frame, layout::FRAME_SITE));
+        b.store(site, b.offset(frame, layout::FRAME_SITE));
         b.store(b.module.const_i64(0), b.offset(frame, layout::FRAME_HANDLE));
         b.signal_fence();
         b.store(frame, self.symbols.top);
@@ -268,6 +327,13 @@ impl<'a> Rewriter<'a> {
         b.store(prev, self.symbols.top);
     }
 
+    /// Tells the runtime the site of the call that comes next, or that it is over. Nothing where calls are not published.
+    fn publish(&self, site: Option<u32>) {
+        if let Some(call) = self.symbols.call {
+            self.b.store(site.map_or(self.b.module.null(), |site| self.site(site)), call);
+        }
+    }
+
     fn add(&self, value: u64) {
         let b = self.b;
         b.store(b.add(b.load(self.i64, self.symbols.id), b.module.const_i64(value)), self.symbols.id);
@@ -276,7 +342,10 @@ impl<'a> Rewriter<'a> {
     fn call(&self, call: &PlannedCall) {
         let instruction = call.instruction;
         // The callee reaches frames and records of this activation through the thread's block.
-        if call.action == Action::Push || self.entry_frame.is_some() || self.shadow.is_some() {
+        if matches!(call.action, Action::Push | Action::Publish)
+            || self.entry_frame.is_some()
+            || self.shadow.is_some()
+        {
             instruction.clear_tail();
         }
         match call.action {
@@ -288,7 +357,7 @@ impl<'a> Rewriter<'a> {
                 arguments.push(self.site(call.site));
                 let name = match runtime {
                     RuntimeCall::Context => {
-                        arguments.push(self.b.module.const_i64(self.planned.range));
+                        arguments.push(self.b.module.const_i64(self.planned.base));
                         abi::functions::CONTEXT
                     }
                     RuntimeCall::Token => abi::functions::TOKEN,
@@ -298,11 +367,20 @@ impl<'a> Rewriter<'a> {
                 };
                 let types: Vec<Type> = arguments.iter().map(|a| a.ty()).collect();
                 let callee = self.b.module.external_function(name, instruction.ty(), &types);
-                instruction.replace_with(self.b.call(callee, &arguments));
+                // Creating a thread allocates.
+                let allocates = matches!(runtime, RuntimeCall::PthreadCreate | RuntimeCall::ThrdCreate);
+                if allocates {
+                    self.publish(Some(call.site));
+                }
+                let replacement = self.b.call(callee, &arguments);
+                if allocates {
+                    self.publish(None);
+                }
+                instruction.replace_with(replacement);
                 return;
             }
             Action::None if self.shadow.is_none() => return,
-            Action::None | Action::Add(_) | Action::Push => {}
+            Action::None | Action::Add(_) | Action::Push | Action::Publish => {}
         }
         let after = after(instruction);
         self.b.before(instruction, instruction);
@@ -317,7 +395,10 @@ impl<'a> Rewriter<'a> {
         }
         match call.action {
             Action::Add(value) => self.add(value),
-            Action::Push => self.push(self.frame.expect("made for every function that pushes"), call.site),
+            Action::Push => {
+                self.push(self.frame.expect("made for every function that pushes"), self.site(call.site));
+            }
+            Action::Publish => self.publish(Some(call.site)),
             _ => {}
         }
         let Some(after) = after else { return };
@@ -325,6 +406,7 @@ impl<'a> Rewriter<'a> {
         match call.action {
             Action::Add(value) => self.add(value.wrapping_neg()),
             Action::Push => self.pop(self.frame.expect("made for every function that pushes")),
+            Action::Publish => self.publish(None),
             _ => {}
         }
         if let (Some(verify), Some(shadow)) = (&self.symbols.verify, self.shadow) {
@@ -341,6 +423,7 @@ impl<'a> Rewriter<'a> {
         self.b.store(top, self.symbols.top);
         self.b.signal_fence();
         self.b.store(id, self.symbols.id);
+        self.publish(None);
         if let (Some(verify), Some(shadow)) = (&self.symbols.verify, self.shadow) {
             self.b.call(verify.resume, &[shadow]);
         }

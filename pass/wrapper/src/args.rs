@@ -27,6 +27,10 @@ pub struct OwnFlags {
     pub mode: Mode,
     /// `--pcce-verify`.
     pub verify: bool,
+    /// `--pcce-targets=`, as given, in order: names, and `@FILE`s.
+    pub targets: Vec<OsString>,
+    /// `--pcce-heap`.
+    pub heap: bool,
     /// `--pcce-no-callback=`, as given, in order.
     pub no_callback: Vec<PathBuf>,
     /// `--pcce-crash-report`: where to, `stderr` without a value.
@@ -162,6 +166,11 @@ impl OwnFlags {
                 self.no_callback.push(OsStr::from_bytes(file).into());
             }
             (b"--pcce-no-callback", _) => return needs("`--pcce-no-callback=FILE`"),
+            (b"--pcce-targets", Some(names)) if !names.is_empty() => {
+                let names = names.split(|&byte| byte == b',').filter(|name| !name.is_empty());
+                self.targets.extend(names.map(|name| OsStr::from_bytes(name).to_owned()));
+            }
+            (b"--pcce-targets", _) => return needs("`--pcce-targets=NAME,…` or `--pcce-targets=@FILE`"),
             (b"--pcce-verify", None) => self.verify = true,
             (b"--pcce-crash-report", None) => self.crash_report = Some("stderr".into()),
             (b"--pcce-crash-report", Some(path)) if !path.is_empty() => {
@@ -170,6 +179,7 @@ impl OwnFlags {
             (b"--pcce-crash-report", _) => {
                 return needs("`--pcce-crash-report` or `--pcce-crash-report=PATH`");
             }
+            (b"--pcce-heap", None) => self.heap = true,
             (b"--pcce-help", None) => self.help = true,
             _ => return Err(Error::UnknownFlag(text.to_string_lossy().into_owned())),
         }
@@ -363,7 +373,9 @@ mod tests {
                 "--pcce-verify",
                 "a.c",
                 "--pcce-no-callback=x",
+                "--pcce-targets=f,@g",
                 "--pcce-no-callback=y",
+                "--pcce-targets=h",
             ],
             &[],
         )
@@ -373,6 +385,8 @@ mod tests {
             OwnFlags {
                 mode: Mode::Module,
                 verify: true,
+                targets: vec!["f".into(), "@g".into(), "h".into()],
+                heap: false,
                 no_callback: vec!["x".into(), "y".into()],
                 crash_report: None,
                 help: false
@@ -395,6 +409,7 @@ mod tests {
             ("--pcce-", "unknown flag `--pcce-`"),
             ("--pcce-mode", "`--pcce-mode` needs a value: `--pcce-mode=lto` or"),
             ("--pcce-mode=thin", "`--pcce-mode=thin` needs a value"),
+            ("--pcce-targets=", "`--pcce-targets=` needs a value"),
             ("--pcce-no-callback=", "`--pcce-no-callback=` needs a value"),
         ] {
             let error = parse_with(&["a.c", flag], &[]).unwrap_err().to_string();

@@ -63,6 +63,11 @@ impl Files {
         self.libraries.join("libpcce_rt.a")
     }
 
+    /// The runtime for executables that record their allocations.
+    pub fn heap_archive(&self) -> PathBuf {
+        self.libraries.join("libpcce_heap.a")
+    }
+
     /// The runtime for shared libraries.
     pub fn shared_runtime(&self) -> PathBuf {
         self.libraries.join(SHARED_RUNTIME)

@@ -87,6 +87,11 @@ pub enum Error {
         version = install::LLVM_VERSION
     )]
     NothingToLaunch,
+    /// A heap profile of a program without shared libraries.
+    #[error(
+        "`--pcce-heap` needs a dynamic executable: glibc's allocator cannot be replaced in a static one; leave out `-static`"
+    )]
+    StaticHeap,
     /// There is no clang of the version that the plugin was built for.
     #[error(
         "`{name}` is neither in PATH nor in {llvm}; install it, on Debian with `apt-get install clang-{version} lld-{version}`",
@@ -123,6 +128,9 @@ takes every flag of clang, and:
   --pcce-mode=lto          encode the whole program when it is linked (default)
   --pcce-mode=module       encode each module when it is compiled; any linker
   --pcce-verify            check every encoded context against a shadow stack at run time
+  --pcce-targets=NAME,…    only contexts of these functions are wanted, and of the program's own
+                           captures: other calls cost nothing. @FILE: a list of names
+  --pcce-heap              link a heap profiler: the program records every allocation by its context
   --pcce-no-callback=FILE  FILE lists external functions, one a line, that never call back
                            into the program; may be given more than once
   --pcce-launch COMMAND    run this command, up to `clang…` in it, instead of the wrapper's own clang: the

@@ -115,7 +115,10 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         plan.needs.push(facts.files.plugin());
     }
     if links {
-        add_runtime(&command, &facts.files, &mut added, &mut plan.needs);
+        if arguments.own.heap && command.r#static && !command.relocatable {
+            return Err(Error::StaticHeap);
+        }
+        add_runtime(&command, &arguments.own, &facts.files, &mut added, &mut plan.needs);
     }
     if command.preprocesses && command.product != Product::Information {
         match &facts.files.header {
@@ -160,7 +163,30 @@ fn compilation(mode: Mode, command: &Command) -> Compilation {
     }
 }
 
-fn add_runtime(command: &Command, files: &Files, added: &mut Added, needs: &mut Vec<PathBuf>) {
+/// What the heap profiler defines in libc's place (`scripts/build-runtime`).
+const ALLOCATION: [&str; 13] = [
+    "malloc",
+    "calloc",
+    "realloc",
+    "reallocarray",
+    "free",
+    "memalign",
+    "aligned_alloc",
+    "posix_memalign",
+    "valloc",
+    "pvalloc",
+    "malloc_usable_size",
+    "_exit",
+    "_Exit",
+];
+
+fn add_runtime(
+    command: &Command,
+    own: &OwnFlags,
+    files: &Files,
+    added: &mut Added,
+    needs: &mut Vec<PathBuf>,
+) {
     if command.relocatable {
         return;
     }
@@ -176,14 +202,21 @@ fn add_runtime(command: &Command, files: &Files, added: &mut Added, needs: &mut 
         needs.push(files.libraries.join(SHARED_RUNTIME));
     } else {
         // Not as an input of its own: a `-x c` would make it a source.
-        added.for_linker("", &files.archive());
-        needs.push(files.archive());
+        let archive = if own.heap { files.heap_archive() } else { files.archive() };
+        added.for_linker("", &archive);
+        needs.push(archive);
         // One runtime for the process: shared libraries find the executable's. Where
         // there are none, exporting does harm: a static-pie program with an exported
         // thread-local variable crashes at its start when GNU ld 2.40 linked it.
         if !command.r#static {
             added.flag("-Wl,--export-dynamic-symbol=__pcce_*");
             added.flag("-Wl,--export-dynamic-symbol=pcce_*");
+            if own.heap {
+                // Shared libraries must find them even where the linker knows of none that asks.
+                for name in ALLOCATION {
+                    added.flag(&format!("-Wl,--export-dynamic-symbol={name}"));
+                }
+            }
         }
     }
 }
@@ -194,25 +227,37 @@ fn pass_options(own: &OwnFlags, command: &Command, facts: &Facts) -> Result<Opti
     if own.verify {
         options.push("verify".into());
     }
+    if own.heap {
+        options.push("publish".into());
+    }
     if let Some(path) = &own.crash_report {
         if path.as_bytes().contains(&b';') {
             return Err(Error::SemicolonInPath(path.into()));
         }
         options.push(joined("crash-report=", path));
     }
-    for file in &own.no_callback {
+    let absolute = |file: &Path| {
         let file = facts.working_directory.join(file);
-        if file.as_os_str().as_bytes().contains(&b';') {
-            return Err(Error::SemicolonInPath(file));
-        }
-        options.push(joined("no-callback=", file.as_os_str()));
+        if file.as_os_str().as_bytes().contains(&b';') { Err(Error::SemicolonInPath(file)) } else { Ok(file) }
+    };
+    for name in &own.targets {
+        options.push(match name.as_bytes().strip_prefix(b"@") {
+            Some(file) => joined("target=@", absolute(Path::new(OsStr::from_bytes(file)))?.as_os_str()),
+            None => joined("target=", name),
+        });
+    }
+    for file in &own.no_callback {
+        options.push(joined("no-callback=", absolute(file)?.as_os_str()));
     }
     if command.product == Product::Image {
-        if command.relocatable {
-            options.push("relocatable".into());
-        } else if command.shared {
-            options.push("shared".into());
-        }
+        options.push(
+            match (command.relocatable, command.shared) {
+                (true, _) => "relocatable",
+                (false, true) => "shared",
+                (false, false) => "executable",
+            }
+            .into(),
+        );
     }
     if options.is_empty() {
         return Ok(None);
@@ -407,26 +452,49 @@ mod tests {
     }
 
     #[test]
+    fn a_heap_profile_takes_the_place_of_the_allocator() {
+        let command = "--pcce-heap --pcce-mode=module a.o";
+        let plan = plan_with(&facts(), command).unwrap();
+        assert_eq!(plan.needs, [PathBuf::from("/r/libpcce_heap.a")]);
+        for word in
+            ["/r/libpcce_heap.a", "-Wl,--export-dynamic-symbol=malloc", "-Wl,--export-dynamic-symbol=_exit"]
+        {
+            assert!(plan.argv.contains(&word.into()), "{word} in {:?}", plan.argv);
+        }
+        assert_eq!(pass_options(&facts(), command).as_deref(), Some("publish"));
+        assert_eq!(pass_options(&facts(), "--pcce-heap -c a.c").as_deref(), Some("publish"));
+        // A shared library uses the executable's.
+        assert_eq!(
+            plan_with(&facts(), "--pcce-heap -shared a.o").unwrap().needs[1..],
+            [PathBuf::from("/r/libpcce_rt.so")]
+        );
+        let error = plan_with(&facts(), "--pcce-heap -static a.o").unwrap_err().to_string();
+        assert!(error.contains("leave out `-static`"), "{error}");
+    }
+
+    #[test]
     fn options_for_the_pass_travel_in_one_variable() {
         let mut facts = facts();
         assert_eq!(pass_options(&facts, "-c a.c"), None);
-        assert_eq!(pass_options(&facts, "a.o"), None);
+        assert_eq!(pass_options(&facts, "a.o").as_deref(), Some("executable"));
+        assert_eq!(pass_options(&facts, "-static-pie a.o").as_deref(), Some("executable"));
         assert_eq!(pass_options(&facts, "-shared a.o").as_deref(), Some("shared"));
         assert_eq!(pass_options(&facts, "-r a.o").as_deref(), Some("relocatable"));
         assert_eq!(pass_options(&facts, "-shared -fPIC -c a.c"), None);
-        let own = "--pcce-verify --pcce-no-callback=l --pcce-no-callback=/a/m -shared a.c";
+        let own =
+            "--pcce-verify --pcce-no-callback=l --pcce-no-callback=/a/m --pcce-targets=f,@t -shared a.c";
         assert_eq!(
             pass_options(&facts, own).as_deref(),
-            Some("verify;no-callback=/w/l;no-callback=/a/m;shared")
+            Some("verify;target=f;target=@/w/t;no-callback=/w/l;no-callback=/a/m;shared")
         );
         assert_eq!(pass_options(&facts, "--pcce-crash-report a.c").as_deref(), Some("crash-report=stderr"));
         let path = "--pcce-crash-report --pcce-crash-report=log/a -c a.c";
         assert_eq!(pass_options(&facts, path).as_deref(), Some("crash-report=log/a"));
         facts.pass_options = Some("mine".into());
-        assert_eq!(pass_options(&facts, "a.o"), None);
-        assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("mine;verify"));
+        assert_eq!(pass_options(&facts, "-c a.c"), None);
+        assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("mine;verify;executable"));
         facts.pass_options = Some("".into());
-        assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("verify"));
+        assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("verify;executable"));
     }
 
     #[test]

@@ -106,7 +106,7 @@ impl Program {
     fn addition(&self, Place(module, site): Place) -> Option<(u32, u64)> {
         let edge = self.modules[module].1.edges.iter().find(|edge| edge.site as usize == site)?;
         match edge.code {
-            EdgeCode::Add(value) => Some((edge.callee, value)),
+            EdgeCode::Add(value) => Some((edge.callee?, value)),
             _ => None,
         }
     }

@@ -4,6 +4,10 @@
 
 NOINLINE static void library_leaf(const char *name) { SHOW_ACROSS(name); KEEP; }
 
+// Others may call it, too.
+NOINLINE static void library_variadic(const char *name, ...) { library_leaf(name); KEEP; }
+void (*library_pointer)(const char *, ...) = library_variadic;
+
 NOINLINE static void library_step(void (*f)(int), int n) { f(n); KEEP; }
 
 NOINLINE void library_calls(void (*f)(int), int n) { library_step(f, n); KEEP; }
@@ -12,6 +16,8 @@ static void *library_thread(void *argument) { library_leaf("thread"); KEEP; retu
 
 NOINLINE int library_alone(int n) {
   library_leaf("alone");
+  library_variadic("variadic");
+  library_variadic("variadic", n);
   exported("exported");
   pthread_t thread;
   if (pthread_create(&thread, NULL, library_thread, NULL) != 0) return 0;

@@ -11,7 +11,12 @@ const REQUIRED: EdgeCode = EdgeCode::Push(PushReason::Required);
 
 /// A model whose first function is the only entry.
 fn model(functions: usize, edges: &[(usize, usize, f64)], id_bits: u32) -> Model {
-    Model { functions: (0..functions).map(|n| (n == 0, false)).collect(), edges: edges.to_vec(), id_bits }
+    Model {
+        functions: (0..functions).map(|n| (n == 0, false)).collect(),
+        edges: edges.to_vec(),
+        open: None,
+        id_bits,
+    }
 }
 
 fn codes(model: &Model) -> Vec<EdgeCode> {
@@ -34,7 +39,8 @@ fn empty_graph() {
 
 #[test]
 fn function_without_callers_is_an_entry() {
-    let model = Model { functions: vec![(false, false); 2], edges: vec![(0, 1, 1.0)], id_bits: 64 };
+    let model =
+        Model { functions: vec![(false, false); 2], edges: vec![(0, 1, 1.0)], open: None, id_bits: 64 };
     let encoding = model.encode();
     check(&model, &encoding).unwrap();
     assert!(encoding.is_entry(function(0)));
@@ -49,7 +55,8 @@ fn two_calls_of_one_function_are_two_edges() {
 
 #[test]
 fn entry_that_is_called_keeps_id_0_for_itself() {
-    let model = Model { functions: vec![(true, false); 2], edges: vec![(0, 1, 1.0)], id_bits: 64 };
+    let model =
+        Model { functions: vec![(true, false); 2], edges: vec![(0, 1, 1.0)], open: None, id_bits: 64 };
     assert_eq!(codes(&model), [EdgeCode::Add(1)]);
 }
 
@@ -179,9 +186,34 @@ fn deep_chain_and_deep_cycle() {
         assert_eq!(encoding.summary().back, usize::from(cyclic));
         let mut program = Program::new(&model, &encoding, 0);
         for call in 0..chain.len() {
-            program.call(call);
+            program.call(call, 0);
         }
         program.check(&decoder(&model, &encoding));
         assert_eq!(added(&encoding, 0), Some(0));
     }
+}
+
+#[test]
+fn offsets_make_hot_edges_free() {
+    // 1 is an entry, so that its call of 2 cannot have 0 in the paper's numbering if the colder one of 0 has it, and both
+    // ways into 3 are free by the offsets of 2 and 3 only if the cold edge is the one that pays.
+    let edges = [(0, 2, 1.0), (1, 2, 9.0), (2, 3, 5.0), (1, 3, 1.0)];
+    let mut model = model(4, &edges, 64);
+    model.functions[1].0 = true;
+    let encoding = model.encode();
+    check(&model, &encoding).unwrap();
+    let constants: Vec<_> = (0..4).map(|e| encoding.constant(edge(e)).unwrap()).collect();
+    assert_eq!(constants[1..3], [0, 0]);
+    assert!(constants[0] != 0 && constants[3] != 0, "{constants:?}");
+    assert_eq!(encoding.summary().zero_edges, 2);
+    // An open call into the hot loop's function, and the loop's own open call, which is free by the offset of the caller.
+    // Function 2 is `main`, which no open call reaches.
+    let edges = [(2, 1, 1.0), (1, 3, 1000.0), (1, 4, 3.0)];
+    let functions = (0..5).map(|n| (n >= 2, false)).collect();
+    let model = Model { functions, edges: edges.to_vec(), open: Some(3), id_bits: 64 };
+    let encoding = model.encode();
+    check(&model, &encoding).unwrap();
+    assert_eq!(encoding.edge(edge(1)), EdgeCode::Add(1));
+    assert_eq!(encoding.constant(edge(1)), Some(0));
+    assert_ne!(encoding.constant(edge(0)), Some(0));
 }

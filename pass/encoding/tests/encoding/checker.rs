@@ -13,6 +13,7 @@
 //! its start: one that a pushing edge calls, or where a context can begin. It suffices to show
 //!
 //! 1. adding edges form no cycle, so that the sub-paths of each function are finitely many;
+//!    With an open node, to which open calls lead, each entry has an edge from it that adds 0 and is no call;
 //! 2. the function where a sub-path may begin are known: those that are entries of the graph, have no callers, or are
 //!    called by a pushing edge, and no others;
 //! 3. for each function `n`, the sets `{0}` (where sub-paths may begin in `n`) and `[c(e), c(e) + numCC(caller(e)))` for
@@ -36,14 +37,23 @@ pub struct Model {
     pub functions: Vec<(bool, bool)>,
     /// Caller, callee, frequency.
     pub edges: Vec<(usize, usize, f64)>,
+    /// The open node, which must be an entry and no caller.
+    pub open: Option<usize>,
     pub id_bits: u32,
 }
 
 impl Model {
     pub fn encode(&self) -> Encoding {
         let mut graph = CallGraph::new();
-        for &(entry, required_push) in &self.functions {
-            graph.add_function(entry, required_push);
+        for (n, &(entry, required_push)) in self.functions.iter().enumerate() {
+            if self.open == Some(n) {
+                graph.add_open_node();
+            } else {
+                graph.add_function(entry, required_push);
+                if self.open_target(n) {
+                    graph.add_open_target(function(n), (n % 3) as f64 / 5.0); // any share
+                }
+            }
         }
         for &(caller, callee, frequency) in &self.edges {
             graph.add_edge(function(caller), function(callee), frequency);
@@ -54,7 +64,18 @@ impl Model {
     /// Where a context can begin.
     pub fn roots(&self) -> Vec<usize> {
         let called: HashSet<usize> = self.edges.iter().map(|&(_, callee, _)| callee).collect();
-        (0..self.functions.len()).filter(|f| self.functions[*f].0 || !called.contains(f)).collect()
+        let root = |f: &usize| self.functions[*f].0 || !called.contains(f);
+        (0..self.functions.len()).filter(root).collect()
+    }
+
+    /// Functions that open calls may reach.
+    pub fn open_targets(&self) -> Vec<usize> {
+        (0..self.functions.len()).filter(|f| self.open_target(*f)).collect()
+    }
+
+    /// All entries, but some are entered from outside only.
+    pub fn open_target(&self, n: usize) -> bool {
+        self.open.is_some_and(|open| open != n) && self.functions[n].0 && n % 5 != 2
     }
 
     pub fn out_edges(&self) -> Vec<Vec<usize>> {
@@ -96,6 +117,16 @@ fn is(encoding: &Encoding, index: usize, reason: PushReason) -> bool {
 
 /// Checks obligations 1 to 3, and the choice of pushing edges.
 pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
+    let calls = model.edges.len();
+    // From here on, the edges of the open node are edges like others, after the calls.
+    let mut extended = model.clone();
+    extended
+        .edges
+        .extend(model.open_targets().into_iter().map(|f| (model.open.expect("has targets"), f, 0.0)));
+    let model = &extended;
+    let added = |encoding: &Encoding, e: usize| if e < calls { added(encoding, e) } else { Some(0) };
+    let is = |encoding: &Encoding, e: usize, reason| e < calls && is(encoding, e, reason);
+    let open = |n: usize| model.open_target(n);
     let (out_edges, in_edges) = (model.out_edges(), model.in_edges());
 
     // 1, by colouring: visiting a function that is being visited closes a cycle. Callers finish after callees.
@@ -134,6 +165,9 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
     // 2
     let roots: HashSet<usize> = model.roots().into_iter().collect();
     for (n, callers) in in_edges.iter().enumerate() {
+        if encoding.is_entry(function(n)) && encoding.offset(function(n)) != 0 {
+            return Err(format!("function {n} is entered with id 0, and has an offset"));
+        }
         let pushed = callers.iter().any(|&e| added(encoding, e).is_none());
         if encoding.is_entry(function(n)) != (roots.contains(&n) || pushed) {
             return Err(format!("function {n}: is_entry is {}", encoding.is_entry(function(n))));
@@ -145,7 +179,7 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
     let mut num_cc = vec![0u128; model.functions.len()];
     for &n in finished.iter().rev() {
         let mut ranges: Vec<(u128, u128)> = Vec::new();
-        if encoding.is_entry(function(n)) {
+        if encoding.is_entry(function(n)) && !open(n) {
             ranges.push((0, 1));
         }
         for &e in &in_edges[n] {
@@ -168,6 +202,7 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
         // Hotter in-edges have smaller values.
         let mut hot: Vec<(u64, f64)> = in_edges[n]
             .iter()
+            .filter(|&&e| e < calls)
             .filter_map(|&e| Some((added(encoding, e)?, encoding.edge_weight(edge(e)))))
             .collect();
         hot.sort_unstable_by_key(|&(value, _)| value);
@@ -187,7 +222,7 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
         let n = ready[next];
         next += 1;
         let dummy = roots.contains(&n) || in_edges[n].iter().any(|&e| !acyclic(e));
-        uncut[n] = u128::from(dummy);
+        uncut[n] = u128::from(dummy && !open(n));
         for &e in in_edges[n].iter().filter(|&&e| acyclic(e)) {
             uncut[n] = (uncut[n] + uncut[model.edges[e].0]).min(limit + 1);
         }
@@ -202,14 +237,17 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
         return Err("edges that add or are cut form a cycle".to_owned());
     }
     let cut = (0..model.edges.len()).any(|e| is(encoding, e, PushReason::Cut));
-    if cut != uncut.iter().any(|&n| n > limit) {
+    // The open node leaves room in its targets.
+    let room = limit >> (model.id_bits.clamp(1, 64) / 4);
+    let most = |n: usize| if model.open == Some(n) { room } else { limit };
+    if cut != (0..uncut.len()).any(|n| uncut[n] > most(n)) {
         return Err(format!(
             "some edges are cut: {cut}; without cuts {:?} of {limit} ids are needed",
             uncut.iter().max()
         ));
     }
 
-    for (e, &(caller, callee, _)) in model.edges.iter().enumerate() {
+    for (e, &(caller, callee, _)) in model.edges[..calls].iter().enumerate() {
         let weight = encoding.edge_weight(edge(e));
         if !(weight >= 0.0 && weight.is_finite()) {
             return Err(format!("edge {e} has weight {weight}"));
@@ -218,7 +256,9 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
             return Err(format!("edge {e}: {:?}", encoding.edge(edge(e))));
         }
         // Half its weight, as weights of one power of two count as equal; and so do those too small for one.
-        let hot = |e: usize| weight < f64::MIN_POSITIVE || encoding.edge_weight(edge(e)) > weight / 2.0;
+        let hot = |e: usize| {
+            e >= calls || weight < f64::MIN_POSITIVE || encoding.edge_weight(edge(e)) > weight / 2.0
+        };
         let back = is(encoding, e, PushReason::Back);
         if back && !reaches(model, &out_edges, |e| acyclic(e) && hot(e), callee, caller) {
             return Err(format!("back edge {e} closes no cycle of edges as hot as itself"));
@@ -264,11 +304,15 @@ pub fn check_by_enumeration(
         return Ok(());
     }
     let out_edges = model.out_edges();
+    // What a call leads to: an open one, to each entry.
+    let targets =
+        |callee: usize| if model.open == Some(callee) { model.open_targets() } else { vec![callee] };
 
-    // Sub-paths, as the id that each function has at their end.
+    // Sub-paths, as the id that each function has at their end. The open node's own are those of its targets.
+    let open_num_cc = model.open.map_or(0, |open| u128::from(encoding.num_cc(function(open))));
     let mut ids: HashMap<(usize, u64), Vec<usize>> = HashMap::new();
     let mut todo: Vec<(usize, u64, Vec<usize>)> = (0..model.functions.len())
-        .filter(|&n| encoding.is_entry(function(n)))
+        .filter(|&n| encoding.is_entry(function(n)) && model.open != Some(n))
         .map(|n| (n, 0, vec![]))
         .collect();
     while let Some((at, id, path)) = todo.pop() {
@@ -277,14 +321,16 @@ pub fn check_by_enumeration(
         }
         for &e in &out_edges[at] {
             if let Some(value) = added(encoding, e) {
-                todo.push((model.edges[e].1, id + value, [&path[..], &[e]].concat()));
+                for callee in targets(model.edges[e].1) {
+                    todo.push((callee, id + value, [&path[..], &[e]].concat()));
+                }
             }
         }
         if let Some(other) = ids.insert((at, id), path.clone()) {
             return Err(format!("sub-paths {path:?} and {other:?} share id {id} in function {at}"));
         }
     }
-    if ids.len() as u128 != all {
+    if ids.len() as u128 + open_num_cc != all {
         return Err(format!("there are {} sub-paths, not {all}", ids.len()));
     }
 
@@ -292,8 +338,9 @@ pub fn check_by_enumeration(
     type Context = (usize, Vec<usize>); // where it begins, and the calls
     type Code = (Vec<(u64, usize)>, u64);
     let mut contexts: HashMap<(usize, Code), Context> = HashMap::new();
+    let roots = model.roots().into_iter().filter(|&n| model.open != Some(n));
     let mut todo: Vec<(usize, Code, Context)> =
-        model.roots().into_iter().map(|n| (n, (vec![], 0), (n, vec![]))).collect();
+        roots.into_iter().map(|n| (n, (vec![], 0), (n, vec![]))).collect();
     let mut next = 0;
     while next < todo.len() && next < most {
         let (at, (stack, id), (begin, calls)) = todo[next].clone();
@@ -304,7 +351,9 @@ pub fn check_by_enumeration(
                     Some(value) => (stack.clone(), id + value),
                     None => ([&stack[..], &[(id, e)]].concat(), 0),
                 };
-                todo.push((model.edges[e].1, code, (begin, [&calls[..], &[e]].concat())));
+                for callee in targets(model.edges[e].1) {
+                    todo.push((callee, code.clone(), (begin, [&calls[..], &[e]].concat())));
+                }
             }
         }
         let context = (begin, calls);

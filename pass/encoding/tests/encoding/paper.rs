@@ -11,6 +11,7 @@ fn model(functions: &str, edges: &[(&str, f64)]) -> Model {
     let number = |letter: char| functions.find(letter).expect("a function of the figure");
     Model {
         functions: functions.chars().map(|letter| (letter == 'A', false)).collect(),
+        open: None,
         edges: edges
             .iter()
             .map(|(name, frequency)| {
@@ -28,7 +29,7 @@ fn run(model: &Model, encoding: &Encoding, functions: &str, context: &str) -> (V
     let path: Vec<usize> = context.chars().map(|letter| functions.find(letter).unwrap()).collect();
     let mut program = Program::new(model, encoding, path[0]);
     for pair in path.windows(2) {
-        program.call(model.edges.iter().position(|e| (e.0, e.1) == (pair[0], pair[1])).expect("an edge"));
+        program.call(model.edges.iter().position(|e| (e.0, e.1) == (pair[0], pair[1])).expect("an edge"), 0);
     }
     program.check(&decoder(model, encoding));
     (program.stack, program.id)

@@ -8,12 +8,14 @@ use crate::checker::{Model, added, function};
 pub struct Program<'a> {
     model: &'a Model,
     encoding: &'a Encoding,
+    /// A number plus the function's offset.
     pub id: u64,
     /// Saved id and pushing edge.
     pub stack: Vec<(u64, usize)>,
     /// What really happened: where it began, and each open call with the id and the stack's height before it.
     begin: usize,
-    calls: Vec<(usize, u64, usize)>,
+    /// Edge, callee, id and height.
+    calls: Vec<(usize, usize, u64, usize)>,
 }
 
 impl<'a> Program<'a> {
@@ -22,14 +24,21 @@ impl<'a> Program<'a> {
     }
 
     pub fn function(&self) -> usize {
-        self.calls.last().map_or(self.begin, |&(edge, ..)| self.model.edges[edge].1)
+        self.calls.last().map_or(self.begin, |&(_, callee, ..)| callee)
     }
 
-    pub fn call(&mut self, edge: usize) {
+    /// `target` chooses what an open call reaches.
+    pub fn call(&mut self, edge: usize, target: usize) {
         assert_eq!(self.model.edges[edge].0, self.function());
-        self.calls.push((edge, self.id, self.stack.len()));
-        match added(self.encoding, edge) {
-            Some(value) => self.id += value,
+        let mut callee = self.model.edges[edge].1;
+        if self.model.open == Some(callee) {
+            let targets = self.model.open_targets();
+            let Some(&target) = targets.get(target % targets.len().max(1)) else { return };
+            callee = target;
+        }
+        self.calls.push((edge, callee, self.id, self.stack.len()));
+        match self.encoding.constant(crate::checker::edge(edge)) {
+            Some(constant) => self.id = self.id.wrapping_add(constant),
             None => {
                 self.stack.push((self.id, edge));
                 self.id = 0;
@@ -38,9 +47,9 @@ impl<'a> Program<'a> {
     }
 
     pub fn ret(&mut self) {
-        let Some((edge, id, height)) = self.calls.pop() else { return };
-        match added(self.encoding, edge) {
-            Some(value) => self.id -= value,
+        let Some((edge, _, id, height)) = self.calls.pop() else { return };
+        match self.encoding.constant(crate::checker::edge(edge)) {
+            Some(constant) => self.id = self.id.wrapping_sub(constant),
             None => self.id = self.stack.pop().expect("a push was made").0,
         }
         assert_eq!((self.id, self.stack.len()), (id, height), "a call leaves the state as it found it");
@@ -51,13 +60,16 @@ impl<'a> Program<'a> {
         let mut decoded = Vec::new(); // edges, innermost first
         let (mut at, mut id) = (self.function(), self.id);
         for depth in (0..=self.stack.len()).rev() {
-            for call in decoder.path(function(at), id).expect("the id is one of the function's") {
+            let number = id.wrapping_sub(self.encoding.offset(function(at)));
+            for call in decoder.path(function(at), number).expect("the number is one of the function's") {
                 decoded.push(call.site as usize);
                 at = call.caller.index();
             }
             if depth > 0 {
                 let (saved, edge) = self.stack[depth - 1];
-                assert_eq!(self.model.edges[edge].1, at, "the sub-path begins where the push leads");
+                let callee = self.model.edges[edge].1;
+                let leads = callee == at || self.model.open == Some(callee);
+                assert!(leads, "the sub-path begins where the push leads");
                 decoded.push(edge);
                 (at, id) = (self.model.edges[edge].0, saved);
             }
@@ -72,8 +84,13 @@ impl<'a> Program<'a> {
 }
 
 pub fn rows(model: &Model, encoding: &Encoding) -> (Vec<FunctionRow>, Vec<AddEdge>) {
+    let targets = model.open_targets();
     let functions = (0..model.functions.len())
-        .map(|n| FunctionRow { num_cc: encoding.num_cc(function(n)), entry: encoding.is_entry(function(n)) })
+        .map(|n| FunctionRow {
+            num_cc: encoding.num_cc(function(n)),
+            entry: encoding.is_entry(function(n)),
+            open: targets.contains(&n),
+        })
         .collect();
     let edges = model
         .edges
@@ -89,5 +106,5 @@ pub fn rows(model: &Model, encoding: &Encoding) -> (Vec<FunctionRow>, Vec<AddEdg
 
 pub fn decoder(model: &Model, encoding: &Encoding) -> PathDecoder {
     let (functions, edges) = rows(model, encoding);
-    PathDecoder::new(&functions, edges.into_iter()).expect("an encoding is a table")
+    PathDecoder::new(&functions, model.open.map(function), edges.into_iter()).expect("an encoding is a table")
 }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::checker::function;
 
 fn row(num_cc: u64, entry: bool) -> FunctionRow {
-    FunctionRow { num_cc, entry }
+    FunctionRow { num_cc, entry, open: false }
 }
 
 fn add(caller: usize, callee: usize, value: u64) -> AddEdge {
@@ -17,7 +17,7 @@ fn add(caller: usize, callee: usize, value: u64) -> AddEdge {
 }
 
 fn error(functions: &[FunctionRow], edges: &[AddEdge]) -> TableError {
-    PathDecoder::new(functions, edges.iter().copied()).expect_err("the table is wrong")
+    PathDecoder::new(functions, None, edges.iter().copied()).expect_err("the table is wrong")
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn errors_name_the_values() {
 #[test]
 fn ids_out_of_range_are_refused() {
     let edges = [AddEdge { site: 42, ..add(0, 1, 1) }];
-    let decoder = PathDecoder::new(&[row(1, true), row(2, true)], edges.into_iter()).unwrap();
+    let decoder = PathDecoder::new(&[row(1, true), row(2, true)], None, edges.into_iter()).unwrap();
     assert_eq!(decoder.caller(function(1), 0), Ok(Step::Root));
     let call = Call { site: 42, caller: function(0), id: 0 };
     assert_eq!(decoder.caller(function(1), 1), Ok(Step::Call(call)));
@@ -71,7 +71,7 @@ fn full_width_ids_decode() {
     // Function n has 2ⁿ⁺¹ − 1 ids: its own and twice those of the one before; the last has u64::MAX.
     let functions: Vec<_> = (0..64).map(|n| row(u64::MAX >> (63 - n), true)).collect();
     let edges = (1..64usize).flat_map(|n| [add(n - 1, n, 1), add(n - 1, n, 1 << n)]);
-    let decoder = PathDecoder::new(&functions, edges).unwrap();
+    let decoder = PathDecoder::new(&functions, None, edges).unwrap();
     assert_eq!(decoder.path(function(63), u64::MAX - 1).unwrap().count(), 63);
     assert!(decoder.path(function(63), u64::MAX).is_err());
 }
@@ -142,7 +142,7 @@ proptest! {
                 (_, None) => {}
             }
         }
-        let decoder = PathDecoder::new(&functions, edges.iter().copied());
+        let decoder = PathDecoder::new(&functions, None, edges.iter().copied());
         prop_assert_eq!(decoder.is_ok(), is_table(&functions, &edges), "{:?}", decoder.err());
         if let Ok(decoder) = decoder {
             for (n, row) in functions.iter().enumerate() {

@@ -1,0 +1,46 @@
+//! `pcce graph`.
+
+use anyhow::bail;
+use pcce::graph::{Selection, draw};
+use pcce::load::load;
+
+use super::profile::{additive, output, read_profile};
+use super::{GraphArgs, Status};
+
+/// More functions than a person can look at.
+const MANY: usize = 200;
+
+/// Draws the call graph.
+pub fn run(args: &GraphArgs) -> anyhow::Result<Status> {
+    let read = match &args.profile {
+        Some(profile) => Some(read_profile(None, &args.program, profile, &args.more)?),
+        None => None,
+    };
+    let dictionary = match &read {
+        Some(read) => read.dictionary.clone(),
+        None => {
+            let dictionary = load(&args.program)?;
+            pcce::Decoder::new(std::slice::from_ref(&dictionary))?;
+            dictionary
+        }
+    };
+    let heat = match (&read, &args.by) {
+        (Some(read), by) => {
+            let (number, metric) = additive(read.profile.kind, by.as_deref())?;
+            Some((&read.stacks, number, metric))
+        }
+        (None, Some(_)) => bail!("--by needs a profile (--profile FILE)"),
+        (None, None) => None,
+    };
+    let selection =
+        Selection { around: args.around.clone(), depth: args.depth, min_percent: args.min_percent };
+    let drawing = draw(&dictionary, heat, &selection)?;
+    if drawing.shown > MANY {
+        super::note(&format!(
+            "{} functions are drawn, which is more than a picture can show; --around NAME --depth N draws a part",
+            drawing.shown
+        ));
+    }
+    output(args.output.as_deref(), |out| out.write_all(drawing.dot.as_bytes()))?;
+    Ok(Status::Done)
+}

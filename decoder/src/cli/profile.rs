@@ -1,0 +1,153 @@
+//! `pcce heap` and `pcce cpu`.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use pcce::Decoder;
+use pcce::load::load;
+use pcce::profile::report::Selection;
+use pcce::profile::{Kind, Metric, Profile, Stacks, flame, pprof, report, speedscope};
+use pcce_dictionary::Dictionary;
+
+use super::{InfoFormat, ProfileView, Status, ViewArgs};
+
+/// A profile with its program.
+pub struct Read {
+    /// What the program wrote.
+    pub profile: Profile,
+    /// Its contexts.
+    pub stacks: Stacks,
+    /// The program's.
+    pub dictionary: Dictionary,
+}
+
+/// Reads a profile, of any kind if none is given, and decodes it.
+pub fn read_profile(
+    kind: Option<Kind>,
+    program: &Path,
+    profile: &Path,
+    more: &[PathBuf],
+) -> anyhow::Result<Read> {
+    let path = profile.display();
+    let text = std::fs::read(profile).with_context(|| format!("{path}: cannot be read"))?;
+    let profile = Profile::read(&text).with_context(|| path.to_string())?;
+    drop(text);
+    if kind.is_some_and(|kind| kind != profile.kind) {
+        let name = profile.kind.name();
+        bail!("{path}: this is a {name} profile; use `pcce {name}`");
+    }
+    let dictionary = load(program)?;
+    let build_id = &dictionary.build_id;
+    if profile.build_id.is_empty() || !build_id.starts_with(&profile.build_id) {
+        bail!(
+            "{path}: the profile is of another build: it has build id {}, and {} has {build_id}; give the program that wrote it",
+            if profile.build_id.is_empty() { "none" } else { &profile.build_id },
+            program.display(),
+        );
+    }
+    let mut dictionaries = vec![dictionary];
+    for path in more {
+        dictionaries.push(load(path)?);
+    }
+    let mut decoder = Decoder::new(&dictionaries)?;
+    for (number, path) in std::iter::once(program).chain(more.iter().map(PathBuf::as_path)).enumerate() {
+        decoder.set_program(number, path.to_owned(), None);
+    }
+    let stacks = Stacks::decode(&profile, &decoder)
+        .map_err(|(token, failure)| anyhow::anyhow!("{path}: token {token}: {failure}"))?;
+    for id in &stacks.missing {
+        super::message(&format!(
+            "no dictionary was given for the module with build id {id}, and its calls are left out; give the shared library, or its dictionary, with --dict FILE"
+        ));
+    }
+    Ok(Read { profile, stacks, dictionary: dictionaries.swap_remove(0) })
+}
+
+/// Shows a profile.
+pub fn run(kind: Kind, view: &ProfileView) -> anyhow::Result<Status> {
+    let args = view.args();
+    let Read { profile, stacks, dictionary } =
+        read_profile(Some(kind), &args.program, &args.profile, &args.more)?;
+    let Dictionary { program, build_id, .. } = dictionary;
+    match view {
+        ProfileView::Report { by, top, format, .. } => {
+            let (by, _) = metric(kind, by.as_deref())?;
+            let selection = Selection { by, top: *top };
+            output(args.output.as_deref(), |out| match format {
+                InfoFormat::Text => report::text(&profile, &stacks, &program, selection, out),
+                InfoFormat::Json => report::json(&profile, &stacks, &program, selection, out),
+            })
+        }
+        ProfileView::Flamegraph { by, .. } => {
+            let (number, metric) = additive(kind, by.as_deref())?;
+            let title = format!("{program}: {}", metric.title);
+            output(args.output.as_deref(), |out| flame::graph(&stacks, kind, number, &title, out))
+        }
+        ProfileView::Folded { by, .. } => {
+            let (number, _) = additive(kind, by.as_deref())?;
+            output(args.output.as_deref(), |out| flame::folded(&stacks, number, out))
+        }
+        ProfileView::Pprof(_) => {
+            output(args.output.as_deref(), |out| pprof::write(&stacks, kind, &program, &build_id, out))
+        }
+        ProfileView::Speedscope(_) => {
+            output(args.output.as_deref(), |out| speedscope::write(&stacks, kind, &program, out))
+        }
+    }?;
+    Ok(if stacks.missing.is_empty() { Status::Done } else { Status::Failed })
+}
+
+/// The metric of that name, or the first one.
+fn metric(kind: Kind, name: Option<&str>) -> anyhow::Result<(usize, &'static Metric)> {
+    let metrics = kind.metrics();
+    let Some(name) = name else { return Ok((0, &metrics[0])) };
+    if let Some(found) = metrics.iter().enumerate().find(|(_, metric)| metric.name == name) {
+        return Ok(found);
+    }
+    let names: Vec<_> = metrics.iter().map(|metric| metric.name).collect();
+    bail!("--by {name}: a {} profile has {}", kind.name(), names.join(", "))
+}
+
+/// The same, for numbers that can be added.
+pub fn additive(kind: Kind, name: Option<&str>) -> anyhow::Result<(usize, &'static Metric)> {
+    let (number, metric) = metric(kind, name)?;
+    if !metric.additive {
+        bail!("--by {}: these numbers cannot be added up for a picture; take another one", metric.name);
+    }
+    Ok((number, metric))
+}
+
+/// Writes to the file, or to standard output.
+pub fn output(
+    path: Option<&Path>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    match path {
+        Some(path) => {
+            let write = || {
+                let mut out = BufWriter::new(File::create(path)?);
+                write(&mut out)?;
+                out.flush()
+            };
+            write().with_context(|| format!("{}: cannot be written", path.display()))
+        }
+        None => {
+            let mut out = BufWriter::new(io::stdout().lock());
+            write(&mut out).and_then(|()| out.flush()).context("standard output")
+        }
+    }
+}
+
+impl ProfileView {
+    fn args(&self) -> &ViewArgs {
+        match self {
+            Self::Report { args, .. }
+            | Self::Flamegraph { args, .. }
+            | Self::Folded { args, .. }
+            | Self::Pprof(args)
+            | Self::Speedscope(args) => args,
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Profiles that instrumented programs write: what was measured, by context (`docs/formats.md`).
+//!
+//! [`Profile::read`] reads the file, [`Stacks::decode`] turns its tokens into stacks of frames; [`report`], [`flame`],
+//! [`pprof`] and [`speedscope`] write them. The two kinds, heap and CPU, differ in their [`Metric`]s only.
+
+pub mod flame;
+pub mod pprof;
+pub mod report;
+pub mod speedscope;
+mod stacks;
+
+use serde::Deserialize;
+use thiserror::Error;
+
+pub use stacks::{Stack, StackFrame, Stacks};
+
+/// The version of the format that is read.
+pub const VERSION: u32 = 1;
+
+/// What a profile is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Every allocation.
+    Heap,
+    /// Samples of the running threads.
+    Cpu,
+}
+
+/// What a number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Things.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Nanoseconds.
+    Nanoseconds,
+}
+
+/// Something that was measured in each context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// The name on the command line, and in JSON.
+    pub name: &'static str,
+    /// The name in pprof's files, where there is an established one.
+    pub pprof: &'static str,
+    /// What it is, for people.
+    pub title: &'static str,
+    /// What the numbers count.
+    pub unit: Unit,
+    /// Whether the numbers of several contexts can be added.
+    pub additive: bool,
+}
+
+const fn metric(name: &'static str, pprof: &'static str, title: &'static str, unit: Unit) -> Metric {
+    Metric { name, pprof, title, unit, additive: true }
+}
+
+const HEAP: [Metric; 7] = [
+    metric("peak", "peak_space", "bytes allocated at the peak", Unit::Bytes),
+    metric("peak-blocks", "peak_objects", "blocks allocated at the peak", Unit::Count),
+    metric("live", "inuse_space", "bytes not freed", Unit::Bytes),
+    metric("live-blocks", "inuse_objects", "blocks not freed", Unit::Count),
+    metric("allocated", "alloc_space", "bytes allocated in all", Unit::Bytes),
+    metric("allocations", "alloc_objects", "allocations", Unit::Count),
+    Metric {
+        additive: false,
+        ..metric("own-peak", "own_peak_space", "most bytes of one context at a time", Unit::Bytes)
+    },
+];
+
+const CPU: [Metric; 2] = [
+    metric("time", "cpu", "CPU time", Unit::Nanoseconds),
+    metric("samples", "samples", "samples", Unit::Count),
+];
+
+impl Kind {
+    /// What profiles of the kind measure; the first one is the most important.
+    #[must_use]
+    pub fn metrics(self) -> &'static [Metric] {
+        match self {
+            Self::Heap => &HEAP,
+            Self::Cpu => &CPU,
+        }
+    }
+
+    /// Its name, in the file and as a command.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Heap => "heap",
+            Self::Cpu => "cpu",
+        }
+    }
+}
+
+/// Why a profile cannot be used.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProfileError {
+    /// Not a profile at all.
+    #[error("this is no profile: its first line is no heading ({0}); give the file that the program wrote")]
+    Heading(String),
+    /// Of a later release.
+    #[error(
+        "the profile has format version {0}, and this release reads version {VERSION}; use the release that built the program"
+    )]
+    Version(u32),
+    /// A kind that does not exist.
+    #[error("the profile is of the unknown kind {0:?}; there are heap and cpu")]
+    Kind(String),
+    /// A line that cannot be read.
+    #[error("line {line}: {cause}; the profile is damaged")]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// What is wrong.
+        cause: String,
+    },
+    /// The last line is missing.
+    #[error("the profile is not whole: its last line is missing; the program was ended while it wrote")]
+    Incomplete,
+    /// The last line counts others than there are.
+    #[error("the profile is damaged: it has {found} contexts, and should have {expected}")]
+    Contexts {
+        /// As the last line says.
+        expected: u64,
+        /// As there are.
+        found: usize,
+    },
+}
+
+/// A context, with what was measured in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Context {
+    /// The token; empty where there is no context, None where it is not known.
+    pub token: Option<String>,
+    /// In the order of [`Kind::metrics`].
+    pub values: Vec<u64>,
+    /// Allocations that were freed again, and their bytes, in heap profiles.
+    pub freed: (u64, u64),
+}
+
+/// A profile as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// What it is about.
+    pub kind: Kind,
+    /// The first bytes of the program's build id, in hexadecimal digits.
+    pub build_id: String,
+    /// The process.
+    pub process: u64,
+    /// The contexts.
+    pub contexts: Vec<Context>,
+}
+
+#[derive(Deserialize)]
+struct Heading {
+    profile: String,
+    version: u32,
+    build_id: String,
+    process: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HeapLine {
+    token: Option<String>,
+    allocations: u64,
+    allocated: u64,
+    frees: u64,
+    freed: u64,
+    peak_blocks: u64,
+    peak_bytes: u64,
+    own_peak_bytes: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CpuLine {
+    token: Option<String>,
+    samples: u64,
+    nanoseconds: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct End {
+    #[serde(rename = "end")]
+    _end: bool,
+    contexts: u64,
+}
+
+impl Profile {
+    /// Reads a profile.
+    ///
+    /// # Errors
+    /// [`ProfileError`]; never panics, whatever the text.
+    pub fn read(text: &[u8]) -> Result<Self, ProfileError> {
+        let mut lines = text.split(|&byte| byte == b'\n').enumerate();
+        let (_, first) = lines.next().unwrap_or_default();
+        let heading: Heading =
+            serde_json::from_slice(first).map_err(|error| ProfileError::Heading(error.to_string()))?;
+        if heading.version != VERSION {
+            return Err(ProfileError::Version(heading.version));
+        }
+        let kind = match &*heading.profile {
+            "heap" => Kind::Heap,
+            "cpu" => Kind::Cpu,
+            _ => return Err(ProfileError::Kind(heading.profile)),
+        };
+        let mut contexts = Vec::new();
+        let mut end: Option<End> = None;
+        for (number, line) in lines {
+            let error = |cause: String| ProfileError::Line { line: number + 1, cause };
+            if line.is_empty() && end.is_some() {
+                continue;
+            }
+            if end.is_some() {
+                return Err(error("there is something behind the last line".to_owned()));
+            }
+            // A file that was cut in the middle of a line.
+            let whole = line.ends_with(b"}");
+            if whole && line.starts_with(b"{\"end\"") {
+                end = Some(serde_json::from_slice(line).map_err(|e| error(e.to_string()))?);
+                continue;
+            }
+            let parsed = match kind {
+                Kind::Heap => serde_json::from_slice::<HeapLine>(line).map(Context::from),
+                Kind::Cpu => serde_json::from_slice::<CpuLine>(line).map(Context::from),
+            };
+            contexts.push(match parsed {
+                Ok(context) => context,
+                Err(_) if !whole => return Err(ProfileError::Incomplete),
+                Err(e) => return Err(error(e.to_string())),
+            });
+        }
+        let end = end.ok_or(ProfileError::Incomplete)?;
+        if end.contexts != contexts.len() as u64 {
+            return Err(ProfileError::Contexts { expected: end.contexts, found: contexts.len() });
+        }
+        Ok(Self { kind, build_id: heading.build_id, process: heading.process, contexts })
+    }
+
+    /// The sum of a metric, by its number.
+    #[must_use]
+    pub fn total(&self, metric: usize) -> u64 {
+        self.contexts.iter().fold(0, |sum, context| sum.saturating_add(context.values[metric]))
+    }
+}
+
+impl From<HeapLine> for Context {
+    fn from(line: HeapLine) -> Self {
+        // Written while other threads went on, one of the two may be ahead of the other.
+        let (live, live_bytes) =
+            (line.allocations.saturating_sub(line.frees), line.allocated.saturating_sub(line.freed));
+        Self {
+            token: line.token,
+            values: vec![
+                line.peak_bytes,
+                line.peak_blocks,
+                live_bytes,
+                live,
+                line.allocated,
+                line.allocations,
+                line.own_peak_bytes,
+            ],
+            freed: (line.frees, line.freed),
+        }
+    }
+}
+
+impl From<CpuLine> for Context {
+    fn from(line: CpuLine) -> Self {
+        Self { token: line.token, values: vec![line.nanoseconds, line.samples], freed: (0, 0) }
+    }
+}

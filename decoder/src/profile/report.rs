@@ -1,0 +1,222 @@
+//! Reports for people, and as JSON.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::{Kind, Profile, Stack, StackFrame, Stacks, Unit};
+
+/// What is reported.
+#[derive(Clone, Copy, Debug)]
+pub struct Selection {
+    /// The metric by which the contexts are sorted, by its number. Contexts where it is 0 are left out.
+    pub by: usize,
+    /// So many contexts.
+    pub top: usize,
+}
+
+/// The selected stacks, the largest first; and how many there are in all.
+fn select(kind: Kind, stacks: &Stacks, selection: Selection) -> (Vec<Cow<'_, Stack>>, usize) {
+    let all: Vec<Cow<'_, Stack>> = match kind {
+        Kind::Heap => stacks.stacks.iter().map(Cow::Borrowed).collect(),
+        Kind::Cpu => by_function(stacks).into_iter().map(Cow::Owned).collect(),
+    };
+    let mut sorted: Vec<_> = all.into_iter().filter(|stack| stack.values[selection.by] > 0).collect();
+    // Stable: equal ones stay in the order of the file.
+    sorted.sort_by_key(|stack| std::cmp::Reverse(stack.values[selection.by]));
+    let all = sorted.len();
+    sorted.truncate(selection.top);
+    (sorted, all)
+}
+
+/// Samples fall on any line of a function: stacks that differ in that line only are one, with the line that was found most
+/// often.
+fn by_function(stacks: &Stacks) -> Vec<Stack> {
+    let mut sorted: Vec<&Stack> = stacks.stacks.iter().collect();
+    sorted.sort_by_key(|stack| std::cmp::Reverse(stack.values[0]));
+    let mut index = HashMap::new();
+    let mut result: Vec<Stack> = Vec::new();
+    for stack in sorted {
+        let (innermost, callers) = stack.frames.split_first().expect("a stack has a frame");
+        let innermost = &stacks.frames[*innermost as usize];
+        let key = (innermost.kind, &innermost.name, &innermost.file, callers);
+        let at = *index.entry(key).or_insert(result.len());
+        match result.get_mut(at) {
+            Some(whole) => {
+                for (sum, value) in whole.values.iter_mut().zip(&stack.values) {
+                    *sum = sum.saturating_add(*value);
+                }
+            }
+            None => result.push(stack.clone()),
+        }
+    }
+    result
+}
+
+/// A number as people write it.
+#[must_use]
+pub fn amount(value: u64, unit: Unit) -> String {
+    let digits = |value: u64| {
+        let digits = value.to_string();
+        let mut text = String::new();
+        for (i, digit) in digits.chars().enumerate() {
+            if i > 0 && (digits.len() - i).is_multiple_of(3) {
+                text.push(',');
+            }
+            text.push(digit);
+        }
+        text
+    };
+    match unit {
+        Unit::Count => digits(value),
+        Unit::Bytes => format!("{} bytes", digits(value)),
+        Unit::Nanoseconds => format!("{} ms", digits((value + 500_000) / 1_000_000)),
+    }
+}
+
+/// Writes a report for people.
+///
+/// # Errors
+/// Those of `out`.
+pub fn text(
+    profile: &Profile,
+    stacks: &Stacks,
+    program: &str,
+    selection: Selection,
+    mut out: impl Write,
+) -> io::Result<()> {
+    let metrics = profile.kind.metrics();
+    let by = &metrics[selection.by];
+    match profile.kind {
+        Kind::Heap => {
+            let line = |blocks: u64, bytes: u64| {
+                format!("{:>15} in {} blocks", amount(bytes, Unit::Bytes), amount(blocks, Unit::Count))
+            };
+            let freed = profile.contexts.iter().fold((0u64, 0u64), |sum, context| {
+                (sum.0.saturating_add(context.freed.0), sum.1.saturating_add(context.freed.1))
+            });
+            writeln!(out, "heap profile of {program}, process {}", profile.process)?;
+            writeln!(out, "  allocated  {}", line(profile.total(5), profile.total(4)))?;
+            writeln!(out, "  freed      {}", line(freed.0, freed.1))?;
+            writeln!(out, "  not freed  {}", line(profile.total(3), profile.total(2)))?;
+            writeln!(out, "  peak       {}", line(profile.total(1), profile.total(0)))?;
+        }
+        Kind::Cpu => {
+            writeln!(out, "CPU profile of {program}, process {}", profile.process)?;
+            let (time, samples) = (profile.total(0), profile.total(1));
+            writeln!(
+                out,
+                "  {} in {} samples",
+                amount(time, Unit::Nanoseconds),
+                amount(samples, Unit::Count)
+            )?;
+        }
+    }
+    let (shown, all) = select(profile.kind, stacks, selection);
+    let title = by.title;
+    if shown.is_empty() {
+        return writeln!(out, "\nno context has {title}");
+    }
+    writeln!(out, "\n{} of {} contexts, by {title}", shown.len(), amount(all as u64, Unit::Count))?;
+    let total = profile.total(selection.by);
+    for (number, stack) in (1..).zip(shown) {
+        let value = stack.values[selection.by];
+        write!(out, "\n{number}. {}", amount(value, by.unit))?;
+        if by.additive {
+            write!(out, " ({:.1} %)", value as f64 * 100.0 / total as f64)?;
+        }
+        writeln!(out)?;
+        if profile.kind == Kind::Heap {
+            let [peak, peak_blocks, live, live_blocks, allocated, allocations, own_peak] = stack.values[..]
+            else {
+                unreachable!("as many as there are metrics")
+            };
+            let of = |bytes: u64, blocks: u64| {
+                let plural = if blocks == 1 { "" } else { "s" };
+                format!("{} in {} block{plural}", amount(bytes, Unit::Count), amount(blocks, Unit::Count))
+            };
+            writeln!(
+                out,
+                "    peak {}; not freed {}; allocated {}; at most {} at a time",
+                of(peak, peak_blocks),
+                of(live, live_blocks),
+                of(allocated, allocations),
+                amount(own_peak, Unit::Count),
+            )?;
+        }
+        for (number, &frame) in stack.frames.iter().enumerate() {
+            writeln!(out, "    #{number:<2} {}", stacks.frames[frame as usize].text)?;
+        }
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct JsonStack<'a> {
+    values: serde_json::Map<String, serde_json::Value>,
+    frames: Vec<JsonFrame<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonFrame<'a> {
+    kind: &'static str,
+    function: Option<&'a str>,
+    file: Option<&'a str>,
+    line: Option<u32>,
+    column: Option<u32>,
+    inlined: bool,
+}
+
+impl<'a> From<&'a StackFrame> for JsonFrame<'a> {
+    fn from(frame: &'a StackFrame) -> Self {
+        let StackFrame { kind, ref function, ref file, line, column, inlined, .. } = *frame;
+        Self {
+            kind: kind.name(),
+            function: function.as_deref(),
+            file: file.as_deref(),
+            line,
+            column,
+            inlined,
+        }
+    }
+}
+
+/// Writes one object a line: the totals, then the selected contexts.
+///
+/// # Errors
+/// Those of `out`.
+pub fn json(
+    profile: &Profile,
+    stacks: &Stacks,
+    program: &str,
+    selection: Selection,
+    mut out: impl Write,
+) -> io::Result<()> {
+    let metrics = profile.kind.metrics();
+    let (shown, all) = select(profile.kind, stacks, selection);
+    let totals: serde_json::Map<_, _> = (metrics.iter().enumerate())
+        .filter(|(_, metric)| metric.additive)
+        .map(|(number, metric)| (metric.name.to_owned(), profile.total(number).into()))
+        .collect();
+    let heading = serde_json::json!({
+        "profile": profile.kind.name(),
+        "program": program,
+        "build_id": profile.build_id,
+        "process": profile.process,
+        "totals": totals,
+        "by": metrics[selection.by].name,
+        "contexts": all,
+        "shown": shown.len(),
+    });
+    writeln!(out, "{heading}")?;
+    for stack in shown {
+        let values =
+            metrics.iter().zip(&stack.values).map(|(metric, &value)| (metric.name.to_owned(), value.into()));
+        let frames = stack.frames.iter().map(|&frame| (&stacks.frames[frame as usize]).into());
+        serde_json::to_writer(&mut out, &JsonStack { values: values.collect(), frames: frames.collect() })?;
+        out.write_all(b"\n")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! From the tokens of a profile to stacks of frames.
+
+use std::collections::HashMap;
+
+use crate::decode::Decoder;
+use crate::render::{folded_frame, text_frame};
+use crate::session::Failure;
+use crate::token::{BuildId, Token};
+use crate::trace::{Frame, FrameKind, Trace};
+
+use super::{Context, Profile};
+
+/// Frames of a trace beyond these, counted from the innermost, are left out of a stack, and a frame says so.
+const MAX_DEPTH: usize = 4096;
+
+/// A frame, as the stacks of a profile share it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StackFrame {
+    /// What it is.
+    pub kind: FrameKind,
+    /// Name for pictures: the function, or the boundary in angle brackets.
+    pub name: String,
+    /// Name of the function, if it is known.
+    pub function: Option<String>,
+    /// In gdb's style, with the place.
+    pub text: String,
+    /// Linkage name; empty for boundaries.
+    pub linkage_name: String,
+    /// Source file, if known.
+    pub file: Option<String>,
+    /// Line, from 1.
+    pub line: Option<u32>,
+    /// Column, from 1.
+    pub column: Option<u32>,
+    /// The function was inlined into that of the next frame outwards.
+    pub inlined: bool,
+}
+
+/// A stack, with what was measured in the contexts that look like it.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    /// Indices into [`Stacks::frames`], innermost first.
+    pub frames: Vec<u32>,
+    /// In the order of [`Kind::metrics`](super::Kind::metrics).
+    pub values: Vec<u64>,
+}
+
+/// The decoded contexts of a profile. Contexts with equal frames are one stack.
+#[derive(Clone, Debug, Default)]
+pub struct Stacks {
+    /// The frames.
+    pub frames: Vec<StackFrame>,
+    /// The stacks.
+    pub stacks: Vec<Stack>,
+    /// Modules whose dictionary was not given.
+    pub missing: Vec<BuildId>,
+}
+
+struct Maker<'d> {
+    decoder: &'d Decoder,
+    result: Stacks,
+    numbers: HashMap<StackFrame, u32>,
+    token: Token,
+    trace: Trace,
+    scratch: Vec<u8>,
+}
+
+impl Stacks {
+    /// Decodes all contexts.
+    ///
+    /// # Errors
+    /// The first token that cannot be decoded, and why.
+    pub fn decode(profile: &Profile, decoder: &Decoder) -> Result<Self, (String, Failure)> {
+        let mut maker = Maker {
+            decoder,
+            result: Self::default(),
+            numbers: HashMap::new(),
+            token: Token::default(),
+            trace: Trace::default(),
+            scratch: Vec::new(),
+        };
+        let mut index: HashMap<Vec<u32>, usize> = HashMap::new();
+        for context in &profile.contexts {
+            let frames = maker
+                .frames(context)
+                .map_err(|failure| (context.token.clone().unwrap_or_default(), failure))?;
+            if let Some(&at) = index.get(&frames) {
+                // Also what is not additive: the most of both is at most the sum.
+                for (sum, value) in maker.result.stacks[at].values.iter_mut().zip(&context.values) {
+                    *sum = sum.saturating_add(*value);
+                }
+            } else {
+                index.insert(frames.clone(), maker.result.stacks.len());
+                maker.result.stacks.push(Stack { frames, values: context.values.clone() });
+            }
+        }
+        Ok(maker.result)
+    }
+}
+
+impl Maker<'_> {
+    fn frames(&mut self, context: &Context) -> Result<Vec<u32>, Failure> {
+        let boundary = |kind, name: &str| StackFrame {
+            kind,
+            name: name.to_owned(),
+            function: None,
+            text: name.to_owned(),
+            linkage_name: String::new(),
+            file: None,
+            line: None,
+            column: None,
+            inlined: false,
+        };
+        let text = match context.token.as_deref() {
+            None => return Ok(vec![self.number(boundary(FrameKind::Unknown, "<unknown calls>"))]),
+            Some("") => {
+                let name = "<code, not instrumented>";
+                return Ok(vec![self.number(boundary(FrameKind::Uninstrumented, name))]);
+            }
+            Some(text) => text,
+        };
+        self.token.parse_into(text.as_bytes(), &mut self.scratch)?;
+        let mut trace = std::mem::take(&mut self.trace);
+        self.decoder.decode(&self.token, &mut trace)?;
+        for id in trace.missing() {
+            if !self.result.missing.contains(&id) {
+                self.result.missing.push(id);
+            }
+        }
+        let mut frames = Vec::new();
+        let mut rest = trace.frames(self.decoder);
+        for frame in rest.by_ref().take(MAX_DEPTH) {
+            // What was called is a function like others in a picture.
+            let name = match (frame.kind, frame.function) {
+                (FrameKind::Uninstrumented, Some(_)) => {
+                    folded_frame(&Frame { kind: FrameKind::Call, ..frame })
+                }
+                _ => folded_frame(&frame),
+            };
+            let mut text = String::new();
+            text_frame(&frame, &mut text);
+            frames.push(self.number(StackFrame {
+                kind: frame.kind,
+                name,
+                function: frame.function.map(str::to_owned),
+                text,
+                linkage_name: frame.linkage_name.unwrap_or_default().to_owned(),
+                file: frame.file.map(str::to_owned),
+                line: frame.line,
+                column: frame.column,
+                inlined: frame.inlined,
+            }));
+        }
+        if rest.next().is_some() {
+            frames.push(self.number(boundary(FrameKind::Truncated, "<further calls, left out>")));
+        }
+        drop(rest);
+        self.trace = trace;
+        Ok(frames)
+    }
+
+    fn number(&mut self, frame: StackFrame) -> u32 {
+        let next = self.result.frames.len() as u32;
+        let frames = &mut self.result.frames;
+        *self.numbers.entry(frame).or_insert_with_key(|frame| {
+            frames.push(frame.clone());
+            next
+        })
+    }
+}

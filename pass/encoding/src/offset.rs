@@ -1,0 +1,73 @@
+//! Offsets: free edges beyond the paper.
+//!
+//! Numbering gives each function one free in-edge, the hottest, if it has not the dummy in-edge. But the program need not keep
+//! the numbers themselves: with an offset for each function, `id = number + offset`, a call site adds its value, plus the
+//! callee's offset, minus the caller's. Offsets are free to choose where nobody enters with id 0, so a set of edges can be
+//! made free if it closes no cycle (of any direction), entries counting as one function: a maximum spanning forest, by
+//! weight, is the cheapest choice. (Ball and Larus place the increments of path profiling likewise: "Efficient path
+//! profiling", 1996, §3.2.)
+
+use crate::encoding::EdgeCode;
+use crate::graph::CallGraph;
+
+/// Functions whose offsets are known relative to each other.
+struct Forest {
+    parent: Vec<u32>,
+    /// Offset minus the parent's, modulo 2⁶⁴.
+    offset: Vec<u64>,
+}
+
+impl Forest {
+    /// The root of a function's tree and the function's offset minus the root's. Flattens the way there.
+    fn find(&mut self, function: u32) -> (u32, u64) {
+        let (mut root, mut offset) = (function, 0u64);
+        while self.parent[root as usize] != root {
+            offset = offset.wrapping_add(self.offset[root as usize]);
+            root = self.parent[root as usize];
+        }
+        let (mut at, mut left) = (function, offset);
+        while self.parent[at as usize] != root {
+            let next = self.parent[at as usize];
+            let own = std::mem::replace(&mut self.offset[at as usize], left);
+            self.parent[at as usize] = root;
+            left = left.wrapping_sub(own);
+            at = next;
+        }
+        (root, offset)
+    }
+
+    /// Makes `offset(b) - offset(a)` this, if nothing is known of it yet.
+    fn join(&mut self, a: u32, b: u32, difference: u64) {
+        let ((root_a, offset_a), (root_b, offset_b)) = (self.find(a), self.find(b));
+        if root_a != root_b {
+            self.parent[root_b as usize] = root_a;
+            self.offset[root_b as usize] = offset_a.wrapping_add(difference).wrapping_sub(offset_b);
+        }
+    }
+}
+
+/// The offset of each function, modulo 2⁶⁴; 0 for entries, which are entered with id 0.
+pub(crate) fn offsets(graph: &CallGraph, weights: &[f64], codes: &[EdgeCode], entry: &[bool]) -> Vec<u64> {
+    // One more function stands for all entries.
+    let ground = entry.len() as u32;
+    let mut forest = Forest { parent: (0..=ground).collect(), offset: vec![0; entry.len() + 1] };
+    for (function, _) in entry.iter().enumerate().filter(|(_, entry)| **entry) {
+        forest.join(ground, function as u32, 0);
+    }
+    let mut hottest_first: Vec<u32> = (0..codes.len() as u32).collect();
+    hottest_first
+        .sort_unstable_by(|&a, &b| weights[b as usize].total_cmp(&weights[a as usize]).then(a.cmp(&b)));
+    for edge in hottest_first {
+        if let EdgeCode::Add(value) = codes[edge as usize] {
+            forest.join(graph.caller[edge as usize], graph.callee[edge as usize], value.wrapping_neg());
+        }
+    }
+    // Trees without an entry are those of functions that nothing enters.
+    let (root, base) = forest.find(ground);
+    (0..ground)
+        .map(|function| {
+            let (own, offset) = forest.find(function);
+            if own == root { offset.wrapping_sub(base) } else { 0 }
+        })
+        .collect()
+}

@@ -1,0 +1,174 @@
+//! The CPU profile: samples of the running threads, by context.
+//!
+//! With [`VARIABLE`] in its environment, a program has a timer of that many hertz that counts the CPU time of all its threads;
+//! its signal comes to the thread that is running. The handler takes the context of the interrupted instruction
+//! (`pcce_token_at`) and counts it. Kernels look at such timers at their ticks, often 250 a second, so a sample also carries the CPU
+//! time since the one before it. All is in memory until the program ends.
+
+use core::ffi::{CStr, c_int, c_void};
+use core::ptr::{null, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+
+use crate::intern::Interner;
+use crate::profile::{self, Arena, FileName};
+use crate::token::__pcce_token_at;
+
+/// How many samples a second of CPU time; nothing is done without it.
+const VARIABLE: &CStr = c"PCCE_SAMPLE";
+const FILE_VARIABLE: &CStr = c"PCCE_SAMPLE_PROFILE";
+const DEFAULT: &CStr = c"pcce-cpu.%p";
+/// More would measure the handler.
+const MOST: c_int = 10_000;
+/// A longer token is cut: its outermost frames are left out.
+const MAX_TOKEN: usize = 4096;
+
+static FILE: FileName = FileName::new();
+static TOKENS: Arena = Arena::new();
+static STARTED: AtomicBool = AtomicBool::new(false);
+/// The profile is being written.
+static ENDED: AtomicBool = AtomicBool::new(false);
+/// By the token's text: two hashes, and its length.
+static SAMPLES: Interner<Samples> = Interner::new();
+/// CPU time of the process at the last sample, in nanoseconds.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+struct Samples {
+    token: AtomicPtr<u8>,
+    samples: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+fn cpu_time() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a plain system call.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+unsafe extern "C" fn on_timer(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+    if ENDED.load(Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: this thread's; what the kernel gave; the buffer has its size.
+    unsafe {
+        let errno = *libc::__errno_location();
+        let now = cpu_time();
+        let before = LAST.fetch_max(now, Ordering::Relaxed);
+        let registers = &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+        let (pc, sp) = (registers[libc::REG_RIP as usize], registers[libc::REG_RSP as usize]);
+        let mut text = [0; MAX_TOKEN];
+        let len =
+            __pcce_token_at(text.as_mut_ptr().cast(), MAX_TOKEN, pc as *const u8, sp as *const u8, null());
+        let text = &text[..if len < MAX_TOKEN { len } else { libc::strlen(text.as_ptr().cast()) }];
+        count(text, now.saturating_sub(before));
+        *libc::__errno_location() = errno;
+    }
+}
+
+fn count(text: &[u8], nanoseconds: u64) {
+    let hash = |start: u64, factor: u64| {
+        text.iter().fold(start, |h, &byte| {
+            let h = (h ^ u64::from(byte)).wrapping_mul(factor);
+            h ^ h >> 29
+        })
+    };
+    let key = [
+        hash(0xcbf2_9ce4_8422_2325, 0x9e37_79b9_7f4a_7c15),
+        hash(0x2545_f491_4f6c_dd1d, 0xff51_afd7_ed55_8ccd),
+        text.len() as u64,
+    ];
+    let new = || Samples {
+        token: AtomicPtr::new(null_mut()),
+        samples: AtomicU64::new(0),
+        nanoseconds: AtomicU64::new(0),
+    };
+    let Some(samples) = SAMPLES.value(&key, new) else { return };
+    if samples.token.load(Ordering::Relaxed).is_null() {
+        // One byte more than the text, which stays zero. Two threads may both do this; one copy is lost.
+        let copy = TOKENS.take(text.len() + 1);
+        if copy.is_null() {
+            return;
+        }
+        // SAFETY: it has room.
+        unsafe { copy.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
+        let _ = samples.token.compare_exchange(null_mut(), copy, Ordering::Release, Ordering::Relaxed);
+    }
+    samples.samples.fetch_add(1, Ordering::Relaxed);
+    samples.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+}
+
+// By the exported name, so that of several runtimes in a process, the executable's one is started.
+core::arch::global_asm!(
+    ".pushsection .init_array,\"aw\",@init_array",
+    ".p2align 3",
+    ".quad __pcce_sample_start",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    fn __cxa_atexit(f: extern "C" fn(*mut c_void), arg: *mut c_void, dso: *mut c_void) -> c_int;
+    fn setitimer(which: c_int, new: *const libc::itimerval, old: *mut libc::itimerval) -> c_int;
+}
+
+/// Starts the timer if the environment asks for it.
+#[unsafe(no_mangle)]
+pub extern "C" fn __pcce_sample_start() {
+    // SAFETY: plain calls at the start of the program, or of a library that brought the runtime.
+    unsafe {
+        let value = profile::variable(VARIABLE);
+        if value.is_null() || *value == 0 || STARTED.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let hertz = libc::atoi(value);
+        if !(1..=MOST).contains(&hertz) {
+            let message =
+                "pcce: PCCE_SAMPLE is no number of samples a second from 1 to 10000; nothing is sampled\n";
+            libc::write(libc::STDERR_FILENO, message.as_ptr().cast(), message.len());
+            return;
+        }
+        FILE.set(FILE_VARIABLE, DEFAULT);
+        LAST.store(cpu_time(), Ordering::Relaxed);
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = on_timer as *const () as usize;
+        action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO | libc::SA_ONSTACK;
+        libc::sigaction(libc::SIGPROF, &raw const action, null_mut());
+        let time = libc::timeval {
+            tv_sec: (1 / hertz).into(),
+            tv_usec: if hertz == 1 { 0 } else { (1_000_000 / hertz).into() },
+        };
+        let timer = libc::itimerval { it_interval: time, it_value: time };
+        setitimer(libc::ITIMER_PROF, &raw const timer, null_mut());
+        __cxa_atexit(at_exit, null_mut(), null_mut());
+    }
+}
+
+extern "C" fn at_exit(_: *mut c_void) {
+    // A forked child has no timer, and its parent's samples.
+    if !FILE.is_wanted(false) {
+        return;
+    }
+    ENDED.store(true, Ordering::Relaxed);
+    // SAFETY: a plain call: the timer is stopped.
+    unsafe { setitimer(libc::ITIMER_PROF, &raw const NONE, null_mut()) };
+    let mut out = FILE.create(0);
+    out.head("cpu");
+    out.text(b"}\n");
+    let mut contexts = 0;
+    for samples in SAMPLES.values() {
+        let token = samples.token.load(Ordering::Acquire);
+        let number = samples.samples.load(Ordering::Relaxed);
+        if token.is_null() || number == 0 {
+            continue;
+        }
+        contexts += 1;
+        // SAFETY: it ends with a zero.
+        out.context(Some(unsafe { CStr::from_ptr(token.cast()) }.to_bytes()));
+        out.member("samples", number);
+        out.member("nanoseconds", samples.nanoseconds.load(Ordering::Relaxed));
+        out.text(b"}\n");
+    }
+    out.finish(contexts);
+}
+
+const STOPPED: libc::timeval = libc::timeval { tv_sec: 0, tv_usec: 0 };
+static NONE: libc::itimerval = libc::itimerval { it_interval: STOPPED, it_value: STOPPED };

@@ -1,0 +1,125 @@
+// Crashes in the way that the first argument names; the second one adds threads.
+#define _GNU_SOURCE
+#include <pcce.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define NOINLINE __attribute__((noinline))
+#define KEEP __asm__ volatile("" ::: "memory")
+
+static pthread_barrier_t barrier;
+static sigjmp_buf again;
+static const char *how;
+
+NOINLINE static int deep(int n, volatile char *outer) {
+  volatile char room[200];
+  room[0] = (char)n;
+  return n < 0 ? 0 : deep(n + 1, room) + room[1] + outer[1];
+}
+
+NOINLINE static int by_fault(const void *a, const void *b) {
+  (void)a;
+  *(volatile int *)b = *(volatile int *)0x10;
+  return 0;
+}
+
+NOINLINE static void fault(void) {
+  volatile int zero = 0;
+  if (!strcmp(how, "null")) *(volatile int *)0x10 = 1;
+  if (!strcmp(how, "abort")) abort();
+  if (!strcmp(how, "overflow")) printf("%d\n", deep(0, (volatile char *)how));
+  if (!strcmp(how, "divide")) {
+    __asm__ volatile("xorl %%edx, %%edx; movl $1, %%eax; divl %0" : : "r"(zero) : "eax", "edx");
+  }
+  if (!strcmp(how, "illegal")) __builtin_trap();
+  if (!strcmp(how, "jump")) ((void (*)(void))0x1234)();
+  if (!strcmp(how, "wild")) *(volatile int *)0x1234567812345678 = 1;
+  if (!strcmp(how, "callback")) {
+    int list[] = {2, 1};
+    qsort(list, 2, sizeof *list, by_fault);
+  }
+  if (!strcmp(how, "heap")) {
+    char *block = malloc(40);
+    memset(block - 64, 0x41, 70000);
+    free(block);
+    free(malloc(100));
+    abort();
+  }
+  if (!strcmp(how, "sent")) {
+    kill(getpid(), SIGSEGV);
+    pause();
+  }
+  KEEP;
+}
+
+static void own(int signal) {
+  static const char text[] = "own handler\n";
+  (void)signal;
+  (void)!write(1, text, sizeof text - 1);
+  if (!strcmp(how, "recover")) siglongjmp(again, 1);
+  _exit(7);
+}
+
+NOINLINE static void sleeper(void) {
+  pause();
+  KEEP;
+}
+
+static void *quiet(void *x) {
+  pthread_barrier_wait(&barrier);
+  sleeper();
+  // A program that goes on while it crashes would end well here.
+  _exit(0);
+  return x;
+}
+
+static void *deaf(void *x) {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, NULL);
+  pthread_barrier_wait(&barrier);
+  sleeper();
+  return x;
+}
+
+static void *crasher(void *x) {
+  pthread_barrier_wait(&barrier);
+  usleep(20000);
+  fault();
+  KEEP;
+  return x;
+}
+
+int main(int count, char **arguments) {
+  const char *threads = count > 2 ? arguments[2] : "";
+  how = arguments[1];
+  struct rlimit small = {1 << 18, 1 << 18};
+  if (!strcmp(how, "overflow")) setrlimit(RLIMIT_STACK, &small);
+  if (!strcmp(how, "own") || !strcmp(how, "recover")) signal(SIGSEGV, own);
+  if (getenv("INSTALL")) {
+    if (pcce_install_crash_handler(2) != 0) return 1;
+  }
+  if (!strcmp(how, "own")) *(volatile int *)0x10 = 1;
+  if (!strcmp(how, "recover")) {
+    if (sigsetjmp(again, 1) == 0) *(volatile int *)0x10 = 1;
+    puts("recovered");
+    return 5;
+  }
+  if (!*threads) {
+    fault();
+    return 0;
+  }
+  pthread_barrier_init(&barrier, NULL, 5);
+  pthread_t ids[4];
+  void *(*starts[])(void *) = {quiet, !strcmp(threads, "deaf") ? deaf : quiet, crasher, !strcmp(threads, "two") ? crasher : quiet};
+  for (int i = 0; i < 4; i++) pthread_create(&ids[i], NULL, starts[i], NULL);
+  pthread_barrier_wait(&barrier);
+  for (int i = 0; i < 4; i++) pthread_join(ids[i], NULL);
+  return 0;
+}

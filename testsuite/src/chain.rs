@@ -1,0 +1,101 @@
+//! Chains of calls from different sources, to be compared: what `pcce decode` prints, and what LLVM's symboliser says of
+//! addresses.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::{command, llvm, run_with_input};
+
+/// A frame: function and line, or code that is not instrumented.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Frame {
+    /// Function, line, and whether it was inlined.
+    Call(String, u64, bool),
+    /// Code that is not instrumented.
+    Plain,
+    /// Another boundary, by its kind.
+    Boundary(String),
+}
+
+impl std::fmt::Display for Frame {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Call(name, line, inlined) => {
+                write!(f, "{name}:{line}{}", if *inlined { " (inlined)" } else { "" })
+            }
+            Self::Plain => f.write_str("<plain>"),
+            Self::Boundary(kind) => write!(f, "<{kind}>"),
+        }
+    }
+}
+
+/// A chain in one line.
+#[must_use]
+pub fn show(frames: &[Frame]) -> String {
+    frames.iter().map(Frame::to_string).collect::<Vec<_>>().join(" < ")
+}
+
+/// Adds a frame; neighbours that are not instrumented are one.
+pub fn add(frames: &mut Vec<Frame>, frame: Frame) {
+    if frame != Frame::Plain || frames.last() != Some(&Frame::Plain) {
+        frames.push(frame);
+    }
+}
+
+/// The source frames of addresses, innermost first, by LLVM's symboliser.
+///
+/// # Panics
+/// If the symboliser fails.
+#[must_use]
+pub fn symbolise(program: &Path, addresses: &BTreeSet<u64>) -> HashMap<u64, Vec<Frame>> {
+    let input: String = addresses.iter().map(|a| format!("{a:#x}\n")).collect();
+    let object = format!("--obj={}", program.display());
+    let words = [&object, "--output-style=JSON", "--inlines", "--demangle", "--relative-address"];
+    let mut symboliser = command(llvm("llvm-symbolizer"), &words);
+    let output = run_with_input(&mut symboliser, &input).expect_success();
+    let mut found = HashMap::new();
+    for line in output.stdout.lines() {
+        let value: Value = serde_json::from_str(line).expect("JSON");
+        let address = value["Address"].as_str().expect("an address").trim_start_matches("0x");
+        let address = u64::from_str_radix(address, 16).expect("hexadecimal digits");
+        let symbols = value["Symbol"].as_array().cloned().unwrap_or_default();
+        let count = symbols.len();
+        let frames = symbols.iter().enumerate().map(|(i, symbol)| {
+            let name = symbol["FunctionName"].as_str().unwrap_or("").to_owned();
+            // Code without debug information: the C library's, where it is linked statically, and the runtime.
+            if symbol["StartLine"].as_u64().unwrap_or(0) == 0 {
+                Frame::Plain
+            } else {
+                Frame::Call(name, symbol["Line"].as_u64().unwrap_or(0), i + 1 < count)
+            }
+        });
+        found.insert(address, frames.collect());
+    }
+    found
+}
+
+/// The chain of a line of `pcce decode --format json`.
+///
+/// # Panics
+/// If it is none.
+#[must_use]
+pub fn decoded(line: &str) -> Vec<Frame> {
+    let value: Value = serde_json::from_str(line).expect("JSON");
+    let mut frames = Vec::new();
+    for frame in value["frames"].as_array().unwrap_or_else(|| panic!("{line}")) {
+        let name = frame["function"].as_str().unwrap_or("").to_owned();
+        let line = frame["line"].as_u64().unwrap_or(0);
+        let kind = frame["kind"].as_str().expect("a kind");
+        add(
+            &mut frames,
+            match kind {
+                "call" => Frame::Call(name, line, frame["inlined"] == true),
+                "uninstrumented" => Frame::Plain,
+                kind => Frame::Boundary(kind.to_owned()),
+            },
+        );
+    }
+    frames
+}

@@ -1,0 +1,222 @@
+//! Crash reports and core files: programs that die of many things, with and without the handler.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use pcce_testsuite::torture::{Victim, compare_core, core_of};
+use pcce_testsuite::{Output, artifact, command, repository, run, run_with_input, work_folder};
+use serde_json::Value;
+
+fn build(folder: &Path, name: &str, flags: &[&str]) -> PathBuf {
+    let program = folder.join(name);
+    let source = repository().join("testsuite/crash/crash.c").display().to_string();
+    let to = program.display().to_string();
+    let own =
+        ["-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-fno-optimize-sibling-calls", &source, "-o", &to];
+    let _ = run(&mut command(artifact("pcce-clang"), &[flags, &own].concat())).expect_success();
+    program
+}
+
+/// Runs without core files: they are not looked at here.
+fn crash(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    let line = "ulimit -c 0; exec \"$@\"";
+    let program = program.display().to_string();
+    let mut command = command("sh", &[&["-c", line, "sh", &program], arguments].concat());
+    run(command.envs(environment.iter().copied()).env_remove("DEBUGINFOD_URLS"))
+}
+
+/// The functions of each context of a report, innermost first; boundaries in brackets.
+fn contexts(program: &Path, report: &str) -> Vec<Vec<String>> {
+    let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
+    let output = run_with_input(pcce.arg(program), report).expect_success();
+    output.stdout.lines().map(|line| functions(&serde_json::from_str(line).expect("JSON"))).collect()
+}
+
+fn functions(trace: &Value) -> Vec<String> {
+    let name = |frame: &Value| match frame["kind"].as_str() {
+        Some("call") => frame["function"].as_str().expect("a name").to_owned(),
+        Some(kind) => format!("<{kind}>"),
+        None => panic!("{frame}"),
+    };
+    let mut names: Vec<String> = trace["frames"].as_array().expect("frames").iter().map(name).collect();
+    // In static programs, libc's functions have names.
+    names.dedup_by(|a, b| a == b && *a == "<uninstrumented>");
+    names
+}
+
+fn line<'r>(report: &'r str, key: &str) -> &'r str {
+    report.lines().find_map(|l| l.strip_prefix(key)).unwrap_or_else(|| panic!("no {key} in\n{report}"))
+}
+
+const WAYS: [(&str, &str, &[&str]); 10] = [
+    ("null", "SIGSEGV (11), code 1 (SEGV_MAPERR)", &["fault", "main"]),
+    ("abort", "SIGABRT (6), code -6 (SI_TKILL)", &["<uninstrumented>", "fault", "main"]),
+    ("overflow", "SIGSEGV (11), code 1 (SEGV_MAPERR)", &["deep", "deep", "deep"]),
+    ("divide", "SIGFPE (8), code 1 (FPE_INTDIV)", &["fault", "main"]),
+    ("illegal", "SIGILL (4), code 2 (ILL_ILLOPN)", &["fault", "main"]),
+    ("jump", "SIGSEGV (11), code 1 (SEGV_MAPERR)", &["<uninstrumented>", "fault", "main"]),
+    ("wild", "SIGSEGV (11), code 128 (SI_KERNEL)", &["fault", "main"]),
+    ("callback", "SIGSEGV (11), code 1 (SEGV_MAPERR)", &["by_fault", "<uninstrumented>", "fault", "main"]),
+    // By libc, as it likes.
+    ("heap", "SIG", &["<uninstrumented>", "fault", "main"]),
+    ("sent", "SIGSEGV (11), code 0 (SI_USER)", &["<uninstrumented>", "fault", "main"]),
+];
+
+#[test]
+fn a_program_reports_and_dies_as_without_the_handler() {
+    let folder = work_folder("crash/ways");
+    for (name, flags) in [
+        ("lto", &["-O2", "--pcce-mode=lto"][..]),
+        ("module", &["-O2", "--pcce-mode=module"]),
+        ("O0", &["-O0", "--pcce-mode=lto"]),
+        ("static", &["-O2", "-static"]),
+    ] {
+        let program = build(&folder, name, flags);
+        for (way, signal, chain) in WAYS {
+            let plain = crash(&program, &[way], &[]);
+            let reported = crash(&program, &[way], &[("INSTALL", "1")]);
+            assert_eq!(reported.status, plain.status, "{name} {way}: {}", reported.stderr);
+            assert!(
+                plain.status > 128 && !plain.stderr.contains("pcce"),
+                "{name} {way}: {}",
+                plain.describe()
+            );
+            let report = &reported.stderr;
+            assert!(line(report, "signal: ").starts_with(signal), "{name} {way}: {report}");
+            assert_eq!(line(report, "end: "), "complete", "{name} {way}");
+            let found = &contexts(&program, report)[0];
+            assert_eq!(found[..chain.len()], *chain, "{name} {way}: {found:?}");
+            assert_eq!(found.last().map(String::as_str), Some("main"), "{name} {way}");
+        }
+        // The program's own handlers are called behind the report.
+        let own = crash(&program, &["own"], &[("INSTALL", "1")]);
+        assert_eq!((own.status, &*own.stdout), (7, "own handler\n"), "{name}");
+        assert_eq!(contexts(&program, &own.stderr), [["main"]]);
+        let recovered = crash(&program, &["recover"], &[("INSTALL", "1")]);
+        assert_eq!((recovered.status, &*recovered.stdout), (5, "own handler\nrecovered\n"), "{name}");
+    }
+}
+
+#[test]
+fn reports_need_no_change_of_the_source() {
+    let folder = work_folder("crash/asked");
+    let path = folder.join("asked").display().to_string();
+    let flag = format!("--pcce-crash-report={path}");
+    for (name, flags, environment, to_file) in [
+        ("flag", &["-O2", "--pcce-crash-report"][..], None, false),
+        ("flag-module", &["-O2", "--pcce-mode=module", "--pcce-crash-report"], None, false),
+        ("flag-static", &["-O2", "-static", "--pcce-crash-report"], None, false),
+        ("path", &["-O2", &flag], None, true),
+        ("variable", &["-O2"], Some(&*path), true),
+        ("variable-static", &["-O2", "-static-pie", "-fPIE"], Some(&*path), true),
+        ("variable-stderr", &["-O2", &flag], Some("stderr"), false),
+    ] {
+        let program = build(&folder, name, flags);
+        let _ = fs::remove_file(&path);
+        let environment: Vec<_> = environment.map(|value| ("PCCE_CRASH_REPORT", value)).into_iter().collect();
+        let output = crash(&program, &["null"], &environment);
+        assert_eq!(output.status, 128 + 11, "{name}");
+        let report = if to_file { fs::read_to_string(&path).expect("a report") } else { output.stderr };
+        assert_eq!(contexts(&program, &report), [["fault", "main"]], "{name}");
+    }
+    // An empty variable asks for none.
+    let program = build(&folder, "none", &["-O2", "--pcce-crash-report"]);
+    let output = crash(&program, &["null"], &[("PCCE_CRASH_REPORT", "")]);
+    assert_eq!((output.status, output.stderr.contains("pcce-crash-report")), (128 + 11, false));
+}
+
+#[test]
+fn all_threads_are_in_the_report() {
+    let folder = work_folder("crash/threads");
+    let program = build(&folder, "threads", &["-O2"]);
+    let creation = ["<thread>", "main"];
+    let with = |chain: &[&str]| -> Vec<String> {
+        chain.iter().chain(&creation).map(|name| (*name).to_owned()).collect()
+    };
+    for (way, threads) in
+        [("null", "all"), ("overflow", "all"), ("abort", "deaf"), ("null", "two"), ("jump", "two")]
+    {
+        let output = crash(&program, &[way, threads], &[("INSTALL", "1")]);
+        let plain = crash(&program, &[way, threads], &[]);
+        assert_eq!(output.status, plain.status, "{way} {threads}: {}", output.stderr);
+        let report = &output.stderr;
+        assert_eq!(line(report, "end: "), "complete");
+        assert_eq!(report.matches("\nthread: ").count(), 5, "{report}");
+        let unanswered = usize::from(threads == "deaf");
+        assert_eq!(report.matches("context: no answer").count(), unanswered, "{report}");
+        assert_eq!(report.matches("\nalso-crashed: SIG").count(), usize::from(threads == "two"), "{report}");
+        let mut found = contexts(&program, report);
+        let crashed = found.remove(0);
+        let crasher =
+            crashed.iter().rposition(|f| f == "crasher").expect("the thread that crashed is the first");
+        assert_eq!(crashed[crasher..], with(&["crasher"]), "{way} {threads}: {crashed:?}");
+        assert!(crashed.iter().any(|f| f == if way == "overflow" { "deep" } else { "fault" }), "{crashed:?}");
+        let quiet = with(&["<uninstrumented>", "sleeper", "quiet"]);
+        let count = found.iter().filter(|f| **f == quiet).count();
+        assert_eq!(count, if threads == "all" { 3 } else { 2 }, "{found:?}");
+        assert!(found.contains(&vec!["<uninstrumented>".to_owned(), "main".to_owned()]), "{found:?}");
+    }
+}
+
+#[test]
+fn core_files_of_threads() {
+    let folder = work_folder("crash/core");
+    let program = build(&folder, "program", &["-O2"]);
+    let mut child =
+        command(&program, &["none", "all"]).stdout(Stdio::null()).spawn().expect("the program starts");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let core = folder.join("core");
+    let made = core_of(child.id(), &core);
+    let _ = child.kill();
+    let _ = child.wait();
+    made.expect("gdb makes a core file");
+    let (agreed, wrong) = compare_core(&program, &core, &folder).expect("both read it");
+    assert!(wrong.is_empty() && agreed >= 3, "{agreed} threads\n{}", wrong.join("\n"));
+    let text = |arguments: &[&str]| {
+        let output = run(&mut command(artifact("pcce"), &[&["core"], arguments].concat())).expect_success();
+        let behind = output.stdout.find("build-id").expect("a report");
+        output.stdout[behind..].to_owned()
+    };
+    let path = |name: &str| folder.join(name).display().to_string();
+    let whole = text(&[&path("program"), &path("core")]);
+    assert!(whole.contains("sleeper at ") && whole.contains("<thread created here>"), "{whole}");
+    // Stripped: the debug file is given, found by its name, or replaced by the dictionary.
+    let objcopy = |arguments: &[&str]| {
+        let _ = run(&mut command("objcopy", arguments)).expect_success();
+    };
+    objcopy(&["--only-keep-debug", &path("program"), &path("program.debug")]);
+    objcopy(&["--strip-all", &path("program"), &path("stripped")]);
+    let link = format!("--add-gnu-debuglink={}", path("program.debug"));
+    objcopy(&[&link, &path("stripped"), &path("linked")]);
+    let _ = run(&mut command(artifact("pcce"), &["dict", &path("program"), "-o", &path("dict.json")]))
+        .expect_success();
+    assert_eq!(text(&["--debug-file", &path("program.debug"), &path("stripped"), &path("core")]), whole);
+    assert_eq!(text(&[&path("linked"), &path("core")]), whole);
+    assert_eq!(text(&["--debug-file", &path("dict.json"), &path("stripped"), &path("core")]), whole);
+    // Files that do not belong together are refused.
+    let other = build(&folder, "other", &["-O1"]).display().to_string();
+    for (arguments, message) in [
+        (vec![path("stripped"), path("core")], "no dictionary"),
+        (vec![other.clone(), path("core")], "another build"),
+        (vec![path("core"), path("program")], "not a core file"),
+        (vec!["--debug-file".into(), other, path("stripped"), path("core")], "build id"),
+    ] {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let output = run(&mut command(artifact("pcce"), &[&["core"], &arguments[..]].concat()));
+        assert!(output.status == 2 && output.stderr.contains(message), "{}", output.describe());
+    }
+}
+
+/// A small run of `make torture`.
+#[test]
+fn killed_at_random_instructions() -> anyhow::Result<()> {
+    if fs::read_to_string("/proc/sys/kernel/core_pattern")?.contains(['|', '/']) {
+        eprintln!("not run: core files do not stay with the program here");
+        return Ok(());
+    }
+    let outcome = Victim::build("lua")?.torture(100, 1, |_| ())?;
+    assert!(outcome.wrong.is_empty(), "{}", outcome.wrong.join("\n"));
+    assert!(outcome.points == 100 && outcome.calls > 500 && outcome.cores > 0, "{outcome:?}");
+    Ok(())
+}
