@@ -13,6 +13,7 @@
 //! - `stepping/`, `tests/anywhere.rs`, `tests/crash.rs`, [`torture`], `bin/torture.rs`: contexts at any instruction, crash reports and
 //!   core files, compared with other unwinders ([`chain`]);
 //! - [`evaluation`], `tests/real_programs.rs`, `tests/cmake.rs`: programs and builds of other people;
+//! - `tests/debuggers.rs`: `pcce bt` in gdb and lldb;
 //! - `tests/install.rs`: what is installed, and the Debian package;
 //! - `tests/guide.rs`: the commands of the user's guide and their output.
 

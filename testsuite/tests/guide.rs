@@ -184,4 +184,4 @@ macro_rules! pages {
     };
 }
 
-pages! { start, building, decode, logs, modes, messages }
+pages! { start, building, decode, debuggers, logs, modes, messages }

@@ -21,9 +21,7 @@ pub mod command;
 pub mod install;
 pub mod plan;
 
-#[cfg(test)]
-use std::ffi::OsStr;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -186,7 +184,9 @@ fn run(language: Language) -> Result<(), Error> {
         working_directory: env::current_dir().map_err(system("cannot tell the working directory"))?,
         pass_options: env::var_os(plan::OPTIONS_VARIABLE),
     };
-    let lists = arguments.own.no_callback.clone();
+    let mut lists = arguments.own.no_callback.clone();
+    let named = arguments.own.targets.iter().filter_map(|name| name.as_bytes().strip_prefix(b"@"));
+    lists.extend(named.map(|file| PathBuf::from(OsStr::from_bytes(file))));
     let plan = plan::plan(arguments, &facts)?;
     if let Some(missing) = plan.needs.iter().find(|path| !path.exists()) {
         return Err(Error::MissingFile(missing.clone()));

@@ -7,11 +7,13 @@
 
 #[path = "../../../decoder/tests/common/mod.rs"]
 mod app;
+mod core;
 mod dictionary;
 #[path = "../../../decoder/tests/common/elf.rs"]
 mod elf;
 mod filter;
 mod oracle;
+mod profile;
 mod token;
 
 use std::sync::OnceLock;
@@ -30,7 +32,8 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: &[Target] = &[token::TARGET, dictionary::TARGET, filter::TARGET];
+pub const TARGETS: &[Target] =
+    &[token::TARGET, dictionary::TARGET, filter::TARGET, core::TARGET, profile::TARGET];
 
 /// A decoder for the test program and its library.
 fn decoder() -> &'static Decoder {

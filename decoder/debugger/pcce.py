@@ -1,0 +1,239 @@
+"""The command `pcce bt` for gdb and lldb: the calling context of the selected thread, from the encoding and not from the
+stack's unwinding alone.
+
+  (gdb) source PREFIX/share/pcce/pcce.py              in ~/.gdbinit
+  (lldb) command script import PREFIX/share/pcce/pcce.py    in ~/.lldbinit
+
+Nothing is called in the program. The registers come from the debugger; with them and the memory that a context needs
+(the stack, the thread's block, relocated data) the script writes a small core file of the thread, and `pcce core` reads it. Of a core
+file that is debugged, `pcce core` reads the file itself.
+"""
+
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+# As in `struct user_regs_struct`.
+REGISTERS = (
+    "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss fs_base gs_base ds es fs gs"
+).split()
+NEEDED = [name for name in REGISTERS if name[0] == "r"] + ["fs_base"]
+PAGE = 4096
+# Static thread-local storage lies below the thread pointer; no more of it is looked at.
+TLS = 1 << 16
+# Of one mapping no more is read; deep stacks are smaller.
+MOST = 256 << 20
+NT_PRSTATUS, NT_AUXV, NT_FILE = 1, 6, 0x46494C45
+
+
+class Failure(Exception):
+    """What the user should know."""
+
+
+def pcce():
+    """The command `pcce` of this installation, or the one in PATH."""
+    installed = os.path.join(HERE, "..", "..", "bin", "pcce")
+    found = installed if os.path.exists(installed) else shutil.which("pcce")
+    if not found:
+        raise Failure("`pcce` is neither in %s nor in PATH; install PCCE again" % os.path.dirname(installed))
+    return found
+
+
+class Mapping:
+    """A line of /proc/PID/smaps, with what of it the process has written to."""
+
+    def __init__(self, words):
+        self.start, self.end = (int(word, 16) for word in words[0].split("-"))
+        self.offset = int(words[2], 16)
+        self.name = words[5] if len(words) > 5 else ""
+        self.readable = words[1].startswith("r")
+        self.written = False
+
+    def __contains__(self, address):
+        return self.start <= address < self.end
+
+
+def mappings(process):
+    found = []
+    with open("/proc/%d/smaps" % process, encoding="utf-8", errors="surrogateescape") as smaps:
+        for line in smaps:
+            words = line.rstrip("\n").split(None, 5)
+            if "-" in words[0]:
+                found.append(Mapping(words))
+            elif words[0] == "Anonymous:":
+                found[-1].written = words[1] != "0"
+    return found
+
+
+def note(kind, content):
+    padded = content + b"\0" * (-len(content) % 4)
+    return struct.pack("<III8s", 5, len(content), kind, b"CORE") + padded
+
+
+def write_core(path, process, thread, registers, read):
+    """Writes a core file of one thread. `read(address, size)` gives the memory."""
+    found = mappings(process)
+    sp = registers["rsp"]
+    files = [m for m in found if m.name.startswith("/")]
+
+    def wanted(mapping):
+        if mapping.name.startswith("/"):
+            return mapping.written
+        return sp in mapping or registers["fs_base"] in mapping or mapping.name in ("[stack]", "[vdso]")
+
+    segments = []
+    for mapping in found:
+        if not mapping.readable or not wanted(mapping):
+            continue
+        # Below the red zone there is nothing.
+        start = max(mapping.start, (sp - 128) & -PAGE) if sp in mapping else mapping.start
+        segments.append((start, read(start, min(mapping.end - start, MOST))))
+
+    # What the thread's block points to: the runtime keeps there how the thread was created.
+    block = next((m for m in found if registers["fs_base"] in m), None)
+    if block:
+        start = max(block.start, registers["fs_base"] - TLS)
+        words = read(start, (registers["fs_base"] - start) & -8)
+        for word in sorted({word & -PAGE for (word,) in struct.iter_unpack("<Q", words)}):
+            target = next((m for m in found if word in m and m.readable and not m.name), None)
+            held = any(at <= word < at + len(content) for at, content in segments)
+            if target and not held:
+                segments.append((word, read(word, min(2 * PAGE, target.end - word))))
+
+    status = struct.pack("<32xi76x", thread) + struct.pack("<27Q", *(registers.get(r, 0) for r in REGISTERS))
+    with open("/proc/%d/auxv" % process, "rb") as auxv:
+        notes = note(NT_PRSTATUS, status + b"\0" * 8) + note(NT_AUXV, auxv.read())
+    table = struct.pack("<QQ", len(files), PAGE)
+    table += b"".join(struct.pack("<QQQ", m.start, m.end, m.offset // PAGE) for m in files)
+    names = b"".join(os.fsencode(m.name) + b"\0" for m in files)
+    notes += note(NT_FILE, table + names)
+
+    headers = 64 + 56 * (1 + len(segments))
+    offset = headers + len(notes)
+    with open(path, "wb") as core:
+        core.write(b"\x7fELF\x02\x01\x01" + b"\0" * 9)
+        core.write(struct.pack("<HHIQQQIHHHHHH", 4, 62, 1, 0, 64, 0, 0, 64, 56, 1 + len(segments), 0, 0, 0))
+        core.write(struct.pack("<IIQQQQQQ", 4, 4, headers, 0, 0, len(notes), 0, 4))
+        for start, content in segments:
+            core.write(struct.pack("<IIQQQQQQ", 1, 6, offset, start, 0, len(content), len(content), 1))
+            offset += len(content)
+        core.write(notes)
+        for _, content in segments:
+            core.write(content)
+
+
+def backtrace(process, thread, registers, read):
+    """The context of a thread of a live process, as text."""
+    program = os.path.realpath("/proc/%d/exe" % process)
+    with tempfile.TemporaryDirectory(prefix="pcce-") as folder:
+        core = os.path.join(folder, "core")
+        write_core(core, process, thread, registers, read)
+        return of_core(program, core, thread)
+
+
+def of_core(program, core, thread):
+    """The context of a thread of a core file, as text."""
+    done = subprocess.run([pcce(), "core", program, core], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    text = done.stdout.decode("utf-8", "replace")
+    lines, own = [], False
+    for line in text.splitlines():
+        if line.startswith("thread: "):
+            own = line.split()[1] == str(thread)
+        elif own and line.startswith("#"):
+            lines.append(line)
+    errors = done.stderr.decode("utf-8", "replace").strip()
+    if not lines:
+        raise Failure(errors or "`pcce core` knows no context of thread %d" % thread)
+    return "\n".join(lines + errors.splitlines()) + "\n"
+
+
+def for_gdb(gdb):
+    class Prefix(gdb.Command):
+        """Calling contexts of programs that were compiled with the PCCE pass."""
+
+        def __init__(self):
+            super().__init__("pcce", gdb.COMMAND_STACK, gdb.COMPLETE_NONE, True)
+
+    class Backtrace(gdb.Command):
+        """Print the calling context of the selected thread, inlined calls included, as its encoding has it."""
+
+        def __init__(self):
+            super().__init__("pcce bt", gdb.COMMAND_STACK)
+
+        def invoke(self, _arguments, _from_tty):
+            self.dont_repeat()
+            thread = gdb.selected_thread()
+            if thread is None:
+                raise gdb.GdbError("pcce bt: no thread is selected; start the program, attach to it, or open a core file")
+            try:
+                gdb.write(self.text(thread))
+            except (Failure, OSError, gdb.error) as error:
+                raise gdb.GdbError("pcce bt: %s" % error) from error
+
+        def text(self, thread):
+            process, number, _ = thread.ptid
+            inferior = gdb.selected_inferior()
+            number = number or process
+            for line in gdb.execute("info files", to_string=True).splitlines():
+                if line.startswith("\t`") and "core file" in line or line.startswith("\t`") and "file type elf64-x86-64" in line:
+                    core = line[2 : line.index("',")]
+                    if self.is_core(core):
+                        return of_core(gdb.current_progspace().filename, core, number)
+            frame = gdb.newest_frame()
+            registers = {name: int(frame.read_register(name)) & (1 << 64) - 1 for name in NEEDED}
+            read = lambda address, size: bytes(inferior.read_memory(address, size))
+            return backtrace(process, number, registers, read)
+
+        @staticmethod
+        def is_core(path):
+            with open(path, "rb") as file:
+                return file.read(18)[16:] == b"\x04\0"
+
+    Prefix()
+    Backtrace()
+
+
+def for_lldb(debugger):
+    debugger.HandleCommand("command container add -h 'Calling contexts of programs that were compiled with the PCCE pass.' pcce")
+    debugger.HandleCommand(
+        "command script add -f %s.lldb_backtrace -h 'Print the calling context of the selected thread.' pcce bt" % __name__
+    )
+
+
+def lldb_backtrace(_debugger, _command, context, result, _dictionary):
+    import lldb
+
+    process, thread = context.GetProcess(), context.GetThread()
+    try:
+        if not thread.IsValid():
+            raise Failure("no thread is selected; start the program, or attach to it")
+        if process.GetPluginName() == "elf-core":
+            raise Failure("of a core file `pcce core PROGRAM CORE` prints the contexts of all threads")
+        frame = thread.GetFrameAtIndex(0)
+        registers = {name: frame.FindRegister(name).GetValueAsUnsigned() for name in NEEDED}
+
+        def read(address, size):
+            error = lldb.SBError()
+            content = process.ReadMemory(address, size, error)
+            if error.Fail():
+                raise Failure("%d bytes at %#x cannot be read: %s" % (size, address, error))
+            return content
+
+        result.AppendMessage(backtrace(process.GetProcessID(), thread.GetThreadID(), registers, read).rstrip("\n"))
+    except (Failure, OSError) as error:
+        result.SetError("pcce bt: %s" % error)
+
+
+def __lldb_init_module(debugger, _dictionary):
+    for_lldb(debugger)
+
+
+try:
+    import gdb as _gdb
+except ImportError:
+    pass
+else:
+    for_gdb(_gdb)

@@ -1,0 +1,152 @@
+//! `pcce bt` in gdb and lldb: the context of the selected thread of a live process and of a core file.
+
+#![cfg(not(feature = "llvm22"))]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use pcce_testsuite::{LLVM, command, repository, run, target, work_folder};
+
+/// Recursion, a callback of the C library, an inlined function, and two threads that stop for ever.
+const PROGRAM: &str = r#"#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static pthread_barrier_t both;
+__attribute__((noinline)) static void stop(void) { pthread_barrier_wait(&both); for (;;) pause(); }
+static inline void detail(void) { stop(); __asm__ volatile(""); }
+static int by_size(const void *a, const void *b) {
+  detail();
+  return *(const int *)a - *(const int *)b;
+}
+static void *worker(void *argument) {
+  int numbers[] = {2, 1};
+  qsort(numbers, 2, sizeof *numbers, by_size);
+  return argument;
+}
+__attribute__((noinline)) static int deep(int n, int (*next)(int)) {
+  if (n > 0) return next(n - 1) + 1;
+  stop();
+  return 0;
+}
+static int again(int n) { return deep(n, again) * 2; }
+int main(void) {
+  pthread_t thread;
+  pthread_barrier_init(&both, 0, 2);
+  pthread_create(&thread, 0, worker, 0);
+  return again(1);
+}
+"#;
+
+const MAIN: &str = "stop < deep < again < deep < again < main";
+const WORKER: &str =
+    "stop < detail < by_size < <qsort, not instrumented> < worker < <thread created here> < main";
+
+struct Setting {
+    folder: PathBuf,
+    prefix: PathBuf,
+}
+
+/// An installation, and the program built with it.
+fn setting() -> &'static Setting {
+    static SETTING: OnceLock<Setting> = OnceLock::new();
+    SETTING.get_or_init(|| {
+        let folder = work_folder("debuggers");
+        let prefix = folder.join("prefix");
+        let mut install = Command::new(repository().join("scripts/install"));
+        install
+            .env("PREFIX", &prefix)
+            .env("CARGO_TARGET_DIR", target())
+            .env("LLVM", LLVM)
+            .env_remove("DESTDIR");
+        let _ = run(&mut install).expect_success();
+        fs::write(folder.join("program.c"), PROGRAM).expect("can be written");
+        for (level, name) in [("-O0", "slow"), ("-O2", "fast")] {
+            let mut compile =
+                command(prefix.join("bin/pcce-clang"), &["-g", "-pthread", level, "program.c", "-o", name]);
+            let _ = run(compile.current_dir(&folder)).expect_success();
+        }
+        Setting { folder, prefix }
+    })
+}
+
+fn script(setting: &Setting) -> String {
+    setting.prefix.join("share/pcce/pcce.py").display().to_string()
+}
+
+/// The chains that a debugger printed, from the first instrumented function on: those further in are the C library's.
+fn chains(output: &str) -> Vec<String> {
+    let mut chains: Vec<Vec<&str>> = Vec::new();
+    // The debugger's own frames have arguments.
+    for line in output.lines().filter(|line| line.starts_with('#') && !line.contains(" (")) {
+        let (number, frame) = line.split_once(' ').expect("a frame");
+        let frame = frame.trim_start();
+        if number == "#0" {
+            chains.push(Vec::new());
+        }
+        chains.last_mut().expect("#0 comes first").push(frame.split(" at ").next().unwrap_or(frame));
+    }
+    let from_stop = |chain: Vec<&str>| {
+        let start = chain.iter().position(|frame| *frame == "stop").unwrap_or(0);
+        chain[start..].join(" < ")
+    };
+    chains.into_iter().map(from_stop).collect()
+}
+
+fn gdb(setting: &Setting, arguments: &[&str], file: &[&str]) -> String {
+    let source = format!("source {}", script(setting));
+    let mut gdb = command("gdb", &["-q", "-nx", "-batch", "-ex", "set confirm off", "-ex", &source]);
+    for argument in arguments {
+        gdb.args(["-ex", argument]);
+    }
+    let output = run(gdb.args(file).current_dir(&setting.folder));
+    output.stdout + &output.stderr
+}
+
+fn in_gdb(program: &str) {
+    let setting = setting();
+    let core = format!("{program}.core");
+    let save = format!("generate-core-file {core}");
+    // One is in `pause`, the other there or on its way out of the barrier.
+    let both = ["break pause", "run", "thread apply 1 pcce bt", "thread apply 2 pcce bt", &save, "kill"];
+    let live = gdb(setting, &both, &[program]);
+    assert_eq!(chains(&live), [MAIN, WORKER], "{live}");
+    let dead = gdb(setting, &["thread apply 1 pcce bt", "thread apply 2 pcce bt"], &[program, &core]);
+    assert_eq!(chains(&dead), [MAIN, WORKER], "{dead}");
+}
+
+#[test]
+fn gdb_unoptimised() {
+    in_gdb("slow");
+}
+
+#[test]
+fn gdb_optimised() {
+    in_gdb("fast");
+}
+
+#[test]
+fn gdb_errors() {
+    let setting = setting();
+    let output = gdb(setting, &["pcce bt"], &["fast"]);
+    assert!(output.contains("no thread is selected"), "{output}");
+    let output = gdb(setting, &["break main", "run", "pcce bt", "kill"], &["/bin/true"]);
+    assert!(output.contains("pcce bt: "), "{output}");
+    assert_eq!(chains(&output).len(), 0);
+}
+
+#[test]
+fn lldb() {
+    let setting = setting();
+    let import = format!("command script import {}", script(setting));
+    let mut lldb = command(Path::new("lldb-19"), &["--no-lldbinit", "--batch", "-o", &import]);
+    for argument in
+        ["breakpoint set -n pause", "run", "thread select 1", "pcce bt", "thread select 2", "pcce bt", "kill"]
+    {
+        lldb.args(["-o", argument]);
+    }
+    let output = run(lldb.arg("fast").current_dir(&setting.folder));
+    assert_eq!(chains(&output.stdout), [MAIN, WORKER], "{}{}", output.stdout, output.stderr);
+}
