@@ -34,6 +34,8 @@ impl Decoder {
         let mut added = Some(0_u64);
         // Nothing is known of the id in a function further in.
         let mut by_addresses = false;
+        // The outermost silent function met, and the pieces up to it.
+        let mut outermost: Option<(u32, usize)> = None;
         // The function further in, by its linkage name, and whether it is instrumented; None where it is not known.
         let mut inner: Option<(String, bool)> = None;
         let stop = |above| Ok(Joined { above, consumed: false });
@@ -92,6 +94,7 @@ impl Decoder {
                 if state != State::Added(0) {
                     return stop(Above::Interrupted);
                 }
+                outermost = Some((owner, trace.pieces.len()));
                 continue;
             }
             let pushed = point.end == PointEnd::Pushed && number + 1 == point.addresses.len();
@@ -125,6 +128,12 @@ impl Decoder {
                     stop(Above::Interrupted)
                 }
             };
+        }
+        if let (PointEnd::Outermost, false, Some((root, pieces))) = (point.end, more, outermost) {
+            // What called it is the code that starts programs and threads, or other code without the pass: as where the id of
+            // the outermost function is known.
+            trace.pieces.truncate(pieces);
+            return stop(Above::Root(root));
         }
         match point.end {
             // The owner of the next frame is the last function: that of a signal, or one whose dictionary was not given.

@@ -15,6 +15,8 @@ pub enum Frame {
     Call(String, u64, bool),
     /// Code that is not instrumented.
     Plain,
+    /// A function that left by a tail call, or an empty name: there may be some.
+    Tail(String),
     /// Another boundary, by its kind.
     Boundary(String),
 }
@@ -26,6 +28,7 @@ impl std::fmt::Display for Frame {
                 write!(f, "{name}:{line}{}", if *inlined { " (inlined)" } else { "" })
             }
             Self::Plain => f.write_str("<plain>"),
+            Self::Tail(name) => write!(f, "<{name}, tail>"),
             Self::Boundary(kind) => write!(f, "<{kind}>"),
         }
     }
@@ -93,6 +96,7 @@ pub fn decoded(line: &str) -> Vec<Frame> {
             match kind {
                 "call" => Frame::Call(name, line, frame["inlined"] == true),
                 "uninstrumented" => Frame::Plain,
+                "tail" => Frame::Tail(name),
                 kind => Frame::Boundary(kind.to_owned()),
             },
         );

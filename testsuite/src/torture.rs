@@ -165,11 +165,13 @@ fn by_symboliser(names: &HashMap<u64, Vec<Frame>>, frames: &[BacktraceFrame]) ->
     chain
 }
 
-/// Direct jumps and calls from one function to the beginning of another.
+/// Direct jumps and calls from one function to the beginning of another, and the functions that have ones through pointers.
 #[derive(Debug, Default)]
 struct Transfers {
     jumps: HashSet<(String, String)>,
     calls: HashSet<(String, String)>,
+    jumps_through_pointers: HashSet<String>,
+    calls_through_pointers: HashSet<String>,
 }
 
 impl Transfers {
@@ -187,6 +189,14 @@ impl Transfers {
             }
             let mut words = line.split_whitespace();
             let (instruction, target) = (words.next().unwrap_or(""), words.last().unwrap_or(""));
+            if target.starts_with('*') {
+                let set = match instruction {
+                    "callq" | "call" => &mut transfers.calls_through_pointers,
+                    _ => &mut transfers.jumps_through_pointers,
+                };
+                set.insert(function.clone());
+                continue;
+            }
             let Some(target) = target.strip_prefix('<').and_then(|t| t.strip_suffix('>')) else { continue };
             let pair = (function.clone(), target.to_owned());
             match instruction {
@@ -196,6 +206,16 @@ impl Transfers {
             };
         }
         Ok(transfers)
+    }
+
+    /// Whether the first function may leave by a jump to the second one.
+    fn jump(&self, from: &str, to: &str) -> bool {
+        self.jumps_through_pointers.contains(from) || self.jumps.contains(&(from.to_owned(), to.to_owned()))
+    }
+
+    /// Whether the first function may call the second one.
+    fn call(&self, from: &str, to: &str) -> bool {
+        self.calls_through_pointers.contains(from) || self.calls.contains(&(from.to_owned(), to.to_owned()))
     }
 }
 
@@ -232,14 +252,13 @@ fn agreement(
             let owner = owner(group);
             if let Some(lines) = same(group, gdb, symboliser) {
                 agreement.lines |= lines;
-                let pair = || Some((owner?.to_owned(), inner?.to_owned()));
-                if gone && !transfers.calls.contains(&pair()?) {
+                if gone && !transfers.call(owner?, inner?) {
                     return None;
                 }
                 inner = owner;
                 break;
             }
-            if !transfers.jumps.contains(&(owner?.to_owned(), inner?.to_owned())) {
+            if !transfers.jump(owner?, inner?) {
                 return None;
             }
             (inner, gone, agreement.tail) = (owner, true, true);
@@ -256,7 +275,7 @@ fn groups(chain: &[Frame]) -> Vec<&[Frame]> {
 /// The function of a part; None if it is a boundary.
 fn owner(group: &[Frame]) -> Option<&str> {
     match group.last() {
-        Some(Frame::Call(name, ..)) => Some(name),
+        Some(Frame::Call(name, ..) | Frame::Tail(name)) => Some(name),
         _ => None,
     }
 }
@@ -265,6 +284,10 @@ fn owner(group: &[Frame]) -> Option<&str> {
 fn same(found: &[Frame], gdb: &[Frame], symboliser: &[Frame]) -> Option<bool> {
     if found == gdb {
         return Some(false);
+    }
+    // gdb knows of jumps, too, where the debug information lists them.
+    if let ([Frame::Tail(name)], [.., Frame::Call(gone, ..)]) = (found, gdb) {
+        return (name == gone).then_some(false);
     }
     let all = found.len() == gdb.len()
         && found.len() == symboliser.len()
@@ -283,6 +306,10 @@ fn same(found: &[Frame], gdb: &[Frame], symboliser: &[Frame]) -> Option<bool> {
 /// jump already, and so does gdb; the report tells, behind an explicit gap, who was active before.
 fn in_longjmp(found: &[Frame], gdb: &[Frame], symboliser: &[Frame], transfers: &Transfers) -> bool {
     let unknown = Frame::Boundary("unknown".to_owned());
+    let nothing_more = [Frame::Plain, Frame::Boundary("damaged".to_owned())];
+    if gdb.first() == Some(&Frame::Plain) && found == nothing_more {
+        return true;
+    }
     let (Some(Frame::Plain), Some(found), true) =
         (gdb.first(), found.strip_prefix(&[Frame::Plain, unknown]), gdb.len() == symboliser.len())
     else {
@@ -405,10 +432,10 @@ impl Victim {
         for ((death, trace), gdb) in deaths.iter().zip(traces.lines()).zip(&gdb) {
             outcome.points += 1;
             outcome.instructions.insert(death.pc);
-            // A frame that is gone, for gdb as well.
             let failed = format!("{{\"frames\":[{{\"kind\":{trace:?}}}]}}");
             let mut found = decoded(if trace.contains("\"frames\":") { trace } else { &failed });
-            found.retain(|f| *f != Frame::Boundary("tail".to_owned()));
+            // Whether there was one is not known.
+            found.retain(|f| *f != Frame::Tail(String::new()));
             let mut frames = &gdb.threads[0].frames[..];
             let mut expected = chain(frames, "main");
             let mut second = by_symboliser(&names, frames);
@@ -458,7 +485,7 @@ impl Victim {
                 let output = run_with_input(pcce.arg(&self.executable).arg(&death.core), "").expect_success();
                 let document: serde_json::Value = serde_json::from_str(&output.stdout)?;
                 let mut of_core = decoded(&document["threads"][0].to_string());
-                of_core.retain(|f| *f != Frame::Boundary("tail".to_owned()));
+                of_core.retain(|f| *f != Frame::Tail(String::new()));
                 if of_core == found {
                     outcome.cores += 1;
                 } else {
@@ -698,7 +725,7 @@ pub fn compare_core(program: &Path, core: &Path, folder: &Path) -> Result<(usize
     for thread in threads {
         let gdb = gdb.threads.iter().find(|t| thread["thread"] == t.thread).context("an unknown thread")?;
         let mut found = decoded(&thread.to_string());
-        found.retain(|f| *f != Frame::Boundary("tail".to_owned()));
+        found.retain(|f| !matches!(f, Frame::Tail(_)));
         // What created the thread is not on its stack.
         found.truncate(
             found.iter().position(|f| *f == Frame::Boundary("thread".to_owned())).unwrap_or(found.len()),

@@ -645,7 +645,11 @@ impl Flow<'_> {
                     Mnemonic::Mov if wide => self.operand(machine, instruction, 1),
                     _ => Known::Nothing,
                 };
-                if matches!(value, Known::Thread(_) | Known::Offset(_) | Known::Block(_) | Known::Id(_)) {
+                // Constants, too: large ones that are added to the id in several places are spilled.
+                if matches!(
+                    value,
+                    Known::Thread(_) | Known::Offset(_) | Known::Block(_) | Known::Id(_) | Known::Constant(_)
+                ) {
                     machine.slots.insert((part, at), value);
                 }
             }

@@ -461,7 +461,7 @@ mod tests {
         {
             assert!(plan.argv.contains(&word.into()), "{word} in {:?}", plan.argv);
         }
-        assert_eq!(pass_options(&facts(), command).as_deref(), Some("publish"));
+        assert_eq!(pass_options(&facts(), command).as_deref(), Some("publish;executable"));
         assert_eq!(pass_options(&facts(), "--pcce-heap -c a.c").as_deref(), Some("publish"));
         // A shared library uses the executable's.
         assert_eq!(
@@ -487,7 +487,10 @@ mod tests {
             pass_options(&facts, own).as_deref(),
             Some("verify;target=f;target=@/w/t;no-callback=/w/l;no-callback=/a/m;shared")
         );
-        assert_eq!(pass_options(&facts, "--pcce-crash-report a.c").as_deref(), Some("crash-report=stderr"));
+        assert_eq!(
+            pass_options(&facts, "--pcce-crash-report a.c").as_deref(),
+            Some("crash-report=stderr;executable")
+        );
         let path = "--pcce-crash-report --pcce-crash-report=log/a -c a.c";
         assert_eq!(pass_options(&facts, path).as_deref(), Some("crash-report=log/a"));
         facts.pass_options = Some("mine".into());
