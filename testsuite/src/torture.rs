@@ -303,7 +303,7 @@ fn same(found: &[Frame], gdb: &[Frame], symboliser: &[Frame]) -> Option<bool> {
 }
 
 /// Whether the point is in `longjmp`, with all registers loaded but the stack pointer. Its unwind tables speak of the state behind the
-/// jump already, and so does gdb; the report tells, behind an explicit gap, who was active before.
+/// jump already, and so does gdb; the report tells, behind an explicit gap, who was active before, or that it cannot tell.
 fn in_longjmp(found: &[Frame], gdb: &[Frame], symboliser: &[Frame], transfers: &Transfers) -> bool {
     let unknown = Frame::Boundary("unknown".to_owned());
     let nothing_more = [Frame::Plain, Frame::Boundary("damaged".to_owned())];
