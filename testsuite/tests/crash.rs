@@ -145,15 +145,18 @@ fn all_threads_are_in_the_report() {
         assert_eq!(report.matches("\nthread: ").count(), 5, "{report}");
         let unanswered = usize::from(threads == "deaf");
         assert_eq!(report.matches("context: no answer").count(), unanswered, "{report}");
-        assert_eq!(report.matches("\nalso-crashed: SIG").count(), usize::from(threads == "two"), "{report}");
+        // The other one may not have come so far.
+        let also = report.matches("\nalso-crashed: SIG").count();
+        assert!(also <= usize::from(threads == "two"), "{report}");
         let mut found = contexts(&program, report);
         let crashed = found.remove(0);
         let crasher =
             crashed.iter().rposition(|f| f == "crasher").expect("the thread that crashed is the first");
         assert_eq!(crashed[crasher..], with(&["crasher"]), "{way} {threads}: {crashed:?}");
         assert!(crashed.iter().any(|f| f == if way == "overflow" { "deep" } else { "fault" }), "{crashed:?}");
-        let quiet = with(&["<uninstrumented>", "sleeper", "quiet"]);
-        let count = found.iter().filter(|f| **f == quiet).count();
+        // In `pause`, or still at the barrier.
+        let quiet = [with(&["<uninstrumented>", "sleeper", "quiet"]), with(&["<uninstrumented>", "quiet"])];
+        let count = found.iter().filter(|f| quiet.contains(f)).count();
         assert_eq!(count, if threads == "all" { 3 } else { 2 }, "{found:?}");
         assert!(found.contains(&vec!["<uninstrumented>".to_owned(), "main".to_owned()]), "{found:?}");
     }
