@@ -6,7 +6,6 @@ use std::io::{self, BufWriter, Read, Write};
 
 use anyhow::Context;
 use pcce::Decoder;
-use pcce::load::load;
 use pcce::render::Format;
 use pcce::report;
 use pcce::session::{Outcome, Session};
@@ -23,15 +22,7 @@ const MAX_NAMED: usize = 64;
 
 /// Decodes the tokens given, or those on standard input.
 pub fn run(args: &DecodeArgs) -> anyhow::Result<Status> {
-    let mut dictionaries = Vec::with_capacity(1 + args.more.len());
-    for path in std::iter::once(&args.dictionary).chain(&args.more) {
-        dictionaries.push(load(path)?);
-    }
-    let mut decoder = Decoder::new(&dictionaries)?;
-    drop(dictionaries);
-    for (number, path) in std::iter::once(&args.dictionary).chain(&args.more).enumerate() {
-        decoder.set_program(number, path.clone(), None);
-    }
+    let decoder = super::decoder(&args.dictionary, &args.more)?;
     let mut output = Output::new(&decoder, args.format.into(), args.across_threads);
     let size = if args.across_threads { 2 } else { 1 };
     if args.tokens.len() > 1 && !args.tokens.len().is_multiple_of(size) {

@@ -16,7 +16,6 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use pcce::Decoder;
 use pcce::filter::{Census, Failures, Filter, is_token_byte};
-use pcce::load::load;
 use pcce::render::Format;
 use pcce::session::Session;
 
@@ -56,16 +55,7 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
             anyhow::bail!("`--format json` is for contexts, not for a log: it needs `--collapse`")
         }
     };
-    let mut dictionaries = Vec::with_capacity(1 + args.more.len());
-    for path in std::iter::once(&args.dictionary).chain(&args.more) {
-        dictionaries.push(load(path)?);
-    }
-    let mut decoder = Decoder::new(&dictionaries)?;
-    drop(dictionaries);
-    for (number, path) in std::iter::once(&args.dictionary).chain(&args.more).enumerate() {
-        decoder.set_program(number, path.clone(), None);
-    }
-    let decoder = Arc::new(decoder);
+    let decoder = Arc::new(super::decoder(&args.dictionary, &args.more)?);
 
     let threads = thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS));
     let (inputs, results): (Vec<_>, Vec<_>) = (0..threads)

@@ -10,9 +10,11 @@ pub mod pages;
 pub mod profile;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use pcce::Decoder;
+use pcce::load::load;
 use pcce::render::Format;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -405,6 +407,20 @@ pub fn parse() -> Command {
 /// The command line's description.
 pub fn description() -> clap::Command {
     Arguments::command()
+}
+
+/// The decoder for a program and its shared libraries, or for their dictionaries.
+///
+/// # Errors
+/// A file that cannot be read, or is no dictionary and has none, and dictionaries that do not fit together.
+pub fn decoder(dictionary: &Path, more: &[PathBuf]) -> anyhow::Result<Decoder> {
+    let paths = || std::iter::once(dictionary).chain(more.iter().map(PathBuf::as_path));
+    let dictionaries = paths().map(load).collect::<Result<Vec<_>, _>>()?;
+    let mut decoder = Decoder::new(&dictionaries)?;
+    for (number, path) in paths().enumerate() {
+        decoder.set_program(number, path.to_owned(), None);
+    }
+    Ok(decoder)
 }
 
 /// Writes an error message of one line. Nobody may be there to read it: that is no reason to panic, as
