@@ -52,6 +52,16 @@ pub fn target() -> PathBuf {
     }
 }
 
+/// Installs what `make build` made.
+///
+/// # Panics
+/// If that fails.
+pub fn install(prefix: &Path) {
+    let mut install = Command::new(repository().join("scripts/install"));
+    install.env("PREFIX", prefix).env("CARGO_TARGET_DIR", target()).env("LLVM", LLVM).env_remove("DESTDIR");
+    let _ = run(&mut install).expect_success();
+}
+
 /// A file of `make build`, by its name in `target/release`.
 ///
 /// # Panics

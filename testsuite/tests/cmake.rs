@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use pcce_testsuite::{LLVM, artifact, checked, command, llvm, repository, run, target};
+use pcce_testsuite::{LLVM, artifact, checked, command, install, llvm, repository, run, target};
 
 /// Runs the project's program, instrumented with `--pcce-verify`, and decodes what it prints.
 fn check_app(app: &Path, library: &Path) {
@@ -77,13 +77,7 @@ fn prefix() -> &'static Path {
     PREFIX.get_or_init(|| {
         let prefix = target().join("testsuite/cmake-prefix");
         let _ = fs::remove_dir_all(&prefix);
-        let mut install = Command::new(repository().join("scripts/install"));
-        install
-            .env("PREFIX", &prefix)
-            .env("CARGO_TARGET_DIR", target())
-            .env("LLVM", LLVM)
-            .env_remove("DESTDIR");
-        let _ = run(&mut install).expect_success();
+        install(&prefix);
         prefix
     })
 }

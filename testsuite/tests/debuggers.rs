@@ -4,10 +4,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
-use pcce_testsuite::{LLVM, command, repository, run, target, work_folder};
+use pcce_testsuite::{command, install, run, work_folder};
 
 /// Recursion, a callback of the C library, an inlined function, and two threads that stop for ever.
 const PROGRAM: &str = r#"#include <pthread.h>
@@ -55,13 +54,7 @@ fn setting() -> &'static Setting {
     SETTING.get_or_init(|| {
         let folder = work_folder("debuggers");
         let prefix = folder.join("prefix");
-        let mut install = Command::new(repository().join("scripts/install"));
-        install
-            .env("PREFIX", &prefix)
-            .env("CARGO_TARGET_DIR", target())
-            .env("LLVM", LLVM)
-            .env_remove("DESTDIR");
-        let _ = run(&mut install).expect_success();
+        install(&prefix);
         fs::write(folder.join("program.c"), PROGRAM).expect("can be written");
         for (level, name) in [("-O0", "slow"), ("-O2", "fast")] {
             let mut compile =

@@ -15,7 +15,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use pcce_testsuite::{LLVM, repository, run, run_within, target, work_folder};
+use pcce_testsuite::{install, repository, run_within, target, work_folder};
 
 /// For all commands of a page.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -24,13 +24,7 @@ fn prefix() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
     PREFIX.get_or_init(|| {
         let prefix = work_folder("guide-prefix");
-        let mut install = Command::new(repository().join("scripts/install"));
-        install
-            .env("PREFIX", &prefix)
-            .env("CARGO_TARGET_DIR", target())
-            .env("LLVM", LLVM)
-            .env_remove("DESTDIR");
-        let _ = run(&mut install).expect_success();
+        install(&prefix);
         prefix
     })
 }
