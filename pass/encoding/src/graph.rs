@@ -201,7 +201,8 @@ impl CallGraph {
 }
 
 fn weight(given: f64) -> f64 {
-    if given.is_nan() { 0.0 } else { given.clamp(0.0, MAX_WEIGHT) }
+    // The sum is for -0.0, whose bits are not in the order of the others'.
+    if given.is_nan() { 0.0 } else { given.clamp(0.0, MAX_WEIGHT) + 0.0 }
 }
 
 /// The largest `u32` stays free, so that counts fit a `u32` too.

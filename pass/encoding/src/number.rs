@@ -1,7 +1,8 @@
 //! Numbering (the paper, §4, Algorithm 1, with the dummy in-edges of §5, Algorithm 3) and selective reduction (§7).
 //!
-//! A function's in-edges come hottest first, so that the smallest values, which are the cheapest to add, are on the
-//! hottest edges: 0 on the hottest one, unless the function has the dummy in-edge, which must have 0.
+//! A function's in-edges come in the order of their callers' contexts, fewest first, so that most values are small: one that needs more
+//! than 31 bits costs an instruction more. Which edges need no addition is not decided here but by the offsets (`offset`). (With the hottest
+//! edge first, 89 % of the additions that sqlite3 executes had such values; so, 6 %.)
 //!
 //! Where a function would have more contexts than ids can number, edges must be cut into pushes. Two things matter.
 //! A function just below the limit makes its callees overflow in turn, so a function that overflows is cut down to a
@@ -20,6 +21,9 @@ const THRESHOLDS: usize = 8;
 /// one and 0.5 to 2.1 ns for the other, and what is pushed makes tokens longer as well.
 const PUSH_COST: f64 = 4.0;
 
+/// Up to here, an instruction of the machine holds a value.
+const SMALL: u128 = i32::MAX as u128;
+
 /// Numbers of functions, and codes of edges.
 pub(crate) struct Numbering {
     pub(crate) codes: Vec<EdgeCode>,
@@ -30,7 +34,8 @@ pub(crate) struct Numbering {
 struct Input<'a> {
     graph: &'a CallGraph,
     out_edges: &'a Groups,
-    /// In-edges of each function, hottest first, and of equally hot ones the one with the smallest number first.
+    /// In-edges of each function, the open node's first, then hottest first, and of equally hot ones the one with the
+    /// smallest number first.
     in_edges: Groups,
     weights: &'a [f64],
     codes: &'a [EdgeCode],
@@ -140,16 +145,23 @@ impl Input<'_> {
                 entry[function] = true; // at least one edge is cut, and enters with id 0
                 budget
             };
+            let mut room = bound - dummy(entry[function]);
+            incoming.retain(|&edge| {
+                let fits = contexts(edge) <= room;
+                if fits {
+                    room -= contexts(edge);
+                } else {
+                    codes[edge as usize] = EdgeCode::Push(PushReason::Cut);
+                }
+                fits
+            });
+            if all > SMALL {
+                incoming.sort_by_key(|&edge| (!graph.is_open_edge(edge), contexts(edge)));
+            }
             let mut next = dummy(entry[function]);
             for &edge in &incoming {
-                let after = next + contexts(edge);
-                codes[edge as usize] = if after <= bound {
-                    let value = next as u64; // below the limit, as `after` is at most that
-                    next = after;
-                    EdgeCode::Add(value)
-                } else {
-                    EdgeCode::Push(PushReason::Cut)
-                };
+                codes[edge as usize] = EdgeCode::Add(next as u64); // below the limit
+                next += contexts(edge);
             }
             num_cc[function] = next as u64; // at most the limit
 
