@@ -29,11 +29,13 @@ const BUDGET_PER_ELEMENT: usize = 16;
 /// Steps that searches may take in any graph, however small.
 const BUDGET_MIN: usize = 10_000_000;
 
-/// For each edge whether it is a back edge. `keep` tells the edges that do not push already; only they can be.
+/// For each edge whether it is a back edge. `keep` tells the edges that do not push already; only they can be. `direct_first`: open
+/// calls come last, however hot, so that no other edge becomes a back edge for their sake.
 pub(crate) fn back_edges(
     graph: &CallGraph,
     out_edges: &Groups,
     weights: &[f64],
+    direct_first: bool,
     keep: impl Fn(u32) -> bool,
 ) -> Vec<bool> {
     let components = Components::new(graph, out_edges, &keep);
@@ -61,7 +63,8 @@ pub(crate) fn back_edges(
         // The edges from the open node are no call sites, and cannot push: they go first, and close no cycle among
         // themselves.
         let first = !graph.is_open_edge(edge);
-        (first, Reverse(bits >> 52), position[caller] > position[callee], Reverse(bits), edge)
+        let last = direct_first && Some(callee as u32) == graph.open;
+        (first, last, Reverse(bits >> 52), position[caller] > position[callee], Reverse(bits), edge)
     });
     let budget = BUDGET_PER_ELEMENT.saturating_mul(graph.functions() + graph.edges()).max(BUDGET_MIN);
     let mut order = Order {

@@ -2,17 +2,28 @@
 //!
 //! Where a profile says how often a function runs, that is its weight. The others are estimated:
 //! entries and functions without callers run once each, and a caller passes its weight times the site's frequency on
-//! to the callee. Between components that is exact, in topological order. Inside a component the exact answer is a
-//! linear system that often has no positive solution (frequencies are guesses, and guessed recursion need not end), so
-//! edges that lead back in an order where few do carry nothing. Weights only steer choices, so an estimate will do, but it must be finite
-//! and the same on every run. (To follow recursion four times round, damped, cost sqlite3 a quarter more pushes, and gained
-//! nothing elsewhere.)
+//! to the callee, in topological order. Inside a recursive component the exact answer would be a linear system that often has no positive
+//! solution (frequencies are guesses, and guessed recursion need not end), so edges that lead back in an order where few do carry
+//! nothing.
+//!
+//! Such an estimate is a product of as many guesses as the call is deep: in sqlite3 it reaches 10²⁸. So the sum at each function
+//! is flattened (`flat`), which leaves the frequencies near a call the say. Instructions executed for the encoding of small
+//! workloads, exponents 1, 3/8 and 0: vim 70 M, 49 M, 54 M; perl 30 M, 24 M, 18 M; sqlite3 21 M, 24 M, 31 M; make 9 M,
+//! 9 M, 13 M; Lua 18 M, 20 M, 18 M. (To follow recursion four times round, damped, gained nothing.)
+//!
+//! Weights only steer choices, but they must be finite and the same on every run.
 
 use crate::graph::{CallGraph, Groups, MAX_WEIGHT};
 use crate::scc::Components;
 
 /// No function has less, so that below a call that is never expected, hot and cold can still be told apart.
 const MIN_WEIGHT: f64 = 1e-100;
+
+/// The estimate to the power of 3/8. Square roots are the same on every machine.
+fn flat(estimate: f64) -> f64 {
+    let fourth = estimate.sqrt().sqrt();
+    fourth * fourth.sqrt()
+}
 
 /// Expected executions of each edge, at least 0 and finite: the caller's times the edge's frequency.
 pub(crate) fn edge_weights(graph: &CallGraph, out_edges: &Groups, in_edges: &Groups) -> Vec<f64> {
@@ -27,7 +38,7 @@ pub(crate) fn edge_weights(graph: &CallGraph, out_edges: &Groups, in_edges: &Gro
             // What leads back comes from a weight that has not been computed yet: 0.
             sum += weight[graph.caller[edge as usize] as usize] * graph.frequency[edge as usize];
         }
-        weight[function] = graph.counted[function].unwrap_or(sum).clamp(MIN_WEIGHT, MAX_WEIGHT);
+        weight[function] = graph.counted[function].unwrap_or_else(|| flat(sum)).clamp(MIN_WEIGHT, MAX_WEIGHT);
     }
     graph
         .caller

@@ -258,9 +258,14 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
         if model.functions[callee].1 != is(encoding, e, PushReason::Required) {
             return Err(format!("edge {e}: {:?}", encoding.edge(edge(e))));
         }
-        // Half its weight, as weights of one power of two count as equal; and so do those too small for one.
-        let hot = |e: usize| {
-            e >= calls || weight < f64::MIN_POSITIVE || encoding.edge_weight(edge(e)) > weight / 2.0
+        // Half its weight, as weights of one power of two count as equal; and so do those too small for one. An open call
+        // may be a back edge for the sake of any other.
+        let to_open = |e: usize| model.open == Some(model.edges[e].1);
+        let hot = |other: usize| {
+            other >= calls
+                || weight < f64::MIN_POSITIVE
+                || encoding.edge_weight(edge(other)) > weight / 2.0
+                || to_open(e) && !to_open(other)
         };
         let back = is(encoding, e, PushReason::Back);
         if back && !reaches(model, &out_edges, |e| acyclic(e) && hot(e), callee, caller) {
