@@ -241,9 +241,8 @@ impl Groups {
         &self.items[self.start[group] as usize..self.start[group + 1] as usize]
     }
 
-    /// The position after the last item of each group, and all items, group by group.
-    pub(crate) fn into_parts(mut self) -> (Vec<u32>, Vec<u32>) {
-        self.start.remove(0);
-        (self.start, self.items)
+    /// All items, group by group.
+    pub(crate) fn into_items(self) -> Vec<u32> {
+        self.items
     }
 }

@@ -9,8 +9,6 @@ pub(crate) struct Components {
     /// All functions, callers before callees between components, each component contiguous; within a component, in
     /// reverse postorder of a depth-first search that begins at the entries, so that few edges lead back.
     pub(crate) order: Vec<u32>,
-    /// Position after the last member of each component in `order`, by position in the order of components.
-    pub(crate) ends: Vec<u32>,
 }
 
 /// For each edge of a graph whether it lies on a cycle.
@@ -84,7 +82,6 @@ impl Components {
             count as usize,
             postorder.iter().rev().map(|&function| (count - 1 - of[function as usize], function)),
         );
-        let (ends, order) = by_component.into_parts();
-        Self { of, order, ends }
+        Self { of, order: by_component.into_items() }
     }
 }

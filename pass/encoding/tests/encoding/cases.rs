@@ -150,8 +150,8 @@ fn odd_frequencies_are_harmless() {
 fn weights_follow_the_frequencies() {
     // 0 runs once, 1 ten times, and 2 that times two plus once a half; and each estimate is flattened.
     let encoding = model(4, &[(0, 1, 10.0), (1, 2, 2.0), (0, 2, 0.5), (2, 3, 1.0)], 64).encode();
-    let one = 10f64.powf(0.375);
-    let expected = [10.0, 2.0 * one, 0.5, (2.0 * one + 0.5).powf(0.375)];
+    let one = 10f64.powf(7.0 / 16.0);
+    let expected = [10.0, 2.0 * one, 0.5, (2.0 * one + 0.5).powf(7.0 / 16.0)];
     for (e, expected) in expected.into_iter().enumerate() {
         assert!((encoding.edge_weight(edge(e)) / expected - 1.0).abs() < 1e-12, "{e}: {expected}");
     }
