@@ -14,6 +14,7 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include "llvm/Transforms/Utils/CallPromotionUtils.h"
 #include "llvm/Transforms/Utils/EscapeEnumerator.h"
 #include "llvm/Transforms/Utils/Local.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
@@ -51,10 +52,14 @@ bool pcce_shim_has_address_taken(LLVMValueRef F);
 bool pcce_shim_is_sibling_call(LLVMValueRef I);
 void pcce_shim_keep_tail_call(LLVMValueRef Call);
 bool pcce_shim_is_kept_tail_call(LLVMValueRef Call);
+bool pcce_shim_compare_target(void *Analyses, LLVMValueRef Call, LLVMValueRef Callee);
+bool pcce_shim_is_compared(LLVMValueRef Call);
 }
 
 // Metadata of sibling calls that the pass keeps.
 static const char KeptTailCall[] = "pcce.tail";
+// Metadata of calls through pointers that are reached only by other targets than those compared with.
+static const char Compared[] = "pcce.compared";
 
 namespace {
 // Values of Phase, as in src/lib.rs.
@@ -366,3 +371,20 @@ void pcce_shim_keep_tail_call(LLVMValueRef V) {
 bool pcce_shim_is_kept_tail_call(LLVMValueRef V) {
   return unwrap<CallInst>(V)->hasMetadata(KeptTailCall);
 }
+
+// Calls Callee directly where the call's pointer is its address. The call itself remains for all others. Returns whether
+// their types allow it.
+bool pcce_shim_compare_target(void *Analyses, LLVMValueRef V, LLVMValueRef CalleeV) {
+  auto &Call = *unwrap<CallBase>(V);
+  auto *Callee = unwrap<Function>(CalleeV);
+  if (!isLegalToPromote(Call, Callee))
+    return false;
+  LLVMContext &Context = Call.getContext();
+  promoteCallWithIfThenElse(Call, Callee, MDBuilder(Context).createLikelyBranchWeights());
+  Call.setMetadata(Compared, MDNode::get(Context, {}));
+  auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
+  FAM.invalidate(*Call.getFunction(), PreservedAnalyses::none());
+  return true;
+}
+
+bool pcce_shim_is_compared(LLVMValueRef V) { return unwrap<CallBase>(V)->hasMetadata(Compared); }

@@ -106,7 +106,8 @@ impl NoCallback {
         !self.published.is_empty()
     }
 
-    fn contains(&self, name: &str) -> bool {
+    /// Whether a function of this name is known not to call back.
+    pub fn contains(&self, name: &str) -> bool {
         self.names.contains(name)
     }
 
@@ -554,7 +555,10 @@ pub fn analyse(
                     // Not calls that leave the program by name, nor assembly: they may switch stacks, and only a push
                     // puts back what was there before.
                     // A heap profiler asks in code that is not instrumented, where only a push names the site.
-                    CallKind::Indirect if open && !no_callback.publishes() => Some(open_node),
+                    // What is left of one that was compared with its known targets is cold: it pushes.
+                    CallKind::Indirect if open && !no_callback.publishes() => {
+                        (!instruction.is_compared()).then_some(open_node)
+                    }
                     _ => None,
                 };
                 if matches!(kind, CallKind::Indirect) {
@@ -670,6 +674,11 @@ enum Target {
     Intrinsic(Value),
     Pointer,
     Function { value: Value, exact: bool },
+}
+
+/// Whether the definition of a function in a whole program is the one that runs.
+pub fn is_exact(function: Value) -> bool {
+    matches!(resolve(function, true), Target::Function { exact: true, .. })
 }
 
 /// What a called operand is. `exact`: the definition in this module is the one that runs.

@@ -1,7 +1,8 @@
 //! The pass plugin of PCCE for LLVM: precise calling context encoding (Sumner et al., ICSE 2010).
 //!
-//! One run over a module: [`analysis`] makes the call graph, `pcce-encoding` numbers it, [`plan`] says what happens
-//! at each call and writes the dictionary, [`rewrite`] changes the code, [`emit`] puts the
+//! One run over a module: [`analysis`] makes the call graph, `pcce-encoding` numbers it, [`known`] compares calls
+//! through pointers that push with their probable targets, [`plan`] says what happens at each call and writes the
+//! dictionary, [`rewrite`] changes the code, [`emit`] puts the
 //! dictionary into the object file. The pass runs after inlining: last in the pipeline of a module, or last
 //! at link time for a whole program, or where `opt -passes=pcce` puts it.
 //!
@@ -19,6 +20,7 @@ extern crate llvm_sys_22 as llvm_sys;
 
 mod analysis;
 mod emit;
+mod known;
 mod llvm;
 mod options;
 mod plan;
@@ -176,20 +178,27 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
              calls were inlined; C++ names are written with their scopes and without parameters, as app::Log::write"
         );
     }
-    let analysis = analysis::analyse(
-        module,
-        analyses,
-        &no_callback,
-        whole_program,
-        open,
-        options.leaf_depth,
-        targets.as_ref(),
-    )?;
+    let encode = || -> Result<_, String> {
+        let analysis = analysis::analyse(
+            module,
+            analyses,
+            &no_callback,
+            whole_program,
+            open,
+            options.leaf_depth,
+            targets.as_ref(),
+        )?;
+        // The sign of an id tells the executable's from those of other modules.
+        let encoding = pcce_encoding::encode(&analysis.graph, &pcce_encoding::Options { id_bits: 63 });
+        Ok((analysis, encoding))
+    };
+    let (mut analysis, mut encoding) = encode()?;
+    if open && known::compare(module, analyses, &no_callback, &analysis, &encoding) {
+        (analysis, encoding) = encode()?;
+    }
     if analysis.functions.is_empty() {
         return Ok(false);
     }
-    // The sign of an id tells the executable's from those of other modules.
-    let encoding = pcce_encoding::encode(&analysis.graph, &pcce_encoding::Options { id_bits: 63 });
     let producer = format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version());
     let plan = plan::plan(&analysis, &encoding, &options, identifier.clone(), producer);
     let fragment = pcce_dictionary::fragment::to_bytes(&plan.dictionary);

@@ -44,6 +44,8 @@ unsafe extern "C" {
     fn pcce_shim_is_sibling_call(instruction: LLVMValueRef) -> bool;
     fn pcce_shim_keep_tail_call(call: LLVMValueRef);
     fn pcce_shim_is_kept_tail_call(call: LLVMValueRef) -> bool;
+    fn pcce_shim_compare_target(analyses: *mut c_void, call: LLVMValueRef, callee: LLVMValueRef) -> bool;
+    fn pcce_shim_is_compared(call: LLVMValueRef) -> bool;
 }
 
 /// Registers the pass with a `llvm::PassBuilder`.
@@ -137,6 +139,13 @@ impl Analyses {
     pub fn catch_escapes(self, function: Value) {
         // SAFETY: a live function with a body, the running pass's analyses.
         unsafe { pcce_shim_catch_escapes(self.0, function.0) }
+    }
+
+    /// Calls the function directly where the call's pointer is its address; the call itself remains for other targets. Returns whether
+    /// that can be.
+    pub fn compare_target(self, call: Value, callee: Value) -> bool {
+        // SAFETY: the function analyses of the running pass manager; a live call and a live function.
+        unsafe { pcce_shim_compare_target(self.0, call.0, callee.0) }
     }
 
     /// Executions of each block of `function`, in block order, for one execution of it.
@@ -674,6 +683,12 @@ impl Value {
     pub fn keep_tail_call(self) {
         // SAFETY: live sibling call.
         unsafe { pcce_shim_keep_tail_call(self.0) }
+    }
+
+    /// Whether the call's pointer was compared with other targets ([`Analyses::compare_target`]).
+    pub fn is_compared(self) -> bool {
+        // SAFETY: a live call.
+        unsafe { pcce_shim_is_compared(self.0) }
     }
 
     /// The type of the function that is called.
