@@ -45,6 +45,7 @@ programs! {
     interposed.c,
     foreign_catch.cpp,
     jumps.c,
+    known.c,
     leaf.c,
     leaving.cpp,
     leaving_c.c,
