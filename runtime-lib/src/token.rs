@@ -3,7 +3,7 @@
 
 use core::ffi::c_char;
 use core::mem::MaybeUninit;
-use core::ptr::null;
+use core::ptr::{null, null_mut};
 
 use crate::abi::Frame;
 use crate::fiber::{Links, followed, followed_from, is_unknown};
@@ -561,10 +561,14 @@ unsafe fn point_token(
     buf: *mut c_char,
     size: usize,
     registers: Registers,
-    State { id, top }: State,
-    flags: u8,
+    State { id, mut top }: State,
+    mut flags: u8,
 ) -> usize {
-    let point = Interruption::walk(registers, top as usize, &mut Own::new());
+    let mut point = Interruption::walk(registers, top as usize, &mut Own::new());
+    if point.is_whole() {
+        (point.detached, top) = (false, null_mut());
+        flags |= FLAG_OTHER_STATE;
+    }
     let context = Context { capture: Capture::Point(&point), id, top, suspect: true };
     // SAFETY: passed on.
     unsafe { token(buf, size, flags, &context) }
@@ -587,7 +591,6 @@ mod tests {
     use super::*;
     use crate::fiber::ANYWHERE;
     use crate::state::tls;
-    use core::ptr::null_mut;
     use pcce::token::Token;
     use std::string::String;
     use std::vec::Vec;

@@ -136,6 +136,12 @@ impl Interruption {
         self.addresses[..self.len].iter().enumerate().map(|(i, &a)| (a, self.exact >> i & 1 == 1))
     }
 
+    /// Whether the addresses alone tell the whole context, since there are all of them, and the chain of frames tells nothing of it:
+    /// it is that of activations that are gone, or of another stack.
+    pub fn is_whole(&self) -> bool {
+        self.detached && self.end == End::Outermost
+    }
+
     /// Walks from the activation with these registers outwards. `top` is the address of the innermost pushed frame there, or 0.
     #[inline(never)]
     pub fn walk<'p>(registers: Registers, top: usize, process: &mut impl Process<'p>) -> Self {

@@ -309,13 +309,9 @@ fn same(found: &[Frame], gdb: &[Frame], symboliser: &[Frame]) -> Option<bool> {
 }
 
 /// Whether the point is in `longjmp`, with all registers loaded but the stack pointer. Its unwind tables speak of the state behind the
-/// jump already, and so does gdb; the report tells, behind an explicit gap, who was active before, or that it cannot tell.
+/// jump already, and so does gdb; the report tells, behind an explicit gap, who was active before.
 fn in_longjmp(found: &[Frame], gdb: &[Frame], symboliser: &[Frame], transfers: &Transfers) -> bool {
     let unknown = Frame::Boundary("unknown".to_owned());
-    let nothing_more = [Frame::Plain, Frame::Boundary("damaged".to_owned())];
-    if gdb.first() == Some(&Frame::Plain) && found == nothing_more {
-        return true;
-    }
     let (Some(Frame::Plain), Some(found), true) =
         (gdb.first(), found.strip_prefix(&[Frame::Plain, unknown]), gdb.len() == symboliser.len())
     else {
