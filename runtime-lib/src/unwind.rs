@@ -165,7 +165,10 @@ impl Interruption {
                 found.end = End::Lost;
                 return;
             };
-            if (registers.sp()..step.cfa).contains(&top) {
+            // `longjmp` that has loaded the registers is no activation any more: its "caller" is where it goes, with a
+            // stack pointer of its own in the tables, which may be loaded, too.
+            let jump = step.caller.sp() != step.cfa;
+            if !jump && (registers.sp()..step.cfa).contains(&top) {
                 found.end = End::Pushed;
                 return;
             }
@@ -174,7 +177,8 @@ impl Interruption {
                 return;
             }
             // The stack grows downwards, and the handler of a signal may have another one.
-            if step.caller.sp() <= registers.sp() && !step.signal {
+            let inwards = step.caller.sp() < registers.sp() || step.caller.sp() == registers.sp() && !jump;
+            if inwards && !step.signal {
                 found.end = End::Lost;
                 return;
             }

@@ -143,9 +143,6 @@ fn compare(name: &str, program: &Path, image: &Path, outermost: &str, dictionary
     counts
 }
 
-/// So many points are in `longjmp` with all registers loaded but the stack pointer: the unwind tables know the state behind the jump only.
-const IN_LONGJMP: usize = 4;
-
 const PIE: &str = "(unsigned long)&__executable_start";
 
 #[test]
@@ -158,14 +155,14 @@ fn every_point_of_an_optimised_program() {
     ] {
         let counts = check(name, "mixed.c", &flags, bias, name == "lto-O2");
         assert!(counts.points > 10_000, "{name}: only {} points", counts.points);
-        assert!(counts.unknown <= IN_LONGJMP, "{name}: {} points with unknown calls", counts.unknown);
+        assert!(counts.unknown == 0, "{name}: {} points with unknown calls", counts.unknown);
     }
 }
 
 #[test]
 fn every_point_of_a_program_that_is_not_optimised() {
     let counts = check("lto-O0", "mixed.c", &["-O0", "--pcce-mode=lto"], PIE, false);
-    assert!(counts.points > 10_000 && counts.unknown <= IN_LONGJMP);
+    assert!(counts.points > 10_000 && counts.unknown == 0);
 }
 
 #[test]
@@ -178,7 +175,7 @@ fn every_point_of_programs_of_other_shapes() {
         ("bfd", &["-O2", "--pcce-mode=module", "-fuse-ld=bfd"], PIE),
     ] {
         let counts = check(name, "mixed.c", flags, bias, false);
-        assert!(counts.points > 9_000 && counts.unknown <= IN_LONGJMP, "{name}: {} unknown", counts.unknown);
+        assert!(counts.points > 9_000 && counts.unknown == 0, "{name}: {} unknown", counts.unknown);
     }
 }
 
@@ -202,7 +199,7 @@ fn every_point_of_a_shared_library() {
         let words = [&*main, &library_path, &rpath, &folder, &own, "-lpcce_rt", "-o", &program_path];
         let _ = run(&mut command(llvm("clang"), &words)).expect_success();
         let counts = compare(name, &program, &library, "run", false);
-        assert!(counts.points > 9_000 && counts.unknown <= IN_LONGJMP, "{name}: {} unknown", counts.unknown);
+        assert!(counts.points > 9_000 && counts.unknown == 0, "{name}: {} unknown", counts.unknown);
     }
 }
 
@@ -228,7 +225,7 @@ fn every_point_in_targeted_mode() {
     ] {
         let counts = check(name, source, &flags, PIE, false);
         assert!(counts.points > 9_000, "{name}: only {} points", counts.points);
-        assert!(counts.unknown <= IN_LONGJMP, "{name}: {} points with unknown calls", counts.unknown);
+        assert!(counts.unknown == 0, "{name}: {} points with unknown calls", counts.unknown);
     }
 }
 
