@@ -96,6 +96,8 @@ static PATH: Shared<[u8; 4096]> = Shared(UnsafeCell::new([0; 4096]));
 static REPORTER: AtomicI32 = AtomicI32::new(0);
 /// Its report is written.
 static DONE: AtomicBool = AtomicBool::new(false);
+/// It has crashed itself, and says so.
+static AGAIN: AtomicBool = AtomicBool::new(false);
 /// For the reporting thread: its signal, in case it crashes again.
 static FIRST: Shared<MaybeUninit<Crash>> = Shared(UnsafeCell::new(MaybeUninit::uninit()));
 /// For the reporting thread.
@@ -423,10 +425,14 @@ unsafe fn hand_on(crash: &Crash, index: usize, default: bool) {
 /// Called by the handler, in the reporting thread.
 #[cold]
 unsafe fn crashed_again(again: &Crash) {
-    let mut out = Out::open();
-    out.text(b"\nincomplete: the report ends here, since it crashed itself: ");
-    out.signal(again.signal, again.info.si_code);
-    out.line();
+    // Not a third time, of this.
+    if !AGAIN.swap(true, Ordering::Relaxed) {
+        let mut out = Out::open();
+        out.text(b"\nincomplete: the report ends here, since it crashed itself: ");
+        out.signal(again.signal, again.info.si_code);
+        out.line();
+        out.flush();
+    }
     DONE.store(true, Ordering::Release);
     // SAFETY: written by this thread; the first context is below on the same stack.
     unsafe {
