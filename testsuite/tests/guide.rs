@@ -107,6 +107,12 @@ fn lasting(line: &str) -> String {
     out
 }
 
+/// What an interactive shell says of a program that died, from what one says that runs a script.
+fn as_typed(line: &str) -> &str {
+    const DEATH: &str = "Segmentation fault";
+    if line.starts_with(".script: line ") && line.contains(DEATH) { DEATH } else { line }
+}
+
 fn check(name: &str) {
     let path = repository().join("docs/guide/src").join(name).with_extension("md");
     let page = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -122,7 +128,7 @@ fn check(name: &str) {
                     &command.join("\n")[2..].replace("/usr/local/", &installed)
                 );
             }
-            Piece::Hidden(command) => script += &format!("{command} > .hidden 2>&1 || cat .hidden\n"),
+            Piece::Hidden(command) => script += &format!("{{ {command}\n}} > .hidden 2>&1 || cat .hidden\n"),
             Piece::Text(_) => {}
         }
     }
@@ -152,7 +158,7 @@ fn check(name: &str) {
             Piece::Command(command, expected) => {
                 let output = outputs.next().unwrap_or_default();
                 let same = |lines: &[&str]| lines.iter().map(|line| lasting(line)).collect::<Vec<_>>();
-                let printed: Vec<&str> = output.lines().map(str::trim_end).collect();
+                let printed: Vec<&str> = output.lines().map(|line| as_typed(line.trim_end())).collect();
                 assert!(
                     write || same(&printed) == same(expected),
                     "docs/guide/src/{name}.md, `{}`, printed\n{output}",
@@ -178,4 +184,4 @@ macro_rules! pages {
     };
 }
 
-pages! { start, building, decode, debuggers, logs, modes, messages }
+pages! { start, building, decode, debuggers, logs, modes, crash, core, heap, cpu, pictures, messages }
