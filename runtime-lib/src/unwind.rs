@@ -142,6 +142,23 @@ impl Interruption {
         self.detached && self.end == End::Outermost
     }
 
+    /// Leaves the innermost address out.
+    pub fn leave_first_out(&mut self) {
+        self.addresses.copy_within(1.., 0);
+        self.exact >>= 1;
+        self.len = self.len.saturating_sub(1);
+    }
+
+    /// Leaves the outer half of the addresses out; false if there is only one.
+    pub fn shorten(&mut self) -> bool {
+        let more = self.len > 1;
+        if more {
+            self.len /= 2;
+            self.end = End::Bound;
+        }
+        more
+    }
+
     /// Walks from the activation with these registers outwards. `top` is the address of the innermost pushed frame there, or 0.
     #[inline(never)]
     pub fn walk<'p>(registers: Registers, top: usize, process: &mut impl Process<'p>) -> Self {
