@@ -92,10 +92,10 @@ fn lasting(line: &str) -> String {
             word(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '*'))
         } else if let Some(address) = rest.strip_prefix("0x") {
             2 + address.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(address.len())
-        } else if digits >= 4 {
-            digits
         } else if hex >= 12 {
             hex
+        } else if digits >= 4 {
+            digits
         } else {
             out.push(c);
             rest = &rest[c.len_utf8()..];
