@@ -80,6 +80,9 @@ fn pieces<'p>(page: &'p str, folder: &Path) -> Vec<Piece<'p>> {
     pieces
 }
 
+/// What has a number from the kernel, which may be small.
+const NUMBERED: [&str; 4] = ["process: ", "process ", "thread: ", "\"process\":"];
+
 /// What of a line is the same in each run.
 fn lasting(line: &str) -> String {
     let mut out = String::new();
@@ -94,7 +97,7 @@ fn lasting(line: &str) -> String {
             2 + address.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(address.len())
         } else if hex >= 12 {
             hex
-        } else if digits >= 4 {
+        } else if digits >= 4 || digits > 0 && NUMBERED.iter().any(|kind| out.ends_with(kind)) {
             digits
         } else {
             out.push(c);
