@@ -455,7 +455,8 @@ impl Walk<'_> {
         let followed = top == 0 || point.end == End::Pushed || together;
         let detached = point.detached || !followed;
         self.token.point = Some(self.point(id, &point));
-        self.token.damaged = detached;
+        self.token.other_state = point.is_whole();
+        self.token.damaged = detached && !point.is_whole();
         if !detached {
             self.frames(top);
         }

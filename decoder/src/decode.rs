@@ -203,8 +203,27 @@ impl Decoder {
     /// [`DecodeError`] if the token is of another build, or does not fit the dictionary; then
     /// `trace` holds nothing that means anything.
     pub fn decode(&self, token: &Token, trace: &mut Trace) -> Result<(), DecodeError> {
+        self.decode_from(token, false, trace)
+    }
+
+    /// Decodes a token of which it is known that a process of this program has made it. A thread that is not in the program yet, or any
+    /// more, names no build that is known: there [`decode`](Self::decode) refuses its token as one of another build.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    pub fn decode_of_program(&self, token: &Token, trace: &mut Trace) -> Result<(), DecodeError> {
+        self.decode_from(token, true, trace)
+    }
+
+    /// Whether a program or library with this whole build id, in hexadecimal digits, is among those given.
+    #[must_use]
+    pub fn has_build(&self, build_id: &str) -> bool {
+        !build_id.is_empty() && self.tables.images.iter().any(|image| image.build_id == build_id)
+    }
+
+    fn decode_from(&self, token: &Token, of_program: bool, trace: &mut Trace) -> Result<(), DecodeError> {
         trace.clear();
-        self.resolve_images(token, trace)?;
+        self.resolve_images(token, of_program, trace)?;
         let mut above = Above::NoCapture;
         if let Some(capture) = &token.capture {
             above = match trace.images[capture.image as usize].1 {
@@ -302,10 +321,11 @@ impl Decoder {
         Ok(())
     }
 
-    fn resolve_images(&self, token: &Token, trace: &mut Trace) -> Result<(), DecodeError> {
+    fn resolve_images(&self, token: &Token, of_program: bool, trace: &mut Trace) -> Result<(), DecodeError> {
         // A point whose callers were not found has perhaps no address in an instrumented image.
         let lost = |point: &Point| matches!(point.end, PointEnd::Lost | PointEnd::Bound);
-        let mut known = token.images.is_empty()
+        let mut known = of_program
+            || token.images.is_empty()
             || token.frames.is_empty()
                 && token.capture.is_none()
                 && token.point.iter().chain(token.signals.iter().map(|s| &s.1)).all(lost);

@@ -161,8 +161,6 @@ impl Failures {
 pub struct Filter<'d> {
     session: Session<'d>,
     below: bool,
-    /// Traces that wait for the end of the line.
-    traces: Vec<u8>,
     /// What could not be decoded up to here.
     pub failures: Failures,
 }
@@ -173,45 +171,39 @@ impl<'d> Filter<'d> {
     pub fn new(session: Session<'d>) -> Self {
         let below = session.format() == Format::Below;
         let session = session.with_limit(MAX_CALLS);
-        Self { session, below, traces: Vec::new(), failures: Failures::default() }
+        Self { session, below, failures: Failures::default() }
     }
 
     /// Appends `text`, whole lines, to `out`. `line` is the number of the first one.
     pub fn text(&mut self, text: &[u8], line: u64, out: &mut Vec<u8>) {
-        // Where the last copied byte is, and where the line of the last token ends.
-        let (mut copied, mut line_end) = (0, 0);
+        // Up to where the text is copied: with traces below, always up to the end of a line.
+        let mut copied = 0;
         let mut lines = Lines { text, at: 0, line };
         for token in tokens(text) {
-            if self.below {
-                if token.start >= line_end {
-                    self.end_line(&text[copied..line_end], out);
-                    copied = line_end;
-                    line_end = memchr(b'\n', &text[token.end..]).map_or(text.len(), |at| token.end + at + 1);
-                }
-            } else {
+            let mut unended = false;
+            if !self.below {
                 out.extend_from_slice(&text[copied..token.start]);
                 copied = token.start;
+            } else if copied <= token.start {
+                let end = memchr(b'\n', &text[token.end..]).map_or(text.len(), |at| token.end + at + 1);
+                out.extend_from_slice(&text[copied..end]);
+                copied = end;
             }
-            let to = if self.below { &mut self.traces } else { &mut *out };
-            let outcome = self.session.decode(&text[token.clone()], to).unwrap_or_else(|e| never(&e));
+            if self.below && out.last() != Some(&b'\n') {
+                out.push(b'\n');
+                unended = true;
+            }
+            let before = out.len();
+            let outcome = self.session.decode(&text[token.clone()], out).unwrap_or_else(|e| never(&e));
+            if unended && out.len() == before {
+                out.pop();
+            }
             if !self.below && !matches!(outcome, Outcome::Failed(_)) {
                 copied = token.end;
             }
             self.failures.note(outcome, &self.session, 1, || lines.of(token.start));
         }
-        self.end_line(&text[copied..line_end.max(copied)], out);
-        out.extend_from_slice(&text[line_end.max(copied)..]);
-    }
-
-    /// Writes what ends in a line with tokens, and the traces below it.
-    fn end_line(&mut self, text: &[u8], out: &mut Vec<u8>) {
-        out.extend_from_slice(text);
-        if !self.traces.is_empty() {
-            if text.last() != Some(&b'\n') {
-                out.push(b'\n');
-            }
-            out.append(&mut self.traces);
-        }
+        out.extend_from_slice(&text[copied..]);
     }
 }
 

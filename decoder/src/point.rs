@@ -34,7 +34,10 @@ impl Decoder {
         let mut added = Some(0_u64);
         // Nothing is known of the id in a function further in.
         let mut by_addresses = false;
-        // The outermost silent function met, and the pieces up to it.
+        // Stacks begin in code that is not instrumented: it starts the program, or a thread. There the addresses are all of them, and
+        // they can stand for an id that is not known; those of a damaged stack end anywhere.
+        let whole = point.end == PointEnd::Outermost && !more && !self.ends_instrumented(point, trace)?;
+        // The outermost function met to which the id does not belong, and the pieces up to it.
         let mut outermost: Option<(u32, usize)> = None;
         // The function further in, by its linkage name, and whether it is instrumented; None where it is not known.
         let mut inner: Option<(String, bool)> = None;
@@ -109,9 +112,12 @@ impl Decoder {
                 (State::Added(value), Some(sum)) if known && !by_addresses => {
                     point.id.wrapping_sub(value).wrapping_sub(sum)
                 }
-                // The addresses go on up to the owner of the innermost frame.
-                _ if point.end == PointEnd::Pushed => {
+                // The addresses go on up to the owner of the innermost frame, or the end of the stack.
+                _ if point.end == PointEnd::Pushed
+                    || whole && (by_addresses || !known || state == State::Unknown) =>
+                {
                     by_addresses = true;
+                    outermost = Some((owner, trace.pieces.len()));
                     continue;
                 }
                 _ => return stop(Above::Interrupted),
@@ -129,7 +135,7 @@ impl Decoder {
                 }
             };
         }
-        if let (PointEnd::Outermost, false, Some((root, pieces))) = (point.end, more, outermost) {
+        if let (true, Some((root, pieces))) = (whole, outermost) {
             // What called it is the code that starts programs and threads, or other code without the pass: as where the id of
             // the outermost function is known.
             trace.pieces.truncate(pieces);
@@ -140,6 +146,15 @@ impl Decoder {
             PointEnd::Pushed | PointEnd::Outermost => stop(Above::Plain(point.end == PointEnd::Outermost)),
             PointEnd::Bound | PointEnd::Lost => stop(Above::Interrupted),
         }
+    }
+
+    /// Whether the outermost address is in an instrumented function.
+    fn ends_instrumented(&self, point: &Point, trace: &Trace) -> Result<bool, DecodeError> {
+        let Some(last) = point.addresses.last() else { return Ok(false) };
+        let Some(image) = trace.images[last.image as usize].1 else { return Ok(false) };
+        let at = last.address.wrapping_sub(u64::from(!last.exact));
+        let function = self.code(image)?.and_then(|code| code.function(at));
+        Ok(function.is_some_and(|f| matches!(f.role, Role::Instrumented(..))))
     }
 
     /// The sub-path of a function that owns the innermost frame.

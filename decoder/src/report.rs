@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 /// With this a report's first line starts.
 pub const FIRST_KEY: &[u8] = b"pcce-crash-report:";
+/// With this the line starts that has the program's build id.
+pub const BUILD_ID_KEY: &[u8] = b"build-id: ";
 /// With this a line starts that has a thread's context.
 pub const CONTEXT_KEY: &[u8] = b"context: ";
 

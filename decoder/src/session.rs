@@ -99,6 +99,7 @@ pub struct Session<'d> {
     scratch: Vec<u8>,
     memo: Memo,
     limit: u64,
+    of_program: bool,
 }
 
 impl<'d> Session<'d> {
@@ -113,7 +114,14 @@ impl<'d> Session<'d> {
             scratch: Vec::new(),
             memo: Memo::new(),
             limit: u64::MAX,
+            of_program: false,
         }
+    }
+
+    /// Whether it is known of the next tokens that a process of the decoder's program has made them
+    /// ([`Decoder::decode_of_program`]).
+    pub fn set_of_program(&mut self, of_program: bool) {
+        self.of_program = of_program;
     }
 
     /// Makes failures of tokens whose traces have more than `pieces` calls: a short token can stand for
@@ -216,6 +224,9 @@ impl<'d> Session<'d> {
             return Ok(self.decoder.decode_number(number, &mut self.trace)?);
         }
         self.token.parse_into(text, &mut self.scratch)?;
+        if self.of_program {
+            return Ok(self.decoder.decode_of_program(&self.token, &mut self.trace)?);
+        }
         Ok(self.decoder.decode(&self.token, &mut self.trace)?)
     }
 

@@ -12,6 +12,7 @@ use std::process::{Command, Output, Stdio};
 
 use common::{APP, LIB, app, lib, site, token};
 use elf::{Compression, Kind};
+use pcce::token::{BuildId, CodeAddress, Point, PointEnd, Token};
 
 /// A folder of this test's own, with the files that most tests need.
 struct Folder(PathBuf);
@@ -284,6 +285,30 @@ fn each_bad_token_has_its_message() {
     assert!(messages.iter().any(|m| m.contains("b001020304050607") && m.contains("a001020304050607")));
     let distinct: std::collections::HashSet<_> = messages.iter().collect();
     assert_eq!(distinct.len(), messages.len());
+}
+
+#[test]
+fn threads_of_a_report_that_are_not_in_the_program() {
+    let folder = Folder::new("outside");
+    let at = |address, exact| CodeAddress { image: 0, address, exact };
+    let point =
+        Point { id: 0, addresses: vec![at(0x1000, true), at(0x2000, false)], end: PointEnd::Outermost };
+    let outside =
+        Token { images: vec![BuildId::from_prefix(&[0xcc; 8])], point: Some(point), ..Token::default() };
+    let outside = outside.encode();
+    // By itself it may be of any program.
+    assert!(folder.fails(&["decode", "app", &outside]).contains("of another build"));
+    let report = |build_id: &str| {
+        format!("pcce-crash-report: 1\nbuild-id: {build_id}\nthread: 1\ncontext: {outside}\nend: complete\n")
+    };
+    let own = report(&app().build_id);
+    let output = folder.run_with_input(&["decode", "app"], own.as_bytes());
+    let text = "thread: 1\n#0  <code, not instrumented>\n\nend: complete\n";
+    assert!(output.status.success() && out(&output).ends_with(text), "{}{}", out(&output), err(&output));
+    for other in [report(&"cc".repeat(20)), report("none"), own.clone() + &report("")] {
+        let output = folder.run_with_input(&["decode", "app"], other.as_bytes());
+        assert!(output.status.code() == Some(2) && err(&output).contains("of another build"), "{other}");
+    }
 }
 
 #[test]

@@ -117,6 +117,34 @@ fn the_state_at_the_address_decides() {
 }
 
 #[test]
+fn where_the_id_is_not_known_all_addresses_of_a_stack_stand_for_it() {
+    let (decoder, plain) = decoder();
+    let lines = |id, addresses: &[CodeAddress], end, other_state| {
+        let point = Point { id, addresses: addresses.to_vec(), end };
+        decode(&decoder, &Token { other_state, ..token(point, &[]) })
+    };
+    let function = |i: u64, offset| MAIN_CODE + 0x100 * i + offset;
+    let stack =
+        |offset| [at(function(1, offset), true), at(function(0, 0x45), false), at(plain + 0x15, false)];
+    // Not known at that instruction, or in this token. (All code behind the calls is of `plain`, inlined into `main`.)
+    let whole = "call:plain call:main call:plain call:main";
+    assert_eq!(lines(77, &stack(0x30), PointEnd::Outermost, false), whole);
+    assert_eq!(lines(77, &stack(0x20), PointEnd::Outermost, true), whole);
+    // With a frame pushed there would be one.
+    let first = "call:plain call:main unknown:-";
+    assert_eq!(lines(0, &stack(0x40), PointEnd::Outermost, false), first);
+    // The id is there, but it is none of the function's; the stack ends nowhere; there is more of it.
+    for (offset, end, addresses) in [
+        (0x20, PointEnd::Outermost, 3),
+        (0x30, PointEnd::Outermost, 2),
+        (0x30, PointEnd::Lost, 3),
+        (0x30, PointEnd::Bound, 3),
+    ] {
+        assert_eq!(lines(77, &stack(offset)[..addresses], end, false), first, "{offset:#x}");
+    }
+}
+
+#[test]
 fn without_the_code_nothing_is_guessed() {
     let decoder = Decoder::new(&[app()]).expect("a good dictionary");
     let point = Point { id: 0, addresses: vec![at(MAIN_CODE, true)], end: PointEnd::Outermost };

@@ -21,7 +21,10 @@ extern "C" {
  * within the process; write pcce_token() where it is to be decoded later.
  *
  * 0: there is no context (the program was built without the pass, or there is
- * no memory left for a new number). */
+ * no memory left for a new number).
+ *
+ * Code without the pass may call this and pcce_token(), too. Then they go by return
+ * addresses up to what is instrumented, which takes microseconds. */
 uint64_t pcce_context(void);
 
 /* Writes the current calling context as printable text (one word; `pcce decode`

@@ -7,6 +7,7 @@ use crate::own::Own;
 use crate::place;
 use crate::signal::{self, SignalFrame};
 use crate::state::{current, tls};
+use crate::token::{self, State};
 use crate::unwind::{Interruption, Registers};
 
 /// Chains of frames and whole contexts. A chain's key is (number of the chain outwards of its
@@ -78,35 +79,34 @@ pub unsafe fn chain_number(top: *mut Frame) -> Option<u64> {
     }
 }
 
-/// The context number at a capture site. `base` is what makes a number of the id in the site's function, [`NO_RANGE`] if the function has
-/// none.
 /// Adds the interrupted point to the number of a signal's frame.
 ///
 /// # Safety
 /// A live frame of the calling thread.
 #[cold]
-unsafe fn point_number(mut number: u64, frame: *const SignalFrame) -> Option<u64> {
+unsafe fn point_number(number: u64, frame: *const SignalFrame) -> Option<u64> {
     // SAFETY: by the contract, and what the frame holds of the signal lives as long as it.
     let (context, top) = unsafe { ((*frame).context as usize, (*frame).frame.prev as usize) };
     let process = &mut Own::new();
-    let point = Interruption::walk(Registers::interrupted(process, context)?, top, process);
+    addresses_number(number, &Interruption::walk(Registers::interrupted(process, context)?, top, process))
+}
+
+/// Adds the addresses of a point to a number.
+fn addresses_number(mut number: u64, point: &Interruption) -> Option<u64> {
     for (address, exact) in point.addresses() {
         number = CHAINS.insert(&[number, place::name(address as *const u8)?, exact.into()], ())?;
     }
     Some(number)
 }
 
-/// The context number at a capture site. `range` is the first number of the range of the site's
-/// function, 0 if it has none.
+/// The context number at a capture site. `base` is what makes a number of the id in the site's function, [`NO_RANGE`] if the function has
+/// none.
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_context(site: *const u8, base: u64) -> u64 {
     let (id, top) = current();
     let top = followed(top);
     if top.is_null() && base != NO_RANGE {
         return base.wrapping_add(id);
-    }
-    if site.is_null() && top.is_null() && id == 0 {
-        return 0;
     }
     // SAFETY: the calling thread's own chain, kept intact by emitted code.
     let chain = unsafe { chain_number(top) };
@@ -127,10 +127,14 @@ pub fn outside() -> Option<[u64; 3]> {
 }
 
 /// The public entry. The pass replaces calls of it in instrumented code, so who arrives here is
-/// code that is not instrumented.
+/// code that is not instrumented: it is told apart by its return addresses.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcce_context() -> u64 {
-    __pcce_context(core::ptr::null(), NO_RANGE)
+    let Some((State { id, top }, point)) = token::outside() else { return 0 };
+    // SAFETY: the calling thread's own chain, kept intact by emitted code.
+    let chain = unsafe { chain_number(top) };
+    let number = chain.and_then(|chain| addresses_number(CHAINS.insert(&[chain, 0, id], ())?, &point));
+    number.map_or(0, |n| n | INTERNED)
 }
 
 #[cfg(test)]

@@ -18,7 +18,9 @@ use core::mem::{MaybeUninit, zeroed};
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use crate::digits::Decimal;
 use crate::image::Image;
+use crate::profile;
 use crate::sys;
 use crate::thread;
 use crate::token::interrupted_token;
@@ -94,6 +96,8 @@ static PATH: Shared<[u8; 4096]> = Shared(UnsafeCell::new([0; 4096]));
 static REPORTER: AtomicI32 = AtomicI32::new(0);
 /// Its report is written.
 static DONE: AtomicBool = AtomicBool::new(false);
+/// It has crashed itself, and says so.
+static AGAIN: AtomicBool = AtomicBool::new(false);
 /// For the reporting thread: its signal, in case it crashes again.
 static FIRST: Shared<MaybeUninit<Crash>> = Shared(UnsafeCell::new(MaybeUninit::uninit()));
 /// For the reporting thread.
@@ -214,12 +218,9 @@ pub extern "C" fn __pcce_crash_start() {
     // SAFETY: plain calls of libc; the environment's texts end with a zero, and `PATH` is nobody else's before the handler is
     // installed.
     unsafe {
-        // Whoever starts a program with more rights than its own must not make it write files.
-        if libc::getauxval(libc::AT_SECURE) == 0 {
-            let variable = libc::getenv(VARIABLE.as_ptr());
-            if !variable.is_null() {
-                asked = variable;
-            }
+        let variable = profile::variable(VARIABLE);
+        if !variable.is_null() {
+            asked = variable;
         }
         if INSTALLED.load(Ordering::Relaxed) || asked.is_null() || *asked == 0 {
             return;
@@ -424,10 +425,14 @@ unsafe fn hand_on(crash: &Crash, index: usize, default: bool) {
 /// Called by the handler, in the reporting thread.
 #[cold]
 unsafe fn crashed_again(again: &Crash) {
-    let mut out = Out::open();
-    out.text(b"\nincomplete: the report ends here, since it crashed itself: ");
-    out.signal(again.signal, again.info.si_code);
-    out.line();
+    // Not a third time, of this.
+    if !AGAIN.swap(true, Ordering::Relaxed) {
+        let mut out = Out::open();
+        out.text(b"\nincomplete: the report ends here, since it crashed itself: ");
+        out.signal(again.signal, again.info.si_code);
+        out.line();
+        out.flush();
+    }
     DONE.store(true, Ordering::Release);
     // SAFETY: written by this thread; the first context is below on the same stack.
     unsafe {
@@ -722,21 +727,10 @@ impl Out {
     }
 
     fn decimal(&mut self, number: i64) {
-        let mut digits = [0_u8; 20];
-        let mut rest = number.unsigned_abs();
-        let mut at = digits.len();
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
         if number < 0 {
             self.text(b"-");
         }
-        self.text(&digits[at..]);
+        self.text(Decimal::of(number.unsigned_abs()).text());
     }
 
     fn hexadecimal(&mut self, number: u64, width: u32) {

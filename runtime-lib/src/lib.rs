@@ -25,6 +25,8 @@ mod crash;
 #[cfg(any(test, feature = "freestanding"))]
 mod depth;
 #[cfg(any(test, feature = "freestanding"))]
+mod digits;
+#[cfg(any(test, feature = "freestanding"))]
 mod fiber;
 #[cfg(any(test, feature = "freestanding"))]
 mod heap;

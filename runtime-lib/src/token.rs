@@ -3,7 +3,7 @@
 
 use core::ffi::c_char;
 use core::mem::MaybeUninit;
-use core::ptr::null;
+use core::ptr::{null, null_mut};
 
 use crate::abi::Frame;
 use crate::fiber::{Links, followed, followed_from, is_unknown};
@@ -439,8 +439,7 @@ unsafe fn token(buf: *mut c_char, size: usize, flags: u8, context: &Context<'_>)
     extent.len
 }
 
-/// The token of the current context at `site`, which may be null for code that is not
-/// instrumented. See `pcce_token` in the header.
+/// The token of the current context at `site`, which is null where that is not known. See `pcce_token` in the header.
 ///
 /// # Safety
 /// `buf` can take `size` bytes.
@@ -461,14 +460,36 @@ pub unsafe extern "C" fn __pcce_token(buf: *mut c_char, size: usize, site: *cons
     unsafe { token(buf, size, flags, &Context { capture, id, top, suspect: false }) }
 }
 
-/// The public entry. The pass replaces calls of it in instrumented code.
+/// The public entry. The pass replaces calls of it in instrumented code, so who arrives here is code that is not instrumented.
+/// What called that may have changed the id: it is described as an interrupted point is.
 ///
 /// # Safety
 /// `buf` can take `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcce_token(buf: *mut c_char, size: usize) -> usize {
+    let Some((state, point)) = outside() else {
+        if size > 0 {
+            // SAFETY: by the contract.
+            unsafe { buf.write(0) };
+        }
+        return 0;
+    };
     // SAFETY: passed on.
-    unsafe { __pcce_token(buf, size, null()) }
+    unsafe { walked_token(buf, size, point, state, FLAG_POINT) }
+}
+
+/// The point in code that is not instrumented at which the function was called into which this is inlined. None where nothing
+/// instrumented is known to be active.
+#[inline(always)]
+pub fn outside() -> Option<(State, Interruption)> {
+    let (id, top) = current();
+    let top = followed(top);
+    if top.is_null() && id == 0 {
+        return None;
+    }
+    let mut point = Interruption::walk(own::here(), top as usize, &mut Own::new());
+    point.leave_first_out();
+    Some((State { id, top }, point))
 }
 
 /// The token of an interrupted point, by code that is instrumented at `site`, or is not if that is null. See
@@ -501,9 +522,9 @@ pub unsafe extern "C" fn __pcce_token_at(
 
 /// The state of a thread, its frames as far as they can be followed.
 #[derive(Clone, Copy)]
-struct State {
-    id: u64,
-    top: *mut Frame,
+pub struct State {
+    pub id: u64,
+    pub top: *mut Frame,
 }
 
 /// If a handler that the trampoline called interrupted this point: its frame has the state and the registers there.
@@ -557,17 +578,36 @@ pub unsafe fn interrupted_token(
 
 /// # Safety
 /// `buf` can take `size` bytes.
-unsafe fn point_token(
+unsafe fn point_token(buf: *mut c_char, size: usize, registers: Registers, state: State, flags: u8) -> usize {
+    let point = Interruption::walk(registers, state.top as usize, &mut Own::new());
+    // SAFETY: passed on.
+    unsafe { walked_token(buf, size, point, state, flags) }
+}
+
+/// # Safety
+/// `buf` can take `size` bytes.
+unsafe fn walked_token(
     buf: *mut c_char,
     size: usize,
-    registers: Registers,
-    State { id, top }: State,
-    flags: u8,
+    mut point: Interruption,
+    State { id, mut top }: State,
+    mut flags: u8,
 ) -> usize {
-    let point = Interruption::walk(registers, top as usize, &mut Own::new());
-    let context = Context { capture: Capture::Point(&point), id, top, suspect: true };
-    // SAFETY: passed on.
-    unsafe { token(buf, size, flags, &context) }
+    if point.is_whole() {
+        (point.detached, top) = (false, null_mut());
+        flags |= FLAG_OTHER_STATE;
+    }
+    let write = |point: &Interruption| {
+        let context = Context { capture: Capture::Point(point), id, top, suspect: true };
+        // SAFETY: passed on.
+        unsafe { token(buf, size, flags, &context) }
+    };
+    let len = write(&point);
+    // The innermost addresses tell most. SAFETY: `size` is not 0.
+    while 0 < size && size <= len && unsafe { *buf == 0 } && point.shorten() {
+        write(&point);
+    }
+    len
 }
 
 /// The public entry. The pass replaces calls of it in instrumented code.
@@ -587,7 +627,6 @@ mod tests {
     use super::*;
     use crate::fiber::ANYWHERE;
     use crate::state::tls;
-    use core::ptr::null_mut;
     use pcce::token::Token;
     use std::string::String;
     use std::vec::Vec;

@@ -136,6 +136,29 @@ impl Interruption {
         self.addresses[..self.len].iter().enumerate().map(|(i, &a)| (a, self.exact >> i & 1 == 1))
     }
 
+    /// Whether the addresses alone tell the whole context, since there are all of them, and the chain of frames tells nothing of it:
+    /// it is that of activations that are gone, or of another stack.
+    pub fn is_whole(&self) -> bool {
+        self.detached && self.end == End::Outermost
+    }
+
+    /// Leaves the innermost address out.
+    pub fn leave_first_out(&mut self) {
+        self.addresses.copy_within(1.., 0);
+        self.exact >>= 1;
+        self.len = self.len.saturating_sub(1);
+    }
+
+    /// Leaves the outer half of the addresses out; false if there is only one.
+    pub fn shorten(&mut self) -> bool {
+        let more = self.len > 1;
+        if more {
+            self.len /= 2;
+            self.end = End::Bound;
+        }
+        more
+    }
+
     /// Walks from the activation with these registers outwards. `top` is the address of the innermost pushed frame there, or 0.
     #[inline(never)]
     pub fn walk<'p>(registers: Registers, top: usize, process: &mut impl Process<'p>) -> Self {
@@ -159,7 +182,10 @@ impl Interruption {
                 found.end = End::Lost;
                 return;
             };
-            if (registers.sp()..step.cfa).contains(&top) {
+            // `longjmp` that has loaded the registers is no activation any more: its "caller" is where it goes, with a
+            // stack pointer of its own in the tables, which may be loaded, too.
+            let jump = step.caller.sp() != step.cfa;
+            if !jump && (registers.sp()..step.cfa).contains(&top) {
                 found.end = End::Pushed;
                 return;
             }
@@ -168,7 +194,8 @@ impl Interruption {
                 return;
             }
             // The stack grows downwards, and the handler of a signal may have another one.
-            if step.caller.sp() <= registers.sp() && !step.signal {
+            let inwards = step.caller.sp() < registers.sp() || step.caller.sp() == registers.sp() && !jump;
+            if inwards && !step.signal {
                 found.end = End::Lost;
                 return;
             }

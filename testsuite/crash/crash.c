@@ -1,5 +1,6 @@
 // Crashes in the way that the first argument names; the second one adds threads.
 #define _GNU_SOURCE
+#include <link.h>
 #include <pcce.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -27,6 +29,21 @@ NOINLINE static int by_fault(const void *a, const void *b) {
   (void)a;
   *(volatile int *)b = *(volatile int *)0x10;
   return 0;
+}
+
+// Takes away the unwind tables of libc, which called main, so that the handler crashes, too.
+static int hide_tables(struct dl_phdr_info *image, size_t size, void *x) {
+  (void)size;
+  (void)x;
+  if (!strstr(image->dlpi_name, "libc.so")) return 0;
+  const ElfW(Phdr) *first = image->dlpi_phdr, *end = first + image->dlpi_phnum, *tables = first, *load = first;
+  while (tables != end && tables->p_type != PT_GNU_EH_FRAME) tables++;
+  if (tables == end) return 1;
+  while (load->p_type != PT_LOAD || tables->p_vaddr - load->p_vaddr >= load->p_memsz) load++;
+  uintptr_t page = 4095, from = image->dlpi_addr + tables->p_vaddr, to = image->dlpi_addr + load->p_vaddr + load->p_memsz;
+  from = (from + page) & ~page;
+  if (mprotect((void *)from, ((to + page) & ~page) - from, PROT_NONE) != 0) _exit(8);
+  return 1;
 }
 
 NOINLINE static void fault(void) {
@@ -50,6 +67,12 @@ NOINLINE static void fault(void) {
     free(block);
     free(malloc(100));
     abort();
+  }
+  if (!strncmp(how, "again", 5)) {
+    int aborts = !strcmp(how, "again-abort");
+    dl_iterate_phdr(hide_tables, NULL);
+    if (aborts) abort();
+    *(volatile int *)0x10 = 1;
   }
   if (!strcmp(how, "sent")) {
     kill(getpid(), SIGSEGV);

@@ -53,8 +53,6 @@ pub struct Outcome {
     pub symboliser: usize,
     /// Points at which the report has functions that left by a tail call, which gdb cannot see.
     pub tail: usize,
-    /// Points in `longjmp`, see there.
-    pub longjmp: usize,
     /// Points in the linker's stubs, which have no unwind tables: compared with gdb's backtrace behind the stub.
     pub stubs: usize,
     /// Points before or behind `main`, where there is no call to compare.
@@ -308,22 +306,6 @@ fn same(found: &[Frame], gdb: &[Frame], symboliser: &[Frame]) -> Option<bool> {
     all.then_some(true)
 }
 
-/// Whether the point is in `longjmp`, with all registers loaded but the stack pointer. Its unwind tables speak of the state behind the
-/// jump already, and so does gdb; the report tells, behind an explicit gap, who was active before, or that it cannot tell.
-fn in_longjmp(found: &[Frame], gdb: &[Frame], symboliser: &[Frame], transfers: &Transfers) -> bool {
-    let unknown = Frame::Boundary("unknown".to_owned());
-    let nothing_more = [Frame::Plain, Frame::Boundary("damaged".to_owned())];
-    if gdb.first() == Some(&Frame::Plain) && found == nothing_more {
-        return true;
-    }
-    let (Some(Frame::Plain), Some(found), true) =
-        (gdb.first(), found.strip_prefix(&[Frame::Plain, unknown]), gdb.len() == symboliser.len())
-    else {
-        return false;
-    };
-    (0..found.len()).any(|i| agreement(&found[i..], &gdb[1..], &symboliser[1..], transfers).is_some())
-}
-
 /// A program that is tortured.
 pub struct Victim {
     /// Its name.
@@ -469,9 +451,6 @@ impl Victim {
             } else if let Some(how) = agreement(&found, &expected, &second, &self.transfers) {
                 outcome.symboliser += usize::from(how.lines);
                 outcome.tail += usize::from(how.tail);
-                None
-            } else if in_longjmp(&found, &expected, &second, &self.transfers) {
-                outcome.longjmp += 1;
                 None
             } else {
                 Some("another chain".to_owned())

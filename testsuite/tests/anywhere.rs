@@ -155,15 +155,14 @@ fn every_point_of_an_optimised_program() {
     ] {
         let counts = check(name, "mixed.c", &flags, bias, name == "lto-O2");
         assert!(counts.points > 10_000, "{name}: only {} points", counts.points);
-        // Where `longjmp` goes on, the state is not restored at once.
-        assert!(counts.unknown < 100, "{name}: {} points with unknown calls", counts.unknown);
+        assert!(counts.unknown == 0, "{name}: {} points with unknown calls", counts.unknown);
     }
 }
 
 #[test]
 fn every_point_of_a_program_that_is_not_optimised() {
     let counts = check("lto-O0", "mixed.c", &["-O0", "--pcce-mode=lto"], PIE, false);
-    assert!(counts.points > 10_000 && counts.unknown < 100);
+    assert!(counts.points > 10_000 && counts.unknown == 0);
 }
 
 #[test]
@@ -176,7 +175,7 @@ fn every_point_of_programs_of_other_shapes() {
         ("bfd", &["-O2", "--pcce-mode=module", "-fuse-ld=bfd"], PIE),
     ] {
         let counts = check(name, "mixed.c", flags, bias, false);
-        assert!(counts.points > 9_000 && counts.unknown < 100, "{name}: {} unknown", counts.unknown);
+        assert!(counts.points > 9_000 && counts.unknown == 0, "{name}: {} unknown", counts.unknown);
     }
 }
 
@@ -200,7 +199,7 @@ fn every_point_of_a_shared_library() {
         let words = [&*main, &library_path, &rpath, &folder, &own, "-lpcce_rt", "-o", &program_path];
         let _ = run(&mut command(llvm("clang"), &words)).expect_success();
         let counts = compare(name, &program, &library, "run", false);
-        assert!(counts.points > 9_000 && counts.unknown < 100, "{name}: {} unknown", counts.unknown);
+        assert!(counts.points > 9_000 && counts.unknown == 0, "{name}: {} unknown", counts.unknown);
     }
 }
 
@@ -213,8 +212,7 @@ fn every_point_with_exceptions() {
     ] {
         let counts = check(name, "thrown.cpp", &flags, PIE, false);
         assert!(counts.points > 10_000, "{name}: only {} points", counts.points);
-        // Between the unwinder and the restored state.
-        assert!(counts.unknown < counts.points / 100, "{name}: {} points with unknown calls", counts.unknown);
+        assert_eq!(counts.unknown, 0, "{name}: points with unknown calls");
     }
 }
 
@@ -227,7 +225,7 @@ fn every_point_in_targeted_mode() {
     ] {
         let counts = check(name, source, &flags, PIE, false);
         assert!(counts.points > 9_000, "{name}: only {} points", counts.points);
-        assert!(counts.unknown < counts.points / 100, "{name}: {} points with unknown calls", counts.unknown);
+        assert!(counts.unknown == 0, "{name}: {} points with unknown calls", counts.unknown);
     }
 }
 

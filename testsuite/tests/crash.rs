@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use nix::libc;
 use pcce_testsuite::torture::{Victim, compare_core, core_of};
 use pcce_testsuite::{Output, artifact, command, repository, run, run_with_input, work_folder};
 use serde_json::Value;
@@ -95,6 +96,26 @@ fn a_program_reports_and_dies_as_without_the_handler() {
         assert_eq!(contexts(&program, &own.stderr), [["main"]]);
         let recovered = crash(&program, &["recover"], &[("INSTALL", "1")]);
         assert_eq!((recovered.status, &*recovered.stdout), (5, "own handler\nrecovered\n"), "{name}");
+    }
+}
+
+#[test]
+fn a_report_that_crashes_ends_and_the_program_dies_of_the_first_crash() {
+    let folder = work_folder("crash/again");
+    for (name, flags) in [("lto", &["-O2"][..]), ("O0", &["-O0", "--pcce-mode=module"])] {
+        let program = build(&folder, name, flags);
+        for (way, signal) in [("again", libc::SIGSEGV), ("again-abort", libc::SIGABRT)] {
+            let plain = crash(&program, &[way], &[]);
+            let reported = crash(&program, &[way], &[("INSTALL", "1")]);
+            assert_eq!((plain.status, reported.status), (128 + signal, 128 + signal), "{name} {way}");
+            let last = reported.stderr.lines().last().unwrap_or_default();
+            let text = "incomplete: the report ends here, since it crashed itself: SIGSEGV (11)";
+            assert!(last.starts_with(text), "{name} {way}: {}", reported.stderr);
+            // What is there can be read.
+            let mut pcce = command(artifact("pcce"), &["decode"]);
+            let decoded = run_with_input(pcce.arg(&program), &reported.stderr).expect_success().stdout;
+            assert!(decoded.contains("signal: ") && decoded.contains(text), "{name} {way}: {decoded}");
+        }
     }
 }
 

@@ -65,6 +65,7 @@ programs! {
     numbers.c,
     objects.cpp,
     operators.cpp,
+    outside.c,
     pointers.c,
     processes.c,
     recursion.c,

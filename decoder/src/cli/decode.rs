@@ -58,6 +58,7 @@ pub fn report(decoder: &Decoder, format: Format, report: &report::Report) -> any
 }
 
 struct Output<'d> {
+    decoder: &'d Decoder,
     session: Session<'d>,
     format: Format,
     across_threads: bool,
@@ -71,6 +72,7 @@ struct Output<'d> {
 impl<'d> Output<'d> {
     fn new(decoder: &'d Decoder, format: Format, across_threads: bool) -> Self {
         Self {
+            decoder,
             session: Session::new(decoder, format),
             format,
             across_threads,
@@ -153,6 +155,12 @@ impl<'d> Output<'d> {
     /// A line of a crash report: the trace stands in the place of the context, and the other lines are copied.
     fn report_line(&mut self, line: &[u8], number: u64) -> anyhow::Result<()> {
         let text = self.format == Format::Text;
+        if line.starts_with(report::FIRST_KEY) {
+            self.session.set_of_program(false);
+        } else if let Some(build_id) = line.strip_prefix(report::BUILD_ID_KEY) {
+            let build_id = str::from_utf8(build_id).unwrap_or_default();
+            self.session.set_of_program(self.decoder.has_build(build_id));
+        }
         if let Some(token) = line.strip_prefix(report::CONTEXT_KEY).filter(|token| is_start(token)) {
             self.session.restart();
             self.token(token, || format!("line {number}"))?;

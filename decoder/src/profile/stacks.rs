@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::decode::{DecodeError, Decoder};
+use crate::decode::Decoder;
 use crate::render::{folded_frame, text_frame};
 use crate::session::Failure;
 use crate::token::{BuildId, Token};
@@ -111,26 +111,18 @@ impl Maker<'_> {
             column: None,
             inlined: false,
         };
-        let uninstrumented = || boundary(FrameKind::Uninstrumented, "<code, not instrumented>");
         let text = match context.token.as_deref() {
             None => return Ok(vec![self.number(boundary(FrameKind::Unknown, "<unknown calls>"))]),
-            Some("") => return Ok(vec![self.number(uninstrumented())]),
+            Some("") => {
+                let name = "<code, not instrumented>";
+                return Ok(vec![self.number(boundary(FrameKind::Uninstrumented, name))]);
+            }
             Some(text) => text,
         };
         self.token.parse_into(text.as_bytes(), &mut self.scratch)?;
         let mut trace = std::mem::take(&mut self.trace);
-        match self.decoder.decode(&self.token, &mut trace) {
-            // The profile as a whole is of this build: a thread that was interrupted before, or after, it was in the program.
-            Err(DecodeError::OtherBuild { .. })
-                if self.token.point.is_some()
-                    && self.token.frames.is_empty()
-                    && self.token.signals.is_empty() =>
-            {
-                self.trace = trace;
-                return Ok(vec![self.number(uninstrumented())]);
-            }
-            result => result?,
-        }
+        // The profile as a whole is of this build.
+        self.decoder.decode_of_program(&self.token, &mut trace)?;
         for id in trace.missing() {
             if !self.result.missing.contains(&id) {
                 self.result.missing.push(id);

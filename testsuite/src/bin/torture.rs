@@ -59,7 +59,6 @@ fn main() -> Result<ExitCode> {
                 "outside_main": outcome.outside_main,
                 "by_symboliser": outcome.symboliser,
                 "tail_calls": outcome.tail,
-                "in_longjmp": outcome.longjmp,
                 "in_stubs": outcome.stubs,
                 "core_files": outcome.cores,
                 "wrong": outcome.wrong.len(),
