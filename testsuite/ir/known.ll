@@ -16,15 +16,18 @@ define i32 @main(ptr %f, ptr %g) nounwind {
 ; EXECUTABLE-LABEL: define internal i32 @recursive(
 ; EXECUTABLE:         %[[#IS:]] = icmp eq ptr %f, @one
 ; EXECUTABLE-NEXT:    br i1 %[[#IS]]
-; EXECUTABLE-NOT:     store i64 0, ptr @__pcce_tls
 ; EXECUTABLE:         call i32 @one(
 ; EXECUTABLE:         icmp eq ptr %f, @other
+; This one is silent.
+; EXECUTABLE:       {{^if.true.*:}}
+; EXECUTABLE-NEXT:    call i32 @other(
+; EXECUTABLE:       {{^if.false.*:}}
 ; EXECUTABLE:         store i64 0, ptr @__pcce_tls
 ; EXECUTABLE-NEXT:    call i32 %f(
-; PCCE-LABEL: define internal i32 @recursive(
-; PCCE-NOT:     icmp
-; PCCE:         call i32 %f(
-; PCCE:       }
+; CHECK-LABEL: define internal i32 @recursive(
+; CHECK-NOT:     icmp
+; CHECK:         call i32 %f(
+; CHECK:       }
 define internal i32 @recursive(ptr %f, i32 %n) nounwind {
   %r = call i32 %f(ptr %f, i32 %n)
   %s = add i32 %r, %n

@@ -380,7 +380,9 @@ bool pcce_shim_compare_target(void *Analyses, LLVMValueRef V, LLVMValueRef Calle
   if (!isLegalToPromote(Call, Callee))
     return false;
   LLVMContext &Context = Call.getContext();
-  promoteCallWithIfThenElse(Call, Callee, MDBuilder(Context).createLikelyBranchWeights());
+  CallBase &Direct =
+      promoteCallWithIfThenElse(Call, Callee, MDBuilder(Context).createLikelyBranchWeights());
+  Direct.setMetadata(Compared, nullptr);
   Call.setMetadata(Compared, MDNode::get(Context, {}));
   auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
   FAM.invalidate(*Call.getFunction(), PreservedAnalyses::none());
