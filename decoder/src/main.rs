@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         cli::Command::Info(args) => cli::info::run(args),
         cli::Command::Pages(args) => cli::pages::run(args),
         cli::Command::Graph(args) => cli::graph::run(args),
+        cli::Command::Profile { action } => cli::calls::run(action),
         cli::Command::Heap { view } => cli::profile::run(Kind::Heap, view),
         cli::Command::Cpu { view } => cli::profile::run(Kind::Cpu, view),
     };

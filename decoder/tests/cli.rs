@@ -430,6 +430,7 @@ fn info_describes_dictionaries() {
         "functions   5",
         "sites       5 direct, 3 external, 1 indirect, 1 asm, 3 capture, 1 signal, 0 entry",
         "edges       1 add nothing, 2 add, 0 open, 1 back, 1 cut, 0 required",
+        "reduced     1 functions, with the edges cut: they would have more contexts than ids",
         "max numCC   3 (app::run(int))",
         "modules     2",
         "  main.c: 4 functions, 13 sites, 5 edges",

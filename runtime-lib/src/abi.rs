@@ -117,6 +117,57 @@ pub struct InEdge {
     pub site: *const u8,
 }
 
+/// What a module counts, for the profile of calls. The module's constructor gives it to the runtime.
+#[repr(C)]
+pub struct Counts {
+    /// The runtime's list.
+    pub next: *mut Counts,
+    /// Executions, which emitted code counts: as many as the text has places for.
+    pub counters: *mut u64,
+    /// How many.
+    pub counter_count: u64,
+    /// Of each call through a pointer, in the order of the text, [`TARGETS`] of the functions called.
+    pub targets: *mut TargetCount,
+    /// How many, of all calls.
+    pub target_count: u64,
+    /// The functions of the module that such calls may reach.
+    pub names: *const TargetName,
+    /// How many.
+    pub name_count: u64,
+    /// The module's part of the profile, with a byte [`COUNT_HERE`] in place of each number, and [`TARGETS_HERE`] in place of the
+    /// targets of a call.
+    pub text: *const u8,
+    /// Its length.
+    pub text_len: u64,
+    /// The file for the profile unless the environment names one; ends with a zero byte.
+    pub file: *const u8,
+}
+
+/// Stands for the next number in [`Counts::text`].
+pub const COUNT_HERE: u8 = 1;
+/// Stands for the targets of the next call through a pointer.
+pub const TARGETS_HERE: u8 = 2;
+/// How many targets of a call are counted.
+pub const TARGETS: usize = 4;
+
+/// How often a call through a pointer has reached a function.
+#[repr(C)]
+pub struct TargetCount {
+    /// The function; null in a place that is free.
+    pub address: *const u8,
+    /// About how often.
+    pub count: u64,
+}
+
+/// A function and its name.
+#[repr(C)]
+pub struct TargetName {
+    /// The function.
+    pub address: *const u8,
+    /// Its linkage name as a JSON string, ends with a zero byte.
+    pub name: *const u8,
+}
+
 /// Offsets and sizes in bytes, for the pass.
 pub mod layout {
     use super::*;
@@ -176,6 +227,12 @@ pub mod functions {
     pub const THRD_CREATE: &str = "__pcce_thrd_create";
     /// `void __pcce_std_thread(state, site)`: before `std::thread::_M_start_thread` with the state.
     pub const STD_THREAD: &str = "__pcce_std_thread";
+    /// `void __pcce_counts_start(counts)`: when a module that counts is loaded.
+    pub const COUNTS_START: &str = "__pcce_counts_start";
+    /// `void __pcce_counts_end(counts)`: when it is unloaded, or the program ends.
+    pub const COUNTS_END: &str = "__pcce_counts_end";
+    /// `void __pcce_counts_target(targets, address)`: before a call through a pointer.
+    pub const COUNTS_TARGET: &str = "__pcce_counts_target";
     /// `void __pcce_verify_enter(shadow, function)`: verify mode, at each function's entry.
     pub const VERIFY_ENTER: &str = "__pcce_verify_enter";
     /// `void __pcce_verify_exit(shadow)`: verify mode, before each return.
@@ -196,6 +253,10 @@ pub const REPLACED: [(&str, &str); 6] = [
     ("sysv_signal", "__pcce_sysv_signal"),
     ("sigaction", "__pcce_sigaction"),
 ];
+
+/// The same, in modules that count.
+pub const REPLACED_IN_COUNTING: [(&str, &str); 2] =
+    [("_exit", "__pcce_counts_exit"), ("_Exit", "__pcce_counts_exit")];
 
 /// Numbers of `pcce_context()` from here on are interned: they mean something only in the
 /// process that gave them. Smaller ones name function and context by themselves.

@@ -21,6 +21,8 @@ pub mod abi;
 #[cfg(any(test, feature = "freestanding"))]
 mod context;
 #[cfg(any(test, feature = "freestanding"))]
+mod counts;
+#[cfg(any(test, feature = "freestanding"))]
 mod crash;
 #[cfg(any(test, feature = "freestanding"))]
 mod depth;

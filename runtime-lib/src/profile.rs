@@ -120,6 +120,18 @@ impl FileName {
 
     /// Makes the file; `number` follows the name if it is not 0.
     pub fn create(&self, number: u64) -> Writer {
+        self.open(number, libc::O_TRUNC)
+    }
+
+    /// Opens the file, behind whatever other processes have written, which wait with theirs for the end of this.
+    pub fn append(&self) -> Writer {
+        let writer = self.open(0, libc::O_APPEND);
+        // SAFETY: our own file, or an error. Closing it ends the lock.
+        unsafe { libc::flock(writer.file, libc::LOCK_EX) };
+        writer
+    }
+
+    fn open(&self, number: u64, how: c_int) -> Writer {
         let mut path = Text::<{ FileName::MOST + 64 }>::new();
         // SAFETY: it ends with a zero.
         let mut text = unsafe { CStr::from_ptr(self.text().cast()) }.to_bytes().iter();
@@ -137,7 +149,7 @@ impl FileName {
             path.number(number);
         }
         path.put(b"\0");
-        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC | how;
         // SAFETY: the text ends with a zero.
         let file = unsafe { libc::open(path.bytes().as_ptr().cast::<c_char>(), flags, 0o666) };
         if file < 0 {
@@ -219,6 +231,11 @@ impl Writer {
         self.text(b",\"");
         self.text(name.as_bytes());
         self.text(b"\":");
+        self.number(number);
+    }
+
+    /// A number.
+    pub fn number(&mut self, number: u64) {
         self.text(Decimal::of(number).text());
     }
 
@@ -240,6 +257,11 @@ impl Writer {
         self.text(b"{\"end\":true");
         self.member("contexts", contexts);
         self.text(b"}\n");
+        self.close();
+    }
+
+    /// Nothing follows.
+    pub fn close(mut self) {
         self.flush();
         if self.file >= 0 {
             // SAFETY: our own file.

@@ -187,4 +187,4 @@ macro_rules! pages {
     };
 }
 
-pages! { start, building, decode, debuggers, logs, modes, crash, core, heap, cpu, pictures, messages }
+pages! { start, building, decode, debuggers, logs, modes, profile, crash, core, heap, cpu, pictures, messages }

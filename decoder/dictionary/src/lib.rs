@@ -1,15 +1,17 @@
 //! The on-disk types of the context dictionary.
 //!
-//! Two things are serialised, and nothing else in the project serialises either of them:
+//! Three things are serialised, and nothing else in the project serialises any of them:
 //!
 //! - the **dictionary** of a program ([`Dictionary`]): a JSON document with the schema version
 //!   first, read by `pcce decode` and by users' own scripts;
 //! - the **fragment** of a module ([`fragment`]): what the pass puts into the non-loaded section
-//!   [`fragment::SECTION`] of each object file, and the linker concatenates.
+//!   [`fragment::SECTION`] of each object file, and the linker concatenates;
+//! - the **profile of calls** ([`calls`]), which the instrumented program writes and the pass reads.
 //!
 //! The types are plain values. They are checked for shape here (version, syntax) and for meaning
 //! (ranges, indices) by the decoder, which never trusts a file.
 
+pub mod calls;
 pub mod code;
 pub mod fragment;
 pub mod v1;

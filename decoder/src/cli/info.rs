@@ -1,5 +1,6 @@
 //! `pcce info`: what a dictionary holds, and whether the tools are there.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -60,6 +61,8 @@ struct Edges {
     open: usize,
     back: usize,
     cut: usize,
+    /// Functions that such calls reach: the nodes of the paper's selective reduction.
+    reduced: usize,
     required: usize,
 }
 
@@ -127,6 +130,9 @@ fn summarise(dictionary: &Dictionary) -> Summary {
             } += 1;
         }
         let edges = &mut summary.edges;
+        let cut = module.edges.iter().filter(|edge| edge.code == EdgeCode::Cut);
+        // Calls through pointers reach the module's open node.
+        edges.reduced += cut.map(|edge| edge.callee).collect::<HashSet<_>>().len();
         for edge in &module.edges {
             *match edge.code {
                 EdgeCode::Add(0) => &mut edges.add_zero,
@@ -201,6 +207,12 @@ fn text(info: &Info) -> String {
             "edges       {} add nothing, {} add, {} open, {} back, {} cut, {} required",
             e.add_zero, e.add, e.open, e.back, e.cut, e.required
         ));
+        if e.reduced > 0 {
+            lines.push(format!(
+                "reduced     {} functions, with the edges cut: they would have more contexts than ids",
+                e.reduced
+            ));
+        }
         if let Some(max) = &summary.max_num_cc {
             lines.push(format!("max numCC   {} ({})", max.num_cc, max.function));
         }

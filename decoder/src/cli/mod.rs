@@ -1,5 +1,6 @@
 //! Arguments and what all commands share.
 
+pub mod calls;
 pub mod core;
 pub mod decode;
 pub mod dict;
@@ -60,6 +61,13 @@ pub enum Command {
         /// How
         #[command(subcommand)]
         view: ProfileView,
+    },
+    /// Add up the profiles of calls of programs that were built with --pcce-profile-generate
+    #[command(after_help = PROFILE_HELP)]
+    Profile {
+        /// What to do with them
+        #[command(subcommand)]
+        action: ProfileAction,
     },
     /// Draw the call graph of a program, for Graphviz
     #[command(after_help = GRAPH_HELP)]
@@ -130,6 +138,28 @@ Examples:
   PCCE_SAMPLE=997 PCCE_SAMPLE_PROFILE=app.cpu ./app
   pcce cpu report app app.cpu
   pcce cpu flamegraph app app.cpu -o cpu.svg";
+
+const PROFILE_HELP: &str = "The program writes a profile when it ends, to the file that PCCE_CALLS_PROFILE names (without it, to that of
+--pcce-profile-generate, or pcce-calls.PROCESS).
+
+Example:
+  pcce-clang --pcce-profile-generate -O2 app.c -o app && ./app first && ./app second
+  pcce profile merge -o app.calls pcce-calls.*
+  pcce-clang --pcce-profile-use=app.calls -O2 app.c -o app";
+
+/// What is done with profiles of calls.
+#[derive(Subcommand)]
+pub enum ProfileAction {
+    /// Add them up, for --pcce-profile-use
+    Merge {
+        /// The profiles
+        #[arg(required = true)]
+        profiles: Vec<PathBuf>,
+        /// File to write [default: standard output]
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
 
 /// Forms of profiles.
 #[derive(Subcommand)]

@@ -2,7 +2,7 @@
 
 use crate::graph::{CallGraph, EdgeId, FunctionId};
 use crate::number::{self, Numbering};
-use crate::{back, offset, weight};
+use crate::{back, weight};
 
 /// What may be chosen about an encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,8 +112,7 @@ pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
             numbering = other;
         }
     }
-    let Numbering { mut codes, num_cc, entry } = numbering;
-    let offsets = offset::offsets(graph, &weights, &codes, &entry);
+    let Numbering { mut codes, num_cc, entry, offsets } = numbering;
     codes.truncate(edges);
     weights.truncate(edges);
     let ends = graph.caller[..edges].iter().copied().zip(graph.callee[..edges].iter().copied()).collect();

@@ -8,19 +8,20 @@
 //! A function just below the limit makes its callees overflow in turn, so a function that overflows is cut down to a
 //! smaller budget, hotter edges being kept before colder ones. And where the limit is met, all in-edges may be hot, while
 //! cold edges higher up would have done; so if anything overflows, numberings are also tried that cut, everywhere, those
-//! edges that are colder than a threshold and bring in many contexts. The one with the least expected cost is
-//! taken. On the graphs of `examples/large.rs` that lowered the share of calls that push for lack of ids from 13 to
+//! edges that are colder than a threshold and bring in many contexts. A cut makes the callee an entry, whose in-edges no
+//! offset makes free; so half of these numberings count an edge to a function that is no entry yet as hot as the hottest one that it has.
+//! The one with the least expected cost is taken. On the graphs of `examples/large.rs` that lowered the share of calls that push for lack of ids from 13 to
 //! 35 % of all calls to 0.1 to 2.4 % (64 bits).
 
 use crate::encoding::{EdgeCode, Options, PushReason};
 use crate::graph::{CallGraph, Groups};
+use crate::offset;
 
 /// Thresholds to try. Half of the edges are hotter than the first, and for each next one a third fewer.
-const THRESHOLDS: usize = 8;
+const THRESHOLDS: usize = 12;
 /// What a push and its pop cost, in additions and their reversals. An estimate: micro-benchmarks gave 1 to 2.6 ns for the
 /// one and 0.5 to 2.1 ns for the other, and what is pushed makes tokens longer as well.
 const PUSH_COST: f64 = 4.0;
-
 /// Up to here, an instruction of the machine holds a value.
 const SMALL: u128 = i32::MAX as u128;
 
@@ -29,11 +30,14 @@ pub(crate) struct Numbering {
     pub(crate) codes: Vec<EdgeCode>,
     pub(crate) num_cc: Vec<u64>,
     pub(crate) entry: Vec<bool>,
+    pub(crate) offsets: Vec<u64>,
 }
 
 struct Input<'a> {
     graph: &'a CallGraph,
     out_edges: &'a Groups,
+    /// All edges.
+    hottest_first: &'a [u32],
     /// In-edges of each function, the open node's first, then hottest first, and of equally hot ones the one with the
     /// smallest number first.
     in_edges: Groups,
@@ -51,25 +55,27 @@ pub(crate) fn number(
     options: &Options,
 ) -> Numbering {
     let mut hottest_first: Vec<u32> = (0..graph.edges() as u32).collect();
+    hottest_first
+        .sort_unstable_by(|&a, &b| weights[b as usize].total_cmp(&weights[a as usize]).then(a.cmp(&b)));
     // The open node's ids come first in the functions that open calls may reach.
-    hottest_first.sort_unstable_by(|&a, &b| {
-        let open = graph.is_open_edge(b).cmp(&graph.is_open_edge(a));
-        open.then(weights[b as usize].total_cmp(&weights[a as usize])).then(a.cmp(&b))
-    });
-    let pairs = hottest_first.iter().map(|&edge| (graph.callee[edge as usize], edge));
-    let input = Input { graph, out_edges, in_edges: Groups::new(graph.functions(), pairs), weights, codes };
+    let open = |is: bool| hottest_first.iter().filter(move |&&edge| graph.is_open_edge(edge) == is);
+    let pairs = open(true).chain(open(false)).map(|&edge| (graph.callee[edge as usize], edge));
+    let in_edges = Groups::new(graph.functions(), pairs);
+    let input = Input { graph, out_edges, hottest_first: &hottest_first, in_edges, weights, codes };
     let id_bits = options.id_bits.clamp(1, 64);
-    let mut best = input.number(id_bits, 0.0);
+    let mut best = input.number(id_bits, 0.0, false);
     if !best.codes.contains(&EdgeCode::Push(PushReason::Cut)) {
         return best;
     }
     let mut least = input.cost(&best);
     let mut hotter = hottest_first.len() / 2;
     for _ in 0..THRESHOLDS {
-        let numbering = input.number(id_bits, weights[hottest_first[hotter] as usize]);
-        let cost = input.cost(&numbering);
-        if cost < least {
-            (best, least) = (numbering, cost);
+        for spare in [false, true] {
+            let numbering = input.number(id_bits, weights[hottest_first[hotter] as usize], spare);
+            let cost = input.cost(&numbering);
+            if cost < least {
+                (best, least) = (numbering, cost);
+            }
         }
         hotter = hotter / 3 * 2;
     }
@@ -79,16 +85,23 @@ pub(crate) fn number(
 impl Input<'_> {
     /// Expected cost of all calls, in additions.
     fn cost(&self, numbering: &Numbering) -> f64 {
-        let cost = |code: &EdgeCode| match code {
-            EdgeCode::Add(0) => 0.0,
-            EdgeCode::Add(_) => 1.0,
-            EdgeCode::Push(_) => PUSH_COST,
-        };
-        numbering.codes.iter().zip(self.weights).map(|(code, weight)| cost(code) * weight).sum()
+        let offset = |function: u32| numbering.offsets[function as usize];
+        let ends = self.graph.caller.iter().zip(&self.graph.callee);
+        let edges = numbering.codes.iter().zip(self.weights).zip(ends);
+        let cost = edges.map(|((&code, weight), (&caller, &callee))| {
+            let cost = match code {
+                EdgeCode::Add(value) if value.wrapping_add(offset(callee)) == offset(caller) => 0.0,
+                EdgeCode::Add(_) => 1.0,
+                EdgeCode::Push(_) => PUSH_COST,
+            };
+            cost * weight
+        });
+        cost.sum()
     }
 
-    /// One numbering, in topological order, that also cuts edges with less weight than the threshold and many contexts.
-    fn number(&self, id_bits: u32, threshold: f64) -> Numbering {
+    /// One numbering, in topological order, that also cuts edges with less weight than the threshold and many contexts. `spare`:
+    /// only where that makes no function an entry that has an edge with more weight.
+    fn number(&self, id_bits: u32, threshold: f64, spare: bool) -> Numbering {
         let Self { graph, weights, .. } = *self;
         let limit = u128::from(if id_bits == 64 { u64::MAX } else { 1 << id_bits });
         let budget = limit >> (id_bits / 4);
@@ -123,11 +136,13 @@ impl Input<'_> {
             let dummy = |entry: bool| u128::from(entry && !open);
             let contexts = |edge: u32| u128::from(num_cc[graph.caller[edge as usize] as usize]);
             incoming.clear();
+            let hottest = self.in_edges.of(function).first().map_or(0.0, |&edge| weights[edge as usize]);
+            let spared = spare && !entry[function] && hottest >= threshold;
             for &edge in self.in_edges.of(function) {
                 if !adds(codes[edge as usize]) {
                     continue;
                 }
-                let cold = weights[edge as usize] < threshold && !graph.is_open_edge(edge);
+                let cold = weights[edge as usize] < threshold && !spared && !graph.is_open_edge(edge);
                 if cold && contexts(edge) > many {
                     codes[edge as usize] = EdgeCode::Push(PushReason::Cut);
                     entry[function] = true;
@@ -177,6 +192,7 @@ impl Input<'_> {
             }
         }
         debug_assert_eq!(order.len(), functions, "the edges that do not push are acyclic");
-        Numbering { codes, num_cc, entry }
+        let offsets = offset::offsets(graph, self.hottest_first, &codes, &entry);
+        Numbering { codes, num_cc, entry, offsets }
     }
 }

@@ -46,18 +46,20 @@ impl Forest {
     }
 }
 
-/// The offset of each function, modulo 2⁶⁴; 0 for entries, which are entered with id 0.
-pub(crate) fn offsets(graph: &CallGraph, weights: &[f64], codes: &[EdgeCode], entry: &[bool]) -> Vec<u64> {
+/// The offset of each function, modulo 2⁶⁴; 0 for entries, which are entered with id 0. `hottest_first`: all edges.
+pub(crate) fn offsets(
+    graph: &CallGraph,
+    hottest_first: &[u32],
+    codes: &[EdgeCode],
+    entry: &[bool],
+) -> Vec<u64> {
     // One more function stands for all entries.
     let ground = entry.len() as u32;
     let mut forest = Forest { parent: (0..=ground).collect(), offset: vec![0; entry.len() + 1] };
     for (function, _) in entry.iter().enumerate().filter(|(_, entry)| **entry) {
         forest.join(ground, function as u32, 0);
     }
-    let mut hottest_first: Vec<u32> = (0..codes.len() as u32).collect();
-    hottest_first
-        .sort_unstable_by(|&a, &b| weights[b as usize].total_cmp(&weights[a as usize]).then(a.cmp(&b)));
-    for edge in hottest_first {
+    for &edge in hottest_first {
         if let EdgeCode::Add(value) = codes[edge as usize] {
             forest.join(graph.caller[edge as usize], graph.callee[edge as usize], value.wrapping_neg());
         }

@@ -41,6 +41,7 @@ void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef F);
 uint32_t pcce_shim_linkage_facts(LLVMValueRef V);
 void pcce_shim_set_dso_local(LLVMValueRef V);
 void pcce_shim_keep(LLVMModuleRef M, const LLVMValueRef *Vs, size_t Count, bool AgainstLinker);
+void pcce_shim_call_at(LLVMModuleRef M, const char *Name, size_t Len, LLVMValueRef Argument, bool End);
 void pcce_shim_emit_error(LLVMModuleRef M, const char *Message, size_t Len);
 bool pcce_shim_has_module_flag(LLVMModuleRef M, const char *Name, size_t Len);
 const char *pcce_shim_source_name(LLVMValueRef F, size_t *Len);
@@ -198,6 +199,19 @@ void pcce_shim_keep(LLVMModuleRef M, const LLVMValueRef *Vs, size_t Count, bool 
     appendToUsed(*unwrap(M), Values);
   else
     appendToCompilerUsed(*unwrap(M), Values);
+}
+
+// Lets the module call a function of another object with one pointer: before its constructors, or after its destructors.
+void pcce_shim_call_at(LLVMModuleRef MR, const char *Name, size_t Len, LLVMValueRef Argument, bool End) {
+  Module &M = *unwrap(MR);
+  LLVMContext &C = M.getContext();
+  Type *Void = Type::getVoidTy(C);
+  FunctionCallee Callee = M.getOrInsertFunction(StringRef(Name, Len), Void, PointerType::getUnqual(C));
+  auto *F = Function::Create(FunctionType::get(Void, false), GlobalValue::InternalLinkage, "__pcce_module", M);
+  IRBuilder<> B(BasicBlock::Create(C, "", F));
+  B.CreateCall(Callee, unwrap(Argument));
+  B.CreateRetVoid();
+  End ? appendToGlobalDtors(M, F, 0) : appendToGlobalCtors(M, F, 0);
 }
 
 void pcce_shim_emit_error(LLVMModuleRef M, const char *Message, size_t Len) {

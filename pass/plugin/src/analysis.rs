@@ -9,6 +9,7 @@ use llvm_sys::LLVMOpcode;
 use pcce_encoding::{CallGraph, EdgeId, FunctionId};
 
 use crate::llvm::{Analyses, Block, Module, TailCall, Type, Value};
+use crate::profile::{Matched, Profile};
 
 /// Adds the names of a list: one or more a line, `#` begins a comment.
 fn add_names(text: &str, names: &mut HashSet<String>) {
@@ -255,12 +256,18 @@ impl Function {
     }
 }
 
+/// How often an open call is expected to reach a function that it has never reached in the profile, beside what is expected without
+/// a profile.
+const NEVER_SEEN: f64 = 1e-6;
+
 /// The module's call graph and where its parts are in the code.
 pub struct Analysis {
     /// Instrumented functions, in the order of their ids in [`Analysis::graph`].
     pub functions: Vec<Function>,
     /// The call graph (pcce.txt, Definition 1). The open node, if there is one, comes after all functions.
     pub graph: CallGraph,
+    /// What the profile of calls says.
+    pub counts: Matched,
 }
 
 /// Why a function with a body is not instrumented. Calls of it are calls of external code.
@@ -408,24 +415,32 @@ fn mark_untargeted(
     }
 }
 
-/// Analyses a module.
-///
-/// `whole_program`: the module is the whole program after link-time resolution, so a definition
-/// in a comdat group is the one that was kept. `open`: it is the executable's, so that its calls through pointers need
-/// not push: a graph with an open node. `leaf_depth`: functions so many calls above the leaves are silent;
-/// in targeted mode, instead, those that reach no target.
+/// What an analysis is made with.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// Functions that do not call back.
+    pub no_callback: &'a NoCallback,
+    /// The module is the whole program after link-time resolution, so a definition in a comdat group is the one that was kept.
+    pub whole_program: bool,
+    /// It is the executable's, so that its calls through pointers need not push: a graph with an open node.
+    pub open: bool,
+    /// Functions so many calls above the leaves are silent; in targeted mode, instead, those that reach no target.
+    pub leaf_depth: u32,
+    /// In targeted mode.
+    pub targets: Option<&'a Targets>,
+}
+
+/// Analyses a module. `profile`: how often functions and calls were executed; without it, LLVM's own profile or estimates tell.
 ///
 /// # Errors
 /// A function that cannot be instrumented nor left out without wrong contexts.
 pub fn analyse(
     module: Module,
     analyses: Analyses,
-    no_callback: &NoCallback,
-    whole_program: bool,
-    open: bool,
-    leaf_depth: u32,
-    targets: Option<&Targets>,
+    request: &Request<'_>,
+    profile: Option<&Profile>,
 ) -> Result<Analysis, String> {
+    let Request { no_callback, whole_program, open, leaf_depth, targets } = *request;
     let resolvers: HashSet<Value> = module.ifunc_resolvers().into_iter().collect();
     // `__builtin_setjmp`: the intrinsic does not say that it returns twice.
     let builtin_setjmp = module.functions().into_iter().find(|f| f.name() == "llvm.eh.sjlj.setjmp");
@@ -590,6 +605,7 @@ pub fn analyse(
         }
         None => mark_silent(&mut functions, &must_tail, leaf_depth),
     }
+    let counts = profile.map(|profile| profile.find(&module.identifier(), &functions)).unwrap_or_default();
     let mut graph = CallGraph::new();
     let mut targets: HashMap<Type, Vec<FunctionId>> = HashMap::new();
     for (i, function) in functions.iter_mut().enumerate() {
@@ -615,7 +631,8 @@ pub fn analyse(
             // No edges: nobody asks for its id.
             continue;
         }
-        if let Some(count) = function.value.entry_count() {
+        let count = counts.functions.get(i).copied().flatten();
+        if let Some(count) = count.or_else(|| function.value.entry_count()) {
             graph.set_count(id, count);
         }
         if open && (taken[i] || must_tail[i] || function.is_callable_by_name()) {
@@ -626,10 +643,18 @@ pub fn analyse(
         graph.add_open_node();
         // A call through a pointer is expected to reach each function of its type equally often; of others, few.
         let calls: usize = open_calls.values().sum();
-        for (ty, functions) in targets {
+        let entered = counts.entered_openly(&functions);
+        let all_entered: f64 = entered.iter().sum();
+        for (ty, of_this_type) in targets {
             let of_type = open_calls.get(&ty).copied().unwrap_or(0) as f64;
-            for &function in &functions {
-                graph.add_open_target(function, (of_type + 0.01) / (calls.max(1) * functions.len()) as f64);
+            for &function in &of_this_type {
+                let expected = (of_type + 0.01) / (calls.max(1) * of_this_type.len()) as f64;
+                let share = if all_entered > 0.0 {
+                    entered[function.index()] / all_entered + expected * NEVER_SEEN
+                } else {
+                    expected
+                };
+                graph.add_open_target(function, share);
             }
         }
     }
@@ -638,10 +663,14 @@ pub fn analyse(
             continue;
         }
         let callee = if open && must_tail.get(callee) == Some(&true) { open_node } else { callee };
+        let frequency = match (counts.calls.get(&(caller, call)), counts.functions.get(caller)) {
+            (Some(&calls), Some(&Some(entries))) if calls + entries > 0.0 => calls / entries.max(1.0),
+            _ => frequency,
+        };
         let [from, to] = [caller, callee].map(|i| FunctionId::new(i as u32));
         functions[caller].calls[call].edge = Some(graph.add_edge(from, to, frequency));
     }
-    Ok(Analysis { functions, graph })
+    Ok(Analysis { functions, graph, counts })
 }
 
 /// Sets [`Function::tail_called`]. A call through a pointer may reach any function of its type but those that only direct
@@ -676,9 +705,9 @@ enum Target {
     Function { value: Value, exact: bool },
 }
 
-/// Whether the definition of a function in a whole program is the one that runs.
-pub fn is_exact(function: Value) -> bool {
-    matches!(resolve(function, true), Target::Function { exact: true, .. })
+/// Whether the function's definition in this module is the one that runs.
+pub fn is_exact(function: Value, whole_program: bool) -> bool {
+    matches!(resolve(function, whole_program), Target::Function { exact: true, .. })
 }
 
 /// What a called operand is. `exact`: the definition in this module is the one that runs.

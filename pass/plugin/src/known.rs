@@ -29,7 +29,7 @@ pub fn compare(
     let mut guesses: HashMap<Type, Vec<Value>> = HashMap::new();
     for function in module.functions() {
         let direct = if function.has_body() {
-            is_exact(function)
+            is_exact(function, true)
         } else {
             !function.is_intrinsic() && no_callback.contains(&function.name())
         };

@@ -1,7 +1,7 @@
 //! The pass plugin of PCCE for LLVM: precise calling context encoding (Sumner et al., ICSE 2010).
 //!
-//! One run over a module: [`analysis`] makes the call graph, `pcce-encoding` numbers it, [`known`] compares calls
-//! through pointers that push with their probable targets, [`plan`] says what happens at each call and writes the
+//! One run over a module: [`analysis`] makes the call graph, `pcce-encoding` numbers it, [`known`] or, from counts, [`profile`] compares
+//! calls through pointers that push with their probable targets, [`plan`] says what happens at each call and writes the
 //! dictionary, [`rewrite`] changes the code, [`emit`] puts the
 //! dictionary into the object file. The pass runs after inlining: last in the pipeline of a module, or last
 //! at link time for a whole program, or where `opt -passes=pcce` puts it.
@@ -24,6 +24,7 @@ mod known;
 mod llvm;
 mod options;
 mod plan;
+mod profile;
 mod rewrite;
 mod tail;
 
@@ -178,31 +179,41 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
              calls were inlined; C++ names are written with their scopes and without parameters, as app::Log::write"
         );
     }
-    let encode = || -> Result<_, String> {
-        let analysis = analysis::analyse(
-            module,
-            analyses,
-            &no_callback,
-            whole_program,
-            open,
-            options.leaf_depth,
-            targets.as_ref(),
-        )?;
-        // The sign of an id tells the executable's from those of other modules.
-        let encoding = pcce_encoding::encode(&analysis.graph, &pcce_encoding::Options { id_bits: 63 });
-        Ok((analysis, encoding))
+    let mut profile = options.profile_use.as_deref().map(profile::Profile::load).transpose()?;
+    let request = analysis::Request {
+        no_callback: &no_callback,
+        whole_program,
+        open,
+        leaf_depth: options.leaf_depth,
+        targets: targets.as_ref(),
     };
-    let (mut analysis, mut encoding) = encode()?;
-    if open && known::compare(module, analyses, &no_callback, &analysis, &encoding) {
-        (analysis, encoding) = encode()?;
-    }
+    let mut analysis = analysis::analyse(module, analyses, &request, profile.as_ref())?;
     if analysis.functions.is_empty() {
         return Ok(false);
+    }
+    // The sign of an id tells the executable's from those of other modules.
+    let id_bits = pcce_encoding::Options { id_bits: options.id_bits };
+    let mut encoding = pcce_encoding::encode(&analysis.graph, &id_bits);
+    let compared = if let Some(profile) = &mut profile {
+        profile.report(&identifier, &analysis.counts);
+        let is_exact = |function| analysis::is_exact(function, whole_program);
+        profile.compare(analyses, &analysis, &encoding, &id_bits, is_exact)
+    } else {
+        // Who counts leaves the calls as they are, to find them so when the profile is used.
+        open && options.profile_generate.is_none()
+            && known::compare(module, analyses, &no_callback, &analysis, &encoding)
+    };
+    if compared {
+        analysis = analysis::analyse(module, analyses, &request, profile.as_ref())?;
+        encoding = pcce_encoding::encode(&analysis.graph, &id_bits);
     }
     let producer = format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version());
     let plan = plan::plan(&analysis, &encoding, &options, identifier.clone(), producer);
     let fragment = pcce_dictionary::fragment::to_bytes(&plan.dictionary);
     let sites_name = format!("__pcce_sites.{:016x}", fnv1a(identifier.as_bytes(), &fragment));
+    if let Some(file) = &options.profile_generate {
+        profile::count(module, &analysis, file);
+    }
     rewrite::rewrite(module, &analysis, &plan, &sites_name, &options);
     emit::emit(module, &fragment, &sites_name);
     emit::emit_addresses(module, &analysis, &sites_name);

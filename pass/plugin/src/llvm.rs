@@ -33,6 +33,13 @@ unsafe extern "C" {
     fn pcce_shim_linkage_facts(value: LLVMValueRef) -> u32;
     fn pcce_shim_set_dso_local(value: LLVMValueRef);
     fn pcce_shim_keep(module: LLVMModuleRef, values: *const LLVMValueRef, count: usize, against_linker: bool);
+    fn pcce_shim_call_at(
+        module: LLVMModuleRef,
+        name: *const u8,
+        len: usize,
+        argument: LLVMValueRef,
+        end: bool,
+    );
     fn pcce_shim_emit_error(module: LLVMModuleRef, message: *const u8, len: usize);
     fn pcce_shim_has_module_flag(module: LLVMModuleRef, name: *const u8, len: usize) -> bool;
     fn pcce_shim_source_name(function: LLVMValueRef, len: *mut usize) -> *const c_char;
@@ -325,7 +332,7 @@ impl Module {
     }
 
     /// A constant array of bytes with a final zero.
-    pub fn const_string(self, s: &str) -> Value {
+    pub fn const_string(self, s: &[u8]) -> Value {
         // SAFETY: live context; the text is copied.
         Value(unsafe { LLVMConstStringInContext2(self.context(), s.as_ptr().cast(), s.len(), 0) })
     }
@@ -426,6 +433,15 @@ impl Module {
         let globals: Vec<LLVMValueRef> = globals.iter().map(|g| g.0).collect();
         // SAFETY: live globals of the module.
         unsafe { pcce_shim_keep(self.0, globals.as_ptr(), globals.len(), false) }
+    }
+
+    /// Lets the program call `start` of another object with the argument before its own constructors, and `end` behind its
+    /// destructors.
+    pub fn call_at_start_and_end(self, start: &str, end: &str, argument: Value) {
+        for (name, at_end) in [(start, false), (end, true)] {
+            // SAFETY: live module and constant; the name is copied.
+            unsafe { pcce_shim_call_at(self.0, name.as_ptr(), name.len(), argument.0, at_end) }
+        }
     }
 
     /// Keeps a global that nothing refers to, against the linker too.

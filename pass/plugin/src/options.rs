@@ -13,6 +13,11 @@ pub const VARIABLE: &str = "PCCE_OPTIONS";
 /// instructions with it and the open node, 1.0723 times with neither.
 pub const LEAF_DEPTH: u32 = 4;
 
+/// Width of ids if nothing else is asked for. The sign tells the executable's from those of other modules.
+pub const ID_BITS: u32 = 63;
+/// The narrowest ids that can be asked for.
+const MIN_ID_BITS: u32 = 8;
+
 /// What the pass was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -28,12 +33,18 @@ pub struct Options {
     pub executable: Option<bool>,
     /// `leaf-depth=N`: functions at most this many calls above the leaves are silent ([`LEAF_DEPTH`]).
     pub leaf_depth: u32,
+    /// `id-bits=N`: no function has more than 2 to this power sub-paths, and no id is larger ([`ID_BITS`]).
+    pub id_bits: u32,
     /// `check`: verify the module after instrumentation, in release builds of the plugin too.
     pub check: bool,
     /// `target=NAME` or `target=@FILE`: only contexts of these functions are wanted, and those of captures.
     pub targets: Vec<String>,
     /// `no-callback=FILE`: further functions that do not call back.
     pub no_callback: Vec<String>,
+    /// `profile-generate=PATH`: the program counts its calls and writes them there.
+    pub profile_generate: Option<String>,
+    /// `profile-use=FILE`: such counts.
+    pub profile_use: Option<String>,
     /// `crash-report=PATH`: the program reports its crashes there, or to `stderr`.
     pub crash_report: Option<String>,
 }
@@ -47,8 +58,8 @@ impl std::fmt::Display for UnknownOption {
         write!(
             f,
             "unknown pass option '{}' (in -passes='pcce<…>' or {VARIABLE}); there are: verify, publish, \
-             whole-program, executable, shared, relocatable, check, leaf-depth=N, target=NAME, no-callback=FILE, \
-             crash-report=PATH",
+             whole-program, executable, shared, relocatable, check, leaf-depth=N, id-bits=N (8 to 63), target=NAME, no-callback=FILE, \
+             profile-generate=PATH, profile-use=FILE, crash-report=PATH",
             self.0
         )
     }
@@ -62,9 +73,12 @@ impl Default for Options {
             whole_program: false,
             executable: None,
             leaf_depth: LEAF_DEPTH,
+            id_bits: ID_BITS,
             check: false,
             targets: Vec::new(),
             no_callback: Vec::new(),
+            profile_generate: None,
+            profile_use: None,
             crash_report: None,
         }
     }
@@ -88,8 +102,16 @@ impl Options {
                     Ok(depth) => self.leaf_depth = depth,
                     Err(_) => return Err(UnknownOption(option.to_owned())),
                 },
+                Some(("id-bits", bits)) => match bits.parse() {
+                    Ok(bits) if (MIN_ID_BITS..=ID_BITS).contains(&bits) => self.id_bits = bits,
+                    _ => return Err(UnknownOption(option.to_owned())),
+                },
                 Some(("target", name)) if !name.is_empty() => self.targets.push(name.to_owned()),
                 Some(("no-callback", file)) if !file.is_empty() => self.no_callback.push(file.to_owned()),
+                Some(("profile-generate", path)) if !path.is_empty() => {
+                    self.profile_generate = Some(path.to_owned());
+                }
+                Some(("profile-use", file)) if !file.is_empty() => self.profile_use = Some(file.to_owned()),
                 Some(("crash-report", path)) if !path.is_empty() => self.crash_report = Some(path.to_owned()),
                 _ => return Err(UnknownOption(option.to_owned())),
             }
@@ -111,7 +133,12 @@ impl Options {
         if self.leaf_depth != LEAF_DEPTH {
             out.push(format!("leaf-depth={}", self.leaf_depth));
         }
+        if self.id_bits != ID_BITS {
+            out.push(format!("id-bits={}", self.id_bits));
+        }
         out.extend(self.targets.iter().map(|name| format!("target={name}")));
+        out.extend(self.profile_generate.iter().map(|path| format!("profile-generate={path}")));
+        out.extend(self.profile_use.iter().map(|file| format!("profile-use={file}")));
         out.extend(self.crash_report.iter().map(|path| format!("crash-report={path}")));
         out.extend(self.no_callback.iter().map(|f| format!("no-callback={f}")));
         out

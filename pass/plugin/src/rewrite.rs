@@ -164,7 +164,7 @@ fn verify_symbols(
     }
     name_starts.push(names.len() as u64);
     let text = module.add_internal("__pcce_names", module.bytes(names.len() as u64 + 1), true);
-    text.initialize(module.const_string(&names));
+    text.initialize(module.const_string(names.as_bytes()));
 
     let rows: Vec<Value> = (0..count)
         .map(|i| {

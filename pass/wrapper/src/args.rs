@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
+/// Where a program that counts its calls writes them if nothing else is asked for; `%p` is the number of the process.
+const PROFILE: &str = "pcce-calls.%p";
+
 /// How a program is instrumented (design §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
@@ -29,6 +32,12 @@ pub struct OwnFlags {
     pub verify: bool,
     /// `--pcce-targets=`, as given, in order: names, and `@FILE`s.
     pub targets: Vec<OsString>,
+    /// `--pcce-profile-generate`: where to, [`PROFILE`] without a value.
+    pub profile_generate: Option<OsString>,
+    /// `--pcce-profile-use=`; the last one counts.
+    pub profile_use: Option<PathBuf>,
+    /// `--pcce-id-bits=`; the last one counts.
+    pub id_bits: Option<u8>,
     /// `--pcce-heap`.
     pub heap: bool,
     /// `--pcce-no-callback=`, as given, in order.
@@ -171,6 +180,25 @@ impl OwnFlags {
                 self.targets.extend(names.map(|name| OsStr::from_bytes(name).to_owned()));
             }
             (b"--pcce-targets", _) => return needs("`--pcce-targets=NAME,…` or `--pcce-targets=@FILE`"),
+            (b"--pcce-profile-generate", None) => self.profile_generate = Some(PROFILE.into()),
+            (b"--pcce-profile-generate", Some(path)) if !path.is_empty() => {
+                self.profile_generate = Some(OsStr::from_bytes(path).into());
+            }
+            (b"--pcce-profile-generate", _) => {
+                return needs("`--pcce-profile-generate` or `--pcce-profile-generate=PATH`");
+            }
+            (b"--pcce-profile-use", Some(file)) if !file.is_empty() => {
+                self.profile_use = Some(OsStr::from_bytes(file).into());
+            }
+            (b"--pcce-profile-use", _) => return needs("`--pcce-profile-use=FILE`"),
+            (b"--pcce-id-bits", value) => {
+                let bits =
+                    value.and_then(|bits| std::str::from_utf8(bits).ok()).and_then(|bits| bits.parse().ok());
+                match bits {
+                    Some(bits @ 8..=63) => self.id_bits = Some(bits),
+                    _ => return needs("`--pcce-id-bits=N`, from 8 to 63"),
+                }
+            }
             (b"--pcce-verify", None) => self.verify = true,
             (b"--pcce-crash-report", None) => self.crash_report = Some("stderr".into()),
             (b"--pcce-crash-report", Some(path)) if !path.is_empty() => {
@@ -376,6 +404,11 @@ mod tests {
                 "--pcce-targets=f,@g",
                 "--pcce-no-callback=y",
                 "--pcce-targets=h",
+                "--pcce-id-bits=31",
+                "--pcce-profile-use=x",
+                "--pcce-profile-use=y",
+                "--pcce-profile-generate",
+                "--pcce-id-bits=32",
             ],
             &[],
         )
@@ -386,6 +419,9 @@ mod tests {
                 mode: Mode::Module,
                 verify: true,
                 targets: vec!["f".into(), "@g".into(), "h".into()],
+                profile_generate: Some(PROFILE.into()),
+                profile_use: Some("y".into()),
+                id_bits: Some(32),
                 heap: false,
                 no_callback: vec!["x".into(), "y".into()],
                 crash_report: None,
@@ -411,6 +447,9 @@ mod tests {
             ("--pcce-mode=thin", "`--pcce-mode=thin` needs a value"),
             ("--pcce-targets=", "`--pcce-targets=` needs a value"),
             ("--pcce-no-callback=", "`--pcce-no-callback=` needs a value"),
+            ("--pcce-profile-generate=", "`--pcce-profile-generate=` needs a value"),
+            ("--pcce-profile-use", "`--pcce-profile-use` needs a value"),
+            ("--pcce-id-bits=64", "`--pcce-id-bits=64` needs a value: `--pcce-id-bits=N`, from 8 to 63"),
         ] {
             let error = parse_with(&["a.c", flag], &[]).unwrap_err().to_string();
             assert!(error.contains(reason), "{error}");

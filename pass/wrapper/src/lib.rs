@@ -129,6 +129,11 @@ takes every flag of clang, and:
   --pcce-targets=NAME,…    only contexts of these functions are wanted, and of the program's own
                            captures: other calls cost nothing. @FILE: a list of names
   --pcce-heap              link a heap profiler: the program records every allocation by its context
+  --pcce-profile-generate[=PATH]
+                           the program counts its calls, and writes them to PATH when it ends; `%p` in it
+                           is the process (default: pcce-calls.%p). `pcce profile merge` adds such files up
+  --pcce-profile-use=FILE  encode for these counts: the calls that are executed most cost least
+  --pcce-id-bits=N         ids of at most N bits, 8 to 63 (default): calls push where a function has more contexts
   --pcce-no-callback=FILE  FILE lists external functions, one a line, that never call back
                            into the program; may be given more than once
   --pcce-launch COMMAND    run this command, up to `clang…` in it, instead of the wrapper's own clang: the
@@ -186,6 +191,7 @@ fn run(language: Language) -> Result<(), Error> {
     };
     let mut lists = arguments.own.no_callback.clone();
     let named = arguments.own.targets.iter().filter_map(|name| name.as_bytes().strip_prefix(b"@"));
+    lists.extend(arguments.own.profile_use.clone());
     lists.extend(named.map(|file| PathBuf::from(OsStr::from_bytes(file))));
     let plan = plan::plan(arguments, &facts)?;
     if let Some(missing) = plan.needs.iter().find(|path| !path.exists()) {

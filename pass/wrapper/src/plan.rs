@@ -230,16 +230,25 @@ fn pass_options(own: &OwnFlags, command: &Command, facts: &Facts) -> Result<Opti
     if own.heap {
         options.push("publish".into());
     }
-    if let Some(path) = &own.crash_report {
+    // Files of the program that is built: in the directory in which it runs.
+    for (prefix, path) in [("crash-report=", &own.crash_report), ("profile-generate=", &own.profile_generate)]
+    {
+        let Some(path) = path else { continue };
         if path.as_bytes().contains(&b';') {
             return Err(Error::SemicolonInPath(path.into()));
         }
-        options.push(joined("crash-report=", path));
+        options.push(joined(prefix, path));
+    }
+    if let Some(bits) = own.id_bits {
+        options.push(format!("id-bits={bits}").into());
     }
     let absolute = |file: &Path| {
         let file = facts.working_directory.join(file);
         if file.as_os_str().as_bytes().contains(&b';') { Err(Error::SemicolonInPath(file)) } else { Ok(file) }
     };
+    if let Some(file) = &own.profile_use {
+        options.push(joined("profile-use=", absolute(file)?.as_os_str()));
+    }
     for name in &own.targets {
         options.push(match name.as_bytes().strip_prefix(b"@") {
             Some(file) => joined("target=@", absolute(Path::new(OsStr::from_bytes(file)))?.as_os_str()),
@@ -493,6 +502,11 @@ mod tests {
         );
         let path = "--pcce-crash-report --pcce-crash-report=log/a -c a.c";
         assert_eq!(pass_options(&facts, path).as_deref(), Some("crash-report=log/a"));
+        assert_eq!(
+            pass_options(&facts, "--pcce-profile-generate=p.%p --pcce-profile-use=f -c a.c").as_deref(),
+            Some("profile-generate=p.%p;profile-use=/w/f")
+        );
+        assert_eq!(pass_options(&facts, "--pcce-id-bits=32 -c a.c").as_deref(), Some("id-bits=32"));
         facts.pass_options = Some("mine".into());
         assert_eq!(pass_options(&facts, "-c a.c"), None);
         assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("mine;verify;executable"));

@@ -95,6 +95,16 @@ impl Workshop {
         Ok(fingerprint(parts))
     }
 
+    /// The file for the profile of a program that is built as `name` says.
+    ///
+    /// # Errors
+    /// If its folder cannot be made.
+    pub fn profile(&self, program: &str, name: &str) -> Result<PathBuf> {
+        let folder = self.root.join("profiles").join(program);
+        fs::create_dir_all(&folder)?;
+        Ok(folder.join(name))
+    }
+
     /// The prepared sources of a program, configured with the compilers of `variant`.
     ///
     /// # Errors

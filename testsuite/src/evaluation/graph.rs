@@ -4,6 +4,7 @@
 //! path from a root to a leaf a number of its own, where PCCE numbers the paths to each function by themselves. Recursive
 //! calls end one path and start another in both.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -23,8 +24,10 @@ pub struct Graph {
     pub edges: u64,
     /// Recursive calls: back edges, which push.
     pub recursive: u64,
-    /// Edges cut because ids would not fit into 64 bits (selective reduction, pcce.txt §7).
+    /// Edges cut because ids would not fit (selective reduction, pcce.txt §7).
     pub cut: u64,
+    /// Functions that they lead to: the nodes of the paper's note under Table 1.
+    pub reduced: u64,
     /// Calls through pointers.
     pub pointer_calls: u64,
     /// Calls of functions that are not in the module.
@@ -85,6 +88,7 @@ fn add(graph: &mut Graph, module: &Value) -> Result<()> {
     let mut has_caller = vec![false; nodes + 1];
     // Edges at which a path ends and another one starts.
     let mut ends = vec![0u32; nodes + 1];
+    let mut reduced = HashSet::new();
     for edge in list(module, "edges")? {
         let site = index(&edge["site"]).and_then(|s| sites.get(s)).context("an edge's site")?;
         let caller = index(&site["function"]).filter(|&f| f < nodes).context("a site's function")?;
@@ -98,11 +102,15 @@ fn add(graph: &mut Graph, module: &Value) -> Result<()> {
             }
             code => {
                 graph.recursive += u64::from(code == "back");
-                graph.cut += u64::from(code == "cut");
+                if code == "cut" {
+                    graph.cut += 1;
+                    reduced.insert(callee);
+                }
                 ends[caller] += 1;
             }
         }
     }
+    graph.reduced += reduced.len() as u64;
     for (i, function) in functions.iter().enumerate() {
         if function["open"] == true {
             callees[nodes].push(i);

@@ -12,7 +12,7 @@ use super::callgrind::{self, Counts};
 use super::graph::{self, Graph};
 use super::program::{Program, Variant};
 use super::run::{Printed, Runner, Usage};
-use super::store::{Store, fingerprint};
+use super::store::{Store, fingerprint, fingerprint_file};
 use super::verify::{self, Verified};
 
 /// A kind of figures.
@@ -84,7 +84,34 @@ impl Evaluated<'_> {
     /// # Errors
     /// If it does not build.
     pub fn build(&self, variant: &Variant, verify: bool) -> Result<Built> {
-        self.build_with(variant, verify, "")
+        if !variant.trained {
+            return self.build_with(variant, verify, "");
+        }
+        let profile = self.profile(variant)?;
+        let flags = format!("{} --pcce-profile-use={}", variant.flags, profile.display());
+        self.build_with(&Variant { flags, ..variant.clone() }, verify, &fingerprint_file(&profile)?)
+    }
+
+    /// What a build that counts its calls writes about the small workload.
+    fn profile(&self, variant: &Variant) -> Result<PathBuf> {
+        let name = format!("{}-counting", variant.name);
+        let flags = format!("{} --pcce-profile-generate", variant.flags);
+        let counting = Variant { name, flags, ..variant.clone() };
+        let built = self.build_with(&counting, false, "")?;
+        let commands = &self.program.workload.small;
+        let depends = fingerprint([&built.fingerprint, &self.program.workload_fingerprint(commands)?]);
+        let name = counting.folder_name();
+        let file = self.workshop.profile(&self.program.name, &name)?;
+        let (program, step) = (&self.program.name, "profile");
+        if self.store.get::<PathBuf>(program, &name, step, &depends).is_none() || !file.exists() {
+            let _ = fs::remove_file(&file);
+            let mut runner = self.runner(&built);
+            // All its processes write into one file.
+            runner.environment.push(("PCCE_CALLS_PROFILE".into(), file.clone().into()));
+            runner.run(commands)?;
+            self.store.put(program, &name, step, &depends, &file)?;
+        }
+        Ok(file)
     }
 
     /// Builds the variant, whose flags name files with this fingerprint.

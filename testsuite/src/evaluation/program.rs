@@ -157,6 +157,9 @@ pub struct Variant {
     pub flags: String,
     /// The variant that it is compared with; none for those that others are compared with.
     pub baseline: Option<String>,
+    /// Whether it is built with a profile of its small workload.
+    #[serde(default)]
+    pub trained: bool,
     /// Variables of the build.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,

@@ -16,6 +16,7 @@ fn model(functions: usize, edges: &[(usize, usize, f64)], id_bits: u32) -> Model
         edges: edges.to_vec(),
         open: None,
         id_bits,
+        counts: Vec::new(),
     }
 }
 
@@ -39,8 +40,13 @@ fn empty_graph() {
 
 #[test]
 fn function_without_callers_is_an_entry() {
-    let model =
-        Model { functions: vec![(false, false); 2], edges: vec![(0, 1, 1.0)], open: None, id_bits: 64 };
+    let model = Model {
+        functions: vec![(false, false); 2],
+        edges: vec![(0, 1, 1.0)],
+        open: None,
+        id_bits: 64,
+        counts: Vec::new(),
+    };
     let encoding = model.encode();
     check(&model, &encoding).unwrap();
     assert!(encoding.is_entry(function(0)));
@@ -55,8 +61,13 @@ fn two_calls_of_one_function_are_two_edges() {
 
 #[test]
 fn entry_that_is_called_keeps_id_0_for_itself() {
-    let model =
-        Model { functions: vec![(true, false); 2], edges: vec![(0, 1, 1.0)], open: None, id_bits: 64 };
+    let model = Model {
+        functions: vec![(true, false); 2],
+        edges: vec![(0, 1, 1.0)],
+        open: None,
+        id_bits: 64,
+        counts: Vec::new(),
+    };
     assert_eq!(codes(&model), [EdgeCode::Add(1)]);
 }
 
@@ -177,6 +188,28 @@ fn counts_of_a_profile_are_the_weights() {
 }
 
 #[test]
+fn what_never_runs_is_cut_first() {
+    // Two chains in which numCC doubles, from 0 over 1 to 7 and over 8 to 14, lead to 15 and on to 16: more than 8 bits hold.
+    let mut edges = vec![(0, 1, 1.0), (0, 8, 1.0)];
+    for (first, last) in [(1, 7), (8, 14)] {
+        edges.extend((first..last).flat_map(|n| [(n, n + 1, 1.0), (n, n + 1, 1.0)]));
+        edges.extend([(last, 15, 1.0); 3]);
+    }
+    edges.push((15, 16, 1.0));
+    for cold in [1..=7, 8..=14] {
+        let mut model = model(17, &edges, 8);
+        model.counts = (0..17).map(|n| Some(if cold.contains(&n) { 0.0 } else { 1000.0 })).collect();
+        let encoding = model.encode();
+        check(&model, &encoding).unwrap();
+        let cut = |e: &usize| encoding.edge(edge(*e)) == CUT;
+        let cut: Vec<_> = (0..edges.len()).filter(cut).map(|e| edges[e].0).collect();
+        assert!(!cut.is_empty() && cut.iter().all(|caller| cold.contains(caller)), "{cut:?}");
+        // With a cut, 15 would have the dummy in-edge, and its hottest call would not be free.
+        assert!((0..edges.len()).any(|e| edges[e].1 == 15 && encoding.constant(edge(e)) == Some(0)));
+    }
+}
+
+#[test]
 fn deep_chain_and_deep_cycle() {
     const DEPTH: usize = 100_000;
     let mut chain: Vec<_> = (1..DEPTH).map(|n| (n - 1, n, 1.0)).collect();
@@ -214,7 +247,7 @@ fn offsets_make_hot_edges_free() {
     // Function 2 is `main`, which no open call reaches.
     let edges = [(2, 1, 1.0), (1, 3, 1000.0), (1, 4, 3.0)];
     let functions = (0..5).map(|n| (n >= 2, false)).collect();
-    let model = Model { functions, edges: edges.to_vec(), open: Some(3), id_bits: 64 };
+    let model = Model { functions, edges: edges.to_vec(), open: Some(3), id_bits: 64, counts: Vec::new() };
     let encoding = model.encode();
     check(&model, &encoding).unwrap();
     assert_eq!(encoding.edge(edge(1)), EdgeCode::Add(1));

@@ -40,6 +40,8 @@ pub struct Model {
     /// The open node, which must be an entry and no caller.
     pub open: Option<usize>,
     pub id_bits: u32,
+    /// Executions of the functions in turn, over and over, where they are counted.
+    pub counts: Vec<Option<f64>>,
 }
 
 impl Model {
@@ -53,6 +55,11 @@ impl Model {
                 if self.open_target(n) {
                     graph.add_open_target(function(n), (n % 3) as f64 / 5.0); // any share
                 }
+            }
+        }
+        for (n, count) in (0..self.functions.len()).zip(self.counts.iter().cycle()) {
+            if let &Some(count) = count {
+                graph.set_count(function(n), count);
             }
         }
         for &(caller, callee, frequency) in &self.edges {

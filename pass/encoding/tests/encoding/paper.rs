@@ -21,6 +21,7 @@ fn model(functions: &str, edges: &[(&str, f64)]) -> Model {
             })
             .collect(),
         id_bits: 64,
+        counts: Vec::new(),
     }
 }
 

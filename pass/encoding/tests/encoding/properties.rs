@@ -23,8 +23,9 @@ fn id_bits() -> impl Strategy<Value = u32> {
 fn any_graph(functions: std::ops::Range<usize>, edges: usize) -> impl Strategy<Value = Model> {
     functions.prop_flat_map(move |n| {
         let flags = (prop::bool::weighted(0.15), prop::bool::weighted(0.1));
-        (vec(flags, n), vec((0..n, 0..n, frequency()), 0..edges), id_bits())
-            .prop_map(|(functions, edges, id_bits)| Model { functions, edges, open: None, id_bits })
+        (vec(flags, n), vec((0..n, 0..n, frequency()), 0..edges), id_bits()).prop_map(
+            |(functions, edges, id_bits)| Model { functions, edges, open: None, id_bits, counts: Vec::new() },
+        )
     })
 }
 
@@ -35,7 +36,13 @@ fn dense_graph() -> impl Strategy<Value = Model> {
             move |(frequencies, more, id_bits)| {
                 let pairs = frequencies.iter().enumerate().map(|(i, &f)| (i / n, i % n, f));
                 let entries = (0..n).map(|i| (i == 0, false)).collect();
-                Model { functions: entries, edges: pairs.chain(more).collect(), open: None, id_bits }
+                Model {
+                    functions: entries,
+                    edges: pairs.chain(more).collect(),
+                    open: None,
+                    id_bits,
+                    counts: Vec::new(),
+                }
             },
         )
     })
@@ -51,7 +58,7 @@ fn doubling_graph() -> impl Strategy<Value = Model> {
             let functions = steps.iter().enumerate().map(|(i, step)| (i == 0 || step.2, false)).collect();
             let chain = steps.iter().enumerate().skip(1);
             let chain = chain.flat_map(|(i, &(calls, f, _))| (0..calls).map(move |_| (i - 1, i, f)));
-            Model { functions, edges: chain.chain(more).collect(), open: None, id_bits }
+            Model { functions, edges: chain.chain(more).collect(), open: None, id_bits, counts: Vec::new() }
         })
     })
 }
@@ -75,9 +82,11 @@ fn with_open_node(models: impl Strategy<Value = Model>) -> impl Strategy<Value =
 }
 
 fn any_model() -> impl Strategy<Value = Model> {
-    with_open_node(
+    let counts = prop_oneof![2 => Just(Vec::new()), 1 => vec(prop::option::of(frequency()), 1..20)];
+    let models = with_open_node(
         prop_oneof![3 => any_graph(1..9, 25), 2 => any_graph(5..60, 250), 1 => dense_graph(), 2 => doubling_graph()],
-    )
+    );
+    (models, counts).prop_map(|(model, counts)| Model { counts, ..model })
 }
 
 proptest! {

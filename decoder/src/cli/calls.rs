@@ -1,0 +1,22 @@
+//! `pcce profile`: profiles of calls, which the pass reads.
+
+use anyhow::Context;
+use pcce_dictionary::calls::Calls;
+
+use super::profile::output;
+use super::{ProfileAction, Status};
+
+/// Adds profiles up.
+pub fn run(action: &ProfileAction) -> anyhow::Result<Status> {
+    let ProfileAction::Merge { profiles, output: file } = action;
+    let mut all = Calls::default();
+    for path in profiles {
+        let name = path.display();
+        let text = std::fs::read(path).with_context(|| format!("{name}: cannot be read"))?;
+        all.functions.extend(Calls::read(&text).with_context(|| name.to_string())?.functions);
+        // At once: a profile of each process of a test suite can be many.
+        all = all.merged();
+    }
+    output(file.as_deref(), |out| all.write(out))?;
+    Ok(Status::Done)
+}
