@@ -721,14 +721,16 @@ pub fn compare_core(program: &Path, core: &Path, folder: &Path) -> Result<(usize
                 chain.pop();
             }
         }
-        let calls = |chain: &[Frame]| -> Vec<(String, bool)> {
-            let call = |f: &Frame| match f {
-                Frame::Call(name, _, inlined) => (name.clone(), *inlined),
-                other => (other.to_string(), false),
-            };
-            chain.iter().map(call).collect()
+        // Only the names are compared: lines are those of the torture.
+        for frame in found.iter_mut().chain(&mut expected) {
+            if let Frame::Call(_, line, _) = frame {
+                *line = 0;
+            }
+        }
+        let by_jumps = || -> Result<bool> {
+            Ok(agreement(&found, &expected, &expected, &Transfers::of(program)?).is_some())
         };
-        if calls(&found) == calls(&expected) {
+        if found == expected || by_jumps()? {
             agreed += 1;
         } else {
             wrong.push(format!("thread {}\n  gdb  {}\n  pcce {}", gdb.thread, show(&expected), show(&found)));
