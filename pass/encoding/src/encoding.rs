@@ -64,12 +64,13 @@ pub struct Summary {
 /// Ids of the graph that was encoded index it; others make its methods panic, as indexing a slice does.
 #[derive(Clone, Debug)]
 pub struct Encoding {
-    codes: Vec<EdgeCode>,
-    weights: Vec<f64>,
+    pub(crate) codes: Vec<EdgeCode>,
+    /// Of the open node's edges, too, which come behind the calls.
+    pub(crate) weights: Vec<f64>,
     /// Caller and callee.
     ends: Vec<(u32, u32)>,
     num_cc: Vec<u64>,
-    entry: Vec<bool>,
+    pub(crate) entry: Vec<bool>,
     offsets: Vec<u64>,
 }
 
@@ -87,7 +88,7 @@ pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
     let edges = graph.edges();
     let graph = &graph.with_open_edges();
     let out_edges = graph.out_edges();
-    let mut weights = weight::edge_weights(graph, &out_edges, &graph.in_edges());
+    let weights = weight::edge_weights(graph, &out_edges, &graph.in_edges());
     let required =
         |edge: u32| graph.required_push[graph.callee[edge as usize] as usize] && !graph.is_open_edge(edge);
     let number = |direct_first: bool| {
@@ -114,7 +115,6 @@ pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
     }
     let Numbering { mut codes, num_cc, entry, offsets } = numbering;
     codes.truncate(edges);
-    weights.truncate(edges);
     let ends = graph.caller[..edges].iter().copied().zip(graph.callee[..edges].iter().copied()).collect();
     Encoding { codes, weights, ends, num_cc, entry, offsets }
 }

@@ -211,6 +211,7 @@ fn next_id(count: usize) -> u32 {
 }
 
 /// Items grouped by a dense key, in two flat arrays (compressed sparse rows).
+#[derive(Clone, Debug)]
 pub(crate) struct Groups {
     start: Vec<u32>,
     items: Vec<u32>,

@@ -42,6 +42,7 @@ mod back;
 pub mod decode;
 mod encoding;
 mod graph;
+pub mod hybrid;
 mod number;
 mod offset;
 mod scc;

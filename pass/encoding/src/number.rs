@@ -192,7 +192,7 @@ impl Input<'_> {
             }
         }
         debug_assert_eq!(order.len(), functions, "the edges that do not push are acyclic");
-        let offsets = offset::offsets(graph, self.hottest_first, &codes, &entry);
+        let offsets = offset::offsets(graph, self.hottest_first, &codes, &entry).0;
         Numbering { codes, num_cc, entry, offsets }
     }
 }

@@ -11,7 +11,7 @@ use crate::encoding::EdgeCode;
 use crate::graph::CallGraph;
 
 /// Functions whose offsets are known relative to each other.
-struct Forest {
+pub(crate) struct Forest {
     parent: Vec<u32>,
     /// Offset minus the parent's, modulo 2⁶⁴.
     offset: Vec<u64>,
@@ -19,7 +19,7 @@ struct Forest {
 
 impl Forest {
     /// The root of a function's tree and the function's offset minus the root's. Flattens the way there.
-    fn find(&mut self, function: u32) -> (u32, u64) {
+    pub(crate) fn find(&mut self, function: u32) -> (u32, u64) {
         let (mut root, mut offset) = (function, 0u64);
         while self.parent[root as usize] != root {
             offset = offset.wrapping_add(self.offset[root as usize]);
@@ -36,40 +36,51 @@ impl Forest {
         (root, offset)
     }
 
-    /// Makes `offset(b) - offset(a)` this, if nothing is known of it yet.
-    fn join(&mut self, a: u32, b: u32, difference: u64) {
+    /// All entries have offset 0, and nothing is known of other functions.
+    pub(crate) fn of_entries(entry: &[bool]) -> Self {
+        // One more function stands for all entries.
+        let ground = entry.len() as u32;
+        let mut forest = Self { parent: (0..=ground).collect(), offset: vec![0; entry.len() + 1] };
+        for (function, _) in entry.iter().enumerate().filter(|(_, entry)| **entry) {
+            forest.join(ground, function as u32, 0);
+        }
+        forest
+    }
+
+    /// Makes `offset(b) - offset(a)` this, if nothing is known of it yet. Whether nothing was.
+    pub(crate) fn join(&mut self, a: u32, b: u32, difference: u64) -> bool {
         let ((root_a, offset_a), (root_b, offset_b)) = (self.find(a), self.find(b));
         if root_a != root_b {
             self.parent[root_b as usize] = root_a;
             self.offset[root_b as usize] = offset_a.wrapping_add(difference).wrapping_sub(offset_b);
         }
+        root_a != root_b
     }
 }
 
-/// The offset of each function, modulo 2⁶⁴; 0 for entries, which are entered with id 0. `hottest_first`: all edges.
+/// The offset of each function, modulo 2⁶⁴, 0 for entries, which are entered with id 0; and the edges that these make free.
+/// Which edges they are does not depend on their values. `hottest_first`: all edges.
 pub(crate) fn offsets(
     graph: &CallGraph,
     hottest_first: &[u32],
     codes: &[EdgeCode],
     entry: &[bool],
-) -> Vec<u64> {
-    // One more function stands for all entries.
-    let ground = entry.len() as u32;
-    let mut forest = Forest { parent: (0..=ground).collect(), offset: vec![0; entry.len() + 1] };
-    for (function, _) in entry.iter().enumerate().filter(|(_, entry)| **entry) {
-        forest.join(ground, function as u32, 0);
-    }
-    for &edge in hottest_first {
-        if let EdgeCode::Add(value) = codes[edge as usize] {
-            forest.join(graph.caller[edge as usize], graph.callee[edge as usize], value.wrapping_neg());
+) -> (Vec<u64>, Vec<bool>) {
+    let mut forest = Forest::of_entries(entry);
+    let mut free = vec![false; codes.len()];
+    for edge in hottest_first.iter().map(|&edge| edge as usize) {
+        if let EdgeCode::Add(value) = codes[edge] {
+            free[edge] = forest.join(graph.caller[edge], graph.callee[edge], value.wrapping_neg());
         }
     }
     // Trees without an entry are those of functions that nothing enters.
+    let ground = entry.len() as u32;
     let (root, base) = forest.find(ground);
-    (0..ground)
+    let offsets = (0..ground)
         .map(|function| {
             let (own, offset) = forest.find(function);
             if own == root { offset.wrapping_sub(base) } else { 0 }
         })
-        .collect()
+        .collect();
+    (offsets, free)
 }

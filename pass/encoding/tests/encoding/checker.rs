@@ -46,6 +46,10 @@ pub struct Model {
 
 impl Model {
     pub fn encode(&self) -> Encoding {
+        encode(&self.graph(), &Options { id_bits: self.id_bits })
+    }
+
+    pub fn graph(&self) -> CallGraph {
         let mut graph = CallGraph::new();
         for (n, &(entry, required_push)) in self.functions.iter().enumerate() {
             if self.open == Some(n) {
@@ -65,7 +69,7 @@ impl Model {
         for &(caller, callee, frequency) in &self.edges {
             graph.add_edge(function(caller), function(callee), frequency);
         }
-        encode(&graph, &Options { id_bits: self.id_bits })
+        graph
     }
 
     /// Where a context can begin.

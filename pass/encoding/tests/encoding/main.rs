@@ -2,6 +2,7 @@
 
 mod cases;
 mod checker;
+mod hybrid;
 mod paper;
 mod program;
 mod properties;

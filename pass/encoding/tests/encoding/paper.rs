@@ -7,7 +7,7 @@ use crate::checker::{Model, check, check_by_enumeration, edge, function};
 use crate::program::{Program, decoder};
 
 /// Functions are letters, 'A' is the only entry.
-fn model(functions: &str, edges: &[(&str, f64)]) -> Model {
+pub fn model(functions: &str, edges: &[(&str, f64)]) -> Model {
     let number = |letter: char| functions.find(letter).expect("a function of the figure");
     Model {
         functions: functions.chars().map(|letter| (letter == 'A', false)).collect(),
@@ -36,10 +36,9 @@ fn run(model: &Model, encoding: &Encoding, functions: &str, context: &str) -> (V
     (program.stack, program.id)
 }
 
-#[test]
-fn figure_4() {
-    let functions = "ABJDFGI";
-    let edges = [
+pub const FIGURE_4: (&str, [(&str, f64); 11]) = (
+    "ABJDFGI",
+    [
         ("AB", 10.0),
         ("AJ", 1.0),
         ("BD", 1.0),
@@ -51,7 +50,12 @@ fn figure_4() {
         ("FI", 1.0),
         ("GI", 1.0),
         ("JI", 1.0),
-    ];
+    ],
+);
+
+#[test]
+fn figure_4() {
+    let (functions, edges) = FIGURE_4;
     let model = model(functions, &edges);
     let encoding = model.encode();
     let num_cc: Vec<u64> = (0..functions.len()).map(|n| encoding.num_cc(function(n))).collect();
@@ -64,10 +68,9 @@ fn figure_4() {
     check_by_enumeration(&model, &encoding, 6, 10_000).unwrap();
 }
 
-#[test]
-fn figure_5() {
-    let functions = "ABCDEFGH";
-    let edges = [
+pub const FIGURE_5: (&str, [(&str, f64); 10]) = (
+    "ABCDEFGH",
+    [
         ("AB", 100.0),
         ("BE", 1.0),
         ("AC", 1.0),
@@ -78,7 +81,12 @@ fn figure_5() {
         ("GF", 1.0),
         ("FH", 1.0),
         ("FC", 0.1),
-    ];
+    ],
+);
+
+#[test]
+fn figure_5() {
+    let (functions, edges) = FIGURE_5;
     let model = model(functions, &edges);
     let encoding = model.encode();
     let recursion = edges.len() - 1;

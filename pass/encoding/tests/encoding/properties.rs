@@ -20,7 +20,7 @@ fn id_bits() -> impl Strategy<Value = u32> {
 }
 
 /// Any graph: multi-edges, self-loops, several entries, unreachable functions.
-fn any_graph(functions: std::ops::Range<usize>, edges: usize) -> impl Strategy<Value = Model> {
+pub fn any_graph(functions: std::ops::Range<usize>, edges: usize) -> impl Strategy<Value = Model> {
     functions.prop_flat_map(move |n| {
         let flags = (prop::bool::weighted(0.15), prop::bool::weighted(0.1));
         (vec(flags, n), vec((0..n, 0..n, frequency()), 0..edges), id_bits()).prop_map(
@@ -30,7 +30,7 @@ fn any_graph(functions: std::ops::Range<usize>, edges: usize) -> impl Strategy<V
 }
 
 /// One dense component behind an entry: every pair both ways, some twice.
-fn dense_graph() -> impl Strategy<Value = Model> {
+pub fn dense_graph() -> impl Strategy<Value = Model> {
     (2usize..9).prop_flat_map(|n| {
         (vec(frequency(), n * n), vec((0..n, 0..n, frequency()), 0..10), id_bits()).prop_map(
             move |(frequencies, more, id_bits)| {
@@ -64,7 +64,7 @@ fn doubling_graph() -> impl Strategy<Value = Model> {
 }
 
 /// With an open node, where one is wanted, and a share of the calls open.
-fn with_open_node(models: impl Strategy<Value = Model>) -> impl Strategy<Value = Model> {
+pub fn with_open_node(models: impl Strategy<Value = Model>) -> impl Strategy<Value = Model> {
     let open = prop_oneof![1 => Just(None), 2 => vec(0u8..4, 1..20).prop_map(Some)];
     (models, open).prop_map(|(mut model, open)| {
         if let Some(choices) = open {
@@ -81,7 +81,7 @@ fn with_open_node(models: impl Strategy<Value = Model>) -> impl Strategy<Value =
     })
 }
 
-fn any_model() -> impl Strategy<Value = Model> {
+pub fn any_model() -> impl Strategy<Value = Model> {
     let counts = prop_oneof![2 => Just(Vec::new()), 1 => vec(prop::option::of(frequency()), 1..20)];
     let models = with_open_node(
         prop_oneof![3 => any_graph(1..9, 25), 2 => any_graph(5..60, 250), 1 => dense_graph(), 2 => doubling_graph()],
