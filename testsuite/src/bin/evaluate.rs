@@ -35,7 +35,7 @@ struct Arguments {
     /// Variants, separated by blanks; all without it. NAME@FOLDER uses the tools in that folder.
     #[arg(long, value_delimiter = ' ')]
     variants: Vec<String>,
-    /// What to measure, separated by blanks: time, callgrind, verify, captures, decode; all without it.
+    /// What to measure, separated by blanks: time, callgrind, verify, captures, decode, hybrid; all but hybrid without it.
     #[arg(long, value_delimiter = ' ')]
     steps: Vec<String>,
     /// Interleaved pairs of runs.
@@ -102,7 +102,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         steps.push(step.with_context(|| format!("there is no step `{name}`; there are: {all}"))?.1);
     }
     if steps.is_empty() {
-        steps = Step::NAMES.map(|(_, step)| step).to_vec();
+        steps = Step::NAMES.map(|(_, step)| step).into_iter().filter(|&step| step != Step::Hybrid).collect();
     }
 
     let workshop = Workshop::new(root.clone())?;
@@ -211,6 +211,12 @@ fn measure(
                 progress.say(&format!("{name} {}: callgrind", variant.name));
                 let counts = evaluated.callgrind(variant, built)?;
                 measured.counts = Some((base.clone(), counts));
+            }
+        }
+        if steps.contains(&Step::Hybrid) {
+            for (&(variant, built), measured) in others.iter().zip(&mut measured) {
+                progress.say(&format!("{name} {}: hybrid", variant.name));
+                measured.hybrid = Some(evaluated.hybrid(variant, built)?);
             }
         }
         if steps.contains(&Step::Time) {

@@ -47,6 +47,14 @@ impl Counts {
 /// # Errors
 /// If they fail, or what valgrind writes cannot be read.
 pub fn count(runner: &Runner, commands: &str) -> Result<Counts> {
+    classify(runner.executable, &profile(runner, commands)?)
+}
+
+/// Runs the commands with the program under callgrind, for its counts of instructions.
+///
+/// # Errors
+/// If they fail, or what valgrind writes cannot be read.
+pub fn profile(runner: &Runner, commands: &str) -> Result<Profile> {
     let folder = runner.scratch.with_extension("callgrind");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder)?;
@@ -71,16 +79,16 @@ pub fn count(runner: &Runner, commands: &str) -> Result<Counts> {
         }
     }
     ensure!(profile.instructions > 0, "callgrind counted nothing for {}", runner.program.name);
-    let counts = classify(runner.executable, &profile)?;
     fs::remove_dir_all(&folder)?;
-    Ok(counts)
+    Ok(profile)
 }
 
-#[derive(Default)]
-struct Profile {
+/// How often instructions were executed.
+#[derive(Debug, Default)]
+pub struct Profile {
     instructions: u64,
     /// Executions of each instruction of the program itself, by address.
-    executed: HashMap<u64, u64>,
+    pub executed: HashMap<u64, u64>,
 }
 
 impl Profile {

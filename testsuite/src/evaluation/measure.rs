@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::build::{Built, Workshop};
 use super::callgrind::{self, Counts};
 use super::graph::{self, Graph};
+use super::hybrid::{self, Hybrid};
 use super::program::{Program, Variant};
 use super::run::{Printed, Runner, Usage};
 use super::store::{Store, fingerprint, fingerprint_file};
@@ -28,16 +29,19 @@ pub enum Step {
     Captures,
     /// The decoder's speed.
     Decode,
+    /// What stack offsets would bring.
+    Hybrid,
 }
 
 impl Step {
     /// All steps, by the names that a user gives them.
-    pub const NAMES: [(&str, Step); 5] = [
+    pub const NAMES: [(&str, Step); 6] = [
         ("time", Step::Time),
         ("callgrind", Step::Callgrind),
         ("verify", Step::Verify),
         ("captures", Step::Captures),
         ("decode", Step::Decode),
+        ("hybrid", Step::Hybrid),
     ];
 }
 
@@ -240,6 +244,22 @@ impl Evaluated<'_> {
         ]);
         let run = || callgrind::count(&self.runner(built), commands);
         self.store.step(&self.program.name, &variant.folder_name(), "callgrind", &depends, run)
+    }
+
+    /// Counts calls, and finds out what stack offsets would bring.
+    ///
+    /// # Errors
+    /// If valgrind fails, or the build has no dictionary.
+    pub fn hybrid(&self, variant: &Variant, built: &Built) -> Result<Hybrid> {
+        let commands = &self.program.workload.small;
+        let encoding = super::store::fingerprint_file(&std::env::current_exe()?)?;
+        let depends =
+            fingerprint([&built.fingerprint, &self.program.workload_fingerprint(commands)?, &encoding]);
+        let run = || {
+            let profile = callgrind::profile(&self.runner(built), commands)?;
+            hybrid::look(variant, &built.executable, &profile)
+        };
+        self.store.step(&self.program.name, &variant.folder_name(), "hybrid", &depends, run)
     }
 
     /// Reads the call graph of a build from its dictionary.

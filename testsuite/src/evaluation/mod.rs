@@ -1,7 +1,7 @@
 //! The evaluation: real programs from Debian's source packages, built plain and with the pass, run, and compared.
 //!
 //! Declared in `testsuite/evaluation`: [`program`] reads programs (one file each) and variants. [`build`] builds them,
-//! [`inputs`] makes what they read, [`run`], [`callgrind`], [`graph`] and [`verify`] look at them, [`measure`] are the
+//! [`inputs`] makes what they read, [`run`], [`callgrind`], [`graph`] and [`verify`] look at them, [`hybrid`] at what stack offsets would change, [`measure`] are the
 //! steps, [`captures`] compares ways to capture, [`decode`] times the
 //! decoder, [`statistics`], [`report`] and [`charts`] sum up beside what the [`papers`] report, [`store`] keeps results.
 
@@ -11,6 +11,7 @@ pub mod captures;
 pub mod charts;
 pub mod decode;
 pub mod graph;
+pub mod hybrid;
 pub mod inputs;
 pub mod measure;
 pub mod papers;

@@ -11,6 +11,7 @@ use super::captures::{DepthCost, Point};
 use super::charts::Chart;
 use super::decode::DecodeRate;
 use super::graph::Graph;
+use super::hybrid::{Hybrid, Ways, Work};
 use super::measure::Times;
 use super::papers::{Papers, Pcce};
 use super::program::{Program, Variant};
@@ -30,13 +31,16 @@ pub struct Measured {
     pub verified: Option<Verified>,
     /// The call graph.
     pub graph: Option<Graph>,
+    /// What stack offsets would bring.
+    pub hybrid: Option<Hybrid>,
 }
 
 impl Measured {
     /// Builds, of which nothing is known yet.
     #[must_use]
     pub fn new(baseline: Built, variant: Built) -> Measured {
-        Measured { built: (baseline, variant), times: None, counts: None, verified: None, graph: None }
+        let built = (baseline, variant);
+        Measured { built, times: None, counts: None, verified: None, graph: None, hybrid: None }
     }
 
     /// User time, variant to baseline.
@@ -212,6 +216,7 @@ impl Report {
                 variant.baseline.as_deref().unwrap_or_default()
             );
             self.costs(variant, &mut out);
+            self.hybrid(variant, &mut out);
         }
         if let Some(variant) = self.variants.first() {
             self.characteristics(variant, papers, &mut out);
@@ -424,6 +429,45 @@ impl Report {
         let _ = writeln!(out, "| {} |", cells.join(" | "));
     }
 
+    fn hybrid(&self, variant: &Variant, out: &mut String) {
+        if self.of(variant).all(|(_, m)| m.hybrid.is_none()) {
+            return;
+        }
+        let _ = write!(
+            out,
+            "\n## What stack offsets would bring to `{}` (PCCE §6)\n\nOf the executed calls of instrumented functions and through \
+             pointers, the share with an addition and its reversal; pairs: with the calls' counts as weights, and with equal weights. Basic: \
+             without silent functions and offsets of ids. Callbacks by id: offsets are not used where functions that calls through pointers may \
+             reach begin a sub-path. Algorithm 4: the paper's, with silent functions; and the share with a test.\n\n\
+             | program | calls (millions) | in or of silent functions | without fixed frames | basic | pushes | today | pushes | today + stack offsets | callbacks by id | Algorithm 4 | tests |\n\
+             |---|---|---|---|---|---|---|---|---|---|---|---|\n",
+            variant.name
+        );
+        for (program, m) in self.of(variant) {
+            let Some(hybrid) = &m.hybrid else { continue };
+            let share = |calls: u64| format!("{:.1} %", 100.0 * calls as f64 / hybrid.calls as f64);
+            let pair = |of: &dyn Fn(&Ways) -> u64| {
+                format!("{}, {}", share(of(&hybrid.counted)), share(of(&hybrid.equal)))
+            };
+            let additions = |of: &dyn Fn(&Ways) -> Work| pair(&|ways| of(ways).additions);
+            let cells = [
+                program.name.clone(),
+                format!("{:.2}", hybrid.calls as f64 / 1e6),
+                share(hybrid.silent),
+                share(hybrid.without_frame),
+                additions(&|w| w.basic),
+                pair(&|w| w.basic.pushes),
+                additions(&|w| w.today),
+                pair(&|w| w.today.pushes),
+                additions(&|w| w.hybrid),
+                additions(&|w| w.by_id),
+                additions(&|w| w.algorithm_4),
+                pair(&|w| w.algorithm_4.tests),
+            ];
+            let _ = writeln!(out, "| {} |", cells.join(" | "));
+        }
+    }
+
     /// As JSON, with everything measured.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
@@ -440,6 +484,7 @@ impl Report {
                             "counts": m.counts,
                             "verify": m.verified,
                             "graph": m.graph,
+                            "hybrid": m.hybrid,
                         });
                         (name.clone(), value)
                     })
