@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <pcce.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,10 @@ static int step_count, step_every = 1;
 extern char __executable_start;
 extern char __ehdr_start;
 
+// Where the C library's unwinder follows what a function of its own has half overwritten.
+static sigjmp_buf step_lost;
+static void step_fault(int signal) { siglongjmp(step_lost, signal); }
+
 static void step_trap(int signal, siginfo_t *info, void *context) {
   ucontext_t *interrupted = (ucontext_t *)context;
   greg_t *registers = interrupted->uc_mcontext.gregs;
@@ -36,7 +41,9 @@ static void step_trap(int signal, siginfo_t *info, void *context) {
     return;
   }
   void *addresses[128];
-  int n = backtrace(addresses, 128), i = 0;
+  volatile int found = 1;
+  if (sigsetjmp(step_lost, 1) == 0) found = backtrace(addresses, 128); else addresses[0] = (void *)registers[REG_RIP];
+  int n = found, i = 0;
   while (i < n && addresses[i] != (void *)registers[REG_RIP]) i++;
   char token[2048];
   size_t length = pcce_token_at(token, sizeof token, (void *)registers[REG_RIP], (void *)registers[REG_RSP]);
@@ -44,7 +51,7 @@ static void step_trap(int signal, siginfo_t *info, void *context) {
   char *at = step_text + step_length;
   at += sprintf(at, "%s", token);
   // These functions of the unwinder change their own frames, and leave them in a way that no tables describe.
-  int unwinder = 0;
+  int unwinder = n == 1;
   for (int k = i; k < n && k < i + 4; k++) {
     Dl_info function;
     if (dladdr(addresses[k], &function) && function.dli_sname) unwinder |= !strncmp(function.dli_sname, "_Unwind_R", 9);
@@ -65,6 +72,7 @@ static void step_begin(void) {
   action.sa_sigaction = step_trap;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGTRAP, &action, NULL);
+  signal(SIGSEGV, step_fault);
 }
 
 #define STEP_ON __asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; orq $0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::: "memory", "cc")
