@@ -287,6 +287,15 @@ fn same(found: &[Frame], gdb: &[Frame], symboliser: &[Frame]) -> Option<bool> {
     if let ([Frame::Tail(name)], [.., Frame::Call(gone, ..)]) = (found, gdb) {
         return (name == gone).then_some(false);
     }
+    // gdb takes what is inlined in a function that has nothing else to do for the function itself.
+    if let ([inner @ .., Frame::Call(name, line, false)], Some((Frame::Call(a, own, true), rest))) =
+        (gdb, found.get(..gdb.len()).and_then(<[Frame]>::split_last))
+        && found == symboliser
+        && (name, line) == (a, own)
+        && inner == rest
+    {
+        return Some(true);
+    }
     // A call that was made of several has lost what was inlined around them, too.
     if let (Some(Frame::Call(a, ..)), Some(Frame::Call(b, ..)), [Frame::Call(c, 0, false)]) =
         (found.last(), gdb.last(), symboliser)
