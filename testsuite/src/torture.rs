@@ -211,6 +211,12 @@ impl Transfers {
         self.jumps_through_pointers.contains(from) || self.jumps.contains(&(from.to_owned(), to.to_owned()))
     }
 
+    /// Whether the function may leave by a jump to one of a shared library.
+    fn jumps_out(&self, from: &str) -> bool {
+        self.jumps_through_pointers.contains(from)
+            || self.jumps.iter().any(|(function, target)| function == from && target.ends_with("@plt"))
+    }
+
     /// Whether the first function may call the second one.
     fn call(&self, from: &str, to: &str) -> bool {
         self.calls_through_pointers.contains(from) || self.calls.contains(&(from.to_owned(), to.to_owned()))
@@ -240,6 +246,8 @@ fn agreement(
     let mut agreement = Agreement::default();
     // The last function that has a frame or had one.
     let mut inner: Option<&str> = None;
+    // It is code that is not instrumented.
+    let mut plain = false;
     if gdb.len() != symboliser.len() {
         return None;
     }
@@ -253,10 +261,14 @@ fn agreement(
                 if gone && !transfers.call(owner?, inner?) {
                     return None;
                 }
-                inner = owner;
+                (inner, plain) = (owner, *group == [Frame::Plain]);
                 break;
             }
-            if !transfers.jump(owner?, inner?) {
+            let jumps = match inner {
+                Some(inner) => transfers.jump(owner?, inner),
+                None => plain && transfers.jumps_out(owner?),
+            };
+            if !jumps {
                 return None;
             }
             (inner, gone, agreement.tail) = (owner, true, true);
