@@ -27,6 +27,13 @@ pub enum EdgeCode {
     Push(PushReason),
 }
 
+impl EdgeCode {
+    /// Whether the call site pushes.
+    pub fn pushes(self) -> bool {
+        matches!(self, Self::Push(_))
+    }
+}
+
 /// Why a call site pushes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PushReason {
@@ -104,7 +111,7 @@ pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
     };
     let pushes = |numbering: &Numbering| -> f64 {
         let codes = numbering.codes.iter().zip(&weights);
-        codes.filter(|(code, _)| matches!(code, EdgeCode::Push(_))).map(|(_, weight)| weight).sum()
+        codes.filter(|(code, _)| code.pushes()).map(|(_, weight)| weight).sum()
     };
     let mut numbering = number(false);
     if graph.open.is_some() {

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use pcce_encoding::{EdgeCode, Encoding};
+use pcce_encoding::Encoding;
 
 use crate::analysis::{Analysis, CallKind, NoCallback, is_exact};
 use crate::llvm::{Analyses, Module, Type, Value};
@@ -39,7 +39,7 @@ pub fn compare(
     }
     let mut changed = false;
     for call in analysis.functions.iter().flat_map(|function| &function.calls) {
-        let pushes = call.edge.is_some_and(|edge| matches!(encoding.edge(edge), EdgeCode::Push(_)));
+        let pushes = call.edge.is_some_and(|edge| encoding.edge(edge).pushes());
         if !pushes || !matches!(call.kind, CallKind::Indirect) {
             continue;
         }

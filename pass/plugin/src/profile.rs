@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use pcce_dictionary::calls::{self, Calls};
-use pcce_encoding::{EdgeCode, EdgeId, Encoding, FunctionId};
+use pcce_encoding::{EdgeId, Encoding, FunctionId};
 use pcce_runtime::abi;
 
 use crate::analysis::{Analysis, CallKind, Function};
@@ -238,7 +238,7 @@ impl Profile {
                 continue;
             };
             for (number, (call, callee)) in counted(&analysis.functions, function).enumerate() {
-                let pushes = |edge: EdgeId| matches!(encoding.edge(edge), EdgeCode::Push(_));
+                let pushes = |edge: EdgeId| encoding.edge(edge).pushes();
                 if callee.is_some() || !function.calls[call].edge.is_none_or(pushes) {
                     continue;
                 }
@@ -277,7 +277,7 @@ impl Profile {
             let calls = &mut self.functions.get_mut(&function.name).expect("as above")[record].1.calls;
             for target in targets {
                 let callee = &analysis.functions[target.callee];
-                let pushes = |edge| matches!(encoding.edge(edge), EdgeCode::Push(_));
+                let pushes = |edge: EdgeId| encoding.edge(edge).pushes();
                 if target.edge.is_some_and(pushes)
                     || !analyses.compare_target(function.calls[call].instruction, callee.value)
                 {
