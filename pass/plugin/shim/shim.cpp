@@ -8,6 +8,7 @@
 
 #include "llvm-c/Core.h"
 #include "llvm/Analysis/BlockFrequencyInfo.h"
+#include "llvm/CodeGen/StackProtector.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/MDBuilder.h"
@@ -55,6 +56,7 @@ void pcce_shim_keep_tail_call(LLVMValueRef Call);
 bool pcce_shim_is_kept_tail_call(LLVMValueRef Call);
 bool pcce_shim_compare_target(void *Analyses, LLVMValueRef Call, LLVMValueRef Callee);
 bool pcce_shim_is_compared(LLVMValueRef Call);
+bool pcce_shim_requires_stack_protector(LLVMValueRef F);
 }
 
 // Metadata of sibling calls that the pass keeps.
@@ -404,3 +406,7 @@ bool pcce_shim_compare_target(void *Analyses, LLVMValueRef V, LLVMValueRef Calle
 }
 
 bool pcce_shim_is_compared(LLVMValueRef V) { return unwrap<CallBase>(V)->hasMetadata(Compared); }
+
+bool pcce_shim_requires_stack_protector(LLVMValueRef F) {
+  return StackProtector::requiresStackProtector(unwrap<Function>(F));
+}

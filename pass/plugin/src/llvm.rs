@@ -53,6 +53,7 @@ unsafe extern "C" {
     fn pcce_shim_is_kept_tail_call(call: LLVMValueRef) -> bool;
     fn pcce_shim_compare_target(analyses: *mut c_void, call: LLVMValueRef, callee: LLVMValueRef) -> bool;
     fn pcce_shim_is_compared(call: LLVMValueRef) -> bool;
+    fn pcce_shim_requires_stack_protector(function: LLVMValueRef) -> bool;
 }
 
 /// Registers the pass with a `llvm::PassBuilder`.
@@ -584,6 +585,16 @@ impl Value {
         unsafe { LLVMRemoveEnumAttributeAtIndex(self.0, LLVMAttributeFunctionIndex, attribute_kind(name)) }
     }
 
+    /// Keeps a function that has no use for a stack protector as it is from being guarded for the sake of what is added to its frame
+    /// afterwards. (`-fstack-protector-strong` guards every function that lets an address of its frame escape.)
+    pub fn decide_on_stack_protector(self) {
+        // SAFETY: live function.
+        if !unsafe { pcce_shim_requires_stack_protector(self.0) } {
+            self.remove_attribute("ssp");
+            self.remove_attribute("sspstrong");
+        }
+    }
+
     /// Whether the call site itself (not the callee) has the enum attribute.
     pub fn call_has_attribute(self, name: &str) -> bool {
         // SAFETY: live call.
@@ -891,8 +902,7 @@ impl Builder {
         self
     }
 
-    /// A structure of words in the function's frame, `size` bytes long. (An array of bytes would make the stack
-    /// protector guard the function.)
+    /// A structure of words in the function's frame, `size` bytes long. (The stack protector puts arrays of bytes next to those that may overflow.)
     pub fn alloca(&self, size: u64, name: &CStr) -> Value {
         let ty = self.module.struct_type(&vec![self.module.i64(); size as usize / 8]);
         // SAFETY: the builder stands in an entry block.

@@ -255,6 +255,7 @@ impl<'a> Rewriter<'a> {
         let function = self.function.value;
         let call = function.thunk(&format!("{}.pcce_open", self.function.name));
         let b = self.b.prologue(call);
+        call.function().decide_on_stack_protector();
         let frame = b.alloca(layout::FRAME_SIZE, c"pcce.frame");
         self.push(frame, b.module.null());
         let pads = call.function().blocks().into_iter().filter(|block| block.is_landing_pad());
@@ -277,6 +278,7 @@ impl<'a> Rewriter<'a> {
             return;
         }
         let b = self.b.prologue(self.function.value.blocks()[0].first());
+        self.function.value.decide_on_stack_protector();
         // Outer frames have higher addresses, also of two in one activation.
         let both = pushes && entry_site.is_some();
         let size = if both { 2 * layout::FRAME_SIZE } else { layout::FRAME_SIZE };
