@@ -68,6 +68,14 @@ pub enum CoreError {
         abi::TLS_SYMBOL
     )]
     NoState(PathBuf),
+    /// The program keeps its state in another way.
+    #[error("{}: was built with another version of PCCE ({found}; this one reads {}); use that version's `pcce core`", .program.display(), abi::VERSION_SYMBOL)]
+    OtherVersion {
+        /// The program.
+        program: PathBuf,
+        /// The symbol that names its version.
+        found: String,
+    },
 }
 
 /// A core file, with the files of its images.
@@ -349,10 +357,17 @@ impl Core {
     /// The contexts of all threads. `debug` is the content of the program's debug file, if it has one.
     ///
     /// # Errors
-    /// [`CoreError::NoState`] if the program does not say where they are.
+    /// [`CoreError::NoState`] if the program does not say where they are, [`CoreError::OtherVersion`] if they are not where this version has
+    /// them.
     pub fn report(&self, debug: Option<&[u8]>) -> Result<Report, CoreError> {
         let main = &self.images[0];
         let program = main.path.clone().unwrap_or_default();
+        let versions = self.images.iter().map(|i| &*i.bytes).chain(debug);
+        if let Some(found) =
+            versions.filter_map(|bytes| abi_version(bytes)).find(|v| v != abi::VERSION_SYMBOL)
+        {
+            return Err(CoreError::OtherVersion { program, found });
+        }
         let places = self.places(debug).ok_or_else(|| CoreError::NoState(program.clone()))?;
         let build_id = object::File::parse(&*main.bytes)
             .ok()
@@ -438,6 +453,14 @@ impl Core {
     }
 }
 
+/// The symbol that names the version of the runtime in a file.
+fn abi_version(bytes: &[u8]) -> Option<String> {
+    let prefix = abi::VERSION_SYMBOL.trim_end_matches(|c: char| c.is_ascii_digit());
+    let file = object::File::parse(bytes).ok()?;
+    let mut symbols = file.symbols().chain(file.dynamic_symbols()).filter_map(|symbol| symbol.name().ok());
+    symbols.find(|name| name.starts_with(prefix)).map(str::to_owned)
+}
+
 /// On the way from a thread's registers to its token: what the runtime does in `token.rs`.
 struct Walk<'c> {
     core: &'c Core,
@@ -446,33 +469,57 @@ struct Walk<'c> {
     stack: Option<(u64, u64)>,
 }
 
+/// The frame to which a link leads ([`abi::Link`]).
+fn frame(link: u64) -> u64 {
+    link & !layout::RELATIVE
+}
+
 impl Walk<'_> {
     fn thread(&mut self, registers: Registers, id: u64, top: u64) {
         let sp = registers.sp() as u64;
-        let point = Interruption::walk(registers, top as usize, &mut Snapshot { core: self.core });
+        let frame = frame(top);
+        let point = Interruption::walk(registers, frame as usize, &mut Snapshot { core: self.core });
         // The owner of the innermost frame is an activation here, or both are on one stack.
-        let together = self.stack.is_some_and(|(low, high)| low <= sp && sp <= top && top < high);
+        let together = self.stack.is_some_and(|(low, high)| low <= sp && sp <= frame && frame < high);
         let followed = top == 0 || point.end == End::Pushed || together;
         let detached = point.detached || !followed;
-        self.token.point = Some(self.point(id, &point));
-        self.token.other_state = point.is_whole();
+        let base = if followed { self.base(top) } else { (frame == top).then_some(0) };
+        let id = base.map(|base| id.wrapping_sub(base));
+        self.token.point = Some(self.point(id.unwrap_or(0), &point));
+        self.token.other_state = point.is_whole() || id.is_none();
         self.token.damaged = detached && !point.is_whole();
         if !detached {
             self.frames(top);
         }
     }
 
+    /// What the ids of the sub-path count from that a link's frame begins.
+    fn base(&self, link: u64) -> Option<u64> {
+        let id = frame(link).checked_add(layout::FRAME_ID)?;
+        if frame(link) == link { Some(0) } else { self.core.word(id) }
+    }
+
     fn frames(&mut self, top: u64) {
-        let mut at = top;
+        let mut at = frame(top);
         let mut count = 0;
         while at != 0 {
             count += 1;
             let word = |i: u64| self.core.word(at.checked_add(i * 8)?);
-            let frame = (|| Some((word(0)?, word(1)?, word(2)?)))();
-            let Some((prev, id, site)) = frame.filter(|_| count < MAX_FRAMES) else {
+            let words = (|| Some((word(0)?, word(1)?, word(2)?)))();
+            let Some((prev, id, site)) = words.filter(|_| count < MAX_FRAMES) else {
                 self.token.damaged = true;
                 return;
             };
+            let to = frame(prev);
+            // A link leads upwards; only that of a signal handler on its own stack may lead anywhere on the thread's.
+            let inside = |a: u64| self.stack.is_some_and(|(low, high)| (low..high).contains(&a));
+            let possible = if inside(at) { at < to && inside(to) } else { at < to || inside(to) };
+            let possible = prev == 0 || possible;
+            let Some(base) = self.base(prev).filter(|_| possible || to == prev) else {
+                self.token.damaged = true;
+                return;
+            };
+            let id = id.wrapping_sub(base);
             if Some(site) == self.places.signal_site {
                 let process = &mut Snapshot { core: self.core };
                 let context = word(4).and_then(|c| Registers::interrupted(process, c as usize));
@@ -480,7 +527,7 @@ impl Walk<'_> {
                     self.token.damaged = true;
                     return;
                 };
-                let point = Interruption::walk(registers, prev as usize, process);
+                let point = Interruption::walk(registers, to as usize, process);
                 let before = self.token.frames.len();
                 let row = self.point(id, &point);
                 self.token.signals.push((before, row));
@@ -500,14 +547,11 @@ impl Walk<'_> {
                     _ => self.token.frames.push(PushedFrame { image: number, site, id, count: 1 }),
                 }
             }
-            // A link leads upwards; only that of a signal handler on its own stack may lead anywhere on the thread's.
-            let inside = |a: u64| self.stack.is_some_and(|(low, high)| (low..high).contains(&a));
-            let possible = if inside(at) { at < prev && inside(prev) } else { at < prev || inside(prev) };
-            if prev != 0 && !possible {
+            if !possible {
                 self.token.damaged = true;
                 return;
             }
-            at = prev;
+            at = to;
         }
     }
 

@@ -10,10 +10,10 @@ use core::ffi::c_void;
 use core::mem::offset_of;
 
 /// Version of everything in this module. Instrumented objects refer to `__pcce_abi_v<VERSION>`.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Name of the symbol that exists only in a runtime of this version.
-pub const VERSION_SYMBOL: &str = "__pcce_abi_v2";
+pub const VERSION_SYMBOL: &str = "__pcce_abi_v3";
 
 /// Name of the byte whose address is the site of frames that were pushed for a signal's handler. Behind such a frame is the
 /// address of the `ucontext_t` that the kernel gave to the handler.
@@ -22,13 +22,62 @@ pub const SIGNAL_SITE_SYMBOL: &str = "__pcce_signal_site";
 /// Name of the thread-local block ([`Tls`]), initial-exec, one instance a process.
 pub const TLS_SYMBOL: &str = "__pcce_tls";
 
+/// A frame, and how the sub-path that it begins counts its ids: from 0, or from the id in the frame, which the push has left in the
+/// thread's block (the lowest bit of the address says so). Null: nothing is pushed, and ids count from 0.
+///
+/// A push that leaves the id alone is one store, and so is its pop; but functions of other modules, which tell by the id whether an open call
+/// reached them, must not find it. So only calls inside of an executable with an open node, and its calls through pointers, push so.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Link(*mut Frame);
+
+impl Link {
+    /// No frame.
+    pub const NULL: Self = Self(core::ptr::null_mut());
+
+    /// To a frame whose sub-path counts its ids from 0.
+    pub const fn new(frame: *mut Frame) -> Self {
+        Self(frame)
+    }
+
+    /// To a frame whose sub-path counts its ids from the id in it.
+    pub fn relative(frame: *mut Frame) -> Self {
+        Self(frame.wrapping_byte_add(layout::RELATIVE as usize))
+    }
+
+    /// The frame.
+    pub fn frame(self) -> *mut Frame {
+        self.0.map_addr(|address| address & !(layout::RELATIVE as usize))
+    }
+
+    /// Whether ids count from the id in the frame.
+    pub fn is_relative(self) -> bool {
+        self.0.addr() & layout::RELATIVE as usize != 0
+    }
+
+    /// Whether there is no frame.
+    pub fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// What ids count from.
+    ///
+    /// # Safety
+    /// The frame can be read.
+    #[inline(always)]
+    pub unsafe fn base(self) -> u64 {
+        // SAFETY: by the contract.
+        if self.is_relative() { unsafe { (*self.frame()).id } } else { 0 }
+    }
+}
+
 /// The state of one thread. All zero in a new thread: id 0, nothing pushed.
 #[repr(C, align(64))]
 pub struct Tls {
-    /// The id of the current sub-path (pcce.txt §4). Emitted code adds to it at call sites.
+    /// The id of the current sub-path (pcce.txt §4), plus what `top` counts from. Emitted code adds to it at call sites.
     pub id: u64,
-    /// The innermost pushed frame; null when nothing is pushed.
-    pub top: *mut Frame,
+    /// The innermost pushed frame.
+    pub top: Link,
     /// Verify mode: the innermost record of the shadow stack.
     pub shadow: *mut Shadow,
     /// Verify mode: not 0 while the runtime compares.
@@ -48,9 +97,9 @@ pub struct Tls {
 /// A pushed frame. It lives on the machine stack, in the function that pushes.
 #[repr(C)]
 pub struct Frame {
-    /// The next frame outwards; null for the outermost.
-    pub prev: *mut Frame,
-    /// `id` as it was in the pushing function.
+    /// The next frame outwards: [`Tls::top`] as it was in the pushing function.
+    pub prev: Link,
+    /// [`Tls::id`] as it was in the pushing function.
     pub id: u64,
     /// The site that pushed: an address in a module's site array. Null: the function entered next pushed, which an open call
     /// of the executable's had reached; `id` is then one of its open node.
@@ -74,7 +123,7 @@ pub struct Shadow {
     /// `Tls::id` at entry.
     pub id: u64,
     /// `Tls::top` at entry.
-    pub top: *mut Frame,
+    pub top: Link,
     /// Activations from the outermost to this one, both included.
     pub depth: u64,
     /// Pushed frames of the chain from `top` on.
@@ -204,6 +253,8 @@ pub mod layout {
     pub const FRAME_SITE: u64 = offset_of!(Frame, site) as u64;
     /// Offset of [`Frame::handle`].
     pub const FRAME_HANDLE: u64 = offset_of!(Frame, handle) as u64;
+    /// In a [`Link`]: ids count from the id in the frame.
+    pub const RELATIVE: u64 = 1;
     /// Size of [`Frame`].
     pub const FRAME_SIZE: u64 = size_of::<Frame>() as u64;
     /// Offset of [`Shadow::site`].

@@ -1,7 +1,7 @@
 //! Context numbers: `pcce_context()` and the interned numbers of chains of pushed frames.
 
-use crate::abi::{Frame, INTERNED, NO_RANGE};
-use crate::fiber::{Links, UNKNOWN_SITE, followed, is_unknown};
+use crate::abi::{Frame, INTERNED, Link, NO_RANGE};
+use crate::fiber::{Links, UNKNOWN_SITE, followed, is_unknown, relative};
 use crate::intern::Interner;
 use crate::own::Own;
 use crate::place;
@@ -26,7 +26,7 @@ static CHAINS: Interner<()> = Interner::new();
 ///
 /// # Safety
 /// `top` is null or the calling thread's innermost frame, and the chain is intact.
-pub unsafe fn chain_number(top: *mut Frame) -> Option<u64> {
+pub unsafe fn chain_number(top: Link) -> Option<u64> {
     if top.is_null() {
         return Some(0);
     }
@@ -36,6 +36,7 @@ pub unsafe fn chain_number(top: *mut Frame) -> Option<u64> {
         return unknown();
     }
     let links = Links::new();
+    let top = top.frame();
     loop {
         // SAFETY: every frame of an intact chain is a live object on this thread's stack.
         // Volatile, because signal handlers of this thread write handles too.
@@ -45,15 +46,19 @@ pub unsafe fn chain_number(top: *mut Frame) -> Option<u64> {
             if handle(top) & 1 == 1 {
                 return Some(handle(top) >> 1);
             }
+            if links.is_lost(Link::new(top)) {
+                return unknown();
+            }
             let mut frame = top;
             let mut number = loop {
                 let outer = links.outer(frame);
                 if outer.is_null() {
                     break 0;
                 }
-                if is_unknown(outer) {
+                if links.is_lost(outer) {
                     break unknown()?;
                 }
+                let outer = outer.frame();
                 if handle(outer) & 1 == 1 {
                     break handle(outer) >> 1;
                 }
@@ -65,7 +70,8 @@ pub unsafe fn chain_number(top: *mut Frame) -> Option<u64> {
                 if inner & 1 == 1 {
                     break; // numbered meanwhile by a signal handler: start again
                 }
-                number = CHAINS.insert(&[number, place::name((*frame).site)?, (*frame).id], ())?;
+                let id = (*frame).id.wrapping_sub((*frame).prev.base());
+                number = CHAINS.insert(&[number, place::name((*frame).site)?, id], ())?;
                 if signal::is_site((*frame).site) {
                     number = point_number(number, frame.cast())?;
                 }
@@ -86,7 +92,7 @@ pub unsafe fn chain_number(top: *mut Frame) -> Option<u64> {
 #[cold]
 unsafe fn point_number(number: u64, frame: *const SignalFrame) -> Option<u64> {
     // SAFETY: by the contract, and what the frame holds of the signal lives as long as it.
-    let (context, top) = unsafe { ((*frame).context as usize, (*frame).frame.prev as usize) };
+    let (context, top) = unsafe { ((*frame).context as usize, (*frame).frame.prev.frame().addr()) };
     let process = &mut Own::new();
     addresses_number(number, &Interruption::walk(Registers::interrupted(process, context)?, top, process))
 }
@@ -103,11 +109,12 @@ fn addresses_number(mut number: u64, point: &Interruption) -> Option<u64> {
 /// none.
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_context(site: *const u8, base: u64) -> u64 {
-    let (id, top) = current();
-    let top = followed(top);
+    let (id, found) = current();
+    let top = followed(found);
     if top.is_null() && base != NO_RANGE {
         return base.wrapping_add(id);
     }
+    let Some(id) = relative(id, found, top) else { return pcce_context() };
     // SAFETY: the calling thread's own chain, kept intact by emitted code.
     let chain = unsafe { chain_number(top) };
     let number = chain.and_then(|chain| CHAINS.insert(&[chain, place::name(site)?, id], ()));
@@ -118,11 +125,13 @@ pub extern "C" fn __pcce_context(site: *const u8, base: u64) -> u64 {
 /// name of the site of the call that is published, id⟩. None if there is no memory.
 #[inline]
 pub fn outside() -> Option<[u64; 3]> {
-    let (id, top) = current();
+    let (id, found) = current();
+    let top = followed(found);
+    let id = relative(id, found, top).unwrap_or(0);
     // SAFETY: this thread's block. Volatile, since emitted code of the same thread wrote it.
     let site = unsafe { (&raw const (*tls()).call).read_volatile() };
     // SAFETY: the calling thread's own chain, kept intact by emitted code.
-    let chain = unsafe { chain_number(followed(top)) }?;
+    let chain = unsafe { chain_number(top) }?;
     Some([chain, if site.is_null() { 0 } else { place::name(site)? }, id])
 }
 
@@ -130,7 +139,7 @@ pub fn outside() -> Option<[u64; 3]> {
 /// code that is not instrumented: it is told apart by its return addresses.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcce_context() -> u64 {
-    let Some((State { id, top }, point)) = token::outside() else { return 0 };
+    let Some((State { id, top, .. }, point)) = token::outside() else { return 0 };
     // SAFETY: the calling thread's own chain, kept intact by emitted code.
     let chain = unsafe { chain_number(top) };
     let number = chain.and_then(|chain| addresses_number(CHAINS.insert(&[chain, 0, id], ())?, &point));
@@ -140,20 +149,23 @@ pub extern "C" fn pcce_context() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::ptr::null_mut;
     use std::vec::Vec;
 
     fn chain(ids: &[u64]) -> Vec<Frame> {
+        linked(ids, Link::new)
+    }
+
+    fn linked(ids: &[u64], link: fn(*mut Frame) -> Link) -> Vec<Frame> {
         let mut chain: Vec<Frame> = Vec::with_capacity(ids.len());
         for &id in ids {
-            let prev = chain.last_mut().map_or(null_mut(), |f| &raw mut *f);
+            let prev = chain.last_mut().map_or(Link::NULL, |f| link(f));
             chain.push(Frame { prev, id, site: 0x1000 as *const u8, handle: 0 });
         }
         chain
     }
 
     fn number(frames: &mut [Frame]) -> u64 {
-        let top = frames.last_mut().map_or(null_mut(), |f| &raw mut *f);
+        let top = frames.last_mut().map_or(Link::NULL, |f| Link::new(f));
         // SAFETY: a whole chain that lives during the call.
         unsafe { chain_number(top) }.expect("there is memory")
     }
@@ -172,6 +184,13 @@ mod tests {
             }
         }
         assert_eq!(number(&mut []), 0);
+    }
+
+    #[test]
+    fn ids_count_from_those_of_frames() {
+        let expected = number(&mut chain(&[5, 7, 0]));
+        assert_eq!(number(&mut linked(&[5, 12, 12], Link::relative)), expected);
+        assert_ne!(number(&mut linked(&[5, 7, 0], Link::relative)), expected);
     }
 
     #[test]

@@ -10,14 +10,14 @@ use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ptr::{dangling, null_mut};
 
-use crate::abi::{Frame, Shadow};
+use crate::abi::{Frame, Link, Shadow};
 use crate::state::tls;
 
 /// `struct pcce_fiber` of the header: the state of a fiber while another one runs.
 #[repr(C)]
 pub struct Fiber {
     id: u64,
-    top: *mut Frame,
+    top: Link,
     shadow: *mut Shadow,
     stack_low: usize,
     stack_high: usize,
@@ -37,16 +37,18 @@ pub const UNKNOWN_SITE: *const u8 = dangling();
 
 /// Stands for frames that must not be looked at.
 static UNKNOWN: Shared =
-    Shared(UnsafeCell::new(Frame { prev: null_mut(), id: 0, site: UNKNOWN_SITE, handle: 0 }));
+    Shared(UnsafeCell::new(Frame { prev: Link::NULL, id: 0, site: UNKNOWN_SITE, handle: 0 }));
+
+const UNKNOWN_LINK: Link = Link::new(UNKNOWN.0.get());
 
 /// Whether `top` is [`UNKNOWN`].
-pub fn is_unknown(top: *mut Frame) -> bool {
-    top == UNKNOWN.0.get()
+pub fn is_unknown(top: Link) -> bool {
+    top == UNKNOWN_LINK
 }
 
 /// `top` if its chain can be followed, else [`UNKNOWN`].
 #[inline(always)]
-pub fn followed(top: *mut Frame) -> *mut Frame {
+pub fn followed(top: Link) -> Link {
     let sp: usize;
     // SAFETY: reads the stack pointer.
     unsafe { asm!("mov {}, rsp", out(reg) sp, options(nomem, nostack, preserves_flags)) };
@@ -55,20 +57,32 @@ pub fn followed(top: *mut Frame) -> *mut Frame {
 
 /// The same for code that runs, or was interrupted, at the stack pointer `sp`.
 #[inline(always)]
-pub fn followed_from(sp: usize, top: *mut Frame) -> *mut Frame {
+pub fn followed_from(sp: usize, top: Link) -> Link {
     if top.is_null() {
         return top;
     }
     // SAFETY: this thread's block.
     let (low, high) = unsafe { ((*tls()).stack_low, (*tls()).stack_high) };
+    let frame = top.frame().addr();
     // A frame belongs to an activation that is not over, so it lies above the stack pointer.
-    if low <= sp && sp <= top as usize && (top as usize) < high { top } else { elsewhere(sp, top) }
+    if low <= sp && sp <= frame && frame < high { top } else { elsewhere(sp, top) }
+}
+
+/// The id of a sub-path: what the thread's block has, without what it counts from. `followed`: what became of `top`. None if nothing is known
+/// of the frame from whose id it counts.
+#[inline(always)]
+pub fn relative(id: u64, top: Link, followed: Link) -> Option<u64> {
+    if !top.is_relative() {
+        return Some(id);
+    }
+    // SAFETY: a frame that can be followed is one of a live activation.
+    (!is_unknown(followed)).then(|| id.wrapping_sub(unsafe { top.base() }))
 }
 
 /// The stack is not the one in the thread's block.
 #[cold]
-fn elsewhere(sp: usize, top: *mut Frame) -> *mut Frame {
-    let address = top as usize;
+fn elsewhere(sp: usize, top: Link) -> Link {
+    let address = top.frame().addr();
     let on = |low: usize, high: usize| low <= sp && sp <= address && address < high;
     let block = tls();
     // SAFETY: this thread's block, and plain system calls.
@@ -99,7 +113,7 @@ fn elsewhere(sp: usize, top: *mut Frame) -> *mut Frame {
             }
         }
     }
-    UNKNOWN.0.get()
+    UNKNOWN_LINK
 }
 
 /// The links of a chain that [`followed`] let through.
@@ -122,18 +136,29 @@ impl Links {
     /// # Safety
     /// `frame` can be read.
     #[inline(always)]
-    pub unsafe fn outer(self, frame: *mut Frame) -> *mut Frame {
+    pub unsafe fn outer(self, frame: *mut Frame) -> Link {
         // SAFETY: by the contract.
         let prev = unsafe { (*frame).prev };
         let inside = |frame: *mut Frame| (self.low..self.high).contains(&(frame as usize));
+        let to = prev.frame();
         // A link leads upwards; only that of a signal handler on its own stack may lead anywhere on the thread's.
-        let possible =
-            if inside(frame) { frame < prev && inside(prev) } else { frame < prev || inside(prev) };
+        let possible = if inside(frame) { frame < to && inside(to) } else { frame < to || inside(to) };
         if prev.is_null() || possible || self.high == ANYWHERE || self.high == 0 {
             prev
         } else {
-            UNKNOWN.0.get()
+            UNKNOWN_LINK
         }
+    }
+
+    /// Whether nothing can be said of a frame: it is [`UNKNOWN`], or its id counts from one to which no link leads.
+    ///
+    /// # Safety
+    /// The frame can be read.
+    #[inline(always)]
+    pub unsafe fn is_lost(self, link: Link) -> bool {
+        // SAFETY: by the contract.
+        is_unknown(link)
+            || unsafe { (*link.frame()).prev.is_relative() && is_unknown(self.outer(link.frame())) }
     }
 }
 
@@ -231,7 +256,7 @@ unsafe extern "C" fn begin(found: *mut Fiber) {
     unsafe {
         pcce_fiber_save(found);
         let block = tls();
-        (*block).top = null_mut();
+        (*block).top = Link::NULL;
         (*block).id = 0;
         (*block).shadow = null_mut();
         (*block).stack_low = 0;
@@ -246,19 +271,27 @@ mod tests {
 
     #[test]
     fn links_lead_upwards_on_one_stack() {
-        let new = || Frame { prev: null_mut(), id: 0, site: null(), handle: 0 };
+        let new = || Frame { prev: Link::NULL, id: 0, site: null(), handle: 0 };
         let mut stack: [Frame; 4] = core::array::from_fn(|_| new());
         let mut other: [Frame; 2] = core::array::from_fn(|_| new());
         let first = stack.as_mut_ptr();
         let frame = |i: usize| first.wrapping_add(i);
         let [low, high] = [frame(0) as usize, frame(4) as usize];
         let foreign = [&raw mut other[0], &raw mut other[1]];
-        let outer = |links: Links, from: *mut Frame, to: *mut Frame| {
+        let follow = |links: Links, from: *mut Frame, to: Link| {
             // SAFETY: both are frames of the arrays above.
             unsafe {
                 (*from).prev = to;
-                links.outer(from)
+                (links.outer(from), links.is_lost(Link::new(from)))
             }
+        };
+        let outer = |links: Links, from: *mut Frame, to: *mut Frame| {
+            let found = follow(links, from, Link::new(to));
+            assert!(!found.1, "its id counts from 0");
+            let relative = if to.is_null() { Link::NULL } else { Link::relative(to) };
+            let (link, lost) = follow(links, from, relative);
+            assert_eq!((link, lost), if is_unknown(found.0) { (found.0, true) } else { (relative, false) });
+            found.0.frame()
         };
         let links = Links { low, high };
         assert_eq!(outer(links, frame(0), frame(1)), frame(1));
@@ -268,7 +301,7 @@ mod tests {
         assert_eq!(outer(links, foreign[0], foreign[1]), foreign[1]);
         assert_eq!(outer(links, foreign[1], frame(2)), frame(2));
         for wrong in [frame(2), frame(1), frame(0), frame(4), foreign[0], foreign[1]] {
-            assert!(is_unknown(outer(links, frame(2), wrong)));
+            assert!(is_unknown(Link::new(outer(links, frame(2), wrong))));
         }
         let anywhere = Links { low: 0, high: ANYWHERE };
         assert_eq!(outer(anywhere, frame(2), frame(1)), frame(1));
@@ -284,11 +317,12 @@ mod tests {
                 (*tls()).stack_high = high;
             }
         };
-        let at = |address: usize| address as *mut Frame;
+        let at = |address: usize| Link::new(address as *mut Frame);
         set(0x1000, 0x2000);
         assert_eq!(followed_from(0x1800, at(0x1900)), at(0x1900));
-        assert_eq!(followed_from(0x1800, null_mut()), null_mut());
-        assert_eq!(followed_from(0x5000, null_mut()), null_mut());
+        assert_eq!(followed_from(0x1800, at(0x1901)), at(0x1901));
+        assert_eq!(followed_from(0x1800, Link::NULL), Link::NULL);
+        assert_eq!(followed_from(0x5000, Link::NULL), Link::NULL);
         for (sp, top) in
             [(0x1800, 0x1700), (0x1800, 0x2000), (0x1800, 0x900), (0x900, 0x1900), (0x2800, 0x2900)]
         {

@@ -9,8 +9,8 @@ use core::mem::transmute;
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
-use crate::abi::Frame;
-use crate::fiber::followed_from;
+use crate::abi::{Frame, Link};
+use crate::fiber::{followed_from, is_unknown};
 use crate::state::tls;
 
 /// Signals are numbered from 1 to 64.
@@ -40,7 +40,7 @@ unsafe extern "C" {
 pub struct SignalFrame {
     /// The state of the interrupted code, whatever it is there. Its site is [`__pcce_signal_site`].
     pub frame: Frame,
-    /// The registers of the interrupted code.
+    /// The registers of the interrupted code; null if its state is not known.
     pub context: *const libc::ucontext_t,
 }
 
@@ -74,12 +74,13 @@ unsafe extern "C" fn trampoline(signal: c_int, info: *mut c_void, context: *mut 
         let sp = (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
         let prev = followed_from(sp, interrupted_top);
         let frame = Frame { prev, id: interrupted_id, site: &raw const __pcce_signal_site, handle: 0 };
-        let mut frame = SignalFrame { frame, context: context.cast() };
+        let lost = interrupted_top.is_relative() && is_unknown(prev);
+        let mut frame = SignalFrame { frame, context: if lost { null() } else { context.cast() } };
         compiler_fence(Ordering::Release);
         // The interrupted function is not at a call: the handler's chain is not a continuation of its own.
         shadow.write_volatile(null_mut());
         call.write_volatile(null());
-        top.write_volatile((&raw mut frame).cast());
+        top.write_volatile(Link::new((&raw mut frame).cast()));
         id.write_volatile(0);
         if handler.takes_info.load(Ordering::Relaxed) {
             let function: unsafe extern "C" fn(c_int, *mut c_void, *mut c_void) = transmute(function);

@@ -2,7 +2,7 @@
 
 use core::arch::{asm, global_asm};
 
-use crate::abi::{Frame, Tls};
+use crate::abi::{Link, Tls};
 
 // Rust has no stable way to define an initial-exec thread-local variable with a C name.
 // Protected visibility would stop the executable's instance from serving shared libraries.
@@ -20,7 +20,7 @@ global_asm!(
 
 /// What every instrumented object refers to: an object of another ABI version does not link.
 #[unsafe(no_mangle)]
-pub static __pcce_abi_v2: u8 = crate::abi::VERSION as u8;
+pub static __pcce_abi_v3: u8 = crate::abi::VERSION as u8;
 
 /// The calling thread's block.
 #[inline(always)]
@@ -39,9 +39,9 @@ pub fn tls() -> *mut Tls {
     block
 }
 
-/// The calling thread's id and innermost pushed frame.
+/// The calling thread's id, with what it counts from, and innermost pushed frame.
 #[inline(always)]
-pub fn current() -> (u64, *mut Frame) {
+pub fn current() -> (u64, Link) {
     let block = tls();
     // SAFETY: the block belongs to this thread and lives as long as it. Volatile, since emitted code
     // of the same thread wrote it.

@@ -11,7 +11,7 @@ use core::mem::{MaybeUninit, offset_of};
 use core::ptr::{copy_nonoverlapping, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
 
-use crate::abi::layout;
+use crate::abi::{Link, layout};
 use crate::crash;
 use crate::own::Own;
 use crate::state::tls;
@@ -170,7 +170,7 @@ unsafe extern "C" fn leave(creation: *mut Creation, high: usize) {
     unsafe {
         own_stack(creation, high);
         let block = tls();
-        (*block).top = null_mut();
+        (*block).top = Link::NULL;
         (*block).id = 0;
         (*block).shadow = null_mut();
         (*block).busy = 0;

@@ -3,15 +3,15 @@
 
 use core::ffi::c_char;
 use core::mem::MaybeUninit;
-use core::ptr::{null, null_mut};
+use core::ptr::null;
 
-use crate::abi::Frame;
-use crate::fiber::{Links, followed, followed_from, is_unknown};
+use crate::abi::{Frame, Link};
+use crate::fiber::{Links, followed, followed_from, is_unknown, relative};
 use crate::image::Image;
 use crate::own::{self, Own};
 use crate::signal::{self, SignalFrame};
 use crate::state::current;
-use crate::unwind::{self, Interruption, Process, Registers};
+use crate::unwind::{self, End, Interruption, Process, Registers};
 
 /// The digit is the version: 1 without interrupted points, 2 with.
 const PREFIXES: [&[u8]; 2] = [b"pcce1.", b"pcce2."];
@@ -202,8 +202,9 @@ struct Extent {
 /// What is to be written.
 struct Context<'a> {
     capture: Capture<'a>,
+    /// The id of the sub-path.
     id: u64,
-    top: *mut Frame,
+    top: Link,
     /// Whether the stack may be damaged, so that memory must be asked for before it is read.
     suspect: bool,
 }
@@ -244,18 +245,26 @@ impl Frames {
         }
     }
 
-    /// What a frame holds; None at the end.
-    fn read(&mut self, frame: *const Frame) -> Option<Frame> {
-        if frame.is_null() {
+    /// What a frame holds, with the id of its sub-path; None at the end.
+    fn read(&mut self, link: Link) -> Option<Frame> {
+        if link.is_null() {
             return None;
         }
+        let frame = link.frame();
         if !self.suspect {
             // SAFETY: a live frame of this thread's chain.
-            return Some(unsafe { Frame { prev: self.links.outer(frame.cast_mut()), ..frame.read() } });
+            return unsafe {
+                if self.links.is_lost(link) && !is_unknown(link) {
+                    self.damaged = true;
+                    return None;
+                }
+                let prev = self.links.outer(frame);
+                Some(Frame { prev, id: (*frame).id.wrapping_sub(prev.base()), ..frame.read() })
+            };
         }
         let mut word = |i: usize| self.process.word((frame as usize).wrapping_add(i * 8));
         let words = (|| Some([word(0)?, word(1)?, word(2)?]))();
-        if self.mark == frame {
+        if self.mark == frame.cast_const() {
             self.damaged = true;
             return None;
         }
@@ -266,17 +275,26 @@ impl Frames {
         self.damaged |= words.is_none();
         let [_, id, site] = words?;
         // SAFETY: its words are readable.
-        let prev = unsafe { self.links.outer(frame.cast_mut()) };
-        Some(Frame { prev, id, site: site as *const u8, handle: 0 })
+        let (prev, lost) = unsafe { (self.links.outer(frame), self.links.is_lost(link)) };
+        let base = if prev.is_relative() { self.base(prev) } else { Some(0) };
+        let base = base.filter(|_| !lost || is_unknown(link));
+        self.damaged |= base.is_none();
+        Some(Frame { prev, id: id.wrapping_sub(base?), site: site as *const u8, handle: 0 })
+    }
+
+    /// What the ids of a sub-path count from, though its frame may not be there.
+    fn base(&mut self, link: Link) -> Option<u64> {
+        let id = link.frame().addr() + core::mem::offset_of!(Frame, id);
+        if link.is_relative() { self.process.word(id) } else { Some(0) }
     }
 
     /// The point that was interrupted where a signal's frame was pushed.
-    fn point(&mut self, frame: *const Frame, prev: *const Frame) -> Option<Interruption> {
-        let context = frame.wrapping_add(1).cast::<*const libc::ucontext_t>();
+    fn point(&mut self, link: Link, prev: Link) -> Option<Interruption> {
+        let context = link.frame().wrapping_add(1).cast::<*const libc::ucontext_t>();
         debug_assert_eq!(core::mem::offset_of!(SignalFrame, context), size_of::<Frame>());
         let context = self.process.word(context as usize)? as usize;
         let registers = Registers::interrupted(&mut self.process, context)?;
-        Some(Interruption::walk(registers, prev as usize, &mut self.process))
+        Some(Interruption::walk(registers, prev.frame().addr(), &mut self.process))
     }
 }
 
@@ -335,7 +353,7 @@ unsafe fn write(
     }
     extent.fits_at_all = out.finished_len() <= limit;
     let mut frames = Frames::new(context.suspect);
-    let mut at: *const Frame = context.top;
+    let mut at = context.top;
     let mut next = if extent.damaged { None } else { frames.read(at) };
     // What is not instrumented and has an id was reached by an open call of the executable's.
     if matches!(context.capture, Capture::None) && context.id != 0 {
@@ -398,7 +416,7 @@ unsafe fn write(
 /// Whether the chain has an interrupted point in it.
 fn has_point(context: &Context<'_>) -> bool {
     let mut frames = Frames::new(context.suspect);
-    let mut at: *const Frame = context.top;
+    let mut at = context.top;
     while let Some(frame) = frames.read(at) {
         if signal::is_site(frame.site) {
             return true;
@@ -445,8 +463,10 @@ unsafe fn token(buf: *mut c_char, size: usize, flags: u8, context: &Context<'_>)
 /// `buf` can take `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_token(buf: *mut c_char, size: usize, site: *const u8) -> usize {
-    let (id, top) = current();
-    let top = followed(top);
+    let (id, found) = current();
+    let top = followed(found);
+    // SAFETY: passed on.
+    let Some(id) = relative(id, found, top) else { return unsafe { pcce_token(buf, size) } };
     if site.is_null() && top.is_null() && id == 0 {
         if size > 0 {
             // SAFETY: by the contract.
@@ -483,13 +503,13 @@ pub unsafe extern "C" fn pcce_token(buf: *mut c_char, size: usize) -> usize {
 #[inline(always)]
 pub fn outside() -> Option<(State, Interruption)> {
     let (id, top) = current();
-    let top = followed(top);
-    if top.is_null() && id == 0 {
+    let mut state = State::new(id, top, followed(top));
+    if state.top.is_null() && state.id == 0 {
         return None;
     }
-    let mut point = Interruption::walk(own::here(), top as usize, &mut Own::new());
+    let mut point = state.walk(own::here());
     point.leave_first_out();
-    Some((State { id, top }, point))
+    Some((state, point))
 }
 
 /// The token of an interrupted point, by code that is instrumented at `site`, or is not if that is null. See
@@ -507,7 +527,7 @@ pub unsafe extern "C" fn __pcce_token_at(
 ) -> usize {
     let (pc, sp) = (pc as usize, sp as usize);
     let (id, top) = current();
-    let state = State { id, top: followed(top) };
+    let state = State::new(id, top, followed(top));
     if let Some((registers, state)) = interrupted_at(state, pc, sp) {
         // SAFETY: passed on.
         return unsafe { point_token(buf, size, registers, state, FLAG_POINT) };
@@ -523,21 +543,52 @@ pub unsafe extern "C" fn __pcce_token_at(
 /// The state of a thread, its frames as far as they can be followed.
 #[derive(Clone, Copy)]
 pub struct State {
+    /// The id of the sub-path.
     pub id: u64,
-    pub top: *mut Frame,
+    /// The innermost pushed frame.
+    pub top: Link,
+    /// The id counts from that of this frame, of which nothing is known.
+    lost: Option<Link>,
+}
+
+impl State {
+    /// `id` and `top` as the thread's block has them, and what became of `top`.
+    #[inline(always)]
+    fn new(id: u64, top: Link, followed: Link) -> Self {
+        if top.is_relative() && is_unknown(followed) {
+            return Self { id, top: followed, lost: Some(top) };
+        }
+        // What is damaged, may be anywhere.
+        let base = Frames::new(true).base(top);
+        Self { id: id.wrapping_sub(base.unwrap_or(0)), top: followed, lost: base.is_none().then_some(top) }
+    }
+
+    /// The way from the activation with these registers outwards. If it leads to an owner of a lost frame, the id is known.
+    #[inline(always)]
+    fn walk(&mut self, registers: Registers) -> Interruption {
+        let link = self.lost.unwrap_or(self.top);
+        let point = Interruption::walk(registers, link.frame().addr(), &mut Own::new());
+        if let Some(frame) = self.lost
+            && point.end == End::Pushed
+            && let Some(base) = Frames::new(true).base(frame)
+        {
+            (self.id, self.lost) = (self.id.wrapping_sub(base), None);
+        }
+        point
+    }
 }
 
 /// If a handler that the trampoline called interrupted this point: its frame has the state and the registers there.
 fn interrupted_at(state: State, pc: usize, sp: usize) -> Option<(Registers, State)> {
     let mut frames = Frames::new(true);
-    let mut at: *const Frame = state.top;
+    let mut at = state.top;
     while let Some(frame) = frames.read(at) {
         if signal::is_site(frame.site) {
-            let context = at.wrapping_add(1).cast::<*const libc::ucontext_t>();
+            let context = at.frame().wrapping_add(1).cast::<*const libc::ucontext_t>();
             let context = frames.process.word(context as usize)? as usize;
             let registers = Registers::interrupted(&mut frames.process, context)?;
             if (registers.pc(), registers.sp()) == (pc, sp) {
-                return Some((registers, State { id: frame.id, top: frame.prev }));
+                return Some((registers, State { id: frame.id, top: frame.prev, lost: None }));
             }
         }
         at = frame.prev;
@@ -561,15 +612,16 @@ pub unsafe fn interrupted_token(
     let Some(registers) = Registers::interrupted(&mut Own::new(), context as usize) else { return 0 };
     let (id, top) = current();
     // Another handler may have called this one.
-    let state = match interrupted_at(State { id, top: followed(top) }, registers.pc(), registers.sp()) {
+    let state = State::new(id, top, followed(top));
+    let state = match interrupted_at(state, registers.pc(), registers.sp()) {
         Some((_, state)) => state,
         None => {
             let sp = registers.sp();
             let mut known = followed_from(sp, top);
             if overflow && is_unknown(known) {
-                known = followed_from(sp.saturating_add(BELOW).min(top as usize), top);
+                known = followed_from(sp.saturating_add(BELOW).min(top.frame().addr()), top);
             }
-            State { id, top: known }
+            State::new(id, top, known)
         }
     };
     // SAFETY: passed on.
@@ -578,8 +630,14 @@ pub unsafe fn interrupted_token(
 
 /// # Safety
 /// `buf` can take `size` bytes.
-unsafe fn point_token(buf: *mut c_char, size: usize, registers: Registers, state: State, flags: u8) -> usize {
-    let point = Interruption::walk(registers, state.top as usize, &mut Own::new());
+unsafe fn point_token(
+    buf: *mut c_char,
+    size: usize,
+    registers: Registers,
+    mut state: State,
+    flags: u8,
+) -> usize {
+    let point = state.walk(registers);
     // SAFETY: passed on.
     unsafe { walked_token(buf, size, point, state, flags) }
 }
@@ -590,11 +648,13 @@ unsafe fn walked_token(
     buf: *mut c_char,
     size: usize,
     mut point: Interruption,
-    State { id, mut top }: State,
+    State { id, mut top, lost }: State,
     mut flags: u8,
 ) -> usize {
     if point.is_whole() {
-        (point.detached, top) = (false, null_mut());
+        (point.detached, top) = (false, Link::NULL);
+    }
+    if point.is_whole() || lost.is_some() {
         flags |= FLAG_OTHER_STATE;
     }
     let write = |point: &Interruption| {
@@ -641,7 +701,7 @@ mod tests {
     fn chain(frames: &[(usize, u64)]) -> Vec<Frame> {
         let mut chain: Vec<Frame> = Vec::with_capacity(frames.len());
         for &(s, id) in frames {
-            let prev = chain.last_mut().map_or(null_mut(), |f| &raw mut *f);
+            let prev = chain.last_mut().map_or(Link::NULL, |f| Link::new(f));
             chain.push(Frame { prev, id, site: site(s), handle: 0 });
         }
         chain
@@ -652,10 +712,10 @@ mod tests {
         unsafe {
             (*tls()).stack_high = ANYWHERE;
             (*tls()).id = id;
-            (*tls()).top = frames.last_mut().map_or(null_mut(), |f| &raw mut *f);
+            (*tls()).top = frames.last_mut().map_or(Link::NULL, |f| Link::new(f));
             let result = then();
             (*tls()).id = 0;
-            (*tls()).top = null_mut();
+            (*tls()).top = Link::NULL;
             result
         }
     }

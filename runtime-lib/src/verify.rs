@@ -22,10 +22,10 @@ use core::fmt::Write as _;
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-use crate::abi::{Frame, FunctionRecord, Shadow};
+use crate::abi::{Frame, FunctionRecord, Link, Shadow};
 use crate::context::chain_number;
 use crate::depth;
-use crate::fiber::{followed, is_unknown};
+use crate::fiber::{followed, is_unknown, relative};
 use crate::intern::Interner;
 use crate::place;
 use crate::signal;
@@ -87,18 +87,18 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
 
 /// How deep an activation is that was entered with the chain `top`: activations, and pushed frames. Only the frames that
 /// were pushed since its caller's entry are walked.
-unsafe fn depths(caller: *const Shadow, top: *const Frame) -> (u64, u64) {
+unsafe fn depths(caller: *const Shadow, top: Link) -> (u64, u64) {
     // SAFETY: live records and frames of this thread.
     unsafe {
         let (depth, below, known) = if caller.is_null() {
-            (0, null_mut(), 0)
+            (0, Link::NULL, 0)
         } else {
             ((*caller).depth, (*caller).top, (*caller).frames)
         };
         let (mut frame, mut pushed) = (top, 0);
-        while !frame.is_null() && !core::ptr::eq(frame, below) {
+        while !frame.is_null() && frame != below {
             pushed += 1;
-            frame = (*frame).prev;
+            frame = (*frame.frame()).prev;
         }
         (depth + 1, if frame.is_null() { pushed } else { pushed + known })
     }
@@ -170,13 +170,12 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
     unsafe {
         let Shadow { prev, function, id, top, .. } = *shadow;
         // On a stack that was switched to unannounced, a token ends at once.
-        if is_unknown(followed(top)) {
-            return UNNUMBERED;
-        }
+        let known = followed(top);
+        let Some(id) = relative(id, top, known).filter(|_| !is_unknown(known)) else { return UNNUMBERED };
         let chain = chain_number(top);
         let below = if prev.is_null() { (0, null()) } else { ((*prev).context, (*prev).site) };
         let numbered = match below.0 {
-            _ if prev.is_null() => top.is_null() || !signal::is_site((*top).site),
+            _ if prev.is_null() => top.is_null() || !signal::is_site((*top.frame()).site),
             context => context != MISMATCHED && context != UNNUMBERED,
         };
         let (site, name) = (place::name(below.1), place::name(function.cast()));
@@ -221,7 +220,6 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
     // SAFETY: live records and frames of this thread, tables of loaded modules.
     unsafe {
         let Shadow { prev: caller, function, id, top, .. } = *record;
-        let mut frame: *const Frame = top;
         // In targeted mode an executable's functions that reach no target call those of other modules without a push. Where these
         // take contexts, the decoder shows no callers.
         if !caller.is_null() {
@@ -230,6 +228,8 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
                 return Ok(());
             }
         }
+        let mut frame = top.frame();
+        let found = id.wrapping_sub(top.base());
         if (*function).silent == 1 {
             // Called by instrumented code that knows it, it finds the caller's state. Whoever else calls it pushes, is an open
             // call, or code that is not instrumented.
@@ -237,7 +237,7 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             let entered = !caller.is_null()
                 && !frame.is_null()
                 && (*frame).site == (*caller).site
-                && ((*frame).id, (*frame).prev, id) == ((*caller).id, (*caller).top, 0);
+                && ((*frame).id, (*frame).prev, found) == ((*caller).id, (*caller).top, 0);
             if known || entered || caller.is_null() || {
                 let open = (*(*caller).function).open;
                 !open.is_null() && in_edge(open, id, top, caller).is_ok()
@@ -246,18 +246,19 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             }
             return Err("a silent function finds a state that is not its caller's");
         }
-        if (*function).entry == 1 && id == 0 {
+        if (*function).entry == 1 && found == 0 {
             // A sub-path's root: the innermost frame names the call site.
-            if !frame.is_null() && (*frame).site.is_null() && (*frame).id == 0 {
-                // Pushed by a variadic function at its entry, for its caller had pushed, too.
-                frame = (*frame).prev;
+            let from = |frame: *mut Frame| (*frame).id.wrapping_sub((*frame).prev.base());
+            if !frame.is_null() && (*frame).site.is_null() && from(frame) == 0 {
+                // Pushed by a function at its entry, for its caller had pushed, too.
+                frame = (*frame).prev.frame();
             }
             let entry_site = (*function).entry_site;
             if !frame.is_null() && !entry_site.is_null() && (*frame).site == entry_site {
                 // Pushed by the function itself, at an entry from callers that may not push. The caller is
                 // the next frame's, if that is the one; else it is unknown by design, and no frame would be wrong.
-                let next = (*frame).prev;
-                if (*frame).id != 0 || next.is_null() || caller.is_null() || (*next).site != (*caller).site {
+                let next = (*frame).prev.frame();
+                if from(frame) != 0 || next.is_null() || caller.is_null() || (*next).site != (*caller).site {
                     return Ok(());
                 }
                 frame = next;
@@ -304,13 +305,14 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
 unsafe fn in_edge(
     function: *const FunctionRecord,
     id: u64,
-    top: *mut Frame,
+    top: Link,
     caller: *const Shadow,
 ) -> Result<(), &'static str> {
     // SAFETY: as in `step`.
     unsafe {
         let edges = core::slice::from_raw_parts((*function).in_edges, (*function).in_edge_count as usize);
-        let plus_offset = if (*function).open.is_null() { id.wrapping_neg() } else { id };
+        let found = id.wrapping_sub(top.base());
+        let plus_offset = if (*function).open.is_null() { found.wrapping_neg() } else { found };
         let number = plus_offset.wrapping_sub((*function).offset);
         let after = edges.partition_point(|e| e.start <= number);
         let Some(edge) = after.checked_sub(1).map(|i| &edges[i]) else {

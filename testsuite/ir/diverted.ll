@@ -1,5 +1,5 @@
 ; Functions that an executable's open call may reach, in a module that is no whole program: they look at their entry for
-; its id, which is positive, and let a function of their own push.
+; its id, which is positive, or a link of the executable's whose ids count from a frame, and let a function of their own push.
 ; PASSES: pcce<check>
 target triple = "x86_64-unknown-linux-gnu"
 
@@ -11,7 +11,11 @@ define i32 @visible(i32 %x, ptr byval(i64) %y) {
 ; CHECK-LABEL: define i32 @visible(i32 %x, ptr byval(i64) %y)
 ; CHECK-NEXT:    %pcce.frame = alloca
 ; CHECK-NEXT:    %[[ID:[0-9]+]] = load i64, ptr @__pcce_tls
-; CHECK-NEXT:    %[[OPEN:[0-9]+]] = icmp sgt i64 %[[ID]], 0
+; CHECK-NEXT:    %[[POSITIVE:[0-9]+]] = icmp sgt i64 %[[ID]], 0
+; CHECK-NEXT:    %[[TOP:[0-9]+]] = load i64, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    %[[BIT:[0-9]+]] = and i64 %[[TOP]], 1
+; CHECK-NEXT:    %[[RELATIVE:[0-9]+]] = icmp ne i64 %[[BIT]], 0
+; CHECK-NEXT:    %[[OPEN:[0-9]+]] = or i1 %[[POSITIVE]], %[[RELATIVE]]
 ; CHECK-NEXT:    br i1 %[[OPEN]], label %[[DIVERT:[0-9]+]], label %[[HERE:[0-9]+]]
 ; CHECK:       [[DIVERT]]:
 ; CHECK-NEXT:    %[[R:[0-9]+]] = musttail call i32 @visible.pcce_open(i32 %x, ptr byval(i64) %y)

@@ -22,8 +22,12 @@ define i32 @main(ptr %f, ptr %g) nounwind {
 ; EXECUTABLE:       {{^if.true.*:}}
 ; EXECUTABLE-NEXT:    call i32 @other(
 ; EXECUTABLE:       {{^if.false.*:}}
-; EXECUTABLE:         store i64 0, ptr @__pcce_tls
+; The push leaves the id alone: the link says that ids count from the one in the frame.
+; EXECUTABLE:         %[[#LINK:]] = getelementptr inbounds i8, ptr %pcce.frame, i64 1{{$}}
+; EXECUTABLE-NEXT:    store ptr %[[#LINK]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; EXECUTABLE-NEXT:    call i32 %f(
+; EXECUTABLE-NEXT:    %[[#PREV:]] = load ptr, ptr %pcce.frame
+; EXECUTABLE-NEXT:    store ptr %[[#PREV]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-LABEL: define internal i32 @recursive(
 ; CHECK-NOT:     icmp
 ; CHECK:         call i32 %f(

@@ -170,7 +170,7 @@ impl Input<'_> {
                 }
                 fits
             });
-            if all > SMALL {
+            if bound - room > SMALL {
                 incoming.sort_by_key(|&edge| (!graph.is_open_edge(edge), contexts(edge)));
             }
             let mut next = dummy(entry[function]);

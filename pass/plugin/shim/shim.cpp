@@ -49,7 +49,7 @@ const char *pcce_shim_source_name(LLVMValueRef F, size_t *Len);
 size_t pcce_shim_use_count(LLVMValueRef V);
 double pcce_shim_entry_count(LLVMValueRef F);
 LLVMValueRef pcce_shim_make_thunk(LLVMValueRef F, const char *Name, size_t Len);
-void pcce_shim_divert(LLVMValueRef F, LLVMValueRef Thunk, LLVMValueRef Word);
+void pcce_shim_divert(LLVMValueRef F, LLVMValueRef Thunk, LLVMValueRef Id, LLVMValueRef Top, uint64_t Tag);
 bool pcce_shim_has_address_taken(LLVMValueRef F);
 bool pcce_shim_is_sibling_call(LLVMValueRef I);
 void pcce_shim_keep_tail_call(LLVMValueRef Call);
@@ -273,8 +273,8 @@ LLVMValueRef pcce_shim_make_thunk(LLVMValueRef V, const char *Name, size_t Len) 
   llvm_unreachable("the entry block calls");
 }
 
-// Makes F jump to Thunk, which has its signature, at its entry if the word is positive.
-void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Word) {
+// Makes F jump to Thunk, which has its signature, at its entry if the word Id is positive or the word Top has a bit of Tag.
+void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Id, LLVMValueRef Top, uint64_t Tag) {
   Function &F = *unwrap<Function>(V);
   Function &T = *unwrap<Function>(ThunkV);
   BasicBlock &Entry = F.getEntryBlock();
@@ -290,8 +290,10 @@ void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Word) {
     ++At;
   IRBuilder<> B(&*At);
   B.SetCurrentDebugLocation(DebugLoc());
-  Value *Load = B.CreateAlignedLoad(B.getInt64Ty(), unwrap(Word), Align(8));
-  Value *Diverts = B.CreateICmpSGT(Load, B.getInt64(0));
+  auto Load = [&](LLVMValueRef Word) { return B.CreateAlignedLoad(B.getInt64Ty(), unwrap(Word), Align(8)); };
+  Value *Positive = B.CreateICmpSGT(Load(Id), B.getInt64(0));
+  Value *Tagged = B.CreateIsNotNull(B.CreateAnd(Load(Top), Tag));
+  Value *Diverts = B.CreateOr(Positive, Tagged);
   MDNode *Unlikely = MDBuilder(F.getContext()).createUnlikelyBranchWeights();
   Instruction *End = SplitBlockAndInsertIfThen(Diverts, &*At, /*Unreachable=*/true, Unlikely);
   B.SetInsertPoint(End);

@@ -46,7 +46,13 @@ unsafe extern "C" {
     fn pcce_shim_use_count(value: LLVMValueRef) -> usize;
     fn pcce_shim_entry_count(function: LLVMValueRef) -> f64;
     fn pcce_shim_make_thunk(function: LLVMValueRef, name: *const u8, len: usize) -> LLVMValueRef;
-    fn pcce_shim_divert(function: LLVMValueRef, thunk: LLVMValueRef, word: LLVMValueRef);
+    fn pcce_shim_divert(
+        function: LLVMValueRef,
+        thunk: LLVMValueRef,
+        id: LLVMValueRef,
+        top: LLVMValueRef,
+        tag: u64,
+    );
     fn pcce_shim_has_address_taken(function: LLVMValueRef) -> bool;
     fn pcce_shim_is_sibling_call(instruction: LLVMValueRef) -> bool;
     fn pcce_shim_keep_tail_call(call: LLVMValueRef);
@@ -541,10 +547,10 @@ impl Value {
         Value(unsafe { pcce_shim_make_thunk(self.0, name.as_ptr(), name.len()) })
     }
 
-    /// Makes the function jump to `thunk` at its entry if the word at the address is positive.
-    pub fn divert(self, thunk: Value, word: Value) {
-        // SAFETY: live functions of one signature, and the address of a word.
-        unsafe { pcce_shim_divert(self.0, thunk.0, word.0) }
+    /// Makes the function jump to `thunk` at its entry if the word at the address `id` is positive, or the one at `top` has a bit of `tag`.
+    pub fn divert(self, thunk: Value, id: Value, top: Value, tag: u64) {
+        // SAFETY: live functions of one signature, and the addresses of words.
+        unsafe { pcce_shim_divert(self.0, thunk.0, id.0, top.0, tag) }
     }
 
     /// The function that contains the instruction.

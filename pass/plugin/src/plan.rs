@@ -21,11 +21,20 @@ pub enum Action {
     /// `id += constant` before, `id -= constant` after.
     Add(u64),
     /// A frame is pushed before and popped after.
-    Push,
+    Push(Push),
     /// The call is replaced by one of the runtime that is told the site.
     Replace(RuntimeCall),
     /// The runtime is told the site before, and after that the call is over.
     Publish,
+}
+
+/// What the ids of the sub-path count from that a push begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Push {
+    /// 0: the id is stored, and put back after the call.
+    Zero,
+    /// The id at the push, which stays where it is.
+    Relative,
 }
 
 /// A call, with what is done and the site's number.
@@ -114,11 +123,15 @@ pub fn plan(
             if quiet && !options.verify {
                 continue;
             }
+            // Functions of other modules find out by the id who enters them. Where only open calls enter them otherwise, the link's bit will
+            // do, too.
+            let inside = open && matches!(call.kind, CallKind::Direct(_) | CallKind::Indirect);
+            let push = if inside { Push::Relative } else { Push::Zero };
             let by_edge = match call.edge.map(|edge| encoding.constant(edge)) {
                 _ if quiet => Action::None,
                 Some(Some(0)) => Action::None,
                 Some(Some(constant)) => Action::Add(sign(constant)),
-                Some(None) | None => Action::Push,
+                Some(None) | None => Action::Push(push),
             };
             let (kind, action) = match &call.kind {
                 CallKind::Silent(_) if !options.verify => continue,

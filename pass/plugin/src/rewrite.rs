@@ -8,10 +8,13 @@
 //! frame = {tls.top, tls.id, &sites[s], 0};                           // a push
 //! tls.top = &frame; tls.id = 0;  call;  tls.id = frame.id; tls.top = frame.prev;
 //!
+//! frame = {tls.top, tls.id, &sites[s], 0};                           // a relative one, in executables with an open node
+//! tls.top = &frame + 1;  call;  tls.top = frame.prev;
+//!
 //! tls.call = &sites[s];  call;  tls.call = 0;                         // a call that is published
 //!
 //! // a function that an open call of another module's may reach, at its entry:
-//! if (tls.id > 0) return f.pcce_open(…);   // a tail call of a function that pushes with site 0 and calls f
+//! if (tls.id > 0 || tls.top & 1) return f.pcce_open(…);   // a tail call of a function that pushes with site 0 and calls f
 //! ```
 //!
 //! Whoever interrupts the thread finds the id, or the frame that holds it, after each instruction: a frame is whole before
@@ -28,7 +31,7 @@ use pcce_runtime::abi::{self, layout};
 use crate::analysis::{Analysis, Function, RuntimeCall, Unannounced};
 use crate::llvm::{Block, Builder, Callee, Module, Type, Value};
 use crate::options::Options;
-use crate::plan::{Action, Plan, PlannedCall, PlannedFunction};
+use crate::plan::{Action, Plan, PlannedCall, PlannedFunction, Push};
 use llvm_sys::LLVMOpcode;
 
 /// The module's own tables, and what it uses of the runtime.
@@ -94,7 +97,8 @@ fn strip_memory_attributes(function: &Function, planned: &PlannedFunction) {
         let called = call.instruction.called();
         for attribute in PROMISES {
             call.instruction.remove_call_attribute(attribute);
-            if called.is_function() && matches!(call.action, Action::Add(_) | Action::Push | Action::Publish)
+            if called.is_function()
+                && matches!(call.action, Action::Add(_) | Action::Push(_) | Action::Publish)
             {
                 called.remove_attribute(attribute);
             }
@@ -257,17 +261,17 @@ impl<'a> Rewriter<'a> {
         let b = self.b.prologue(call);
         call.function().decide_on_stack_protector();
         let frame = b.alloca(layout::FRAME_SIZE, c"pcce.frame");
-        self.push(frame, b.module.null());
+        self.push(frame, b.module.null(), Push::Zero);
         let pads = call.function().blocks().into_iter().filter(|block| block.is_landing_pad());
         for end in after(call).into_iter().chain(pads.map(Block::first_after_pads)) {
             b.before(end, call);
-            self.pop(frame);
+            self.pop(frame, Push::Zero);
         }
-        function.divert(call.function(), self.symbols.id);
+        function.divert(call.function(), self.symbols.id, self.symbols.top, layout::RELATIVE);
     }
 
     fn prologue(&mut self) {
-        let pushes = self.planned.calls.iter().any(|c| c.action == Action::Push);
+        let pushes = self.planned.calls.iter().any(|c| matches!(c.action, Action::Push(_)));
         let comes_back = !self.function.silent
             && (!self.function.comes_back.is_empty() || !self.function.returns_twice.is_empty());
         let verify = self.symbols.verify.as_ref();
@@ -290,7 +294,7 @@ impl<'a> Rewriter<'a> {
             .map(|frames| if both { b.offset(frames, layout::FRAME_SIZE) } else { frames });
         self.shadow = verify.map(|_| b.alloca(layout::SHADOW_SIZE, c"pcce.shadow"));
         if let (Some(site), Some(frame)) = (entry_site, self.entry_frame) {
-            self.push(frame, site);
+            self.push(frame, site, Push::Zero);
             // Whoever called may have published the call.
             self.publish(None);
             self.found = comes_back.then(|| (b.module.const_i64(0), frame));
@@ -307,7 +311,7 @@ impl<'a> Rewriter<'a> {
         self.b.module.const_offset(self.symbols.sites, site.into())
     }
 
-    fn push(&self, frame: Value, site: Value) {
+    fn push(&self, frame: Value, site: Value, push: Push) {
         let b = self.b;
         let (top, id) = (b.load(self.ptr, self.symbols.top), b.load(self.i64, self.symbols.id));
         b.store(top, b.offset(frame, layout::FRAME_PREV));
@@ -315,17 +319,24 @@ impl<'a> Rewriter<'a> {
         b.store(site, b.offset(frame, layout::FRAME_SITE));
         b.store(b.module.const_i64(0), b.offset(frame, layout::FRAME_HANDLE));
         b.signal_fence();
-        b.store(frame, self.symbols.top);
-        b.signal_fence();
-        b.store(b.module.const_i64(0), self.symbols.id);
+        match push {
+            Push::Relative => b.store(b.offset(frame, layout::RELATIVE), self.symbols.top),
+            Push::Zero => {
+                b.store(frame, self.symbols.top);
+                b.signal_fence();
+                b.store(b.module.const_i64(0), self.symbols.id);
+            }
+        }
     }
 
-    fn pop(&self, frame: Value) {
+    fn pop(&self, frame: Value, push: Push) {
         let b = self.b;
         let prev = b.load(self.ptr, b.offset(frame, layout::FRAME_PREV));
-        let id = b.load(self.i64, b.offset(frame, layout::FRAME_ID));
-        b.store(id, self.symbols.id);
-        b.signal_fence();
+        if push == Push::Zero {
+            let id = b.load(self.i64, b.offset(frame, layout::FRAME_ID));
+            b.store(id, self.symbols.id);
+            b.signal_fence();
+        }
         b.store(prev, self.symbols.top);
     }
 
@@ -344,7 +355,7 @@ impl<'a> Rewriter<'a> {
     fn call(&self, call: &PlannedCall) {
         let instruction = call.instruction;
         // The callee reaches frames and records of this activation through the thread's block.
-        if matches!(call.action, Action::Push | Action::Publish)
+        if matches!(call.action, Action::Push(_) | Action::Publish)
             || self.entry_frame.is_some()
             || self.shadow.is_some()
         {
@@ -382,7 +393,7 @@ impl<'a> Rewriter<'a> {
                 return;
             }
             Action::None if self.shadow.is_none() => return,
-            Action::None | Action::Add(_) | Action::Push | Action::Publish => {}
+            Action::None | Action::Add(_) | Action::Push(_) | Action::Publish => {}
         }
         let after = after(instruction);
         self.b.before(instruction, instruction);
@@ -397,8 +408,9 @@ impl<'a> Rewriter<'a> {
         }
         match call.action {
             Action::Add(value) => self.add(value),
-            Action::Push => {
-                self.push(self.frame.expect("made for every function that pushes"), self.site(call.site));
+            Action::Push(push) => {
+                let frame = self.frame.expect("made for every function that pushes");
+                self.push(frame, self.site(call.site), push);
             }
             Action::Publish => self.publish(Some(call.site)),
             _ => {}
@@ -407,7 +419,7 @@ impl<'a> Rewriter<'a> {
         self.b.before(after, instruction);
         match call.action {
             Action::Add(value) => self.add(value.wrapping_neg()),
-            Action::Push => self.pop(self.frame.expect("made for every function that pushes")),
+            Action::Push(push) => self.pop(self.frame.expect("made for every function that pushes"), push),
             Action::Publish => self.publish(None),
             _ => {}
         }
@@ -437,7 +449,7 @@ impl<'a> Rewriter<'a> {
             self.b.call(verify.exit, &[shadow]);
         }
         if let Some(frame) = self.entry_frame {
-            self.pop(frame);
+            self.pop(frame, Push::Zero);
         }
     }
 }
