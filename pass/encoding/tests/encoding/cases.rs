@@ -254,3 +254,15 @@ fn offsets_make_hot_edges_free() {
     assert_eq!(encoding.constant(edge(1)), Some(0));
     assert_ne!(encoding.constant(edge(0)), Some(0));
 }
+
+/// Where not all values can be small, those of few contexts are, and that of the hottest call behind them.
+#[test]
+fn large_values_are_those_of_cold_calls() {
+    // 33 doublings from 0 on; then calls of 34, an entry: two by 33, one by 32, which has half as many contexts, and one by 1.
+    let mut model = doubling(34, 64);
+    model.functions.push((true, false));
+    model.edges.extend([(33, 34, 0.1), (33, 34, 0.3), (32, 34, 0.2), (1, 34, 0.01)]);
+    let values = codes(&model).split_off(66);
+    let (large, half) = (1 << 33, 1 << 32);
+    assert_eq!(values, [3 + large + half, 3, 3 + large, 1].map(EdgeCode::Add));
+}

@@ -210,18 +210,24 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
             return Err(format!("function {n} has {} sub-paths, not {claimed}; limit {limit}", num_cc[n]));
         }
 
-        if num_cc[n] > i32::MAX as u128 {
-            continue; // as many values as possible are small, instead
-        }
-        // Hotter in-edges have smaller values.
-        let mut hot: Vec<(u64, f64)> = in_edges[n]
+        // Hotter in-edges have smaller values, but for the sake of values that an instruction holds.
+        let small = i32::MAX as u128;
+        let mut calls: Vec<(u128, u128, f64)> = in_edges[n]
             .iter()
             .filter(|&&e| e < calls)
-            .filter_map(|&e| Some((added(encoding, e)?, encoding.edge_weight(edge(e)))))
+            .filter_map(|&e| {
+                let contexts = num_cc[model.edges[e].0];
+                Some((added(encoding, e)?.into(), contexts, encoding.edge_weight(edge(e))))
+            })
             .collect();
-        hot.sort_unstable_by_key(|&(value, _)| value);
-        if hot.windows(2).any(|pair| pair[0].1 < pair[1].1) {
-            return Err(format!("function {n}: in-edges are not hottest first: {hot:?}"));
+        calls.sort_unstable_by_key(|&(value, ..)| value);
+        let wrong = calls.windows(2).any(|pair| {
+            let [(value, contexts, weight), (_, next_contexts, next_weight)] = *pair else { return false };
+            let fewer = num_cc[n] > small && value + contexts <= small && contexts <= next_contexts;
+            !fewer && weight < next_weight
+        });
+        if wrong {
+            return Err(format!("function {n}: in-edges are not in order: {calls:?}"));
         }
     }
 
