@@ -11,6 +11,7 @@ use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 use crate::abi::{COUNT_HERE, Counts, TARGETS, TARGETS_HERE, TargetCount};
 use crate::profile::{FileName, Writer};
+use crate::sys;
 
 const VARIABLE: &CStr = c"PCCE_CALLS_PROFILE";
 
@@ -47,7 +48,7 @@ pub unsafe extern "C" fn __pcce_counts_start(module: *mut Counts) {
     unsafe {
         if PROCESS.load(Ordering::Relaxed) == 0 {
             FILE.set(VARIABLE, CStr::from_ptr((*module).file.cast()));
-            PROCESS.store(libc::getpid(), Ordering::Relaxed);
+            PROCESS.store(sys::getpid(), Ordering::Relaxed);
             pthread_atfork(None, None, Some(forked));
         }
         (*module).next = FIRST.load(Ordering::Relaxed);
@@ -81,8 +82,7 @@ pub extern "C" fn __pcce_counts_exit(status: c_int) -> ! {
 }
 
 extern "C" fn forked() {
-    // SAFETY: a plain call.
-    PROCESS.store(unsafe { libc::getpid() }, Ordering::Relaxed);
+    PROCESS.store(sys::getpid(), Ordering::Relaxed);
     for module in modules() {
         // SAFETY: the module's own counters; there is no other thread.
         unsafe {
@@ -93,8 +93,7 @@ extern "C" fn forked() {
 }
 
 fn write(modules: impl Iterator<Item = *mut Counts>) {
-    // SAFETY: a plain call.
-    if unsafe { libc::getpid() } != PROCESS.load(Ordering::Relaxed) {
+    if sys::getpid() != PROCESS.load(Ordering::Relaxed) {
         return;
     }
     let mut out = FILE.append();

@@ -15,18 +15,20 @@
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::{MaybeUninit, zeroed};
-use core::ptr::{null, null_mut};
+use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::digits::Decimal;
 use crate::image::Image;
-use crate::profile;
-use crate::sys;
+use crate::profile::{self, Environment};
+use crate::sys::{self, getpid, gettid};
 use crate::thread;
 use crate::token::interrupted_token;
 
 /// The signals that are reported.
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGABRT, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
+/// For cancellation and `setuid`: nobody may block them.
+const GLIBC_SIGNALS: [c_int; 2] = [32, 33];
 /// The environment variable that asks for reports: a path, or `stderr`.
 const VARIABLE: &CStr = c"PCCE_CRASH_REPORT";
 
@@ -164,9 +166,7 @@ pub extern "C" fn pcce_install_crash_handler(fd: c_int) -> c_int {
 fn install() -> c_int {
     // SAFETY: this thread's own stack; a plain action of ours.
     unsafe {
-        let mut stack = MaybeUninit::<libc::stack_t>::uninit();
-        if libc::sigaltstack(null(), stack.as_mut_ptr()) == 0 {
-            let stack = stack.assume_init();
+        if let Some(stack) = sys::alternate_stack() {
             let small = stack.ss_flags & libc::SS_DISABLE != 0 || stack.ss_size < SMALL_STACK;
             if small && stack.ss_flags & libc::SS_ONSTACK == 0 {
                 use_stack(new_stack());
@@ -176,10 +176,12 @@ fn install() -> c_int {
         action.sa_sigaction = handler as *const () as usize;
         // Crashes of the handler itself call it again.
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART;
-        libc::sigfillset(&raw mut action.sa_mask);
-        for signal in SIGNALS {
-            libc::sigdelset(&raw mut action.sa_mask, signal);
-        }
+        // All signals but these, and those that glibc uses itself.
+        let ours =
+            SIGNALS.into_iter().chain(GLIBC_SIGNALS).fold(0_u64, |set, signal| set | 1 << (signal - 1));
+        (&raw mut action.sa_mask).cast::<u64>().write(!ours);
+        // Whatever the handler calls of libc is looked up now.
+        let _ = Image::of(libc::getauxval(libc::AT_ENTRY) as *const u8);
         INSTALLED.store(true, Ordering::Release);
         for (index, signal) in SIGNALS.into_iter().enumerate() {
             let Some(former) = Action::of(signal) else { return -1 };
@@ -208,7 +210,7 @@ core::arch::global_asm!(
 
 /// Installs the handler if the environment or the program asks for reports.
 #[unsafe(no_mangle)]
-pub extern "C" fn __pcce_crash_start() {
+pub extern "C" fn __pcce_crash_start(_: c_int, _: *const *const c_char, environment: Environment) {
     let mut asked: *const c_char;
     // SAFETY: the address of a text that ends with a zero, or null where the program has none.
     unsafe {
@@ -218,28 +220,31 @@ pub extern "C" fn __pcce_crash_start() {
     // SAFETY: plain calls of libc; the environment's texts end with a zero, and `PATH` is nobody else's before the handler is
     // installed.
     unsafe {
-        let variable = profile::variable(VARIABLE);
+        let variable = profile::variable_at_start(VARIABLE, environment);
         if !variable.is_null() {
             asked = variable;
         }
         if INSTALLED.load(Ordering::Relaxed) || asked.is_null() || *asked == 0 {
             return;
         }
-        if libc::strcmp(asked, c"stderr".as_ptr()) == 0 {
+        let asked = CStr::from_ptr(asked);
+        if asked == c"stderr" {
             pcce_install_crash_handler(libc::STDERR_FILENO);
             return;
         }
-        let path = PATH.0.get().cast::<c_char>();
+        let path = &mut *PATH.0.get();
+        let asked = asked.to_bytes_with_nul();
         let mut at = 0;
         // The program may change its folder before it crashes.
-        if *asked != b'/' as c_char && !libc::getcwd(path, 2048).is_null() {
-            at = libc::strlen(path);
-            path.add(at).write(b'/' as c_char);
-            at += 1;
+        if asked[0] != b'/' {
+            at = sys::working_directory(&mut path[..2048]);
+            if at > 0 {
+                path[at] = b'/';
+                at += 1;
+            }
         }
-        let len = libc::strlen(asked);
-        if at + len < size_of_val(&*PATH.0.get()) {
-            path.add(at).copy_from_nonoverlapping(asked, len + 1);
+        if let Some(rest) = path[at..].get_mut(..asked.len()) {
+            rest.copy_from_slice(asked);
             install();
         }
     }
@@ -248,16 +253,13 @@ pub extern "C" fn __pcce_crash_start() {
 /// Memory for an alternate stack, with a page below it that nobody may touch. Null if there is none.
 fn new_stack() -> *mut c_void {
     let size = stack_size() + PAGE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a new mapping, no address given.
-    unsafe {
-        let stack = libc::mmap(null_mut(), size, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
-        if stack == libc::MAP_FAILED {
-            return null_mut();
-        }
-        libc::mprotect(stack, PAGE, libc::PROT_NONE);
-        stack
+    let stack = sys::map(size, libc::MAP_NORESERVE);
+    if !stack.is_null() {
+        let arguments = [stack as usize, PAGE, libc::PROT_NONE as usize, 0, 0, 0];
+        // SAFETY: the first page of what was just made.
+        unsafe { sys::call(libc::SYS_mprotect, arguments) };
     }
+    stack
 }
 
 const PAGE: usize = 4096;
@@ -278,7 +280,7 @@ unsafe fn use_stack(stack: *mut c_void) {
     // SAFETY: by the contract.
     unsafe {
         let stack = libc::stack_t { ss_sp: stack.add(PAGE), ss_flags: 0, ss_size: stack_size() };
-        libc::sigaltstack(&raw const stack, null_mut());
+        sys::set_alternate_stack(&stack);
     }
 }
 
@@ -301,41 +303,23 @@ pub unsafe fn end_thread(stack: *mut c_void) {
     if stack.is_null() {
         return;
     }
-    let mut current = MaybeUninit::<libc::stack_t>::uninit();
+    let Some(current) = sys::alternate_stack() else { return };
     // SAFETY: by the contract; the program may have another alternate stack meanwhile.
     unsafe {
-        if libc::sigaltstack(null(), current.as_mut_ptr()) != 0 {
-            return;
-        }
-        let current = current.assume_init();
         if current.ss_sp == stack.add(PAGE) {
             if current.ss_flags & libc::SS_ONSTACK != 0 {
                 return;
             }
             let none = libc::stack_t { ss_sp: null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
-            libc::sigaltstack(&raw const none, null_mut());
+            sys::set_alternate_stack(&none);
         }
-        libc::munmap(stack, stack_size() + PAGE);
+        sys::unmap(stack, stack_size() + PAGE);
     }
-}
-
-fn gettid() -> c_int {
-    // SAFETY: a plain system call.
-    unsafe { sys::call(libc::SYS_gettid, [0; 6]) as c_int }
-}
-
-fn getpid() -> c_int {
-    // SAFETY: a plain system call.
-    unsafe { sys::call(libc::SYS_getpid, [0; 6]) as c_int }
 }
 
 /// Nanoseconds since some time.
 fn now() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    let arguments = [libc::CLOCK_MONOTONIC as usize, &raw mut time as usize, 0, 0, 0, 0];
-    // SAFETY: writes a time.
-    unsafe { sys::call(libc::SYS_clock_gettime, arguments) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    sys::time(libc::CLOCK_MONOTONIC)
 }
 
 /// Waits until something is so, or the time is over; looks every `pause` nanoseconds. Returns whether it is so.
@@ -505,7 +489,7 @@ unsafe fn word(text: *mut u8, size: usize, context: *const libc::ucontext_t, ove
         if whole == 0 {
             return 0;
         }
-        let len = libc::strlen(text.cast());
+        let len = CStr::from_ptr(text.cast()).count_bytes();
         if len + 2 >= size {
             return len;
         }
@@ -585,10 +569,9 @@ fn others(out: &mut Out, signal: c_int, own: c_int) {
     let ours = |s: &c_int| Action::of(*s).is_some_and(|action| action.is_ours());
     let mut candidates = SIGNALS.into_iter().rev();
     let question_signal = candidates.find(|s| *s != signal && ours(s)).or(Some(signal).filter(ours));
-    let flags = (libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) as usize;
-    let folder = c"/proc/self/task".as_ptr() as usize;
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
     // SAFETY: opens a folder.
-    let folder = unsafe { sys::call(libc::SYS_openat, [libc::AT_FDCWD as usize, folder, flags, 0, 0, 0]) };
+    let folder = unsafe { sys::open(c"/proc/self/task".as_ptr(), flags, 0) };
     if folder < 0 {
         out.text(b"incomplete: the other threads cannot be listed, /proc is not there\n");
         return;
@@ -618,8 +601,7 @@ fn others(out: &mut Out, signal: c_int, own: c_int) {
             }
         }
     }
-    // SAFETY: ours.
-    unsafe { sys::call(libc::SYS_close, [folder as usize, 0, 0, 0, 0, 0]) };
+    sys::close(folder as c_int);
 }
 
 /// The context of one other thread.
@@ -687,12 +669,9 @@ impl Out {
                 | libc::O_CLOEXEC
                 | libc::O_NOCTTY
                 | libc::O_NONBLOCK;
-            let path = PATH.0.get() as usize;
+            let path = PATH.0.get().cast();
             // SAFETY: the path ends with a zero.
-            descriptor = unsafe {
-                sys::call(libc::SYS_openat, [libc::AT_FDCWD as usize, path, flags as usize, 0o644, 0, 0])
-                    as c_int
-            };
+            descriptor = unsafe { sys::open(path, flags, 0o644) as c_int };
             if descriptor < 0 {
                 descriptor = libc::STDERR_FILENO;
             }
@@ -799,9 +778,7 @@ impl Out {
 fn write(descriptor: c_int, mut bytes: &[u8]) {
     let mut tries = 0;
     while !bytes.is_empty() && tries < 1000 {
-        let arguments = [descriptor as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0];
-        // SAFETY: reads the bytes.
-        let written = unsafe { sys::call(libc::SYS_write, arguments) };
+        let written = sys::write(descriptor, bytes);
         match usize::try_from(written) {
             Ok(written) => bytes = &bytes[written.min(bytes.len())..],
             // Nobody reads the pipe at the moment.
@@ -820,17 +797,13 @@ fn thread_name(thread: c_int, name: &mut [u8]) -> usize {
     path.text(b"/proc/self/task/");
     path.decimal(thread.into());
     path.text(b"/comm\0");
-    let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
-    let arguments = [libc::AT_FDCWD as usize, path.buffer.as_ptr() as usize, flags, 0, 0, 0];
-    // SAFETY: the path ends with a zero; at most so many bytes are written.
-    unsafe {
-        let file = sys::call(libc::SYS_openat, arguments);
-        if file < 0 {
-            return 0;
-        }
-        let len = sys::call(libc::SYS_read, [file as usize, name.as_mut_ptr() as usize, name.len(), 0, 0, 0]);
-        sys::call(libc::SYS_close, [file as usize, 0, 0, 0, 0, 0]);
-        let len = usize::try_from(len).unwrap_or(0).min(name.len());
-        name[..len].iter().position(|c| *c == b'\n').unwrap_or(len)
+    // SAFETY: the path ends with a zero.
+    let file = unsafe { sys::open(path.buffer.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC, 0) };
+    if file < 0 {
+        return 0;
     }
+    let len = sys::read(file as c_int, name);
+    sys::close(file as c_int);
+    let len = usize::try_from(len).unwrap_or(0).min(name.len());
+    name[..len].iter().position(|c| *c == b'\n').unwrap_or(len)
 }

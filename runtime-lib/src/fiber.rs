@@ -7,11 +7,11 @@
 
 use core::arch::{asm, global_asm};
 use core::cell::UnsafeCell;
-use core::mem::MaybeUninit;
 use core::ptr::{dangling, null_mut};
 
 use crate::abi::{Frame, Link, Shadow};
 use crate::state::tls;
+use crate::sys;
 
 /// `struct pcce_fiber` of the header: the state of a fiber while another one runs.
 #[repr(C)]
@@ -94,7 +94,7 @@ fn elsewhere(sp: usize, top: Link) -> Link {
             (*block).stack_high = high;
             return top;
         }
-        if (*block).stack_high == 0 && libc::gettid() != libc::getpid() {
+        if (*block).stack_high == 0 && sys::gettid() != sys::getpid() {
             // Code without the pass started the thread: nothing is known of its stack.
             (*block).stack_high = ANYWHERE;
         }
@@ -102,14 +102,12 @@ fn elsewhere(sp: usize, top: Link) -> Link {
             return top;
         }
         // A signal handler on its own stack: the chain begins there, and goes on where the signal struck.
-        let mut alternate = MaybeUninit::<libc::stack_t>::uninit();
-        if libc::sigaltstack(core::ptr::null(), alternate.as_mut_ptr()) == 0 {
-            let stack = alternate.assume_init();
-            if stack.ss_flags & libc::SS_ONSTACK != 0 {
-                let low = stack.ss_sp as usize;
-                if on(low, low.saturating_add(stack.ss_size)) {
-                    return top;
-                }
+        if let Some(stack) = sys::alternate_stack()
+            && stack.ss_flags & libc::SS_ONSTACK != 0
+        {
+            let low = stack.ss_sp as usize;
+            if on(low, low.saturating_add(stack.ss_size)) {
+                return top;
             }
         }
     }
@@ -166,14 +164,12 @@ impl Links {
 fn main_stack() -> (usize, usize) {
     /// Where there is no limit, other mappings are further away than this.
     const MOST: u64 = 1 << 40;
-    unsafe extern "C" {
-        static __libc_stack_end: *const u8;
-    }
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: a plain system call; the loader wrote the variable.
+    let arguments = [libc::RLIMIT_STACK as usize, &raw mut limit as usize, 0, 0, 0, 0];
+    // SAFETY: plain calls. The kernel's random bytes are on the stack, above all that the process has put there.
     let end = unsafe {
-        libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit);
-        __libc_stack_end as usize
+        sys::call(libc::SYS_getrlimit, arguments);
+        libc::getauxval(libc::AT_RANDOM) as usize
     };
     (end.saturating_sub(limit.rlim_cur.min(MOST) as usize), end)
 }

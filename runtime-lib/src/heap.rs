@@ -20,6 +20,7 @@ use crate::context;
 use crate::intern::Interner;
 use crate::profile::{self, Arena, FileName};
 use crate::state::tls;
+use crate::sys;
 use crate::token::__pcce_token;
 
 unsafe extern "C" {
@@ -514,14 +515,14 @@ pub unsafe extern "C" fn __pcce_heap_start() {
     unsafe {
         __cxa_at_quick_exit(at_exit, null_mut());
         let value = profile::variable(SIGNAL);
-        let signal = if value.is_null() { 0 } else { libc::atoi(value) };
+        let signal = if value.is_null() { 0 } else { sys::number(core::ffi::CStr::from_ptr(value)) };
         if signal > 0 {
             let mut action: libc::sigaction = core::mem::zeroed();
             action.sa_sigaction = on_signal as *const () as usize;
             action.sa_flags = libc::SA_RESTART;
             if libc::sigaction(signal, &raw const action, null_mut()) != 0 {
                 let message = "pcce: PCCE_HEAP_SIGNAL is not the number of a signal that can be caught\n";
-                libc::write(libc::STDERR_FILENO, message.as_ptr().cast(), message.len());
+                sys::write(libc::STDERR_FILENO, message.as_bytes());
             }
         }
     }
@@ -536,7 +537,6 @@ extern "C" fn on_signal(_: c_int) {
 }
 
 unsafe extern "C" {
-    fn __cxa_atexit(f: extern "C" fn(*mut c_void), arg: *mut c_void, dso: *mut c_void) -> c_int;
     fn __cxa_at_quick_exit(f: extern "C" fn(*mut c_void), dso: *mut c_void) -> c_int;
 }
 
@@ -554,7 +554,7 @@ extern "C" fn at_exit(_: *mut c_void) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_heap_end() {
     // SAFETY: a plain call.
-    unsafe { __cxa_atexit(at_exit, null_mut(), null_mut()) };
+    unsafe { sys::at_exit(at_exit, null_mut(), null_mut()) };
 }
 
 /// `_exit`. A forked child ends so where it could not start another program: it writes nothing.
@@ -566,10 +566,9 @@ pub unsafe extern "C" fn __pcce_exit_now(status: c_int) -> ! {
     if FILE.is_wanted(false) {
         write(0);
     }
-    // SAFETY: a plain system call.
-    unsafe {
-        libc::syscall(libc::SYS_exit_group, status);
-        libc::abort()
+    loop {
+        // SAFETY: a plain system call.
+        unsafe { sys::call(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
     }
 }
 

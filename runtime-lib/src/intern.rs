@@ -9,6 +9,8 @@
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
 
+use crate::sys;
+
 /// A key: what it means is the caller's business.
 pub type Key = [u64; 3];
 
@@ -166,26 +168,15 @@ impl<V> Interner<V> {
         let mut base = head.load(Ordering::Acquire);
         if base.is_null() {
             let bytes = (FIRST_BLOCK << block) as usize * size_of::<Node<V>>();
-            // SAFETY: a new private anonymous mapping, no address given.
-            let mapped = unsafe {
-                libc::mmap(
-                    null_mut(),
-                    bytes,
-                    libc::PROT_READ | libc::PROT_WRITE,
-                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                    -1,
-                    0,
-                )
-            };
-            if mapped == libc::MAP_FAILED {
+            let mapped = sys::map(bytes, libc::MAP_NORESERVE).cast::<Node<V>>();
+            if mapped.is_null() {
                 return None;
             }
-            let mapped = mapped.cast::<Node<V>>();
             match head.compare_exchange(null_mut(), mapped, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => base = mapped,
                 Err(theirs) => {
                     // SAFETY: the mapping made above, which nobody else has seen.
-                    unsafe { libc::munmap(mapped.cast(), bytes) };
+                    unsafe { sys::unmap(mapped.cast(), bytes) };
                     base = theirs;
                 }
             }

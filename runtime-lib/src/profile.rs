@@ -2,11 +2,13 @@
 //! (`docs/formats.md`). Nothing here allocates but with `mmap`, or takes a lock: signal handlers may write profiles.
 
 use core::ffi::{CStr, c_char, c_int};
-use core::ptr::{copy_nonoverlapping, null_mut};
+use core::ptr::{copy_nonoverlapping, null, null_mut};
+use core::slice;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 
 use crate::digits::Decimal;
 use crate::image::Image;
+use crate::sys;
 
 unsafe extern "C" {
     fn secure_getenv(name: *const c_char) -> *const c_char;
@@ -17,6 +19,27 @@ unsafe extern "C" {
 pub fn variable(name: &CStr) -> *const c_char {
     // SAFETY: a plain call.
     unsafe { secure_getenv(name.as_ptr()) }
+}
+
+/// The environment as constructors get it.
+pub type Environment = *const *const c_char;
+
+/// The same for a constructor: where the environment has nothing for the runtime, as in nearly all runs, libc need not be asked.
+///
+/// # Safety
+/// The environment is the one that the constructor got.
+pub unsafe fn variable_at_start(name: &CStr, mut environment: Environment) -> *const c_char {
+    // SAFETY: by the contract: texts with a final zero, and behind the last one null.
+    unsafe {
+        while !environment.is_null() && !(*environment).is_null() {
+            // Read as far as it is equal, which its final zero is not.
+            if b"PCCE_".iter().enumerate().all(|(i, c)| (*environment).add(i).cast::<u8>().read() == *c) {
+                return variable(name);
+            }
+            environment = environment.add(1);
+        }
+    }
+    null()
 }
 
 /// A block of memory: the first word counts the bytes used, itself included.
@@ -49,18 +72,15 @@ impl Arena {
                     return unsafe { block.cast::<u8>().add(at) };
                 }
             }
-            let access = libc::PROT_READ | libc::PROT_WRITE;
-            let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-            // SAFETY: a new mapping, no address given; given back if another thread's is taken.
+            let new = sys::map(BLOCK, 0).cast::<Block>();
+            if new.is_null() {
+                return null_mut();
+            }
+            // SAFETY: just made; given back if another thread's is taken.
             unsafe {
-                let new = libc::mmap(null_mut(), BLOCK, access, kind, -1, 0);
-                if new == libc::MAP_FAILED {
-                    return null_mut();
-                }
-                let new = new.cast::<Block>();
                 (*new).0.store(size_of::<Block>(), Ordering::Relaxed);
                 if self.0.compare_exchange(block, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
-                    libc::munmap(new.cast(), BLOCK);
+                    sys::unmap(new.cast(), BLOCK);
                 }
             }
         }
@@ -93,26 +113,29 @@ impl FileName {
     /// Remembers the value of a variable of the environment, or a name that is used without it; in the working directory, which the
     /// program may leave. Once, at the start.
     pub fn set(&self, name: &CStr, default: &CStr) {
-        // SAFETY: nobody else writes; the last byte stays zero.
+        // SAFETY: nobody else reads or writes; the last byte stays zero.
         unsafe {
             let value = variable(name);
             let value = if value.is_null() || *value == 0 { default.as_ptr() } else { value };
             let mut len = 0;
-            if *value.cast::<u8>() != b'/' && !libc::getcwd(self.text().cast(), Self::MOST - 2).is_null() {
-                len = libc::strlen(self.text().cast());
-                self.text().add(len).write(b'/');
-                len += 1;
+            let value = CStr::from_ptr(value).to_bytes();
+            if value[0] != b'/' {
+                len = sys::working_directory(slice::from_raw_parts_mut(self.text(), Self::MOST - 2));
+                if len > 0 {
+                    self.text().add(len).write(b'/');
+                    len += 1;
+                }
             }
-            let rest = libc::strnlen(value, Self::MOST - 1 - len);
-            copy_nonoverlapping(value.cast(), self.text().add(len), rest);
-            self.process.store(libc::getpid(), Ordering::Relaxed);
+            let rest = value.len().min(Self::MOST - 1 - len);
+            copy_nonoverlapping(value.as_ptr(), self.text().add(len), rest);
+            self.text().add(len + rest).write(0);
+            self.process.store(sys::getpid(), Ordering::Relaxed);
         }
     }
 
     /// Whether this process, at its end, writes a profile: a forked child does if it gets a name of its own.
     pub fn is_wanted(&self, by_exit: bool) -> bool {
-        // SAFETY: plain calls.
-        let child = unsafe { libc::getpid() } != self.process.load(Ordering::Relaxed);
+        let child = sys::getpid() != self.process.load(Ordering::Relaxed);
         // SAFETY: it ends with a zero.
         let text = unsafe { CStr::from_ptr(self.text().cast()) }.to_bytes();
         !text.is_empty() && (!child || by_exit && text.windows(2).any(|two| two == b"%p"))
@@ -126,8 +149,10 @@ impl FileName {
     /// Opens the file, behind whatever other processes have written, which wait with theirs for the end of this.
     pub fn append(&self) -> Writer {
         let writer = self.open(0, libc::O_APPEND);
+        let arguments = [writer.file as usize, libc::LOCK_EX as usize, 0, 0, 0, 0];
+        // A signal handler of the program's may run meanwhile.
         // SAFETY: our own file, or an error. Closing it ends the lock.
-        unsafe { libc::flock(writer.file, libc::LOCK_EX) };
+        while unsafe { sys::call(libc::SYS_flock, arguments) } == -(libc::EINTR as isize) {}
         writer
     }
 
@@ -138,8 +163,7 @@ impl FileName {
         while let Some(&byte) = text.next() {
             if byte == b'%' && text.as_slice().first() == Some(&b'p') {
                 text.next();
-                // SAFETY: a plain call.
-                path.number(unsafe { libc::getpid() } as u64);
+                path.number(sys::getpid() as u64);
             } else {
                 path.put(&[byte]);
             }
@@ -151,18 +175,17 @@ impl FileName {
         path.put(b"\0");
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC | how;
         // SAFETY: the text ends with a zero.
-        let file = unsafe { libc::open(path.bytes().as_ptr().cast::<c_char>(), flags, 0o666) };
+        let file = unsafe { sys::open(path.bytes().as_ptr().cast::<c_char>(), flags, 0o666) };
         if file < 0 {
             let mut message = Text::<{ FileName::MOST + 256 }>::new();
             message.put(b"pcce: cannot write the profile ");
             message.put(&path.bytes()[..path.len - 1]);
             message.put(b": error ");
-            // SAFETY: this thread's.
-            message.number(unsafe { *libc::__errno_location() } as u64);
+            message.number(file.unsigned_abs() as u64);
             message.put(b"\n");
             write_all(libc::STDERR_FILENO, message.bytes());
         }
-        Writer { file, text: Text::new() }
+        Writer { file: file as c_int, text: Text::new() }
     }
 }
 
@@ -222,8 +245,7 @@ impl Writer {
             self.text(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
         }
         self.text(b"\"");
-        // SAFETY: a plain call.
-        self.member("process", unsafe { libc::getpid() } as u64);
+        self.member("process", sys::getpid() as u64);
     }
 
     /// `,"name":number`.
@@ -264,8 +286,7 @@ impl Writer {
     pub fn close(mut self) {
         self.flush();
         if self.file >= 0 {
-            // SAFETY: our own file.
-            unsafe { libc::close(self.file) };
+            sys::close(self.file);
         }
     }
 
@@ -279,13 +300,11 @@ impl Writer {
 
 fn write_all(file: c_int, mut bytes: &[u8]) {
     while !bytes.is_empty() {
-        // SAFETY: the bytes are readable.
-        let written = unsafe { libc::write(file, bytes.as_ptr().cast(), bytes.len()) };
+        let written = sys::write(file, bytes);
         match usize::try_from(written) {
             Ok(0) => return,
             Ok(written) => bytes = &bytes[written..],
-            // SAFETY: this thread's.
-            Err(_) if unsafe { *libc::__errno_location() } == libc::EINTR => {}
+            Err(_) if written == -(libc::EINTR as isize) => {}
             Err(_) => return,
         }
     }

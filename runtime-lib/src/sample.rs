@@ -5,12 +5,14 @@
 //! (`pcce_token_at`) and counts it. Kernels look at such timers at their ticks, often 250 a second, so a sample also carries the CPU
 //! time since the one before it. All is in memory until the program ends.
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
+use crate::image::Image;
 use crate::intern::Interner;
-use crate::profile::{self, Arena, FileName};
+use crate::profile::{self, Arena, Environment, FileName};
+use crate::sys;
 use crate::token::__pcce_token_at;
 
 /// How many samples a second of CPU time; nothing is done without it.
@@ -39,10 +41,7 @@ struct Samples {
 }
 
 fn cpu_time() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a plain system call.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    sys::time(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
 unsafe extern "C" fn on_timer(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
@@ -51,17 +50,13 @@ unsafe extern "C" fn on_timer(_: c_int, _: *mut libc::siginfo_t, context: *mut c
     }
     // SAFETY: this thread's; what the kernel gave; the buffer has its size.
     unsafe {
-        let errno = *libc::__errno_location();
         let now = cpu_time();
         let before = LAST.fetch_max(now, Ordering::Relaxed);
         let registers = &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
         let (pc, sp) = (registers[libc::REG_RIP as usize], registers[libc::REG_RSP as usize]);
         let mut text = [0; MAX_TOKEN];
-        let len =
-            __pcce_token_at(text.as_mut_ptr().cast(), MAX_TOKEN, pc as *const u8, sp as *const u8, null());
-        let text = &text[..if len < MAX_TOKEN { len } else { libc::strlen(text.as_ptr().cast()) }];
-        count(text, now.saturating_sub(before));
-        *libc::__errno_location() = errno;
+        __pcce_token_at(text.as_mut_ptr().cast(), MAX_TOKEN, pc as *const u8, sp as *const u8, null());
+        count(CStr::from_ptr(text.as_ptr().cast()).to_bytes(), now.saturating_sub(before));
     }
 }
 
@@ -105,28 +100,32 @@ core::arch::global_asm!(
     ".popsection",
 );
 
-unsafe extern "C" {
-    fn __cxa_atexit(f: extern "C" fn(*mut c_void), arg: *mut c_void, dso: *mut c_void) -> c_int;
-    fn setitimer(which: c_int, new: *const libc::itimerval, old: *mut libc::itimerval) -> c_int;
+/// Starts or stops the timer.
+fn set_timer(timer: &libc::itimerval) {
+    let arguments = [libc::ITIMER_PROF as usize, &raw const *timer as usize, 0, 0, 0, 0];
+    // SAFETY: reads a timer.
+    unsafe { sys::call(libc::SYS_setitimer, arguments) };
 }
 
 /// Starts the timer if the environment asks for it.
 #[unsafe(no_mangle)]
-pub extern "C" fn __pcce_sample_start() {
+pub extern "C" fn __pcce_sample_start(_: c_int, _: *const *const c_char, environment: Environment) {
     // SAFETY: plain calls at the start of the program, or of a library that brought the runtime.
     unsafe {
-        let value = profile::variable(VARIABLE);
+        let value = profile::variable_at_start(VARIABLE, environment);
         if value.is_null() || *value == 0 || STARTED.swap(true, Ordering::Relaxed) {
             return;
         }
-        let hertz = libc::atoi(value);
+        let hertz = sys::number(CStr::from_ptr(value));
         if !(1..=MOST).contains(&hertz) {
             let message =
                 "pcce: PCCE_SAMPLE is no number of samples a second from 1 to 10000; nothing is sampled\n";
-            libc::write(libc::STDERR_FILENO, message.as_ptr().cast(), message.len());
+            sys::write(libc::STDERR_FILENO, message.as_bytes());
             return;
         }
         FILE.set(FILE_VARIABLE, DEFAULT);
+        // Whatever the handler calls of libc is looked up now.
+        let _ = Image::of(libc::getauxval(libc::AT_ENTRY) as *const u8);
         LAST.store(cpu_time(), Ordering::Relaxed);
         let mut action: libc::sigaction = core::mem::zeroed();
         action.sa_sigaction = on_timer as *const () as usize;
@@ -137,8 +136,8 @@ pub extern "C" fn __pcce_sample_start() {
             tv_usec: if hertz == 1 { 0 } else { (1_000_000 / hertz).into() },
         };
         let timer = libc::itimerval { it_interval: time, it_value: time };
-        setitimer(libc::ITIMER_PROF, &raw const timer, null_mut());
-        __cxa_atexit(at_exit, null_mut(), null_mut());
+        set_timer(&timer);
+        sys::at_exit(at_exit, null_mut(), null_mut());
     }
 }
 
@@ -148,8 +147,7 @@ extern "C" fn at_exit(_: *mut c_void) {
         return;
     }
     ENDED.store(true, Ordering::Relaxed);
-    // SAFETY: a plain call: the timer is stopped.
-    unsafe { setitimer(libc::ITIMER_PROF, &raw const NONE, null_mut()) };
+    set_timer(&libc::itimerval { it_interval: STOPPED, it_value: STOPPED });
     let mut out = FILE.create(0);
     out.head("cpu");
     out.text(b"}\n");
@@ -171,4 +169,3 @@ extern "C" fn at_exit(_: *mut c_void) {
 }
 
 const STOPPED: libc::timeval = libc::timeval { tv_sec: 0, tv_usec: 0 };
-static NONE: libc::itimerval = libc::itimerval { it_interval: STOPPED, it_value: STOPPED };

@@ -1,6 +1,10 @@
-//! System calls by themselves: libc's functions would change `errno`.
+//! System calls by themselves. libc's functions would change `errno`, may be cancellation points, or the program's own; and
+//! each would be a symbol that the loader looks up.
 
-use core::arch::asm;
+use core::arch::{asm, global_asm};
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::mem::MaybeUninit;
+use core::ptr::null_mut;
 
 /// A system call. Returns what the kernel returns: a negative error number if it failed.
 ///
@@ -26,4 +30,138 @@ pub unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> isize {
         );
     }
     result
+}
+
+/// A system call with up to three arguments.
+///
+/// # Safety
+/// As the system call.
+#[inline]
+unsafe fn call3(number: libc::c_long, a: usize, b: usize, c: usize) -> isize {
+    // SAFETY: by the contract.
+    unsafe { call(number, [a, b, c, 0, 0, 0]) }
+}
+
+/// New memory, all zero; null if there is none. `more`: flags of `mmap` besides those for private memory.
+pub fn map(size: usize, more: c_int) -> *mut c_void {
+    let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | more) as usize;
+    // SAFETY: a new mapping, no address given.
+    let at = unsafe { call(libc::SYS_mmap, [0, size, access, flags, usize::MAX, 0]) };
+    if at < 0 { null_mut() } else { at as *mut c_void }
+}
+
+/// Gives memory back.
+///
+/// # Safety
+/// It is of [`map`], and nobody uses it.
+pub unsafe fn unmap(at: *mut c_void, size: usize) {
+    // SAFETY: by the contract.
+    unsafe { call3(libc::SYS_munmap, at as usize, size, 0) };
+}
+
+/// The number of the calling thread.
+pub fn gettid() -> c_int {
+    // SAFETY: a plain system call.
+    unsafe { call3(libc::SYS_gettid, 0, 0, 0) as c_int }
+}
+
+/// The number of the process.
+pub fn getpid() -> c_int {
+    // SAFETY: a plain system call.
+    unsafe { call3(libc::SYS_getpid, 0, 0, 0) as c_int }
+}
+
+/// What a clock shows, in nanoseconds.
+pub fn time(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes a time.
+    unsafe { call3(libc::SYS_clock_gettime, clock as usize, &raw mut time as usize, 0) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Opens a file. Returns its descriptor, or a negative error number.
+///
+/// # Safety
+/// The path ends with a zero.
+pub unsafe fn open(path: *const c_char, flags: c_int, mode: usize) -> isize {
+    let folder = libc::AT_FDCWD as usize;
+    // SAFETY: by the contract.
+    unsafe { call(libc::SYS_openat, [folder, path as usize, flags as usize, mode, 0, 0]) }
+}
+
+/// Reads from a file. Returns how much, or a negative error number.
+pub fn read(file: c_int, to: &mut [u8]) -> isize {
+    // SAFETY: writes at most so many bytes.
+    unsafe { call3(libc::SYS_read, file as usize, to.as_mut_ptr() as usize, to.len()) }
+}
+
+/// Writes to a file. Returns how much, or a negative error number.
+pub fn write(file: c_int, bytes: &[u8]) -> isize {
+    // SAFETY: reads the bytes.
+    unsafe { call3(libc::SYS_write, file as usize, bytes.as_ptr() as usize, bytes.len()) }
+}
+
+/// Closes a file of ours.
+pub fn close(file: c_int) {
+    // SAFETY: a plain system call.
+    unsafe { call3(libc::SYS_close, file as usize, 0, 0) };
+}
+
+/// Writes the working directory, with a final zero, and returns its length; 0 if it is not known.
+pub fn working_directory(to: &mut [u8]) -> usize {
+    // SAFETY: writes at most so many bytes.
+    let size = unsafe { call3(libc::SYS_getcwd, to.as_mut_ptr() as usize, to.len(), 0) };
+    // The kernel counts the zero, and gives a directory that is not below the root without the slash.
+    if size > 1 && to[0] == b'/' { size as usize - 1 } else { 0 }
+}
+
+/// The thread's alternate stack for signals. None if the kernel does not tell.
+pub fn alternate_stack() -> Option<libc::stack_t> {
+    let mut stack = MaybeUninit::<libc::stack_t>::uninit();
+    // SAFETY: writes a stack.
+    unsafe {
+        (call3(libc::SYS_sigaltstack, 0, stack.as_mut_ptr() as usize, 0) == 0).then(|| stack.assume_init())
+    }
+}
+
+/// Gives the thread an alternate stack for signals.
+///
+/// # Safety
+/// The stack is the thread's own, as long as it has it.
+pub unsafe fn set_alternate_stack(stack: &libc::stack_t) {
+    // SAFETY: by the contract.
+    unsafe { call3(libc::SYS_sigaltstack, &raw const *stack as usize, 0, 0) };
+}
+
+/// A number at the beginning of a text, as `atoi` reads it where it is not negative; 0 if there is none.
+pub fn number(text: &CStr) -> c_int {
+    let digits = text.to_bytes().iter().take_while(|c| c.is_ascii_digit());
+    digits.fold(0_i32, |n, c| n.saturating_mul(10).saturating_add((c - b'0').into()))
+}
+
+// LLVM knows these functions of libc, and would have them looked up at the program's start (`RtLibUseGOT` in core's
+// bitcode): so they are called from here, through the procedure linkage table.
+global_asm!(
+    ".pushsection .text.__pcce_libc,\"ax\",@progbits",
+    ".hidden __pcce_at_exit",
+    ".globl __pcce_at_exit",
+    ".type __pcce_at_exit,@function",
+    "__pcce_at_exit: jmp __cxa_atexit@PLT",
+    ".size __pcce_at_exit, . - __pcce_at_exit",
+    ".hidden __pcce_flush",
+    ".globl __pcce_flush",
+    ".type __pcce_flush,@function",
+    "__pcce_flush: jmp fflush@PLT",
+    ".size __pcce_flush, . - __pcce_flush",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    /// `__cxa_atexit`.
+    #[link_name = "__pcce_at_exit"]
+    pub fn at_exit(f: extern "C" fn(*mut c_void), arg: *mut c_void, dso: *mut c_void) -> c_int;
+    /// `fflush`.
+    #[link_name = "__pcce_flush"]
+    pub fn flush(stream: *mut c_void) -> c_int;
 }

@@ -6,7 +6,7 @@
 //! ended. The new thread begins in [`__pcce_thread_start`], which calls the program's start routine.
 
 use core::arch::{asm, global_asm};
-use core::ffi::{c_char, c_int, c_uint, c_void};
+use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::mem::{MaybeUninit, offset_of};
 use core::ptr::{copy_nonoverlapping, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
@@ -15,6 +15,7 @@ use crate::abi::{Link, layout};
 use crate::crash;
 use crate::own::Own;
 use crate::state::tls;
+use crate::sys;
 use crate::token::__pcce_token;
 
 /// Size of a [`Creation`]: a page, so that creating a thread never calls the program's `malloc`.
@@ -203,11 +204,7 @@ fn page() -> *mut Creation {
     if let Some(spare) = SPARE.iter().map(|s| s.swap(null_mut(), Ordering::Acquire)).find(|p| !p.is_null()) {
         return spare;
     }
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new private anonymous mapping, no address given.
-    let page =
-        unsafe { libc::mmap(null_mut(), PAGE, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) };
-    if page == libc::MAP_FAILED { null_mut() } else { page.cast() }
+    sys::map(PAGE, 0).cast()
 }
 
 unsafe fn give_back(creation: *mut Creation) {
@@ -216,7 +213,7 @@ unsafe fn give_back(creation: *mut Creation) {
         slots.any(|s| s.compare_exchange(null_mut(), creation, Ordering::Release, Ordering::Relaxed).is_ok());
     if !kept {
         // SAFETY: by the caller: made by page(), and not used any more.
-        unsafe { libc::munmap(creation.cast(), PAGE) };
+        unsafe { sys::unmap(creation.cast(), PAGE) };
     }
 }
 
@@ -257,7 +254,7 @@ unsafe fn new(start: Start, argument: *mut c_void, stack_size: usize, site: *con
         (*creation).alternate_stack = null_mut();
         let text: *mut u8 = (&raw mut (*creation).text).cast();
         __pcce_token(text.cast::<c_char>(), TEXT - CUT.len(), site);
-        let mut len = libc::strlen(text.cast());
+        let mut len = CStr::from_ptr(text.cast()).count_bytes();
         let parent: *const Creation = (*tls()).creation.cast();
         if !parent.is_null() {
             text.add(len).write(b'+');

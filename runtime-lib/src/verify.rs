@@ -17,7 +17,7 @@
 //! Besides, each function must return with `id` and `top` as it found them, and a function to
 //! which control comes back by unwinding or `longjmp` must have restored them.
 
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_int, c_void};
 use core::fmt::Write as _;
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -28,8 +28,10 @@ use crate::depth;
 use crate::fiber::{followed, is_unknown, relative};
 use crate::intern::Interner;
 use crate::place;
+use crate::profile;
 use crate::signal;
 use crate::state::{current, tls};
+use crate::sys;
 
 /// Names the file to which the report is appended; standard error without it. Read at the first function entry:
 /// programs may leave nothing of the environment at their end.
@@ -48,11 +50,6 @@ static REGISTERED: AtomicBool = AtomicBool::new(false);
 /// The file that [`REPORT_VARIABLE`] names.
 static REPORT: OutputFile = OutputFile::new();
 
-unsafe extern "C" {
-    fn __cxa_atexit(f: extern "C" fn(*mut c_void), arg: *mut c_void, dso: *mut c_void) -> c_int;
-    fn fflush(stream: *mut c_void) -> c_int;
-}
-
 /// At a function's entry: puts `shadow` on the shadow stack and compares.
 ///
 /// # Safety
@@ -63,7 +60,7 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
         // SAFETY: a plain handler; it stays loaded as long as the process or its library. The variable's value is a C
         // string.
         unsafe {
-            __cxa_atexit(report, null_mut(), null_mut());
+            sys::at_exit(report, null_mut(), null_mut());
             REPORT.remember(REPORT_VARIABLE);
             depth::FILE.remember(depth::VARIABLE);
         }
@@ -372,9 +369,13 @@ impl OutputFile {
     unsafe fn remember(&self, variable: &CStr) {
         // SAFETY: the variable's value is a C string.
         unsafe {
-            let value: *const c_char = libc::getenv(variable.as_ptr());
-            if !value.is_null() && libc::strlen(value) < MAX_PATH {
-                for (to, &byte) in self.path.iter().zip(CStr::from_ptr(value).to_bytes()) {
+            let value = profile::variable(variable);
+            if value.is_null() {
+                return;
+            }
+            let value = CStr::from_ptr(value).to_bytes();
+            if value.len() < MAX_PATH {
+                for (to, &byte) in self.path.iter().zip(value) {
                     to.store(byte, Ordering::Relaxed);
                 }
             }
@@ -393,17 +394,15 @@ pub fn print_to(file: &OutputFile, args: core::fmt::Arguments<'_>) {
     let _ = line.write_fmt(args);
     line.text[line.len] = b'\n';
     let bytes = &line.text[..=line.len];
-    // SAFETY: plain calls into libc with a buffer of the given length.
-    unsafe {
-        let mut fd = -1;
-        if file.is_named() {
-            let path = (&raw const file.path).cast::<c_char>();
-            fd = libc::open(path, libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC, 0o666);
-        }
-        libc::write(if fd < 0 { 2 } else { fd }, bytes.as_ptr().cast(), bytes.len());
-        if fd >= 0 {
-            libc::close(fd);
-        }
+    let mut fd = -1;
+    if file.is_named() {
+        let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC;
+        // SAFETY: the path ends with a zero.
+        fd = unsafe { sys::open((&raw const file.path).cast(), flags, 0o666) as c_int };
+    }
+    sys::write(if fd < 0 { libc::STDERR_FILENO } else { fd }, bytes);
+    if fd >= 0 {
+        sys::close(fd);
     }
 }
 
@@ -432,7 +431,7 @@ extern "C" fn report(_: *mut c_void) {
     if mismatches > 0 {
         // SAFETY: fflush(NULL) writes out all streams, which _exit would not do.
         unsafe {
-            fflush(null_mut());
+            sys::flush(null_mut());
             libc::_exit(EXIT_MISMATCH);
         }
     }
