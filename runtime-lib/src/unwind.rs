@@ -9,9 +9,9 @@
 //! for before it is read: the stack may be damaged, and signal handlers call this.
 
 use gimli::{
-    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, Evaluation, EvaluationResult,
-    EvaluationStorage, NativeEndian, Piece, Reader, Register, RegisterRule, UnwindContext,
-    UnwindContextStorage, UnwindExpression, UnwindSection, UnwindTableRow, Value,
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, Encoding, EndianSlice, NativeEndian, Operation, Register,
+    RegisterRule, UnitOffset, UnwindContext, UnwindContextStorage, UnwindExpression, UnwindSection,
+    UnwindTableRow,
 };
 
 /// More addresses than this are not recorded.
@@ -236,12 +236,6 @@ impl UnwindContextStorage<usize> for Storage {
     type Stack = [UnwindTableRow<usize, Self>; 3];
 }
 
-impl<R: Reader> EvaluationStorage<R> for Storage {
-    type Stack = [Value; 8];
-    type ExpressionStack = [(R, R); 1];
-    type Result = [Piece<R>; 1];
-}
-
 /// From an activation to its caller. `exact`: the program counter is not a return address.
 #[inline(never)]
 fn step<'p, P: Process<'p>>(registers: &Registers, exact: bool, process: &mut P) -> Option<Step> {
@@ -268,7 +262,7 @@ fn step<'p, P: Process<'p>>(registers: &Registers, exact: bool, process: &mut P)
     let encoding = entry.cie().encoding();
     let evaluate = |expression: &UnwindExpression<usize>, initial: Option<u64>, process: &mut P| {
         let code = expression.get(&section).ok()?.0;
-        evaluate(Evaluation::new_in(code, encoding), initial, registers, process)
+        evaluate(code, encoding, initial, registers, process)
     };
     let cfa = match row.cfa() {
         CfaRule::RegisterAndOffset { register, offset } => {
@@ -341,35 +335,195 @@ fn called<'p>(registers: &Registers, words: usize, process: &mut impl Process<'p
     Some(Step { cfa, caller, signal: false })
 }
 
+/// The value of an expression of the unwind tables: those of stubs, of realigned frames, of the kernel's call of a handler. One with
+/// anything that none has (branches, division, types, pieces) has no value: gimli's own evaluation, which knows all that debug
+/// information may hold, would be a tenth of the runtime library.
 fn evaluate<'p>(
-    mut evaluation: Evaluation<EndianSlice<'p, NativeEndian>, Storage>,
+    mut code: EndianSlice<'p, NativeEndian>,
+    encoding: Encoding,
     initial: Option<u64>,
     registers: &Registers,
     process: &mut impl Process<'p>,
 ) -> Option<u64> {
-    evaluation.set_max_iterations(64);
+    let mut stack = Stack { values: [0; 8], len: 0 };
     if let Some(initial) = initial {
-        evaluation.set_initial_value(initial);
+        stack.push(initial)?;
     }
-    let mut state = evaluation.evaluate().ok()?;
-    loop {
-        state = match state {
-            EvaluationResult::Complete => {
-                let [Piece { location: gimli::Location::Address { address }, .. }] = evaluation.as_result()
-                else {
-                    return None;
-                };
-                return Some(*address);
+    while !code.is_empty() {
+        let value = match Operation::parse(&mut code, encoding).ok()? {
+            Operation::Nop => continue,
+            Operation::Drop => {
+                stack.pop()?;
+                continue;
             }
-            EvaluationResult::RequiresRegister { register, .. } => {
-                let value = registers.get(register.0.into())?;
-                evaluation.resume_with_register(Value::Generic(value)).ok()?
+            Operation::Swap => {
+                let (top, next) = (stack.pop()?, stack.pop()?);
+                stack.push(top)?;
+                next
             }
-            EvaluationResult::RequiresMemory { address, size: 8, space: None, .. } => {
-                let value = process.word(address as usize)?;
-                evaluation.resume_with_memory(Value::Generic(value)).ok()?
+            Operation::Pick { index } => stack.values[stack.len.checked_sub(1 + usize::from(index))?],
+            Operation::UnsignedConstant { value } => value,
+            Operation::SignedConstant { value } => value as u64,
+            Operation::RegisterOffset { register, offset, base_type: UnitOffset(0) } => {
+                registers.get(register.0.into())?.wrapping_add_signed(offset)
             }
-            _ => return None,
+            Operation::Deref { base_type: UnitOffset(0), size: 8, space: false } => {
+                process.word(stack.pop()? as usize)?
+            }
+            Operation::PlusConstant { value } => stack.pop()?.wrapping_add(value),
+            Operation::Neg => stack.pop()?.wrapping_neg(),
+            Operation::Not => !stack.pop()?,
+            operation => {
+                let (b, a) = (stack.pop()?, stack.pop()?);
+                let signed = (a as i64).cmp(&(b as i64));
+                // By too many digits: nothing is left, or the sign alone.
+                let digits = u32::try_from(b).unwrap_or(u32::MAX);
+                match operation {
+                    Operation::And => a & b,
+                    Operation::Or => a | b,
+                    Operation::Xor => a ^ b,
+                    Operation::Plus => a.wrapping_add(b),
+                    Operation::Minus => a.wrapping_sub(b),
+                    Operation::Mul => a.wrapping_mul(b),
+                    Operation::Shl => a.checked_shl(digits).unwrap_or(0),
+                    Operation::Shr => a.checked_shr(digits).unwrap_or(0),
+                    Operation::Shra => ((a as i64) >> digits.min(63)) as u64,
+                    Operation::Eq => signed.is_eq().into(),
+                    Operation::Ne => signed.is_ne().into(),
+                    Operation::Ge => signed.is_ge().into(),
+                    Operation::Gt => signed.is_gt().into(),
+                    Operation::Le => signed.is_le().into(),
+                    Operation::Lt => signed.is_lt().into(),
+                    _ => return None,
+                }
+            }
         };
+        stack.push(value)?;
+    }
+    stack.pop()
+}
+
+/// What an expression has computed.
+struct Stack {
+    values: [u64; 8],
+    len: usize,
+}
+
+impl Stack {
+    /// None if there are too many.
+    fn push(&mut self, value: u64) -> Option<()> {
+        *self.values.get_mut(self.len)? = value;
+        self.len += 1;
+        Some(())
+    }
+
+    fn pop(&mut self) -> Option<u64> {
+        self.len = self.len.checked_sub(1)?;
+        self.values.get(self.len).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gimli::constants::*;
+    use std::vec::Vec;
+
+    /// Words of memory whose values are their addresses plus one.
+    struct Memory;
+
+    impl Process<'static> for Memory {
+        fn word(&mut self, address: usize) -> Option<u64> {
+            address.is_multiple_of(8).then_some(address as u64 + 1)
+        }
+        fn image(&mut self, _: usize) -> Option<Tables<'static>> {
+            None
+        }
+    }
+
+    fn value(code: &[u8], initial: Option<u64>) -> Option<u64> {
+        let encoding = Encoding { address_size: 8, format: gimli::Format::Dwarf32, version: 4 };
+        let code: &'static [u8] = Vec::leak(code.to_vec());
+        let registers = Registers::at(0x10_000b, 0x7000);
+        evaluate(EndianSlice::new(code, NativeEndian), encoding, initial, &registers, &mut Memory)
+    }
+
+    #[test]
+    fn expressions_of_unwind_tables_have_values() {
+        let [rsp, rip] = [DW_OP_breg7.0, DW_OP_breg16.0];
+        // The canonical frame address in a stub: 8 bytes more from the eleventh byte of 16 on.
+        let stub = [rsp, 8, rip, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
+        assert_eq!(value(&stub, None), Some(0x7010));
+        assert_eq!(value(&[rsp, 0xa0, 1, DW_OP_deref.0], None), Some(0x70a1));
+        assert_eq!(value(&[rsp, 0x78, DW_OP_deref.0], None), Some(0x6ff9));
+        assert_eq!(value(&[rsp, 1, DW_OP_deref.0], None), None, "memory that is not readable");
+        assert_eq!(value(&[DW_OP_plus_uconst.0, 0x90, 1], Some(16)), Some(160));
+        assert_eq!(value(&[DW_OP_breg0.0, 0], None), None, "a register that is not known");
+    }
+
+    #[test]
+    fn expressions_agree_with_gimli() {
+        let constants = [0, 1, 3, 8, 63, 64, 65, u64::MAX, 1 << 63, 0x8000_0000];
+        let operations = [
+            DW_OP_and,
+            DW_OP_or,
+            DW_OP_xor,
+            DW_OP_plus,
+            DW_OP_minus,
+            DW_OP_mul,
+            DW_OP_shl,
+            DW_OP_shr,
+            DW_OP_shra,
+            DW_OP_eq,
+            DW_OP_ne,
+            DW_OP_ge,
+            DW_OP_gt,
+            DW_OP_le,
+            DW_OP_lt,
+            DW_OP_swap,
+            DW_OP_over,
+            DW_OP_dup,
+            DW_OP_drop,
+            DW_OP_neg,
+            DW_OP_not,
+            DW_OP_nop,
+        ];
+        let encoding = Encoding { address_size: 8, format: gimli::Format::Dwarf32, version: 4 };
+        for (a, b) in constants.iter().flat_map(|a| constants.map(|b| (*a, b))) {
+            for operation in operations {
+                let mut code = std::vec![DW_OP_const8u.0];
+                code.extend(a.to_le_bytes());
+                code.push(DW_OP_const8u.0);
+                code.extend(b.to_le_bytes());
+                code.push(operation.0);
+                let mut theirs = gimli::Evaluation::new(EndianSlice::new(&code, NativeEndian), encoding);
+                assert_eq!(theirs.evaluate(), Ok(gimli::EvaluationResult::Complete));
+                let theirs = theirs.result();
+                let [gimli::Piece { location: gimli::Location::Address { address }, .. }] = theirs[..] else {
+                    panic!("{theirs:?}");
+                };
+                assert_eq!(value(&code, None), Some(address), "{a:#x} {operation} {b:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_expressions_have_no_value() {
+        let lit = DW_OP_lit1.0;
+        for code in [
+            &[][..],
+            &[lit; 9],
+            &[DW_OP_plus.0],
+            &[lit, DW_OP_plus.0],
+            &[lit, DW_OP_over.0],
+            &[lit, lit, DW_OP_div.0],
+            &[lit, DW_OP_piece.0, 8],
+            &[DW_OP_skip.0, 0, 0],
+            &[0xff],
+            &[DW_OP_const8u.0, 1],
+            &[lit, DW_OP_pick.0, 255],
+        ] {
+            assert_eq!(value(code, None), None, "{code:x?}");
+        }
     }
 }
