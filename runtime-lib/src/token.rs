@@ -439,10 +439,14 @@ unsafe fn token(buf: *mut c_char, size: usize, flags: u8, context: &Context<'_>)
         }
     };
     let version = if matches!(context.capture, Capture::Point(_)) || has_point(context) { 2 } else { 1 };
-    // Measured first, so that a token that does not fit is cut between frames and says so.
     let limit = size.saturating_sub(1);
-    // SAFETY: capacity 0; the chain is as the caller says.
-    let (_, extent) = unsafe { write(buf, 0, version, flags, context, usize::MAX, limit) };
+    // SAFETY: the caller's buffer, and `limit < size` or 0; the chain is as the caller says.
+    let (written, extent) = unsafe { write(buf, limit, version, flags, context, usize::MAX, limit) };
+    // Measured by that: a token that does not fit is cut between frames, and says so.
+    if extent.len <= limit && !extent.damaged {
+        end(written);
+        return extent.len;
+    }
     if !extent.fits_at_all {
         end(0);
         return extent.len;
