@@ -42,10 +42,12 @@ pub struct Tables<'p> {
 const RBX: usize = 3;
 const RBP: usize = 6;
 const RSP: usize = 7;
+/// With the three that follow.
 const R12: usize = 12;
-const R15: usize = 15;
 const RIP: usize = 16;
 const REGISTERS: usize = 17;
+/// Bits of the registers that functions preserve.
+const PRESERVED: u32 = 1 << RBX | 1 << RBP | 0b1111 << R12;
 
 /// The registers of an activation, as far as they are known.
 #[derive(Clone, Copy)]
@@ -270,28 +272,35 @@ fn step<'p, P: Process<'p>>(registers: &Registers, exact: bool, process: &mut P)
         }
         CfaRule::Expression(expression) => evaluate(expression, None, process)?,
     };
-    let mut caller = Registers::NONE;
+    // The tables name what changed: what a function must preserve is as it was.
+    let mut caller = *registers;
+    caller.known &= PRESERVED;
     caller.set(RSP, cfa);
-    for number in 0..REGISTERS {
-        let value = match row.register(Register(number as u16)) {
-            // The tables name what changed: what a function must preserve is as it was.
-            None if matches!(number, RBX | RBP | R12..=R15) => registers.get(number),
-            None | Some(RegisterRule::Undefined | RegisterRule::Architectural) => continue,
-            Some(RegisterRule::SameValue) => registers.get(number),
-            Some(RegisterRule::Offset(offset)) => process.word(cfa.wrapping_add_signed(offset) as usize),
-            Some(RegisterRule::ValOffset(offset)) => Some(cfa.wrapping_add_signed(offset)),
-            Some(RegisterRule::Register(other)) => registers.get(other.0.into()),
-            Some(RegisterRule::Expression(expression)) => {
-                evaluate(&expression, Some(cfa), process).and_then(|address| process.word(address as usize))
+    for (register, rule) in row.registers() {
+        let number = usize::from(register.0);
+        if number >= REGISTERS {
+            continue;
+        }
+        let value = match rule {
+            RegisterRule::Undefined | RegisterRule::Architectural => {
+                caller.known &= !(1 << number);
+                continue;
             }
-            Some(RegisterRule::ValExpression(expression)) => evaluate(&expression, Some(cfa), process),
-            Some(RegisterRule::Constant(value)) => Some(value),
+            RegisterRule::SameValue => registers.get(number),
+            RegisterRule::Offset(offset) => process.word(cfa.wrapping_add_signed(*offset) as usize),
+            RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(*offset)),
+            RegisterRule::Register(other) => registers.get(other.0.into()),
+            RegisterRule::Expression(expression) => {
+                evaluate(expression, Some(cfa), process).and_then(|address| process.word(address as usize))
+            }
+            RegisterRule::ValExpression(expression) => evaluate(expression, Some(cfa), process),
+            RegisterRule::Constant(value) => Some(*value),
         };
         match value {
             Some(value) => caller.set(number, value),
             // Without a return address there is no caller to speak of.
             None if number == RIP => return None,
-            None => {}
+            None => caller.known &= !(1 << number),
         }
     }
     Some(Step { cfa: cfa as usize, caller, signal: entry.is_signal_trampoline() })
