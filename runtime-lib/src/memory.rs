@@ -27,6 +27,13 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8
         }
         let last = len - 16;
         let mut at = 0;
+        while last - at >= 64 {
+            copy_16(to.add(at), from.add(at));
+            copy_16(to.add(at + 16), from.add(at + 16));
+            copy_16(to.add(at + 32), from.add(at + 32));
+            copy_16(to.add(at + 48), from.add(at + 48));
+            at += 64;
+        }
         while at < last {
             copy_16(to.add(at), from.add(at));
             at += 16;
@@ -64,7 +71,9 @@ unsafe extern "C" fn memset(to: *mut u8, byte: c_int, len: usize) -> *mut u8 {
     to
 }
 
+// Not inlined: calls with a known length, which the compiler knows to make comparisons of words of, would become loops.
 #[unsafe(no_mangle)]
+#[inline(never)]
 unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, len: usize) -> c_int {
     for i in 0..len {
         // SAFETY: by the caller: `len` bytes each.
@@ -77,6 +86,7 @@ unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, len: usize) -> c_int {
 }
 
 #[unsafe(no_mangle)]
+#[inline(never)]
 unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, len: usize) -> c_int {
     // SAFETY: passed on.
     unsafe { memcmp(a, b, len) }

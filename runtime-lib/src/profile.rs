@@ -33,7 +33,8 @@ pub unsafe fn variable_at_start(name: &CStr, mut environment: Environment) -> *c
     unsafe {
         while !environment.is_null() && !(*environment).is_null() {
             // Read as far as it is equal, which its final zero is not.
-            if b"PCCE_".iter().enumerate().all(|(i, c)| (*environment).add(i).cast::<u8>().read() == *c) {
+            let byte = |i: usize| (*environment).add(i).read() as u8;
+            if byte(0) == b'P' && byte(1) == b'C' && byte(2) == b'C' && byte(3) == b'E' && byte(4) == b'_' {
                 return variable(name);
             }
             environment = environment.add(1);
