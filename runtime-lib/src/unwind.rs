@@ -8,10 +8,10 @@
 //! this is part of (`crate::own`), or one that a core file shows. Nothing here allocates or locks, and memory is asked
 //! for before it is read: the stack may be damaged, and signal handlers call this.
 
+use gimli::constants as dw;
 use gimli::{
-    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, Encoding, EndianSlice, NativeEndian, Operation, Register,
-    RegisterRule, UnitOffset, UnwindContext, UnwindContextStorage, UnwindExpression, UnwindSection,
-    UnwindTableRow,
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, NativeEndian, Reader, Register, RegisterRule,
+    UnwindContext, UnwindContextStorage, UnwindExpression, UnwindSection, UnwindTableRow,
 };
 
 /// More addresses than this are not recorded.
@@ -261,10 +261,9 @@ fn step<'p, P: Process<'p>>(registers: &Registers, exact: bool, process: &mut P)
     };
     let mut context = UnwindContext::<usize, Storage>::new_in();
     let row = entry.unwind_info_for_address(&section, &bases, &mut context, lookup as u64).ok()?;
-    let encoding = entry.cie().encoding();
     let evaluate = |expression: &UnwindExpression<usize>, initial: Option<u64>, process: &mut P| {
         let code = expression.get(&section).ok()?.0;
-        evaluate(code, encoding, initial, registers, process)
+        evaluate(code, initial, registers, process)
     };
     let cfa = match row.cfa() {
         CfaRule::RegisterAndOffset { register, offset } => {
@@ -346,10 +345,9 @@ fn called<'p>(registers: &Registers, words: usize, process: &mut impl Process<'p
 
 /// The value of an expression of the unwind tables: those of stubs, of realigned frames, of the kernel's call of a handler. One with
 /// anything that none has (branches, division, types, pieces) has no value: gimli's own evaluation, which knows all that debug
-/// information may hold, would be a tenth of the runtime library.
+/// information may hold, would be a quarter of the runtime library.
 fn evaluate<'p>(
     mut code: EndianSlice<'p, NativeEndian>,
-    encoding: Encoding,
     initial: Option<u64>,
     registers: &Registers,
     process: &mut impl Process<'p>,
@@ -359,50 +357,61 @@ fn evaluate<'p>(
         stack.push(initial)?;
     }
     while !code.is_empty() {
-        let value = match Operation::parse(&mut code, encoding).ok()? {
-            Operation::Nop => continue,
-            Operation::Drop => {
+        let operation = dw::DwOp(code.read_u8().ok()?);
+        let value = match operation {
+            dw::DW_OP_nop => continue,
+            dw::DW_OP_drop => {
                 stack.pop()?;
                 continue;
             }
-            Operation::Swap => {
+            dw::DW_OP_swap => {
                 let (top, next) = (stack.pop()?, stack.pop()?);
                 stack.push(top)?;
                 next
             }
-            Operation::Pick { index } => stack.values[stack.len.checked_sub(1 + usize::from(index))?],
-            Operation::UnsignedConstant { value } => value,
-            Operation::SignedConstant { value } => value as u64,
-            Operation::RegisterOffset { register, offset, base_type: UnitOffset(0) } => {
-                registers.get(register.0.into())?.wrapping_add_signed(offset)
+            dw::DW_OP_dup => stack.at(0)?,
+            dw::DW_OP_over => stack.at(1)?,
+            dw::DwOp(lit) if (dw::DW_OP_lit0.0..=dw::DW_OP_lit31.0).contains(&lit) => {
+                (lit - dw::DW_OP_lit0.0).into()
             }
-            Operation::Deref { base_type: UnitOffset(0), size: 8, space: false } => {
-                process.word(stack.pop()? as usize)?
+            dw::DW_OP_const1u => code.read_u8().ok()?.into(),
+            dw::DW_OP_const1s => code.read_i8().ok()? as u64,
+            dw::DW_OP_const2u => code.read_u16().ok()?.into(),
+            dw::DW_OP_const2s => code.read_i16().ok()? as u64,
+            dw::DW_OP_const4u => code.read_u32().ok()?.into(),
+            dw::DW_OP_const4s => code.read_i32().ok()? as u64,
+            dw::DW_OP_const8u | dw::DW_OP_const8s => code.read_u64().ok()?,
+            dw::DW_OP_constu => code.read_uleb128().ok()?,
+            dw::DW_OP_consts => code.read_sleb128().ok()? as u64,
+            dw::DwOp(breg) if (dw::DW_OP_breg0.0..=dw::DW_OP_breg31.0).contains(&breg) => {
+                let value = registers.get((breg - dw::DW_OP_breg0.0).into())?;
+                value.wrapping_add_signed(code.read_sleb128().ok()?)
             }
-            Operation::PlusConstant { value } => stack.pop()?.wrapping_add(value),
-            Operation::Neg => stack.pop()?.wrapping_neg(),
-            Operation::Not => !stack.pop()?,
-            operation => {
+            dw::DW_OP_deref => process.word(stack.pop()? as usize)?,
+            dw::DW_OP_plus_uconst => stack.pop()?.wrapping_add(code.read_uleb128().ok()?),
+            dw::DW_OP_neg => stack.pop()?.wrapping_neg(),
+            dw::DW_OP_not => !stack.pop()?,
+            _ => {
                 let (b, a) = (stack.pop()?, stack.pop()?);
                 let signed = (a as i64).cmp(&(b as i64));
                 // By too many digits: nothing is left, or the sign alone.
                 let digits = u32::try_from(b).unwrap_or(u32::MAX);
                 match operation {
-                    Operation::And => a & b,
-                    Operation::Or => a | b,
-                    Operation::Xor => a ^ b,
-                    Operation::Plus => a.wrapping_add(b),
-                    Operation::Minus => a.wrapping_sub(b),
-                    Operation::Mul => a.wrapping_mul(b),
-                    Operation::Shl => a.checked_shl(digits).unwrap_or(0),
-                    Operation::Shr => a.checked_shr(digits).unwrap_or(0),
-                    Operation::Shra => ((a as i64) >> digits.min(63)) as u64,
-                    Operation::Eq => signed.is_eq().into(),
-                    Operation::Ne => signed.is_ne().into(),
-                    Operation::Ge => signed.is_ge().into(),
-                    Operation::Gt => signed.is_gt().into(),
-                    Operation::Le => signed.is_le().into(),
-                    Operation::Lt => signed.is_lt().into(),
+                    dw::DW_OP_and => a & b,
+                    dw::DW_OP_or => a | b,
+                    dw::DW_OP_xor => a ^ b,
+                    dw::DW_OP_plus => a.wrapping_add(b),
+                    dw::DW_OP_minus => a.wrapping_sub(b),
+                    dw::DW_OP_mul => a.wrapping_mul(b),
+                    dw::DW_OP_shl => a.checked_shl(digits).unwrap_or(0),
+                    dw::DW_OP_shr => a.checked_shr(digits).unwrap_or(0),
+                    dw::DW_OP_shra => ((a as i64) >> digits.min(63)) as u64,
+                    dw::DW_OP_eq => signed.is_eq().into(),
+                    dw::DW_OP_ne => signed.is_ne().into(),
+                    dw::DW_OP_ge => signed.is_ge().into(),
+                    dw::DW_OP_gt => signed.is_gt().into(),
+                    dw::DW_OP_le => signed.is_le().into(),
+                    dw::DW_OP_lt => signed.is_lt().into(),
                     _ => return None,
                 }
             }
@@ -426,6 +435,11 @@ impl Stack {
         Some(())
     }
 
+    /// The value that has so many above it.
+    fn at(&self, above: usize) -> Option<u64> {
+        self.values.get(self.len.checked_sub(1 + above)?).copied()
+    }
+
     fn pop(&mut self) -> Option<u64> {
         self.len = self.len.checked_sub(1)?;
         self.values.get(self.len).copied()
@@ -435,7 +449,6 @@ impl Stack {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gimli::constants::*;
     use std::vec::Vec;
 
     /// Words of memory whose values are their addresses plus one.
@@ -451,58 +464,57 @@ mod tests {
     }
 
     fn value(code: &[u8], initial: Option<u64>) -> Option<u64> {
-        let encoding = Encoding { address_size: 8, format: gimli::Format::Dwarf32, version: 4 };
         let code: &'static [u8] = Vec::leak(code.to_vec());
         let registers = Registers::at(0x10_000b, 0x7000);
-        evaluate(EndianSlice::new(code, NativeEndian), encoding, initial, &registers, &mut Memory)
+        evaluate(EndianSlice::new(code, NativeEndian), initial, &registers, &mut Memory)
     }
 
     #[test]
     fn expressions_of_unwind_tables_have_values() {
-        let [rsp, rip] = [DW_OP_breg7.0, DW_OP_breg16.0];
+        let [rsp, rip] = [dw::DW_OP_breg7.0, dw::DW_OP_breg16.0];
         // The canonical frame address in a stub: 8 bytes more from the eleventh byte of 16 on.
         let stub = [rsp, 8, rip, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
         assert_eq!(value(&stub, None), Some(0x7010));
-        assert_eq!(value(&[rsp, 0xa0, 1, DW_OP_deref.0], None), Some(0x70a1));
-        assert_eq!(value(&[rsp, 0x78, DW_OP_deref.0], None), Some(0x6ff9));
-        assert_eq!(value(&[rsp, 1, DW_OP_deref.0], None), None, "memory that is not readable");
-        assert_eq!(value(&[DW_OP_plus_uconst.0, 0x90, 1], Some(16)), Some(160));
-        assert_eq!(value(&[DW_OP_breg0.0, 0], None), None, "a register that is not known");
+        assert_eq!(value(&[rsp, 0xa0, 1, dw::DW_OP_deref.0], None), Some(0x70a1));
+        assert_eq!(value(&[rsp, 0x78, dw::DW_OP_deref.0], None), Some(0x6ff9));
+        assert_eq!(value(&[rsp, 1, dw::DW_OP_deref.0], None), None, "memory that is not readable");
+        assert_eq!(value(&[dw::DW_OP_plus_uconst.0, 0x90, 1], Some(16)), Some(160));
+        assert_eq!(value(&[dw::DW_OP_breg0.0, 0], None), None, "a register that is not known");
     }
 
     #[test]
     fn expressions_agree_with_gimli() {
         let constants = [0, 1, 3, 8, 63, 64, 65, u64::MAX, 1 << 63, 0x8000_0000];
         let operations = [
-            DW_OP_and,
-            DW_OP_or,
-            DW_OP_xor,
-            DW_OP_plus,
-            DW_OP_minus,
-            DW_OP_mul,
-            DW_OP_shl,
-            DW_OP_shr,
-            DW_OP_shra,
-            DW_OP_eq,
-            DW_OP_ne,
-            DW_OP_ge,
-            DW_OP_gt,
-            DW_OP_le,
-            DW_OP_lt,
-            DW_OP_swap,
-            DW_OP_over,
-            DW_OP_dup,
-            DW_OP_drop,
-            DW_OP_neg,
-            DW_OP_not,
-            DW_OP_nop,
+            dw::DW_OP_and,
+            dw::DW_OP_or,
+            dw::DW_OP_xor,
+            dw::DW_OP_plus,
+            dw::DW_OP_minus,
+            dw::DW_OP_mul,
+            dw::DW_OP_shl,
+            dw::DW_OP_shr,
+            dw::DW_OP_shra,
+            dw::DW_OP_eq,
+            dw::DW_OP_ne,
+            dw::DW_OP_ge,
+            dw::DW_OP_gt,
+            dw::DW_OP_le,
+            dw::DW_OP_lt,
+            dw::DW_OP_swap,
+            dw::DW_OP_over,
+            dw::DW_OP_dup,
+            dw::DW_OP_drop,
+            dw::DW_OP_neg,
+            dw::DW_OP_not,
+            dw::DW_OP_nop,
         ];
-        let encoding = Encoding { address_size: 8, format: gimli::Format::Dwarf32, version: 4 };
+        let encoding = gimli::Encoding { address_size: 8, format: gimli::Format::Dwarf32, version: 4 };
         for (a, b) in constants.iter().flat_map(|a| constants.map(|b| (*a, b))) {
             for operation in operations {
-                let mut code = std::vec![DW_OP_const8u.0];
+                let mut code = std::vec![dw::DW_OP_const8u.0];
                 code.extend(a.to_le_bytes());
-                code.push(DW_OP_const8u.0);
+                code.push(dw::DW_OP_const8u.0);
                 code.extend(b.to_le_bytes());
                 code.push(operation.0);
                 let mut theirs = gimli::Evaluation::new(EndianSlice::new(&code, NativeEndian), encoding);
@@ -517,20 +529,41 @@ mod tests {
     }
 
     #[test]
+    fn constants_are_read_as_gimli_reads_them() {
+        for operation in 0x08..=0x11 {
+            for byte in [0x00, 0x7f, 0x80, 0xff, 0x5a] {
+                let code =
+                    [&[operation, byte, byte ^ 0x91, 3, byte, byte, 0x80, 0x80, byte & 0x7f][..], &[0; 3]]
+                        .concat();
+                let mut rest = EndianSlice::new(&code, NativeEndian);
+                let encoding =
+                    gimli::Encoding { address_size: 8, format: gimli::Format::Dwarf32, version: 4 };
+                let theirs = gimli::Operation::parse(&mut rest, encoding).expect("a constant");
+                let theirs = match theirs {
+                    gimli::Operation::UnsignedConstant { value } => value,
+                    gimli::Operation::SignedConstant { value } => value as u64,
+                    other => panic!("{other:?}"),
+                };
+                assert_eq!(value(&code[..code.len() - rest.len()], None), Some(theirs), "{code:x?}");
+            }
+        }
+    }
+
+    #[test]
     fn other_expressions_have_no_value() {
-        let lit = DW_OP_lit1.0;
+        let lit = dw::DW_OP_lit1.0;
         for code in [
             &[][..],
             &[lit; 9],
-            &[DW_OP_plus.0],
-            &[lit, DW_OP_plus.0],
-            &[lit, DW_OP_over.0],
-            &[lit, lit, DW_OP_div.0],
-            &[lit, DW_OP_piece.0, 8],
-            &[DW_OP_skip.0, 0, 0],
+            &[dw::DW_OP_plus.0],
+            &[lit, dw::DW_OP_plus.0],
+            &[lit, dw::DW_OP_over.0],
+            &[lit, lit, dw::DW_OP_div.0],
+            &[lit, dw::DW_OP_piece.0, 8],
+            &[dw::DW_OP_skip.0, 0, 0],
             &[0xff],
-            &[DW_OP_const8u.0, 1],
-            &[lit, DW_OP_pick.0, 255],
+            &[dw::DW_OP_const8u.0, 1],
+            &[lit, dw::DW_OP_pick.0, 255],
         ] {
             assert_eq!(value(code, None), None, "{code:x?}");
         }
