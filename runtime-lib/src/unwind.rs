@@ -146,7 +146,7 @@ impl Interruption {
 
     /// Leaves the innermost address out.
     pub fn leave_first_out(&mut self) {
-        self.addresses.copy_within(1.., 0);
+        self.addresses.copy_within(1..self.len.max(1), 0);
         self.exact >>= 1;
         self.len = self.len.saturating_sub(1);
     }
@@ -175,12 +175,13 @@ impl Interruption {
 
     fn walk_from<'p>(&mut self, mut registers: Registers, top: usize, process: &mut impl Process<'p>) {
         let found = self;
+        let mut context = Context::new_in();
         let mut exact = true;
         while found.len < MAX_ADDRESSES {
             found.addresses[found.len] = registers.pc();
             found.exact |= u64::from(exact) << found.len;
             found.len += 1;
-            let Some(step) = step(&registers, exact, process) else {
+            let Some(step) = step(&registers, exact, &mut context, process) else {
                 found.end = End::Lost;
                 return;
             };
@@ -211,12 +212,13 @@ impl Interruption {
 #[inline(never)]
 pub fn find<'p>(from: Registers, pc: usize, sp: usize, process: &mut impl Process<'p>) -> Option<Registers> {
     let mut registers = from;
+    let mut context = Context::new_in();
     let mut exact = true;
     for _ in 0..MAX_ADDRESSES {
         if (registers.pc(), registers.sp()) == (pc, sp) {
             return Some(registers);
         }
-        let step = step(&registers, exact, process)?;
+        let step = step(&registers, exact, &mut context, process)?;
         (registers, exact) = (step.caller, step.signal);
     }
     None
@@ -233,6 +235,9 @@ struct Step {
 
 struct Storage;
 
+/// What gimli works with: large, so it is one for all steps of a walk.
+type Context = UnwindContext<usize, Storage>;
+
 impl UnwindContextStorage<usize> for Storage {
     type Rules = [(Register, RegisterRule<usize>); REGISTERS + 1];
     type Stack = [UnwindTableRow<usize, Self>; 3];
@@ -240,7 +245,12 @@ impl UnwindContextStorage<usize> for Storage {
 
 /// From an activation to its caller. `exact`: the program counter is not a return address.
 #[inline(never)]
-fn step<'p, P: Process<'p>>(registers: &Registers, exact: bool, process: &mut P) -> Option<Step> {
+fn step<'p, P: Process<'p>>(
+    registers: &Registers,
+    exact: bool,
+    context: &mut Context,
+    process: &mut P,
+) -> Option<Step> {
     let pc = registers.pc();
     // A return address may be the first one behind a function that does not return.
     let lookup = if exact { pc } else { pc.checked_sub(1)? };
@@ -259,8 +269,7 @@ fn step<'p, P: Process<'p>>(registers: &Registers, exact: bool, process: &mut P)
         let offset = pc.checked_sub(loaded).filter(|_| exact)?;
         return called(registers, stub_words(image, offset)?, process);
     };
-    let mut context = UnwindContext::<usize, Storage>::new_in();
-    let row = entry.unwind_info_for_address(&section, &bases, &mut context, lookup as u64).ok()?;
+    let row = entry.unwind_info_for_address(&section, &bases, context, lookup as u64).ok()?;
     let evaluate = |expression: &UnwindExpression<usize>, initial: Option<u64>, process: &mut P| {
         let code = expression.get(&section).ok()?.0;
         evaluate(code, initial, registers, process)
