@@ -165,10 +165,10 @@ fn main_stack() -> (usize, usize) {
     /// Where there is no limit, other mappings are further away than this.
     const MOST: u64 = 1 << 40;
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    let arguments = [libc::RLIMIT_STACK as usize, &raw mut limit as usize, 0, 0, 0, 0];
+    let arguments = [0, libc::RLIMIT_STACK as usize, 0, &raw mut limit as usize, 0, 0];
     // SAFETY: plain calls. The kernel's random bytes are on the stack, above all that the process has put there.
     let end = unsafe {
-        sys::call(libc::SYS_getrlimit, arguments);
+        sys::call(libc::SYS_prlimit64, arguments);
         libc::getauxval(libc::AT_RANDOM) as usize
     };
     (end.saturating_sub(limit.rlim_cur.min(MOST) as usize), end)

@@ -36,7 +36,7 @@ mod heap;
 mod image;
 #[cfg(any(test, feature = "freestanding"))]
 mod intern;
-#[cfg(all(not(test), feature = "freestanding"))]
+#[cfg(any(test, feature = "freestanding"))]
 mod memory;
 #[cfg(any(test, feature = "freestanding"))]
 mod own;

@@ -1,6 +1,6 @@
 //! The functions of libc that compiled code calls by itself: copies, comparisons and the like.
 //!
-//! Only this library sees these ([`scripts/build-runtime`] keeps them from being visible): it needs no symbols of libc for
+//! Only this library sees these (`scripts/build-runtime` keeps them from being visible): it needs no symbols of libc for
 //! them, and the program's own, which may be instrumented or damaged, are not called by signal handlers.
 
 use core::arch::asm;
@@ -16,7 +16,7 @@ unsafe fn copy_16(to: *mut u8, from: *const u8) {
     }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
     // SAFETY: by the caller: `len` bytes, which do not overlap.
     unsafe {
@@ -43,7 +43,7 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8
     to
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
     // SAFETY: by the caller: `len` bytes. The copy goes away from the overlap; the direction flag is clear again.
     unsafe {
@@ -58,7 +58,7 @@ unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, len: usize) -> *mut u
     to
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn memset(to: *mut u8, byte: c_int, len: usize) -> *mut u8 {
     // SAFETY: by the caller: `len` bytes.
     unsafe {
@@ -72,7 +72,7 @@ unsafe extern "C" fn memset(to: *mut u8, byte: c_int, len: usize) -> *mut u8 {
 }
 
 // Not inlined: calls with a known length, which the compiler knows to make comparisons of words of, would become loops.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 #[inline(never)]
 unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, len: usize) -> c_int {
     for i in 0..len {
@@ -85,14 +85,14 @@ unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, len: usize) -> c_int {
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 #[inline(never)]
 unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, len: usize) -> c_int {
     // SAFETY: passed on.
     unsafe { memcmp(a, b, len) }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn strlen(text: *const c_void) -> usize {
     let left: usize;
     // SAFETY: by the caller: there is a zero.
@@ -100,4 +100,68 @@ unsafe extern "C" fn strlen(text: *const c_void) -> usize {
         asm!("repne scasb", inout("rcx") usize::MAX => left, inout("rdi") text => _, in("al") 0_u8, options(nostack, readonly));
     }
     !left - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    const LENGTHS: std::ops::Range<usize> = 0..200;
+
+    fn bytes() -> Vec<u8> {
+        (0..600_u32).map(|i| (i * 37 % 251) as u8 + 1).collect()
+    }
+
+    #[test]
+    fn copies_are_whole_and_no_larger() {
+        for len in LENGTHS {
+            for (to, from) in [(1, 300), (300, 3), (16, 400), (7, 7 + len.max(1))] {
+                let (mut found, mut expected) = (bytes(), bytes());
+                expected.copy_within(from..from + len, to);
+                let all = found.as_mut_ptr();
+                // SAFETY: in the array; they do not overlap.
+                unsafe { assert_eq!(memcpy(all.add(to), all.add(from), len), all.add(to)) };
+                assert_eq!(found, expected, "{len} from {from} to {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn moves_may_overlap() {
+        for len in LENGTHS {
+            for (to, from) in [(100, 101), (101, 100), (100, 100), (100, 130), (130, 100), (0, 399), (399, 0)]
+            {
+                let (mut found, mut expected) = (bytes(), bytes());
+                expected.copy_within(from..from + len, to);
+                let all = found.as_mut_ptr();
+                // SAFETY: in the array.
+                unsafe { assert_eq!(memmove(all.add(to), all.add(from), len), all.add(to)) };
+                assert_eq!(found, expected, "{len} from {from} to {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn memory_is_filled_compared_and_measured() {
+        for len in LENGTHS {
+            for byte in [0, 1, 0xff, 0x1_80] {
+                let (mut found, mut expected) = (bytes(), bytes());
+                expected[5..5 + len].fill(byte as u8);
+                // SAFETY: in the array.
+                unsafe { memset(found.as_mut_ptr().add(5), byte, len) };
+                assert_eq!(found, expected, "{len} times {byte}");
+            }
+            let mut text = bytes();
+            text[len] = 0;
+            // SAFETY: there is a zero, and both have `len` bytes and one more.
+            unsafe {
+                assert_eq!(strlen(text.as_ptr().cast()), len);
+                let other = bytes();
+                assert_eq!(memcmp(text.as_ptr(), other.as_ptr(), len), 0);
+                assert!(memcmp(text.as_ptr(), other.as_ptr(), len + 1) < 0);
+                assert!(bcmp(other.as_ptr(), text.as_ptr(), len + 1) > 0);
+            }
+        }
+    }
 }
