@@ -202,6 +202,36 @@ fn the_archive_needs_only_the_c_library() {
     }
 }
 
+#[test]
+fn the_runtime_costs_small_programs_little() {
+    let folder = work_folder("clash/start");
+    let source = folder.join("empty.c");
+    fs::write(&source, "int main(void) { return 0; }\n").expect("the folder is ours");
+    let source = source.display().to_string();
+    let build = |name: &str, compiler: &Path| {
+        let program = folder.join(name).display().to_string();
+        let _ =
+            run(&mut command(compiler, &["-O2", "-fuse-ld=lld", &source, "-o", &program])).expect_success();
+        program
+    };
+    let programs = [build("plain", &llvm("clang")), build("instrumented", &artifact("pcce-clang"))];
+    let words = |tool: &str, flags: &[&str], program: &str, part: &str, word: usize| -> Vec<String> {
+        let output = run(command(llvm(tool), flags).arg(program)).expect_success();
+        let lines = output.stdout.lines().filter(|line| line.contains(part));
+        lines.filter_map(|line| line.split_whitespace().nth(word)).map(str::to_owned).collect()
+    };
+    // What the loader looks up before the program starts is the toolchain's own, and so are the libraries that it loads.
+    for (flag, part, word) in [("--relocs", "R_X86_64_GLOB_DAT", 4), ("--dynamic", "(NEEDED)", 4)] {
+        let [plain, instrumented] =
+            programs.each_ref().map(|program| words("llvm-readelf", &[flag, "--wide"], program, part, word));
+        assert!(!plain.is_empty());
+        assert_eq!(instrumented, plain);
+    }
+    let code = words("llvm-size", &["-A"], &programs[1], ".text ", 1);
+    let code: usize = code.first().and_then(|size| size.parse().ok()).expect("a size");
+    assert!((10_000..64_000).contains(&code), "{code} bytes of machine code");
+}
+
 /// A diamond of direct calls: most of its edges have additions.
 const DIRECT: &str = r#"
 #include <pcce.h>
