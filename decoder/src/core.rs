@@ -363,9 +363,7 @@ impl Core {
         let main = &self.images[0];
         let program = main.path.clone().unwrap_or_default();
         let versions = self.images.iter().map(|i| &*i.bytes).chain(debug);
-        if let Some(found) =
-            versions.filter_map(|bytes| abi_version(bytes)).find(|v| v != abi::VERSION_SYMBOL)
-        {
+        if let Some(found) = versions.filter_map(abi_version).find(|v| v != abi::VERSION_SYMBOL) {
             return Err(CoreError::OtherVersion { program, found });
         }
         let places = self.places(debug).ok_or_else(|| CoreError::NoState(program.clone()))?;
