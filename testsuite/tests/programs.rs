@@ -69,6 +69,7 @@ programs! {
     pointers.c,
     processes.c,
     recursion.c,
+    relative.c,
     replaced.c,
     signals.c,
     startup.cpp,
