@@ -655,11 +655,11 @@ unsafe fn walked_token(
     State { id, mut top, lost }: State,
     mut flags: u8,
 ) -> usize {
-    if point.is_whole() {
-        (point.detached, top) = (false, Link::NULL);
-    }
     if point.is_whole() || lost.is_some() {
         flags |= FLAG_OTHER_STATE;
+    }
+    if point.is_whole() {
+        (point.detached, top) = (false, Link::NULL);
     }
     let write = |point: &Interruption| {
         let context = Context { capture: Capture::Point(point), id, top, suspect: true };
