@@ -201,7 +201,7 @@ impl Report {
              `testsuite/evaluation` declares them. Each variant prints what its baseline prints. Ratios are variant to baseline. User \
              times are medians of {} interleaved pairs, with the interval that holds the true median with 95 % confidence; the \
              shortest runs are compared beside them, since disturbances only add. Instructions and counts are callgrind's, of a \
-             smaller workload. A push and its pop are two id updates and one push. Code is all machine code, the runtime library's \
+             smaller workload. A push and its pop are one push, and two id updates where they store the id, too. Code is all machine code, the runtime library's \
              included; memory is the peak of the largest process; build is the user time of compiling and linking. Contexts are \
              compared in verify mode, at every function entry of the whole workload.\n",
             self.machine, self.pairs
