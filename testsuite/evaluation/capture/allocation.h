@@ -1,4 +1,7 @@
 /* Captures a context at every allocation: included first into every source of the program. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* as programs define it in front of their own includes */
+#endif
 #include <stdlib.h>
 #include <string.h>
 
