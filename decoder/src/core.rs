@@ -481,8 +481,7 @@ impl Walk<'_> {
         let together = self.stack.is_some_and(|(low, high)| low <= sp && sp <= frame && frame < high);
         let followed = top == 0 || point.end == End::Pushed || together;
         let detached = point.detached || !followed;
-        let base = if followed { self.base(top) } else { (frame == top).then_some(0) };
-        let id = base.map(|base| id.wrapping_sub(base));
+        let id = self.base(top).filter(|_| followed || frame == top).map(|base| id.wrapping_sub(base));
         self.token.point = Some(self.point(id.unwrap_or(0), &point));
         self.token.other_state = point.is_whole() || id.is_none();
         self.token.damaged = detached && !point.is_whole();

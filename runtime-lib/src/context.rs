@@ -55,7 +55,7 @@ pub unsafe fn chain_number(top: Link) -> Option<u64> {
                 if outer.is_null() {
                     break 0;
                 }
-                if links.is_lost(outer) {
+                if is_unknown(outer) || links.is_lost(outer) {
                     break unknown()?;
                 }
                 let outer = outer.frame();

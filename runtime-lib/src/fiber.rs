@@ -72,11 +72,14 @@ pub fn followed_from(sp: usize, top: Link) -> Link {
 /// of the frame from whose id it counts.
 #[inline(always)]
 pub fn relative(id: u64, top: Link, followed: Link) -> Option<u64> {
-    if !top.is_relative() {
-        return Some(id);
-    }
     // SAFETY: a frame that can be followed is one of a live activation.
-    (!is_unknown(followed)).then(|| id.wrapping_sub(unsafe { top.base() }))
+    (!is_lost(top, followed)).then(|| id.wrapping_sub(unsafe { top.base() }))
+}
+
+/// Whether ids count from a frame of which nothing is known: `link` leads to it, and `followed` is what became of that.
+#[inline(always)]
+pub fn is_lost(link: Link, followed: Link) -> bool {
+    link.is_relative() && is_unknown(followed)
 }
 
 /// The stack is not the one in the thread's block.
@@ -148,15 +151,14 @@ impl Links {
         }
     }
 
-    /// Whether nothing can be said of a frame: it is [`UNKNOWN`], or its id counts from one to which no link leads.
+    /// Whether a frame's id counts from one to which no link leads.
     ///
     /// # Safety
     /// The frame can be read.
     #[inline(always)]
     pub unsafe fn is_lost(self, link: Link) -> bool {
         // SAFETY: by the contract.
-        is_unknown(link)
-            || unsafe { (*link.frame()).prev.is_relative() && is_unknown(self.outer(link.frame())) }
+        unsafe { is_lost((*link.frame()).prev, self.outer(link.frame())) }
     }
 }
 

@@ -113,16 +113,22 @@ mod tests {
         (0..600_u32).map(|i| (i * 37 % 251) as u8 + 1).collect()
     }
 
+    type Copy = unsafe extern "C" fn(*mut u8, *const u8, usize) -> *mut u8;
+
+    fn check_copy(copy: Copy, len: usize, from: usize, to: usize) {
+        let (mut found, mut expected) = (bytes(), bytes());
+        expected.copy_within(from..from + len, to);
+        let all = found.as_mut_ptr();
+        // SAFETY: in the array; what may not overlap does not.
+        unsafe { assert_eq!(copy(all.add(to), all.add(from), len), all.add(to)) };
+        assert_eq!(found, expected, "{len} from {from} to {to}");
+    }
+
     #[test]
     fn copies_are_whole_and_no_larger() {
         for len in LENGTHS {
             for (to, from) in [(1, 300), (300, 3), (16, 400), (7, 7 + len.max(1))] {
-                let (mut found, mut expected) = (bytes(), bytes());
-                expected.copy_within(from..from + len, to);
-                let all = found.as_mut_ptr();
-                // SAFETY: in the array; they do not overlap.
-                unsafe { assert_eq!(memcpy(all.add(to), all.add(from), len), all.add(to)) };
-                assert_eq!(found, expected, "{len} from {from} to {to}");
+                check_copy(memcpy, len, from, to);
             }
         }
     }
@@ -132,12 +138,7 @@ mod tests {
         for len in LENGTHS {
             for (to, from) in [(100, 101), (101, 100), (100, 100), (100, 130), (130, 100), (0, 399), (399, 0)]
             {
-                let (mut found, mut expected) = (bytes(), bytes());
-                expected.copy_within(from..from + len, to);
-                let all = found.as_mut_ptr();
-                // SAFETY: in the array.
-                unsafe { assert_eq!(memmove(all.add(to), all.add(from), len), all.add(to)) };
-                assert_eq!(found, expected, "{len} from {from} to {to}");
+                check_copy(memmove, len, from, to);
             }
         }
     }

@@ -10,7 +10,7 @@ use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
 use crate::abi::{Frame, Link};
-use crate::fiber::{followed_from, is_unknown};
+use crate::fiber::{followed_from, is_lost};
 use crate::state::tls;
 
 /// Signals are numbered from 1 to 64.
@@ -74,7 +74,7 @@ unsafe extern "C" fn trampoline(signal: c_int, info: *mut c_void, context: *mut 
         let sp = (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
         let prev = followed_from(sp, interrupted_top);
         let frame = Frame { prev, id: interrupted_id, site: &raw const __pcce_signal_site, handle: 0 };
-        let lost = interrupted_top.is_relative() && is_unknown(prev);
+        let lost = is_lost(interrupted_top, prev);
         let mut frame = SignalFrame { frame, context: if lost { null() } else { context.cast() } };
         compiler_fence(Ordering::Release);
         // The interrupted function is not at a call: the handler's chain is not a continuation of its own.

@@ -6,7 +6,7 @@ use core::mem::MaybeUninit;
 use core::ptr::null;
 
 use crate::abi::{Frame, Link};
-use crate::fiber::{Links, followed, followed_from, is_unknown, relative};
+use crate::fiber::{Links, followed, followed_from, is_lost, is_unknown, relative};
 use crate::image::Image;
 use crate::own::{self, Own};
 use crate::signal::{self, SignalFrame};
@@ -254,7 +254,7 @@ impl Frames {
         if !self.suspect {
             // SAFETY: a live frame of this thread's chain.
             return unsafe {
-                if self.links.is_lost(link) && !is_unknown(link) {
+                if self.links.is_lost(link) {
                     self.damaged = true;
                     return None;
                 }
@@ -276,8 +276,7 @@ impl Frames {
         let [_, id, site] = words?;
         // SAFETY: its words are readable.
         let (prev, lost) = unsafe { (self.links.outer(frame), self.links.is_lost(link)) };
-        let base = if prev.is_relative() { self.base(prev) } else { Some(0) };
-        let base = base.filter(|_| !lost || is_unknown(link));
+        let base = self.base(prev).filter(|_| !lost);
         self.damaged |= base.is_none();
         Some(Frame { prev, id: id.wrapping_sub(base?), site: site as *const u8, handle: 0 })
     }
@@ -559,7 +558,7 @@ impl State {
     /// `id` and `top` as the thread's block has them, and what became of `top`.
     #[inline(always)]
     fn new(id: u64, top: Link, followed: Link) -> Self {
-        if top.is_relative() && is_unknown(followed) {
+        if is_lost(top, followed) {
             return Self { id, top: followed, lost: Some(top) };
         }
         // What is damaged, may be anywhere.
