@@ -507,6 +507,7 @@ impl Walk<'_> {
                 self.token.damaged = true;
                 return;
             };
+            let site = site & !layout::NUMBERED;
             let to = frame(prev);
             // A link leads upwards; only that of a signal handler on its own stack may lead anywhere on the thread's.
             let inside = |a: u64| self.stack.is_some_and(|(low, high)| (low..high).contains(&a));

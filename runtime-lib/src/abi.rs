@@ -8,12 +8,13 @@
 
 use core::ffi::c_void;
 use core::mem::offset_of;
+use core::sync::atomic::{Ordering, compiler_fence};
 
 /// Version of everything in this module. Instrumented objects refer to `__pcce_abi_v<VERSION>`.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Name of the symbol that exists only in a runtime of this version.
-pub const VERSION_SYMBOL: &str = "__pcce_abi_v3";
+pub const VERSION_SYMBOL: &str = "__pcce_abi_v4";
 
 /// Name of the byte whose address is the site of frames that were pushed for a signal's handler. Behind such a frame is the
 /// address of the `ucontext_t` that the kernel gave to the handler.
@@ -94,7 +95,8 @@ pub struct Tls {
     pub call: *const u8,
 }
 
-/// A pushed frame. It lives on the machine stack, in the function that pushes.
+/// A pushed frame. It lives on the machine stack, in the function that pushes. All pushes of one activation have the same `prev` and `id`, so
+/// these are written once; each push writes its site, and that alone makes the handle invalid.
 #[repr(C)]
 pub struct Frame {
     /// The next frame outwards: [`Tls::top`] as it was in the pushing function.
@@ -102,10 +104,50 @@ pub struct Frame {
     /// [`Tls::id`] as it was in the pushing function.
     pub id: u64,
     /// The site that pushed: an address in a module's site array. Null: the function entered next pushed, which an open call
-    /// of the executable's had reached; `id` is then one of its open node.
-    pub site: *const u8,
-    /// 0 when pushed. The runtime's cache of the interned number of the chain from this frame on.
-    pub handle: u64,
+    /// of the executable's had reached; `id` is then one of its open node. With [`NUMBERED`](layout::NUMBERED), the handle is valid.
+    pub(crate) marked_site: *const u8,
+    /// The runtime's cache of the interned number of the chain from this frame on; nothing that counts before the site is marked.
+    pub(crate) handle: u64,
+}
+
+impl Frame {
+    /// A frame as it is pushed.
+    pub const fn new(prev: Link, id: u64, site: *const u8) -> Self {
+        Self { prev, id, marked_site: site, handle: 0 }
+    }
+
+    /// The site that pushed.
+    pub fn site(&self) -> *const u8 {
+        self.marked_site.map_addr(|address| address & !(layout::NUMBERED as usize))
+    }
+
+    /// The number of the chain from this frame on, if it was set since the push.
+    ///
+    /// # Safety
+    /// The frame can be read.
+    #[inline(always)]
+    pub unsafe fn number(this: *const Self) -> Option<u64> {
+        // SAFETY: by the contract. Volatile, because signal handlers of the same thread write both words.
+        unsafe {
+            let site = (&raw const (*this).marked_site).read_volatile();
+            (site.addr() & layout::NUMBERED as usize != 0)
+                .then(|| (&raw const (*this).handle).read_volatile())
+        }
+    }
+
+    /// Keeps the number of the chain from this frame on.
+    ///
+    /// # Safety
+    /// The frame is on the calling thread's chain.
+    pub unsafe fn set_number(this: *mut Self, number: u64) {
+        // SAFETY: by the contract. The mark comes last: a signal handler that interrupts finds both or writes the same number.
+        unsafe {
+            (&raw mut (*this).handle).write_volatile(number);
+            compiler_fence(Ordering::Release);
+            let site = &raw mut (*this).marked_site;
+            site.write_volatile(site.read_volatile().map_addr(|address| address | layout::NUMBERED as usize));
+        }
+    }
 }
 
 /// Verify mode: one activation of an instrumented function.
@@ -249,10 +291,10 @@ pub mod layout {
     pub const FRAME_PREV: u64 = offset_of!(Frame, prev) as u64;
     /// Offset of [`Frame::id`].
     pub const FRAME_ID: u64 = offset_of!(Frame, id) as u64;
-    /// Offset of [`Frame::site`].
-    pub const FRAME_SITE: u64 = offset_of!(Frame, site) as u64;
-    /// Offset of [`Frame::handle`].
-    pub const FRAME_HANDLE: u64 = offset_of!(Frame, handle) as u64;
+    /// Offset of the site in a [`Frame`].
+    pub const FRAME_SITE: u64 = offset_of!(Frame, marked_site) as u64;
+    /// In the site of a [`Frame`]: the handle is valid. No address has this bit.
+    pub const NUMBERED: u64 = 1 << 63;
     /// In a [`Link`]: ids count from the id in the frame.
     pub const RELATIVE: u64 = 1;
     /// Size of [`Frame`].

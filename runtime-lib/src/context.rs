@@ -1,5 +1,9 @@
 //! Context numbers: `pcce_context()` and the interned numbers of chains of pushed frames.
 
+use core::mem::MaybeUninit;
+use core::ptr::null_mut;
+use core::slice;
+
 use crate::abi::{Frame, INTERNED, Link, NO_RANGE};
 use crate::fiber::{Links, UNKNOWN_SITE, followed, is_unknown, relative};
 use crate::intern::Interner;
@@ -7,6 +11,7 @@ use crate::own::Own;
 use crate::place;
 use crate::signal::{self, SignalFrame};
 use crate::state::{current, tls};
+use crate::sys;
 use crate::token::{self, State};
 use crate::unwind::{Interruption, Registers};
 
@@ -18,11 +23,9 @@ static CHAINS: Interner<()> = Interner::new();
 /// The interned number of the chain that starts at `top`; 0 for no frame, and also if there is no
 /// memory (then `None` says so).
 ///
-/// Numbers are cached in the frames ([`Frame::handle`] holds `number << 1 | 1`), so that only frames pushed
-/// since the last call cost anything. A chain is walked outwards and numbered inwards;
-/// on the way out each frame's handle holds a pointer to the frame inside of it, which is
-/// even and not 0. A signal handler that interrupts the walk may number the same frames: the
-/// walk then starts again.
+/// Numbers are kept in the frames, so that only frames pushed since the last call cost anything. A chain is walked outwards up to
+/// the first frame that has one, and numbered inwards. A signal handler that interrupts this may number the same frames, with the same
+/// numbers.
 ///
 /// # Safety
 /// `top` is null or the calling thread's innermost frame, and the chain is intact.
@@ -36,52 +39,103 @@ pub unsafe fn chain_number(top: Link) -> Option<u64> {
         return unknown();
     }
     let links = Links::new();
-    let top = top.frame();
-    loop {
-        // SAFETY: every frame of an intact chain is a live object on this thread's stack.
-        // Volatile, because signal handlers of this thread write handles too.
-        unsafe {
-            let handle = |f: *mut Frame| (&raw const (*f).handle).read_volatile();
-            let set = |f: *mut Frame, h: u64| (&raw mut (*f).handle).write_volatile(h);
-            if handle(top) & 1 == 1 {
-                return Some(handle(top) >> 1);
+    let mut fresh = Fresh::new();
+    let mut frame = top.frame();
+    // SAFETY: every frame of an intact chain is a live object on this thread's stack.
+    unsafe {
+        let mut number = loop {
+            if let Some(number) = Frame::number(frame) {
+                break number;
             }
-            if links.is_lost(Link::new(top)) {
-                return unknown();
+            if links.is_lost(Link::new(frame)) {
+                break unknown()?;
             }
-            let mut frame = top;
-            let mut number = loop {
-                let outer = links.outer(frame);
-                if outer.is_null() {
-                    break 0;
-                }
-                if is_unknown(outer) || links.is_lost(outer) {
-                    break unknown()?;
-                }
-                let outer = outer.frame();
-                if handle(outer) & 1 == 1 {
-                    break handle(outer) >> 1;
-                }
-                set(outer, frame as u64);
-                frame = outer;
-            };
-            loop {
-                let inner = if frame == top { 0 } else { handle(frame) };
-                if inner & 1 == 1 {
-                    break; // numbered meanwhile by a signal handler: start again
-                }
-                let id = (*frame).id.wrapping_sub((*frame).prev.base());
-                number = CHAINS.insert(&[number, place::name((*frame).site)?, id], ())?;
-                if signal::is_site((*frame).site) {
-                    number = point_number(number, frame.cast())?;
-                }
-                set(frame, number << 1 | 1);
-                if inner == 0 {
-                    return Some(number);
-                }
-                frame = inner as *mut Frame;
+            fresh.add(frame)?;
+            let outer = links.outer(frame);
+            if outer.is_null() {
+                break 0;
             }
+            if is_unknown(outer) {
+                break unknown()?;
+            }
+            frame = outer.frame();
+        };
+        for &frame in fresh.frames().iter().rev() {
+            let (id, site) = ((*frame).id.wrapping_sub((*frame).prev.base()), (*frame).site());
+            number = CHAINS.insert(&[number, place::name(site)?, id], ())?;
+            if signal::is_site(site) {
+                number = point_number(number, frame.cast())?;
+            }
+            Frame::set_number(frame, number);
         }
+        Some(number)
+    }
+}
+
+/// Frames that have no number yet, the innermost first.
+struct Fresh {
+    few: [MaybeUninit<*mut Frame>; Self::FEW],
+    /// A mapping, where they are more.
+    many: *mut *mut Frame,
+    room: usize,
+    count: usize,
+}
+
+impl Fresh {
+    const FEW: usize = 32;
+
+    #[inline(always)]
+    fn new() -> Self {
+        Self { few: [MaybeUninit::uninit(); Self::FEW], many: null_mut(), room: Self::FEW, count: 0 }
+    }
+
+    /// Adds a frame. None if there is no memory.
+    #[inline(always)]
+    fn add(&mut self, frame: *mut Frame) -> Option<()> {
+        if self.count == self.room {
+            self.grow()?;
+        }
+        // SAFETY: there is room.
+        unsafe { self.start().add(self.count).write(frame) };
+        self.count += 1;
+        Some(())
+    }
+
+    fn start(&mut self) -> *mut *mut Frame {
+        if self.many.is_null() { self.few.as_mut_ptr().cast() } else { self.many }
+    }
+
+    #[cold]
+    fn grow(&mut self) -> Option<()> {
+        let room = self.room * 16;
+        let many = sys::map(room * size_of::<*mut Frame>(), 0).cast::<*mut Frame>();
+        if many.is_null() {
+            return None;
+        }
+        // SAFETY: `count` frames have been written, and the mapping has room for more.
+        unsafe { many.copy_from_nonoverlapping(self.start(), self.count) };
+        self.free();
+        (self.many, self.room) = (many, room);
+        Some(())
+    }
+
+    fn frames(&mut self) -> &[*mut Frame] {
+        // SAFETY: as many have been written.
+        unsafe { slice::from_raw_parts(self.start(), self.count) }
+    }
+
+    fn free(&mut self) {
+        if !self.many.is_null() {
+            // SAFETY: mapped with this size, and not used again.
+            unsafe { sys::unmap(self.many.cast(), self.room * size_of::<*mut Frame>()) };
+        }
+    }
+}
+
+impl Drop for Fresh {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.free();
     }
 }
 
@@ -159,7 +213,7 @@ mod tests {
         let mut chain: Vec<Frame> = Vec::with_capacity(ids.len());
         for &id in ids {
             let prev = chain.last_mut().map_or(Link::NULL, |f| link(f));
-            chain.push(Frame { prev, id, site: 0x1000 as *const u8, handle: 0 });
+            chain.push(Frame::new(prev, id, 0x1000 as *const u8));
         }
         chain
     }
@@ -194,18 +248,18 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_that_was_left_half_way_does_not_disturb_the_next() {
-        let mut frames = chain(&[90, 91, 92, 93]);
-        let expected = number(&mut chain(&[90, 91, 92, 93]));
-        // A signal handler that leaves by siglongjmp leaves pointers inwards in the handles.
-        for i in 0..3 {
-            frames[i].handle = &raw const frames[i + 1] as u64;
-        }
-        assert_eq!(number(&mut frames), expected);
-        // And one that returns has numbered frames that the interrupted walk has yet to reach.
-        frames[3].handle = 0;
-        frames[2].handle = 0;
-        assert_eq!(number(&mut frames), expected);
+    fn a_push_makes_a_number_invalid() {
+        let mut frames = chain(&[90, 91]);
+        let first = number(&mut frames);
+        // Emitted code writes the site alone.
+        let push =
+            |frame: &mut Frame, site: usize| *frame = Frame { marked_site: site as *const u8, ..*frame };
+        push(&mut frames[1], 0x1001);
+        let second = number(&mut frames);
+        assert_ne!(first, second);
+        push(&mut frames[1], 0x1000);
+        assert_eq!(number(&mut frames), first);
+        assert_eq!(frames[1].site(), 0x1000 as *const u8);
     }
 
     #[test]

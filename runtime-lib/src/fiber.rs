@@ -36,8 +36,7 @@ unsafe impl Sync for Shared {}
 pub const UNKNOWN_SITE: *const u8 = dangling();
 
 /// Stands for frames that must not be looked at.
-static UNKNOWN: Shared =
-    Shared(UnsafeCell::new(Frame { prev: Link::NULL, id: 0, site: UNKNOWN_SITE, handle: 0 }));
+static UNKNOWN: Shared = Shared(UnsafeCell::new(Frame::new(Link::NULL, 0, UNKNOWN_SITE)));
 
 const UNKNOWN_LINK: Link = Link::new(UNKNOWN.0.get());
 
@@ -269,7 +268,7 @@ mod tests {
 
     #[test]
     fn links_lead_upwards_on_one_stack() {
-        let new = || Frame { prev: Link::NULL, id: 0, site: null(), handle: 0 };
+        let new = || Frame::new(Link::NULL, 0, null());
         let mut stack: [Frame; 4] = core::array::from_fn(|_| new());
         let mut other: [Frame; 2] = core::array::from_fn(|_| new());
         let first = stack.as_mut_ptr();

@@ -73,7 +73,7 @@ unsafe extern "C" fn trampoline(signal: c_int, info: *mut c_void, context: *mut 
         let (interrupted_top, interrupted_id) = (top.read_volatile(), id.read_volatile());
         let sp = (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
         let prev = followed_from(sp, interrupted_top);
-        let frame = Frame { prev, id: interrupted_id, site: &raw const __pcce_signal_site, handle: 0 };
+        let frame = Frame::new(prev, interrupted_id, &raw const __pcce_signal_site);
         let lost = is_lost(interrupted_top, prev);
         let mut frame = SignalFrame { frame, context: if lost { null() } else { context.cast() } };
         compiler_fence(Ordering::Release);

@@ -5,7 +5,7 @@ use core::ffi::c_char;
 use core::mem::MaybeUninit;
 use core::ptr::null;
 
-use crate::abi::{Frame, Link};
+use crate::abi::{Frame, Link, layout};
 use crate::fiber::{Links, followed, followed_from, is_lost, is_unknown, relative};
 use crate::image::Image;
 use crate::own::{self, Own};
@@ -259,7 +259,7 @@ impl Frames {
                     return None;
                 }
                 let prev = self.links.outer(frame);
-                Some(Frame { prev, id: (*frame).id.wrapping_sub(prev.base()), ..frame.read() })
+                Some(Frame::new(prev, (*frame).id.wrapping_sub(prev.base()), (*frame).site()))
             };
         }
         let mut word = |i: usize| self.process.word((frame as usize).wrapping_add(i * 8));
@@ -278,7 +278,8 @@ impl Frames {
         let (prev, lost) = unsafe { (self.links.outer(frame), self.links.is_lost(link)) };
         let base = self.base(prev).filter(|_| !lost);
         self.damaged |= base.is_none();
-        Some(Frame { prev, id: id.wrapping_sub(base?), site: site as *const u8, handle: 0 })
+        let site = site & !layout::NUMBERED;
+        Some(Frame::new(prev, id.wrapping_sub(base?), site as *const u8))
     }
 
     /// What the ids of a sub-path count from, though its frame may not be there.
@@ -356,7 +357,7 @@ unsafe fn write(
     let mut next = if extent.damaged { None } else { frames.read(at) };
     // What is not instrumented and has an id was reached by an open call of the executable's.
     if matches!(context.capture, Capture::None) && context.id != 0 {
-        next = Some(Frame { prev: context.top, id: context.id, site: null(), handle: 0 });
+        next = Some(Frame::new(context.top, context.id, null()));
     }
     let mut runs = 0;
     while let Some(frame) = next
@@ -366,7 +367,7 @@ unsafe fn write(
         let here = at;
         at = frame.prev;
         next = frames.read(at);
-        if signal::is_site(frame.site) {
+        if signal::is_site(frame.site()) {
             let Some(point) = frames.point(here, frame.prev) else {
                 extent.damaged = true;
                 break;
@@ -382,20 +383,20 @@ unsafe fn write(
             }
         } else {
             while let Some(same) = &next
-                && (same.site, same.id) == (frame.site, frame.id)
+                && (same.site(), same.id) == (frame.site(), frame.id)
             {
                 count += 1;
                 at = same.prev;
                 next = frames.read(at);
             }
-            let Some((number, new)) = images.number(place(frame.site), false) else {
+            let Some((number, new)) = images.number(place(frame.site()), false) else {
                 extent.damaged = true;
                 break;
             };
             out.varint((number as u64) << version | u64::from(count > 1));
             images.name(number, new, &mut out);
-            let open = frame.site.is_null();
-            out.varint(if open { 0 } else { images.offset(number, frame.site as usize) as u64 });
+            let open = frame.site().is_null();
+            out.varint(if open { 0 } else { images.offset(number, frame.site() as usize) as u64 });
             out.varint(zigzag(frame.id));
             if count > 1 {
                 out.varint(count);
@@ -417,7 +418,7 @@ fn has_point(context: &Context<'_>) -> bool {
     let mut frames = Frames::new(context.suspect);
     let mut at = context.top;
     while let Some(frame) = frames.read(at) {
-        if signal::is_site(frame.site) {
+        if signal::is_site(frame.site()) {
             return true;
         }
         at = frame.prev;
@@ -586,7 +587,7 @@ fn interrupted_at(state: State, pc: usize, sp: usize) -> Option<(Registers, Stat
     let mut frames = Frames::new(true);
     let mut at = state.top;
     while let Some(frame) = frames.read(at) {
-        if signal::is_site(frame.site) {
+        if signal::is_site(frame.site()) {
             let context = at.frame().wrapping_add(1).cast::<*const libc::ucontext_t>();
             let context = frames.process.word(context as usize)? as usize;
             let registers = Registers::interrupted(&mut frames.process, context)?;
@@ -705,7 +706,7 @@ mod tests {
         let mut chain: Vec<Frame> = Vec::with_capacity(frames.len());
         for &(s, id) in frames {
             let prev = chain.last_mut().map_or(Link::NULL, |f| Link::new(f));
-            chain.push(Frame { prev, id, site: site(s), handle: 0 });
+            chain.push(Frame::new(prev, id, site(s)));
         }
         chain
     }
@@ -771,7 +772,7 @@ mod tests {
     #[test]
     fn a_frame_of_no_image_ends_the_token_as_damaged() {
         let mut frames = chain(&[(1, 1), (2, 2), (3, 3)]);
-        frames[1].site = 16 as *const u8;
+        frames[1].marked_site = 16 as *const u8;
         let (text, _) = with_state(0, &mut frames, || take(4096, site(0)));
         let token = Token::parse(&text).unwrap();
         assert!(token.damaged);

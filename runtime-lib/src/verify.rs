@@ -172,7 +172,7 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
         let chain = chain_number(top);
         let below = if prev.is_null() { (0, null()) } else { ((*prev).context, (*prev).site) };
         let numbered = match below.0 {
-            _ if prev.is_null() => top.is_null() || !signal::is_site((*top.frame()).site),
+            _ if prev.is_null() => top.is_null() || !signal::is_site((*top.frame()).site()),
             context => context != MISMATCHED && context != UNNUMBERED,
         };
         let (site, name) = (place::name(below.1), place::name(function.cast()));
@@ -233,7 +233,7 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             let known = !caller.is_null() && (id, top) == ((*caller).id, (*caller).top);
             let entered = !caller.is_null()
                 && !frame.is_null()
-                && (*frame).site == (*caller).site
+                && (*frame).site() == (*caller).site
                 && ((*frame).id, (*frame).prev, found) == ((*caller).id, (*caller).top, 0);
             if known || entered || caller.is_null() || {
                 let open = (*(*caller).function).open;
@@ -246,16 +246,17 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
         if (*function).entry == 1 && found == 0 {
             // A sub-path's root: the innermost frame names the call site.
             let from = |frame: *mut Frame| (*frame).id.wrapping_sub((*frame).prev.base());
-            if !frame.is_null() && (*frame).site.is_null() && from(frame) == 0 {
+            if !frame.is_null() && (*frame).site().is_null() && from(frame) == 0 {
                 // Pushed by a function at its entry, for its caller had pushed, too.
                 frame = (*frame).prev.frame();
             }
             let entry_site = (*function).entry_site;
-            if !frame.is_null() && !entry_site.is_null() && (*frame).site == entry_site {
+            if !frame.is_null() && !entry_site.is_null() && (*frame).site() == entry_site {
                 // Pushed by the function itself, at an entry from callers that may not push. The caller is
                 // the next frame's, if that is the one; else it is unknown by design, and no frame would be wrong.
                 let next = (*frame).prev.frame();
-                if from(frame) != 0 || next.is_null() || caller.is_null() || (*next).site != (*caller).site {
+                if from(frame) != 0 || next.is_null() || caller.is_null() || (*next).site() != (*caller).site
+                {
                     return Ok(());
                 }
                 frame = next;
@@ -267,7 +268,7 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
                     Err("decodes as the outermost, and has a caller")
                 };
             }
-            if signal::is_site((*frame).site) {
+            if signal::is_site((*frame).site()) {
                 return if caller.is_null() {
                     Ok(())
                 } else {
@@ -277,7 +278,7 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             if caller.is_null() {
                 return Err("decodes with a caller, and is the outermost");
             }
-            if (*frame).site.is_null() {
+            if (*frame).site().is_null() {
                 // Pushed in front of the function, by one that an open call reached.
                 let open = (*(*caller).function).open;
                 return if open.is_null() {
@@ -286,7 +287,7 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
                     in_edge(open, (*frame).id, (*frame).prev, caller)
                 };
             }
-            if (*frame).site != (*caller).site {
+            if (*frame).site() != (*caller).site {
                 return Err("the pushed frame names another call site than the one in the caller");
             }
             if ((*frame).id, (*frame).prev) != ((*caller).id, (*caller).top) {

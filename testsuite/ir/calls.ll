@@ -3,7 +3,7 @@
 ; The site array has one byte for each site; objects of another version of the ABI do not link.
 ; CHECK-DAG: @__pcce_sites.[[#%x,]] = internal global [15 x i8] zeroinitializer
 ; CHECK-DAG: @__pcce_tls = external dso_local thread_local(initialexec) global [64 x i8], align 64
-; CHECK-DAG: @__pcce_abi = internal constant ptr @__pcce_abi_v3
+; CHECK-DAG: @__pcce_abi = internal constant ptr @__pcce_abi_v4
 ; CHECK-DAG: @llvm.used = appending global [1 x ptr] [ptr @__pcce_abi]
 ; CHECK-DAG: module asm ".pushsection .debug_pcce,\22\22,@progbits"
 target triple = "x86_64-unknown-linux-gnu"
@@ -71,7 +71,7 @@ define internal void @direct() nounwind {
   ret void
 }
 
-; A push, as it is written once in full here: the frame is {top, id, site, 0}. The callee reaches the frame
+; A push, as it is written once in full here: the frame is {top, id, site}. The callee reaches the frame
 ; through the thread's block, so the call is no tail call any more.
 define internal void @outside() nounwind {
 ; CHECK-LABEL: define internal void @outside(){{.*}} {
@@ -83,8 +83,6 @@ define internal void @outside() nounwind {
 ; CHECK-NEXT:    store i64 %[[#ID]], ptr %[[#AT]]
 ; CHECK-NEXT:    %[[#AT:]] = getelementptr inbounds i8, ptr %pcce.frame, i64 16
 ; CHECK-NEXT:    store ptr getelementptr inbounds (i8, ptr @__pcce_sites.{{[0-9a-f]+}}, i64 2), ptr %[[#AT]]
-; CHECK-NEXT:    %[[#AT:]] = getelementptr inbounds i8, ptr %pcce.frame, i64 24
-; CHECK-NEXT:    store i64 0, ptr %[[#AT]]
 ; A signal handler finds a whole frame or none.
 ; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)

@@ -20,7 +20,7 @@
 //!
 //! [`encode`] runs five of them, each a module: function weights (`weight`), back edges (`back`), then numbering in
 //! topological order with selective reduction (`number`), and offsets (`offset`), on strongly connected components from `scc`. All are
-//! iterative and near-linear in functions plus edges.
+//! iterative and near-linear in functions plus edges. Where in a function its frame is begun, [`frame_places`] says.
 //!
 //! ```
 //! use pcce_encoding::{CallGraph, EdgeCode, Options, PushReason, encode};
@@ -41,6 +41,7 @@
 mod back;
 pub mod decode;
 mod encoding;
+mod frames;
 mod graph;
 pub mod hybrid;
 mod number;
@@ -49,5 +50,6 @@ mod scc;
 mod weight;
 
 pub use encoding::{EdgeCode, Encoding, Options, PushReason, Summary, encode};
+pub use frames::{FlowBlock, FramePlace, Way, frame_places};
 pub use graph::{CallGraph, EdgeId, FunctionId};
 pub use scc::edges_on_cycles;

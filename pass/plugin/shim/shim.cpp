@@ -8,6 +8,7 @@
 
 #include "llvm-c/Core.h"
 #include "llvm/Analysis/BlockFrequencyInfo.h"
+#include "llvm/Analysis/BranchProbabilityInfo.h"
 #include "llvm/CodeGen/StackProtector.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/IRBuilder.h"
@@ -30,6 +31,7 @@ bool pcce_rs_run(LLVMModuleRef M, uint32_t Phase, const char *Options,
 void pcce_shim_register(void *Builder);
 const char *pcce_shim_llvm_version();
 void pcce_shim_block_frequencies(void *Analyses, LLVMValueRef F, double *Out);
+void pcce_shim_branch_probabilities(void *Analyses, LLVMValueRef F, double *Out);
 typedef void (*LocationCallback)(void *Context, const char *Name, size_t NameLen,
                                  const char *Dir, size_t DirLen,
                                  const char *File, size_t FileLen,
@@ -113,6 +115,16 @@ void pcce_shim_block_frequencies(void *Analyses, LLVMValueRef V, double *Out) {
   double Entry = static_cast<double>(BFI.getEntryFreq().getFrequency());
   for (BasicBlock &BB : F)
     *Out++ = Entry > 0 ? static_cast<double>(BFI.getBlockFreq(&BB).getFrequency()) / Entry : 1.0;
+}
+
+// One for each successor of each block, in their order.
+void pcce_shim_branch_probabilities(void *Analyses, LLVMValueRef V, double *Out) {
+  Function &F = *unwrap<Function>(V);
+  auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
+  auto &BPI = FAM.getResult<BranchProbabilityAnalysis>(F);
+  for (BasicBlock &BB : F)
+    for (unsigned I = 0, E = BB.getTerminator()->getNumSuccessors(); I != E; ++I)
+      *Out++ = static_cast<double>(BPI.getEdgeProbability(&BB, I).getNumerator()) / BranchProbability::getDenominator();
 }
 
 static StringRef sourceName(const DISubprogram *SP) {

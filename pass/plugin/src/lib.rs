@@ -214,7 +214,7 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
     if let Some(file) = &options.profile_generate {
         profile::count(module, &analysis, file);
     }
-    rewrite::rewrite(module, &analysis, &plan, &sites_name, &options);
+    rewrite::rewrite(module, analyses, &analysis, &plan, &sites_name, &options);
     emit::emit(module, &fragment, &sites_name);
     emit::emit_addresses(module, &analysis, &sites_name);
     if let Some(path) = &options.crash_report {

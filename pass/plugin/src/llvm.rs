@@ -24,6 +24,7 @@ type LocationCallback =
 unsafe extern "C" {
     fn pcce_shim_register(builder: *mut c_void);
     fn pcce_shim_llvm_version() -> *const c_char;
+    fn pcce_shim_branch_probabilities(analyses: *mut c_void, f: LLVMValueRef, out: *mut f64);
     fn pcce_shim_block_frequencies(analyses: *mut c_void, function: LLVMValueRef, out: *mut f64);
     fn pcce_shim_locations(instruction: LLVMValueRef, callback: LocationCallback, context: *mut c_void);
     fn pcce_shim_split_edge(from: LLVMBasicBlockRef, to: LLVMBasicBlockRef) -> LLVMBasicBlockRef;
@@ -168,6 +169,17 @@ impl Analyses {
         unsafe {
             let mut out = vec![0.0; LLVMCountBasicBlocks(function.0) as usize];
             pcce_shim_block_frequencies(self.0, function.0, out.as_mut_ptr());
+            out
+        }
+    }
+
+    /// How likely each way out of each block of `function` is: of all blocks, in block order, for each successor.
+    pub fn branch_probabilities(self, function: Value) -> Vec<f64> {
+        let ends = function.blocks().into_iter().map(Block::terminator);
+        // SAFETY: the shim writes one number for each successor.
+        unsafe {
+            let mut out = vec![0.0; ends.map(|end| LLVMGetNumSuccessors(end.0) as usize).sum()];
+            pcce_shim_branch_probabilities(self.0, function.0, out.as_mut_ptr());
             out
         }
     }
@@ -839,6 +851,12 @@ impl Block {
     pub fn first(self) -> Value {
         // SAFETY: live block; well-formed blocks are not empty.
         Value(unsafe { LLVMGetFirstInstruction(self.0) })
+    }
+
+    /// The last instruction.
+    pub fn terminator(self) -> Value {
+        // SAFETY: live block; well-formed blocks end with one.
+        Value(unsafe { LLVMGetBasicBlockTerminator(self.0) })
     }
 
     /// The first instruction that is neither a phi nor a landing pad.

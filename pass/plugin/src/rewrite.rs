@@ -5,10 +5,12 @@
 //! ```c
 //! tls.id += c;  call;  tls.id -= c;                                  // an addition
 //!
-//! frame = {tls.top, tls.id, &sites[s], 0};                           // a push
+//! frame.prev = tls.top; frame.id = tls.id;                            // once in front of all pushes of an activation
+//!
+//! frame.site = &sites[s];                                            // a push
 //! tls.top = &frame; tls.id = 0;  call;  tls.id = frame.id; tls.top = frame.prev;
 //!
-//! frame = {tls.top, tls.id, &sites[s], 0};                           // a relative one, in executables with an open node
+//! frame.site = &sites[s];                                            // a relative one, in executables with an open node
 //! tls.top = &frame + 1;  call;  tls.top = frame.prev;
 //!
 //! tls.call = &sites[s];  call;  tls.call = 0;                         // a call that is published
@@ -24,12 +26,13 @@
 //! arrives without a return (a landing pad, the second return of `setjmp`, behind an `asm goto` that calls), the function
 //! stores the values it found at its entry.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use pcce_encoding::{FlowBlock, FramePlace, Way, frame_places};
 use pcce_runtime::abi::{self, layout};
 
 use crate::analysis::{Analysis, Function, RuntimeCall, Unannounced};
-use crate::llvm::{Block, Builder, Callee, Module, Type, Value};
+use crate::llvm::{Analyses, Block, Builder, Callee, Module, Type, Value};
 use crate::options::Options;
 use crate::plan::{Action, Plan, PlannedCall, PlannedFunction, Push};
 use llvm_sys::LLVMOpcode;
@@ -57,7 +60,14 @@ struct VerifySymbols {
 }
 
 /// Rewrites the module. `sites_name` becomes the name of its site array.
-pub fn rewrite(module: Module, analysis: &Analysis, plan: &Plan, sites_name: &str, options: &Options) {
+pub fn rewrite(
+    module: Module,
+    analyses: Analyses,
+    analysis: &Analysis,
+    plan: &Plan,
+    sites_name: &str,
+    options: &Options,
+) {
     let sites =
         module.add_internal(sites_name, module.bytes(plan.dictionary.sites.len().max(1) as u64), false);
     module.keep(&[sites]);
@@ -82,7 +92,7 @@ pub fn rewrite(module: Module, analysis: &Analysis, plan: &Plan, sites_name: &st
         if !function.silent {
             strip_memory_attributes(function, planned);
         }
-        Rewriter::new(&builder, &symbols, function, planned, i).run();
+        Rewriter::new(&builder, analyses, &symbols, function, planned, i).run();
     }
 }
 
@@ -199,6 +209,7 @@ fn verify_symbols(
 
 struct Rewriter<'a> {
     b: &'a Builder,
+    analyses: Analyses,
     symbols: &'a Symbols,
     function: &'a Function,
     planned: &'a PlannedFunction,
@@ -218,6 +229,7 @@ struct Rewriter<'a> {
 impl<'a> Rewriter<'a> {
     fn new(
         b: &'a Builder,
+        analyses: Analyses,
         symbols: &'a Symbols,
         function: &'a Function,
         planned: &'a PlannedFunction,
@@ -225,13 +237,15 @@ impl<'a> Rewriter<'a> {
     ) -> Self {
         let (i64, ptr) = (b.module.i64(), b.module.ptr());
         let (frame, entry_frame, found, shadow) = (None, None, None, None);
-        Self { b, symbols, function, planned, number, i64, ptr, frame, entry_frame, found, shadow }
+        Self { b, analyses, symbols, function, planned, number, i64, ptr, frame, entry_frame, found, shadow }
     }
 
     fn run(mut self) {
         self.prologue();
+        // No terminator has updates in front of it yet.
+        let first = self.frame.map(|frame| self.begin_early(frame)).unwrap_or_default();
         for call in &self.planned.calls {
-            self.call(call);
+            self.call(call, first.contains(&call.instruction));
         }
         if self.found.is_some() {
             for block in &self.function.comes_back {
@@ -261,6 +275,7 @@ impl<'a> Rewriter<'a> {
         let b = self.b.prologue(call);
         call.function().decide_on_stack_protector();
         let frame = b.alloca(layout::FRAME_SIZE, c"pcce.frame");
+        self.begin(frame);
         self.push(frame, b.module.null(), Push::Zero);
         let pads = call.function().blocks().into_iter().filter(|block| block.is_landing_pad());
         for end in after(call).into_iter().chain(pads.map(Block::first_after_pads)) {
@@ -294,6 +309,7 @@ impl<'a> Rewriter<'a> {
             .map(|frames| if both { b.offset(frames, layout::FRAME_SIZE) } else { frames });
         self.shadow = verify.map(|_| b.alloca(layout::SHADOW_SIZE, c"pcce.shadow"));
         if let (Some(site), Some(frame)) = (entry_site, self.entry_frame) {
+            self.begin(frame);
             self.push(frame, site, Push::Zero);
             // Whoever called may have published the call.
             self.publish(None);
@@ -311,13 +327,17 @@ impl<'a> Rewriter<'a> {
         self.b.module.const_offset(self.symbols.sites, site.into())
     }
 
-    fn push(&self, frame: Value, site: Value, push: Push) {
+    /// Writes the words of a frame that all pushes of this activation have in common: they hold the state that it found at its entry.
+    fn begin(&self, frame: Value) {
         let b = self.b;
         let (top, id) = (b.load(self.ptr, self.symbols.top), b.load(self.i64, self.symbols.id));
         b.store(top, b.offset(frame, layout::FRAME_PREV));
         b.store(id, b.offset(frame, layout::FRAME_ID));
+    }
+
+    fn push(&self, frame: Value, site: Value, push: Push) {
+        let b = self.b;
         b.store(site, b.offset(frame, layout::FRAME_SITE));
-        b.store(b.module.const_i64(0), b.offset(frame, layout::FRAME_HANDLE));
         b.signal_fence();
         match push {
             Push::Relative => b.store(b.offset(frame, layout::RELATIVE), self.symbols.top),
@@ -352,7 +372,53 @@ impl<'a> Rewriter<'a> {
         b.store(b.add(b.load(self.i64, self.symbols.id), b.module.const_i64(value)), self.symbols.id);
     }
 
-    fn call(&self, call: &PlannedCall) {
+    /// Begins the frame where that is best, outside of pushes. Returns the calls whose pushes must begin it.
+    fn begin_early(&self, frame: Value) -> HashSet<Value> {
+        let pushes = self.planned.calls.iter().filter(|call| matches!(call.action, Action::Push(_)));
+        if self.function.reads_state {
+            // It may switch to another state.
+            return pushes.map(|call| call.instruction).collect();
+        }
+        let blocks = self.function.value.blocks();
+        let numbers: HashMap<Block, u32> = blocks.iter().copied().zip(0..).collect();
+        let mut first_push = vec![None; blocks.len()];
+        for call in pushes {
+            first_push[numbers[&call.instruction.block()] as usize].get_or_insert(call.instruction);
+        }
+        let frequencies = self.analyses.block_frequencies(self.function.value);
+        let mut probabilities = self.analyses.branch_probabilities(self.function.value).into_iter();
+        let successors: Vec<Vec<Block>> = blocks.iter().map(|b| b.terminator().successors()).collect();
+        let flow = blocks.iter().zip(&frequencies).zip(&successors).zip(&first_push);
+        let flow = flow.map(|(((block, &frequency), successors), push)| {
+            let plain = matches!(block.terminator().opcode(), LLVMOpcode::LLVMBr | LLVMOpcode::LLVMSwitch);
+            let ways = successors.iter().map(|to| Way {
+                to: numbers[to],
+                probability: probabilities.next().expect("one for each successor"),
+                can_be_split: plain && successors.iter().filter(|&other| other == to).count() == 1,
+            });
+            FlowBlock { frequency, pushes: push.is_some(), ways: ways.collect() }
+        });
+        let mut first = HashSet::new();
+        for place in frame_places(&flow.collect::<Vec<_>>()) {
+            let end = match place {
+                FramePlace::FirstPush(block) => {
+                    first.extend(first_push[block as usize]);
+                    continue;
+                }
+                FramePlace::End(block) => blocks[block as usize].terminator(),
+                FramePlace::On(from, way) => {
+                    let from = from as usize;
+                    successors[from][way as usize].on_edge_from(blocks[from]).terminator()
+                }
+            };
+            self.b.before(end, end);
+            self.begin(frame);
+        }
+        first
+    }
+
+    /// `begins`: its push is the one that begins the frame.
+    fn call(&self, call: &PlannedCall, begins: bool) {
         let instruction = call.instruction;
         // The callee reaches frames and records of this activation through the thread's block.
         if matches!(call.action, Action::Push(_) | Action::Publish)
@@ -410,6 +476,9 @@ impl<'a> Rewriter<'a> {
             Action::Add(value) => self.add(value),
             Action::Push(push) => {
                 let frame = self.frame.expect("made for every function that pushes");
+                if begins {
+                    self.begin(frame);
+                }
                 self.push(frame, self.site(call.site), push);
             }
             Action::Publish => self.publish(Some(call.site)),

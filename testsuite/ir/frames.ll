@@ -1,0 +1,76 @@
+; Frames begin once on each way to a push: what all pushes of an activation have in common is written there.
+; PASSES: pcce<check>
+declare void @external()
+declare void @pcce_fiber_restore(ptr)
+
+; The second push finds the words that the first one has written.
+define internal void @twice() nounwind {
+; CHECK-LABEL: define internal void @twice()
+; CHECK:         load i64, ptr @__pcce_tls
+; CHECK:         call void @external()
+; CHECK-NOT:     store ptr {{.*}}, ptr %pcce.frame,
+; CHECK:         getelementptr inbounds i8, ptr %pcce.frame, i64 16
+; CHECK-NEXT:    store ptr getelementptr inbounds (i8, ptr @__pcce_sites.{{[0-9a-f]+}}, i64 1)
+; CHECK-NEXT:    fence
+; CHECK-NEXT:    store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK:         call void @external()
+  call void @external()
+  call void @external()
+  ret void
+}
+
+; In front of a loop, on the way to it.
+define internal void @loop(i1 %enter, i1 %again) nounwind {
+; CHECK-LABEL: define internal void @loop(
+; CHECK-NEXT:  entry:
+; CHECK-NEXT:    %pcce.frame = alloca
+; CHECK-NEXT:    br i1 %enter, label %[[FRONT:.+]], label %out
+; CHECK:       [[FRONT]]:
+; CHECK-NEXT:    load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    %[[#ID:]] = load i64, ptr @__pcce_tls
+; CHECK:         store i64 %[[#ID]]
+; CHECK-NEXT:    br label %round
+; CHECK:       round:
+; CHECK-NEXT:    getelementptr inbounds i8, ptr %pcce.frame, i64 16
+entry:
+  br i1 %enter, label %round, label %out
+round:
+  call void @external()
+  br i1 %again, label %round, label %out
+out:
+  ret void
+}
+
+; On one of the ways only.
+define internal void @branches(i1 %which) nounwind {
+; CHECK-LABEL: define internal void @branches(
+; CHECK:         br i1 %which
+; CHECK:       first:
+; CHECK:         %[[#ID:]] = load i64, ptr @__pcce_tls
+; CHECK:         store i64 %[[#ID]]
+; CHECK:         call void @external()
+entry:
+  br i1 %which, label %first, label %second
+first:
+  call void @external()
+  ret void
+second:
+  ret void
+}
+
+; The state is another one after each switch of fibers.
+define internal void @switches(ptr %fiber) nounwind {
+; CHECK-LABEL: define internal void @switches(
+; CHECK:         %[[#ID:]] = load i64, ptr @__pcce_tls
+; CHECK:         store i64 %[[#ID]]
+; CHECK:         call void @external()
+; CHECK:         call void @pcce_fiber_restore(ptr %fiber)
+; CHECK-NEXT:    load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    %[[#ID:]] = load i64, ptr @__pcce_tls
+; CHECK:         store i64 %[[#ID]]
+; CHECK:         call void @external()
+  call void @external()
+  call void @pcce_fiber_restore(ptr %fiber)
+  call void @external()
+  ret void
+}
