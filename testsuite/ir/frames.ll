@@ -74,3 +74,29 @@ define internal void @switches(ptr %fiber) nounwind {
   call void @external()
   ret void
 }
+
+; What one call has added does not stay up to where the frame begins.
+define internal void @between(i1 %again) personality ptr null {
+; CHECK-LABEL: define internal void @between(
+; CHECK:         call void @twice()
+; CHECK:         call void @twice()
+; CHECK-NEXT:    %[[#ID:]] = load i64, ptr @__pcce_tls
+; CHECK-NEXT:    %[[#SUM:]] = add i64 %[[#ID]], 1
+; CHECK-NEXT:    store i64 %[[#SUM]], ptr @__pcce_tls
+; CHECK-NEXT:    load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    load i64, ptr @__pcce_tls
+; CHECK:         %[[#ID:]] = load i64, ptr @__pcce_tls
+; CHECK-NEXT:    %[[#SUM:]] = add i64 %[[#ID]], -2
+; CHECK:         invoke void @twice()
+  call void @twice()
+  call void @twice()
+  invoke void @twice() to label %round unwind label %pad
+round:
+  call void @external()
+  br i1 %again, label %round, label %out
+out:
+  ret void
+pad:
+  %p = landingpad { ptr, i32 } cleanup
+  resume { ptr, i32 } %p
+}

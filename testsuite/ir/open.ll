@@ -30,10 +30,7 @@ define void @main(ptr %f) nounwind {
 ; EXECUTABLE-NEXT:    store i64 %[[#SUM]], ptr @__pcce_tls
 ; EXECUTABLE-NEXT:    tail call void %f()
 ; EXECUTABLE-NEXT:    %[[#ID:]] = load i64, ptr @__pcce_tls
-; EXECUTABLE-NEXT:    %[[#SUM:]] = add i64 %[[#ID]], -[[#FIRST]]
-; EXECUTABLE-NEXT:    store i64 %[[#SUM]], ptr @__pcce_tls
-; EXECUTABLE-NEXT:    %[[#ID:]] = load i64, ptr @__pcce_tls
-; EXECUTABLE-NEXT:    %[[#SUM:]] = add i64 %[[#ID]], [[#FIRST+1]]
+; EXECUTABLE-NEXT:    %[[#SUM:]] = add i64 %[[#ID]], 1
 ; EXECUTABLE-NEXT:    store i64 %[[#SUM]], ptr @__pcce_tls
 ; EXECUTABLE-NEXT:    call void %f()
   tail call void %f()

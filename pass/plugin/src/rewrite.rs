@@ -4,6 +4,7 @@
 //!
 //! ```c
 //! tls.id += c;  call;  tls.id -= c;                                  // an addition
+//! tls.id += c;  call;  tls.id += d - c;  call;  tls.id -= d;           // two, with nothing between them that could look
 //!
 //! frame.prev = tls.top; frame.id = tls.id;                            // once in front of all pushes of an activation
 //!
@@ -32,7 +33,7 @@ use pcce_encoding::{FlowBlock, FramePlace, Way, frame_places};
 use pcce_runtime::abi::{self, layout};
 
 use crate::analysis::{Analysis, Function, RuntimeCall, Unannounced};
-use crate::llvm::{Analyses, Block, Builder, Callee, Module, Type, Value};
+use crate::llvm::{Analyses, Block, Builder, Callee, Module, TailCall, Type, Value};
 use crate::options::Options;
 use crate::plan::{Action, Plan, PlannedCall, PlannedFunction, Push};
 use llvm_sys::LLVMOpcode;
@@ -243,9 +244,16 @@ impl<'a> Rewriter<'a> {
     fn run(mut self) {
         self.prologue();
         // No terminator has updates in front of it yet.
-        let first = self.frame.map(|frame| self.begin_early(frame)).unwrap_or_default();
+        let (first, ends) = self.frame.map(|frame| self.begin_early(frame)).unwrap_or_default();
+        let chains = self.chains(&ends);
+        let mut left = HashMap::new();
         for call in &self.planned.calls {
-            self.call(call, first.contains(&call.instruction));
+            let next = chains.get(&call.instruction);
+            if let (Some(&next), Action::Add(value)) = (next, call.action) {
+                left.insert(next, value);
+            }
+            let left = left.get(&call.instruction).copied().unwrap_or(0);
+            self.call(call, left, next.is_some(), first.contains(&call.instruction));
         }
         if self.found.is_some() {
             for block in &self.function.comes_back {
@@ -368,16 +376,51 @@ impl<'a> Rewriter<'a> {
     }
 
     fn add(&self, value: u64) {
+        if value == 0 {
+            return;
+        }
         let b = self.b;
         b.store(b.add(b.load(self.i64, self.symbols.id), b.module.const_i64(value)), self.symbols.id);
     }
 
-    /// Begins the frame where that is best, outside of pushes. Returns the calls whose pushes must begin it.
-    fn begin_early(&self, frame: Value) -> HashSet<Value> {
+    /// Calls with additions, each with the one that comes next in the same block if what the first has added can stay until then. (LLVM does not
+    /// see that it could: it knows the value that was stored, and makes five instructions of what are two.)
+    /// Not across the terminators `begins`, in front of which the frame begins.
+    fn chains(&self, begins: &HashSet<Value>) -> HashMap<Value, Value> {
+        let mut chains = HashMap::new();
+        // These look at the state, or bring another one.
+        if self.function.reads_state || !self.function.returns_twice.is_empty() {
+            return chains;
+        }
+        let actions: HashMap<Value, Action> =
+            self.planned.calls.iter().map(|call| (call.instruction, call.action)).collect();
+        for call in self.planned.calls.iter().filter(|call| matches!(call.action, Action::Add(_))) {
+            let mut at = match call.instruction.opcode() {
+                LLVMOpcode::LLVMCall => call.instruction.next(),
+                _ => None,
+            };
+            while let Some(instruction) = at {
+                match actions.get(&instruction) {
+                    Some(Action::Add(_)) if !begins.contains(&instruction) => {
+                        chains.insert(call.instruction, instruction);
+                        break;
+                    }
+                    Some(_) => break,
+                    None if instruction.tail_call() == TailCall::Must => break,
+                    None => at = instruction.next(),
+                }
+            }
+        }
+        chains
+    }
+
+    /// Begins the frame where that is best, outside of pushes. Returns the calls whose pushes must begin it, and the terminators in front of
+    /// which it begins.
+    fn begin_early(&self, frame: Value) -> (HashSet<Value>, HashSet<Value>) {
         let pushes = self.planned.calls.iter().filter(|call| matches!(call.action, Action::Push(_)));
         if self.function.reads_state {
             // It may switch to another state.
-            return pushes.map(|call| call.instruction).collect();
+            return (pushes.map(|call| call.instruction).collect(), HashSet::new());
         }
         let blocks = self.function.value.blocks();
         let numbers: HashMap<Block, u32> = blocks.iter().copied().zip(0..).collect();
@@ -398,7 +441,7 @@ impl<'a> Rewriter<'a> {
             });
             FlowBlock { frequency, pushes: push.is_some(), ways: ways.collect() }
         });
-        let mut first = HashSet::new();
+        let (mut first, mut ends) = (HashSet::new(), HashSet::new());
         for place in frame_places(&flow.collect::<Vec<_>>()) {
             let end = match place {
                 FramePlace::FirstPush(block) => {
@@ -413,12 +456,13 @@ impl<'a> Rewriter<'a> {
             };
             self.b.before(end, end);
             self.begin(frame);
+            ends.insert(end);
         }
-        first
+        (first, ends)
     }
 
-    /// `begins`: its push is the one that begins the frame.
-    fn call(&self, call: &PlannedCall, begins: bool) {
+    /// `left`: what the call before has left added; `leaves`: this one leaves what it adds to the next. `begins`: its push is the one that begins the frame.
+    fn call(&self, call: &PlannedCall, left: u64, leaves: bool, begins: bool) {
         let instruction = call.instruction;
         // The callee reaches frames and records of this activation through the thread's block.
         if matches!(call.action, Action::Push(_) | Action::Publish)
@@ -473,7 +517,7 @@ impl<'a> Rewriter<'a> {
             self.b.store(self.site(call.site), self.b.offset(shadow, layout::SHADOW_SITE));
         }
         match call.action {
-            Action::Add(value) => self.add(value),
+            Action::Add(value) => self.add(value.wrapping_sub(left)),
             Action::Push(push) => {
                 let frame = self.frame.expect("made for every function that pushes");
                 if begins {
@@ -487,7 +531,7 @@ impl<'a> Rewriter<'a> {
         let Some(after) = after else { return };
         self.b.before(after, instruction);
         match call.action {
-            Action::Add(value) => self.add(value.wrapping_neg()),
+            Action::Add(value) if !leaves => self.add(value.wrapping_neg()),
             Action::Push(push) => self.pop(self.frame.expect("made for every function that pushes"), push),
             Action::Publish => self.publish(None),
             _ => {}
