@@ -24,6 +24,13 @@ use std::cmp::Reverse;
 use crate::graph::{CallGraph, Groups};
 use crate::scc::Components;
 
+/// How much hotter an open call is taken to be than its estimate, where only the coldest edges of a cycle push. What open calls reach is spread
+/// over all functions whose address is taken, while most calls go to few, and these call through pointers in turn.
+/// (Frequencies taken times random factors, in 8 ways: calls of profiles times the instructions of additions and pushes, without and with it, in % of
+/// the program's: vim 2.92 and 2.78, xz 0.50 and 0.26, sqlite3 1.52 and 1.50; from 16 to 10³⁰ about
+/// the same. tar and zstd differ by less than 0.01, and the other thirteen not at all.)
+const OPEN_HEAT: f64 = 16.0;
+
 /// Steps that searches may take, for each function and edge of the graph.
 const BUDGET_PER_ELEMENT: usize = 16;
 /// Steps that searches may take in any graph, however small.
@@ -58,12 +65,15 @@ pub(crate) fn back_edges(
     }
     recursive.sort_by_cached_key(|&edge| {
         let (caller, callee) = ends(edge);
+        let to_open = Some(callee as u32) == graph.open;
+        let estimated = graph.counted[caller].is_none();
+        let heat = weights[edge as usize] * if to_open && estimated { OPEN_HEAT } else { 1.0 };
         // Bits of floats that are not negative are in the order of the floats, exponent first.
-        let bits = weights[edge as usize].to_bits();
+        let bits = heat.to_bits();
         // The edges from the open node are no call sites, and cannot push: they go first, and close no cycle among
         // themselves.
         let first = !graph.is_open_edge(edge);
-        let last = direct_first && Some(callee as u32) == graph.open;
+        let last = direct_first && to_open;
         (first, last, Reverse(bits >> 52), position[caller] > position[callee], Reverse(bits), edge)
     });
     let budget = BUDGET_PER_ELEMENT.saturating_mul(graph.functions() + graph.edges()).max(BUDGET_MIN);

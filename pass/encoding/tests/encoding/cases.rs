@@ -255,6 +255,24 @@ fn offsets_make_hot_edges_free() {
     assert_ne!(encoding.constant(edge(0)), Some(0));
 }
 
+/// Three cycles through the open node, of a direct call and an open one. The first open call is so hot that not all of them can push.
+#[test]
+fn open_calls_push_where_they_are_much_colder_than_direct_ones() {
+    let mut graph = CallGraph::new();
+    let main = graph.add_function(true, false);
+    let functions: Vec<_> = (0..6).map(|_| graph.add_function(false, false)).collect();
+    let open = graph.add_open_node();
+    let mut edges = Vec::new();
+    for (pair, (direct, through)) in functions.chunks(2).zip([(0.01, 1e6), (10.0, 1.0), (10.0, 0.01)]) {
+        graph.add_open_target(pair[0], 0.1);
+        graph.add_edge(main, pair[0], 1.0);
+        edges.push([graph.add_edge(pair[0], pair[1], direct), graph.add_edge(pair[1], open, through)]);
+    }
+    let encoding = encode(&graph, &Options::default());
+    let pushes: Vec<_> = edges.iter().map(|cycle| cycle.map(|edge| encoding.edge(edge).pushes())).collect();
+    assert_eq!(pushes, [[true, false], [true, false], [false, true]]);
+}
+
 /// Where not all values can be small, those of few contexts are, and that of the hottest call behind them.
 #[test]
 fn large_values_are_those_of_cold_calls() {

@@ -275,13 +275,17 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
         if model.functions[callee].1 != is(encoding, e, PushReason::Required) {
             return Err(format!("edge {e}: {:?}", encoding.edge(edge(e))));
         }
-        // Half its weight, as weights of one power of two count as equal; and so do those too small for one. An open call
-        // may be a back edge for the sake of any other.
+        // Half its weight, as weights of one power of two count as equal; and so do those too small for one. Open calls that are estimated count 16
+        // times, and
+        // may be back edges for the sake of any other.
         let to_open = |e: usize| model.open == Some(model.edges[e].1);
+        let counted = |e: usize| matches!(model.counts.get(model.edges[e].0), Some(Some(_)));
+        let heat =
+            |e: usize| encoding.edge_weight(edge(e)) * if to_open(e) && !counted(e) { 16.0 } else { 1.0 };
         let hot = |other: usize| {
             other >= calls
                 || weight < f64::MIN_POSITIVE
-                || encoding.edge_weight(edge(other)) > weight / 2.0
+                || heat(other) > heat(e) / 2.0
                 || to_open(e) && !to_open(other)
         };
         let back = is(encoding, e, PushReason::Back);
