@@ -4,20 +4,20 @@ use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 use core::slice;
 
-use crate::abi::{Frame, INTERNED, Link, NO_RANGE};
-use crate::fiber::{Links, UNKNOWN_SITE, followed, is_unknown, relative};
+use crate::abi::{Frame, INTERNED, Link, NO_RANGE, Tls};
+use crate::fiber::{Links, UNKNOWN_SITE, followed, is_on_stack, is_unknown, relative};
 use crate::intern::Interner;
 use crate::own::Own;
 use crate::place;
 use crate::signal::{self, SignalFrame};
-use crate::state::{current, tls};
+use crate::state::{current, read, tls};
 use crate::sys;
 use crate::token::{self, State};
 use crate::unwind::{Interruption, Registers};
 
-/// Chains of frames and whole contexts. A chain's key is (number of the chain outwards of its
-/// innermost frame, name of the site, id); a context's is the same with its capture site and current id. The addresses of an
-/// interrupted point are numbered as frames behind that of the signal, with the address in place of the site.
+/// Chains of frames, and contexts that are no [`pair`]. A chain's key is (number of the chain outwards of its
+/// innermost frame, name of the site, id); a context's is the same with its capture site and current id, or [`RANGE`] and a number. The
+/// addresses of an interrupted point are numbered as frames behind that of the signal, with the address in place of the site.
 static CHAINS: Interner<()> = Interner::new();
 
 /// The interned number of the chain that starts at `top`; 0 for no frame, and also if there is no
@@ -163,30 +163,105 @@ fn addresses_number(mut number: u64, point: &Interruption) -> Option<u64> {
 /// none.
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_context(site: *const u8, base: u64) -> u64 {
+    let block = tls();
+    // SAFETY: this thread's block.
+    let (id, top) = unsafe { read(block) };
+    if base != NO_RANGE {
+        if top.is_null() {
+            return base.wrapping_add(id);
+        }
+        // SAFETY: this thread's block.
+        if let Some((chain, id)) = unsafe { known(block, id, top) }
+            && let Some(number) = pair(chain, base.wrapping_add(id))
+        {
+            return number;
+        }
+    }
+    any_context(site, base)
+}
+
+/// The same, whatever the state is.
+#[inline(never)]
+fn any_context(site: *const u8, base: u64) -> u64 {
     let (id, found) = current();
     let top = followed(found);
-    if top.is_null() && base != NO_RANGE {
-        return base.wrapping_add(id);
-    }
     let Some(id) = relative(id, found, top) else { return pcce_context() };
     // SAFETY: the calling thread's own chain, kept intact by emitted code.
-    let chain = unsafe { chain_number(top) };
-    let number = chain.and_then(|chain| CHAINS.insert(&[chain, place::name(site)?, id], ()));
+    let Some(chain) = (unsafe { chain_number(top) }) else { return 0 };
+    let number = if base == NO_RANGE {
+        place::name(site).and_then(|site| CHAINS.insert(&[chain, site, id], ()))
+    } else {
+        let number = base.wrapping_add(id);
+        if let Some(number) = pair(chain, number) {
+            return number;
+        }
+        CHAINS.insert(&[chain, RANGE, number], ())
+    };
     number.map_or(0, |n| n | INTERNED)
+}
+
+/// What follows from the thread's id and `top`, which is not null: the number of the chain and the id of the sub-path. None where the
+/// chain is to be numbered first, or looked at closely.
+///
+/// # Safety
+/// The calling thread's block, and what is in it.
+#[inline(always)]
+unsafe fn known(block: *const Tls, id: u64, top: Link) -> Option<(u64, u64)> {
+    // SAFETY: by the contract; a frame on the thread's stack is one of a live activation.
+    unsafe {
+        if !is_on_stack(block, top) {
+            return None;
+        }
+        Frame::number(top.frame()).map(|chain| (chain, id.wrapping_sub(top.base())))
+    }
+}
+
+/// Stands for the site in keys whose last word is a number in a function's range. No address of a site.
+const RANGE: u64 = 2;
+
+/// Set in numbers that are made by [`pair`].
+const PAIR: u64 = 1 << 62;
+/// Bits for the two numbers in a pair. In the six above is the place of the second one's highest bit, behind which the first one begins.
+const PAIR_BITS: u32 = 56;
+
+/// One number for a chain's number, which is not 0, and one in the range of a function, where they are small enough, as most are: nothing
+/// need be looked up.
+#[inline(always)]
+fn pair(chain: u64, number: u64) -> Option<u64> {
+    let highest = (number | 1).ilog2();
+    (chain <= ((1 << (PAIR_BITS - 1)) - 1) >> highest)
+        .then(|| INTERNED | PAIR | u64::from(highest) << PAIR_BITS | chain << 1 << highest | number)
 }
 
 /// Where the thread is, as far as numbers tell contexts apart, when code that is not instrumented asks: ⟨number of the chain,
 /// name of the site of the call that is published, id⟩. None if there is no memory.
 #[inline]
 pub fn outside() -> Option<[u64; 3]> {
-    let (id, found) = current();
-    let top = followed(found);
-    let id = relative(id, found, top).unwrap_or(0);
+    let block = tls();
     // SAFETY: this thread's block. Volatile, since emitted code of the same thread wrote it.
-    let site = unsafe { (&raw const (*tls()).call).read_volatile() };
+    let (id, top, site) = unsafe {
+        let (id, top) = read(block);
+        (id, top, (&raw const (*block).call).read_volatile())
+    };
+    let site = if site.is_null() { 0 } else { place::name(site)? };
+    if top.is_null() {
+        return Some([0, site, id]);
+    }
+    // SAFETY: this thread's block.
+    let (chain, id) = match unsafe { known(block, id, top) } {
+        Some(found) => found,
+        None => numbered(id, top)?,
+    };
+    Some([chain, site, id])
+}
+
+/// The same as [`known`], whatever the state is; the id is 0 where it is not known.
+#[inline(never)]
+fn numbered(id: u64, found: Link) -> Option<(u64, u64)> {
+    let top = followed(found);
     // SAFETY: the calling thread's own chain, kept intact by emitted code.
     let chain = unsafe { chain_number(top) }?;
-    Some([chain, if site.is_null() { 0 } else { place::name(site)? }, id])
+    Some((chain, relative(id, found, top).unwrap_or(0)))
 }
 
 /// The public entry. The pass replaces calls of it in instrumented code, so who arrives here is
@@ -238,6 +313,37 @@ mod tests {
             }
         }
         assert_eq!(number(&mut []), 0);
+    }
+
+    #[test]
+    fn pairs_are_told_apart_and_from_other_numbers() {
+        let edges = |bits: u32| -> Vec<u64> {
+            let powers = (0..bits).map(|bit| 1_u64 << bit);
+            powers.flat_map(|power| [power.saturating_sub(1), power, power + 1]).collect()
+        };
+        let mut pairs = std::collections::HashMap::new();
+        for chain in edges(60).into_iter().filter(|&chain| chain != 0) {
+            for number in edges(64).into_iter().chain([u64::MAX]) {
+                let Some(pair) = pair(chain, number) else { continue };
+                assert!(pair >= INTERNED | PAIR);
+                assert_eq!(*pairs.entry(pair).or_insert((chain, number)), (chain, number));
+            }
+        }
+        // What programs have, and what no longer fits.
+        for (chain, number, fits) in [
+            (1, 1, true),
+            (4000, 1 << 43, true),
+            ((1 << 55) - 1, 1, true),
+            (1 << 55, 1, false),
+            ((1 << 15) - 1, (1 << 41) - 1, true),
+            (1 << 15, (1 << 41) - 1, false),
+            ((1 << 15) - 1, 1 << 41, false),
+            (1, (1 << 55) - 1, true),
+            (1, 1 << 55, false),
+            (1, u64::MAX, false),
+        ] {
+            assert_eq!(pair(chain, number).is_some(), fits, "{chain} {number:#x}");
+        }
     }
 
     #[test]

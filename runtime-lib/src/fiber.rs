@@ -9,7 +9,7 @@ use core::arch::{asm, global_asm};
 use core::cell::UnsafeCell;
 use core::ptr::{dangling, null_mut};
 
-use crate::abi::{Frame, Link, Shadow};
+use crate::abi::{Frame, Link, Shadow, Tls};
 use crate::state::tls;
 use crate::sys;
 
@@ -48,23 +48,40 @@ pub fn is_unknown(top: Link) -> bool {
 /// `top` if its chain can be followed, else [`UNKNOWN`].
 #[inline(always)]
 pub fn followed(top: Link) -> Link {
+    followed_from(stack_pointer(), top)
+}
+
+#[inline(always)]
+fn stack_pointer() -> usize {
     let sp: usize;
     // SAFETY: reads the stack pointer.
     unsafe { asm!("mov {}, rsp", out(reg) sp, options(nomem, nostack, preserves_flags)) };
-    followed_from(sp, top)
+    sp
+}
+
+/// Whether the thread runs on the stack in its block, and `top` is a frame there. If not, [`followed`] may yet know more.
+///
+/// # Safety
+/// The calling thread's block.
+#[inline(always)]
+pub unsafe fn is_on_stack(block: *const Tls, top: Link) -> bool {
+    // SAFETY: by the contract.
+    unsafe { is_on_stack_from(block, stack_pointer(), top) }
+}
+
+#[inline(always)]
+unsafe fn is_on_stack_from(block: *const Tls, sp: usize, top: Link) -> bool {
+    let frame = top.frame().addr();
+    // A frame belongs to an activation that is not over, so it lies above the stack pointer.
+    // SAFETY: by the caller.
+    unsafe { (*block).stack_low <= sp && sp <= frame && frame < (*block).stack_high }
 }
 
 /// The same for code that runs, or was interrupted, at the stack pointer `sp`.
 #[inline(always)]
 pub fn followed_from(sp: usize, top: Link) -> Link {
-    if top.is_null() {
-        return top;
-    }
     // SAFETY: this thread's block.
-    let (low, high) = unsafe { ((*tls()).stack_low, (*tls()).stack_high) };
-    let frame = top.frame().addr();
-    // A frame belongs to an activation that is not over, so it lies above the stack pointer.
-    if low <= sp && sp <= frame && frame < high { top } else { elsewhere(sp, top) }
+    if top.is_null() || unsafe { is_on_stack_from(tls(), sp, top) } { top } else { elsewhere(sp, top) }
 }
 
 /// The id of a sub-path: what the thread's block has, without what it counts from. `followed`: what became of `top`. None if nothing is known

@@ -42,7 +42,16 @@ pub fn tls() -> *mut Tls {
 /// The calling thread's id, with what it counts from, and innermost pushed frame.
 #[inline(always)]
 pub fn current() -> (u64, Link) {
-    let block = tls();
+    // SAFETY: this thread's block.
+    unsafe { read(tls()) }
+}
+
+/// The same of the thread whose block it is.
+///
+/// # Safety
+/// The calling thread's block.
+#[inline(always)]
+pub unsafe fn read(block: *const Tls) -> (u64, Link) {
     // SAFETY: the block belongs to this thread and lives as long as it. Volatile, since emitted code
     // of the same thread wrote it.
     unsafe { ((&raw const (*block).id).read_volatile(), (&raw const (*block).top).read_volatile()) }

@@ -86,8 +86,35 @@ impl Strings {
     }
 }
 
+/// Ranges of context numbers, one for each function of an executable that takes numbers, so that the number alone names function and
+/// context. Small ranges come first: the fewer digits a number has, the more room is there for that of a chain of frames beside it.
+/// Where a range does not fit below 2^63, the function has none, and its contexts are interned.
+fn ranges(analysis: &Analysis, encoding: &Encoding) -> Vec<Option<u64>> {
+    let mut ranges = vec![None; analysis.functions.len()];
+    let executable = analysis.graph.functions() > analysis.functions.len();
+    if !executable {
+        return ranges;
+    }
+    let takes_number = |i: &usize| {
+        analysis.functions[*i]
+            .calls
+            .iter()
+            .any(|call| matches!(call.kind, CallKind::Runtime(RuntimeCall::Context)))
+    };
+    let num_cc = |i: usize| encoding.num_cc(FunctionId::new(i as u32));
+    let mut functions: Vec<usize> = (0..ranges.len()).filter(takes_number).collect();
+    functions.sort_by_key(|&i| num_cc(i));
+    // Number 0 means "no context".
+    let mut next = 1_u64;
+    for i in functions {
+        let Some(end) = next.checked_add(num_cc(i)).filter(|&end| end <= abi::INTERNED) else { break };
+        ranges[i] = Some(next);
+        next = end;
+    }
+    ranges
+}
+
 /// Makes the plan.
-///
 pub fn plan(
     analysis: &Analysis,
     encoding: &Encoding,
@@ -104,8 +131,7 @@ pub fn plan(
     // such a module knows who enters it.
     let open = analysis.graph.functions() > analysis.functions.len();
     let sign = |id: u64| if open { id } else { id.wrapping_neg() };
-    // Number 0 means "no context", so ranges start at 1.
-    let mut next_range = 1u64;
+    let ranges = ranges(analysis, encoding);
     let mut rows = Vec::with_capacity(analysis.functions.len());
 
     for (i, function) in analysis.functions.iter().enumerate() {
@@ -114,7 +140,6 @@ pub fn plan(
             sites.push(dictionary::Site { function: i as u32, kind, locations });
             u32::try_from(sites.len() - 1).expect("fewer sites than 2^32")
         };
-        let mut captures_number = false;
         let mut calls = Vec::with_capacity(function.calls.len());
         for call in &function.calls {
             // A call of a silent function, which needs nothing, or in one.
@@ -143,10 +168,7 @@ pub fn plan(
                 CallKind::Indirect => (dictionary::SiteKind::Indirect, by_edge),
                 CallKind::Asm => (dictionary::SiteKind::Asm, by_edge),
                 CallKind::Direct(_) => (dictionary::SiteKind::Direct, by_edge),
-                CallKind::Runtime(runtime) => {
-                    captures_number |= *runtime == RuntimeCall::Context;
-                    (dictionary::SiteKind::Capture, Action::Replace(*runtime))
-                }
+                CallKind::Runtime(runtime) => (dictionary::SiteKind::Capture, Action::Replace(*runtime)),
             };
             let locations: Vec<_> = call
                 .instruction
@@ -184,22 +206,11 @@ pub fn plan(
         }
         let entry_site = (function.unannounced == Unannounced::Anyhow)
             .then(|| new_site(dictionary::SiteKind::Entry, Vec::new()));
-        let num_cc = encoding.num_cc(id);
-        // A range for each function of an executable that takes numbers, so that the number alone names function
-        // and context; where they do not fit below 2^63 the number is interned instead.
-        let mut range = 0;
-        if captures_number
-            && open
-            && let Some(end) = next_range.checked_add(num_cc).filter(|&end| end <= abi::INTERNED)
-        {
-            range = next_range;
-            next_range = end;
-        }
         // Other modules know an external function by its linkage name; nobody knows a local one.
         let source_name = if function.external { None } else { function.value.source_name() };
         rows.push(dictionary::Function {
             name: names.number(source_name.as_ref().unwrap_or(&function.name)),
-            num_cc,
+            num_cc: encoding.num_cc(id),
             offset: encoding.offset(id) as i64,
             entry: encoding.is_entry(id),
             open: analysis.graph.is_open(id),
@@ -207,9 +218,9 @@ pub fn plan(
             external: function.external,
             tail_called: function.tail_called,
             aliases: function.aliases.iter().map(|alias| names.number(alias)).collect(),
-            range: (range != 0).then_some(range),
+            range: ranges[i],
         });
-        let base = if range == 0 { abi::NO_RANGE } else { range.wrapping_sub(encoding.offset(id)) };
+        let base = ranges[i].map_or(abi::NO_RANGE, |range| range.wrapping_sub(encoding.offset(id)));
         functions.push(PlannedFunction { calls, entry_site, base });
     }
     Plan {
