@@ -23,9 +23,6 @@ use pcce_testsuite::evaluation::store::Store;
 use pcce_testsuite::evaluation::{charts, decode, inputs};
 use pcce_testsuite::{llvm, repository, target};
 
-/// Pairs of runs for each point of the capture curves: there are many, and they differ by more than the noise.
-const CAPTURE_PAIRS: usize = 3;
-
 /// Builds programs of Debian plain and with the pass, runs both, and compares.
 #[derive(Parser)]
 struct Arguments {
@@ -138,7 +135,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
             if let (Some(captures), true) = (&captures, program.captures) {
                 let plain = evaluated.build(&plain, false)?;
                 let say = |what: &str| progress.say(&format!("{}: {what}", program.name));
-                points = captures.curves(&evaluated, &plain, CAPTURE_PAIRS.min(arguments.pairs), &say)?;
+                points = captures.curves(&evaluated, &plain, arguments.pairs, &say)?;
             }
             if steps.contains(&Step::Decode) && program.name == decode::PROGRAM {
                 progress.say(&format!("{}: decode", program.name));

@@ -27,8 +27,13 @@ use crate::{checked, llvm};
 pub const PERIODS: [u64; 6] = [100_000, 10_000, 1000, 100, 10, 1];
 /// A way is not measured at rates at which it should take more than so many times the time of the program.
 const LIMIT: f64 = 15.0;
+/// At most so many pairs of runs for each point of the curves: there are many, and they differ by more than the noise. What
+/// captures at allocations cost is in the noise of so few.
+const CURVE_PAIRS: usize = 3;
 /// The way that the others are compared with.
 const NOTHING: &str = "nothing";
+/// The way that is for allocations only.
+const TARGETED: &str = "pcce-targeted";
 
 /// Where contexts are captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -167,7 +172,8 @@ impl Captures {
         let sources = sources_fingerprint()?;
         for entries in [true, false] {
             let mut builds = Vec::new();
-            for way in self.ways.iter().filter(|w| entries || w.name != NOTHING) {
+            let other = if entries { TARGETED } else { NOTHING };
+            for way in self.ways.iter().filter(|w| w.name != other) {
                 let variant = self.variant(evaluated, way, entries)?;
                 progress(&format!("{}: build", variant.name));
                 let built = evaluated.build_with(&variant, false, &sources)?;
@@ -184,6 +190,7 @@ impl Captures {
             } else {
                 vec![At::Allocations]
             };
+            let pairs = if entries { pairs.min(CURVE_PAIRS) } else { pairs };
             let mut slow: Vec<String> = Vec::new();
             for at in rates {
                 let measured = |(name, _): &&(String, Built)| !slow.contains(name) && name != NOTHING;
@@ -254,7 +261,7 @@ impl Captures {
     /// If the program does not build or run.
     pub fn by_depth(&self, workshop: &super::build::Workshop, store: &Store) -> Result<Vec<DepthCost>> {
         let mut costs = Vec::new();
-        for way in self.ways.iter().filter(|w| w.name != NOTHING) {
+        for way in self.ways.iter().filter(|w| w.name != NOTHING && w.name != TARGETED) {
             let mut variant = way.clone();
             if way.uses_wrapper() {
                 variant.flags +=

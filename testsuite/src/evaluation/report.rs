@@ -321,12 +321,7 @@ impl Report {
         for (way, note) in notes {
             let _ = writeln!(out, "- {way}: {note}");
         }
-        let mut ways: Vec<&str> = Vec::new();
-        for cost in by_depth {
-            if !ways.contains(&cost.way.as_str()) {
-                ways.push(&cost.way);
-            }
-        }
+        let ways: Vec<&str> = distinct(by_depth.iter().map(|cost| cost.way.as_str()));
         for stack in ["chain", "recursion"] {
             let _ = write!(
                 out,
@@ -347,6 +342,7 @@ impl Report {
             }
         }
         for (program, points) in curves {
+            let ways = distinct(points.iter().map(|point| point.way.as_str()));
             let _ = write!(
                 out,
                 "\n{program}: user time by capture rate, to the build that only counts entries; allocations, to the plain build. A \
@@ -356,7 +352,7 @@ impl Report {
                 "---|".repeat(ways.len())
             );
             let mut rows: Vec<(String, Vec<&Point>)> = Vec::new();
-            for point in points.iter().filter(|p| ways.contains(&p.way.as_str())) {
+            for point in points {
                 let name = point.at.to_string();
                 match rows.iter_mut().find(|r| r.0 == name) {
                     Some(row) => row.1.push(point),
@@ -512,6 +508,17 @@ impl Report {
 /// In full where that is short, else as a power of ten.
 fn large(value: f64) -> String {
     if value < 1e7 { format!("{value:.0}") } else { format!("{value:.1e}") }
+}
+
+/// Each once, in the order in which they come first.
+fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    names.for_each(|name| {
+        if !seen.contains(&name) {
+            seen.push(name);
+        }
+    });
+    seen
 }
 
 fn number(value: Option<f64>, digits: usize) -> String {
