@@ -33,22 +33,60 @@ pub unsafe fn chain_number(top: Link) -> Option<u64> {
     if top.is_null() {
         return Some(0);
     }
-    // It belongs to all threads: its number is not kept in it.
-    let unknown = || CHAINS.insert(&[0, UNKNOWN_SITE as u64, 0], ());
     if is_unknown(top) {
-        return unknown();
+        return unknown_number();
     }
-    let links = Links::new();
-    let mut fresh = Fresh::new();
-    let mut frame = top.frame();
+    let (links, frame) = (Links::new(), top.frame());
     // SAFETY: every frame of an intact chain is a live object on this thread's stack.
+    unsafe {
+        if let Some(number) = Frame::number(frame) {
+            return Some(number);
+        }
+        // Most often it is the only frame that was pushed since the last call.
+        let outer = (*frame).prev;
+        if outer.is_null() {
+            return number_frame(0, frame);
+        }
+        if links.is_plain(frame, outer)
+            && let Some(number) = Frame::number(outer.frame())
+        {
+            return number_frame(number, frame);
+        }
+        number_frames(links, frame)
+    }
+}
+
+/// The number of what cannot be followed. It belongs to all threads: its number is not kept in it.
+fn unknown_number() -> Option<u64> {
+    CHAINS.insert(&[0, UNKNOWN_SITE as u64, 0], ())
+}
+
+/// Numbers the chain from a frame on. `outer`: the number of the next frame outwards.
+unsafe fn number_frame(outer: u64, frame: *mut Frame) -> Option<u64> {
+    // SAFETY: as in chain_number().
+    unsafe {
+        let (id, site) = ((*frame).id.wrapping_sub((*frame).prev.base()), (*frame).site());
+        let mut number = CHAINS.insert(&[outer, place::name(site)?, id], ())?;
+        if signal::is_site(site) {
+            number = point_number(number, frame.cast())?;
+        }
+        Frame::set_number(frame, number);
+        Some(number)
+    }
+}
+
+/// Numbers the chain from a frame on, and what has no number yet of the others.
+#[inline(never)]
+unsafe fn number_frames(links: Links, mut frame: *mut Frame) -> Option<u64> {
+    let mut fresh = Fresh::new();
+    // SAFETY: as in chain_number().
     unsafe {
         let mut number = loop {
             if let Some(number) = Frame::number(frame) {
                 break number;
             }
             if links.is_lost(Link::new(frame)) {
-                break unknown()?;
+                break unknown_number()?;
             }
             fresh.add(frame)?;
             let outer = links.outer(frame);
@@ -56,17 +94,12 @@ pub unsafe fn chain_number(top: Link) -> Option<u64> {
                 break 0;
             }
             if is_unknown(outer) {
-                break unknown()?;
+                break unknown_number()?;
             }
             frame = outer.frame();
         };
         for &frame in fresh.frames().iter().rev() {
-            let (id, site) = ((*frame).id.wrapping_sub((*frame).prev.base()), (*frame).site());
-            number = CHAINS.insert(&[number, place::name(site)?, id], ())?;
-            if signal::is_site(site) {
-                number = point_number(number, frame.cast())?;
-            }
-            Frame::set_number(frame, number);
+            number = number_frame(number, frame)?;
         }
         Some(number)
     }

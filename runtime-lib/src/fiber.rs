@@ -148,6 +148,12 @@ impl Links {
         unsafe { Self { low: (*tls()).stack_low, high: (*tls()).stack_high } }
     }
 
+    /// Whether a frame's link leads upwards on the thread's stack, as nearly all do. [`outer`](Self::outer) is then where it leads to.
+    #[inline(always)]
+    pub fn is_plain(self, frame: *mut Frame, prev: Link) -> bool {
+        self.low <= frame.addr() && frame < prev.frame() && prev.frame().addr() < self.high
+    }
+
     /// The next frame outwards; [`UNKNOWN`] where the link leads to a place where no frame can be.
     ///
     /// # Safety
