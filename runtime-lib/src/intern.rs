@@ -53,11 +53,19 @@ impl Table {
     }
 
     /// The slot with this number; the first one comes again behind the last.
+    fn slot(self, number: u64) -> &'static AtomicU64 {
+        // SAFETY: a table has so many slots.
+        unsafe { self.slot_in(number & (self.slots() - 1)) }
+    }
+
+    /// The slot with this number.
+    ///
+    /// # Safety
+    /// The number is smaller than that of all slots.
     #[inline(always)]
-    fn slot(&self, number: u64) -> &'static AtomicU64 {
-        let index = number & (self.slots() - 1);
-        // SAFETY: a table has so many slots, and is never freed.
-        unsafe { &*((self.0 & !63) as *const AtomicU64).add(index as usize) }
+    unsafe fn slot_in(self, number: u64) -> &'static AtomicU64 {
+        // SAFETY: by the contract; a table is never freed.
+        unsafe { &*((self.0 & !63) as *const AtomicU64).add(number as usize) }
     }
 }
 
@@ -106,8 +114,20 @@ impl Index {
         Table(self.current.load(Ordering::Acquire))
     }
 
-    /// The node of `key`, if it is there.
+    /// The node of `key`, if it is where its slots begin, as most are.
     #[inline(always)]
+    fn first(&self, key: &Key, hash: u64) -> Option<*const Key> {
+        let table = self.current();
+        if table.0 == 0 {
+            return None;
+        }
+        // SAFETY: where slots begin is one of them.
+        let slot = unsafe { table.slot_in(table.start(hash)) };
+        linked(slot.load(Ordering::Acquire), key, hash)
+    }
+
+    /// The node of `key`, if it is there.
+    #[inline(never)]
     fn find(&self, key: &Key, hash: u64) -> Option<*const Key> {
         let table = self.current();
         if table.0 == 0 {
@@ -268,26 +288,23 @@ impl<V> Interner<V> {
     where
         V: Copy,
     {
-        self.node(key, hash(key)).map(|node| (node.number, node.value))
+        // SAFETY: linked nodes are initialised, immutable and never freed.
+        let node = |at: *const Key| unsafe { &*at.cast::<Node<V>>() };
+        self.index.find(key, hash(key)).map(node).map(|node| (node.number, node.value))
     }
 
     /// The number of `key`, which gets `value` and a new number if it is not there yet.
     /// None if there is no memory.
     #[inline(never)]
     pub fn insert(&self, key: &Key, value: V) -> Option<u64> {
-        let hash = hash(key);
-        match self.node(key, hash) {
-            Some(node) => Some(node.number),
-            None => self.add(key, hash, || value).map(|node| node.number),
-        }
+        self.node(key, || value).map(|node| node.number)
     }
 
     /// The value of `key`, which gets the one that `make` makes if it is not there yet.
     /// None if there is no memory.
     #[inline]
     pub fn value(&self, key: &Key, make: impl FnOnce() -> V) -> Option<&V> {
-        let hash = hash(key);
-        self.node(key, hash).or_else(|| self.add(key, hash, make)).map(|node| &node.value)
+        self.node(key, make).map(|node| &node.value)
     }
 
     /// The values of all keys, in the order of their numbers. One that a thread is about to link in may be
@@ -305,17 +322,22 @@ impl<V> Interner<V> {
     }
 
     #[inline(always)]
-    fn node(&self, key: &Key, hash: u64) -> Option<&Node<V>> {
-        // SAFETY: linked nodes are initialised, immutable and never freed.
-        self.index.find(key, hash).map(|node| unsafe { &*node.cast() })
+    fn node(&self, key: &Key, make: impl FnOnce() -> V) -> Option<&Node<V>> {
+        let hash = hash(key);
+        match self.index.first(key, hash) {
+            // SAFETY: as in find().
+            Some(node) => Some(unsafe { &*node.cast() }),
+            None => self.further(key, hash, make),
+        }
     }
 
-    #[cold]
     #[inline(never)]
-    fn add(&self, key: &Key, hash: u64, make: impl FnOnce() -> V) -> Option<&Node<V>> {
-        let mut make = Some(make);
-        let node = self.index.add(key, hash, &mut || self.write(key, make.take()?()))?;
-        // SAFETY: as in node().
+    fn further(&self, key: &Key, hash: u64, make: impl FnOnce() -> V) -> Option<&Node<V>> {
+        let node = self.index.find(key, hash).or_else(|| {
+            let mut make = Some(make);
+            self.index.add(key, hash, &mut || self.write(key, make.take()?()))
+        })?;
+        // SAFETY: as in find().
         Some(unsafe { &*node.cast() })
     }
 
