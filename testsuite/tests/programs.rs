@@ -86,6 +86,7 @@ programs! {
     threads.cpp,
     threads_creation.cpp,
     virtuals.cpp,
+    wide_numbers.c,
 }
 
 #[test]
