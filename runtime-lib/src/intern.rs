@@ -127,7 +127,7 @@ impl Index {
     }
 
     /// The node of `key`, if it is there.
-    #[inline(never)]
+    #[inline(always)]
     fn find(&self, key: &Key, hash: u64) -> Option<*const Key> {
         let table = self.current();
         if table.0 == 0 {
