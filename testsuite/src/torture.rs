@@ -538,6 +538,16 @@ impl Drop for Run {
 
 impl Run {
     fn start(victim: &Victim, folder: &Path) -> Result<Self> {
+        // On a busy machine a run may have ended before it is traced.
+        for _ in 0..10 {
+            if let Some(run) = Self::try_start(victim, folder)? {
+                return Ok(run);
+            }
+        }
+        bail!("{} did not start", victim.name)
+    }
+
+    fn try_start(victim: &Victim, folder: &Path) -> Result<Option<Self>> {
         let report = folder.join("report");
         let child = Command::new("sh")
             .args(["-c", &format!("exec {}", victim.commands)])
@@ -569,13 +579,22 @@ impl Run {
             let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
             if let Some(library) = maps.lines().find(|l| l.contains("/libc.so") && l.contains(" r-xp ")) {
                 std::thread::sleep(Duration::from_millis(2));
-                run.syscall = run.find_syscall(library)?;
                 let options = ptrace::Options::PTRACE_O_TRACEFORK | ptrace::Options::PTRACE_O_EXITKILL;
-                ptrace::seize(pid, options).context("tracing the program")?;
-                return Ok(run);
+                let found = run.find_syscall(library).and_then(|at| {
+                    ptrace::seize(pid, options).context("tracing the program")?;
+                    Ok(at)
+                });
+                return match found {
+                    Ok(at) => {
+                        run.syscall = at;
+                        Ok(Some(run))
+                    }
+                    Err(_) if run.child.try_wait()?.is_some() => Ok(None),
+                    Err(error) => Err(error),
+                };
             }
         }
-        bail!("{} did not start", victim.name)
+        Ok(None)
     }
 
     fn find_syscall(&self, mapping: &str) -> Result<u64> {
