@@ -114,7 +114,7 @@ pub fn frame_places(blocks: &[FlowBlock]) -> Vec<FramePlace> {
             Below { all: sum.all + child.all, ..hotter }
         });
         // A loop is not left for pushes that few of its rounds make.
-        let leaves = if below.peak > here { below.hottest >= OFTEN * below.peak } else { true };
+        let leaves = below.peak <= here || below.hottest >= OFTEN * below.peak;
         best[node] = if pushes || here < below.all && leaves {
             Below { all: here, hottest: here, peak: here, itself: true }
         } else {
