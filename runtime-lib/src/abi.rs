@@ -111,7 +111,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// A frame as it is pushed.
+    /// A frame as it is pushed, or a copy of one: its site may be marked.
     pub const fn new(prev: Link, id: u64, site: *const u8) -> Self {
         Self { prev, id, marked_site: site, handle: 0 }
     }

@@ -5,7 +5,7 @@ use core::ffi::c_char;
 use core::mem::MaybeUninit;
 use core::ptr::null;
 
-use crate::abi::{Frame, Link, layout};
+use crate::abi::{Frame, Link};
 use crate::fiber::{Links, followed, followed_from, is_lost, is_unknown, relative};
 use crate::image::Image;
 use crate::own::{self, Own};
@@ -278,7 +278,6 @@ impl Frames {
         let (prev, lost) = unsafe { (self.links.outer(frame), self.links.is_lost(link)) };
         let base = self.base(prev).filter(|_| !lost);
         self.damaged |= base.is_none();
-        let site = site & !layout::NUMBERED;
         Some(Frame::new(prev, id.wrapping_sub(base?), site as *const u8))
     }
 
