@@ -541,8 +541,12 @@ impl Decoder {
     /// Adds the sub-path of a site and an id; returns the function in which it starts.
     #[inline]
     fn walk(&self, site: u32, id: u64, trace: &mut Trace) -> Result<u32, DecodeError> {
-        trace.pieces.push(Piece::Site(site));
-        self.walk_callers(self.tables.sites[site as usize].function, id, trace)
+        let function = self.tables.sites[site as usize].function;
+        // No sub-path goes on through a thunk.
+        if !self.tables.functions[function as usize].push_thunk {
+            trace.pieces.push(Piece::Site(site));
+        }
+        self.walk_callers(function, id, trace)
     }
 
     #[inline]

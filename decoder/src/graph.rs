@@ -129,7 +129,10 @@ pub fn draw(
     };
     let calls = calls(dictionary);
     let all: Vec<Node> = (dictionary.modules.iter().enumerate())
-        .flat_map(|(m, module)| (0..module.functions.len()).map(move |f| (m, f)))
+        .flat_map(|(m, module)| {
+            let functions = module.functions.iter().enumerate();
+            functions.filter(|(_, function)| !function.push_thunk).map(move |(f, _)| (m, f))
+        })
         .collect();
     let heat = profile.map(|(stacks, metric, _)| Heat::of(stacks, metric));
     let hot = |node: Node| {
@@ -250,7 +253,7 @@ pub fn draw(
     Ok(Drawing { dot, shown: shown.len(), all: all.len() })
 }
 
-/// The calls between functions of the dictionary, in other modules by name.
+/// The calls between functions of the dictionary, in other modules by name. What thunks push for others is theirs.
 fn calls(dictionary: &Dictionary) -> BTreeMap<(Node, Node), Calls> {
     let mut by_name: HashMap<&str, Node> = HashMap::new();
     for (m, module) in dictionary.modules.iter().enumerate() {
@@ -262,8 +265,16 @@ fn calls(dictionary: &Dictionary) -> BTreeMap<(Node, Node), Calls> {
     }
     let mut calls: BTreeMap<(Node, Node), Calls> = BTreeMap::new();
     for (m, module) in dictionary.modules.iter().enumerate() {
+        let caller_of = |site: u32| module.sites[site as usize].function as usize;
+        let is_thunk = |callee: u32| module.functions[callee as usize].push_thunk;
+        let mut callers: Vec<usize> = (0..module.functions.len()).collect();
         for edge in &module.edges {
-            let caller = module.sites[edge.site as usize].function as usize;
+            if let Some(thunk) = edge.callee.filter(|&callee| is_thunk(callee)) {
+                callers[thunk as usize] = caller_of(edge.site);
+            }
+        }
+        for edge in module.edges.iter().filter(|edge| !edge.callee.is_some_and(is_thunk)) {
+            let caller = callers[caller_of(edge.site)];
             // Calls through pointers reach no function that is known.
             let Some(callee) = edge.callee else { continue };
             let entry = calls.entry(((m, caller), (m, callee as usize))).or_default();
@@ -276,7 +287,7 @@ fn calls(dictionary: &Dictionary) -> BTreeMap<(Node, Node), Calls> {
             if let SiteKind::External(name) = site.kind
                 && let Some(&callee) = by_name.get(&*module.names[name as usize])
             {
-                calls.entry(((m, site.function as usize), callee)).or_default().pushes += 1;
+                calls.entry(((m, callers[site.function as usize]), callee)).or_default().pushes += 1;
             }
         }
     }

@@ -79,11 +79,14 @@ impl Decoder {
                 Role::Opaque => return stop(Above::Interrupted),
                 Role::Instrumented(module, row) => (module, row),
             };
-            let place = table::place(function, at);
-            trace.pieces.push(match place {
-                0 => Piece::Named(FrameKind::Call, image, function.name),
-                place => Piece::Place(image, place),
-            });
+            let owner = self.tables.function_of(image, module, row);
+            if !self.tables.functions[owner as usize].push_thunk {
+                let place = table::place(function, at);
+                trace.pieces.push(match place {
+                    0 => Piece::Named(FrameKind::Call, image, function.name),
+                    place => Piece::Place(image, place),
+                });
+            }
             let state = table::state(function, at);
             if number < last_signal {
                 added = match (added, state) {
@@ -92,7 +95,6 @@ impl Decoder {
                 };
                 continue;
             }
-            let owner = self.tables.function_of(image, module, row);
             if self.tables.functions[owner as usize].silent {
                 if state != State::Added(0) {
                     return stop(Above::Interrupted);

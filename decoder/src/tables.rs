@@ -156,6 +156,8 @@ pub(crate) struct Function {
     pub(crate) module: u32,
     pub(crate) external: bool,
     pub(crate) tail_called: bool,
+    /// Whether it only pushes for its caller, and traces do not show it.
+    pub(crate) push_thunk: bool,
     /// Whether it pushes at its own entry.
     pub(crate) enters: bool,
     /// Whether its callers do nothing to the id, so that it is one of a caller further out.
@@ -330,6 +332,7 @@ impl Tables {
                 module: number,
                 external: function.external,
                 tail_called: function.tail_called,
+                push_thunk: function.push_thunk,
                 enters: false,
                 silent: function.silent,
                 num_cc: function.num_cc,

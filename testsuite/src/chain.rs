@@ -47,7 +47,13 @@ pub fn add(frames: &mut Vec<Frame>, frame: Frame) {
     }
 }
 
-/// The source frames of addresses, innermost first, by LLVM's symboliser.
+/// Whether the function of this name is one of the pass's that push for others, which no trace shows.
+#[must_use]
+pub fn is_push_thunk(name: &str) -> bool {
+    name.contains(".pcce_push")
+}
+
+/// The source frames of addresses, innermost first, by LLVM's symboliser; none for those in push thunks.
 ///
 /// # Panics
 /// If the symboliser fails.
@@ -65,8 +71,14 @@ pub fn symbolise(program: &Path, addresses: &BTreeSet<u64>) -> HashMap<u64, Vec<
         let address = u64::from_str_radix(address, 16).expect("hexadecimal digits");
         let symbols = value["Symbol"].as_array().cloned().unwrap_or_default();
         let count = symbols.len();
-        let frames = symbols.iter().enumerate().map(|(i, symbol)| {
-            let name = symbol["FunctionName"].as_str().unwrap_or("").to_owned();
+        let name = |symbol: &Value| symbol["FunctionName"].as_str().unwrap_or("").to_owned();
+        if symbols.is_empty() {
+            found.insert(address, vec![Frame::Plain]);
+            continue;
+        }
+        let shown = symbols.iter().enumerate().filter(|(_, symbol)| !is_push_thunk(&name(symbol)));
+        let frames = shown.map(|(i, symbol)| {
+            let name = name(symbol);
             // Code without debug information: the C library's, where it is linked statically, and the runtime.
             if symbol["StartLine"].as_u64().unwrap_or(0) == 0 {
                 Frame::Plain

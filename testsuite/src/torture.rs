@@ -24,7 +24,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde::Deserialize;
 
-use crate::chain::{Frame, add, decoded, show, symbolise};
+use crate::chain::{Frame, add, decoded, is_push_thunk, show, symbolise};
 use crate::evaluation::build::Workshop;
 use crate::evaluation::inputs;
 use crate::evaluation::program::{Program, Variant, workloads};
@@ -114,7 +114,10 @@ pub fn backtraces(program: &Path, cores: &[PathBuf], folder: &Path) -> Result<Ve
         .output();
     crate::checked("gdb", output)?;
     let text = fs::read_to_string(&out).context("gdb has printed nothing; is it built with Python?")?;
-    let rows: Vec<Backtrace> = text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    let mut rows: Vec<Backtrace> = text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    for thread in rows.iter_mut().flat_map(|row| &mut row.threads) {
+        thread.frames.retain(|frame| !frame.function.as_deref().is_some_and(is_push_thunk));
+    }
     ensure!(rows.len() == cores.len(), "gdb has read {} of {} core files", rows.len(), cores.len());
     Ok(rows)
 }
@@ -150,10 +153,7 @@ fn lookups(frames: &[BacktraceFrame]) -> impl Iterator<Item = (u64, bool)> + '_ 
 fn by_symboliser(names: &HashMap<u64, Vec<Frame>>, frames: &[BacktraceFrame]) -> Vec<Frame> {
     let mut chain = Vec::new();
     for (address, plain) in lookups(frames) {
-        let found = names.get(&address).filter(|_| !plain).cloned().unwrap_or_default();
-        if found.is_empty() {
-            add(&mut chain, Frame::Plain);
-        }
+        let found = names.get(&address).filter(|_| !plain).cloned().unwrap_or_else(|| vec![Frame::Plain]);
         let last = found.last().is_some_and(|f| matches!(f, Frame::Call(name, ..) if name == "main"));
         found.into_iter().for_each(|f| add(&mut chain, f));
         if last {

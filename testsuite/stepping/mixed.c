@@ -27,6 +27,15 @@ NOINLINE static int cases(int n) {
   return a(n) + n;
 }
 
+NOINLINE static int seldom(int n, void (*f)(int)) {
+  a(n);
+  KEEP;
+  if (__builtin_expect(n > 3, 0)) { sum += seldom(n - 1, f); KEEP; }
+  if (__builtin_expect(n == 4, 0)) { qsort(values, 3, sizeof values[0], compare); KEEP; }
+  if (__builtin_expect(n == 5, 0)) { f(n); KEEP; }
+  return n;
+}
+
 NOINLINE static void loop(int n, void (*f)(int)) {
   for (int i = 0; i < n; i++) { f(i); leaf(i); f(i + 1); KEEP; }
 }
@@ -59,6 +68,8 @@ NOINLINE static void work(int n) {
   sum += recursive(4);
   KEEP;
   loop(3, leaf);
+  KEEP;
+  sum += seldom(5, leaf);
   KEEP;
   for (int i = 0; i < 12; i++) values[i] = i * 7 % 12;
   qsort(values, 12, sizeof values[0], compare);

@@ -59,12 +59,19 @@ NOINLINE static int rethrower(int n) {
     throw;
   }
 }
+NOINLINE static int seldom(int n) {
+  Guard guard(n);
+  if (__builtin_expect(n > 0, 0)) { int r = seldom(n - 1); KEEP; return r + a(r); }
+  if (__builtin_expect(n == 0, 0)) throw n;
+  return a(n);
+}
 NOINLINE static void through(const std::function<int(int)> &f, int n) { sum = sum + f(n); KEEP; }
 
 NOINLINE static void work(int n) {
   sum = sum + catcher(2);
   KEEP;
   try { rethrower(1); } catch (...) { a(n); KEEP; }
+  try { sum = sum + seldom(2); KEEP; } catch (int m) { a(m); KEEP; }
   Shape *shapes[] = {new Square, new Circle, new Shape};
   for (Shape *s : shapes) { sum = sum + s->area(n); KEEP; }
   for (Shape *s : shapes) { delete s; KEEP; }

@@ -69,8 +69,7 @@ fn compare(name: &str, program: &Path, image: &Path, outermost: &str, dictionary
     for (line, json) in lines.iter().zip(decoded_lines.lines()) {
         let mut expected: Vec<Frame> = Vec::new();
         for (i, address) in line[2..].iter().enumerate() {
-            let frames = names.get(&lookup(i, address)).cloned().unwrap_or_default();
-            let frames = if frames.is_empty() { vec![Frame::Plain] } else { frames };
+            let frames = names.get(&lookup(i, address)).cloned().unwrap_or_else(|| vec![Frame::Plain]);
             let last = frames
                 .last()
                 .is_some_and(|f| matches!(f, Frame::Call(name, ..) if simple(name) == outermost));

@@ -84,6 +84,7 @@ programs! {
     thread_stress.cpp,
     thin.cpp,
     threads.cpp,
+    thunks.c,
     threads_creation.cpp,
     virtuals.cpp,
     wide_numbers.c,

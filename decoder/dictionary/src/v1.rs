@@ -69,6 +69,9 @@ pub struct Function {
     pub silent: bool,
     /// Whether other modules can call it by name.
     pub external: bool,
+    /// Whether it is one of the pass's own: it pushes, and calls what its caller would have called. Contexts do not show it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub push_thunk: bool,
     /// Whether tail calls that leave no frame may reach it: a call through a pointer that led here may have reached
     /// another function first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

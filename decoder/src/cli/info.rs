@@ -25,6 +25,8 @@ struct Summary {
     program: String,
     modules: Vec<ModuleSummary>,
     functions: usize,
+    /// Functions of the pass's own that push for one call of another function; among `functions`.
+    push_thunks: usize,
     sites: Sites,
     edges: Edges,
     /// Largest number of encodings of one function, and that function.
@@ -112,6 +114,7 @@ fn summarise(dictionary: &Dictionary) -> Summary {
     for module in &dictionary.modules {
         summary.functions += module.functions.len();
         for function in &module.functions {
+            summary.push_thunks += usize::from(function.push_thunk);
             if summary.max_num_cc.as_ref().is_none_or(|max| function.num_cc > max.num_cc) {
                 let function_name = pcce::names::demangle(&module.names[function.name as usize]);
                 summary.max_num_cc = Some(MaxNumCc { num_cc: function.num_cc, function: function_name });
@@ -196,7 +199,7 @@ fn text(info: &Info) -> String {
         lines.push(format!("program     {}", summary.program));
         lines.push(format!("build id    {}", summary.build_id));
         lines.push(format!("schema      version {}", summary.version));
-        lines.push(format!("functions   {}", summary.functions));
+        lines.push(format!("functions   {}, of which {} only push", summary.functions, summary.push_thunks));
         let s = &summary.sites;
         lines.push(format!(
             "sites       {} direct, {} external, {} indirect, {} asm, {} capture, {} signal, {} entry",

@@ -127,6 +127,39 @@ pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
 }
 
 impl Encoding {
+    /// Puts a new function into the middle of each of these calls, which push: ⟨caller, edge if the call has one⟩. The caller calls it and adds 0; it
+    /// pushes in the caller's place. So nothing else changes, but that the new functions come in front of the open node.
+    /// `graph` must be the graph that was encoded; it is changed in the same way. Returns the edges of the new calls, whose callees are
+    /// the new functions.
+    ///
+    /// # Panics
+    ///
+    /// When a caller or an edge is not of this graph, or an edge does not push.
+    pub fn interpose(
+        &mut self,
+        graph: &mut CallGraph,
+        calls: &[(FunctionId, Option<EdgeId>)],
+    ) -> Vec<EdgeId> {
+        for &(_, edge) in calls {
+            assert!(edge.is_none_or(|edge| self.edge(edge).pushes()), "{edge:?} does not push");
+        }
+        let at = graph.open.map_or(graph.functions(), |open| open as usize);
+        let edges = graph.interpose(calls);
+        let of_callers =
+            |rows: &[u64]| -> Vec<u64> { calls.iter().map(|(caller, _)| rows[caller.index()]).collect() };
+        self.num_cc.splice(at..at, of_callers(&self.num_cc));
+        self.offsets.splice(at..at, of_callers(&self.offsets));
+        self.entry.splice(at..at, std::iter::repeat_n(false, calls.len()));
+        self.codes.extend(calls.iter().map(|_| EdgeCode::Add(0)));
+        // Behind the edges are those of the open node, which are no calls.
+        self.weights.truncate(self.ends.len());
+        let weight = |edge: Option<EdgeId>| edge.map_or(0.0, |edge| self.weights[edge.index()]);
+        let added: Vec<f64> = calls.iter().map(|&(_, edge)| weight(edge)).collect();
+        self.weights.extend(added);
+        self.ends = graph.caller.iter().copied().zip(graph.callee.iter().copied()).collect();
+        edges
+    }
+
     /// What the call site does.
     pub fn edge(&self, edge: EdgeId) -> EdgeCode {
         self.codes[edge.index()]

@@ -161,6 +161,33 @@ impl CallGraph {
         EdgeId(id)
     }
 
+    /// Adds functions in front of the open node, one in the middle of each call: the caller calls it, and the edge of the call, if it has
+    /// one, begins there. Returns the edges of the new calls.
+    pub(crate) fn interpose(&mut self, calls: &[(FunctionId, Option<EdgeId>)]) -> Vec<EdgeId> {
+        let open = self.open.take().map(|open| open as usize);
+        let at = open.unwrap_or(self.functions());
+        let new = |i: usize| next_id(at + i);
+        let count = calls.len();
+        let splice = |rows: &mut Vec<bool>| drop(rows.splice(at..at, std::iter::repeat_n(false, count)));
+        splice(&mut self.entry);
+        splice(&mut self.required_push);
+        self.counted.splice(at..at, std::iter::repeat_n(None, count));
+        self.share.splice(at..at, std::iter::repeat_n(None, count));
+        if let Some(open) = open {
+            self.open = Some(new(count));
+            for callee in self.callee.iter_mut().filter(|callee| **callee as usize == open) {
+                *callee = new(count);
+            }
+        }
+        let edges = calls.iter().enumerate().map(|(i, &(caller, edge))| {
+            if let Some(edge) = edge {
+                self.caller[edge.index()] = new(i);
+            }
+            self.add_edge(caller, FunctionId(new(i)), 0.0)
+        });
+        edges.collect()
+    }
+
     /// How many functions there are.
     pub fn functions(&self) -> usize {
         self.entry.len()

@@ -12,6 +12,8 @@
 #include "llvm/CodeGen/StackProtector.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -58,6 +60,8 @@ void pcce_shim_keep_tail_call(LLVMValueRef Call);
 bool pcce_shim_is_kept_tail_call(LLVMValueRef Call);
 bool pcce_shim_compare_target(void *Analyses, LLVMValueRef Call, LLVMValueRef Callee);
 bool pcce_shim_is_compared(LLVMValueRef Call);
+bool pcce_shim_can_go_through_thunk(LLVMValueRef Call);
+LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef Call, const char *Name, size_t Len);
 bool pcce_shim_requires_stack_protector(LLVMValueRef F);
 }
 
@@ -354,7 +358,7 @@ static ReturnInst *returnOf(CallInst &Call) {
 }
 
 // Whether all arguments go in registers, as far as the plain rules of the x86-64 psABI tell.
-static bool inRegisters(const CallInst &Call) {
+static bool inRegisters(const CallBase &Call) {
   unsigned Integers = 0, Vectors = 0;
   for (const Use &Argument : Call.args()) {
     Type *T = Argument->getType();
@@ -400,6 +404,105 @@ void pcce_shim_keep_tail_call(LLVMValueRef V) {
 
 bool pcce_shim_is_kept_tail_call(LLVMValueRef V) {
   return unwrap<CallInst>(V)->hasMetadata(KeptTailCall);
+}
+
+// Whether a thunk can hand on the call's arguments as they are, and the callee does not look who has called it.
+bool pcce_shim_can_go_through_thunk(LLVMValueRef V) {
+  const auto &Call = *unwrap<CallBase>(V);
+  const bool Plain = Call.getCallingConv() == CallingConv::C || Call.getCallingConv() == CallingConv::Fast;
+  if (!Plain || isa<CallBrInst>(Call) || Call.isMustTailCall() || Call.isInlineAsm() || Call.hasOperandBundles() ||
+      Call.hasFnAttr(Attribute::ReturnsTwice) || !inRegisters(Call))
+    return false;
+  const AttributeList Given = Call.getAttributes();
+  for (Attribute::AttrKind Special :
+       {Attribute::InReg, Attribute::Nest, Attribute::SwiftSelf, Attribute::SwiftError, Attribute::SwiftAsync})
+    if (Given.hasAttrSomewhere(Special))
+      return false;
+  if (auto *Callee = dyn_cast<Function>(Call.getCalledOperand()->stripPointerCastsAndAliases()))
+    for (const Instruction &I : instructions(Callee))
+      if (auto *Intrinsic = dyn_cast<IntrinsicInst>(&I))
+        switch (Intrinsic->getIntrinsicID()) {
+        case Intrinsic::returnaddress:
+        case Intrinsic::addressofreturnaddress:
+        case Intrinsic::frameaddress:
+          return false;
+        default:
+          break;
+        }
+  return true;
+}
+
+// Replaces the call by one of a new local function, whose first instruction calls what the call did with the arguments that it
+// gets. For a call through a pointer, the pointer comes last, in a register that no argument uses. Returns the new call.
+LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef V, const char *Name, size_t Len) {
+  auto &Call = *unwrap<CallBase>(V);
+  const Function &Caller = *Call.getFunction();
+  LLVMContext &Context = Call.getContext();
+  const AttributeList Given = Call.getAttributes();
+  Value *Callee = Call.getCalledOperand();
+  const bool Indirect = !isa<GlobalValue>(Callee);
+  SmallVector<Value *, 8> Arguments(Call.args());
+  if (Indirect)
+    Arguments.push_back(Callee);
+  SmallVector<Type *, 8> Types;
+  for (const Value *Argument : Arguments)
+    Types.push_back(Argument->getType());
+  auto *T = Function::Create(FunctionType::get(Call.getType(), Types, false), GlobalValue::InternalLinkage,
+                             Caller.getAddressSpace(), StringRef(Name, Len), Call.getModule());
+  T->setCallingConv(Call.getCallingConv());
+  T->addFnAttr(Attribute::Cold);
+  T->addFnAttr(Attribute::NoInline);
+  // What the machine and the program's users demand of every function.
+  for (Attribute::AttrKind Kind : {Attribute::UWTable, Attribute::NoRedZone, Attribute::NoImplicitFloat,
+                                   Attribute::ShadowCallStack, Attribute::SpeculativeLoadHardening})
+    if (Caller.hasFnAttribute(Kind))
+      T->addFnAttr(Caller.getFnAttribute(Kind));
+  for (StringRef Kind : {"target-cpu", "tune-cpu", "target-features", "frame-pointer", "probe-stack", "stack-probe-size"})
+    if (Caller.hasFnAttribute(Kind))
+      T->addFnAttr(Caller.getFnAttribute(Kind));
+
+  IRBuilder<> B(BasicBlock::Create(Context, "", T));
+  SmallVector<Value *, 8> Passed;
+  for (Argument &A : T->args())
+    Passed.push_back(&A);
+  Value *PassedCallee = Indirect ? Passed.pop_back_val() : Callee;
+  CallInst *Forwarded = B.CreateCall(Call.getFunctionType(), PassedCallee, Passed);
+  Forwarded->setCallingConv(Call.getCallingConv());
+  if (Call.getType()->isVoidTy())
+    B.CreateRetVoid();
+  else
+    B.CreateRet(Forwarded);
+
+  B.SetInsertPoint(&Call);
+  CallBase *New;
+  if (auto *Invoke = dyn_cast<InvokeInst>(&Call)) {
+    New = B.CreateInvoke(T, Invoke->getNormalDest(), Invoke->getUnwindDest(), Arguments);
+  } else {
+    auto *Plain = B.CreateCall(T, Arguments);
+    Plain->setTailCallKind(cast<CallInst>(Call).getTailCallKind());
+    New = Plain;
+  }
+  New->setCallingConv(Call.getCallingConv());
+  for (unsigned I : Given.indexes())
+    for (Attribute::AttrKind Extension : {Attribute::ZExt, Attribute::SExt})
+      if (I != AttributeList::FunctionIndex && Given.hasAttributeAtIndex(I, Extension)) {
+        const Attribute A = Attribute::get(Context, Extension);
+        Forwarded->addAttributeAtIndex(I, A);
+        T->addAttributeAtIndex(I, A);
+        New->addAttributeAtIndex(I, A);
+      }
+  if (Indirect) {
+    T->addParamAttr(Passed.size(), Attribute::Nest);
+    New->addParamAttr(Passed.size(), Attribute::Nest);
+  }
+  if (Call.doesNotReturn())
+    New->setDoesNotReturn();
+  if (Call.doesNotThrow())
+    New->setDoesNotThrow();
+  New->takeName(&Call);
+  Call.replaceAllUsesWith(New);
+  Call.eraseFromParent();
+  return wrap(New);
 }
 
 // Calls Callee directly where the call's pointer is its address. The call itself remains for all others. Returns whether

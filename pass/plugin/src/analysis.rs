@@ -232,6 +232,8 @@ pub struct Function {
     pub silent: bool,
     /// Whether it calls a function of the runtime that reads or writes the state as it is here.
     pub reads_state: bool,
+    /// Whether it is a push thunk ([`crate::thunks`]), which contexts do not show.
+    pub push_thunk: bool,
     /// Whether calls that must stay tail calls may reach it.
     pub tail_called: bool,
     /// Linkage names of its aliases by which other modules can call it, too.
@@ -476,6 +478,7 @@ pub fn analyse(
             silent: false,
             reads_state: false,
             unannounced: if unpushed.contains(&value) { Unannounced::Anyhow } else { Unannounced::Never },
+            push_thunk: false,
             tail_called: false,
             aliases: aliases.remove(&value).unwrap_or_default(),
             name,

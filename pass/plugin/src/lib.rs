@@ -27,6 +27,7 @@ mod plan;
 mod profile;
 mod rewrite;
 mod tail;
+mod thunks;
 
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -208,6 +209,9 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
         encoding = pcce_encoding::encode(&analysis.graph, &id_bits);
     }
     let producer = format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version());
+    if options.profile_generate.is_none() {
+        thunks::outline(analyses, &mut analysis, &mut encoding);
+    }
     let plan = plan::plan(&analysis, &encoding, &options, identifier.clone(), producer);
     let fragment = pcce_dictionary::fragment::to_bytes(&plan.dictionary);
     let sites_name = format!("__pcce_sites.{:016x}", fnv1a(identifier.as_bytes(), &fragment));

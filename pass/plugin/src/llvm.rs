@@ -60,6 +60,8 @@ unsafe extern "C" {
     fn pcce_shim_is_kept_tail_call(call: LLVMValueRef) -> bool;
     fn pcce_shim_compare_target(analyses: *mut c_void, call: LLVMValueRef, callee: LLVMValueRef) -> bool;
     fn pcce_shim_is_compared(call: LLVMValueRef) -> bool;
+    fn pcce_shim_can_go_through_thunk(call: LLVMValueRef) -> bool;
+    fn pcce_shim_make_push_thunk(call: LLVMValueRef, name: *const u8, len: usize) -> LLVMValueRef;
     fn pcce_shim_requires_stack_protector(function: LLVMValueRef) -> bool;
 }
 
@@ -734,6 +736,19 @@ impl Value {
     pub fn is_compared(self) -> bool {
         // SAFETY: a live call.
         unsafe { pcce_shim_is_compared(self.0) }
+    }
+
+    /// Whether a function in between could hand on the call's arguments, and the callee would not find out.
+    pub fn can_go_through_thunk(self) -> bool {
+        // SAFETY: a live call.
+        unsafe { pcce_shim_can_go_through_thunk(self.0) }
+    }
+
+    /// Replaces the call, which can go through a thunk, by one of a new local function, whose first instruction calls what this one
+    /// did. Returns the new call.
+    pub fn make_push_thunk(self, name: &str) -> Value {
+        // SAFETY: a live call, which nothing uses afterwards; `name` is copied.
+        Value(unsafe { pcce_shim_make_push_thunk(self.0, name.as_ptr(), name.len()) })
     }
 
     /// The type of the function that is called.

@@ -216,6 +216,7 @@ pub fn plan(
             open: analysis.graph.is_open(id),
             silent: function.silent,
             external: function.external,
+            push_thunk: function.push_thunk,
             tail_called: function.tail_called,
             aliases: function.aliases.iter().map(|alias| names.number(alias)).collect(),
             range: ranges[i],

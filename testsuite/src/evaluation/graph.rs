@@ -70,7 +70,8 @@ fn add(graph: &mut Graph, module: &Value) -> Result<()> {
     let functions = list(module, "functions")?;
     let sites = list(module, "sites")?;
     let nodes = functions.len();
-    graph.nodes += nodes as u64;
+    let is_thunk = |function: usize| functions[function]["push_thunk"] == true;
+    graph.nodes += (0..nodes).filter(|&function| !is_thunk(function)).count() as u64;
     let num_ccs = functions.iter().map(|f| f["num_cc"].as_u64());
     let open = module["open_num_cc"].as_u64();
     for num_cc in num_ccs.chain(open.map(Some)) {
@@ -93,7 +94,7 @@ fn add(graph: &mut Graph, module: &Value) -> Result<()> {
         let site = index(&edge["site"]).and_then(|s| sites.get(s)).context("an edge's site")?;
         let caller = index(&site["function"]).filter(|&f| f < nodes).context("a site's function")?;
         let callee = index(&edge["callee"]).filter(|&f| f < nodes);
-        graph.edges += u64::from(callee.is_some());
+        graph.edges += u64::from(callee.is_some_and(|callee| !is_thunk(callee)));
         match &edge["code"] {
             Value::Object(_) => {
                 let callee = callee.unwrap_or(nodes);

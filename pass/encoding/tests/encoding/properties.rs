@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::checker::{Model, check, check_by_enumeration, edge};
+use crate::checker::{Model, check, check_by_enumeration, edge, function};
 use crate::program::{Program, decoder};
 
 fn frequency() -> impl Strategy<Value = f64> {
@@ -102,6 +102,45 @@ proptest! {
     fn no_two_contexts_share_an_encoding(model in with_open_node(prop_oneof![any_graph(1..7, 14), dense_graph()])) {
         let encoding = model.encode();
         check_by_enumeration(&model, &encoding, 8, 1000).map_err(TestCaseError::fail)?;
+    }
+
+    /// The same with functions put into the middle of some calls: of those that push, and of ones that are no edges.
+    #[test]
+    fn no_two_contexts_share_an_encoding_with_functions_in_between(
+        model in with_open_node(prop_oneof![any_graph(1..7, 14), dense_graph()]),
+        which in vec(any::<bool>(), 14),
+        callers in vec(any::<prop::sample::Index>(), 0..3),
+    ) {
+        let mut graph = model.graph();
+        let mut encoding = model.encode();
+        let functions: Vec<usize> = (0..model.functions.len()).filter(|&n| model.open != Some(n)).collect();
+        prop_assume!(!functions.is_empty());
+        let pushing = (0..model.edges.len()).zip(which.into_iter().cycle());
+        let pushing = pushing.filter(|&(e, chosen)| chosen && encoding.edge(edge(e)).pushes());
+        let mut calls: Vec<_> = pushing.map(|(e, _)| (graph.caller(edge(e)), Some(edge(e)))).collect();
+        calls.extend(callers.iter().map(|caller| (function(functions[caller.index(functions.len())]), None)));
+        let new_edges = encoding.interpose(&mut graph, &calls);
+
+        let mut changed = model.clone();
+        let at = model.open.unwrap_or(model.functions.len());
+        changed.functions.splice(at..at, calls.iter().map(|_| (false, false)));
+        changed.open = model.open.map(|open| open + calls.len());
+        for call in &mut changed.edges {
+            call.1 += if model.open == Some(call.1) { calls.len() } else { 0 };
+        }
+        for (i, &(caller, pushed)) in calls.iter().enumerate() {
+            if let Some(pushed) = pushed {
+                changed.edges[pushed.index()].0 = at + i;
+            }
+            changed.edges.push((caller.index(), at + i, 0.0));
+            prop_assert_eq!(new_edges[i].index() + 1, changed.edges.len());
+            prop_assert_eq!(graph.callee(new_edges[i]), function(at + i));
+            prop_assert_eq!(encoding.constant(new_edges[i]), Some(0));
+        }
+        for (e, &(caller, callee, _)) in changed.edges.iter().enumerate() {
+            prop_assert_eq!((graph.caller(edge(e)).index(), graph.callee(edge(e)).index()), (caller, callee));
+        }
+        check_by_enumeration(&changed, &encoding, 8, 1000).map_err(TestCaseError::fail)?;
     }
 
     /// Calls where a choice is small, returns where it is large: walks go deep and come back.
