@@ -199,6 +199,8 @@ pub struct Call {
     pub instruction: Value,
     /// What it is.
     pub kind: CallKind,
+    /// Expected executions for one activation of its function, or what a profile has counted.
+    pub frequency: f64,
     /// Its edge in the call graph. Calls through pointers have one if the graph has an open node.
     pub edge: Option<EdgeId>,
 }
@@ -489,9 +491,9 @@ pub fn analyse(
         });
     }
 
-    // First all edges, as ⟨caller, its call, callee, frequency⟩: the graph wants its functions complete.
+    // First all edges, as ⟨caller, its call, callee⟩: the graph wants its functions complete.
     let open_node = functions.len();
-    let mut edges: Vec<(usize, usize, usize, f64)> = Vec::new();
+    let mut edges: Vec<(usize, usize, usize)> = Vec::new();
     let mut open_calls: HashMap<Type, usize> = HashMap::new();
     let mut direct_uses = vec![0usize; functions.len()];
     let mut must_tail = vec![false; functions.len()];
@@ -583,9 +585,9 @@ pub fn analyse(
                     *open_calls.entry(instruction.called_type()).or_default() += 1;
                 }
                 if let Some(callee) = callee {
-                    edges.push((caller, functions[caller].calls.len(), callee, frequency));
+                    edges.push((caller, functions[caller].calls.len(), callee));
                 }
-                functions[caller].calls.push(Call { instruction, kind, edge: None });
+                functions[caller].calls.push(Call { instruction, kind, frequency, edge: None });
             }
         }
     }
@@ -661,17 +663,21 @@ pub fn analyse(
             }
         }
     }
-    for (caller, call, callee, frequency) in edges {
+    for (&(caller, call), &calls) in &counts.calls {
+        if let Some(&Some(entries)) = counts.functions.get(caller)
+            && calls + entries > 0.0
+        {
+            functions[caller].calls[call].frequency = calls / entries.max(1.0);
+        }
+    }
+    for (caller, call, callee) in edges {
         if functions[caller].silent || functions.get(callee).is_some_and(|f| f.silent) {
             continue;
         }
         let callee = if open && must_tail.get(callee) == Some(&true) { open_node } else { callee };
-        let frequency = match (counts.calls.get(&(caller, call)), counts.functions.get(caller)) {
-            (Some(&calls), Some(&Some(entries))) if calls + entries > 0.0 => calls / entries.max(1.0),
-            _ => frequency,
-        };
         let [from, to] = [caller, callee].map(|i| FunctionId::new(i as u32));
-        functions[caller].calls[call].edge = Some(graph.add_edge(from, to, frequency));
+        let call = &mut functions[caller].calls[call];
+        call.edge = Some(graph.add_edge(from, to, call.frequency));
     }
     Ok(Analysis { functions, graph, counts })
 }

@@ -1,7 +1,7 @@
 //! The pass plugin of PCCE for LLVM: precise calling context encoding (Sumner et al., ICSE 2010).
 //!
 //! One run over a module: [`analysis`] makes the call graph, `pcce-encoding` numbers it, [`known`] or, from counts, [`profile`] compares
-//! calls through pointers that push with their probable targets, [`plan`] says what happens at each call and writes the
+//! calls through pointers that push with their probable targets, [`thunks`] takes cold pushes out of functions, [`plan`] says what happens at each call and writes the
 //! dictionary, [`rewrite`] changes the code, [`emit`] puts the
 //! dictionary into the object file. The pass runs after inlining: last in the pipeline of a module, or last
 //! at link time for a whole program, or where `opt -passes=pcce` puts it.
@@ -210,7 +210,7 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
     }
     let producer = format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version());
     if options.profile_generate.is_none() {
-        thunks::outline(analyses, &mut analysis, &mut encoding);
+        thunks::outline(&mut analysis, &mut encoding);
     }
     let plan = plan::plan(&analysis, &encoding, &options, identifier.clone(), producer);
     let fragment = pcce_dictionary::fragment::to_bytes(&plan.dictionary);

@@ -5,19 +5,16 @@
 //! caller, which adds nothing, so the encoding stays as it is. To everything else a thunk is a function like others; only contexts do
 //! not show it. (Instructions of the small workloads: sqlite3 1.0243 to 1.0136, vim 1.0349 to 1.0332, Lua, gawk.)
 
-use std::collections::HashMap;
-
 use pcce_encoding::{Encoding, FunctionId};
 
 use crate::analysis::{Analysis, Call, CallKind, Function, Unannounced};
-use crate::llvm::Analyses;
 
 /// With more expected pushes for each activation, a function has the frame itself: a call of a thunk costs some five instructions, and room
 /// for a frame two or more.
 const SELDOM: f64 = 0.25;
 
 /// Lets seldom pushes go through thunks.
-pub fn outline(analyses: Analyses, analysis: &mut Analysis, encoding: &mut Encoding) {
+pub fn outline(analysis: &mut Analysis, encoding: &mut Encoding) {
     let mut calls: Vec<(usize, usize)> = Vec::new();
     for (i, function) in analysis.functions.iter().enumerate().filter(|(_, function)| !function.silent) {
         let pushes = |call: &Call| match call.kind {
@@ -27,14 +24,7 @@ pub fn outline(analyses: Analyses, analysis: &mut Analysis, encoding: &mut Encod
             CallKind::Silent(_) | CallKind::Published(_) | CallKind::Runtime(_) => false,
         };
         let pushing: Vec<usize> = (0..function.calls.len()).filter(|&c| pushes(&function.calls[c])).collect();
-        if pushing.is_empty() {
-            continue;
-        }
-        let blocks = function.value.blocks();
-        let frequencies: HashMap<_, _> =
-            blocks.into_iter().zip(analyses.block_frequencies(function.value)).collect();
-        let expected: f64 =
-            pushing.iter().map(|&c| frequencies[&function.calls[c].instruction.block()]).sum();
+        let expected: f64 = pushing.iter().map(|&c| function.calls[c].frequency).sum();
         if expected <= SELDOM {
             let possible =
                 pushing.into_iter().filter(|&c| function.calls[c].instruction.can_go_through_thunk());
@@ -52,8 +42,9 @@ pub fn outline(analyses: Analyses, analysis: &mut Analysis, encoding: &mut Encod
         let call = &mut analysis.functions[i].calls[c];
         let instruction = call.instruction.make_push_thunk(&name);
         let thunk = instruction.called();
-        let new = Call { instruction, kind: CallKind::Direct(number), edge: Some(edge) };
-        let inside = Call { instruction: thunk.blocks()[0].first(), ..std::mem::replace(call, new) };
+        let new = Call { instruction, kind: CallKind::Direct(number), edge: Some(edge), ..*call };
+        let within =
+            Call { instruction: thunk.blocks()[0].first(), frequency: 1.0, ..std::mem::replace(call, new) };
         analysis.functions.push(Function {
             value: thunk,
             name: thunk.name(),
@@ -65,7 +56,7 @@ pub fn outline(analyses: Analyses, analysis: &mut Analysis, encoding: &mut Encod
             tail_called: false,
             aliases: Vec::new(),
             exits: vec![thunk.blocks()[0].terminator()],
-            calls: vec![inside],
+            calls: vec![within],
             comes_back: Vec::new(),
             returns_twice: Vec::new(),
         });
