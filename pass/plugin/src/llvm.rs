@@ -641,6 +641,19 @@ impl Value {
         unsafe { LLVMGetInstructionOpcode(self.0) }
     }
 
+    /// The instruction in front of this one in its block.
+    pub fn previous(self) -> Option<Value> {
+        // SAFETY: live instruction.
+        let previous = unsafe { LLVMGetPreviousInstruction(self.0) };
+        (!previous.is_null()).then_some(Value(previous))
+    }
+
+    /// Whether it is an instruction that loads.
+    pub fn is_load(self) -> bool {
+        // SAFETY: live value.
+        unsafe { !LLVMIsALoadInst(self.0).is_null() }
+    }
+
     /// The instruction behind this one in its block.
     pub fn next(self) -> Option<Value> {
         // SAFETY: live instruction.

@@ -253,7 +253,11 @@ impl<'a> Rewriter<'a> {
                 left.insert(next, value);
             }
             let left = left.get(&call.instruction).copied().unwrap_or(0);
-            self.call(call, left, next.is_some(), first.contains(&call.instruction));
+            let at = match ends.contains(&call.instruction) {
+                true => call.instruction,
+                false => self.in_front_of(call.instruction),
+            };
+            self.call(call, at, left, next.is_some(), first.contains(&call.instruction));
         }
         if self.found.is_some() {
             for block in &self.function.comes_back {
@@ -461,8 +465,26 @@ impl<'a> Rewriter<'a> {
         (first, ends)
     }
 
-    /// `left`: what the call before has left added; `leaves`: this one leaves what it adds to the next. `begins`: its push is the one that begins the frame.
-    fn call(&self, call: &PlannedCall, left: u64, leaves: bool, begins: bool) {
+    /// Where the work in front of a call goes. If the call goes through a pointer that is loaded for nothing else, in front of the load: the machine's call
+    /// can do that itself, but LLVM lets it only if nothing is stored in between.
+    fn in_front_of(&self, call: Value) -> Value {
+        let load = call.called();
+        if !load.is_load() || load.block() != call.block() || load.use_count() != 1 {
+            return call;
+        }
+        let calls = |at: Value| at.opcode() == LLVMOpcode::LLVMCall;
+        if std::iter::successors(load.next(), |at| at.next()).take_while(|&at| at != call).any(calls) {
+            return call;
+        }
+        // There the state is restored perhaps, in front of the load as well.
+        let arrives = |at: Value| {
+            matches!(at.opcode(), LLVMOpcode::LLVMCall | LLVMOpcode::LLVMPHI | LLVMOpcode::LLVMLandingPad)
+        };
+        if self.found.is_some() && load.previous().is_none_or(arrives) { call } else { load }
+    }
+
+    /// `at`: where the work in front of the call goes. `left`: what the call before has left added; `leaves`: this one leaves what it adds to the next. `begins`: its push is the one that begins the frame.
+    fn call(&self, call: &PlannedCall, at: Value, left: u64, leaves: bool, begins: bool) {
         let instruction = call.instruction;
         // The callee reaches frames and records of this activation through the thread's block.
         if matches!(call.action, Action::Push(_) | Action::Publish)
@@ -506,7 +528,7 @@ impl<'a> Rewriter<'a> {
             Action::None | Action::Add(_) | Action::Push(_) | Action::Publish => {}
         }
         let after = after(instruction);
-        self.b.before(instruction, instruction);
+        self.b.before(at, instruction);
         if let Some(site) = call.creation_site {
             let module = self.b.module;
             let prepare =
