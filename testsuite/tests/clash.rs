@@ -281,3 +281,40 @@ fn a_direct_call_has_one_instruction_before_and_one_after() {
         assert!(updates.len() >= 10, "{shape:?}: too few updates\n{}", output.stdout);
     }
 }
+
+#[test]
+fn copies_of_inline_functions_go_with_what_belongs_to_them() {
+    const INLINE: &str = "
+extern \"C\" int elsewhere(int);
+__attribute__((noinline)) inline int shared(int n) {
+  if (__builtin_expect(n > 9, 0)) return elsewhere(n) + 1;
+  return n;
+}
+";
+    let folder = work_folder("clash/inline");
+    let mut words = vec!["--pcce-mode=module".to_owned(), "-O2".to_owned(), include(), "-o".to_owned()];
+    let program = folder.join("program");
+    words.push(program.display().to_string());
+    for (name, text) in [
+        (
+            "main.cpp",
+            format!(
+                "{INLINE}int other(int);\nint main(int n, char **) {{ return shared(n) + other(n) - 2; }}\n"
+            ),
+        ),
+        ("other.cpp", format!("{INLINE}int other(int n) {{ return shared(n); }}\n")),
+        ("elsewhere.cpp", "extern \"C\" int elsewhere(int n) { return n; }\n".to_owned()),
+    ] {
+        let file = folder.join(name);
+        fs::write(&file, text).expect("the folder is ours");
+        words.push(file.display().to_string());
+    }
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let _ = run(&mut command(artifact("pcce-clang++"), &words)).expect_success();
+    let _ = run(&mut command(&program, &[])).expect_success();
+    let symbols = run(command(llvm("llvm-nm"), &[]).arg(&program)).expect_success().stdout;
+    for name in ["_Z6sharedi", "_Z6sharedi.pcce_open", "_Z6sharedi.pcce_push"] {
+        let count = symbols.lines().filter(|line| line.split(' ').next_back() == Some(name)).count();
+        assert_eq!(count, 1, "{name}\n{symbols}");
+    }
+}

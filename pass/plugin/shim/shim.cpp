@@ -265,6 +265,8 @@ LLVMValueRef pcce_shim_make_thunk(LLVMValueRef V, const char *Name, size_t Len) 
   T->setLinkage(GlobalValue::InternalLinkage);
   T->setVisibility(GlobalValue::DefaultVisibility);
   T->setDLLStorageClass(GlobalValue::DefaultStorageClass);
+  // The linker keeps one copy of F, and this with it.
+  T->setComdat(F.getComdat());
   T->removeFnAttr(Attribute::AlwaysInline);
   if (!T->hasFnAttribute(Attribute::OptimizeNone))
     T->addFnAttr(Attribute::Cold);
@@ -436,7 +438,7 @@ bool pcce_shim_can_go_through_thunk(LLVMValueRef V) {
 // gets. For a call through a pointer, the pointer comes last, in a register that no argument uses. Returns the new call.
 LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef V, const char *Name, size_t Len) {
   auto &Call = *unwrap<CallBase>(V);
-  const Function &Caller = *Call.getFunction();
+  Function &Caller = *Call.getFunction();
   LLVMContext &Context = Call.getContext();
   const AttributeList Given = Call.getAttributes();
   Value *Callee = Call.getCalledOperand();
@@ -449,6 +451,8 @@ LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef V, const char *Name, size_t 
     Types.push_back(Argument->getType());
   auto *T = Function::Create(FunctionType::get(Call.getType(), Types, false), GlobalValue::InternalLinkage,
                              Caller.getAddressSpace(), StringRef(Name, Len), Call.getModule());
+  // The linker keeps one copy of the caller, and this with it.
+  T->setComdat(Caller.getComdat());
   T->setCallingConv(Call.getCallingConv());
   T->addFnAttr(Attribute::Cold);
   T->addFnAttr(Attribute::NoInline);
