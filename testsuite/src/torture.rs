@@ -208,7 +208,14 @@ impl Transfers {
 
     /// Whether the first function may leave by a jump to the second one.
     fn jump(&self, from: &str, to: &str) -> bool {
-        self.jumps_through_pointers.contains(from) || self.jumps.contains(&(from.to_owned(), to.to_owned()))
+        self.jumps_through_pointers.contains(from)
+            || self.jumps.contains(&(from.to_owned(), to.to_owned()))
+            || thunks(&self.jumps, from).any(|thunk| self.call(thunk, to))
+    }
+
+    /// Whether the function may leave by a jump to one that pushes for it.
+    fn jumps_to_thunk(&self, from: &str) -> bool {
+        thunks(&self.jumps, from).next().is_some()
     }
 
     /// Whether the function may leave by a jump to one of a shared library.
@@ -219,8 +226,15 @@ impl Transfers {
 
     /// Whether the first function may call the second one.
     fn call(&self, from: &str, to: &str) -> bool {
-        self.calls_through_pointers.contains(from) || self.calls.contains(&(from.to_owned(), to.to_owned()))
+        self.calls_through_pointers.contains(from)
+            || self.calls.contains(&(from.to_owned(), to.to_owned()))
+            || thunks(&self.calls, from).any(|thunk| self.call(thunk, to))
     }
+}
+
+/// What a function transfers control to that pushes for it.
+fn thunks<'a>(transfers: &'a HashSet<(String, String)>, from: &'a str) -> impl Iterator<Item = &'a str> {
+    transfers.iter().filter(move |(function, to)| function == from && is_push_thunk(to)).map(|(_, to)| &**to)
 }
 
 /// How a chain agrees with gdb's backtrace.
@@ -266,7 +280,9 @@ fn agreement(
             }
             let jumps = match inner {
                 Some(inner) => transfers.jump(owner?, inner),
-                None => plain && transfers.jumps_out(owner?),
+                None if plain => transfers.jumps_out(owner?),
+                // Those are not shown.
+                None => transfers.jumps_to_thunk(owner?),
             };
             if !jumps {
                 return None;
