@@ -42,16 +42,6 @@ pub unsafe fn chain_number(top: Link) -> Option<u64> {
         if let Some(number) = Frame::number(frame) {
             return Some(number);
         }
-        // Most often it is the only frame that was pushed since the last call.
-        let outer = (*frame).prev;
-        if outer.is_null() {
-            return number_frame(0, frame);
-        }
-        if links.is_plain(frame, outer)
-            && let Some(number) = Frame::number(outer.frame())
-        {
-            return number_frame(number, frame);
-        }
         number_frames(links, frame)
     }
 }
@@ -217,10 +207,16 @@ pub extern "C" fn __pcce_context(site: *const u8, base: u64) -> u64 {
 #[inline(never)]
 fn any_context(site: *const u8, base: u64) -> u64 {
     let (id, found) = current();
-    let top = followed(found);
-    let Some(id) = relative(id, found, top) else { return pcce_context() };
-    // SAFETY: the calling thread's own chain, kept intact by emitted code.
-    let Some(chain) = (unsafe { chain_number(top) }) else { return 0 };
+    let (chain, id) = match only_fresh(id, found) {
+        Some(known) => known,
+        None => {
+            let top = followed(found);
+            let Some(id) = relative(id, found, top) else { return pcce_context() };
+            // SAFETY: the calling thread's own chain, kept intact by emitted code.
+            let Some(chain) = (unsafe { chain_number(top) }) else { return 0 };
+            (chain, id)
+        }
+    };
     let number = if base == NO_RANGE {
         place::name(site).and_then(|site| CHAINS.insert(&[chain, site, id], ()))
     } else {
@@ -246,6 +242,25 @@ unsafe fn known(block: *const Tls, id: u64, top: Link) -> Option<(u64, u64)> {
             return None;
         }
         Frame::number(top.frame()).map(|chain| (chain, id.wrapping_sub(top.base())))
+    }
+}
+
+/// The same where the innermost frame is the only one that was pushed since the last call, as most often, of the thread's id and `top`.
+#[inline(always)]
+fn only_fresh(id: u64, top: Link) -> Option<(u64, u64)> {
+    let (links, frame) = (Links::new(), top.frame());
+    // SAFETY: this thread's block; a frame on its stack is one of a live activation, and so is the one that its link leads to upwards.
+    unsafe {
+        if top.is_null() || !is_on_stack(tls(), top) {
+            return None;
+        }
+        let outer = (*frame).prev;
+        let number = match outer.is_null() {
+            true => 0,
+            false if links.is_plain(frame, outer) => Frame::number(outer.frame())?,
+            false => return None,
+        };
+        Some((number_frame(number, frame)?, id.wrapping_sub(top.base())))
     }
 }
 
@@ -291,6 +306,9 @@ pub fn outside() -> Option<[u64; 3]> {
 /// The same as [`known`], whatever the state is; the id is 0 where it is not known.
 #[inline(never)]
 fn numbered(id: u64, found: Link) -> Option<(u64, u64)> {
+    if let Some(known) = only_fresh(id, found) {
+        return Some(known);
+    }
     let top = followed(found);
     // SAFETY: the calling thread's own chain, kept intact by emitted code.
     let chain = unsafe { chain_number(top) }?;
