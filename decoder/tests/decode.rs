@@ -95,6 +95,20 @@ fn pushes_join_sub_paths() {
 }
 
 #[test]
+fn push_thunks_are_not_shown() {
+    let mut dictionary = app();
+    let module = &mut dictionary.modules[0];
+    let leaf = module.names.iter().position(|name| name == "leaf").unwrap() as u32;
+    module.functions.iter_mut().find(|function| function.name == leaf).unwrap().push_thunk = true;
+    let decoder = Decoder::new(&[dictionary]).unwrap();
+    let decode =
+        |frames: &[(u64, u64)]| trace_of(&decoder, &token(Some((site::TAIL_CAPTURE, 0)), frames)).unwrap();
+    assert_eq!(decode(&[(site::LEAF_TAIL, 2)]), "tail app::run(int):20 main:11");
+    // Whether the call reached what runs is asked all the same.
+    assert_eq!(decode(&[(site::LEAF_QSORT, 1)]), "tail [uninstrumented qsort] app::run(int):20 main:10");
+}
+
+#[test]
 fn equal_frames_are_repeated() {
     let decoder = decoder();
     let mut repeated = token(Some((site::LEAF_CAPTURE, 0)), &[(site::RUN_RUN, 0), (site::RUN_RUN, 1)]);

@@ -199,7 +199,11 @@ fn text(info: &Info) -> String {
         lines.push(format!("program     {}", summary.program));
         lines.push(format!("build id    {}", summary.build_id));
         lines.push(format!("schema      version {}", summary.version));
-        lines.push(format!("functions   {}, of which {} only push", summary.functions, summary.push_thunks));
+        let thunks = match summary.push_thunks {
+            0 => String::new(),
+            count => format!(", {count} of which only push for others"),
+        };
+        lines.push(format!("functions   {}{thunks}", summary.functions));
         let s = &summary.sites;
         lines.push(format!(
             "sites       {} direct, {} external, {} indirect, {} asm, {} capture, {} signal, {} entry",

@@ -90,11 +90,28 @@ fn add(graph: &mut Graph, module: &Value) -> Result<()> {
     // Edges at which a path ends and another one starts.
     let mut ends = vec![0u32; nodes + 1];
     let mut reduced = HashSet::new();
-    for edge in list(module, "edges")? {
+    let edges = list(module, "edges")?;
+    let ends_of = |edge: &Value| -> Result<(usize, Option<usize>)> {
         let site = index(&edge["site"]).and_then(|s| sites.get(s)).context("an edge's site")?;
         let caller = index(&site["function"]).filter(|&f| f < nodes).context("a site's function")?;
-        let callee = index(&edge["callee"]).filter(|&f| f < nodes);
-        graph.edges += u64::from(callee.is_some_and(|callee| !is_thunk(callee)));
+        Ok((caller, index(&edge["callee"]).filter(|&f| f < nodes)))
+    };
+    // What a thunk pushes for its caller is the caller's.
+    let mut owners: Vec<usize> = (0..nodes).collect();
+    for edge in edges {
+        if let (caller, Some(thunk)) = ends_of(edge)?
+            && is_thunk(thunk)
+        {
+            owners[thunk] = caller;
+        }
+    }
+    for edge in edges {
+        let (caller, callee) = ends_of(edge)?;
+        if callee.is_some_and(is_thunk) {
+            continue;
+        }
+        let caller = owners[caller];
+        graph.edges += u64::from(callee.is_some());
         match &edge["code"] {
             Value::Object(_) => {
                 let callee = callee.unwrap_or(nodes);
@@ -120,6 +137,7 @@ fn add(graph: &mut Graph, module: &Value) -> Result<()> {
     }
     let paths = count_paths(&callees, &ends).context("the graph without back edges has a cycle")?;
     let is_root = |i: usize| match functions.get(i) {
+        Some(_) if is_thunk(i) => false,
         // The dummy in-edge makes a function a root, whoever else calls it.
         Some(function) => function["entry"] == true || !has_caller[i],
         None => false,
