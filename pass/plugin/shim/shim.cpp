@@ -61,6 +61,7 @@ bool pcce_shim_is_kept_tail_call(LLVMValueRef Call);
 bool pcce_shim_compare_target(void *Analyses, LLVMValueRef Call, LLVMValueRef Callee);
 bool pcce_shim_is_compared(LLVMValueRef Call);
 bool pcce_shim_can_go_through_thunk(LLVMValueRef Call);
+bool pcce_shim_looks_at_caller(LLVMValueRef F);
 LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef Call, const char *Name, size_t Len);
 bool pcce_shim_requires_stack_protector(LLVMValueRef F);
 }
@@ -408,7 +409,7 @@ bool pcce_shim_is_kept_tail_call(LLVMValueRef V) {
   return unwrap<CallInst>(V)->hasMetadata(KeptTailCall);
 }
 
-// Whether a thunk can hand on the call's arguments as they are, and the callee does not look who has called it.
+// Whether a thunk can hand on the call's arguments as they are.
 bool pcce_shim_can_go_through_thunk(LLVMValueRef V) {
   const auto &Call = *unwrap<CallBase>(V);
   const bool Plain = Call.getCallingConv() == CallingConv::C || Call.getCallingConv() == CallingConv::Fast;
@@ -420,18 +421,21 @@ bool pcce_shim_can_go_through_thunk(LLVMValueRef V) {
        {Attribute::InReg, Attribute::Nest, Attribute::SwiftSelf, Attribute::SwiftError, Attribute::SwiftAsync})
     if (Given.hasAttrSomewhere(Special))
       return false;
-  if (auto *Callee = dyn_cast<Function>(Call.getCalledOperand()->stripPointerCastsAndAliases()))
-    for (const Instruction &I : instructions(Callee))
-      if (auto *Intrinsic = dyn_cast<IntrinsicInst>(&I))
-        switch (Intrinsic->getIntrinsicID()) {
-        case Intrinsic::returnaddress:
-        case Intrinsic::addressofreturnaddress:
-        case Intrinsic::frameaddress:
-          return false;
-        default:
-          break;
-        }
   return true;
+}
+
+bool pcce_shim_looks_at_caller(LLVMValueRef V) {
+  for (const Instruction &I : instructions(unwrap<Function>(V)))
+    if (auto *Intrinsic = dyn_cast<IntrinsicInst>(&I))
+      switch (Intrinsic->getIntrinsicID()) {
+      case Intrinsic::returnaddress:
+      case Intrinsic::addressofreturnaddress:
+      case Intrinsic::frameaddress:
+        return true;
+      default:
+        break;
+      }
+  return false;
 }
 
 // Replaces the call by one of a new local function, whose first instruction calls what the call did with the arguments that it

@@ -61,6 +61,7 @@ unsafe extern "C" {
     fn pcce_shim_compare_target(analyses: *mut c_void, call: LLVMValueRef, callee: LLVMValueRef) -> bool;
     fn pcce_shim_is_compared(call: LLVMValueRef) -> bool;
     fn pcce_shim_can_go_through_thunk(call: LLVMValueRef) -> bool;
+    fn pcce_shim_looks_at_caller(function: LLVMValueRef) -> bool;
     fn pcce_shim_make_push_thunk(call: LLVMValueRef, name: *const u8, len: usize) -> LLVMValueRef;
     fn pcce_shim_requires_stack_protector(function: LLVMValueRef) -> bool;
 }
@@ -751,10 +752,16 @@ impl Value {
         unsafe { pcce_shim_is_compared(self.0) }
     }
 
-    /// Whether a function in between could hand on the call's arguments, and the callee would not find out.
+    /// Whether a function in between could hand on the call's arguments.
     pub fn can_go_through_thunk(self) -> bool {
         // SAFETY: a live call.
         unsafe { pcce_shim_can_go_through_thunk(self.0) }
+    }
+
+    /// Whether the function's body asks for its return address, or for the frame of its caller.
+    pub fn looks_at_caller(self) -> bool {
+        // SAFETY: live function.
+        unsafe { pcce_shim_looks_at_caller(self.0) }
     }
 
     /// Replaces the call, which can go through a thunk, by one of a new local function, whose first instruction calls what this one

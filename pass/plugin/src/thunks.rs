@@ -5,9 +5,12 @@
 //! caller, which adds nothing, so the encoding stays as it is. To everything else a thunk is a function like others; only contexts do
 //! not show it. (Instructions of the small workloads: sqlite3 1.0243 to 1.0136, vim 1.0349 to 1.0332, Lua, gawk.)
 
+use std::collections::HashMap;
+
 use pcce_encoding::{Encoding, FunctionId};
 
 use crate::analysis::{Analysis, Call, CallKind, Function, Unannounced};
+use crate::llvm::Value;
 
 /// With more expected pushes for each activation, a function has the frame itself: a call of a thunk costs some five instructions, and room
 /// for a frame two or more.
@@ -15,6 +18,7 @@ const SELDOM: f64 = 0.25;
 
 /// Lets seldom pushes go through thunks.
 pub fn outline(analysis: &mut Analysis, encoding: &mut Encoding) {
+    let mut looks_at_caller: HashMap<Value, bool> = HashMap::new();
     let mut calls: Vec<(usize, usize)> = Vec::new();
     for (i, function) in analysis.functions.iter().enumerate().filter(|(_, function)| !function.silent) {
         let pushes = |call: &Call| match call.kind {
@@ -26,8 +30,14 @@ pub fn outline(analysis: &mut Analysis, encoding: &mut Encoding) {
         let pushing: Vec<usize> = (0..function.calls.len()).filter(|&c| pushes(&function.calls[c])).collect();
         let expected: f64 = pushing.iter().map(|&c| function.calls[c].frequency).sum();
         if expected <= SELDOM {
-            let possible =
-                pushing.into_iter().filter(|&c| function.calls[c].instruction.can_go_through_thunk());
+            let possible = pushing.into_iter().filter(|&c| {
+                let call = function.calls[c].instruction;
+                let called = call.called();
+                let callee = std::iter::successors(Some(called), |v| v.aliasee()).last().unwrap_or(called);
+                // It would find the thunk.
+                let mut looks = || *looks_at_caller.entry(callee).or_insert_with(|| callee.looks_at_caller());
+                call.can_go_through_thunk() && !(callee.is_function() && looks())
+            });
             calls.extend(possible.map(|c| (i, c)));
         }
     }
