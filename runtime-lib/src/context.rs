@@ -29,6 +29,7 @@ static CHAINS: Interner<()> = Interner::new();
 ///
 /// # Safety
 /// `top` is null or the calling thread's innermost frame, and the chain is intact.
+#[inline(never)]
 pub unsafe fn chain_number(top: Link) -> Option<u64> {
     if top.is_null() {
         return Some(0);
@@ -36,40 +37,9 @@ pub unsafe fn chain_number(top: Link) -> Option<u64> {
     if is_unknown(top) {
         return unknown_number();
     }
-    let (links, frame) = (Links::new(), top.frame());
-    // SAFETY: every frame of an intact chain is a live object on this thread's stack.
-    unsafe {
-        if let Some(number) = Frame::number(frame) {
-            return Some(number);
-        }
-        number_frames(links, frame)
-    }
-}
-
-/// The number of what cannot be followed. It belongs to all threads: its number is not kept in it.
-fn unknown_number() -> Option<u64> {
-    CHAINS.insert(&[0, UNKNOWN_SITE as u64, 0], ())
-}
-
-/// Numbers the chain from a frame on. `outer`: the number of the next frame outwards.
-unsafe fn number_frame(outer: u64, frame: *mut Frame) -> Option<u64> {
-    // SAFETY: as in chain_number().
-    unsafe {
-        let (id, site) = ((*frame).id.wrapping_sub((*frame).prev.base()), (*frame).site());
-        let mut number = CHAINS.insert(&[outer, place::name(site)?, id], ())?;
-        if signal::is_site(site) {
-            number = point_number(number, frame.cast())?;
-        }
-        Frame::set_number(frame, number);
-        Some(number)
-    }
-}
-
-/// Numbers the chain from a frame on, and what has no number yet of the others.
-#[inline(never)]
-unsafe fn number_frames(links: Links, mut frame: *mut Frame) -> Option<u64> {
+    let (links, mut frame) = (Links::new(), top.frame());
     let mut fresh = Fresh::new();
-    // SAFETY: as in chain_number().
+    // SAFETY: every frame of an intact chain is a live object on this thread's stack.
     unsafe {
         let mut number = loop {
             if let Some(number) = Frame::number(frame) {
@@ -91,6 +61,25 @@ unsafe fn number_frames(links: Links, mut frame: *mut Frame) -> Option<u64> {
         for &frame in fresh.frames().iter().rev() {
             number = number_frame(number, frame)?;
         }
+        Some(number)
+    }
+}
+
+/// The number of what cannot be followed. It belongs to all threads: its number is not kept in it.
+fn unknown_number() -> Option<u64> {
+    CHAINS.insert(&[0, UNKNOWN_SITE as u64, 0], ())
+}
+
+/// Numbers the chain from a frame on. `outer`: the number of the next frame outwards.
+unsafe fn number_frame(outer: u64, frame: *mut Frame) -> Option<u64> {
+    // SAFETY: as in chain_number().
+    unsafe {
+        let (id, site) = ((*frame).id.wrapping_sub((*frame).prev.base()), (*frame).site());
+        let mut number = CHAINS.insert(&[outer, place::name(site)?, id], ())?;
+        if signal::is_site(site) {
+            number = point_number(number, frame.cast())?;
+        }
+        Frame::set_number(frame, number);
         Some(number)
     }
 }

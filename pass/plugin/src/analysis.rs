@@ -121,8 +121,7 @@ impl NoCallback {
             if global.linkage().local || !self.contains(name.strip_prefix("__wrap_").unwrap_or(&name)) {
                 continue;
             }
-            let target = std::iter::successors(Some(global), |v| v.aliasee()).last();
-            found.extend(target);
+            found.insert(global.aliased());
         }
         found
     }
@@ -451,10 +450,8 @@ pub fn analyse(
     let unpushed = no_callback.entered_unpushed(module);
     let mut aliases: HashMap<Value, Vec<String>> = HashMap::new();
     for alias in module.aliases() {
-        if !alias.linkage().local
-            && let Some(target) = std::iter::successors(Some(alias), |v| v.aliasee()).last()
-        {
-            aliases.entry(target).or_default().push(alias.name());
+        if !alias.linkage().local {
+            aliases.entry(alias.aliased()).or_default().push(alias.name());
         }
     }
     let mut functions = Vec::new();

@@ -680,6 +680,11 @@ impl Value {
         unsafe { (!LLVMIsAGlobalAlias(self.0).is_null()).then(|| Value(LLVMAliasGetAliasee(self.0))) }
     }
 
+    /// What the value stands for: itself, or if it is an alias, what that leads to in the end.
+    pub fn aliased(self) -> Value {
+        std::iter::successors(Some(self), |v| v.aliasee()).last().unwrap_or(self)
+    }
+
     /// The text of inline assembly, if the value is that.
     pub fn asm_text(self) -> Option<String> {
         let mut len = 0;

@@ -32,8 +32,7 @@ pub fn keep_in_cycles(module: Module, no_callback: &NoCallback) {
             if !call.is_sibling_call() {
                 continue;
             }
-            let called = call.called();
-            let target = std::iter::successors(Some(called), |v| v.aliasee()).last().unwrap_or(called);
+            let target = call.called().aliased();
             let callee = match index.get(&target) {
                 Some(&callee) => callee,
                 None if target.is_pointer() => {

@@ -32,8 +32,7 @@ pub fn outline(analysis: &mut Analysis, encoding: &mut Encoding) {
         if expected <= SELDOM {
             let possible = pushing.into_iter().filter(|&c| {
                 let call = function.calls[c].instruction;
-                let called = call.called();
-                let callee = std::iter::successors(Some(called), |v| v.aliasee()).last().unwrap_or(called);
+                let callee = call.called().aliased();
                 // It would find the thunk.
                 let mut looks = || *looks_at_caller.entry(callee).or_insert_with(|| callee.looks_at_caller());
                 call.can_go_through_thunk() && !(callee.is_function() && looks())
