@@ -485,6 +485,7 @@ impl Walk<'_> {
         self.token.point = Some(self.point(id.unwrap_or(0), &point));
         self.token.other_state = point.is_whole() || id.is_none();
         self.token.damaged = detached && !point.is_whole();
+        self.token.start_missing = self.token.damaged && frame != top;
         if !detached {
             self.frames(top);
         }
@@ -496,61 +497,51 @@ impl Walk<'_> {
         if frame(link) == link { Some(0) } else { self.core.word(id) }
     }
 
+    /// Adds the frames that a link leads to, as far as they can be followed.
     fn frames(&mut self, top: u64) {
-        let mut at = frame(top);
-        let mut count = 0;
-        while at != 0 {
+        let mut link = top;
+        let mut count = 1;
+        while link != 0 {
+            let next = if count < MAX_FRAMES { self.next_frame(link) } else { None };
+            let (prev, goes_on) = next.unwrap_or((link, false));
+            if !goes_on {
+                self.token.damaged = true;
+                self.token.start_missing = frame(prev) != prev;
+                return;
+            }
+            link = prev;
             count += 1;
-            let word = |i: u64| self.core.word(at.checked_add(i * 8)?);
-            let words = (|| Some((word(0)?, word(1)?, word(2)?)))();
-            let Some((prev, id, site)) = words.filter(|_| count < MAX_FRAMES) else {
-                self.token.damaged = true;
-                return;
-            };
-            let site = site & !layout::NUMBERED;
-            let to = frame(prev);
-            // A link leads upwards; only that of a signal handler on its own stack may lead anywhere on the thread's.
-            let inside = |a: u64| self.stack.is_some_and(|(low, high)| (low..high).contains(&a));
-            let possible = if inside(at) { at < to && inside(to) } else { at < to || inside(to) };
-            let possible = prev == 0 || possible;
-            let Some(base) = self.base(prev).filter(|_| possible || to == prev) else {
-                self.token.damaged = true;
-                return;
-            };
-            let id = id.wrapping_sub(base);
-            if Some(site) == self.places.signal_site {
-                let process = &mut Snapshot { core: self.core };
-                let context = word(4).and_then(|c| Registers::interrupted(process, c as usize));
-                let Some(registers) = context else {
-                    self.token.damaged = true;
-                    return;
-                };
-                let point = Interruption::walk(registers, to as usize, process);
-                let before = self.token.frames.len();
-                let row = self.point(id, &point);
-                self.token.signals.push((before, row));
-                if point.detached {
-                    self.token.damaged = true;
-                    return;
-                }
-            } else {
-                let Some(image) = self.core.images.iter().find(|i| i.contains(site)) else {
-                    self.token.damaged = true;
-                    return;
-                };
-                let (number, site) = (self.image(image.build_id), site.wrapping_sub(image.bias));
-                let since_signal = self.token.signals.last().map_or(0, |s| s.0) < self.token.frames.len();
-                match self.token.frames.last_mut().filter(|_| since_signal) {
-                    Some(last) if (last.image, last.site, last.id) == (number, site, id) => last.count += 1,
-                    _ => self.token.frames.push(PushedFrame { image: number, site, id, count: 1 }),
-                }
-            }
-            if !possible {
-                self.token.damaged = true;
-                return;
-            }
-            at = to;
         }
+    }
+
+    /// Adds the frame that a link leads to. Returns the frame's own link, and whether that can be followed; None if the frame is none.
+    fn next_frame(&mut self, link: u64) -> Option<(u64, bool)> {
+        let at = frame(link);
+        let word = |i: u64| self.core.word(at.checked_add(i * 8)?);
+        let (prev, id, site) = (word(0)?, word(1)?, word(2)? & !layout::NUMBERED);
+        let to = frame(prev);
+        // A link leads upwards; only that of a signal handler on its own stack may lead anywhere on the thread's.
+        let inside = |a: u64| self.stack.is_some_and(|(low, high)| (low..high).contains(&a));
+        let possible = if inside(at) { at < to && inside(to) } else { at < to || inside(to) };
+        let possible = prev == 0 || possible;
+        let id = id.wrapping_sub(self.base(prev).filter(|_| possible || to == prev)?);
+        if Some(site) == self.places.signal_site {
+            let process = &mut Snapshot { core: self.core };
+            let registers = word(4).and_then(|c| Registers::interrupted(process, c as usize))?;
+            let point = Interruption::walk(registers, to as usize, process);
+            let before = self.token.frames.len();
+            let row = self.point(id, &point);
+            self.token.signals.push((before, row));
+            return Some((prev, possible && !point.detached));
+        }
+        let image = self.core.images.iter().find(|i| i.contains(site))?;
+        let (number, site) = (self.image(image.build_id), site.wrapping_sub(image.bias));
+        let since_signal = self.token.signals.last().map_or(0, |s| s.0) < self.token.frames.len();
+        match self.token.frames.last_mut().filter(|_| since_signal) {
+            Some(last) if (last.image, last.site, last.id) == (number, site, id) => last.count += 1,
+            _ => self.token.frames.push(PushedFrame { image: number, site, id, count: 1 }),
+        }
+        Some((prev, possible))
     }
 
     fn point(&mut self, id: u64, walked: &Interruption) -> Point {

@@ -2,7 +2,8 @@
 //! that its Algorithm 2 (§4) decodes.
 //!
 //! A token is a capture and a chain of pushed frames. Each of them names a site and an id, and these
-//! two name exactly one sub-path. What lies *between* two sub-paths is known exactly if the push was
+//! two name exactly one sub-path, together with the function where it starts if a direct call tells: then the next frame
+//! outwards names that ([`Start`]). What lies *between* two sub-paths is known exactly if the push was
 //! made for a call of the function in which the inner sub-path starts. Where it is not known, or not
 //! instrumented, a boundary says so; nothing is ever filled in.
 
@@ -11,11 +12,10 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use pcce_dictionary::Dictionary;
-use pcce_encoding::FunctionId;
 use pcce_encoding::decode::Call;
 
 use crate::code::table::{CodeTable, Source};
-use crate::point::Joined;
+use crate::point::{Below, Joined};
 use crate::tables::{FIRST_INTERNED, InvalidDictionary, Module, Tables, Target};
 use crate::token::{BuildId, Point, PointEnd, PushedFrame, Token};
 use crate::trace::{Piece, Run, Trace};
@@ -170,6 +170,17 @@ pub(crate) enum Above {
     Plain(bool),
 }
 
+/// What is known of the start of a sub-path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// It is where the ids say: whoever entered it there was no direct call, or the thread began there.
+    ById,
+    /// It is in this function, which a direct call with a push entered.
+    In(u32),
+    /// Nothing: the frame that would tell is missing in the token.
+    Unknown,
+}
+
 impl Decoder {
     /// Makes a decoder from dictionaries, the program's and those of its shared libraries, in any order.
     ///
@@ -235,7 +246,7 @@ impl Decoder {
                         Target::External(symbol) => self.below_external(symbol, Above::NoCapture, trace),
                         _ => return Err(self.site_kind(image, capture.site, site, "a capture")),
                     }
-                    Above::Root(self.walk(site, capture.id, trace)?)
+                    self.walk(site, capture.id, self.start(token, 0, trace), trace)?
                 }
                 None => {
                     trace.pieces.push(Piece::UnknownModule(capture.image));
@@ -247,33 +258,43 @@ impl Decoder {
         // Whether one of the next frame's repetitions is done with.
         let mut consumed = false;
         if let Some(point) = &token.point {
-            let next = token.frames.first().filter(|_| signals.peek().is_none_or(|s| s.0 > 0));
             let behind = token.cut || token.damaged;
             let more = behind || !token.frames.is_empty() || !token.signals.is_empty();
-            Joined { above, consumed } = self.point(point, next, more, !token.other_state, trace)?;
+            let below = self.below_point(token, 0, signals.peek().is_some_and(|s| s.0 == 0), trace);
+            Joined { above, consumed } = self.point(point, &below, more, !token.other_state, trace)?;
         }
         for number in 0..=token.frames.len() {
             let frame = token.frames.get(number);
             while let Some((_, point)) = signals.next_if(|(at, _)| *at == number) {
                 self.below_handler(self.called(above), trace);
                 trace.pieces.push(Piece::Signal);
-                let next = frame.filter(|_| signals.peek().is_none_or(|s| s.0 > number));
                 let more = token.cut || token.damaged || frame.is_some() || signals.peek().is_some();
-                Joined { above, consumed } = self.point(point, next, more, true, trace)?;
+                let below =
+                    self.below_point(token, number, signals.peek().is_some_and(|s| s.0 == number), trace);
+                Joined { above, consumed } = self.point(point, &below, more, true, trace)?;
             }
             let Some(frame) = frame else { break };
             let count = frame.count - u64::from(std::mem::take(&mut consumed));
+            // The sub-paths of all but the last start where the frame's own push leads.
+            let (own, last) = (self.pushes_into(frame, trace), self.start(token, number + 1, trace));
             if count > 0 {
-                above = self.frame(frame, above, trace)?;
+                above = self.frame(frame, above, if count > 1 { own } else { last }, trace)?;
             }
             if count > 1 {
                 // What lies above differs for the first one only: decode twice, and repeat the second.
                 let once = trace.pieces.len();
-                above = self.frame(frame, above, trace)?;
+                let same = own == last;
+                let equal = if same { count - 1 } else { count - 2 };
+                if equal > 0 {
+                    above = self.frame(frame, above, own, trace)?;
+                }
                 let end = trace.pieces.len();
                 if end > once {
                     trace.runs.push(Run { end: once, count: 1 });
-                    trace.runs.push(Run { end, count: count - 1 });
+                    trace.runs.push(Run { end, count: equal });
+                }
+                if !same {
+                    above = self.frame(frame, above, last, trace)?;
                 }
             }
             if trace.pieces.len() > MAX_PIECES {
@@ -316,7 +337,7 @@ impl Decoder {
             return Err(DecodeError::Ambiguous { number, first, second });
         }
         trace.pieces.push(Piece::Function(function));
-        self.walk_number(function, id, trace)?;
+        self.walk_number(function, id, None, trace)?;
         trace.runs.push(Run { end: trace.pieces.len(), count: 1 });
         Ok(())
     }
@@ -365,9 +386,57 @@ impl Decoder {
         }
     }
 
-    /// Adds what lies between `above` and the frame, and the frame's sub-path.
-    fn frame(&self, frame: &PushedFrame, above: Above, trace: &mut Trace) -> Result<Above, DecodeError> {
-        if frame.site == OPEN_SITE && frame.id == 0 {
+    /// Where the sub-path starts that ends inside (above) a frame of the token, or behind the last one.
+    fn start(&self, token: &Token, number: usize, trace: &Trace) -> Start {
+        match token.frames.get(number) {
+            // A handler starts one.
+            _ if token.signals.iter().any(|(at, _)| *at == number) => Start::ById,
+            Some(frame) => self.pushes_into(frame, trace),
+            None => Self::outermost(token),
+        }
+    }
+
+    /// Where a sub-path starts that the frame began.
+    pub(crate) fn pushes_into(&self, frame: &PushedFrame, trace: &Trace) -> Start {
+        let image = trace.images[frame.image as usize].1.filter(|_| frame.site != OPEN_SITE);
+        let site = image.and_then(|image| self.tables.site_at(image, frame.site));
+        match site.map(|site| self.tables.sites[site as usize].target) {
+            Some(Target::Push(callee)) => Start::In(callee),
+            _ => Start::ById,
+        }
+    }
+
+    /// What lies below an interrupted point. `signal`: another signal, with no frame in between.
+    fn below_point<'t>(&self, token: &'t Token, number: usize, signal: bool, trace: &Trace) -> Below<'t> {
+        if signal {
+            return Below { frame: None, start: Start::ById, behind: Start::ById };
+        }
+        let frame = token.frames.get(number);
+        let start = match frame {
+            Some(frame) => self.pushes_into(frame, trace),
+            None => Self::outermost(token),
+        };
+        let behind = match frame {
+            Some(frame) if frame.count > 1 => start,
+            _ => self.start(token, number + 1, trace),
+        };
+        Below { frame, start, behind }
+    }
+
+    /// Where the outermost sub-path of a token starts.
+    fn outermost(token: &Token) -> Start {
+        if token.start_missing { Start::Unknown } else { Start::ById }
+    }
+
+    /// Adds what lies between `above` and the frame, and the frame's sub-path. `start`: where that one starts.
+    fn frame(
+        &self,
+        frame: &PushedFrame,
+        above: Above,
+        start: Start,
+        trace: &mut Trace,
+    ) -> Result<Above, DecodeError> {
+        if frame.site == OPEN_SITE && frame.id == 0 && !self.is_in_program(start) {
             // Of a function that pushes at its entry always, and whose caller had pushed as well: the next frame tells which
             // one, whether or not the executable's dictionary is there.
             return Ok(above);
@@ -389,7 +458,7 @@ impl Decoder {
                 // The id is perhaps that of a function that reaches no target.
                 return Ok(Above::Interrupted);
             }
-            return self.below_open(image, frame.id, above, trace);
+            return self.below_open(image, frame.id, above, start, trace);
         }
         let site_index = self.site_at(image, frame.site)?;
         let site = &self.tables.sites[site_index as usize];
@@ -412,7 +481,7 @@ impl Decoder {
             target @ Target::Push(_) => self.below_call(target, above, trace),
             target => self.below_call(target, self.called(above), trace),
         }
-        Ok(Above::Root(self.walk(site_index, frame.id, trace)?))
+        self.walk(site_index, frame.id, start, trace)
     }
 
     /// What lies above a call that does not tell by itself what runs next: one that pushed, or an open one.
@@ -438,16 +507,62 @@ impl Decoder {
     }
 
     /// What lies above an open call of the executable's, and the sub-path of the call. The id is one of its open node.
-    fn below_open(&self, image: u32, id: u64, above: Above, trace: &mut Trace) -> Result<Above, DecodeError> {
+    fn below_open(
+        &self,
+        image: u32,
+        id: u64,
+        above: Above,
+        start: Start,
+        trace: &mut Trace,
+    ) -> Result<Above, DecodeError> {
         let image = &self.tables.images[image as usize];
         let no_open_node = || DecodeError::NoOpenNode { build_id: image.build_id.clone(), id };
-        let module = &self.tables.modules[image.open_module.ok_or_else(no_open_node)? as usize];
-        let path = module.paths.path(module.open_node, id).map_err(|_| no_open_node())?;
+        let module_number = image.open_module.ok_or_else(no_open_node)?;
+        let module = &self.tables.modules[module_number as usize];
+        let start = match self.start_in(module_number, start) {
+            Start::Unknown => return Ok(Above::Interrupted),
+            Start::In(start) => Some(start),
+            Start::ById => None,
+        };
+        let number = id.wrapping_add(start.map_or(0, |start| self.tables.functions[start as usize].offset));
+        let path = match start {
+            Some(start) => module.paths.path_from(module.local(start), module.open_node, number),
+            None => module.paths.path(module.open_node, number),
+        };
         let mut above = above;
-        for call in path {
+        for call in path.map_err(|_| no_open_node())? {
             above = self.call(module, call, above, trace);
         }
-        Ok(above)
+        match (start, above) {
+            (Some(start), Above::Root(root)) if !self.may_start(start, root) => Err(no_open_node()),
+            _ => Ok(above),
+        }
+    }
+
+    /// What that says of a sub-path of this module.
+    fn start_in(&self, module: u32, start: Start) -> Start {
+        match start {
+            Start::In(start) if self.tables.functions[start as usize].module != module => Start::ById,
+            // Only in a program that is built as a whole do other starts than the outermost not show by the ids.
+            Start::Unknown if !self.tables.modules[module as usize].has_open_node => Start::ById,
+            start => start,
+        }
+    }
+
+    /// Whether a direct call of a program that is built as a whole began the sub-path. Then no call but an open one leads to another
+    /// module, whatever the id is.
+    fn is_in_program(&self, start: Start) -> bool {
+        matches!(start, Start::In(start) if self.module_of(start).has_open_node)
+    }
+
+    fn module_of(&self, function: u32) -> &Module {
+        &self.tables.modules[self.tables.functions[function as usize].module as usize]
+    }
+
+    /// Whether a sub-path that is known to start in `start` may turn out to start in `root`: a function that replaced it by a tail
+    /// call. These are entered with their own offset 0.
+    fn may_start(&self, start: u32, root: u32) -> bool {
+        start == root || self.tables.functions[start as usize].offset == 0
     }
 
     /// Adds a call of a sub-path, and what lies between it and `above`.
@@ -540,31 +655,56 @@ impl Decoder {
 
     /// Adds the sub-path of a site and an id; returns the function in which it starts.
     #[inline]
-    fn walk(&self, site: u32, id: u64, trace: &mut Trace) -> Result<u32, DecodeError> {
+    fn walk(&self, site: u32, id: u64, start: Start, trace: &mut Trace) -> Result<Above, DecodeError> {
         let function = self.tables.sites[site as usize].function;
         // No sub-path goes on through a thunk.
         if !self.tables.functions[function as usize].push_thunk {
             trace.pieces.push(Piece::Site(site));
         }
-        self.walk_callers(function, id, trace)
+        self.walk_callers(function, id, start, trace)
+    }
+
+    /// Adds the sub-path of a function and an id, without the function itself.
+    #[inline]
+    pub(crate) fn walk_callers(
+        &self,
+        function: u32,
+        id: u64,
+        start: Start,
+        trace: &mut Trace,
+    ) -> Result<Above, DecodeError> {
+        let module = self.tables.functions[function as usize].module;
+        let start = match self.start_in(module, start) {
+            Start::Unknown => return Ok(Above::Interrupted),
+            Start::In(start) => Some(start),
+            Start::ById => None,
+        };
+        let number = self.tables.number(function, id, start);
+        Ok(Above::Root(self.walk_number(function, number, start, trace)?))
     }
 
     #[inline]
-    pub(crate) fn walk_callers(&self, function: u32, id: u64, trace: &mut Trace) -> Result<u32, DecodeError> {
-        self.walk_number(function, self.tables.number(function, id), trace)
-    }
-
-    #[inline]
-    fn walk_number(&self, function: u32, number: u64, trace: &mut Trace) -> Result<u32, DecodeError> {
-        let module = &self.tables.modules[self.tables.functions[function as usize].module as usize];
-        let local = FunctionId::new(function - module.first_function);
-        let path = module.paths.path(local, number).map_err(|_| self.no_id(function, number))?;
+    fn walk_number(
+        &self,
+        function: u32,
+        number: u64,
+        start: Option<u32>,
+        trace: &mut Trace,
+    ) -> Result<u32, DecodeError> {
+        let module = self.module_of(function);
+        let path = match start {
+            Some(start) => module.paths.path_from(module.local(start), module.local(function), number),
+            None => module.paths.path(module.local(function), number),
+        };
         let mut root = function;
-        for call in path {
+        for call in path.map_err(|_| self.no_id(function, number))? {
             self.call(module, call, Above::Root(root), trace);
             root = module.first_function + call.caller.index() as u32;
         }
-        Ok(root)
+        match start {
+            Some(start) if !self.may_start(start, root) => Err(self.no_id(function, number)),
+            _ => Ok(root),
+        }
     }
 
     #[inline]

@@ -7,7 +7,7 @@
 use pcce_dictionary::code::{Role, State};
 
 use crate::code::table::{self, CodeTable};
-use crate::decode::{Above, DecodeError, Decoder};
+use crate::decode::{Above, DecodeError, Decoder, Start};
 use crate::token::{Point, PointEnd, PushedFrame};
 use crate::trace::{FrameKind, Piece, Trace};
 
@@ -18,13 +18,22 @@ pub(crate) struct Joined {
     pub(crate) consumed: bool,
 }
 
+/// What lies below a point in its token.
+pub(crate) struct Below<'t> {
+    /// The next frame, if that is one of a call.
+    pub(crate) frame: Option<&'t PushedFrame>,
+    /// Where the sub-path starts that ends above that frame.
+    pub(crate) start: Start,
+    /// Where the one starts that ends below it.
+    pub(crate) behind: Start,
+}
+
 impl Decoder {
-    /// Adds the pieces of a point and of the sub-path that led to it. `next`: the frame behind the point, if that is one of
-    /// a call. `more`: there is something behind the point. `known`: the point's id is the one that was there.
+    /// Adds the pieces of a point and of the sub-path that led to it. `more`: there is something behind the point. `known`: the point's id is the one that was there.
     pub(crate) fn point(
         &self,
         point: &Point,
-        next: Option<&PushedFrame>,
+        below: &Below<'_>,
         more: bool,
         known: bool,
         trace: &mut Trace,
@@ -104,7 +113,7 @@ impl Decoder {
             }
             let pushed = point.end == PointEnd::Pushed && number + 1 == point.addresses.len();
             if pushed {
-                return self.pushed(owner, next, trace);
+                return self.pushed(owner, below, trace);
             }
             // A stack that ends before the innermost frame is another one than that of the frame.
             if point.end == PointEnd::Outermost && more {
@@ -128,8 +137,8 @@ impl Decoder {
                 return stop(Above::Entered(owner, id));
             }
             let pieces = trace.pieces.len();
-            return match self.walk_callers(owner, id, trace) {
-                Ok(root) => stop(Above::Root(root)),
+            return match self.walk_callers(owner, id, below.start, trace) {
+                Ok(above) => stop(above),
                 // Memory may have been damaged before the point was interrupted.
                 Err(_) => {
                     trace.pieces.truncate(pieces);
@@ -160,14 +169,9 @@ impl Decoder {
     }
 
     /// The sub-path of a function that owns the innermost frame.
-    fn pushed(
-        &self,
-        owner: u32,
-        next: Option<&PushedFrame>,
-        trace: &mut Trace,
-    ) -> Result<Joined, DecodeError> {
+    fn pushed(&self, owner: u32, below: &Below<'_>, trace: &mut Trace) -> Result<Joined, DecodeError> {
         let unknown = Ok(Joined { above: Above::Interrupted, consumed: false });
-        let Some(frame) = next else { return unknown };
+        let Some(frame) = below.frame else { return unknown };
         let Some(image) = trace.images[frame.image as usize].1 else { return unknown };
         let Some(site) = self.tables.site_at(image, frame.site) else { return unknown };
         let site = &self.tables.sites[site as usize];
@@ -178,8 +182,7 @@ impl Decoder {
             // Inside its own entry's frame the function is a root.
             return Ok(Joined { above: Above::Root(owner), consumed: false });
         }
-        let root = self.walk_callers(owner, frame.id, trace)?;
-        Ok(Joined { above: Above::Root(root), consumed: true })
+        Ok(Joined { above: self.walk_callers(owner, frame.id, below.behind, trace)?, consumed: true })
     }
 }
 

@@ -148,6 +148,14 @@ pub(crate) struct Module {
     /// The open node, if there is one, comes after the functions.
     pub(crate) paths: PathDecoder,
     pub(crate) open_node: FunctionId,
+    pub(crate) has_open_node: bool,
+}
+
+impl Module {
+    /// The function as the module's own tables number it.
+    pub(crate) fn local(&self, function: u32) -> FunctionId {
+        FunctionId::new(function - self.first_function)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -163,7 +171,7 @@ pub(crate) struct Function {
     /// Whether its callers do nothing to the id, so that it is one of a caller further out.
     pub(crate) silent: bool,
     pub(crate) num_cc: u64,
-    offset: u64,
+    pub(crate) offset: u64,
     negated: bool,
 }
 
@@ -419,7 +427,8 @@ impl Tables {
                 self.targeted = Some(number);
             }
         }
-        self.modules.push(Module { first_function, first_site, paths, open_node });
+        let has_open_node = open_row.is_some();
+        self.modules.push(Module { first_function, first_site, paths, open_node, has_open_node });
         let image = self.images.last_mut().expect("an image was added before its modules");
         image.modules.push((first_function, module.functions.len() as u32));
         self.add_span(module, first_site)
@@ -444,12 +453,14 @@ impl Tables {
         Ok(())
     }
 
-    /// The number of the sub-path for which an id of the program stands in a function.
+    /// The number of the sub-path for which an id of the program stands in a function. `start`: where the sub-path starts, if that is
+    /// known.
     #[inline]
-    pub(crate) fn number(&self, function: u32, id: u64) -> u64 {
+    pub(crate) fn number(&self, function: u32, id: u64, start: Option<u32>) -> u64 {
+        let offset = start.map_or(0, |start| self.functions[start as usize].offset);
         let function = &self.functions[function as usize];
         let plus_offset = if function.negated { id.wrapping_neg() } else { id };
-        plus_offset.wrapping_sub(function.offset)
+        plus_offset.wrapping_add(offset).wrapping_sub(function.offset)
     }
 
     /// The site with an address in an image.

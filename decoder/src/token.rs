@@ -36,6 +36,7 @@ const FLAG_CUT: u8 = 2;
 const FLAG_DAMAGED: u8 = 4;
 const FLAG_POINT: u8 = 8;
 const FLAG_OTHER_STATE: u8 = 16;
+const FLAG_START_MISSING: u8 = 32;
 
 /// Version 2: what a frame is, in the two lowest bits of its head.
 const KIND_REPEATED: u64 = 1;
@@ -159,6 +160,9 @@ pub struct Token {
     pub cut: bool,
     /// The chain of frames on the stack was found damaged, and was followed no further.
     pub damaged: bool,
+    /// The token is cut or damaged, and the ids of the outermost sub-path that is there count from the id of a frame that is
+    /// not.
+    pub start_missing: bool,
 }
 
 /// Why a text is not a context token that this release can read.
@@ -276,9 +280,12 @@ impl Token {
         self.signals.clear();
         let flags = reader.byte()?;
         let malformed = |what| TokenError::Malformed { offset: 0, what };
+        const BOTH: u8 = FLAG_CAPTURE | FLAG_CUT | FLAG_DAMAGED | FLAG_START_MISSING;
+        if flags & FLAG_START_MISSING != 0 && flags & (FLAG_CUT | FLAG_DAMAGED) == 0 {
+            return Err(malformed("a flag about missing frames, and none are missing"));
+        }
         if points {
-            const ALL: u8 = FLAG_CAPTURE | FLAG_CUT | FLAG_DAMAGED | FLAG_POINT | FLAG_OTHER_STATE;
-            if flags & !ALL != 0 {
+            if flags & !(BOTH | FLAG_POINT | FLAG_OTHER_STATE) != 0 {
                 return Err(malformed("a flag that version 2 does not have"));
             }
             if flags & FLAG_CAPTURE != 0 && flags & FLAG_POINT != 0 {
@@ -287,11 +294,12 @@ impl Token {
             if flags & FLAG_POINT == 0 && flags & FLAG_OTHER_STATE != 0 {
                 return Err(malformed("a flag about an interrupted point, and no such point"));
             }
-        } else if flags & !(FLAG_CAPTURE | FLAG_CUT | FLAG_DAMAGED) != 0 {
+        } else if flags & !BOTH != 0 {
             return Err(malformed("a flag that version 1 does not have"));
         }
         self.cut = flags & FLAG_CUT != 0;
         self.damaged = flags & FLAG_DAMAGED != 0;
+        self.start_missing = flags & FLAG_START_MISSING != 0;
         self.capture = None;
         if flags & FLAG_CAPTURE != 0 {
             let number = reader.varint()?;
@@ -395,6 +403,7 @@ impl Token {
             u8::from(self.capture.is_some()) * FLAG_CAPTURE
                 + u8::from(self.cut) * FLAG_CUT
                 + u8::from(self.damaged) * FLAG_DAMAGED
+                + u8::from(self.start_missing) * FLAG_START_MISSING
                 + u8::from(self.point.is_some()) * FLAG_POINT
                 + u8::from(self.other_state) * FLAG_OTHER_STATE,
         );
@@ -710,6 +719,7 @@ mod tests {
         vec![
             Token { images: vec![build_id], capture, ..Token::default() },
             Token { damaged: true, ..Token::default() },
+            Token { damaged: true, start_missing: true, ..Token::default() },
             Token {
                 images: vec![build_id, library],
                 capture,
@@ -720,7 +730,7 @@ mod tests {
                     frame(0, u64::MAX, u64::MAX, 2),
                 ],
                 cut: true,
-                damaged: false,
+                start_missing: true,
                 ..Token::default()
             },
             Token {
@@ -855,7 +865,8 @@ mod tests {
             }
         }
         let points: &[(&[u8], &str)] = &[
-            (&[32], "a flag that version 2 does not have"),
+            (&[64], "a flag that version 2 does not have"),
+            (&[32], "a flag about missing frames, and none are missing"),
             (&[9], "a capture and an interrupted point"),
             (&[16], "a flag about an interrupted point, and no such point"),
             (&[8, 1, 0], "an interrupted point without an address"),
@@ -870,7 +881,7 @@ mod tests {
                 other => panic!("{payload:?}: {other:?}"),
             }
         }
-        let mut token = samples().remove(2);
+        let mut token = samples().remove(3);
         token.frames[3].count = u64::MAX;
         assert!(matches!(Token::parse(token.encode()), Err(TokenError::TooManyFrames { .. })));
     }

@@ -217,6 +217,7 @@ proptest! {
             signals,
             cut: flags & 1 == 1,
             damaged: flags & 2 == 2,
+            start_missing: flags & 3 != 0 && flags & 4 == 4,
             ..Token::default()
         };
         let _ = decode(&decoder, &token);

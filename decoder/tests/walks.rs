@@ -60,7 +60,7 @@ fn build(program: &Program) -> (Dictionary, Vec<Option<u64>>) {
             edges.push(graph.add_edge(*function, node, 1.0));
         }
     }
-    let encoding = encode(&graph, &Options { id_bits: program.id_bits });
+    let encoding = encode(&graph, &Options { id_bits: program.id_bits, known_starts: program.open });
     let mut module = Module {
         name: "walk.c".to_owned(),
         sites_address: ADDRESS,
@@ -180,7 +180,25 @@ proptest! {
             let frames: Vec<_> = trace.frames(&decoder).collect();
             prop_assert!(frames.iter().all(|frame| frame.kind == FrameKind::Call));
             let lines: Vec<_> = frames.iter().map(|frame| frame.line.unwrap()).collect();
-            prop_assert_eq!(lines, sites);
+            prop_assert_eq!(lines, &sites[..]);
+
+            // Cut anywhere, it gives the beginning of the walk.
+            let left = choices.len() % (token.frames.len() + 1);
+            let lines = |token: &Token, trace: &mut Trace| {
+                decoder.decode(&Token::parse(token.encode()).unwrap(), trace).unwrap();
+                let frames: Vec<_> = trace.frames(&decoder).collect();
+                assert_eq!(frames.last().map(|frame| frame.kind), Some(FrameKind::Truncated));
+                frames.iter().filter_map(|frame| frame.line).collect::<Vec<_>>()
+            };
+            if left < token.frames.len() {
+                let mut frames = token.frames.clone();
+                frames.truncate(left);
+                let token = Token { frames, cut: true, start_missing: program.open, ..token };
+                let shown = lines(&token, &mut trace);
+                prop_assert_eq!(&shown[..], &sites[..shown.len()]);
+                let pushed: u64 = token.frames.iter().map(|frame| frame.count).sum();
+                prop_assert!(shown.len() as u64 > pushed);
+            }
         }
     }
 }

@@ -11,10 +11,10 @@ use core::mem::offset_of;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 /// Version of everything in this module. Instrumented objects refer to `__pcce_abi_v<VERSION>`.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Name of the symbol that exists only in a runtime of this version.
-pub const VERSION_SYMBOL: &str = "__pcce_abi_v4";
+pub const VERSION_SYMBOL: &str = "__pcce_abi_v5";
 
 /// Name of the byte whose address is the site of frames that were pushed for a signal's handler. Behind such a frame is the
 /// address of the `ucontext_t` that the kernel gave to the handler.
@@ -193,6 +193,19 @@ pub struct FunctionRecord {
     pub entry_site: *const u8,
     /// The record of the module's open node, also in that record itself; null in modules without one, whose ids are negated.
     pub open: *const FunctionRecord,
+    /// The module's direct calls that push, in the order of their sites, for those in functions with `open`.
+    pub starts: *const Start,
+    /// How many.
+    pub start_count: u64,
+}
+
+/// Verify mode: where the sub-path starts that a direct call begins.
+#[repr(C)]
+pub struct Start {
+    /// The call site.
+    pub site: *const u8,
+    /// The function called.
+    pub function: *const FunctionRecord,
 }
 
 /// Verify mode: an in-edge whose call adds to the id.

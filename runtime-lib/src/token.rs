@@ -24,6 +24,7 @@ const FLAG_CUT: u8 = 2;
 const FLAG_DAMAGED: u8 = 4;
 const FLAG_POINT: u8 = 8;
 const FLAG_OTHER_STATE: u8 = 16;
+const FLAG_START_MISSING: u8 = 32;
 
 /// Version 2: what a frame is, in the lowest bits of its head.
 const KIND_SIGNAL: u64 = 2;
@@ -197,6 +198,9 @@ struct Extent {
     /// Whether the shortest token (no frame) fits.
     fits_at_all: bool,
     damaged: bool,
+    /// Whether the ids of the outermost sub-path that was written count from those of a frame that was not; the same for the runs that fit.
+    start_missing: bool,
+    start_missing_if_cut: bool,
 }
 
 /// What is to be written.
@@ -205,6 +209,8 @@ struct Context<'a> {
     /// The id of the sub-path.
     id: u64,
     top: Link,
+    /// Whether ids of the sub-path count from that of a frame, whether or not `top` leads there.
+    relative: bool,
     /// Whether the stack may be damaged, so that memory must be asked for before it is read.
     suspect: bool,
 }
@@ -332,7 +338,14 @@ unsafe fn write(
     let mut images = Images::new();
     // SAFETY: passed on.
     let mut out = unsafe { Writer::new(buf, capacity, PREFIXES[version - 1]) };
-    let mut extent = Extent { len: 0, runs_that_fit: 0, fits_at_all: false, damaged: false };
+    let mut extent = Extent {
+        len: 0,
+        runs_that_fit: 0,
+        fits_at_all: false,
+        damaged: false,
+        start_missing: context.relative,
+        start_missing_if_cut: context.relative,
+    };
     out.byte(flags);
     match context.capture {
         Capture::None => {}
@@ -354,8 +367,8 @@ unsafe fn write(
     let mut frames = Frames::new(context.suspect);
     let mut at = context.top;
     let mut next = if extent.damaged { None } else { frames.read(at) };
-    // What is not instrumented and has an id was reached by an open call of the executable's.
-    if matches!(context.capture, Capture::None) && context.id != 0 {
+    // What is not instrumented and has an id was reached by an open call of the executable's. If ids count from a frame, the decoder finds out.
+    if matches!(context.capture, Capture::None) && (context.id != 0 || context.relative) {
         next = Some(Frame::new(context.top, context.id, null()));
     }
     let mut runs = 0;
@@ -402,8 +415,10 @@ unsafe fn write(
             }
         }
         runs += 1;
+        extent.start_missing = at.is_relative();
         if out.finished_len() <= limit {
             extent.runs_that_fit = runs;
+            extent.start_missing_if_cut = extent.start_missing;
         }
     }
     extent.damaged |= frames.damaged;
@@ -451,8 +466,11 @@ unsafe fn token(buf: *mut c_char, size: usize, flags: u8, context: &Context<'_>)
         return extent.len;
     }
     let cut = extent.len > limit;
-    let flags =
-        flags | if cut { FLAG_CUT } else { 0 } | if extent.damaged && !cut { FLAG_DAMAGED } else { 0 };
+    let (what, start_missing) = match cut {
+        true => (FLAG_CUT, extent.start_missing_if_cut),
+        false => (FLAG_DAMAGED, extent.start_missing),
+    };
+    let flags = flags | what | if start_missing { FLAG_START_MISSING } else { 0 };
     let runs = if cut { extent.runs_that_fit } else { usize::MAX };
     // SAFETY: the caller's buffer; the measured length is at most `limit`, and `limit < size`.
     let (written, _) = unsafe { write(buf, limit, version, flags, context, runs, limit) };
@@ -480,7 +498,9 @@ pub unsafe extern "C" fn __pcce_token(buf: *mut c_char, size: usize, site: *cons
     let (flags, capture) =
         if site.is_null() { (0, Capture::None) } else { (FLAG_CAPTURE, Capture::Site(site)) };
     // SAFETY: passed on; the thread's own chain.
-    unsafe { token(buf, size, flags, &Context { capture, id, top, suspect: false }) }
+    unsafe {
+        token(buf, size, flags, &Context { capture, id, top, relative: top.is_relative(), suspect: false })
+    }
 }
 
 /// The public entry. The pass replaces calls of it in instrumented code, so who arrives here is code that is not instrumented.
@@ -550,6 +570,8 @@ pub struct State {
     pub id: u64,
     /// The innermost pushed frame.
     pub top: Link,
+    /// Whether the id counts from that of a frame.
+    relative: bool,
     /// The id counts from that of this frame, of which nothing is known.
     lost: Option<Link>,
 }
@@ -559,11 +581,12 @@ impl State {
     #[inline(always)]
     fn new(id: u64, top: Link, followed: Link) -> Self {
         if is_lost(top, followed) {
-            return Self { id, top: followed, lost: Some(top) };
+            return Self { id, top: followed, relative: true, lost: Some(top) };
         }
         // What is damaged, may be anywhere.
         let base = Frames::new(true).base(top);
-        Self { id: id.wrapping_sub(base.unwrap_or(0)), top: followed, lost: base.is_none().then_some(top) }
+        let lost = base.is_none().then_some(top);
+        Self { id: id.wrapping_sub(base.unwrap_or(0)), top: followed, relative: top.is_relative(), lost }
     }
 
     /// The way from the activation with these registers outwards. If it leads to an owner of a lost frame, the id is known.
@@ -591,7 +614,8 @@ fn interrupted_at(state: State, pc: usize, sp: usize) -> Option<(Registers, Stat
             let context = frames.process.word(context as usize)? as usize;
             let registers = Registers::interrupted(&mut frames.process, context)?;
             if (registers.pc(), registers.sp()) == (pc, sp) {
-                return Some((registers, State { id: frame.id, top: frame.prev, lost: None }));
+                let (id, top) = (frame.id, frame.prev);
+                return Some((registers, State { id, top, relative: top.is_relative(), lost: None }));
             }
         }
         at = frame.prev;
@@ -651,17 +675,17 @@ unsafe fn walked_token(
     buf: *mut c_char,
     size: usize,
     mut point: Interruption,
-    State { id, mut top, lost }: State,
+    State { id, mut top, mut relative, lost }: State,
     mut flags: u8,
 ) -> usize {
     if point.is_whole() || lost.is_some() {
         flags |= FLAG_OTHER_STATE;
     }
     if point.is_whole() {
-        (point.detached, top) = (false, Link::NULL);
+        (point.detached, top, relative) = (false, Link::NULL, false);
     }
     let write = |point: &Interruption| {
-        let context = Context { capture: Capture::Point(point), id, top, suspect: true };
+        let context = Context { capture: Capture::Point(point), id, top, relative, suspect: true };
         // SAFETY: passed on.
         unsafe { token(buf, size, flags, &context) }
     };
@@ -766,6 +790,38 @@ mod tests {
             longest = token.frames.len();
         }
         assert_eq!(longest, 40);
+    }
+
+    #[test]
+    fn a_token_says_whether_ids_count_from_a_missing_frame() {
+        // Ids count from every third frame.
+        let relative = |i: usize| i.is_multiple_of(3);
+        let mut frames: Vec<Frame> = Vec::with_capacity(12);
+        for i in 0..12 {
+            let link = if i > 0 && relative(i - 1) { Link::relative } else { Link::new };
+            let prev = frames.last_mut().map_or(Link::NULL, |f| link(f));
+            frames.push(Frame::new(prev, i as u64 * 1000, site(i)));
+        }
+        let len = with_state(5, &mut frames, || take(4096, site(50))).1;
+        let mut seen = [0; 2];
+        for size in 0..=len {
+            let (text, _) = with_state(5, &mut frames, || take(size, site(50)));
+            let Some(token) = (!text.is_empty()).then(|| Token::parse(&text).unwrap()) else { continue };
+            assert!(token.cut);
+            // The link to the innermost frame is plain.
+            let missing = 11 - token.frames.len();
+            assert_eq!(token.start_missing, relative(missing) && missing < 11, "{size}");
+            seen[usize::from(token.start_missing)] += 1;
+        }
+        assert!(seen.iter().all(|&count| count > 1), "{seen:?}");
+        for damaged in 0..11 {
+            let site = std::mem::replace(&mut frames[damaged].marked_site, 16 as *const u8);
+            let (text, _) = with_state(5, &mut frames, || take(4096, self::site(50)));
+            let token = Token::parse(&text).unwrap();
+            assert_eq!((token.damaged, token.frames.len()), (true, 11 - damaged));
+            assert_eq!(token.start_missing, relative(damaged));
+            frames[damaged].marked_site = site;
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@
 
 use core::ffi::{CStr, c_int, c_void};
 use core::fmt::Write as _;
-use core::ptr::{null, null_mut};
+use core::ptr::{self, null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use crate::abi::{Frame, FunctionRecord, Link, Shadow};
@@ -243,10 +243,16 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             }
             return Err("a silent function finds a state that is not its caller's");
         }
-        if (*function).entry == 1 && found == 0 {
+        let start = known_start(function, top);
+        let root = match start.as_ref() {
+            Some(start) => ptr::eq(start, function) || (*function).entry == 1 && start.offset == 0,
+            None => (*function).entry == 1,
+        };
+        if root && found == 0 {
             // A sub-path's root: the innermost frame names the call site.
             let from = |frame: *mut Frame| (*frame).id.wrapping_sub((*frame).prev.base());
-            if !frame.is_null() && (*frame).site().is_null() && from(frame) == 0 {
+            let direct = |outer| !caller.is_null() && !known_start((*caller).function, outer).is_null();
+            if !frame.is_null() && (*frame).site().is_null() && from(frame) == 0 && !direct((*frame).prev) {
                 // Pushed by a function at its entry, for its caller had pushed, too.
                 frame = (*frame).prev.frame();
             }
@@ -299,6 +305,21 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
     }
 }
 
+/// The function in which the sub-path starts above a frame, where a direct call tells; else null. `function`: one of the module whose
+/// sub-path it is.
+unsafe fn known_start(function: *const FunctionRecord, top: Link) -> *const FunctionRecord {
+    if top.is_null() {
+        return null();
+    }
+    // SAFETY: as in `step`.
+    unsafe {
+        let site = (*top.frame()).site();
+        let starts = core::slice::from_raw_parts((*function).starts, (*function).start_count as usize);
+        let found = starts.binary_search_by_key(&site.addr(), |start| start.site.addr());
+        found.map_or(null(), |i| starts[i].function)
+    }
+}
+
 /// The same for an id that came in by an in-edge, of the function or of the open node that reached it.
 unsafe fn in_edge(
     function: *const FunctionRecord,
@@ -311,7 +332,8 @@ unsafe fn in_edge(
         let edges = core::slice::from_raw_parts((*function).in_edges, (*function).in_edge_count as usize);
         let found = id.wrapping_sub(top.base());
         let plus_offset = if (*function).open.is_null() { found.wrapping_neg() } else { found };
-        let number = plus_offset.wrapping_sub((*function).offset);
+        let start = known_start(function, top).as_ref().map_or(0, |start| start.offset);
+        let number = plus_offset.wrapping_add(start).wrapping_sub((*function).offset);
         let after = edges.partition_point(|e| e.start <= number);
         let Some(edge) = after.checked_sub(1).map(|i| &edges[i]) else {
             return if (*function).reached == 1 {

@@ -2,6 +2,7 @@
 // threads' own stacks are exact, and those in fibers end at an explicit boundary. Nothing of a stack that is gone is looked at.
 //# Chain body: leaf < body < entry < <damaged>
 //# Chain deep: leaf < deep < <damaged>
+//# Chain[lto] deep: leaf < <damaged>
 //# Chain called-back: leaf < called_back < <damaged>
 //# Chain resumer: leaf < resume < main
 //# Chain resumer: leaf < resume < elsewhere < main

@@ -272,7 +272,18 @@ impl PathDecoder {
     #[inline]
     pub fn path(&self, function: FunctionId, id: u64) -> Result<Path<'_>, IdError> {
         self.check(function, id)?;
-        Ok(Path { decoder: self, function, id })
+        Ok(Path { decoder: self, function, id, start: None })
+    }
+
+    /// The same for a sub-path of which it is known that it starts in the function `start` with its id 0: the calls that led there
+    /// are another sub-path's. A path that does not come to that function ends where [`Self::path`] ends.
+    ///
+    /// # Errors
+    ///
+    /// [`IdError`] when there is no such function or it has no such id.
+    #[inline]
+    pub fn path_from(&self, start: FunctionId, function: FunctionId, id: u64) -> Result<Path<'_>, IdError> {
+        Ok(Path { start: Some(start), ..self.path(function, id)? })
     }
 
     #[inline]
@@ -301,12 +312,13 @@ impl PathDecoder {
     }
 }
 
-/// The calls of a sub-path, innermost first. See [`PathDecoder::path`].
+/// The calls of a sub-path, innermost first. See [`PathDecoder::path`] and [`PathDecoder::path_from`].
 #[derive(Clone, Debug)]
 pub struct Path<'a> {
     decoder: &'a PathDecoder,
     function: FunctionId,
     id: u64,
+    start: Option<FunctionId>,
 }
 
 impl Iterator for Path<'_> {
@@ -314,6 +326,9 @@ impl Iterator for Path<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Call> {
+        if self.id == 0 && self.start == Some(self.function) {
+            return None;
+        }
         match self.decoder.step(self.function, self.id) {
             Step::Root => None,
             Step::Call(call) => {

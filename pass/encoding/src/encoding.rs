@@ -10,11 +10,15 @@ pub struct Options {
     /// Width of an id in the instrumented program, 1 to 64; values outside count as the nearest one inside. No
     /// function's `numCC` exceeds 2 to this power, nor, at 64 bits, 2⁶⁴ − 1.
     pub id_bits: u32,
+    /// Whether decoding is told in which function a sub-path starts that a back edge or a cut began, as the site of a direct
+    /// call tells. Beyond the paper: the way up ends at that function, whatever else its ids stand for, so it needs no dummy
+    /// in-edge, and its offset is free.
+    pub known_starts: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { id_bits: 64 }
+        Self { id_bits: 64, known_starts: false }
     }
 }
 
@@ -78,6 +82,7 @@ pub struct Encoding {
     ends: Vec<(u32, u32)>,
     num_cc: Vec<u64>,
     pub(crate) entry: Vec<bool>,
+    pub(crate) fixed: Vec<bool>,
     offsets: Vec<u64>,
 }
 
@@ -120,10 +125,10 @@ pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
             numbering = other;
         }
     }
-    let Numbering { mut codes, num_cc, entry, offsets } = numbering;
+    let Numbering { mut codes, num_cc, entry, fixed, offsets } = numbering;
     codes.truncate(edges);
     let ends = graph.caller[..edges].iter().copied().zip(graph.callee[..edges].iter().copied()).collect();
-    Encoding { codes, weights, ends, num_cc, entry, offsets }
+    Encoding { codes, weights, ends, num_cc, entry, fixed, offsets }
 }
 
 impl Encoding {
@@ -150,6 +155,7 @@ impl Encoding {
         self.num_cc.splice(at..at, of_callers(&self.num_cc));
         self.offsets.splice(at..at, of_callers(&self.offsets));
         self.entry.splice(at..at, std::iter::repeat_n(false, calls.len()));
+        self.fixed.splice(at..at, std::iter::repeat_n(false, calls.len()));
         self.codes.extend(calls.iter().map(|_| EdgeCode::Add(0)));
         // Behind the edges are those of the open node, which are no calls.
         self.weights.truncate(self.ends.len());
@@ -171,7 +177,8 @@ impl Encoding {
     }
 
     /// The offset of the function, modulo 2⁶⁴: the id that the program keeps is a number below [`Self::num_cc`] plus
-    /// this. 0 for entries.
+    /// this. It is 0 where a sub-path may start of which decoding is not told where it starts. If it is told
+    /// ([`Options::known_starts`]), the id is a number plus this minus the offset of the function where the sub-path starts.
     pub fn offset(&self, function: FunctionId) -> u64 {
         self.offsets[function.index()]
     }
@@ -190,7 +197,8 @@ impl Encoding {
 
     /// Whether id 0 in the function means that the sub-path starts there (the dummy in-edge; the paper, Algorithm 3).
     ///
-    /// So it is for the graph's entries, for functions without callers, and for every callee of an edge that pushes. If open
+    /// So it is for the graph's entries, for functions without callers, and for every callee of an edge that pushes; with
+    /// [`Options::known_starts`], of the callees of back edges and cuts only for those that no other edge leads to. If open
     /// calls may reach the function ([`CallGraph::is_open`]), ids below the open node's `numCC` are those of the open
     /// node, and 0 is its dummy's.
     pub fn is_entry(&self, function: FunctionId) -> bool {

@@ -202,6 +202,19 @@ pub fn hybrid(graph: &CallGraph, encoding: &Encoding, stack: &Stack, options: &H
         by_id[function] |= callees.into_iter().any(|callee| by_id[callee as usize]);
     }
 
+    // So are those below a known start whose base is not known: whatever leads there from elsewhere has other offsets.
+    let mut below: Vec<bool> =
+        (0..graph.functions()).map(|function| unknown_base[function] && !encoding.fixed[function]).collect();
+    for &function in &order {
+        if !below[function] {
+            continue;
+        }
+        by_id[function] = true;
+        for &edge in out_edges.of(function) {
+            below[graph.callee[edge as usize] as usize] = true;
+        }
+    }
+
     let bases: Vec<Base> = (0..graph.functions())
         .map(|function| match (encoding.entry[function], unknown_base[function]) {
             (false, _) => Base::Nowhere,
@@ -216,8 +229,8 @@ pub fn hybrid(graph: &CallGraph, encoding: &Encoding, stack: &Stack, options: &H
     let mut hottest_first: Vec<u32> = (0..graph.edges() as u32).collect();
     hottest_first
         .sort_unstable_by(|&a, &b| weights[b as usize].total_cmp(&weights[a as usize]).then(a.cmp(&b)));
-    let (_, in_forest) = offset::offsets(graph, &hottest_first, &numbered, &encoding.entry);
-    let mut forest = Forest::of_entries(&encoding.entry);
+    let (_, in_forest) = offset::offsets(graph, &hottest_first, &numbered, &encoding.fixed);
+    let mut forest = Forest::new(&encoding.fixed);
     let mut codes: Vec<HybridCode> =
         (0..graph.edges() as u32).map(|edge| value(edge).map_or(HybridCode::Push, HybridCode::Add)).collect();
     let mut regions: Vec<Region> = vec![Region::new(); graph.functions()];
@@ -269,7 +282,7 @@ pub fn hybrid(graph: &CallGraph, encoding: &Encoding, stack: &Stack, options: &H
         .collect();
     let offsets = match options.guards {
         true => vec![0; graph.functions()],
-        false => offset::offsets(graph, &hottest_first, &valued, &encoding.entry).0,
+        false => offset::offsets(graph, &hottest_first, &valued, &encoding.fixed).0,
     };
     let (callers, callees) = (graph.caller.clone(), graph.callee.clone());
     Hybrid { codes, frames, callers, callees, in_edges, regions, bases, offsets, calls: calls as u32 }

@@ -14,7 +14,8 @@
 //!
 //! In a function `f`, `id` is always below [`Encoding::num_cc`]`(f)`, and if `f` can be entered with id 0, by a push
 //! or from outside the graph, then id 0 in `f` means exactly that: the sub-path starts here
-//! ([`Encoding::is_entry`], the paper's dummy in-edge).
+//! ([`Encoding::is_entry`], the paper's dummy in-edge). Where decoding is told in which function a sub-path starts, that function
+//! needs no such id ([`Options::known_starts`]).
 //!
 //! # Stages
 //!

@@ -9,7 +9,7 @@
 //! A function just below the limit makes its callees overflow in turn, so a function that overflows is cut down to a
 //! smaller budget, hotter edges being kept before colder ones. And where the limit is met, all in-edges may be hot, while
 //! cold edges higher up would have done; so if anything overflows, numberings are also tried that cut, everywhere, those
-//! edges that are colder than a threshold and bring in many contexts. A cut makes the callee an entry, whose in-edges no
+//! edges that are colder than a threshold and bring in many contexts. A cut may make the callee an entry, whose in-edges no
 //! offset makes free; so half of these numberings count an edge to a function that is no entry yet as hot as the hottest one that it has.
 //! The one with the least expected cost is taken. On the graphs of `examples/large.rs` that lowered the share of calls that push for lack of ids from 13 to
 //! 35 % of all calls to 0.1 to 2.4 % (64 bits).
@@ -32,7 +32,10 @@ const SMALL: u128 = i32::MAX as u128;
 pub(crate) struct Numbering {
     pub(crate) codes: Vec<EdgeCode>,
     pub(crate) num_cc: Vec<u64>,
+    /// Functions with the dummy in-edge.
     pub(crate) entry: Vec<bool>,
+    /// Functions whose offset is 0.
+    pub(crate) fixed: Vec<bool>,
     pub(crate) offsets: Vec<u64>,
 }
 
@@ -65,8 +68,7 @@ pub(crate) fn number(
     let pairs = open(true).chain(open(false)).map(|&edge| (graph.callee[edge as usize], edge));
     let in_edges = Groups::new(graph.functions(), pairs);
     let input = Input { graph, out_edges, hottest_first: &hottest_first, in_edges, weights, codes };
-    let id_bits = options.id_bits.clamp(1, 64);
-    let mut best = input.number(id_bits, 0.0, false);
+    let mut best = input.number(options, 0.0, false);
     if !best.codes.contains(&EdgeCode::Push(PushReason::Cut)) {
         return best;
     }
@@ -74,7 +76,7 @@ pub(crate) fn number(
     let mut hotter = hottest_first.len() / 2;
     for _ in 0..THRESHOLDS {
         for spare in [false, true] {
-            let numbering = input.number(id_bits, weights[hottest_first[hotter] as usize], spare);
+            let numbering = input.number(options, weights[hottest_first[hotter] as usize], spare);
             let cost = input.cost(&numbering);
             if cost < least {
                 (best, least) = (numbering, cost);
@@ -104,8 +106,10 @@ impl Input<'_> {
 
     /// One numbering, in topological order, that also cuts edges with less weight than the threshold and many contexts. `spare`:
     /// only where that makes no function an entry that has an edge with more weight.
-    fn number(&self, id_bits: u32, threshold: f64, spare: bool) -> Numbering {
+    fn number(&self, options: &Options, threshold: f64, spare: bool) -> Numbering {
         let Self { graph, weights, .. } = *self;
+        let &Options { id_bits, known_starts } = options;
+        let id_bits = id_bits.clamp(1, 64);
         let limit = u128::from(if id_bits == 64 { u64::MAX } else { 1 << id_bits });
         let budget = limit >> (id_bits / 4);
         let many = limit >> (id_bits * 3 / 4);
@@ -115,14 +119,17 @@ impl Input<'_> {
         let functions = graph.functions();
         let mut codes = self.codes.to_vec();
         let mut num_cc = vec![0u64; functions];
-        let mut entry = graph.entry.clone();
+        let (mut entry, mut fixed) = (graph.entry.clone(), graph.entry.clone());
         let mut waiting: Vec<u32> = vec![0; functions]; // edges that add and whose caller has no number yet
         let mut order: Vec<u32> = Vec::with_capacity(functions);
         for function in 0..functions {
             let callers = self.in_edges.of(function);
             let added = callers.iter().filter(|&&edge| adds(codes[edge as usize])).count();
             waiting[function] = added as u32;
-            entry[function] |= callers.is_empty() || added < callers.len();
+            // Of the others, decoding may be told where the sub-path starts.
+            let required = |edge: &u32| codes[*edge as usize] == EdgeCode::Push(PushReason::Required);
+            fixed[function] |= callers.is_empty() || callers.iter().any(required);
+            entry[function] |= fixed[function] || added == 0 || added < callers.len() && !known_starts;
             if added == 0 {
                 order.push(function as u32);
             }
@@ -148,7 +155,7 @@ impl Input<'_> {
                 let cold = weights[edge as usize] < threshold && !spared && !graph.is_open_edge(edge);
                 if cold && contexts(edge) > many {
                     codes[edge as usize] = EdgeCode::Push(PushReason::Cut);
-                    entry[function] = true;
+                    entry[function] |= !known_starts;
                 } else {
                     incoming.push(edge);
                 }
@@ -160,7 +167,7 @@ impl Input<'_> {
             let bound = if all <= limit {
                 limit
             } else {
-                entry[function] = true; // at least one edge is cut, and enters with id 0
+                entry[function] |= !known_starts; // at least one edge is cut
                 budget
             };
             let mut room = bound - dummy(entry[function]);
@@ -186,6 +193,7 @@ impl Input<'_> {
                 let hot = |edge: u32| Reverse(weights[edge as usize].to_bits());
                 incoming[fit..].sort_by_key(|&edge| (closed(edge), hot(edge), edge));
             }
+            entry[function] |= incoming.is_empty();
             let mut next = dummy(entry[function]);
             for &edge in &incoming {
                 codes[edge as usize] = EdgeCode::Add(next as u64); // below the limit
@@ -205,7 +213,10 @@ impl Input<'_> {
             }
         }
         debug_assert_eq!(order.len(), functions, "the edges that do not push are acyclic");
-        let offsets = offset::offsets(graph, self.hottest_first, &codes, &entry).0;
-        Numbering { codes, num_cc, entry, offsets }
+        if !known_starts {
+            fixed.clone_from(&entry);
+        }
+        let offsets = offset::offsets(graph, self.hottest_first, &codes, &fixed).0;
+        Numbering { codes, num_cc, entry, fixed, offsets }
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Numbering gives each function one free in-edge, the hottest, if it has not the dummy in-edge. But the program need not keep
 //! the numbers themselves: with an offset for each function, `id = number + offset`, a call site adds its value, plus the
-//! callee's offset, minus the caller's. Offsets are free to choose where nobody enters with id 0, so a set of edges can be
-//! made free if it closes no cycle (of any direction), entries counting as one function: a maximum spanning forest, by
+//! callee's offset, minus the caller's. Offsets are free to choose where nobody enters with id 0, or decoding is told who was entered so and
+//! takes that function's offset away. So a set of edges can be
+//! made free if it closes no cycle (of any direction), the other functions counting as one: a maximum spanning forest, by
 //! weight, is the cheapest choice. (Ball and Larus place the increments of path profiling likewise: "Efficient path
 //! profiling", 1996, §3.2.)
 
@@ -36,12 +37,12 @@ impl Forest {
         (root, offset)
     }
 
-    /// All entries have offset 0, and nothing is known of other functions.
-    pub(crate) fn of_entries(entry: &[bool]) -> Self {
-        // One more function stands for all entries.
-        let ground = entry.len() as u32;
-        let mut forest = Self { parent: (0..=ground).collect(), offset: vec![0; entry.len() + 1] };
-        for (function, _) in entry.iter().enumerate().filter(|(_, entry)| **entry) {
+    /// These functions have offset 0, and nothing is known of the others.
+    pub(crate) fn new(fixed: &[bool]) -> Self {
+        // One more function stands for all of them.
+        let ground = fixed.len() as u32;
+        let mut forest = Self { parent: (0..=ground).collect(), offset: vec![0; fixed.len() + 1] };
+        for (function, _) in fixed.iter().enumerate().filter(|(_, fixed)| **fixed) {
             forest.join(ground, function as u32, 0);
         }
         forest
@@ -58,28 +59,28 @@ impl Forest {
     }
 }
 
-/// The offset of each function, modulo 2⁶⁴, 0 for entries, which are entered with id 0; and the edges that these make free.
+/// The offset of each function, modulo 2⁶⁴, 0 for fixed ones; and the edges that these make free.
 /// Which edges they are does not depend on their values. `hottest_first`: all edges.
 pub(crate) fn offsets(
     graph: &CallGraph,
     hottest_first: &[u32],
     codes: &[EdgeCode],
-    entry: &[bool],
+    fixed: &[bool],
 ) -> (Vec<u64>, Vec<bool>) {
-    let mut forest = Forest::of_entries(entry);
+    let mut forest = Forest::new(fixed);
     let mut free = vec![false; codes.len()];
     for edge in hottest_first.iter().map(|&edge| edge as usize) {
         if let EdgeCode::Add(value) = codes[edge] {
             free[edge] = forest.join(graph.caller[edge], graph.callee[edge], value.wrapping_neg());
         }
     }
-    // Trees without an entry are those of functions that nothing enters.
-    let ground = entry.len() as u32;
+    let ground = fixed.len() as u32;
     let (root, base) = forest.find(ground);
     let offsets = (0..ground)
         .map(|function| {
             let (own, offset) = forest.find(function);
-            if own == root { offset.wrapping_sub(base) } else { 0 }
+            // No edge leads to another tree.
+            if own == root { offset.wrapping_sub(base) } else { offset }
         })
         .collect();
     (offsets, free)

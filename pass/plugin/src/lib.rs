@@ -193,12 +193,13 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
         return Ok(false);
     }
     // The sign of an id tells the executable's from those of other modules.
-    let id_bits = pcce_encoding::Options { id_bits: options.id_bits };
-    let mut encoding = pcce_encoding::encode(&analysis.graph, &id_bits);
+    // A function of another module that is entered by a sub-path that is told apart by its start alone would find any sign.
+    let of_ids = pcce_encoding::Options { id_bits: options.id_bits, known_starts: open };
+    let mut encoding = pcce_encoding::encode(&analysis.graph, &of_ids);
     let compared = if let Some(profile) = &mut profile {
         profile.report(&identifier, &analysis.counts);
         let is_exact = |function| analysis::is_exact(function, whole_program);
-        profile.compare(analyses, &analysis, &encoding, &id_bits, is_exact)
+        profile.compare(analyses, &analysis, &encoding, &of_ids, is_exact)
     } else {
         // Who counts leaves the calls as they are, to find them so when the profile is used.
         open && options.profile_generate.is_none()
@@ -206,7 +207,7 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
     };
     if compared {
         analysis = analysis::analyse(module, analyses, &request, profile.as_ref())?;
-        encoding = pcce_encoding::encode(&analysis.graph, &id_bits);
+        encoding = pcce_encoding::encode(&analysis.graph, &of_ids);
     }
     let producer = format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version());
     if options.profile_generate.is_none() {

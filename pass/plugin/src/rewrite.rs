@@ -27,7 +27,7 @@
 //! arrives without a return (a landing pad, the second return of `setjmp`, behind an `asm goto` that calls), the function
 //! stores the values it found at its entry.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pcce_encoding::{FlowBlock, FramePlace, Way, frame_places};
 use pcce_runtime::abi::{self, layout};
@@ -125,7 +125,7 @@ fn verify_symbols(
     tls: Value,
 ) -> VerifySymbols {
     let (i64, ptr, void) = (module.i64(), module.ptr(), module.void());
-    let record_type = module.struct_type(&[ptr, i64, i64, i64, i64, i64, ptr, ptr, ptr]);
+    let record_type = module.struct_type(&[ptr, i64, i64, i64, i64, i64, ptr, ptr, ptr, ptr, i64]);
     let edge_type = module.struct_type(&[i64, i64, ptr, ptr]);
     // The open node has the last record.
     let open = plan.dictionary.open_num_cc.map(|_| plan.functions.len());
@@ -136,6 +136,7 @@ fn verify_symbols(
     let record = |i: usize| module.const_offset(records, i as u64 * record_size);
 
     let mut in_edges: Vec<Vec<(u64, u64, usize, u32)>> = vec![Vec::new(); count];
+    let mut pushes = BTreeMap::new();
     let calls = plan.functions.iter().flat_map(|f| &f.calls);
     let constants: HashMap<u32, u64> = calls
         .filter_map(|call| match call.action {
@@ -147,7 +148,10 @@ fn verify_symbols(
         let (start, callee) = match edge.code {
             pcce_dictionary::EdgeCode::Add(start) => (start, edge.callee.map(|f| f as usize)),
             pcce_dictionary::EdgeCode::Open(start) => (start, open),
-            _ => continue,
+            _ => {
+                pushes.extend(edge.callee.filter(|_| open.is_some()).map(|callee| (edge.site, callee)));
+                continue;
+            }
         };
         if let Some(callee) = callee {
             let caller = plan.dictionary.sites[edge.site as usize].function as usize;
@@ -155,6 +159,16 @@ fn verify_symbols(
             in_edges[callee].push((start, constant, caller, edge.site));
         }
     }
+    let rows: Vec<Value> = (pushes.iter())
+        .map(|(&site, &callee)| {
+            module.const_struct(&[module.const_offset(sites, site.into()), record(callee as usize)])
+        })
+        .collect();
+    let start_type = module.struct_type(&[ptr, ptr]);
+    let start_table =
+        module.add_internal("__pcce_starts", module.array_type(start_type, rows.len() as u64), true);
+    start_table.initialize(module.const_array(start_type, &rows));
+
     let mut edges = Vec::new();
     let mut starts = Vec::with_capacity(count);
     for list in &mut in_edges {
@@ -195,6 +209,8 @@ fn verify_symbols(
                 module.const_offset(text, name_starts[i]),
                 entry_site.map_or(module.null(), |s| module.const_offset(sites, s.into())),
                 open.map_or(module.null(), record),
+                start_table,
+                module.const_i64(pushes.len() as u64),
             ])
         })
         .collect();

@@ -38,9 +38,9 @@ pub struct Work {
 /// What they would do by way of encoding.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Ways {
-    /// Without silent functions and offsets of ids, as the paper has it.
+    /// Without silent functions, offsets of ids and known starts of sub-paths, as the paper has it.
     pub basic: Work,
-    /// With both: what the pass does.
+    /// With all of them: what the pass does.
     pub today: Work,
     /// With stack offsets as well.
     pub hybrid: Work,
@@ -104,16 +104,16 @@ fn compare(functions: &[Function], calls: &[Call]) -> Hybrid {
     };
     for (counted, ways) in [(true, &mut result.counted), (false, &mut result.equal)] {
         let all: Vec<&Call> = calls.iter().collect();
-        let (_, encoding) = encoded(functions, &all, counted);
+        let (_, encoding) = encoded(functions, &all, counted, false);
         ways.basic = work(&all, |edge| match encoding.edge(edge) {
             EdgeCode::Push(_) => HybridCode::Push,
             EdgeCode::Add(value) => HybridCode::Add(value),
         });
         let loud: Vec<&Call> = calls.iter().filter(|call| !quiet(call)).collect();
-        let (graph, encoding) = encoded(functions, &loud, counted);
+        let (graph, encoding) = encoded(functions, &loud, counted, true);
         let add = |constant: Option<u64>| constant.map_or(HybridCode::Push, HybridCode::Add);
         ways.today = work(&loud, |edge| add(encoding.constant(edge)));
-        let hybridised = |options: &HybridOptions, known: bool| {
+        let hybridised = |encoding: &Encoding, options: &HybridOptions, known: bool| {
             let mut stack = Stack::new(&graph);
             for (edge, call) in (0..).map(EdgeId::new).zip(&loud) {
                 if let Some(frame) = call.frame {
@@ -123,15 +123,17 @@ fn compare(functions: &[Function], calls: &[Call]) -> Hybrid {
             if !known {
                 stack.set_unknown_base(FunctionId::new(functions.len() as u32));
             }
-            let hybrid = hybrid(&graph, &encoding, &stack, options);
+            let hybrid = hybrid(&graph, encoding, &stack, options);
             work(&loud, |edge| match hybrid.edge(edge) {
                 HybridCode::Guarded(value) => HybridCode::Guarded(value),
                 _ => add(hybrid.constant(edge)),
             })
         };
-        ways.hybrid = hybridised(&HybridOptions::default(), true);
-        ways.by_id = hybridised(&HybridOptions::default(), false);
-        ways.algorithm_4 = hybridised(&HybridOptions { blocks: 1, offsets: 1024, guards: true }, true);
+        ways.hybrid = hybridised(&encoding, &HybridOptions::default(), true);
+        ways.by_id = hybridised(&encoding, &HybridOptions::default(), false);
+        let (_, encoding) = encoded(functions, &loud, counted, false);
+        let paper = HybridOptions { blocks: 1, offsets: 1024, guards: true };
+        ways.algorithm_4 = hybridised(&encoding, &paper, true);
     }
     result
 }
@@ -150,7 +152,12 @@ fn work(calls: &[&Call], code: impl Fn(EdgeId) -> HybridCode) -> Work {
 }
 
 /// The open node is the last function.
-fn encoded(functions: &[Function], calls: &[&Call], counted: bool) -> (CallGraph, Encoding) {
+fn encoded(
+    functions: &[Function],
+    calls: &[&Call],
+    counted: bool,
+    known_starts: bool,
+) -> (CallGraph, Encoding) {
     let mut graph = CallGraph::new();
     for function in functions {
         graph.add_function(function.main, false);
@@ -180,7 +187,7 @@ fn encoded(functions: &[Function], calls: &[&Call], counted: bool) -> (CallGraph
             if counted { call.count as f64 / functions[call.caller].count.max(1) as f64 } else { 1.0 };
         graph.add_edge(FunctionId::new(call.caller as u32), callee, frequency);
     }
-    let encoding = encode(&graph, &Options::default());
+    let encoding = encode(&graph, &Options { known_starts, ..Options::default() });
     (graph, encoding)
 }
 

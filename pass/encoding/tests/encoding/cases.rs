@@ -17,6 +17,7 @@ fn model(functions: usize, edges: &[(usize, usize, f64)], id_bits: u32) -> Model
         open: None,
         id_bits,
         counts: Vec::new(),
+        known_starts: false,
     }
 }
 
@@ -46,6 +47,7 @@ fn function_without_callers_is_an_entry() {
         open: None,
         id_bits: 64,
         counts: Vec::new(),
+        known_starts: false,
     };
     let encoding = model.encode();
     check(&model, &encoding).unwrap();
@@ -67,6 +69,7 @@ fn entry_that_is_called_keeps_id_0_for_itself() {
         open: None,
         id_bits: 64,
         counts: Vec::new(),
+        known_starts: false,
     };
     assert_eq!(codes(&model), [EdgeCode::Add(1)]);
 }
@@ -140,6 +143,25 @@ fn cold_edges_are_cut_and_hot_ones_kept() {
     let edges = [(0, 1, 3.0), (0, 1, 1.0), (0, 1, 5.0), (0, 1, 2.0), (0, 1, 4.0)];
     let [add1, add2, add3] = [1, 2, 3].map(EdgeCode::Add);
     assert_eq!(codes(&model(2, &edges, 2)), [add3, CUT, add1, CUT, add2]);
+}
+
+#[test]
+fn a_known_start_needs_no_id() {
+    // 1 calls itself. Without the id that says that a sub-path starts in it, the call by 0 is free.
+    let recursive = model(3, &[(0, 1, 1.0), (1, 1, 0.5), (1, 2, 1.0)], 64);
+    let constants = |model: &Model| {
+        let encoding = model.encode();
+        check(model, &encoding).unwrap();
+        let constants: Vec<_> = (0..3).map(|e| encoding.constant(edge(e))).collect();
+        (constants, encoding.num_cc(function(1)), encoding.is_entry(function(1)))
+    };
+    assert_eq!(constants(&recursive), (vec![Some(1), None, Some(0)], 2, true));
+    let told = Model { known_starts: true, ..recursive };
+    assert_eq!(constants(&told), (vec![Some(0), None, Some(0)], 1, false));
+    // What only back edges lead to has the one id, and any offset. The call of 2 by 1 is free although 0 calls 2, too.
+    let edges = [(0, 2, 1.0), (2, 1, 9.0), (1, 2, 0.1)];
+    let told = Model { known_starts: true, ..model(3, &edges, 64) };
+    assert_eq!(constants(&told), (vec![Some(0), Some(0), None], 1, false));
 }
 
 #[test]
@@ -247,7 +269,14 @@ fn offsets_make_hot_edges_free() {
     // Function 2 is `main`, which no open call reaches.
     let edges = [(2, 1, 1.0), (1, 3, 1000.0), (1, 4, 3.0)];
     let functions = (0..5).map(|n| (n >= 2, false)).collect();
-    let model = Model { functions, edges: edges.to_vec(), open: Some(3), id_bits: 64, counts: Vec::new() };
+    let model = Model {
+        functions,
+        edges: edges.to_vec(),
+        open: Some(3),
+        id_bits: 64,
+        counts: Vec::new(),
+        known_starts: false,
+    };
     let encoding = model.encode();
     check(&model, &encoding).unwrap();
     assert_eq!(encoding.edge(edge(1)), EdgeCode::Add(1));

@@ -14,8 +14,9 @@
 //!
 //! 1. adding edges form no cycle, so that the sub-paths of each function are finitely many;
 //!    With an open node, to which open calls lead, each entry has an edge from it that adds 0 and is no call;
-//! 2. the function where a sub-path may begin are known: those that are entries of the graph, have no callers, or are
-//!    called by a pushing edge, and no others;
+//! 2. the functions where a sub-path may begin are known: those that are entries of the graph, have no callers, or are
+//!    called by a pushing edge, and no others. If it is known for each sub-path that a back edge or a cut began where it did, the
+//!    sub-path is the end of one that comes from further up, so these need not count;
 //! 3. for each function `n`, the sets `{0}` (where sub-paths may begin in `n`) and `[c(e), c(e) + numCC(caller(e)))` for
 //!    each adding edge `e` into `n` are disjoint and their union is `[0, numCC(n))`.
 //!
@@ -42,11 +43,13 @@ pub struct Model {
     pub id_bits: u32,
     /// Executions of the functions in turn, over and over, where they are counted.
     pub counts: Vec<Option<f64>>,
+    pub known_starts: bool,
 }
 
 impl Model {
     pub fn encode(&self) -> Encoding {
-        encode(&self.graph(), &Options { id_bits: self.id_bits })
+        let Self { id_bits, known_starts, .. } = *self;
+        encode(&self.graph(), &Options { id_bits, known_starts })
     }
 
     pub fn graph(&self) -> CallGraph {
@@ -77,6 +80,17 @@ impl Model {
         let called: HashSet<usize> = self.edges.iter().map(|&(_, callee, _)| callee).collect();
         let root = |f: &usize| self.functions[*f].0 || !called.contains(f);
         (0..self.functions.len()).filter(root).collect()
+    }
+
+    /// Where a sub-path may start of which it is not known where it starts.
+    pub fn unknown_starts(&self, encoding: &Encoding) -> Vec<bool> {
+        let mut unknown = vec![false; self.functions.len()];
+        self.roots().into_iter().for_each(|n| unknown[n] = true);
+        for (e, &(_, callee, _)) in self.edges.iter().enumerate() {
+            let told = self.known_starts && !is(encoding, e, PushReason::Required);
+            unknown[callee] |= added(encoding, e).is_none() && !told;
+        }
+        unknown
     }
 
     /// Functions that open calls may reach.
@@ -134,7 +148,7 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
     extended
         .edges
         .extend(model.open_targets().into_iter().map(|f| (model.open.expect("has targets"), f, 0.0)));
-    let model = &extended;
+    let (model_of_calls, model) = (model, &extended);
     let added = |encoding: &Encoding, e: usize| if e < calls { added(encoding, e) } else { Some(0) };
     let is = |encoding: &Encoding, e: usize, reason| e < calls && is(encoding, e, reason);
     let open = |n: usize| model.open_target(n);
@@ -174,13 +188,13 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
     }
 
     // 2
-    let roots: HashSet<usize> = model.roots().into_iter().collect();
+    let unknown_starts = model_of_calls.unknown_starts(encoding);
     for (n, callers) in in_edges.iter().enumerate() {
-        if encoding.is_entry(function(n)) && encoding.offset(function(n)) != 0 {
+        if unknown_starts[n] && encoding.offset(function(n)) != 0 {
             return Err(format!("function {n} is entered with id 0, and has an offset"));
         }
-        let pushed = callers.iter().any(|&e| added(encoding, e).is_none());
-        if encoding.is_entry(function(n)) != (roots.contains(&n) || pushed) {
+        let pushed = callers.iter().all(|&e| added(encoding, e).is_none());
+        if encoding.is_entry(function(n)) != (unknown_starts[n] || pushed) {
             return Err(format!("function {n}: is_entry is {}", encoding.is_entry(function(n))));
         }
     }
@@ -231,6 +245,7 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
         }
     }
 
+    let roots: HashSet<usize> = model.roots().into_iter().collect();
     // Cuts are made if and only if something would not fit without them; sums stop above the limit.
     let acyclic = |e: usize| !is(encoding, e, PushReason::Back) && !is(encoding, e, PushReason::Required);
     let mut uncut = vec![0u128; model.functions.len()];
@@ -241,7 +256,11 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
     while next < ready.len() {
         let n = ready[next];
         next += 1;
-        let dummy = roots.contains(&n) || in_edges[n].iter().any(|&e| !acyclic(e));
+        let required = |e: &usize| is(encoding, *e, PushReason::Required);
+        let told = |e: &usize| model.known_starts && !required(e);
+        let dummy = roots.contains(&n)
+            || in_edges[n].iter().any(|e| !acyclic(*e) && !told(e))
+            || in_edges[n].iter().all(|&e| !acyclic(e));
         uncut[n] = u128::from(dummy && !open(n));
         for &e in in_edges[n].iter().filter(|&&e| acyclic(e)) {
             uncut[n] = (uncut[n] + uncut[model.edges[e].0]).min(limit + 1);

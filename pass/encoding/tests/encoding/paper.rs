@@ -22,6 +22,7 @@ pub fn model(functions: &str, edges: &[(&str, f64)]) -> Model {
             .collect(),
         id_bits: 64,
         counts: Vec::new(),
+        known_starts: false,
     }
 }
 

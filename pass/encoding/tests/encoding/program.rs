@@ -1,9 +1,9 @@
 //! An instrumented program, simulated: it calls and returns, and keeps id and stack as the emitted code would.
 
-use pcce_encoding::Encoding;
 use pcce_encoding::decode::{AddEdge, FunctionRow, PathDecoder};
+use pcce_encoding::{EdgeCode, Encoding, PushReason};
 
-use crate::checker::{Model, added, function};
+use crate::checker::{Model, added, edge, function};
 
 pub struct Program<'a> {
     model: &'a Model,
@@ -28,31 +28,39 @@ impl<'a> Program<'a> {
     }
 
     /// `target` chooses what an open call reaches.
-    pub fn call(&mut self, edge: usize, target: usize) {
-        assert_eq!(self.model.edges[edge].0, self.function());
-        let mut callee = self.model.edges[edge].1;
+    pub fn call(&mut self, call: usize, target: usize) {
+        assert_eq!(self.model.edges[call].0, self.function());
+        let mut callee = self.model.edges[call].1;
         if self.model.open == Some(callee) {
             let targets = self.model.open_targets();
             let Some(&target) = targets.get(target % targets.len().max(1)) else { return };
             callee = target;
         }
-        self.calls.push((edge, callee, self.id, self.stack.len()));
-        match self.encoding.constant(crate::checker::edge(edge)) {
+        self.calls.push((call, callee, self.id, self.stack.len()));
+        match self.encoding.constant(edge(call)) {
             Some(constant) => self.id = self.id.wrapping_add(constant),
             None => {
-                self.stack.push((self.id, edge));
+                self.stack.push((self.id, call));
                 self.id = 0;
             }
         }
     }
 
     pub fn ret(&mut self) {
-        let Some((edge, _, id, height)) = self.calls.pop() else { return };
-        match self.encoding.constant(crate::checker::edge(edge)) {
+        let Some((call, _, id, height)) = self.calls.pop() else { return };
+        match self.encoding.constant(edge(call)) {
             Some(constant) => self.id = self.id.wrapping_sub(constant),
             None => self.id = self.stack.pop().expect("a push was made").0,
         }
         assert_eq!((self.id, self.stack.len()), (id, height), "a call leaves the state as it found it");
+    }
+
+    /// Where a sub-path starts that this edge began, if that is told.
+    fn known_start(&self, pushed: usize) -> Option<usize> {
+        let callee = self.model.edges[pushed].1;
+        let required = EdgeCode::Push(PushReason::Required);
+        let told = self.model.known_starts && self.encoding.edge(edge(pushed)) != required;
+        (told && self.model.open != Some(callee)).then_some(callee)
     }
 
     /// Decodes function, id and stack (the paper, Algorithm 3, DecodeStack), and compares with what really happened.
@@ -60,18 +68,25 @@ impl<'a> Program<'a> {
         let mut decoded = Vec::new(); // edges, innermost first
         let (mut at, mut id) = (self.function(), self.id);
         for depth in (0..=self.stack.len()).rev() {
-            let number = id.wrapping_sub(self.encoding.offset(function(at)));
-            for call in decoder.path(function(at), number).expect("the number is one of the function's") {
+            let pushed = depth.checked_sub(1).map(|outer| self.stack[outer].1);
+            let start = pushed.and_then(|pushed| self.known_start(pushed));
+            let offset = |n: usize| self.encoding.offset(function(n));
+            let number = id.wrapping_add(start.map_or(0, offset)).wrapping_sub(offset(at));
+            let path = match start {
+                Some(start) => decoder.path_from(function(start), function(at), number),
+                None => decoder.path(function(at), number),
+            };
+            for call in path.expect("the number is one of the function's") {
                 decoded.push(call.site as usize);
                 at = call.caller.index();
             }
             if depth > 0 {
-                let (saved, edge) = self.stack[depth - 1];
-                let callee = self.model.edges[edge].1;
+                let (saved, pushed) = self.stack[depth - 1];
+                let callee = self.model.edges[pushed].1;
                 let leads = callee == at || self.model.open == Some(callee);
                 assert!(leads, "the sub-path begins where the push leads");
-                decoded.push(edge);
-                (at, id) = (self.model.edges[edge].0, saved);
+                decoded.push(pushed);
+                (at, id) = (self.model.edges[pushed].0, saved);
             }
         }
         assert_eq!(at, self.begin);

@@ -24,7 +24,14 @@ pub fn any_graph(functions: std::ops::Range<usize>, edges: usize) -> impl Strate
     functions.prop_flat_map(move |n| {
         let flags = (prop::bool::weighted(0.15), prop::bool::weighted(0.1));
         (vec(flags, n), vec((0..n, 0..n, frequency()), 0..edges), id_bits()).prop_map(
-            |(functions, edges, id_bits)| Model { functions, edges, open: None, id_bits, counts: Vec::new() },
+            |(functions, edges, id_bits)| Model {
+                functions,
+                edges,
+                open: None,
+                id_bits,
+                counts: Vec::new(),
+                known_starts: false,
+            },
         )
     })
 }
@@ -42,6 +49,7 @@ pub fn dense_graph() -> impl Strategy<Value = Model> {
                     open: None,
                     id_bits,
                     counts: Vec::new(),
+                    known_starts: false,
                 }
             },
         )
@@ -58,7 +66,14 @@ fn doubling_graph() -> impl Strategy<Value = Model> {
             let functions = steps.iter().enumerate().map(|(i, step)| (i == 0 || step.2, false)).collect();
             let chain = steps.iter().enumerate().skip(1);
             let chain = chain.flat_map(|(i, &(calls, f, _))| (0..calls).map(move |_| (i - 1, i, f)));
-            Model { functions, edges: chain.chain(more).collect(), open: None, id_bits, counts: Vec::new() }
+            Model {
+                functions,
+                edges: chain.chain(more).collect(),
+                open: None,
+                id_bits,
+                counts: Vec::new(),
+                known_starts: false,
+            }
         })
     })
 }
@@ -89,17 +104,22 @@ pub fn any_model() -> impl Strategy<Value = Model> {
     (models, counts).prop_map(|(model, counts)| Model { counts, ..model })
 }
 
+/// The same, and decoding is told where sub-paths start, or not.
+fn any_starts(models: impl Strategy<Value = Model>) -> impl Strategy<Value = Model> {
+    (models, any::<bool>()).prop_map(|(model, known_starts)| Model { known_starts, ..model })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn encodings_are_valid(model in any_model()) {
+    fn encodings_are_valid(model in any_starts(any_model())) {
         let encoding = model.encode();
         check(&model, &encoding).map_err(TestCaseError::fail)?;
     }
 
     #[test]
-    fn no_two_contexts_share_an_encoding(model in with_open_node(prop_oneof![any_graph(1..7, 14), dense_graph()])) {
+    fn no_two_contexts_share_an_encoding(model in any_starts(with_open_node(prop_oneof![any_graph(1..7, 14), dense_graph()]))) {
         let encoding = model.encode();
         check_by_enumeration(&model, &encoding, 8, 1000).map_err(TestCaseError::fail)?;
     }
@@ -107,7 +127,7 @@ proptest! {
     /// The same with functions put into the middle of some calls: of those that push, and of ones that are no edges.
     #[test]
     fn no_two_contexts_share_an_encoding_with_functions_in_between(
-        model in with_open_node(prop_oneof![any_graph(1..7, 14), dense_graph()]),
+        model in any_starts(with_open_node(prop_oneof![any_graph(1..7, 14), dense_graph()])),
         which in vec(any::<bool>(), 14),
         callers in vec(any::<prop::sample::Index>(), 0..3),
     ) {
@@ -145,7 +165,7 @@ proptest! {
 
     /// Calls where a choice is small, returns where it is large: walks go deep and come back.
     #[test]
-    fn walks_decode(model in any_model(), begin in any::<prop::sample::Index>(), choices in vec(any::<u16>(), 0..200)) {
+    fn walks_decode(model in any_starts(any_model()), begin in any::<prop::sample::Index>(), choices in vec(any::<u16>(), 0..200)) {
         let roots: Vec<usize> = model.roots().into_iter().filter(|&n| model.open != Some(n)).collect();
         prop_assume!(!roots.is_empty());
         let (encoding, out_edges) = (model.encode(), model.out_edges());
@@ -164,7 +184,7 @@ proptest! {
     }
 
     #[test]
-    fn equal_graphs_have_equal_encodings(model in any_model()) {
+    fn equal_graphs_have_equal_encodings(model in any_starts(any_model())) {
         let (one, other) = (model.encode(), model.encode());
         for e in 0..model.edges.len() {
             prop_assert_eq!(one.edge(edge(e)), other.edge(edge(e)));
