@@ -229,8 +229,8 @@ pub fn hybrid(graph: &CallGraph, encoding: &Encoding, stack: &Stack, options: &H
     let mut hottest_first: Vec<u32> = (0..graph.edges() as u32).collect();
     hottest_first
         .sort_unstable_by(|&a, &b| weights[b as usize].total_cmp(&weights[a as usize]).then(a.cmp(&b)));
-    let (_, in_forest) = offset::offsets(graph, &hottest_first, &numbered, &encoding.fixed);
-    let mut forest = Forest::new(&encoding.fixed);
+    let (_, in_forest) = offset::offsets(graph, &hottest_first, &numbered, &encoding.fixed, u64::MAX);
+    let mut forest = Forest::new(&encoding.fixed, u64::MAX);
     let mut codes: Vec<HybridCode> =
         (0..graph.edges() as u32).map(|edge| value(edge).map_or(HybridCode::Push, HybridCode::Add)).collect();
     let mut regions: Vec<Region> = vec![Region::new(); graph.functions()];
@@ -282,7 +282,7 @@ pub fn hybrid(graph: &CallGraph, encoding: &Encoding, stack: &Stack, options: &H
         .collect();
     let offsets = match options.guards {
         true => vec![0; graph.functions()],
-        false => offset::offsets(graph, &hottest_first, &valued, &encoding.fixed).0,
+        false => offset::offsets(graph, &hottest_first, &valued, &encoding.fixed, u64::MAX).0,
     };
     let (callers, callees) = (graph.caller.clone(), graph.callee.clone());
     Hybrid { codes, frames, callers, callees, in_edges, regions, bases, offsets, calls: calls as u32 }

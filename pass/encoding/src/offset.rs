@@ -16,6 +16,10 @@ pub(crate) struct Forest {
     parent: Vec<u32>,
     /// Offset minus the parent's, modulo 2⁶⁴.
     offset: Vec<u64>,
+    /// For roots: the smallest and the largest offset in the tree, minus the root's.
+    range: Vec<(i64, i64)>,
+    /// How different the offsets of a tree may be.
+    spread: u64,
 }
 
 impl Forest {
@@ -38,36 +42,44 @@ impl Forest {
     }
 
     /// These functions have offset 0, and nothing is known of the others.
-    pub(crate) fn new(fixed: &[bool]) -> Self {
+    pub(crate) fn new(fixed: &[bool], spread: u64) -> Self {
         // One more function stands for all of them.
         let ground = fixed.len() as u32;
-        let mut forest = Self { parent: (0..=ground).collect(), offset: vec![0; fixed.len() + 1] };
+        let (offset, range) = (vec![0; fixed.len() + 1], vec![(0, 0); fixed.len() + 1]);
+        let mut forest = Self { parent: (0..=ground).collect(), offset, range, spread };
         for (function, _) in fixed.iter().enumerate().filter(|(_, fixed)| **fixed) {
             forest.join(ground, function as u32, 0);
         }
         forest
     }
 
-    /// Makes `offset(b) - offset(a)` this, if nothing is known of it yet. Whether nothing was.
+    /// Makes `offset(b) - offset(a)` this, if nothing is known of it yet and offsets do not become too different. Whether it did.
     pub(crate) fn join(&mut self, a: u32, b: u32, difference: u64) -> bool {
         let ((root_a, offset_a), (root_b, offset_b)) = (self.find(a), self.find(b));
-        if root_a != root_b {
+        let shift = offset_a.wrapping_add(difference).wrapping_sub(offset_b);
+        let (ours, theirs) = (self.range[root_a as usize], self.range[root_b as usize]);
+        let low = ours.0.min(theirs.0.saturating_add(shift as i64));
+        let high = ours.1.max(theirs.1.saturating_add(shift as i64));
+        let joins = root_a != root_b && high.abs_diff(low) <= self.spread;
+        if joins {
             self.parent[root_b as usize] = root_a;
-            self.offset[root_b as usize] = offset_a.wrapping_add(difference).wrapping_sub(offset_b);
+            self.offset[root_b as usize] = shift;
+            self.range[root_a as usize] = (low, high);
         }
-        root_a != root_b
+        joins
     }
 }
 
-/// The offset of each function, modulo 2⁶⁴, 0 for fixed ones; and the edges that these make free.
-/// Which edges they are does not depend on their values. `hottest_first`: all edges.
+/// The offset of each function, modulo 2⁶⁴, 0 for fixed ones; and the edges that these make free. No two offsets of a tree differ by more than
+/// `spread`; if that can be anything, which edges are free does not depend on their values. `hottest_first`: all edges.
 pub(crate) fn offsets(
     graph: &CallGraph,
     hottest_first: &[u32],
     codes: &[EdgeCode],
     fixed: &[bool],
+    spread: u64,
 ) -> (Vec<u64>, Vec<bool>) {
-    let mut forest = Forest::new(fixed);
+    let mut forest = Forest::new(fixed, spread);
     let mut free = vec![false; codes.len()];
     for edge in hottest_first.iter().map(|&edge| edge as usize) {
         if let EdgeCode::Add(value) = codes[edge] {
@@ -79,7 +91,7 @@ pub(crate) fn offsets(
     let offsets = (0..ground)
         .map(|function| {
             let (own, offset) = forest.find(function);
-            // No edge leads to another tree.
+            // Other trees are those where only known starts lead, and what is too far away.
             if own == root { offset.wrapping_sub(base) } else { offset }
         })
         .collect();

@@ -225,7 +225,7 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
         }
 
         // Hotter in-edges have smaller values, but for the sake of values that an instruction holds.
-        let small = i32::MAX as u128;
+        let small = 1 << 30;
         let mut calls: Vec<(u128, u128, f64)> = in_edges[n]
             .iter()
             .filter(|&&e| e < calls)
