@@ -50,8 +50,7 @@ struct Input<'a> {
     out_edges: &'a Groups,
     /// All edges.
     hottest_first: &'a [u32],
-    /// In-edges of each function, the open node's first, then hottest first, and of equally hot ones the one with the
-    /// smallest number first.
+    /// In-edges of each function, the open node's first, then hottest first.
     in_edges: Groups,
     weights: &'a [f64],
     mean_weight: f64,
@@ -68,8 +67,7 @@ pub(crate) fn number(
     options: &Options,
 ) -> Numbering {
     let mut hottest_first: Vec<u32> = (0..graph.edges() as u32).collect();
-    hottest_first
-        .sort_unstable_by(|&a, &b| weights[b as usize].total_cmp(&weights[a as usize]).then(a.cmp(&b)));
+    hottest_first.sort_unstable_by_key(|&edge| (Reverse(heat(graph, weights, edge)), edge));
     // The open node's ids come first in the functions that open calls may reach.
     let open = |is: bool| hottest_first.iter().filter(move |&&edge| graph.is_open_edge(edge) == is);
     let pairs = open(true).chain(open(false)).map(|&edge| (graph.callee[edge as usize], edge));
@@ -94,6 +92,17 @@ pub(crate) fn number(
         hotter = hotter / 3 * 2;
     }
     best
+}
+
+/// The edge's weight, to be compared: estimates of one power of four count as equal. Of equally hot edges the first one comes first: programs handle first what
+/// is common. (Callgrind, Lua 1.0126 to 1.0109, perl 1.0245 to 1.0228, gawk 1.0140 to 1.0120, sqlite3 1.0125 to 1.0114; with powers of two or 16 less.)
+fn heat(graph: &CallGraph, weights: &[f64], edge: u32) -> u64 {
+    /// Of a floating-point number, all but the lowest bit of the exponent, and the mantissa.
+    const POWER_OF_FOUR: u64 = !0 << 53;
+    // Bits of floats that are not negative are in the order of the floats.
+    let bits = weights[edge as usize].to_bits();
+    let counted = graph.counted[graph.caller[edge as usize] as usize].is_some();
+    if counted { bits } else { bits & POWER_OF_FOUR }
 }
 
 impl Input<'_> {

@@ -140,7 +140,7 @@ fn a_cut_does_not_cascade() {
 #[test]
 fn cold_edges_are_cut_and_hot_ones_kept() {
     // 2 has 5 callers' edges with one context each, and room for 4 ids: itself, and the 3 hottest edges.
-    let edges = [(0, 1, 3.0), (0, 1, 1.0), (0, 1, 5.0), (0, 1, 2.0), (0, 1, 4.0)];
+    let edges = [(0, 1, 1e3), (0, 1, 1e1), (0, 1, 1e5), (0, 1, 1e2), (0, 1, 1e4)];
     let [add1, add2, add3] = [1, 2, 3].map(EdgeCode::Add);
     assert_eq!(codes(&model(2, &edges, 2)), [add3, CUT, add1, CUT, add2]);
 }
@@ -162,6 +162,20 @@ fn a_known_start_needs_no_id() {
     let edges = [(0, 2, 1.0), (2, 1, 9.0), (1, 2, 0.1)];
     let told = Model { known_starts: true, ..model(3, &edges, 64) };
     assert_eq!(constants(&told), (vec![Some(0), Some(0), None], 1, false));
+}
+
+#[test]
+fn of_calls_that_are_about_as_hot_the_first_is_free() {
+    let constants = |frequencies: [f64; 3], count: Option<f64>| {
+        let edges = frequencies.map(|frequency| (0, 1, frequency));
+        let model = Model { counts: vec![count], ..model(2, &edges, 64) };
+        let encoding = model.encode();
+        [0, 1, 2].map(|e| encoding.constant(edge(e)).expect("nothing recurs"))
+    };
+    assert_eq!(constants([0.6, 1.9, 1.0], None), [0, 1, 2]);
+    assert_eq!(constants([0.6, 2.1, 1.0], None), [1, 0, 2]);
+    // A profile is taken at its word.
+    assert_eq!(constants([0.6, 1.9, 1.0], Some(100.0)), [2, 0, 1]);
 }
 
 #[test]
@@ -308,7 +322,7 @@ fn large_values_are_those_of_cold_calls() {
     // 33 doublings from 0 on; then calls of 34, an entry: two by 33, one by 32, which has half as many contexts, and one by 1.
     let mut model = doubling(34, 64);
     model.functions.push((true, false));
-    model.edges.extend([(33, 34, 0.1), (33, 34, 0.3), (32, 34, 0.2), (1, 34, 0.01)]);
+    model.edges.extend([(33, 34, 0.01), (33, 34, 100.0), (32, 34, 1.0), (1, 34, 0.01)]);
     let values = codes(&model).split_off(66);
     let (large, half) = (1 << 33, 1 << 32);
     assert_eq!(values, [3 + large + half, 3, 3 + large, 1].map(EdgeCode::Add));

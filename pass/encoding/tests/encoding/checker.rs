@@ -93,6 +93,10 @@ impl Model {
         unknown
     }
 
+    fn counted(&self, n: usize) -> bool {
+        self.counts.iter().cycle().nth(n).is_some_and(Option::is_some)
+    }
+
     /// Functions that open calls may reach.
     pub fn open_targets(&self) -> Vec<usize> {
         (0..self.functions.len()).filter(|f| self.open_target(*f)).collect()
@@ -134,6 +138,11 @@ pub fn added(encoding: &Encoding, index: usize) -> Option<u64> {
         EdgeCode::Add(value) => Some(value),
         EdgeCode::Push(_) => None,
     }
+}
+
+/// The largest power of four, times a half, that is not above; 0 for 0.
+fn power_of_four(weight: f64) -> f64 {
+    f64::from_bits(weight.to_bits() >> 53 << 53)
 }
 
 fn is(encoding: &Encoding, index: usize, reason: PushReason) -> bool {
@@ -230,8 +239,11 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
             .iter()
             .filter(|&&e| e < calls)
             .filter_map(|&e| {
-                let contexts = num_cc[model.edges[e].0];
-                Some((added(encoding, e)?.into(), contexts, encoding.edge_weight(edge(e))))
+                let caller = model.edges[e].0;
+                // Estimates of one power of four are equal.
+                let weight = encoding.edge_weight(edge(e));
+                let heat = if model.counted(caller) { weight } else { power_of_four(weight) };
+                Some((added(encoding, e)?.into(), num_cc[caller], heat))
             })
             .collect();
         calls.sort_unstable_by_key(|&(value, ..)| value);
@@ -298,7 +310,7 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
         // times, and
         // may be back edges for the sake of any other.
         let to_open = |e: usize| model.open == Some(model.edges[e].1);
-        let counted = |e: usize| matches!(model.counts.get(model.edges[e].0), Some(Some(_)));
+        let counted = |e: usize| model.counted(model.edges[e].0);
         let heat =
             |e: usize| encoding.edge_weight(edge(e)) * if to_open(e) && !counted(e) { 16.0 } else { 1.0 };
         let hot = |other: usize| {
