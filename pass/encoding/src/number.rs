@@ -95,8 +95,7 @@ pub(crate) fn number(
 }
 
 /// The edge's weight, to be compared: estimates of one power of four count as equal. Of equally hot edges the first one comes first: programs handle
-/// first what is common. (Callgrind, perl 1.0245 to 1.0228, gawk 1.0140 to 1.0120, sqlite3 1.0125 to 1.0114, sed 1.0057 to 1.0050; with powers of two or
-/// 16 about as much.)
+/// first what is common. (Callgrind, gawk 1.0140 to 1.0120, sqlite3 1.0125 to 1.0114, sed 1.0057 to 1.0050; with powers of two or 16 about as much.)
 fn heat(graph: &CallGraph, weights: &[f64], edge: u32) -> u64 {
     /// Of a floating-point number, all but the lowest bit of the exponent, and the mantissa.
     const POWER_OF_FOUR: u64 = !0 << 53;

@@ -433,7 +433,7 @@ impl Report {
             out,
             "\n## What stack offsets would bring to `{}` (PCCE §6)\n\nOf the executed calls of instrumented functions and through \
              pointers, the share with an addition and its reversal; pairs: with the calls' counts as weights, and with equal weights. Basic: \
-             without silent functions and offsets of ids. Callbacks by id: offsets are not used where functions that calls through pointers may \
+             without silent functions, offsets of ids and known starts. Callbacks by id: offsets are not used where functions that calls through pointers may \
              reach begin a sub-path. Algorithm 4: the paper's, with silent functions; and the share with a test.\n\n\
              | program | calls (millions) | in or of silent functions | without fixed frames | basic | pushes | today | pushes | today + stack offsets | callbacks by id | Algorithm 4 | tests |\n\
              |---|---|---|---|---|---|---|---|---|---|---|---|\n",
