@@ -246,7 +246,8 @@ impl Decoder {
                         Target::External(symbol) => self.below_external(symbol, Above::NoCapture, trace),
                         _ => return Err(self.site_kind(image, capture.site, site, "a capture")),
                     }
-                    self.walk(site, capture.id, self.start(token, 0, trace), trace)?
+                    let next_signal = token.signals.first().map(|s| s.0);
+                    self.walk(site, capture.id, self.start(token, 0, next_signal, trace), trace)?
                 }
                 None => {
                     trace.pieces.push(Piece::UnknownModule(capture.image));
@@ -260,7 +261,7 @@ impl Decoder {
         if let Some(point) = &token.point {
             let behind = token.cut || token.damaged;
             let more = behind || !token.frames.is_empty() || !token.signals.is_empty();
-            let below = self.below_point(token, 0, signals.peek().is_some_and(|s| s.0 == 0), trace);
+            let below = self.below_point(token, 0, signals.peek().map(|s| s.0), trace);
             Joined { above, consumed } = self.point(point, &below, more, !token.other_state, trace)?;
         }
         for number in 0..=token.frames.len() {
@@ -269,16 +270,16 @@ impl Decoder {
                 self.below_handler(self.called(above), trace);
                 trace.pieces.push(Piece::Signal);
                 let more = token.cut || token.damaged || frame.is_some() || signals.peek().is_some();
-                let below =
-                    self.below_point(token, number, signals.peek().is_some_and(|s| s.0 == number), trace);
+                let below = self.below_point(token, number, signals.peek().map(|s| s.0), trace);
                 Joined { above, consumed } = self.point(point, &below, more, true, trace)?;
             }
             let Some(frame) = frame else { break };
             let count = frame.count - u64::from(std::mem::take(&mut consumed));
             // The sub-paths of all but the last start where the frame's own push leads.
-            let (own, last) = (self.pushes_into(frame, trace), self.start(token, number + 1, trace));
+            let last = self.start(token, number + 1, signals.peek().map(|s| s.0), trace);
+            let own = if count > 1 { self.pushes_into(frame, trace) } else { last };
             if count > 0 {
-                above = self.frame(frame, above, if count > 1 { own } else { last }, trace)?;
+                above = self.frame(frame, above, own, trace)?;
             }
             if count > 1 {
                 // What lies above differs for the first one only: decode twice, and repeat the second.
@@ -386,18 +387,20 @@ impl Decoder {
         }
     }
 
-    /// Where the sub-path starts that ends inside (above) a frame of the token, or behind the last one.
-    fn start(&self, token: &Token, number: usize, trace: &Trace) -> Start {
+    /// Where the sub-path starts that ends inside (above) a frame of the token, or behind the last one. `next_signal`: how many frames are
+    /// further in than the next signal that is not yet shown.
+    fn start(&self, token: &Token, number: usize, next_signal: Option<usize>, trace: &Trace) -> Start {
         match token.frames.get(number) {
             // A handler starts one.
-            _ if token.signals.iter().any(|(at, _)| *at == number) => Start::ById,
+            _ if next_signal == Some(number) => Start::ById,
             Some(frame) => self.pushes_into(frame, trace),
-            None => Self::outermost(token),
+            None if token.start_missing => Start::Unknown,
+            None => Start::ById,
         }
     }
 
     /// Where a sub-path starts that the frame began.
-    pub(crate) fn pushes_into(&self, frame: &PushedFrame, trace: &Trace) -> Start {
+    fn pushes_into(&self, frame: &PushedFrame, trace: &Trace) -> Start {
         let image = trace.images[frame.image as usize].1.filter(|_| frame.site != OPEN_SITE);
         let site = image.and_then(|image| self.tables.site_at(image, frame.site));
         match site.map(|site| self.tables.sites[site as usize].target) {
@@ -406,26 +409,22 @@ impl Decoder {
         }
     }
 
-    /// What lies below an interrupted point. `signal`: another signal, with no frame in between.
-    fn below_point<'t>(&self, token: &'t Token, number: usize, signal: bool, trace: &Trace) -> Below<'t> {
-        if signal {
-            return Below { frame: None, start: Start::ById, behind: Start::ById };
-        }
-        let frame = token.frames.get(number);
-        let start = match frame {
-            Some(frame) => self.pushes_into(frame, trace),
-            None => Self::outermost(token),
-        };
+    /// What lies below an interrupted point, with so many frames further in. `next_signal`: as for [`Self::start`].
+    fn below_point<'t>(
+        &self,
+        token: &'t Token,
+        number: usize,
+        next_signal: Option<usize>,
+        trace: &Trace,
+    ) -> Below<'t> {
+        let start = self.start(token, number, next_signal, trace);
+        // Another signal, with no frame in between, has none of a call behind it.
+        let frame = token.frames.get(number).filter(|_| next_signal != Some(number));
         let behind = match frame {
             Some(frame) if frame.count > 1 => start,
-            _ => self.start(token, number + 1, trace),
+            _ => self.start(token, number + 1, next_signal, trace),
         };
         Below { frame, start, behind }
-    }
-
-    /// Where the outermost sub-path of a token starts.
-    fn outermost(token: &Token) -> Start {
-        if token.start_missing { Start::Unknown } else { Start::ById }
     }
 
     /// Adds what lies between `above` and the frame, and the frame's sub-path. `start`: where that one starts.
@@ -519,16 +518,14 @@ impl Decoder {
         let no_open_node = || DecodeError::NoOpenNode { build_id: image.build_id.clone(), id };
         let module_number = image.open_module.ok_or_else(no_open_node)?;
         let module = &self.tables.modules[module_number as usize];
+        let open_node = module.open_node.ok_or_else(no_open_node)?;
         let start = match self.start_in(module_number, start) {
             Start::Unknown => return Ok(Above::Interrupted),
             Start::In(start) => Some(start),
             Start::ById => None,
         };
         let number = id.wrapping_add(start.map_or(0, |start| self.tables.functions[start as usize].offset));
-        let path = match start {
-            Some(start) => module.paths.path_from(module.local(start), module.open_node, number),
-            None => module.paths.path(module.open_node, number),
-        };
+        let path = module.paths.path_from(start.map(|start| module.local(start)), open_node, number);
         let mut above = above;
         for call in path.map_err(|_| no_open_node())? {
             above = self.call(module, call, above, trace);
@@ -544,7 +541,7 @@ impl Decoder {
         match start {
             Start::In(start) if self.tables.functions[start as usize].module != module => Start::ById,
             // Only in a program that is built as a whole do other starts than the outermost not show by the ids.
-            Start::Unknown if !self.tables.modules[module as usize].has_open_node => Start::ById,
+            Start::Unknown if self.tables.modules[module as usize].open_node.is_none() => Start::ById,
             start => start,
         }
     }
@@ -552,7 +549,7 @@ impl Decoder {
     /// Whether a direct call of a program that is built as a whole began the sub-path. Then no call but an open one leads to another
     /// module, whatever the id is.
     fn is_in_program(&self, start: Start) -> bool {
-        matches!(start, Start::In(start) if self.module_of(start).has_open_node)
+        matches!(start, Start::In(start) if self.module_of(start).open_node.is_some())
     }
 
     fn module_of(&self, function: u32) -> &Module {
@@ -692,10 +689,8 @@ impl Decoder {
         trace: &mut Trace,
     ) -> Result<u32, DecodeError> {
         let module = self.module_of(function);
-        let path = match start {
-            Some(start) => module.paths.path_from(module.local(start), module.local(function), number),
-            None => module.paths.path(module.local(function), number),
-        };
+        let from = start.map(|start| module.local(start));
+        let path = module.paths.path_from(from, module.local(function), number);
         let mut root = function;
         for call in path.map_err(|_| self.no_id(function, number))? {
             self.call(module, call, Above::Root(root), trace);

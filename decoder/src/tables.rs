@@ -147,8 +147,7 @@ pub(crate) struct Module {
     pub(crate) first_site: u32,
     /// The open node, if there is one, comes after the functions.
     pub(crate) paths: PathDecoder,
-    pub(crate) open_node: FunctionId,
-    pub(crate) has_open_node: bool,
+    pub(crate) open_node: Option<FunctionId>,
 }
 
 impl Module {
@@ -427,8 +426,12 @@ impl Tables {
                 self.targeted = Some(number);
             }
         }
-        let has_open_node = open_row.is_some();
-        self.modules.push(Module { first_function, first_site, paths, open_node, has_open_node });
+        self.modules.push(Module {
+            first_function,
+            first_site,
+            paths,
+            open_node: open_row.map(|_| open_node),
+        });
         let image = self.images.last_mut().expect("an image was added before its modules");
         image.modules.push((first_function, module.functions.len() as u32));
         self.add_span(module, first_site)

@@ -271,19 +271,24 @@ impl PathDecoder {
     /// [`IdError`] when there is no such function or it has no such id.
     #[inline]
     pub fn path(&self, function: FunctionId, id: u64) -> Result<Path<'_>, IdError> {
-        self.check(function, id)?;
-        Ok(Path { decoder: self, function, id, start: None })
+        self.path_from(None, function, id)
     }
 
-    /// The same for a sub-path of which it is known that it starts in the function `start` with its id 0: the calls that led there
-    /// are another sub-path's. A path that does not come to that function ends where [`Self::path`] ends.
+    /// The same for a sub-path of which it may be known that it starts in the function `start` with its id 0: the calls that led
+    /// there are another sub-path's. A path that does not come to that function ends where [`Self::path`] ends.
     ///
     /// # Errors
     ///
     /// [`IdError`] when there is no such function or it has no such id.
     #[inline]
-    pub fn path_from(&self, start: FunctionId, function: FunctionId, id: u64) -> Result<Path<'_>, IdError> {
-        Ok(Path { start: Some(start), ..self.path(function, id)? })
+    pub fn path_from(
+        &self,
+        start: Option<FunctionId>,
+        function: FunctionId,
+        id: u64,
+    ) -> Result<Path<'_>, IdError> {
+        self.check(function, id)?;
+        Ok(Path { decoder: self, function, id, start })
     }
 
     #[inline]

@@ -72,10 +72,7 @@ impl<'a> Program<'a> {
             let start = pushed.and_then(|pushed| self.known_start(pushed));
             let offset = |n: usize| self.encoding.offset(function(n));
             let number = id.wrapping_add(start.map_or(0, offset)).wrapping_sub(offset(at));
-            let path = match start {
-                Some(start) => decoder.path_from(function(start), function(at), number),
-                None => decoder.path(function(at), number),
-            };
+            let path = decoder.path_from(start.map(function), function(at), number);
             for call in path.expect("the number is one of the function's") {
                 decoded.push(call.site as usize);
                 at = call.caller.index();
