@@ -45,9 +45,16 @@ pub fn outline(analysis: &mut Analysis, encoding: &mut Encoding) {
         .map(|&(i, c)| (FunctionId::new(i as u32), analysis.functions[i].calls[c].edge))
         .collect();
     let edges = encoding.interpose(&mut analysis.graph, &cut);
+    let mut last = None;
     for ((i, c), edge) in calls.into_iter().zip(edges) {
         let number = analysis.functions.len();
-        let name = format!("{}.pcce_push", analysis.functions[i].name);
+        // The suffix that LLVM would choose is another one in a copy of the module.
+        let nth = last.filter(|&(of, _)| of == i).map_or(1, |(_, nth)| nth + 1);
+        last = Some((i, nth));
+        let name = match nth {
+            1 => format!("{}.pcce_push", analysis.functions[i].name),
+            _ => format!("{}.pcce_push.{nth}", analysis.functions[i].name),
+        };
         let call = &mut analysis.functions[i].calls[c];
         let instruction = call.instruction.make_push_thunk(&name);
         let thunk = instruction.called();
