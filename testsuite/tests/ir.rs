@@ -115,3 +115,32 @@ fn targets_that_the_program_does_not_have_are_named() {
     assert_eq!(said.lines().count(), 1, "{said}");
     assert_eq!(warnings(""), "");
 }
+
+/// The frames of a module are seen only where its code can be generated; the encoding does without.
+#[test]
+fn frames_of_other_machines_are_not_known() {
+    let module = |triple: &str| {
+        format!(
+            "target triple = \"{triple}\"\ndeclare void @g()\n\
+             define void @f() uwtable {{\n  call void @g()\n  call void @g()\n  ret void\n}}\n"
+        )
+    };
+    let plugin = format!("-load-pass-plugin={}", artifact("libpcce_pass.so").display());
+    let said = |triple: &str, options: &str| {
+        let passes = format!("-passes=pcce<{options}>");
+        let mut opt = command(llvm("opt"), &[&plugin, &passes, "-S"]);
+        run_with_input(&mut opt, &module(triple)).expect_success().stderr
+    };
+    let hybrid = "whole-program;executable;hybrid;target=absent";
+    let both = said("aarch64-linux-gnu", hybrid);
+    assert!(both.contains("the option hybrid has no effect"), "{both}");
+    assert!(both.contains("the module is not for x86-64"), "{both}");
+    // What else there is to say is said once, although copies are instrumented, too.
+    assert_eq!(both.lines().count(), 2, "{both}");
+    let one = said("x86_64-linux-gnu", hybrid);
+    assert!(one.contains("target absent"), "{one}");
+    assert_eq!(one.lines().count(), 1, "{one}");
+    // Only whole executables are encoded so.
+    assert_eq!(said("aarch64-linux-gnu", "hybrid"), "");
+    assert_eq!(said("aarch64-linux-gnu", "whole-program;shared;hybrid"), "");
+}

@@ -9,14 +9,29 @@
 #include "llvm-c/Core.h"
 #include "llvm/Analysis/BlockFrequencyInfo.h"
 #include "llvm/Analysis/BranchProbabilityInfo.h"
+#include "llvm/Analysis/TargetLibraryInfo.h"
+#include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/Bitcode/BitcodeWriter.h"
+#include "llvm/CodeGen/MachineFunctionPass.h"
+#include "llvm/CodeGen/MachineModuleInfo.h"
+#include "llvm/CodeGen/Passes.h"
 #include "llvm/CodeGen/StackProtector.h"
+#include "llvm/CodeGen/TargetPassConfig.h"
 #include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/DiagnosticHandler.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/IR/Module.h"
+#include "llvm/MC/MCDwarf.h"
+#include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Target/TargetLoweringObjectFile.h"
+#include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "llvm/Transforms/Utils/CallPromotionUtils.h"
 #include "llvm/Transforms/Utils/EscapeEnumerator.h"
@@ -27,7 +42,7 @@ using namespace llvm;
 
 extern "C" {
 /// Implemented in Rust (src/lib.rs). Returns whether the module was changed.
-bool pcce_rs_run(LLVMModuleRef M, uint32_t Phase, const char *Options,
+bool pcce_rs_run(LLVMModuleRef M, uint32_t Phase, uint32_t OptLevel, const char *Options,
                  size_t OptionsLen, void *Analyses);
 
 void pcce_shim_register(void *Builder);
@@ -64,6 +79,13 @@ bool pcce_shim_can_go_through_thunk(LLVMValueRef Call);
 bool pcce_shim_looks_at_caller(LLVMValueRef F);
 LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef Call, const char *Name, size_t Len);
 bool pcce_shim_requires_stack_protector(LLVMValueRef F);
+LLVMMemoryBufferRef pcce_shim_write(LLVMModuleRef M);
+LLVMModuleRef pcce_shim_read(LLVMMemoryBufferRef Bitcode, const char *Name, size_t NameLen);
+void pcce_shim_dispose_copy(void *Analyses, LLVMModuleRef M);
+typedef void (*TextCallback)(void *Context, const char *Text, size_t Len);
+typedef void (*CallCallback)(void *Context, const char *Function, size_t Len, int64_t Offset);
+bool pcce_shim_frame_offsets(void *Analyses, LLVMModuleRef M, uint32_t Level, bool NoPIE, CallCallback OnCall,
+                             TextCallback OnError, void *Context);
 }
 
 // Metadata of sibling calls that the pass keeps.
@@ -73,17 +95,19 @@ static const char Compared[] = "pcce.compared";
 
 namespace {
 // Values of Phase, as in src/lib.rs.
-enum : uint32_t { PhaseModule = 0, PhaseLinkTime = 1, PhaseExplicit = 2 };
+enum : uint32_t { PhaseModule = 0, PhaseLinkTime = 1, PhaseExplicit = 2, PhasePrint = 3 };
 
 struct PccePass : PassInfoMixin<PccePass> {
   uint32_t Phase;
+  uint32_t OptLevel;
   std::string Options;
 
-  PccePass(uint32_t Phase, StringRef Options = "") : Phase(Phase), Options(Options) {}
+  PccePass(uint32_t Phase, OptimizationLevel Level, StringRef Options = "")
+      : Phase(Phase), OptLevel(Level.getSpeedupLevel()), Options(Options) {}
 
   PreservedAnalyses run(Module &M, ModuleAnalysisManager &MAM) {
     auto &FAM = MAM.getResult<FunctionAnalysisManagerModuleProxy>(M).getManager();
-    bool Changed = pcce_rs_run(wrap(&M), Phase, Options.data(), Options.size(), &FAM);
+    bool Changed = pcce_rs_run(wrap(&M), Phase, OptLevel, Options.data(), Options.size(), &FAM);
     return Changed ? PreservedAnalyses::none() : PreservedAnalyses::all();
   }
 
@@ -96,16 +120,20 @@ void pcce_shim_register(void *Builder) {
   auto &PB = *static_cast<PassBuilder *>(Builder);
   // What else LLVM passes along is a matter of its version.
   PB.registerOptimizerLastEPCallback(
-      [](ModulePassManager &MPM, auto...) { MPM.addPass(PccePass(PhaseModule)); });
+      [](ModulePassManager &MPM, OptimizationLevel Level, auto...) { MPM.addPass(PccePass(PhaseModule, Level)); });
   PB.registerFullLinkTimeOptimizationLastEPCallback(
-      [](ModulePassManager &MPM, auto...) { MPM.addPass(PccePass(PhaseLinkTime)); });
+      [](ModulePassManager &MPM, OptimizationLevel Level, auto...) { MPM.addPass(PccePass(PhaseLinkTime, Level)); });
   PB.registerPipelineParsingCallback(
       [](StringRef Name, ModulePassManager &MPM, ArrayRef<PassBuilder::PipelineElement>) {
+        if (Name == "print<pcce-frames>") {
+          MPM.addPass(PccePass(PhasePrint, OptimizationLevel::O2));
+          return true;
+        }
         if (!Name.consume_front("pcce"))
           return false;
         if (!Name.empty() && !(Name.consume_front("<") && Name.consume_back(">")))
           return false;
-        MPM.addPass(PccePass(PhaseExplicit, Name));
+        MPM.addPass(PccePass(PhaseExplicit, OptimizationLevel::O2, Name));
         return true;
       });
 }
@@ -534,4 +562,175 @@ bool pcce_shim_is_compared(LLVMValueRef V) { return unwrap<CallBase>(V)->hasMeta
 
 bool pcce_shim_requires_stack_protector(LLVMValueRef F) {
   return StackProtector::requiresStackProtector(unwrap<Function>(F));
+}
+
+namespace {
+// What is said of copies of the module is said again of the module itself.
+struct Quiet : DiagnosticHandler {
+  std::string FirstError;
+
+  bool handleDiagnostics(const DiagnosticInfo &DI) override {
+    if (DI.getSeverity() == DS_Error && FirstError.empty()) {
+      raw_string_ostream Out(FirstError);
+      DiagnosticPrinterRawOStream Printer(Out);
+      DI.print(Printer);
+    }
+    return true;
+  }
+};
+
+// Follows the unwind information through each function, in the order of its code, as AsmPrinter writes it.
+struct FrameOffsets : MachineFunctionPass {
+  static char ID;
+  CallCallback OnCall;
+  void *Context;
+
+  FrameOffsets(CallCallback OnCall, void *Context) : MachineFunctionPass(ID), OnCall(OnCall), Context(Context) {}
+
+  void getAnalysisUsage(AnalysisUsage &AU) const override {
+    AU.setPreservesAll();
+    MachineFunctionPass::getAnalysisUsage(AU);
+  }
+
+  bool runOnMachineFunction(MachineFunction &MF) override {
+    // DWARF's number of the stack pointer of x86-64, and where the canonical frame address is at a function's entry.
+    constexpr unsigned StackPointer = 7;
+    struct Rule {
+      bool FromStackPointer;
+      int64_t Offset;
+    } Now{true, 8};
+    SmallVector<Rule, 4> Remembered;
+    const bool Unwinds = MF.getFunction().needsUnwindTableEntry();
+    for (const MachineBasicBlock &MBB : MF)
+      for (const MachineInstr &MI : MBB) {
+        if (MI.isCall() && !MI.isReturn())
+          OnCall(Context, MF.getName().data(), MF.getName().size(),
+                 Unwinds && Now.FromStackPointer ? Now.Offset : -1);
+        if (!MI.isCFIInstruction())
+          continue;
+        const MCCFIInstruction &CFI = MF.getFrameInstructions()[MI.getOperand(0).getCFIIndex()];
+        switch (CFI.getOperation()) {
+        case MCCFIInstruction::OpDefCfa:
+          Now = {CFI.getRegister() == StackPointer, CFI.getOffset()};
+          break;
+        case MCCFIInstruction::OpDefCfaRegister:
+          Now.FromStackPointer = CFI.getRegister() == StackPointer;
+          break;
+        case MCCFIInstruction::OpDefCfaOffset:
+          Now.Offset = CFI.getOffset();
+          break;
+        case MCCFIInstruction::OpAdjustCfaOffset:
+          Now.Offset += CFI.getOffset();
+          break;
+        case MCCFIInstruction::OpRememberState:
+          Remembered.push_back(Now);
+          break;
+        case MCCFIInstruction::OpRestoreState:
+          if (!Remembered.empty())
+            Now = Remembered.pop_back_val();
+          break;
+        // May say anything of the canonical frame address.
+        case MCCFIInstruction::OpEscape:
+        case MCCFIInstruction::OpLLVMDefAspaceCfa:
+          Now.FromStackPointer = false;
+          break;
+        default:
+          break;
+        }
+      }
+    return false;
+  }
+};
+char FrameOffsets::ID = 0;
+} // namespace
+
+// With the order of uses, on which code generation may depend.
+LLVMMemoryBufferRef pcce_shim_write(LLVMModuleRef MR) {
+  SmallVector<char, 0> Bitcode;
+  raw_svector_ostream Out(Bitcode);
+  WriteBitcodeToFile(*unwrap(MR), Out, /*ShouldPreserveUseListOrder=*/true);
+  return wrap(MemoryBuffer::getMemBufferCopy(StringRef(Bitcode.data(), Bitcode.size())).release());
+}
+
+// A copy in a context of its own, which says nothing to anybody; null if it cannot be read.
+LLVMModuleRef pcce_shim_read(LLVMMemoryBufferRef Bitcode, const char *Name, size_t NameLen) {
+  auto Context = std::make_unique<LLVMContext>();
+  Context->setDiagnosticHandler(std::make_unique<Quiet>());
+  auto M = parseBitcodeFile(unwrap(Bitcode)->getMemBufferRef(), *Context);
+  if (!M) {
+    consumeError(M.takeError());
+    return nullptr;
+  }
+  (*M)->setModuleIdentifier(StringRef(Name, NameLen));
+  Context.release();
+  return wrap(M->release());
+}
+
+static void forget(FunctionAnalysisManager &FAM, Module &M) {
+  for (Function &F : M)
+    FAM.clear(F, F.getName());
+}
+
+// With its context.
+void pcce_shim_dispose_copy(void *Analyses, LLVMModuleRef MR) {
+  Module *M = unwrap(MR);
+  LLVMContext *Context = &M->getContext();
+  forget(*static_cast<FunctionAnalysisManager *>(Analyses), *M);
+  delete M;
+  delete Context;
+}
+
+// Generates the code of a copy, as lld and clang would with their default options. Tells of each call in the code of each function how
+// far the stack pointer is below the canonical frame address, or -1 if the unwind information does not say. Returns whether it
+// could; what went wrong otherwise is told, too.
+bool pcce_shim_frame_offsets(void *Analyses, LLVMModuleRef MR, uint32_t Level, bool NoPIE, CallCallback OnCall,
+                             TextCallback OnError, void *Context) {
+  Module &M = *unwrap(MR);
+  forget(*static_cast<FunctionAnalysisManager *>(Analyses), M);
+  auto Fail = [&](StringRef Message) {
+    OnError(Context, Message.data(), Message.size());
+    return false;
+  };
+#if LLVM_VERSION_MAJOR >= 21
+  const Triple &Name = M.getTargetTriple();
+  const Triple &T = Name;
+#else
+  const std::string &Name = M.getTargetTriple();
+  const Triple T(Name);
+  using TargetMachine = LLVMTargetMachine;
+#endif
+  if (T.getArch() != Triple::x86_64)
+    return Fail("the module is not for x86-64");
+  std::string Error;
+  const Target *Found = TargetRegistry::lookupTarget(Name, Error);
+  if (!Found)
+    return Fail(Error);
+  const Reloc::Model Relocation =
+      NoPIE || M.getPICLevel() == PICLevel::NotPIC ? Reloc::Static : Reloc::PIC_;
+  std::unique_ptr<TargetMachine> TM(static_cast<TargetMachine *>(
+      Found->createTargetMachine(Name, "", "", TargetOptions(), Relocation, M.getCodeModel(),
+                                 static_cast<CodeGenOptLevel>(Level))));
+  if (!TM)
+    return Fail("there is no code generator");
+  if (std::optional<uint64_t> Threshold = M.getLargeDataThreshold())
+    TM->setLargeDataThreshold(*Threshold);
+
+  legacy::PassManager Passes;
+  Passes.add(new TargetLibraryInfoWrapperPass(TargetLibraryInfoImpl(T)));
+  // As in addPassesToEmitFile, up to the assembly printer.
+  TargetPassConfig *Config = TM->createPassConfig(Passes);
+  Config->setDisableVerify(true);
+  Passes.add(Config);
+  auto *Info = new MachineModuleInfoWrapperPass(TM.get());
+  Passes.add(Info);
+  TM->getObjFileLowering()->Initialize(Info->getMMI().getContext(), *TM);
+  if (Config->addISelPasses())
+    return Fail("there is no instruction selection");
+  Config->addMachinePasses();
+  Config->setInitialized();
+  Passes.add(new FrameOffsets(OnCall, Context));
+  Passes.add(createFreeMachineFunctionPass());
+  Passes.run(M);
+  const auto *Said = static_cast<const Quiet *>(M.getContext().getDiagHandlerPtr());
+  return Said->FirstError.empty() || Fail(Said->FirstError);
 }

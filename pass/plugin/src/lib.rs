@@ -20,6 +20,7 @@ extern crate llvm_sys_22 as llvm_sys;
 
 mod analysis;
 mod emit;
+mod frames;
 mod known;
 mod llvm;
 mod options;
@@ -29,12 +30,14 @@ mod rewrite;
 mod tail;
 mod thunks;
 
+use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use llvm_sys::LLVMModule;
 
-use crate::llvm::{Analyses, Module};
+use crate::frames::Frames;
+use crate::llvm::{Analyses, CodeGeneration, Module};
 use crate::options::Options;
 
 /// Named metadata of instrumented modules.
@@ -49,6 +52,8 @@ enum Phase {
     LinkTime = 1,
     /// Named in a pipeline (`opt -passes=pcce`).
     Explicit = 2,
+    /// Named `print<pcce-frames>`: prints the frame offsets of the module as it is, and leaves it alone.
+    Print = 3,
 }
 
 /// The version of [`PassPluginLibraryInfo`].
@@ -105,12 +110,13 @@ fn major(version: &str) -> &str {
 /// Runs the pass on a module. Returns whether it was changed.
 ///
 /// # Safety
-/// Called by the shim only: a live module, one of its phases, `options_len` bytes of text, and the
+/// Called by the shim only: a live module, one of its phases, the pipeline's optimisation level, `options_len` bytes of text, and the
 /// function analyses of the running pass manager.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pcce_rs_run(
     module: *mut LLVMModule,
     phase: u32,
+    opt_level: u32,
     options: *const c_char,
     options_len: usize,
     analyses: *mut c_void,
@@ -127,9 +133,10 @@ unsafe extern "C" fn pcce_rs_run(
     let phase = match phase {
         0 => Phase::Module,
         1 => Phase::LinkTime,
-        _ => Phase::Explicit,
+        2 => Phase::Explicit,
+        _ => Phase::Print,
     };
-    let result = catch_unwind(AssertUnwindSafe(|| run(module, phase, &parameters, analyses)));
+    let result = catch_unwind(AssertUnwindSafe(|| run(module, phase, opt_level, &parameters, analyses)));
     match result {
         Ok(Ok(changed)) => changed,
         Ok(Err(message)) => {
@@ -145,7 +152,42 @@ unsafe extern "C" fn pcce_rs_run(
     }
 }
 
-fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Result<bool, String> {
+/// What all runs over a module and its copies are made with.
+struct Job<'a> {
+    identifier: String,
+    options: &'a Options,
+    no_callback: analysis::NoCallback,
+    targets: Option<analysis::Targets>,
+    profile: Option<profile::Profile>,
+    /// The module is the whole program after link-time resolution.
+    whole_program: bool,
+    /// It is the executable's: its graph has an open node.
+    open: bool,
+    /// How the module's code will be generated.
+    code: CodeGeneration,
+}
+
+/// What instrumenting a module came to.
+struct Outcome {
+    /// Whether it was changed: there was a function to instrument.
+    changed: bool,
+    /// The frame offsets on which the encoding relies, by function.
+    used: HashMap<String, u32>,
+    /// What the user should know.
+    warnings: Vec<String>,
+}
+
+fn run(
+    module: Module,
+    phase: Phase,
+    opt_level: u32,
+    parameters: &str,
+    analyses: Analyses,
+) -> Result<bool, String> {
+    if phase == Phase::Print {
+        return frames::print(module, analyses, CodeGeneration { level: opt_level, no_pie: false })
+            .map(|()| false);
+    }
     let mut options = Options::default();
     options.add(parameters).map_err(|e| e.to_string())?;
     if let Some(list) = std::env::var_os(options::VARIABLE) {
@@ -165,45 +207,73 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
         ));
     }
     let whole_program = phase == Phase::LinkTime || options.whole_program;
-    let no_callback = analysis::NoCallback::load(&options.no_callback, options.publish)?;
-    let targets = analysis::Targets::load(&options.targets, options.publish)?;
-    tail::keep_in_cycles(module, &no_callback);
     // Users without the wrapper, which says what the link makes, compile with -fPIC what may be for a shared library. The
     // library's numbers and open calls would be told from the executable's by nothing.
     let for_library = module.has_flag("PIC Level") && !module.has_flag("PIE Level");
-    let open = whole_program && options.executable.unwrap_or(!for_library);
+    let job = Job {
+        identifier,
+        no_callback: analysis::NoCallback::load(&options.no_callback, options.publish)?,
+        targets: analysis::Targets::load(&options.targets, options.publish)?,
+        profile: options.profile_use.as_deref().map(profile::Profile::load).transpose()?,
+        whole_program,
+        open: whole_program && options.executable.unwrap_or(!for_library),
+        code: CodeGeneration {
+            // As lld does.
+            level: if phase == Phase::LinkTime { opt_level.max(2) } else { opt_level },
+            no_pie: options.no_pie,
+        },
+        options: &options,
+    };
+    let mut warnings = Vec::new();
     // One command line is often for all of a program's libraries.
-    for missing in targets.iter().filter(|_| open).flat_map(|targets| targets.missing_in(module)) {
+    for missing in job.targets.iter().filter(|_| job.open).flat_map(|targets| targets.missing_in(module)) {
         // Not an error: the function may have been inlined wherever it was called.
-        eprintln!(
-            "warning: pcce: target {missing}: the program neither defines nor calls a function of this name, or all its \
+        warnings.push(format!(
+            "target {missing}: the program neither defines nor calls a function of this name, or all its \
              calls were inlined; C++ names are written with their scopes and without parameters, as app::Log::write"
-        );
+        ));
     }
-    let mut profile = options.profile_use.as_deref().map(profile::Profile::load).transpose()?;
+    let frames = if options.hybrid && job.open {
+        frames::find(&job, module, analyses, &mut warnings)?
+    } else {
+        Frames::default()
+    };
+    let outcome = instrument(&job, module, analyses, &frames)?;
+    for warning in warnings.iter().chain(&outcome.warnings) {
+        eprintln!("warning: pcce: {warning}");
+    }
+    Ok(outcome.changed)
+}
+
+/// Instruments the module, or a copy. `frames`: what is known of its code.
+fn instrument(job: &Job, module: Module, analyses: Analyses, frames: &Frames) -> Result<Outcome, String> {
+    let &Job { ref identifier, options, ref no_callback, whole_program, open, .. } = job;
+    let mut outcome = Outcome { changed: false, used: HashMap::new(), warnings: Vec::new() };
+    tail::keep_in_cycles(module, no_callback);
+    let mut profile = job.profile.clone();
     let request = analysis::Request {
-        no_callback: &no_callback,
+        no_callback,
         whole_program,
         open,
         leaf_depth: options.leaf_depth,
-        targets: targets.as_ref(),
+        targets: job.targets.as_ref(),
     };
     let mut analysis = analysis::analyse(module, analyses, &request, profile.as_ref())?;
     if analysis.functions.is_empty() {
-        return Ok(false);
+        return Ok(outcome);
     }
     // The sign of an id tells the executable's from those of other modules.
     // A function of another module that is entered by a sub-path that is told apart by its start alone would find any sign.
     let of_ids = pcce_encoding::Options { id_bits: options.id_bits, known_starts: open };
     let mut encoding = pcce_encoding::encode(&analysis.graph, &of_ids);
     let compared = if let Some(profile) = &mut profile {
-        profile.report(&identifier, &analysis.counts);
+        outcome.warnings.extend(profile.report(identifier, &analysis.counts));
         let is_exact = |function| analysis::is_exact(function, whole_program);
         profile.compare(analyses, &analysis, &encoding, &of_ids, is_exact)
     } else {
         // Who counts leaves the calls as they are, to find them so when the profile is used.
         open && options.profile_generate.is_none()
-            && known::compare(module, analyses, &no_callback, &analysis, &encoding)
+            && known::compare(module, analyses, no_callback, &analysis, &encoding)
     };
     if compared {
         analysis = analysis::analyse(module, analyses, &request, profile.as_ref())?;
@@ -213,13 +283,19 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
     if options.profile_generate.is_none() {
         thunks::outline(&mut analysis, &mut encoding);
     }
-    let plan = plan::plan(&analysis, &encoding, &options, identifier.clone(), producer);
+    outcome.used.extend(
+        analysis
+            .functions
+            .iter()
+            .filter_map(|function| Some((function.name.clone(), *frames.offsets.get(&function.name)?))),
+    );
+    let plan = plan::plan(&analysis, &encoding, options, identifier.clone(), producer);
     let fragment = pcce_dictionary::fragment::to_bytes(&plan.dictionary);
     let sites_name = format!("__pcce_sites.{:016x}", fnv1a(identifier.as_bytes(), &fragment));
     if let Some(file) = &options.profile_generate {
         profile::count(module, &analysis, file);
     }
-    rewrite::rewrite(module, analyses, &analysis, &plan, &sites_name, &options);
+    rewrite::rewrite(module, analyses, &analysis, &plan, &sites_name, options);
     emit::emit(module, &fragment, &sites_name);
     emit::emit_addresses(module, &analysis, &sites_name);
     if let Some(path) = &options.crash_report {
@@ -229,7 +305,8 @@ fn run(module: Module, phase: Phase, parameters: &str, analyses: Analyses) -> Re
     if cfg!(debug_assertions) || options.check {
         module.verify().map_err(|e| format!("the instrumented module is broken, please report it: {e}"))?;
     }
-    Ok(true)
+    outcome.changed = true;
+    Ok(outcome)
 }
 
 /// A name for the module's site array that other modules merged with it later do not have. FNV-1a, since the

@@ -5,8 +5,9 @@
 //! and lends to this thread alone, and none outlives the run; nothing here deletes a value
 //! but [`Value::erase`] and [`Value::into_call`], which consume the handle of an instruction without uses. Passing a value of the
 //! wrong kind is a bug of ours; LLVM's checked casts in debug builds and the module
-//! verifier find it.
+//! verifier find it. Handles into a [`ModuleCopy`] are not used after it.
 
+use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
 
 use llvm_sys::analysis::{LLVMVerifierFailureAction, LLVMVerifyModule};
@@ -20,6 +21,9 @@ use llvm_sys::{
 
 type LocationCallback =
     extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize, *const u8, usize, u32, u32);
+
+type CallCallback = extern "C" fn(*mut c_void, *const u8, usize, i64);
+type TextCallback = extern "C" fn(*mut c_void, *const u8, usize);
 
 unsafe extern "C" {
     fn pcce_shim_register(builder: *mut c_void);
@@ -64,6 +68,18 @@ unsafe extern "C" {
     fn pcce_shim_looks_at_caller(function: LLVMValueRef) -> bool;
     fn pcce_shim_make_push_thunk(call: LLVMValueRef, name: *const u8, len: usize) -> LLVMValueRef;
     fn pcce_shim_requires_stack_protector(function: LLVMValueRef) -> bool;
+    fn pcce_shim_write(module: LLVMModuleRef) -> LLVMMemoryBufferRef;
+    fn pcce_shim_read(bitcode: LLVMMemoryBufferRef, name: *const u8, len: usize) -> LLVMModuleRef;
+    fn pcce_shim_dispose_copy(analyses: *mut c_void, module: LLVMModuleRef);
+    fn pcce_shim_frame_offsets(
+        analyses: *mut c_void,
+        module: LLVMModuleRef,
+        level: u32,
+        no_pie: bool,
+        on_call: CallCallback,
+        on_error: TextCallback,
+        context: *mut c_void,
+    ) -> bool;
 }
 
 /// Registers the pass with a `llvm::PassBuilder`.
@@ -188,6 +204,106 @@ impl Analyses {
     }
 }
 
+/// A module as bitcode, of which copies are made.
+pub struct Bitcode {
+    buffer: LLVMMemoryBufferRef,
+    identifier: String,
+}
+
+impl Drop for Bitcode {
+    fn drop(&mut self) {
+        // SAFETY: ours, and not used again.
+        unsafe { LLVMDisposeMemoryBuffer(self.buffer) }
+    }
+}
+
+impl Bitcode {
+    /// A copy of the module, in a context of its own: what LLVM has to say of it nobody is told, and all of it ends with it.
+    ///
+    /// # Errors
+    /// LLVM does not read what it wrote.
+    pub fn copy(&self, analyses: Analyses) -> Result<ModuleCopy, String> {
+        // SAFETY: live bitcode; the name is copied.
+        let raw = unsafe { pcce_shim_read(self.buffer, self.identifier.as_ptr(), self.identifier.len()) };
+        if raw.is_null() {
+            return Err("LLVM cannot read the module that it wrote".to_owned());
+        }
+        Ok(ModuleCopy { module: Module(raw), analyses })
+    }
+}
+
+/// How code is generated.
+#[derive(Clone, Copy)]
+pub struct CodeGeneration {
+    /// The code generator's level, 0 to 3.
+    pub level: u32,
+    /// The code is for an executable that is not position-independent; else the module's flags tell.
+    pub no_pie: bool,
+}
+
+/// A copy of a module, to be changed and measured. Handles into it end with it.
+pub struct ModuleCopy {
+    module: Module,
+    analyses: Analyses,
+}
+
+impl Drop for ModuleCopy {
+    fn drop(&mut self) {
+        // SAFETY: ours, and not used again.
+        unsafe { pcce_shim_dispose_copy(self.analyses.0, self.module.0) }
+    }
+}
+
+/// How far the stack pointer is below a function's canonical frame address when it calls: its *frame offset*.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FrameOffset {
+    /// So many bytes, whichever call is made. (Calls that became jumps do not count.)
+    Fixed(u32),
+    /// Not always the same, or the unwind tables cannot say: frames with a frame pointer, `alloca`, arguments on the stack, large alignments.
+    Varying,
+}
+
+impl ModuleCopy {
+    /// The module.
+    pub fn module(&self) -> Module {
+        self.module
+    }
+
+    /// Generates the copy's code, and says the frame offset of each function in which a call was left, by the function's name.
+    ///
+    /// # Errors
+    /// LLVM cannot generate the code: why.
+    pub fn frame_offsets(self, code: CodeGeneration) -> Result<HashMap<String, FrameOffset>, String> {
+        #[derive(Default)]
+        struct Found {
+            offsets: HashMap<String, FrameOffset>,
+            error: String,
+        }
+        extern "C" fn on_call(found: *mut c_void, name: *const u8, len: usize, offset: i64) {
+            // SAFETY: the shim hands on what it got from the call below, with a text.
+            let (found, name) = unsafe { (&mut *found.cast::<Found>(), text(name.cast(), len)) };
+            let new = u32::try_from(offset).map_or(FrameOffset::Varying, FrameOffset::Fixed);
+            let all = found.offsets.entry(name).or_insert(new);
+            if *all != new {
+                *all = FrameOffset::Varying;
+            }
+        }
+        extern "C" fn on_error(found: *mut c_void, message: *const u8, len: usize) {
+            // SAFETY: as above.
+            unsafe { (*found.cast::<Found>()).error = text(message.cast(), len) };
+        }
+        let mut found = Found::default();
+        let context = (&raw mut found).cast();
+        // SAFETY: a live module of ours, which is not used after that; the callbacks are called with `found` during the call.
+        let done = unsafe {
+            let CodeGeneration { level, no_pie } = code;
+            let (module, level) = (self.module.0, level.min(3));
+            pcce_shim_frame_offsets(self.analyses.0, module, level, no_pie, on_call, on_error, context)
+        };
+        if done { Ok(found.offsets) } else { Err(found.error) }
+    }
+}
+
 /// Elements of one of LLVM's linked lists.
 fn list<T>(first: *mut T, next: unsafe extern "C" fn(*mut T) -> *mut T) -> impl Iterator<Item = *mut T> {
     let some = |p: *mut T| (!p.is_null()).then_some(p);
@@ -233,6 +349,12 @@ impl Module {
             // SAFETY: live ifuncs.
             .map(|ifunc| Value(unsafe { LLVMGetGlobalIFuncResolver(ifunc) }))
             .collect()
+    }
+
+    /// The module as it is now, of which copies can be made.
+    pub fn bitcode(self) -> Bitcode {
+        // SAFETY: live module; the buffer is ours to dispose of.
+        Bitcode { buffer: unsafe { pcce_shim_write(self.0) }, identifier: self.identifier() }
     }
 
     /// Reports an error as the compiler's own, which makes the compilation fail.

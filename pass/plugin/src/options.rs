@@ -35,6 +35,10 @@ pub struct Options {
     pub leaf_depth: u32,
     /// `id-bits=N`: no function has more than 2 to this power sub-paths, and no id is larger ([`ID_BITS`]).
     pub id_bits: u32,
+    /// `hybrid`: the stack pointer tells contexts apart where it can, in place of the id (pcce.txt §6), in an executable built as a whole.
+    pub hybrid: bool,
+    /// `no-pie`: the link makes an executable that is not position-independent, whatever its modules were compiled for. For `hybrid`.
+    pub no_pie: bool,
     /// `check`: verify the module after instrumentation, in release builds of the plugin too.
     pub check: bool,
     /// `target=NAME` or `target=@FILE`: only contexts of these functions are wanted, and those of captures.
@@ -58,7 +62,7 @@ impl std::fmt::Display for UnknownOption {
         write!(
             f,
             "unknown pass option '{}' (in -passes='pcce<…>' or {VARIABLE}); there are: verify, publish, \
-             whole-program, executable, shared, relocatable, check, leaf-depth=N, id-bits=N (8 to 63), target=NAME, no-callback=FILE, \
+             whole-program, executable, shared, relocatable, hybrid, no-pie, check, leaf-depth=N, id-bits=N (8 to 63), target=NAME, no-callback=FILE, \
              profile-generate=PATH, profile-use=FILE, crash-report=PATH",
             self.0
         )
@@ -74,6 +78,8 @@ impl Default for Options {
             executable: None,
             leaf_depth: LEAF_DEPTH,
             id_bits: ID_BITS,
+            hybrid: false,
+            no_pie: false,
             check: false,
             targets: Vec::new(),
             no_callback: Vec::new(),
@@ -97,6 +103,8 @@ impl Options {
                 None if option == "whole-program" => self.whole_program = true,
                 None if option == "executable" => self.executable = Some(true),
                 None if option == "shared" || option == "relocatable" => self.executable = Some(false),
+                None if option == "hybrid" => self.hybrid = true,
+                None if option == "no-pie" => self.no_pie = true,
                 None if option == "check" => self.check = true,
                 Some(("leaf-depth", depth)) => match depth.parse() {
                     Ok(depth) => self.leaf_depth = depth,
@@ -127,6 +135,8 @@ impl Options {
             (self.whole_program, "whole-program"),
             (self.executable == Some(true), "executable"),
             (self.executable == Some(false), "partial"),
+            (self.hybrid, "hybrid"),
+            (self.no_pie, "no-pie"),
             (self.check, "check"),
         ];
         let mut out: Vec<String> = flags.iter().filter(|f| f.0).map(|f| f.1.to_owned()).collect();

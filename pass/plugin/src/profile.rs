@@ -121,6 +121,7 @@ pub fn count(module: Module, analysis: &Analysis, file: &str) {
 const WORTH: f64 = 3.0;
 
 /// A profile, by the functions' names.
+#[derive(Clone)]
 pub struct Profile {
     path: String,
     functions: HashMap<String, Vec<(String, calls::Function)>>,
@@ -196,17 +197,17 @@ impl Profile {
         matched
     }
 
-    /// Says what was not found as it is in the profile.
-    pub fn report(&self, module: &str, matched: &Matched) {
+    /// What was not found as it is in the profile, as a warning.
+    pub fn report(&self, module: &str, matched: &Matched) -> Option<String> {
         let Matched { all, missing, changed, .. } = matched;
-        if missing + changed > 0 {
-            eprintln!(
-                "warning: pcce: {module}: of {all} functions, {missing} are not in the profile {}, and {changed} have other calls \
+        (missing + changed > 0).then(|| {
+            format!(
+                "{module}: of {all} functions, {missing} are not in the profile {}, and {changed} have other calls \
                  than when it was made, which were found by their callees as far as possible; make a new profile of this \
                  source for the best result",
                 self.path
-            );
-        }
+            )
+        })
     }
 
     /// Lets calls through pointers that push compare with the functions that they reach most, and call those directly, where that is
