@@ -1,11 +1,11 @@
 # find_package(PCCE): calling context encoding for the targets of a project that clang compiles.
 #
-#   pcce_instrument(TARGET… [MODE lto|module] [VERIFY] [TARGETS NAME…] [NO_CALLBACK FILE…])
+#   pcce_instrument(TARGET… [MODE lto|module] [VERIFY] [HYBRID] [TARGETS NAME…] [NO_CALLBACK FILE…])
 #
 # instruments targets (executables and libraries of this project): the wrapper compiler is put as a launcher in front of
 # clang, where they are compiled and where they are linked. MODE is lto without it. In lto mode a static or object
-# library is instrumented where an instrumented executable or shared library is linked with it. VERIFY, TARGETS and
-# NO_CALLBACK are the wrapper's --pcce-verify, --pcce-targets=NAME,… and --pcce-no-callback=FILE.
+# library is instrumented where an instrumented executable or shared library is linked with it. VERIFY, HYBRID, TARGETS
+# and NO_CALLBACK are the wrapper's --pcce-verify, --pcce-hybrid, --pcce-targets=NAME,… and --pcce-no-callback=FILE.
 #
 # Imported targets:
 #   PCCE::runtime         the runtime's static library and pcce.h: for targets that call pcce_token() and are not instrumented
@@ -62,10 +62,10 @@ function(_pcce_check_compiler lang)
 endfunction()
 
 function(pcce_instrument)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "VERIFY" "MODE" "TARGETS;NO_CALLBACK")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "VERIFY;HYBRID" "MODE" "TARGETS;NO_CALLBACK")
   set(targets ${arg_UNPARSED_ARGUMENTS})
   if(NOT targets)
-    message(FATAL_ERROR "pcce_instrument: no target is named: pcce_instrument(TARGET… [MODE lto|module] [VERIFY] [TARGETS NAME…] [NO_CALLBACK FILE…])")
+    message(FATAL_ERROR "pcce_instrument: no target is named: pcce_instrument(TARGET… [MODE lto|module] [VERIFY] [HYBRID] [TARGETS NAME…] [NO_CALLBACK FILE…])")
   endif()
   if(arg_KEYWORDS_MISSING_VALUES)
     message(FATAL_ERROR "pcce_instrument: ${arg_KEYWORDS_MISSING_VALUES} has no value behind it")
@@ -81,6 +81,9 @@ function(pcce_instrument)
   set(flags "--pcce-mode=${arg_MODE}")
   if(arg_VERIFY)
     list(APPEND flags --pcce-verify)
+  endif()
+  if(arg_HYBRID)
+    list(APPEND flags --pcce-hybrid)
   endif()
   foreach(name IN LISTS arg_TARGETS)
     if(name MATCHES "^@(.*)$")

@@ -123,7 +123,7 @@ fn consume(build: &Path, generator: &str, arguments: &[&str], ccache: Option<&Pa
 
 #[test]
 fn find_package_lto_ninja() {
-    consume(&build_folder("consumer-lto"), "Ninja", &["-DMODE=lto", "-DOPTIONS=VERIFY"], None);
+    consume(&build_folder("consumer-lto"), "Ninja", &["-DMODE=lto", "-DOPTIONS=VERIFY;HYBRID"], None);
 }
 
 /// What the pass depends on decides what ccache takes for the same compilation.

@@ -38,6 +38,8 @@ pub struct OwnFlags {
     pub profile_use: Option<PathBuf>,
     /// `--pcce-id-bits=`; the last one counts.
     pub id_bits: Option<u8>,
+    /// `--pcce-hybrid`.
+    pub hybrid: bool,
     /// `--pcce-heap`.
     pub heap: bool,
     /// `--pcce-no-callback=`, as given, in order.
@@ -207,6 +209,7 @@ impl OwnFlags {
             (b"--pcce-crash-report", _) => {
                 return needs("`--pcce-crash-report` or `--pcce-crash-report=PATH`");
             }
+            (b"--pcce-hybrid", None) => self.hybrid = true,
             (b"--pcce-heap", None) => self.heap = true,
             (b"--pcce-help", None) => self.help = true,
             _ => return Err(Error::UnknownFlag(text.to_string_lossy().into_owned())),
@@ -408,6 +411,7 @@ mod tests {
                 "--pcce-profile-use=x",
                 "--pcce-profile-use=y",
                 "--pcce-profile-generate",
+                "--pcce-hybrid",
                 "--pcce-id-bits=32",
             ],
             &[],
@@ -422,6 +426,7 @@ mod tests {
                 profile_generate: Some(PROFILE.into()),
                 profile_use: Some("y".into()),
                 id_bits: Some(32),
+                hybrid: true,
                 heap: false,
                 no_callback: vec!["x".into(), "y".into()],
                 crash_report: None,
@@ -442,6 +447,7 @@ mod tests {
         for (flag, reason) in [
             ("--pcce-speed", "unknown flag `--pcce-speed`"),
             ("--pcce-verify=yes", "unknown flag `--pcce-verify=yes`"),
+            ("--pcce-hybrid=yes", "unknown flag `--pcce-hybrid=yes`"),
             ("--pcce-", "unknown flag `--pcce-`"),
             ("--pcce-mode", "`--pcce-mode` needs a value: `--pcce-mode=lto` or"),
             ("--pcce-mode=thin", "`--pcce-mode=thin` needs a value"),

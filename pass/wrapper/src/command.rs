@@ -65,6 +65,8 @@ pub struct Command {
     pub shared: bool,
     /// The link makes a program that no shared library can join.
     pub r#static: bool,
+    /// The link makes a program that is not position-independent, as the command line says. (The compiler's default is not known.)
+    pub no_pie: bool,
     /// The link makes an object file (`-r`).
     pub relocatable: bool,
     /// The user chose a kind of build id, or none.
@@ -99,6 +101,13 @@ impl Command {
             b"-flto" => Some(UserLto::On),
             other => other.starts_with(b"-flto=").then_some(UserLto::On),
         });
+        let pie = options.iter().rev().find_map(|option| match *option {
+            b"-pie" => Some(true),
+            b"-no-pie" | b"-nopie" => Some(false),
+            _ => None,
+        });
+        // As clang decides: `-static` is stronger than `-pie`, and `-static-pie` than either.
+        let no_pie = !given(&["-static-pie"]) && (given(&["-static", "--static"]) || pie == Some(false));
         Command {
             product,
             preprocesses: inputs.preprocessed,
@@ -108,6 +117,7 @@ impl Command {
             fat_objects: given(&["-ffat-lto-objects", "-fno-fat-lto-objects"]),
             shared: given(&["-shared", "--shared"]) || to_linker(&["-shared", "--shared", "-Bshareable"]),
             r#static: given(&["-static", "--static", "-static-pie"]),
+            no_pie: no_pie || to_linker(&["-no-pie", "--no-pie"]),
             relocatable: given(&["-r"]) || to_linker(&["-r", "--relocatable"]),
             build_id: linker.iter().any(|a| a.starts_with(b"--build-id") || a.starts_with(b"-build-id")),
             linker: user_linker(&options),
@@ -387,6 +397,17 @@ mod tests {
             assert!(command(line).build_id, "{line}");
         }
         assert!(command("-static a.o").r#static && command("-static-pie a.o").r#static);
+        for (line, no_pie) in [
+            ("a.o", false),
+            ("-pie a.o", false),
+            ("-no-pie a.o", true),
+            ("-no-pie -pie a.o", false),
+            ("-static -pie a.o", true),
+            ("-static -static-pie a.o", false),
+            ("-Wl,-no-pie a.o", true),
+        ] {
+            assert_eq!(command(line).no_pie, no_pie, "{line}");
+        }
         let plain = command("-o -shared -L -r -I --build-id -rdynamic a.o");
         assert!(!plain.shared && !plain.r#static && !plain.relocatable && !plain.build_id);
     }

@@ -134,6 +134,8 @@ takes every flag of clang, and:
                            is the process (default: pcce-calls.%p). `pcce profile merge` adds such files up
   --pcce-profile-use=FILE  encode for these counts: the calls that are executed most cost least
   --pcce-id-bits=N         ids of at most N bits, 8 to 63 (default): calls push where a function has more contexts
+  --pcce-hybrid            tell contexts apart by the stack pointer where it can: fewer changes of the id. Code of
+                           executables is generated several times (`--pcce-mode=lto` only)
   --pcce-no-callback=FILE  FILE lists external functions, one a line, that never call back
                            into the program; may be given more than once
   --pcce-launch COMMAND    run this command, up to `clang…` in it, instead of the wrapper's own clang: the

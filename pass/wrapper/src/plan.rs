@@ -242,6 +242,12 @@ fn pass_options(own: &OwnFlags, command: &Command, facts: &Facts) -> Result<Opti
     if let Some(bits) = own.id_bits {
         options.push(format!("id-bits={bits}").into());
     }
+    if own.hybrid {
+        options.push("hybrid".into());
+        if command.product == Product::Image && command.no_pie {
+            options.push("no-pie".into());
+        }
+    }
     let absolute = |file: &Path| {
         let file = facts.working_directory.join(file);
         if file.as_os_str().as_bytes().contains(&b';') { Err(Error::SemicolonInPath(file)) } else { Ok(file) }
@@ -507,6 +513,9 @@ mod tests {
             Some("profile-generate=p.%p;profile-use=/w/f")
         );
         assert_eq!(pass_options(&facts, "--pcce-id-bits=32 -c a.c").as_deref(), Some("id-bits=32"));
+        assert_eq!(pass_options(&facts, "--pcce-hybrid a.c").as_deref(), Some("hybrid;executable"));
+        let fixed = "--pcce-hybrid -no-pie a.c";
+        assert_eq!(pass_options(&facts, fixed).as_deref(), Some("hybrid;no-pie;executable"));
         facts.pass_options = Some("mine".into());
         assert_eq!(pass_options(&facts, "-c a.c"), None);
         assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("mine;verify;executable"));
