@@ -55,6 +55,12 @@ pub fn find(
         if !outcome.changed {
             break;
         }
+        if round > 0 {
+            frames.rounds = Some(round);
+            if outcome.used.is_empty() {
+                return Ok(frames);
+            }
+        }
         let measured = match copy.frame_offsets(job.code) {
             Ok(measured) => measured,
             Err(why) => return unknown(why),
@@ -67,7 +73,6 @@ pub fn find(
             frames.offsets = measured.into_iter().filter_map(fixed).collect();
             continue;
         }
-        frames.rounds = Some(round);
         let differs = |name: &String, offset: u32| measured.get(name) != Some(&FrameOffset::Fixed(offset));
         let differing: Vec<String> = outcome
             .used

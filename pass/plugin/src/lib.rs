@@ -3,7 +3,7 @@
 //! One run over a module: [`analysis`] makes the call graph, `pcce-encoding` numbers it, [`known`] or, from counts, [`profile`] compares
 //! calls through pointers that push with their probable targets, [`thunks`] takes cold pushes out of functions, [`plan`] says what happens at each call and writes the
 //! dictionary, [`rewrite`] changes the code, [`emit`] puts the
-//! dictionary into the object file. The pass runs after inlining: last in the pipeline of a module, or last
+//! dictionary into the object file. With the option `hybrid`, [`frames`] first lets copies of the module go through all of it, and looks at their code. The pass runs after inlining: last in the pipeline of a module, or last
 //! at link time for a whole program, or where `opt -passes=pcce` puts it.
 //!
 //! Nothing here panics across the boundary to LLVM: a panic becomes a compiler error.

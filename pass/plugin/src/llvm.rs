@@ -257,7 +257,8 @@ impl Drop for ModuleCopy {
 /// How far the stack pointer is below a function's canonical frame address when it calls: its *frame offset*.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameOffset {
-    /// So many bytes, whichever call is made. (Calls that became jumps do not count.)
+    /// So many bytes, whichever call is made. (Calls that became jumps do not count, and those of inline
+    /// assembly are not seen.)
     Fixed(u32),
     /// Not always the same, or the unwind tables cannot say: frames with a frame pointer, `alloca`, arguments on the stack, large alignments.
     Varying,
