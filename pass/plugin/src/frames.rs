@@ -5,7 +5,7 @@
 //! again, so it is done to the next copy, until one has the offsets on which its own encoding relies. A function whose offset has
 //! changed on the way is not relied upon any more, so this ends.
 //!
-//! The linker may be told to make other code than that (`--lto-partitions`, `--lto-CGO0`, `-mllvm`). Whoever decodes compares the offsets
+//! The linker may be told to make other code than that (`--lto-partitions`, `--lto-CGO0`). Whoever decodes compares the offsets
 //! with the program's unwind tables.
 
 use std::collections::{BTreeMap, HashMap};
