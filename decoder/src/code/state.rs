@@ -196,7 +196,7 @@ enum Known {
 struct Machine {
     id: State,
     registers: [Known; 16],
-    /// Words on the stack that hold something which leads to the id.
+    /// Words on the stack that hold something which leads to the id, or to where a jump goes.
     slots: BTreeMap<(u8, i64), Known>,
 }
 
@@ -389,7 +389,11 @@ impl Flow<'_> {
         let instruction = &self.function.instructions[index];
         let known = match instruction.op0_kind() {
             OpKind::Register => machine.get(instruction.op0_register()),
-            _ => table_of_addresses(instruction),
+            // One that was spilled.
+            _ => match self.operand(machine, instruction, 0) {
+                Known::Nothing => table_of_addresses(instruction),
+                spilled => spilled,
+            },
         };
         let targets: BTreeSet<usize> = match known {
             Known::Target(table) => {
@@ -417,11 +421,17 @@ impl Flow<'_> {
     fn table(&self, address: u64, size: usize, target: impl Fn(&[u8]) -> u64) -> BTreeSet<usize> {
         let next =
             self.starts.range((Excluded(address), Unbounded)).next().map_or(u64::MAX, |next| next - address);
+        // Entries that no value selects lead to the function's end.
+        let inside = |target| match self.function.index_of(target) {
+            None if target == self.function.end => Some(None),
+            index => index.map(Some),
+        };
         self.image
             .bytes(address)
             .chunks_exact(size)
             .take((next / size as u64).min(1 << 16) as usize)
-            .map_while(|entry| self.function.index_of(target(entry)))
+            .map_while(|entry| inside(target(entry)))
+            .flatten()
             .collect()
     }
 
@@ -648,7 +658,13 @@ impl Flow<'_> {
                 // Constants, too: large ones that are added to the id in several places are spilled.
                 if matches!(
                     value,
-                    Known::Thread(_) | Known::Offset(_) | Known::Block(_) | Known::Id(_) | Known::Constant(_)
+                    Known::Thread(_)
+                        | Known::Offset(_)
+                        | Known::Block(_)
+                        | Known::Id(_)
+                        | Known::Constant(_)
+                        | Known::Target(_)
+                        | Known::Address(_)
                 ) {
                     machine.slots.insert((part, at), value);
                 }
