@@ -29,6 +29,8 @@ fn code(dictionary: &Dictionary) -> Code {
         ],
         lines: vec![(0x10, 1), (0x16, 2)],
         calls: vec![(0x15, count + 1), (0x45, 0)],
+        frame_offset: None,
+        frame_position: None,
     };
     let names: Vec<String> = module
         .functions

@@ -62,6 +62,13 @@ pub struct FunctionCode {
     /// Calls, by ascending offset: the offset behind the call, and 1 + the linkage name of what is called, or 0 if that is
     /// not known.
     pub calls: Vec<(u32, u32)>,
+    /// How far the stack pointer is below the canonical frame address at the function's calls, if it is the same at each. (The canonical frame address
+    /// is the stack pointer as it was before the call of the function. Jumps to other functions are no calls.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame_offset: Option<u32>,
+    /// How far the frame that the function pushes is below the canonical frame address, if it is the same at each push.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame_position: Option<u32>,
 }
 
 /// What the dictionary says of a function.
@@ -124,4 +131,21 @@ pub fn parse_section(section: &[u8]) -> Result<Vec<(u64, Vec<u64>)>, DictionaryE
         modules.push((sites, words.by_ref().take(count as usize).collect()));
     }
     Ok(modules)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_of_earlier_builds_is_read() {
+        let earlier = r#"{"start":16,"len":3,"name":0,"role":"Plain","states":[],"lines":[],"calls":[]}"#;
+        let mut function: FunctionCode = serde_json::from_str(earlier).expect("it is good");
+        assert_eq!((function.frame_offset, function.frame_position), (None, None));
+        assert_eq!(serde_json::to_string(&function).expect("it can be written"), earlier);
+        function.frame_offset = Some(24);
+        function.frame_position = Some(56);
+        let code = Code { functions: vec![function], ..Code::default() };
+        assert_eq!(from_text(&to_text(&code)).expect("it is good"), code);
+    }
 }

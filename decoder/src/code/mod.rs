@@ -50,6 +50,8 @@ pub(crate) fn build(
             states: Vec::new(),
             lines: Vec::new(),
             calls: Vec::new(),
+            frame_offset: None,
+            frame_position: None,
         };
         let bytes = image.bytes(range.start);
         let bytes = bytes.get(..range.len as usize).unwrap_or_default();
@@ -57,8 +59,14 @@ pub(crate) fn build(
             Role::Instrumented(..) => {
                 let pads = unwind.get(&range.start).map_or(Some(&[][..]), |entry| entry.pads.as_deref());
                 if let (Some(function), Some(pads)) = (state::Function::new(range.start, bytes), pads) {
-                    let states = function.states(&image, pads);
-                    for (address, state) in function.addresses().zip(states) {
+                    let findings = function.findings(&image, pads);
+                    // A jump to where no function begins, or to a cold part, leads to more code of this one.
+                    let tail = |target| name_at.get(target).is_some_and(|name| !name.contains(".cold"));
+                    if findings.exits.iter().all(tail) {
+                        row.frame_offset = findings.frame_offset.known();
+                        row.frame_position = findings.frame_position.known();
+                    }
+                    for (address, state) in function.addresses().zip(findings.states) {
                         let offset = (address - range.start) as u32;
                         if row.states.last().map_or(State::Unknown, |s| s.1) != state {
                             row.states.push((offset, state));

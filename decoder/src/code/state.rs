@@ -1,4 +1,5 @@
-//! What a function's instructions have done to the id, found in its machine code.
+//! What a function's instructions have done to the id, and where its activations have their calls and frames, found in its
+//! machine code.
 //!
 //! A data flow over the function's instructions. It follows the values that reach the id: constants, offsets of the
 //! thread-local block, and the id itself; through registers and the stack, where compilers spill them. What emitted code
@@ -6,6 +7,9 @@
 //!
 //! The result is only used if it holds together: wherever the function returns, the id must be what it was. What cannot be
 //! followed is [`State::Unknown`].
+//!
+//! The same flow follows the stack pointer, addresses on the stack, and what the function has read from `top`. A store of such an address to
+//! `top` is a push; a store of what `top` held is a pop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
@@ -15,6 +19,7 @@ use iced_x86::{
     Register,
 };
 use pcce_dictionary::code::State;
+use pcce_runtime::abi::layout;
 
 /// What must be known of the image around a function.
 pub(super) trait Surroundings {
@@ -33,6 +38,49 @@ pub(super) struct LandingPad {
     pub(super) from: u64,
     pub(super) to: u64,
     pub(super) pad: u64,
+}
+
+/// What the machine code of a function says.
+pub(super) struct Findings {
+    /// The state before each instruction, in the order of the addresses.
+    pub(super) states: Vec<State>,
+    /// How far the stack pointer is below the canonical frame address at each call.
+    pub(super) frame_offset: Common,
+    /// How far the pushed frame is below the canonical frame address at each push.
+    pub(super) frame_position: Common,
+    /// Addresses outside of the function to which it jumps.
+    pub(super) exits: BTreeSet<u64>,
+}
+
+/// A distance that all of a function's instructions of a kind have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Common {
+    /// There is no such instruction.
+    #[default]
+    Unseen,
+    /// It is this one at each.
+    Same(u32),
+    /// They have different ones, or one has none that is known.
+    Unknown,
+}
+
+impl Common {
+    /// With one more instruction.
+    fn and(self, distance: Option<u32>) -> Self {
+        match (self, distance) {
+            (Self::Unseen, Some(distance)) => Self::Same(distance),
+            (Self::Same(before), Some(distance)) if before == distance => self,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// The distance, if there is one.
+    pub(super) fn known(self) -> Option<u32> {
+        match self {
+            Self::Same(distance) => Some(distance),
+            Self::Unseen | Self::Unknown => None,
+        }
+    }
 }
 
 /// The instructions of a function.
@@ -95,9 +143,14 @@ impl Function {
         (self.start..self.end).contains(&address)
     }
 
-    /// The state before each instruction, in the order of the addresses.
-    pub(super) fn states(&self, image: &dyn Surroundings, pads: &[LandingPad]) -> Vec<State> {
-        let unknown = || vec![State::Unknown; self.instructions.len()];
+    /// Follows the function.
+    pub(super) fn findings(&self, image: &dyn Surroundings, pads: &[LandingPad]) -> Findings {
+        let unknown = || Findings {
+            states: vec![State::Unknown; self.instructions.len()],
+            frame_offset: Common::Unknown,
+            frame_position: Common::Unknown,
+            exits: BTreeSet::new(),
+        };
         let mut leaders: BTreeSet<usize> = BTreeSet::from([0]);
         let mut targets = BTreeMap::new();
         for (i, instruction) in self.instructions.iter().enumerate() {
@@ -183,6 +236,8 @@ enum Known {
     Id(u64),
     /// An address on the stack: in the part above (0) or below (1) an alignment, from its beginning.
     Stack(u8, i64),
+    /// What `top` held when the function read it.
+    Link,
     /// An entry of the table of 32-bit differences at this address.
     Entry(u64),
     /// A jump target out of that table.
@@ -196,7 +251,7 @@ enum Known {
 struct Machine {
     id: State,
     registers: [Known; 16],
-    /// Words on the stack that hold something which leads to the id, or to where a jump goes.
+    /// Words on the stack that hold something which leads to the id or to `top`, or to where a jump goes.
     slots: BTreeMap<(u8, i64), Known>,
 }
 
@@ -240,6 +295,9 @@ impl Machine {
 }
 
 const RSP: usize = 4;
+
+/// Offset of `top` in the block.
+const TOP: i64 = layout::TLS_TOP as i64;
 
 /// More different ids at one place are not followed.
 const MAX_MACHINES: usize = 16;
@@ -508,6 +566,7 @@ impl Flow<'_> {
                         State::Added(value) => Known::Id(value),
                         _ => Known::Nothing,
                     },
+                    Place::Block(TOP) => Known::Link,
                     Place::Slot(part, at) => {
                         machine.slots.get(&(part, at)).copied().unwrap_or(Known::Nothing)
                     }
@@ -606,6 +665,13 @@ impl Flow<'_> {
                 Known::Constant(value) => sum(machine.get(register), Known::Constant(value.wrapping_neg())),
                 _ => Known::Nothing,
             },
+            // The frame's address has no lowest bits, as the ABI aligns the stack.
+            Mnemonic::Or => match (machine.get(register), self.operand(machine, instruction, 1)) {
+                (Known::Stack(0, at), Known::Constant(bits @ 0..8)) if at & 7 == 0 => {
+                    Known::Stack(0, at | bits as i64)
+                }
+                _ => Known::Nothing,
+            },
             Mnemonic::Inc => sum(machine.get(register), Known::Constant(1)),
             Mnemonic::Dec => sum(machine.get(register), Known::Constant(u64::MAX)),
             Mnemonic::And if register == Register::RSP => Known::Stack(1, 0),
@@ -663,6 +729,8 @@ impl Flow<'_> {
                         | Known::Block(_)
                         | Known::Id(_)
                         | Known::Constant(_)
+                        | Known::Stack(..)
+                        | Known::Link
                         | Known::Target(_)
                         | Known::Address(_)
                 ) {
@@ -673,12 +741,41 @@ impl Flow<'_> {
         }
     }
 
-    /// The state before each instruction. None if the function ends with another id than it found.
-    fn result(&mut self) -> Option<Vec<State>> {
+    /// What a store to `top` pushes, if that is what an instruction does: how far the frame is below the canonical frame address, if that is known.
+    fn push(&mut self, machine: &Machine, instruction: &Instruction) -> Option<Option<u32>> {
+        if instruction.op0_kind() != OpKind::Memory {
+            return None;
+        }
+        let access = self.info.info(instruction).op0_access();
+        if matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::None | OpAccess::NoMemAccess) {
+            return None;
+        }
+        let size = instruction.memory_size().size() as i64;
+        match self.place(machine, instruction) {
+            Place::Block(at) if at < TOP + 8 && TOP < at.saturating_add(size) => {
+                if at != TOP || size != 8 || instruction.mnemonic() != Mnemonic::Mov {
+                    return Some(None);
+                }
+                match self.operand(machine, instruction, 1) {
+                    Known::Link => None,
+                    Known::Stack(0, at) => Some(below_cfa(at & !(layout::RELATIVE as i64))),
+                    _ => Some(None),
+                }
+            }
+            // Any variable of the thread may be it.
+            Place::Thread if size >= 8 => Some(None),
+            _ => None,
+        }
+    }
+
+    /// What was found. None if the function ends with another id than it found.
+    fn result(&mut self) -> Option<Findings> {
         let count = self.function.instructions.len();
         let mut states: Vec<Option<State>> = vec![None; count];
         let mut unknown: Vec<std::ops::RangeInclusive<usize>> = Vec::new();
         let mut ends_at = BTreeSet::new();
+        let (mut frame_offset, mut frame_position) = (Common::Unseen, Common::Unseen);
+        let mut exits = BTreeSet::new();
         let leaders: Vec<usize> = self.leaders.iter().copied().collect();
         for (n, &leader) in leaders.iter().enumerate() {
             for mut machine in self.entries.get(&leader).cloned().unwrap_or_default() {
@@ -693,6 +790,32 @@ impl Flow<'_> {
                     let instruction = self.function.instructions[i];
                     if self.leaves(&machine, i) {
                         ends_at.insert(i);
+                    }
+                    let stack = match machine.registers[RSP] {
+                        Known::Stack(0, at) => Some(at),
+                        _ => None,
+                    };
+                    if is_call(&instruction) {
+                        frame_offset = frame_offset.and(stack.and_then(below_cfa));
+                    }
+                    if let Some(position) = self.push(&machine, &instruction) {
+                        frame_position = frame_position.and(position);
+                    }
+                    let exit = match instruction.flow_control() {
+                        FlowControl::Return => matches!(machine.registers[RSP], Known::Stack(..)),
+                        FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
+                            let target = instruction.near_branch_target();
+                            let outside = !self.function.contains(target) && target != self.function.end;
+                            if outside {
+                                exits.insert(target);
+                            }
+                            outside
+                        }
+                        _ => false,
+                    };
+                    // It does not hold together, or the activation goes on elsewhere.
+                    if exit && stack != Some(0) {
+                        (frame_offset, frame_position) = (Common::Unknown, Common::Unknown);
                     }
                     let restores = instruction.mnemonic() == Mnemonic::Mov
                         && instruction.op0_kind() == OpKind::Memory
@@ -716,17 +839,37 @@ impl Flow<'_> {
         if ends_at.iter().any(|&i| matches!(states[i], Some(State::Pushed | State::Added(1..)))) {
             return None;
         }
+        // Code that nothing was seen to reach may belong to ways that were not followed, and a call to the middle of the function returns to nobody.
+        let missed = |(i, state): (&Instruction, &Option<State>)| {
+            let target = i.near_branch_target();
+            let inner = is_call(i) && target != self.function.start && self.function.contains(target);
+            inner || (state.is_none() && !is_padding(i))
+        };
+        if self.function.instructions.iter().zip(&states).any(missed) {
+            (frame_offset, frame_position) = (Common::Unknown, Common::Unknown);
+        }
         let mut states: Vec<State> = states.into_iter().map(|s| s.unwrap_or(State::Unknown)).collect();
         for range in unknown {
             states[range].fill(State::Unknown);
         }
-        Some(states)
+        Some(Findings { states, frame_offset, frame_position, exits })
     }
 }
 
 fn is_call(instruction: &Instruction) -> bool {
     matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall)
         && instruction.mnemonic() == Mnemonic::Call
+}
+
+/// Whether an instruction does nothing, or ends the program.
+fn is_padding(instruction: &Instruction) -> bool {
+    matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3 | Mnemonic::Ud2)
+}
+
+/// How far an address is below the canonical frame address, from its distance from the stack pointer at the function's entry. That points at the
+/// return address.
+fn below_cfa(at: i64) -> Option<u32> {
+    u32::try_from(8_i64.checked_sub(at)?).ok()
 }
 
 /// Whether the next instruction is not reached from this one.
@@ -775,4 +918,118 @@ fn table_of_addresses(instruction: &Instruction) -> Known {
         && instruction.memory_base() == Register::None
         && instruction.memory_segment() != Register::FS;
     if known { Known::Address(instruction.memory_displacement64()) } else { Known::Nothing }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program with its block 64 bytes in front of the thread pointer.
+    struct Image;
+
+    impl Surroundings for Image {
+        fn bytes(&self, _: u64) -> &[u8] {
+            &[]
+        }
+
+        fn tls_offset(&self) -> Option<i64> {
+            Some(-64)
+        }
+
+        fn tls_slot(&self, _: u64) -> Option<i64> {
+            None
+        }
+
+        fn address_taken(&self, _: u64, _: u64) -> Vec<u64> {
+            Vec::new()
+        }
+    }
+
+    const ENTER: &[u8] = b"\x48\x83\xec\x38"; // sub rsp, 0x38
+    const LEAVE: &[u8] = b"\x48\x83\xc4\x38\xc3"; // add rsp, 0x38; ret
+    const CALL: &[u8] = b"\xe8\x00\x10\x00\x00";
+    const TAIL_CALL: &[u8] = b"\xe9\x00\x10\x00\x00";
+    /// `frame.prev = tls.top`, with the frame at `rsp + 0x10`.
+    const BEGIN: &[u8] = b"\x64\x48\x8b\x04\x25\xc8\xff\xff\xff\x48\x89\x44\x24\x10";
+    /// `tls.top = rax`
+    const STORE: &[u8] = b"\x64\x48\x89\x04\x25\xc8\xff\xff\xff";
+    /// `rax = frame.prev`
+    const LOAD: &[u8] = b"\x48\x8b\x44\x24\x10";
+    const FRAME: &[u8] = b"\x48\x8d\x44\x24\x10"; // lea rax, [rsp+0x10]
+    const RELATIVE: &[u8] = b"\x48\x8d\x44\x24\x11"; // lea rax, [rsp+0x11]
+    const OTHER_FRAME: &[u8] = b"\x48\x8d\x44\x24\x18"; // lea rax, [rsp+0x18]
+    /// `je` over five bytes.
+    const SKIP_5: &[u8] = b"\x74\x05";
+
+    fn found(parts: &[&[u8]]) -> (Common, Common) {
+        let function = Function::new(0x1000, &parts.concat()).expect("it is code");
+        let findings = function.findings(&Image, &[]);
+        assert_eq!(findings.states.len(), function.instructions.len());
+        (findings.frame_offset, findings.frame_position)
+    }
+
+    const BOTH_UNKNOWN: (Common, Common) = (Common::Unknown, Common::Unknown);
+
+    #[test]
+    fn distances_from_the_canonical_frame_address() {
+        let known = (Common::Same(0x40), Common::Same(0x30));
+        for push in [FRAME, RELATIVE] {
+            assert_eq!(found(&[ENTER, BEGIN, push, STORE, CALL, LOAD, STORE, LEAVE]), known);
+        }
+        // mov rax, rsp; add rax, 0x10; or rax, 1
+        let or: &[u8] = b"\x48\x89\xe0\x48\x83\xc0\x10\x48\x83\xc8\x01";
+        assert_eq!(found(&[ENTER, BEGIN, or, STORE, CALL, LOAD, STORE, LEAVE]), known);
+        assert_eq!(found(&[ENTER, CALL, LEAVE]), (Common::Same(0x40), Common::Unseen));
+        assert_eq!(found(&[TAIL_CALL]), (Common::Unseen, Common::Unseen));
+        let tail: &[u8] = b"\x48\x83\xc4\x38\xe9\x00\x10\x00\x00";
+        assert_eq!(found(&[ENTER, CALL, tail]).0, Common::Same(0x40));
+    }
+
+    #[test]
+    fn spilled_frames_are_pushes() {
+        // The address is at rsp + 0x30 during the first call.
+        let (spill, reload): (&[u8], &[u8]) = (b"\x48\x89\x44\x24\x30", b"\x48\x8b\x44\x24\x30");
+        let first = [ENTER, BEGIN, FRAME, spill, CALL, reload, STORE, CALL, LOAD, STORE, LEAVE];
+        assert_eq!(found(&first), (Common::Same(0x40), Common::Same(0x30)));
+        // A word that the function was not seen to write.
+        assert_eq!(found(&[ENTER, BEGIN, CALL, reload, STORE, CALL, LOAD, STORE, LEAVE]).1, Common::Unknown);
+    }
+
+    #[test]
+    fn different_distances_are_unknown() {
+        let pushes = [ENTER, BEGIN, FRAME, STORE, CALL, OTHER_FRAME, STORE, CALL, LOAD, STORE, LEAVE];
+        assert_eq!(found(&pushes), (Common::Same(0x40), Common::Unknown));
+        let either = [ENTER, BEGIN, FRAME, SKIP_5, OTHER_FRAME, STORE, CALL, LOAD, STORE, LEAVE];
+        assert_eq!(found(&either), (Common::Same(0x40), Common::Unknown));
+        assert_eq!(found(&[b"\x50", CALL, b"\x50", CALL, b"\x59\x59\xc3"]).0, Common::Unknown);
+        let grows: &[u8] = b"\x48\x29\xc4"; // sub rsp, rax
+        let leave: &[u8] = b"\x48\x89\xec\x5d\xc3"; // mov rsp, rbp; pop rbp; ret
+        let enter: &[u8] = b"\x55\x48\x89\xe5\x48\x83\xec\x30";
+        assert_eq!(found(&[enter, CALL, leave]).0, Common::Same(0x40));
+        assert_eq!(found(&[enter, grows, CALL, leave]).0, Common::Unknown);
+        let beside: &[u8] = b"\x48\x8d\x45\xe0"; // lea rax, [rbp-0x20]
+        assert_eq!(found(&[enter, grows, beside, STORE, CALL, leave]), (Common::Unknown, Common::Same(0x30)));
+        let align: &[u8] = b"\x48\x83\xe4\xc0"; // and rsp, -64
+        assert_eq!(found(&[enter, align, FRAME, STORE, CALL, leave]), BOTH_UNKNOWN);
+    }
+
+    #[test]
+    fn what_is_not_followed_is_unknown() {
+        let body = [ENTER, BEGIN, FRAME, STORE, CALL, LOAD, STORE];
+        let followed_by = |end: &[u8]| found(&[&body[..], &[end]].concat());
+        assert_eq!(followed_by(LEAVE), (Common::Same(0x40), Common::Same(0x30)));
+        // The stack pointer is not where it was at the entry.
+        assert_eq!(followed_by(b"\xc3"), BOTH_UNKNOWN);
+        // The activation goes on in another part.
+        assert_eq!(followed_by(TAIL_CALL), BOTH_UNKNOWN);
+        assert_eq!(followed_by(&[b"\x0f\x84\x00\x10\x00\x00", LEAVE].concat()), BOTH_UNKNOWN);
+        // A jump to anywhere, code that nothing reaches, a call of the next instruction.
+        assert_eq!(followed_by(b"\xff\xe1"), BOTH_UNKNOWN);
+        assert_eq!(followed_by(&[LEAVE, b"\x90\xcc"].concat()), followed_by(LEAVE));
+        assert_eq!(followed_by(&[LEAVE, b"\xc3"].concat()), BOTH_UNKNOWN);
+        assert_eq!(followed_by(&[b"\xe8\x00\x00\x00\x00", LEAVE].concat()), BOTH_UNKNOWN);
+        // Half of `top`: mov fs:[top], eax
+        let half: &[u8] = b"\x64\x89\x04\x25\xc8\xff\xff\xff";
+        assert_eq!(followed_by(&[half, LEAVE].concat()), (Common::Same(0x40), Common::Unknown));
+    }
 }

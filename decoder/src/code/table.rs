@@ -1,6 +1,6 @@
 //! The machine code of an image as decoding needs it: checked, and looked up by address.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 use pcce_dictionary::Dictionary;
@@ -24,6 +24,8 @@ pub(crate) struct CodeTable {
     functions: Vec<FunctionCode>,
     /// Names of instrumented functions.
     instrumented: HashSet<u32>,
+    /// Indices of instrumented functions, by module and function of the dictionary.
+    rows: HashMap<(u32, u32), usize>,
 }
 
 impl CodeTable {
@@ -64,11 +66,20 @@ impl CodeTable {
                 return Err("the rows of a function are not in order");
             }
         }
+        let mut rows = HashMap::new();
+        for (i, function) in code.functions.iter().enumerate() {
+            if let Role::Instrumented(module, row) = function.role
+                && rows.insert((module, row), i).is_some()
+            {
+                return Err("two functions are the same one of the dictionary");
+            }
+        }
         let names =
             code.names.iter().map(|n| Name { linkage: n.as_str().into(), demangled: OnceLock::new() });
         let instrumented = code.functions.iter().filter(|f| matches!(f.role, Role::Instrumented(..)));
         Ok(Self {
             instrumented: instrumented.map(|f| f.name).collect(),
+            rows,
             names: names.collect(),
             files: code.files,
             places: code.places,
@@ -80,6 +91,13 @@ impl CodeTable {
     pub(crate) fn function(&self, address: u64) -> Option<&FunctionCode> {
         let after = self.functions.partition_point(|f| f.start <= address);
         self.functions[..after].last().filter(|f| address - f.start < f.len)
+    }
+
+    /// The code of a function of the dictionary: indices of its module and in that. None if it is not in the program, or a linker has put another
+    /// function in its place.
+    #[cfg_attr(not(test), expect(dead_code, reason = "stack offsets will need it"))]
+    pub(crate) fn of(&self, module: u32, function: u32) -> Option<&FunctionCode> {
+        self.rows.get(&(module, function)).map(|&row| &self.functions[row])
     }
 
     /// Whether an instrumented function has this name.
@@ -161,5 +179,43 @@ impl Source {
             }
         };
         code.map(|code| CodeTable::new(code, functions).map_err(str::to_owned)).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(start: u64, role: Role, frame_offset: Option<u32>) -> FunctionCode {
+        let (states, lines, calls) = (Vec::new(), Vec::new(), Vec::new());
+        FunctionCode {
+            start,
+            len: 16,
+            name: 0,
+            role,
+            states,
+            lines,
+            calls,
+            frame_offset,
+            frame_position: None,
+        }
+    }
+
+    fn table(functions: Vec<FunctionCode>) -> Result<CodeTable, &'static str> {
+        let code = Code { names: vec!["f".to_owned()], functions, ..Code::default() };
+        CodeTable::new(code, &[(0, 1), (0, 3)])
+    }
+
+    #[test]
+    fn functions_of_the_dictionary_are_found() {
+        let one = row(16, Role::Plain, Some(8));
+        let two = row(32, Role::Instrumented(1, 2), Some(24));
+        let three = row(48, Role::Instrumented(1, 0), None);
+        let code = table(vec![one, two.clone(), three.clone()]).expect("it is good");
+        assert_eq!(code.of(1, 2), Some(&two));
+        assert_eq!(code.of(1, 0), Some(&three));
+        assert_eq!((code.of(1, 1), code.of(0, 0)), (None, None));
+        let twice = table(vec![two, row(48, Role::Instrumented(1, 2), None)]);
+        assert!(twice.is_err());
     }
 }
