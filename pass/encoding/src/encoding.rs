@@ -80,10 +80,12 @@ pub struct Encoding {
     pub(crate) weights: Vec<f64>,
     /// Caller and callee.
     ends: Vec<(u32, u32)>,
-    num_cc: Vec<u64>,
+    pub(crate) num_cc: Vec<u64>,
     pub(crate) entry: Vec<bool>,
     pub(crate) fixed: Vec<bool>,
-    offsets: Vec<u64>,
+    pub(crate) offsets: Vec<u64>,
+    /// How different the offsets may be.
+    pub(crate) spread: u64,
 }
 
 /// How many more expected pushes are taken to keep direct calls from pushing for the sake of open calls. Among the programs
@@ -125,10 +127,10 @@ pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
             numbering = other;
         }
     }
-    let Numbering { mut codes, num_cc, entry, fixed, offsets } = numbering;
+    let Numbering { mut codes, num_cc, entry, fixed, offsets, spread } = numbering;
     codes.truncate(edges);
     let ends = graph.caller[..edges].iter().copied().zip(graph.callee[..edges].iter().copied()).collect();
-    Encoding { codes, weights, ends, num_cc, entry, fixed, offsets }
+    Encoding { codes, weights, ends, num_cc, entry, fixed, offsets, spread }
 }
 
 impl Encoding {
@@ -158,10 +160,10 @@ impl Encoding {
         self.fixed.splice(at..at, std::iter::repeat_n(false, calls.len()));
         self.codes.extend(calls.iter().map(|_| EdgeCode::Add(0)));
         // Behind the edges are those of the open node, which are no calls.
-        self.weights.truncate(self.ends.len());
+        let open = self.weights.split_off(self.ends.len());
         let weight = |edge: Option<EdgeId>| edge.map_or(0.0, |edge| self.weights[edge.index()]);
         let added: Vec<f64> = calls.iter().map(|&(_, edge)| weight(edge)).collect();
-        self.weights.extend(added);
+        self.weights.extend(added.into_iter().chain(open));
         self.ends = graph.caller.iter().copied().zip(graph.callee.iter().copied()).collect();
         edges
     }

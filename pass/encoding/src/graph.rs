@@ -120,6 +120,12 @@ impl CallGraph {
         self.open.is_some() && self.share[function.index()].is_some()
     }
 
+    /// Whether something that is no edge of the graph can enter the function with id 0, as [`Self::add_function`] and
+    /// [`Self::add_open_target`] have said.
+    pub fn is_entry(&self, function: FunctionId) -> bool {
+        self.entry[function.index()]
+    }
+
     /// The graph with an edge from the open node to each function that open calls may reach, behind its own edges.
     pub(crate) fn with_open_edges(&self) -> Self {
         let mut graph = self.clone();

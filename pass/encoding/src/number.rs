@@ -43,6 +43,8 @@ pub(crate) struct Numbering {
     /// Functions whose offset is 0.
     pub(crate) fixed: Vec<bool>,
     pub(crate) offsets: Vec<u64>,
+    /// How different offsets may be.
+    pub(crate) spread: u64,
 }
 
 struct Input<'a> {
@@ -96,7 +98,7 @@ pub(crate) fn number(
 
 /// The edge's weight, to be compared: estimates of one power of four count as equal. Of equally hot edges the first one comes first: programs handle
 /// first what is common. (Callgrind, gawk 1.0140 to 1.0120, sqlite3 1.0125 to 1.0114, sed 1.0057 to 1.0050; with powers of two or 16 about as much.)
-fn heat(graph: &CallGraph, weights: &[f64], edge: u32) -> u64 {
+pub(crate) fn heat(graph: &CallGraph, weights: &[f64], edge: u32) -> u64 {
     /// Of a floating-point number, all but the lowest bit of the exponent, and the mantissa.
     const POWER_OF_FOUR: u64 = !0 << 53;
     // Bits of floats that are not negative are in the order of the floats.
@@ -140,6 +142,7 @@ impl Input<'_> {
         });
         if costs[0].0 < MUCH_LESS * costs[1].0 {
             numbering.offsets = std::mem::take(&mut costs[0].1);
+            numbering.spread = u64::MAX;
         }
     }
 
@@ -255,7 +258,8 @@ impl Input<'_> {
         if !known_starts {
             fixed.clone_from(&entry);
         }
-        let mut numbering = Numbering { codes, num_cc, entry, fixed, offsets: Vec::new() };
+        let mut numbering =
+            Numbering { codes, num_cc, entry, fixed, offsets: Vec::new(), spread: SMALL as u64 };
         self.set_offsets(&mut numbering);
         numbering
     }

@@ -13,7 +13,10 @@
 
 use std::collections::HashMap;
 
-use pcce_encoding::hybrid::{Hybrid, HybridCode, HybridOptions, Stack, hybrid};
+use pcce_encoding::decode::{AddEdge, FunctionRow};
+use pcce_encoding::hybrid::{
+    Hybrid, HybridCode, HybridOptions, PathError, Stack, StackEdge, StackPathDecoder, hybrid,
+};
 use pcce_encoding::{EdgeCode, Encoding};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -35,6 +38,8 @@ struct Hybridised {
     frames: Vec<Option<u32>>,
     /// Functions that may be entered from outside at a place that nobody knows.
     unknown_base: Vec<bool>,
+    /// Functions whose frames vary.
+    varying: Vec<bool>,
     options: HybridOptions,
 }
 
@@ -50,6 +55,9 @@ impl Hybridised {
         }
         for n in (0..self.unknown_base.len()).filter(|&n| self.unknown_base[n]) {
             stack.set_unknown_base(function(n));
+        }
+        for n in (0..self.varying.len()).filter(|&n| self.varying[n]) {
+            stack.set_varying(function(n));
         }
         let hybrid = hybrid(&graph, &encoding, &stack, &self.options);
         (encoding, hybrid)
@@ -208,7 +216,7 @@ fn figure_7(options: HybridOptions) -> Hybridised {
     let frames = [1, 1, 2, 3, 1, 1, 1, 3, 3, 1, 1].map(Some).to_vec();
     let model = paper::model(functions, &edges);
     let unknown_base = vec![false; functions.len()];
-    Hybridised { model, frames, unknown_base, options }
+    Hybridised { model, frames, unknown_base, varying: vec![], options }
 }
 
 /// The sub-path of a context such as "AJGI".
@@ -270,7 +278,8 @@ fn figure_5_with_offsets() {
     let model = paper::model(functions, &edges);
     let unknown_base = vec![false; functions.len()];
     let options = HybridOptions::default();
-    let mut given = Hybridised { frames: vec![Some(16); edges.len()], model, unknown_base, options };
+    let frames = vec![Some(16); edges.len()];
+    let mut given = Hybridised { frames, model, unknown_base, varying: vec![], options };
     let (_, hybrid) = given.encode();
     // A calls C below itself, and F calls it at the beginning of a sub-path. E is two calls below A through B, and three
     // through C.
@@ -295,12 +304,19 @@ fn hybridised(models: impl Strategy<Value = Model>) -> impl Strategy<Value = Hyb
     // Few sizes, so that there are conflicts, and calls that leave no frame.
     let frame = prop_oneof![1 => Just(None), 12 => (0u32..6).prop_map(Some)];
     let unknown = prop::bool::weighted(0.2);
-    let some = (vec(frame, 1..40), any::<bool>(), vec(unknown, 1..10), options());
-    (models, some).prop_map(|(model, (frames, all, unknown, options))| {
+    let some = (
+        vec(frame, 1..40),
+        any::<bool>(),
+        vec(unknown, 1..10),
+        vec(prop::bool::weighted(0.05), 1..20),
+        options(),
+    );
+    (models, some).prop_map(|(model, (frames, all, unknown, varying, options))| {
         let frames = frames.into_iter().map(|f| if all { Some(f.unwrap_or(3)) } else { f });
         let frames: Vec<_> = frames.collect::<Vec<_>>().into_iter().cycle().take(model.edges.len()).collect();
         let unknown_base = unknown.into_iter().cycle().take(model.functions.len()).collect();
-        Hybridised { model, frames, unknown_base, options }
+        let varying = varying.into_iter().take(model.functions.len()).collect();
+        Hybridised { model, frames, unknown_base, varying, options }
     })
 }
 
@@ -350,6 +366,83 @@ proptest! {
             let decoded = hybrid.path(function(at), id, offset);
             let expected: Vec<_> = calls.iter().rev().copied().collect();
             prop_assert_eq!(decoded, Some(expected), "in {} with id {}, offset {}", at, id, offset);
+        }
+    }
+
+    /// As programs and the decoder have it: ids of the program, from whatever a sub-path starts with, and tables. Where the beginning of a sub-path on the
+    /// stack is not known, ids tell alone; where it would be, and the decoder has not been told, it finds the path or says that it does not know.
+    #[test]
+    fn tables_decode_what_programs_have(
+        given in hybridised(any_model()),
+        known_starts in any::<bool>(),
+        begin in any::<prop::sample::Index>(),
+        choices in vec(any::<u16>(), 0..60),
+    ) {
+        let mut given = given;
+        given.options = HybridOptions::default();
+        given.model.known_starts = known_starts;
+        let (mut encoding, hybrid) = given.encode();
+        hybrid.apply(&mut encoding);
+        let model = &given.model;
+        let functions = model.functions.len();
+        let rows: Vec<FunctionRow> = (0..functions).map(function).map(|n| FunctionRow {
+            num_cc: encoding.num_cc(n),
+            entry: encoding.is_entry(n),
+            open: model.open_target(n.index()),
+        }).collect();
+        let unknown: Vec<bool> = (0..functions).map(|n| hybrid.has_unknown_base(function(n))).collect();
+        let adds = (0..given.frames.len()).filter_map(|e| {
+            let (caller, callee, _) = model.edges[e];
+            let EdgeCode::Add(value) = encoding.edge(edge(e)) else { return None };
+            let add = AddEdge { caller: function(caller), callee: function(callee), value, site: e as u32 };
+            Some(StackEdge { add, frame: given.frames[e] })
+        });
+        let decoder = StackPathDecoder::new(&rows, &unknown, model.open.map(function), adds).expect("the table of an encoding");
+
+        // Where a sub-path starts, whether a direct call tells, and whether its base is known.
+        let outside = (0..functions).filter(|&n| encoding.is_entry(function(n)) && model.open != Some(n));
+        let outside = outside.filter(|&n| model.functions[n].0 || model.open_target(n) || !known_starts);
+        let outside = outside.map(|n| (n, false, !given.begins_unknown(&encoding, n)));
+        let pushed = (0..given.frames.len()).filter(|&e| encoding.edge(edge(e)).pushes() && known_starts);
+        let pushed = pushed.filter(|&e| model.open != Some(model.edges[e].1));
+        let pushed = pushed.map(|e| (model.edges[e].1, true, given.frames[e].is_some() && !hybrid.has_unknown_base(function(model.edges[e].1))));
+        let starts: Vec<(usize, bool, bool)> = outside.chain(pushed).collect();
+        prop_assume!(!starts.is_empty());
+        let (start, told, based) = starts[begin.index(starts.len())];
+        let start_offset = if told { encoding.offset(function(start)) } else { 0 };
+
+        let (out_edges, targets) = (model.out_edges(), model.open_targets());
+        let (mut at, mut calls, mut id, mut varies) = (start, vec![], 0_u64, false);
+        let mut offset = Some(0_u64).filter(|_| based);
+        for choice in std::iter::once(0).chain(choices.into_iter().map(usize::from)) {
+            let number = id.wrapping_add(start_offset).wrapping_sub(encoding.offset(function(at)));
+            let decode = |offset| {
+                let mut found = vec![];
+                let result = decoder.path_from(told.then(|| function(start)), function(at), number, offset, |call| found.push(call.site as usize));
+                result.map(|()| found)
+            };
+            let expected: Vec<usize> = calls.iter().rev().copied().collect();
+            prop_assert_eq!(decode(offset), Ok(expected.clone()), "in {} with number {}, offset {:?}, from {}", at, number, offset, start);
+            let without = decode(None);
+            prop_assert!(without == Ok(expected) || without == Err(PathError::Ambiguous) && decoder.needs_offset(function(at)), "{:?}", without);
+            prop_assert_eq!(decoder.needs_offset(function(at)), hybrid.needs_offset(function(at)));
+            prop_assert!(!(varies && decoder.needs_offset(function(at))), "below a frame that varies");
+            varies |= given.varying.get(at) == Some(&true);
+
+            let adding: Vec<usize> = out_edges[at].iter().copied().filter(|&e| encoding.constant(edge(e)).is_some()).collect();
+            if adding.is_empty() {
+                break;
+            }
+            let e = adding[choice % adding.len()];
+            let callee = model.edges[e].1;
+            at = match model.open == Some(callee) {
+                true if targets.is_empty() => break,
+                true => targets[choice / 7 % targets.len()],
+                false => callee,
+            };
+            id = id.wrapping_add(encoding.constant(edge(e)).unwrap());
+            offset = offset.zip(given.frames[e]).map(|(offset, frame)| offset + u64::from(frame));
+            calls.push(e);
         }
     }
 }
