@@ -91,7 +91,7 @@ fn dictionary(random: &mut Random) -> Dictionary {
             kind: SiteKind::Direct,
             locations: locations(random, caller),
         });
-        module.edges.push(Edge { site, callee: Some(callee), code });
+        module.edges.push(Edge { site, callee: Some(callee), code, frame: None });
     }
     for function in 0..FUNCTIONS {
         module.functions.push(Function {
@@ -129,11 +129,11 @@ fn tokens(dictionary: &Dictionary, random: &mut Random, repeated: u64) -> Vec<u8
             texts.extend_from_slice(old[random.below(old.len() as u64) as usize].as_bytes());
         } else {
             let (function, id) = place(random);
-            let capture = Some(Capture { image: 0, site: site(function, 0), id });
+            let capture = Some(Capture { image: 0, site: site(function, 0), id, distance: 0 });
             let frames = (0..1 + random.below(2))
                 .map(|_| {
                     let (function, id) = place(random);
-                    PushedFrame { image: 0, site: site(function, 1), id, count: 1 }
+                    PushedFrame { image: 0, site: site(function, 1), id, distance: 0, count: 1 }
                 })
                 .collect();
             let token = Token { images: vec![image], capture, frames, ..Token::default() }.encode();

@@ -188,6 +188,10 @@ struct Places {
     block: u64,
     /// The site of signals' frames.
     signal_site: Option<u64>,
+    /// Whether the program has a hybrid encoding.
+    hybrid: bool,
+    /// Then the canonical frame address of `main`, if it has been entered.
+    main_base: Option<u64>,
 }
 
 /// The process at its end.
@@ -392,7 +396,12 @@ impl Core {
         let signal_site = files()
             .find_map(|bytes| main.symbol(bytes, abi::SIGNAL_SITE_SYMBOL))
             .or_else(|| self.images.iter().find_map(|i| i.symbol(&i.bytes, abi::SIGNAL_SITE_SYMBOL)));
-        Some(Places { block, signal_site })
+        let hybrid = files().any(|bytes| main.symbol(bytes, abi::HYBRID_SYMBOL).is_some());
+        let main_base = files()
+            .find_map(|bytes| main.symbol(bytes, abi::MAIN_BASE_SYMBOL))
+            .or_else(|| self.images.iter().find_map(|i| i.symbol(&i.bytes, abi::MAIN_BASE_SYMBOL)));
+        let main_base = main_base.filter(|_| hybrid).and_then(|address| self.word(address));
+        Some(Places { block, signal_site, hybrid, main_base })
     }
 
     /// The loader writes the offset of the block into the images that refer to it by name.
@@ -422,6 +431,7 @@ impl Core {
         let own = (field(layout::TLS_STACK_LOW)?, field(layout::TLS_STACK_HIGH)?);
         let mut walk =
             Walk { core: self, places, token: Token::default(), stack: self.stack(thread.sp(), own) };
+        walk.token.with_offsets = places.hybrid;
         walk.thread(thread.unwinding(), id, top);
         let mut word = walk.token.encode();
         if let Some(creation) = field(layout::TLS_CREATION).and_then(|record| self.creation(record)) {
@@ -467,6 +477,14 @@ struct Walk<'c> {
     stack: Option<(u64, u64)>,
 }
 
+/// How far a place is below `base`, in words; 0 where that is not known.
+fn words(place: u64, base: u64) -> u64 {
+    /// What is further away is on another stack.
+    const FURTHEST: u64 = 1 << 30;
+    let distance = if place == 0 { 0 } else { base.saturating_sub(place) };
+    if distance < FURTHEST { distance / 8 } else { 0 }
+}
+
 /// The frame to which a link leads ([`abi::Link`]).
 fn frame(link: u64) -> u64 {
     link & !layout::RELATIVE
@@ -482,7 +500,8 @@ impl Walk<'_> {
         let followed = top == 0 || point.end == End::Pushed || together;
         let detached = point.detached || !followed;
         let id = self.base(top).filter(|_| followed || frame == top).map(|base| id.wrapping_sub(base));
-        self.token.point = Some(self.point(id.unwrap_or(0), &point));
+        let base = if detached { 0 } else { self.offset_base(top) };
+        self.token.point = Some(self.point(id.unwrap_or(0), &point, base));
         self.token.other_state = point.is_whole() || id.is_none();
         self.token.damaged = detached && !point.is_whole();
         self.token.start_missing = self.token.damaged && frame != top;
@@ -530,26 +549,51 @@ impl Walk<'_> {
             let registers = word(4).and_then(|c| Registers::interrupted(process, c as usize))?;
             let point = Interruption::walk(registers, to as usize, process);
             let before = self.token.frames.len();
-            let row = self.point(id, &point);
+            let base = if point.detached { 0 } else { self.offset_base(prev) };
+            let row = self.point(id, &point, base);
             self.token.signals.push((before, row));
             return Some((prev, possible && !point.detached));
         }
         let image = self.core.images.iter().find(|i| i.contains(site))?;
+        let needed = self.site_byte(site) & abi::HybridSite::NEEDS_OFFSET != 0;
+        let distance = if needed { words(at, self.offset_base(prev)) } else { 0 };
         let (number, site) = (self.image(image.build_id), site.wrapping_sub(image.bias));
         let since_signal = self.token.signals.last().map_or(0, |s| s.0) < self.token.frames.len();
         match self.token.frames.last_mut().filter(|_| since_signal) {
-            Some(last) if (last.image, last.site, last.id) == (number, site, id) => last.count += 1,
-            _ => self.token.frames.push(PushedFrame { image: number, site, id, count: 1 }),
+            Some(last) if (last.image, last.site, last.id, last.distance) == (number, site, id, distance) => {
+                last.count += 1;
+            }
+            _ => self.token.frames.push(PushedFrame { image: number, site, id, distance, count: 1 }),
         }
         Some((prev, possible))
     }
 
-    fn point(&mut self, id: u64, walked: &Interruption) -> Point {
-        let addresses = walked.addresses().map(|(address, exact)| {
+    /// The byte of a site ([`abi::HybridSite`]); 0 in programs without a hybrid encoding.
+    fn site_byte(&self, site: u64) -> u8 {
+        let word = if self.places.hybrid { self.core.word(site & !7) } else { None };
+        word.unwrap_or(0).to_le_bytes()[(site & 7) as usize]
+    }
+
+    /// Where distances count from in the sub-path above a link; 0 if that is not known.
+    fn offset_base(&self, link: u64) -> u64 {
+        let at = frame(link);
+        if link == 0 {
+            let inside = |base: &u64| self.stack.is_some_and(|(low, high)| (low..high).contains(base));
+            return self.places.main_base.filter(inside).unwrap_or(0);
+        }
+        let site = at.checked_add(layout::FRAME_SITE).and_then(|site| self.core.word(site)).unwrap_or(0);
+        let known = self.site_byte(site & !layout::NUMBERED) & abi::HybridSite::KNOWN_BASE != 0;
+        if known { at } else { 0 }
+    }
+
+    /// `base`: where distances count from.
+    fn point(&mut self, id: u64, walked: &Interruption, base: u64) -> Point {
+        let addresses = walked.addresses().zip(walked.frames()).map(|((address, exact), cfa)| {
+            let distance = if self.places.hybrid { words(cfa as u64, base) } else { 0 };
             let address = address as u64;
             let image = self.core.images.iter().find(|i| i.contains(address));
             let (id, bias) = image.map_or((BuildId::default(), 0), |i| (i.build_id, i.bias));
-            CodeAddress { image: self.image(id), address: address.wrapping_sub(bias), exact }
+            CodeAddress { image: self.image(id), address: address.wrapping_sub(bias), exact, distance }
         });
         let addresses = addresses.collect();
         let end = match walked.end {

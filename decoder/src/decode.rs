@@ -12,11 +12,13 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use pcce_dictionary::Dictionary;
+use pcce_encoding::FunctionId;
 use pcce_encoding::decode::Call;
+use pcce_encoding::hybrid::PathError;
 
 use crate::code::table::{CodeTable, Source};
 use crate::point::{Below, Joined};
-use crate::tables::{FIRST_INTERNED, InvalidDictionary, Module, Tables, Target};
+use crate::tables::{FIRST_INTERNED, InvalidDictionary, Module, Paths, Tables, Target};
 use crate::token::{BuildId, Point, PointEnd, PushedFrame, Token};
 use crate::trace::{Piece, Run, Trace};
 
@@ -100,7 +102,7 @@ pub enum DecodeError {
         found: String,
     },
     /// The table of the machine code cannot be used.
-    #[error("the dictionary of {program}: {cause}; write the dictionary again with `pcce dict`")]
+    #[error("the dictionary of {program}: {cause}")]
     Code {
         /// Name of the program.
         program: String,
@@ -181,6 +183,24 @@ pub(crate) enum Start {
     Unknown,
 }
 
+/// The beginning of a sub-path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Begin {
+    /// What is known of its start.
+    pub(crate) start: Start,
+    /// Where its first activation begins, less the place from which the token's distances count, in bytes; None if that is not known.
+    pub(crate) base: Option<i64>,
+}
+
+/// How far an activation is below the place from which distances count.
+#[derive(Clone, Copy)]
+pub(crate) enum Distance {
+    /// Its canonical frame address, in words; 0: it is not known.
+    OfActivation(u64),
+    /// The frame that it has pushed, likewise.
+    OfFrame(u64),
+}
+
 impl Decoder {
     /// Makes a decoder from dictionaries, the program's and those of its shared libraries, in any order.
     ///
@@ -235,6 +255,12 @@ impl Decoder {
     fn decode_from(&self, token: &Token, of_program: bool, trace: &mut Trace) -> Result<(), DecodeError> {
         trace.clear();
         self.resolve_images(token, of_program, trace)?;
+        if token.with_offsets {
+            // What the encoding relies on must be so, whether or not this token depends on it.
+            for image in trace.images.iter().filter_map(|image| image.1) {
+                self.code(image)?;
+            }
+        }
         let mut above = Above::NoCapture;
         if let Some(capture) = &token.capture {
             above = match trace.images[capture.image as usize].1 {
@@ -247,7 +273,8 @@ impl Decoder {
                         _ => return Err(self.site_kind(image, capture.site, site, "a capture")),
                     }
                     let next_signal = token.signals.first().map(|s| s.0);
-                    self.walk(site, capture.id, self.start(token, 0, next_signal, trace), trace)?
+                    let begin = self.begin(token, 0, next_signal, trace);
+                    self.walk(site, capture.id, Distance::OfActivation(capture.distance), begin, trace)?
                 }
                 None => {
                     trace.pieces.push(Piece::UnknownModule(capture.image));
@@ -276,8 +303,8 @@ impl Decoder {
             let Some(frame) = frame else { break };
             let count = frame.count - u64::from(std::mem::take(&mut consumed));
             // The sub-paths of all but the last start where the frame's own push leads.
-            let last = self.start(token, number + 1, signals.peek().map(|s| s.0), trace);
-            let own = if count > 1 { self.pushes_into(frame, trace) } else { last };
+            let last = self.begin(token, number + 1, signals.peek().map(|s| s.0), trace);
+            let own = if count > 1 { self.pushes_into(token, frame, trace) } else { last };
             if count > 0 {
                 above = self.frame(frame, above, own, trace)?;
             }
@@ -338,7 +365,7 @@ impl Decoder {
             return Err(DecodeError::Ambiguous { number, first, second });
         }
         trace.pieces.push(Piece::Function(function));
-        self.walk_number(function, id, None, trace)?;
+        self.walk_number(function, id, None, None, trace)?;
         trace.runs.push(Run { end: trace.pieces.len(), count: 1 });
         Ok(())
     }
@@ -387,26 +414,51 @@ impl Decoder {
         }
     }
 
-    /// Where the sub-path starts that ends inside (above) a frame of the token, or behind the last one. `next_signal`: how many frames are
+    /// Where the sub-path begins that ends inside (above) a frame of the token, or behind the last one. `next_signal`: how many frames are
     /// further in than the next signal that is not yet shown.
-    fn start(&self, token: &Token, number: usize, next_signal: Option<usize>, trace: &Trace) -> Start {
+    fn begin(&self, token: &Token, number: usize, next_signal: Option<usize>, trace: &Trace) -> Begin {
         match token.frames.get(number) {
             // A handler starts one.
-            _ if next_signal == Some(number) => Start::ById,
-            Some(frame) => self.pushes_into(frame, trace),
-            None if token.start_missing => Start::Unknown,
-            None => Start::ById,
+            _ if next_signal == Some(number) => Begin { start: Start::ById, base: None },
+            Some(frame) => self.pushes_into(token, frame, trace),
+            None if token.start_missing => Begin { start: Start::Unknown, base: None },
+            // `main` does: distances count from its activation.
+            None => Begin { start: Start::ById, base: (!token.cut && !token.damaged).then_some(0) },
         }
     }
 
-    /// Where a sub-path starts that the frame began.
-    fn pushes_into(&self, frame: &PushedFrame, trace: &Trace) -> Start {
+    /// Where a sub-path begins that the frame began.
+    fn pushes_into(&self, token: &Token, frame: &PushedFrame, trace: &Trace) -> Begin {
         let image = trace.images[frame.image as usize].1.filter(|_| frame.site != OPEN_SITE);
         let site = image.and_then(|image| self.tables.site_at(image, frame.site));
-        match site.map(|site| self.tables.sites[site as usize].target) {
-            Some(Target::Push(callee)) => Start::In(callee),
-            _ => Start::ById,
-        }
+        let Some(site) = site.map(|site| &self.tables.sites[site as usize]) else {
+            return Begin { start: Start::ById, base: None };
+        };
+        let Target::Push(callee) = site.target else { return Begin { start: Start::ById, base: None } };
+        let base = site.frame.filter(|_| token.with_offsets).and_then(|below| {
+            // The callee's activation begins where the stack pointer is at the call.
+            Some(i64::from(self.frame_position(site.function)?) - i64::from(below))
+        });
+        Begin { start: Start::In(callee), base }
+    }
+
+    /// How far below the canonical frame address of a function the frame is that it pushes, by its machine code.
+    fn frame_position(&self, function: u32) -> Option<u32> {
+        let module = self.module_of(function);
+        let code = self.code(module.image).ok()??;
+        code.of(module.number, function - module.first_function)?.frame_position
+    }
+
+    /// How far below the beginning of its sub-path an activation of the function begins.
+    pub(crate) fn offset(&self, function: u32, distance: Distance, begin: Begin) -> Option<u64> {
+        let (Distance::OfActivation(words) | Distance::OfFrame(words)) = distance;
+        let own = match distance {
+            _ if words == 0 => return None,
+            Distance::OfActivation(_) => 0,
+            Distance::OfFrame(_) => self.frame_position(function)?,
+        };
+        let bytes = i64::try_from(words).ok()?.checked_mul(8)?;
+        u64::try_from(bytes.checked_add(begin.base?)?.checked_sub(own.into())?).ok()
     }
 
     /// What lies below an interrupted point, with so many frames further in. `next_signal`: as for [`Self::start`].
@@ -417,25 +469,25 @@ impl Decoder {
         next_signal: Option<usize>,
         trace: &Trace,
     ) -> Below<'t> {
-        let start = self.start(token, number, next_signal, trace);
+        let begin = self.begin(token, number, next_signal, trace);
         // Another signal, with no frame in between, has none of a call behind it.
         let frame = token.frames.get(number).filter(|_| next_signal != Some(number));
         let behind = match frame {
-            Some(frame) if frame.count > 1 => start,
-            _ => self.start(token, number + 1, next_signal, trace),
+            Some(frame) if frame.count > 1 => begin,
+            _ => self.begin(token, number + 1, next_signal, trace),
         };
-        Below { frame, start, behind }
+        Below { frame, begin, behind }
     }
 
-    /// Adds what lies between `above` and the frame, and the frame's sub-path. `start`: where that one starts.
+    /// Adds what lies between `above` and the frame, and the frame's sub-path. `begin`: where that one begins.
     fn frame(
         &self,
         frame: &PushedFrame,
         above: Above,
-        start: Start,
+        begin: Begin,
         trace: &mut Trace,
     ) -> Result<Above, DecodeError> {
-        if frame.site == OPEN_SITE && frame.id == 0 && !self.is_in_program(start) {
+        if frame.site == OPEN_SITE && frame.id == 0 && !self.is_in_program(begin.start) {
             // Of a function that pushes at its entry always, and whose caller had pushed as well: the next frame tells which
             // one, whether or not the executable's dictionary is there.
             return Ok(above);
@@ -457,7 +509,7 @@ impl Decoder {
                 // The id is perhaps that of a function that reaches no target.
                 return Ok(Above::Interrupted);
             }
-            return self.below_open(image, frame.id, above, start, trace);
+            return self.below_open(image, frame.id, above, begin.start, trace);
         }
         let site_index = self.site_at(image, frame.site)?;
         let site = &self.tables.sites[site_index as usize];
@@ -480,7 +532,7 @@ impl Decoder {
             target @ Target::Push(_) => self.below_call(target, above, trace),
             target => self.below_call(target, self.called(above), trace),
         }
-        self.walk(site_index, frame.id, start, trace)
+        self.walk(site_index, frame.id, Distance::OfFrame(frame.distance), begin, trace)
     }
 
     /// What lies above a call that does not tell by itself what runs next: one that pushed, or an open one.
@@ -525,10 +577,14 @@ impl Decoder {
             Start::ById => None,
         };
         let number = id.wrapping_add(start.map_or(0, |start| self.tables.functions[start as usize].offset));
-        let path = module.paths.path_from(start.map(|start| module.local(start)), open_node, number);
         let mut above = above;
-        for call in path.map_err(|_| no_open_node())? {
+        let end = Self::path(module, open_node, number, start, None, |call| {
             above = self.call(module, call, above, trace);
+        });
+        match end {
+            Ok(()) => {}
+            Err(PathError::Ambiguous) => return Ok(Above::Interrupted),
+            Err(_) => return Err(no_open_node()),
         }
         match (start, above) {
             (Some(start), Above::Root(root)) if !self.may_start(start, root) => Err(no_open_node()),
@@ -652,13 +708,20 @@ impl Decoder {
 
     /// Adds the sub-path of a site and an id; returns the function in which it starts.
     #[inline]
-    fn walk(&self, site: u32, id: u64, start: Start, trace: &mut Trace) -> Result<Above, DecodeError> {
+    fn walk(
+        &self,
+        site: u32,
+        id: u64,
+        distance: Distance,
+        begin: Begin,
+        trace: &mut Trace,
+    ) -> Result<Above, DecodeError> {
         let function = self.tables.sites[site as usize].function;
         // No sub-path goes on through a thunk.
         if !self.tables.functions[function as usize].push_thunk {
             trace.pieces.push(Piece::Site(site));
         }
-        self.walk_callers(function, id, start, trace)
+        self.walk_callers(function, id, distance, begin, trace)
     }
 
     /// Adds the sub-path of a function and an id, without the function itself.
@@ -667,17 +730,22 @@ impl Decoder {
         &self,
         function: u32,
         id: u64,
-        start: Start,
+        distance: Distance,
+        begin: Begin,
         trace: &mut Trace,
     ) -> Result<Above, DecodeError> {
         let module = self.tables.functions[function as usize].module;
-        let start = match self.start_in(module, start) {
+        let start = match self.start_in(module, begin.start) {
             Start::Unknown => return Ok(Above::Interrupted),
             Start::In(start) => Some(start),
             Start::ById => None,
         };
         let number = self.tables.number(function, id, start);
-        Ok(Above::Root(self.walk_number(function, number, start, trace)?))
+        let offset = match self.tables.modules[module as usize].paths {
+            Paths::Numbers(_) => None,
+            Paths::Offsets(_) => self.offset(function, distance, begin),
+        };
+        self.walk_number(function, number, offset, start, trace)
     }
 
     #[inline]
@@ -685,20 +753,47 @@ impl Decoder {
         &self,
         function: u32,
         number: u64,
+        offset: Option<u64>,
         start: Option<u32>,
         trace: &mut Trace,
-    ) -> Result<u32, DecodeError> {
+    ) -> Result<Above, DecodeError> {
         let module = self.module_of(function);
-        let from = start.map(|start| module.local(start));
-        let path = module.paths.path_from(from, module.local(function), number);
         let mut root = function;
-        for call in path.map_err(|_| self.no_id(function, number))? {
+        let end = Self::path(module, module.local(function), number, start, offset, |call| {
             self.call(module, call, Above::Root(root), trace);
             root = module.first_function + call.caller.index() as u32;
+        });
+        match (end, start) {
+            (Err(PathError::Ambiguous), _) => Ok(Above::Interrupted),
+            (Err(_), _) => Err(self.no_id(function, number)),
+            (Ok(()), Some(start)) if !self.may_start(start, root) => Err(self.no_id(function, number)),
+            (Ok(()), _) => Ok(Above::Root(root)),
         }
-        match start {
-            Some(start) if !self.may_start(start, root) => Err(self.no_id(function, number)),
-            _ => Ok(root),
+    }
+
+    /// Goes through the calls of a sub-path of a module.
+    #[inline]
+    fn path(
+        module: &Module,
+        function: FunctionId,
+        number: u64,
+        start: Option<u32>,
+        offset: Option<u64>,
+        call: impl FnMut(Call),
+    ) -> Result<(), PathError> {
+        let start = start.map(|start| module.local(start));
+        match &module.paths {
+            Paths::Numbers(paths) => {
+                let path = paths.path_from(start, function, number);
+                path.map_err(|_| PathError::NoSuchPath)?.for_each(call);
+                Ok(())
+            }
+            Paths::Offsets(paths) => {
+                // Code may have moved the stack pointer without saying so: where the number tells alone, it does.
+                let alone = paths.path_from(start, function, number, None, |_| {});
+                let offset = offset.filter(|_| alone == Err(PathError::Ambiguous));
+                paths.path_from(start, function, number, offset, call)
+            }
         }
     }
 

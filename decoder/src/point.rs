@@ -7,7 +7,7 @@
 use pcce_dictionary::code::{Role, State};
 
 use crate::code::table::{self, CodeTable};
-use crate::decode::{Above, DecodeError, Decoder, Start};
+use crate::decode::{Above, Begin, DecodeError, Decoder, Distance};
 use crate::token::{Point, PointEnd, PushedFrame};
 use crate::trace::{FrameKind, Piece, Trace};
 
@@ -22,10 +22,10 @@ pub(crate) struct Joined {
 pub(crate) struct Below<'t> {
     /// The next frame, if that is one of a call.
     pub(crate) frame: Option<&'t PushedFrame>,
-    /// Where the sub-path starts that ends above that frame.
-    pub(crate) start: Start,
-    /// Where the one starts that ends below it.
-    pub(crate) behind: Start,
+    /// Where the sub-path begins that ends above that frame.
+    pub(crate) begin: Begin,
+    /// Where the one begins that ends below it.
+    pub(crate) behind: Begin,
 }
 
 impl Decoder {
@@ -137,7 +137,8 @@ impl Decoder {
                 return stop(Above::Entered(owner, id));
             }
             let pieces = trace.pieces.len();
-            return match self.walk_callers(owner, id, below.start, trace) {
+            let distance = Distance::OfActivation(address.distance);
+            return match self.walk_callers(owner, id, distance, below.begin, trace) {
                 Ok(above) => stop(above),
                 // Memory may have been damaged before the point was interrupted.
                 Err(_) => {
@@ -182,7 +183,11 @@ impl Decoder {
             // Inside its own entry's frame the function is a root.
             return Ok(Joined { above: Above::Root(owner), consumed: false });
         }
-        Ok(Joined { above: self.walk_callers(owner, frame.id, below.behind, trace)?, consumed: true })
+        let distance = Distance::OfFrame(frame.distance);
+        Ok(Joined {
+            above: self.walk_callers(owner, frame.id, distance, below.behind, trace)?,
+            consumed: true,
+        })
     }
 }
 

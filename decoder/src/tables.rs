@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use pcce_dictionary::{self as files, Dictionary, EdgeCode, SiteKind};
 use pcce_encoding::FunctionId;
 use pcce_encoding::decode::{AddEdge, FunctionRow, PathDecoder, TableError};
+use pcce_encoding::hybrid::{StackEdge, StackPathDecoder};
 use thiserror::Error;
 
 use crate::code::table::{CodeTable, Source};
@@ -129,6 +130,8 @@ pub(crate) struct Image {
     pub(crate) open_module: Option<u32>,
     /// The image's modules: the first function, and how many there are.
     pub(crate) modules: Vec<(u32, u32)>,
+    /// Hybrid encoding: ⟨module, caller, callee⟩ of calls that are taken to be jumps, numbered as in the dictionary.
+    jumps: Vec<(u32, u32, u32)>,
     code: OnceLock<Result<Option<CodeTable>, String>>,
     pub(crate) code_source: Source,
 }
@@ -145,9 +148,21 @@ struct Span {
 pub(crate) struct Module {
     pub(crate) first_function: u32,
     pub(crate) first_site: u32,
+    /// The image, and which one of its modules it is.
+    pub(crate) image: u32,
+    pub(crate) number: u32,
     /// The open node, if there is one, comes after the functions.
-    pub(crate) paths: PathDecoder,
+    pub(crate) paths: Paths,
     pub(crate) open_node: Option<FunctionId>,
+}
+
+/// What decodes the sub-paths of a module.
+#[derive(Debug)]
+pub(crate) enum Paths {
+    /// By their numbers.
+    Numbers(PathDecoder),
+    /// By numbers and stack offsets: the encoding is a hybrid one.
+    Offsets(StackPathDecoder),
 }
 
 impl Module {
@@ -172,12 +187,16 @@ pub(crate) struct Function {
     pub(crate) num_cc: u64,
     pub(crate) offset: u64,
     negated: bool,
+    /// How far the stack pointer is below the canonical frame address at calls, if the encoding relies on that.
+    frame_offset: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Site {
     pub(crate) function: u32,
     pub(crate) target: Target,
+    /// How far below the function's activation that of the callee begins, if that is known and needed.
+    pub(crate) frame: Option<u32>,
     first_location: u32,
     locations: u32,
 }
@@ -280,6 +299,7 @@ impl Tables {
             spans: Vec::new(),
             open_module: None,
             modules: Vec::new(),
+            jumps: Vec::new(),
             code: OnceLock::new(),
             code_source: dictionary.code.clone().map_or(Source::None, Source::Text),
         });
@@ -345,6 +365,7 @@ impl Tables {
                 num_cc: function.num_cc,
                 offset: function.offset as u64,
                 negated: module.open_num_cc.is_none(),
+                frame_offset: function.frame_offset,
             });
         }
 
@@ -374,7 +395,7 @@ impl Tables {
             }
             let locations = index(self.locations.len(), "locations")? - first_location;
             let function = first_function + site.function;
-            self.sites.push(Site { function, target, first_location, locations });
+            self.sites.push(Site { function, target, frame: None, first_location, locations });
         }
 
         let open_node = FunctionId::new(module.functions.len() as u32);
@@ -393,12 +414,19 @@ impl Tables {
                 return Err(Cause::SecondEdge { edge: at, site: edge.site });
             }
             if let EdgeCode::Add(value) | EdgeCode::Open(value) = edge.code {
-                adds.push(AddEdge {
+                let add = AddEdge {
                     caller: FunctionId::new(module.sites[edge.site as usize].function),
                     callee: edge.callee.filter(|_| !open_call).map_or(open_node, FunctionId::new),
                     value,
                     site: edge.site,
-                });
+                };
+                adds.push(StackEdge { add, frame: edge.frame });
+            }
+            self.sites[(first_site + edge.site) as usize].frame = edge.frame;
+            if let (Some(0), Some(callee)) = (edge.frame, edge.callee) {
+                let image = self.images.last_mut().expect("an image was added before its modules");
+                let number = image.modules.len() as u32;
+                image.jumps.push((number, module.sites[edge.site as usize].function, callee));
             }
             let target = &mut self.sites[(first_site + edge.site) as usize].target;
             match (&target, edge.callee, edge.code) {
@@ -415,8 +443,16 @@ impl Tables {
         let row = |f: &files::Function| FunctionRow { num_cc: f.num_cc, entry: f.entry, open: f.open };
         let open_row = module.open_num_cc.map(|num_cc| FunctionRow { num_cc, entry: true, open: false });
         let rows: Vec<_> = module.functions.iter().map(row).chain(open_row).collect();
-        let paths = PathDecoder::new(&rows, open_row.map(|_| open_node), adds.into_iter())
-            .map_err(Cause::Encoding)?;
+        let node = open_row.map(|_| open_node);
+        let paths = if module.hybrid_rounds.is_some() {
+            // Whoever an open call reaches: the open node's sub-paths begin outside of the program.
+            let unknown_base: Vec<bool> =
+                module.functions.iter().map(|f| f.unknown_base).chain(node.map(|_| true)).collect();
+            StackPathDecoder::new(&rows, &unknown_base, node, adds.into_iter()).map(Paths::Offsets)
+        } else {
+            PathDecoder::new(&rows, node, adds.into_iter().map(|edge| edge.add)).map(Paths::Numbers)
+        };
+        let paths = paths.map_err(Cause::Encoding)?;
         if open_row.is_some() {
             let image = self.images.last_mut().expect("an image was added before its modules");
             if image.open_module.replace(number).is_some() {
@@ -426,7 +462,10 @@ impl Tables {
                 self.targeted = Some(number);
             }
         }
+        let image = self.images.len() - 1;
         self.modules.push(Module {
+            image: image as u32,
+            number: self.images[image].modules.len() as u32,
             first_function,
             first_site,
             paths,
@@ -482,8 +521,49 @@ impl Tables {
     /// The machine code of an image; None if it is not at hand.
     pub(crate) fn code(&self, image: u32) -> Result<Option<&CodeTable>, &str> {
         let image = &self.images[image as usize];
-        let code = image.code.get_or_init(|| image.code_source.read(&image.modules));
+        let code = image.code.get_or_init(|| {
+            let code = image.code_source.read(&image.modules)?;
+            code.as_ref().map_or(Ok(()), |code| self.check_frames(image, code))?;
+            Ok(code)
+        });
         code.as_ref().map(Option::as_ref).map_err(String::as_str)
+    }
+
+    /// What the encoding relies on must be so in the program.
+    fn check_frames(&self, image: &Image, code: &CodeTable) -> Result<(), String> {
+        for (module, &(first, count)) in (0..).zip(&image.modules) {
+            for number in 0..count {
+                let function = &self.functions[(first + number) as usize];
+                let Some(expected) = function.frame_offset else { continue };
+                // The linker may have left the function out, or taken another one with the same code.
+                let Some(code) = code.of(module, number) else { continue };
+                if code.frame_offset != Some(expected) {
+                    let found = code.frame_offset;
+                    let found = found.map_or("one that is not known".to_owned(), |f| format!("{f} bytes"));
+                    return Err(format!(
+                        "function {} has a stack frame of {found}, and its contexts are encoded for {expected} bytes: code was generated with \
+                         other options than the pass expected; build without --pcce-hybrid",
+                        self.linkage(function.symbol)
+                    ));
+                }
+            }
+        }
+        for &(module, caller, callee) in &image.jumps {
+            let (Some(code), Some(to)) = (code.of(module, caller), code.of(module, callee)) else { continue };
+            if code.calls.iter().any(|call| call.1 == to.name + 1) {
+                let name = |function: u32| {
+                    let function = image.modules[module as usize].0 + function;
+                    self.linkage(self.functions[function as usize].symbol)
+                };
+                return Err(format!(
+                    "function {} calls {}, and its contexts are encoded for a jump: code was generated with other options than the pass expected; \
+                     build without --pcce-hybrid",
+                    name(caller),
+                    name(callee)
+                ));
+            }
+        }
+        Ok(())
     }
 
     #[inline]

@@ -1,4 +1,4 @@
-//! Context tokens, versions 1 and 2 (docs/formats.md): what a running program prints and a user pastes.
+//! Context tokens, versions 1 to 3 (docs/formats.md): what a running program prints and a user pastes.
 //!
 //! A token holds numbers only, and a reader that trusts no byte of it: whatever is not exactly what
 //! the runtime library writes is refused, and nothing is repaired. The checks go from the outside in
@@ -14,7 +14,7 @@ use thiserror::Error;
 const PREFIX: &str = "pcce";
 
 /// First characters of the tokens of each version.
-const PREFIXES: [&str; 2] = ["pcce1.", "pcce2."];
+const PREFIXES: [&str; 3] = ["pcce1.", "pcce2.", "pcce3."];
 const PREFIX_LEN: usize = 6;
 
 /// Whether a text starts as tokens do.
@@ -38,7 +38,10 @@ const FLAG_POINT: u8 = 8;
 const FLAG_OTHER_STATE: u8 = 16;
 const FLAG_START_MISSING: u8 = 32;
 
-/// Version 2: what a frame is, in the two lowest bits of its head.
+/// The version with stack offsets.
+const WITH_OFFSETS: u32 = 3;
+
+/// From version 2 on: what a frame is, in the two lowest bits of its head.
 const KIND_REPEATED: u64 = 1;
 const KIND_SIGNAL: u64 = 2;
 
@@ -91,6 +94,9 @@ pub struct Capture {
     pub site: u64,
     /// The thread's number when the token was taken.
     pub id: u64,
+    /// How far the activation's canonical frame address is below the place from which stack offsets count, in words of 8 bytes; 0 where the
+    /// function does not need it, or it is not known.
+    pub distance: u64,
 }
 
 /// A pushed frame, or several equal ones in a row.
@@ -102,6 +108,8 @@ pub struct PushedFrame {
     pub site: u64,
     /// The thread's number when the frame was pushed.
     pub id: u64,
+    /// How far the frame is below the place from which stack offsets count, as in [`Capture::distance`].
+    pub distance: u64,
     /// How many equal frames there are in a row, 1 or more.
     pub count: u64,
 }
@@ -115,6 +123,8 @@ pub struct CodeAddress {
     pub address: u64,
     /// Whether it is that of an instruction which was to be executed; else it is a return address.
     pub exact: bool,
+    /// How far the canonical frame address of the activation is below the place from which stack offsets count, as in [`Capture::distance`].
+    pub distance: u64,
 }
 
 /// Why the addresses of a [`Point`] end.
@@ -163,6 +173,8 @@ pub struct Token {
     /// The token is cut or damaged, and the ids of the outermost sub-path that is there count from the id of a frame that is
     /// not.
     pub start_missing: bool,
+    /// Whether the program has a hybrid encoding, whose tokens have stack offsets (pcce.txt §6).
+    pub with_offsets: bool,
 }
 
 /// Why a text is not a context token that this release can read.
@@ -171,7 +183,7 @@ pub struct Token {
 pub enum TokenError {
     /// Another start than that of a token.
     #[error(
-        "not a context token: it starts with `{start}`; a token starts with `pcce1.` or `pcce2.` and is one word of letters, digits, `-` and `_`"
+        "not a context token: it starts with `{start}`; a token starts with `pcce1.`, `pcce2.` or `pcce3.` and is one word of letters, digits, `-` and `_`"
     )]
     NotAToken {
         /// The first characters.
@@ -179,7 +191,7 @@ pub enum TokenError {
     },
     /// A token of a version that a newer release writes.
     #[error(
-        "the token has version {found}, and this pcce reads versions 1 and 2; use the pcce of the release that built the program, or a newer one"
+        "the token has version {found}, and this pcce reads versions 1 to 3; use the pcce of the release that built the program, or a newer one"
     )]
     NewerVersion {
         /// The version's digits.
@@ -271,10 +283,12 @@ impl Token {
         if checksum(version as u32 + 1, payload).to_le_bytes() != crc {
             return Err(wrong_checksum(text, body));
         }
-        self.read(&mut Reader { bytes: payload, at: 0 }, version == 1)
+        self.read(&mut Reader { bytes: payload, at: 0 }, version as u32 + 1)
     }
 
-    fn read(&mut self, reader: &mut Reader<'_>, points: bool) -> Result<(), TokenError> {
+    fn read(&mut self, reader: &mut Reader<'_>, version: u32) -> Result<(), TokenError> {
+        let points = version > 1;
+        self.with_offsets = version == WITH_OFFSETS;
         self.images.clear();
         self.frames.clear();
         self.signals.clear();
@@ -304,7 +318,8 @@ impl Token {
         if flags & FLAG_CAPTURE != 0 {
             let number = reader.varint()?;
             let image = self.image(number, reader)?;
-            self.capture = Some(Capture { image, site: reader.varint()?, id: unzigzag(reader.varint()?) });
+            let (site, id) = (reader.varint()?, unzigzag(reader.varint()?));
+            self.capture = Some(Capture { image, site, id, distance: self.distance(reader)? });
         }
         self.point = if flags & FLAG_POINT != 0 { Some(self.read_point(reader)?) } else { None };
         self.other_state = flags & FLAG_OTHER_STATE != 0;
@@ -327,6 +342,7 @@ impl Token {
             let image = self.image(image, reader)?;
             let site = reader.varint()?;
             let id = unzigzag(reader.varint()?);
+            let distance = self.distance(reader)?;
             let count = if kind == KIND_REPEATED {
                 let offset = reader.at;
                 match reader.varint()? {
@@ -342,7 +358,7 @@ impl Token {
             if frames > MAX_FRAMES {
                 return Err(TokenError::TooManyFrames { frames });
             }
-            self.frames.push(PushedFrame { image, site, id, count });
+            self.frames.push(PushedFrame { image, site, id, distance, count });
         }
         Ok(())
     }
@@ -361,16 +377,20 @@ impl Token {
         }
         let id = unzigzag(reader.varint()?);
         let mut addresses = Vec::new();
-        let mut before = CodeAddress { image: u32::MAX, address: 0, exact: false };
+        let mut before = CodeAddress { image: u32::MAX, address: 0, exact: false, distance: 0 };
         for _ in 0..head >> 2 {
             let word = reader.varint()?;
             let image = self.image(word >> 1, reader)?;
             let from = if image == before.image { before.address } else { 0 };
             let address = from.wrapping_add(unzigzag(reader.varint()?));
-            before = CodeAddress { image, address, exact: word & 1 == 1 };
+            before = CodeAddress { image, address, exact: word & 1 == 1, distance: self.distance(reader)? };
             addresses.push(before);
         }
         Ok(Point { id, addresses, end })
+    }
+
+    fn distance(&self, reader: &mut Reader<'_>) -> Result<u64, TokenError> {
+        if self.with_offsets { reader.varint() } else { Ok(0) }
     }
 
     fn image(&mut self, number: u64, reader: &mut Reader<'_>) -> Result<u32, TokenError> {
@@ -397,7 +417,11 @@ impl Token {
     /// If an index into [`Token::images`] is out of range.
     #[must_use]
     pub fn encode(&self) -> String {
-        let version = if self.point.is_some() || !self.signals.is_empty() { 2 } else { 1 };
+        let version = match self.point.is_some() || !self.signals.is_empty() {
+            _ if self.with_offsets => WITH_OFFSETS,
+            true => 2,
+            false => 1,
+        };
         let mut out = Encoder { token: self, known: 0, bytes: Vec::new() };
         out.bytes.push(
             u8::from(self.capture.is_some()) * FLAG_CAPTURE
@@ -411,6 +435,7 @@ impl Token {
             out.image(capture.image, 0, 0);
             put(&mut out.bytes, capture.site);
             put(&mut out.bytes, zigzag(capture.id));
+            out.distance(capture.distance);
         }
         if let Some(point) = &self.point {
             out.point(point);
@@ -422,9 +447,10 @@ impl Token {
                 out.point(point);
             }
             let Some(frame) = self.frames.get(number) else { break };
-            out.image(frame.image, version, u64::from(frame.count > 1));
+            out.image(frame.image, version.min(2), u64::from(frame.count > 1));
             put(&mut out.bytes, frame.site);
             put(&mut out.bytes, zigzag(frame.id));
+            out.distance(frame.distance);
             if frame.count > 1 {
                 put(&mut out.bytes, frame.count);
             }
@@ -453,6 +479,12 @@ impl Encoder<'_> {
         }
     }
 
+    fn distance(&mut self, distance: u64) {
+        if self.token.with_offsets {
+            put(&mut self.bytes, distance);
+        }
+    }
+
     fn point(&mut self, point: &Point) {
         put(&mut self.bytes, (point.addresses.len() as u64) << 2 | point.end as u64);
         put(&mut self.bytes, zigzag(point.id));
@@ -461,6 +493,7 @@ impl Encoder<'_> {
             self.image(address.image, 1, address.exact.into());
             let from = if before.0 == address.image { before.1 } else { 0 };
             put(&mut self.bytes, zigzag(address.address.wrapping_sub(from)));
+            self.distance(address.distance);
             before = (address.image, address.address);
         }
     }
@@ -472,7 +505,7 @@ pub fn encode_payload(payload: &[u8]) -> String {
     encode_payload_of(1, payload)
 }
 
-/// The token text of a payload of a version, 1 or 2.
+/// The token text of a payload of a version, 1 to 3.
 ///
 /// # Panics
 /// If there is no such version.
@@ -637,7 +670,8 @@ fn wrong_checksum(text: &[u8], body: &[u8]) -> TokenError {
     }
     let (payload, crc) = bytes.split_at(bytes.len() - CRC_LEN);
     let stored = u32::from_le_bytes(crc.try_into().expect("4 bytes"));
-    let version = if text.starts_with(PREFIXES[1].as_bytes()) { 2 } else { 1 };
+    let version =
+        (1..).zip(PREFIXES).find(|(_, p)| text.starts_with(p.as_bytes())).map_or(1, |(version, _)| version);
     let difference = checksum(version, payload) ^ stored;
     // Bits of the last character that belong to no byte: they must be 0, and only that character
     // can have set them.
@@ -703,9 +737,10 @@ mod tests {
     fn samples() -> Vec<Token> {
         let build_id = BuildId::from_prefix(&[0xab, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
         let library = BuildId::from_prefix(&[9, 8, 7]);
-        let frame = |image, site, id, count| PushedFrame { image, site, id, count };
-        let capture = Some(Capture { image: 0, site: 0x1234, id: 77 });
-        let address = |image, address, exact| CodeAddress { image, address, exact };
+        let frame = |image, site, id, count| PushedFrame { image, site, id, distance: 0, count };
+        let captured = Capture { image: 0, site: 0x1234, id: 77, distance: 0 };
+        let capture = Some(captured);
+        let address = |image, address, exact| CodeAddress { image, address, exact, distance: 0 };
         let point = |id, end| Point {
             id,
             addresses: vec![
@@ -743,6 +778,20 @@ mod tests {
                     (0, point(u64::MAX, PointEnd::Bound)),
                     (3, point(0, PointEnd::Lost)),
                 ],
+                ..Token::default()
+            },
+            Token {
+                images: vec![build_id],
+                capture: Some(Capture { distance: 300, ..captured }),
+                frames: vec![PushedFrame { distance: 3, ..frame(0, 9, 6, 2) }, frame(0, 9, 7, 1)],
+                signals: vec![(
+                    1,
+                    Point {
+                        addresses: vec![CodeAddress { distance: 1 << 40, ..address(0, 5, true) }],
+                        ..point(1, PointEnd::Pushed)
+                    },
+                )],
+                with_offsets: true,
                 ..Token::default()
             },
             Token {
@@ -828,7 +877,7 @@ mod tests {
             Err(TokenError::NewerVersion { found }) => found,
             other => panic!("{text}: {other:?}"),
         };
-        assert_eq!(found("pcce3.AAAA"), "3");
+        assert_eq!(found("pcce4.AAAA"), "4");
         assert_eq!(found("pcce12.!"), "12");
         for text in
             ["", "hello", "pcce", "pcce0.AAAA", "pcce1", "pcce1.", "pcceX.AAAA", "Pcce1.AAAA", "\u{1b}[31m"]
@@ -898,7 +947,7 @@ mod tests {
                 let text = encode_payload_of(version, &bytes);
                 if let Ok(token) = Token::parse(&text) {
                     // A token without points needs no version 2.
-                    if version == 1 || token.point.is_some() || !token.signals.is_empty() {
+                    if version != 2 || token.point.is_some() || !token.signals.is_empty() {
                         prop_assert_eq!(token.encode(), text);
                     }
                 }

@@ -264,7 +264,7 @@ fn each_bad_token_has_its_message() {
         (&altered, "character 16"),
         (&good[..good.len() - 1], "truncated"),
         (&good[..good.len() - 4], "truncated"),
-        ("pcce3.AAAA", "version 3, and this pcce reads versions 1 and 2"),
+        ("pcce4.AAAA", "version 4, and this pcce reads versions 1 to 3"),
         (&format!("{}!", &good[..12]), "character 13 is '!'"),
         ("0", "0 is no context"),
         ("12345", "no function of the dictionary has number 12345"),
@@ -290,7 +290,7 @@ fn each_bad_token_has_its_message() {
 #[test]
 fn threads_of_a_report_that_are_not_in_the_program() {
     let folder = Folder::new("outside");
-    let at = |address, exact| CodeAddress { image: 0, address, exact };
+    let at = |address, exact| CodeAddress { image: 0, address, exact, distance: 0 };
     let point =
         Point { id: 0, addresses: vec![at(0x1000, true), at(0x2000, false)], end: PointEnd::Outermost };
     let outside =

@@ -339,7 +339,7 @@ fn modules_without_dictionary() {
     let lib_only = Decoder::new(&[lib()]).unwrap();
     let below = token(Some((site::MALLOC_CAPTURE, 0)), &[(site::MALLOC_ENTRY, 0), (site::LEAF_QSORT, 0)]);
     assert_eq!(trace_of(&lib_only, &below).unwrap(), "malloc:5 [unknown -] [unknown-module -]");
-    let frame = |image, site| PushedFrame { image, site, id: 0, count: 1 };
+    let frame = |image, site| PushedFrame { image, site, id: 0, distance: 0, count: 1 };
     let images = vec![BuildId::from_prefix(&common::APP), BuildId::from_prefix(&common::LIB)];
     let entry = Token { images, frames: vec![frame(0, 1), frame(1, site::MALLOC_ENTRY)], ..Token::default() };
     assert!(matches!(trace_of(&lib_only, &entry), Err(DecodeError::NotEntered { .. })));
@@ -577,6 +577,7 @@ prop_compose! {
             locations: vec![Location { name, file: name % 3, line: 0, column: 0 }; locations],
         }).collect();
         module.edges = edges.into_iter().map(|(site, callee, code)| Edge {
+            frame: None,
             site,
             callee,
             code: match code {

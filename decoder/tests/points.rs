@@ -61,14 +61,17 @@ fn decoder() -> (Decoder, u64) {
 }
 
 fn at(address: u64, exact: bool) -> CodeAddress {
-    CodeAddress { image: 0, address, exact }
+    CodeAddress { image: 0, address, exact, distance: 0 }
 }
 
 fn token(point: Point, frames: &[(u64, u64)]) -> Token {
     Token {
         images: vec![BuildId::from_prefix(&APP)],
         point: Some(point),
-        frames: frames.iter().map(|&(site, id)| PushedFrame { image: 0, site, id, count: 1 }).collect(),
+        frames: frames
+            .iter()
+            .map(|&(site, id)| PushedFrame { image: 0, site, id, distance: 0, count: 1 })
+            .collect(),
         ..Token::default()
     }
 }
@@ -215,7 +218,7 @@ proptest! {
         let token = Token {
             images: vec![BuildId::from_prefix(&APP)],
             point: first,
-            frames: frames.iter().map(|&(s, id, count)| PushedFrame { image: 0, site: site + s, id, count }).collect(),
+            frames: frames.iter().map(|&(s, id, count)| PushedFrame { image: 0, site: site + s, id, distance: 0, count }).collect(),
             signals,
             cut: flags & 1 == 1,
             damaged: flags & 2 == 2,

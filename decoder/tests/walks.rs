@@ -64,6 +64,7 @@ fn build(program: &Program) -> (Dictionary, Vec<Option<u64>>) {
     let mut module = Module {
         name: "walk.c".to_owned(),
         sites_address: ADDRESS,
+        hybrid_rounds: None,
         open_num_cc: program.open.then(|| encoding.num_cc(FunctionId::new(functions.len() as u32))),
         files: vec!["walk.c".to_owned()],
         names: (0..functions.len()).map(|i| format!("f{i}")).collect(),
@@ -93,7 +94,7 @@ fn build(program: &Program) -> (Dictionary, Vec<Option<u64>>) {
         };
         let callee = program.calls.get(at).map(|call| call.1 as u32);
         let site = open.map_or(at, |function| program.calls.len() + 2 * function + 1);
-        module.edges.push(Edge { site: site as u32, callee, code });
+        module.edges.push(Edge { site: site as u32, callee, code, frame: None });
     }
     for (at, function) in functions.iter().enumerate() {
         module.functions.push(Function {
@@ -130,7 +131,7 @@ fn walk(program: &Program, constants: &[Option<u64>], choices: &[usize]) -> (Tok
         let site = ADDRESS + site as u64;
         match frames.last_mut() {
             Some(last) if (last.site, last.id) == (site, id) => last.count += 1,
-            _ => frames.push(PushedFrame { image: 0, site, id, count: 1 }),
+            _ => frames.push(PushedFrame { image: 0, site, id, distance: 0, count: 1 }),
         }
     };
     for choice in choices {
@@ -158,7 +159,7 @@ fn walk(program: &Program, constants: &[Option<u64>], choices: &[usize]) -> (Tok
     sites.push(capture as u32 + 1);
     sites.reverse();
     frames.reverse();
-    let capture = Some(Capture { image: 0, site: ADDRESS + capture as u64, id });
+    let capture = Some(Capture { image: 0, site: ADDRESS + capture as u64, id, distance: 0 });
     let images = vec![BuildId::from_prefix(&APP)];
     (Token { images, capture, frames, ..Token::default() }, sites)
 }

@@ -11,10 +11,10 @@ use core::mem::offset_of;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 /// Version of everything in this module. Instrumented objects refer to `__pcce_abi_v<VERSION>`.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Name of the symbol that exists only in a runtime of this version.
-pub const VERSION_SYMBOL: &str = "__pcce_abi_v5";
+pub const VERSION_SYMBOL: &str = "__pcce_abi_v6";
 
 /// Name of the byte whose address is the site of frames that were pushed for a signal's handler. Behind such a frame is the
 /// address of the `ucontext_t` that the kernel gave to the handler.
@@ -150,6 +150,22 @@ impl Frame {
     }
 }
 
+/// Bits of the byte of a site, in executables with a hybrid encoding (pcce.txt §6). In others it is 0.
+pub struct HybridSite;
+
+impl HybridSite {
+    /// In the site's function, ids stand for several contexts that stack offsets tell apart.
+    pub const NEEDS_OFFSET: u8 = 1;
+    /// The site pushes, and it is known how far the frame is from where the sub-path begins.
+    pub const KNOWN_BASE: u8 = 2;
+}
+
+/// Name of the byte that exists in executables with a hybrid encoding.
+pub const HYBRID_SYMBOL: &str = "__pcce_hybrid";
+
+/// Name of the runtime's word for the canonical frame address of `main`'s activation, which such executables write.
+pub const MAIN_BASE_SYMBOL: &str = "__pcce_main_base";
+
 /// Verify mode: one activation of an instrumented function.
 #[repr(C)]
 pub struct Shadow {
@@ -197,6 +213,8 @@ pub struct FunctionRecord {
     pub starts: *const Start,
     /// How many.
     pub start_count: u64,
+    /// 1 if ids stand for several contexts of the function, which stack offsets tell apart (hybrid encoding), 0 if not.
+    pub shared: u64,
 }
 
 /// Verify mode: where the sub-path starts that a direct call begins.
@@ -325,6 +343,11 @@ pub mod functions {
     pub const CONTEXT: &str = "__pcce_context";
     /// `size_t __pcce_token(buf, size, site)`: the token at a capture site.
     pub const TOKEN: &str = "__pcce_token";
+    /// `u64 __pcce_context_below(site, cfa)`: the context number at a capture site whose function needs stack offsets; `cfa` is the canonical frame
+    /// address of its activation.
+    pub const CONTEXT_BELOW: &str = "__pcce_context_below";
+    /// `size_t __pcce_token_below(buf, size, site, cfa)`: the token there.
+    pub const TOKEN_BELOW: &str = "__pcce_token_below";
     /// `size_t __pcce_token_at(buf, size, pc, sp, site)`: the token of an interrupted point.
     pub const TOKEN_AT: &str = "__pcce_token_at";
     /// `pthread_create(…, site)`: creates a thread.

@@ -7,6 +7,7 @@ use core::slice;
 use crate::abi::{Frame, INTERNED, Link, NO_RANGE, Tls};
 use crate::fiber::{Links, UNKNOWN_SITE, followed, is_on_stack, is_unknown, relative};
 use crate::intern::Interner;
+use crate::offset;
 use crate::own::Own;
 use crate::place;
 use crate::signal::{self, SignalFrame};
@@ -76,12 +77,19 @@ unsafe fn number_frame(outer: u64, frame: *mut Frame) -> Option<u64> {
     unsafe {
         let (id, site) = ((*frame).id.wrapping_sub((*frame).prev.base()), (*frame).site());
         let mut number = CHAINS.insert(&[outer, place::name(site)?, id], ())?;
+        number = offset_number(number, offset::of_frame(frame))?;
         if signal::is_site(site) {
             number = point_number(number, frame.cast())?;
         }
         Frame::set_number(frame, number);
         Some(number)
     }
+}
+
+/// Adds a stack offset to a number, where there is one.
+#[inline(always)]
+fn offset_number(number: u64, distance: u64) -> Option<u64> {
+    if distance == 0 { Some(number) } else { CHAINS.insert(&[number, OFFSET, distance], ()) }
 }
 
 /// Frames that have no number yet, the innermost first.
@@ -189,12 +197,18 @@ pub extern "C" fn __pcce_context(site: *const u8, base: u64) -> u64 {
             return number;
         }
     }
-    any_context(site, base)
+    any_context(site, base, 0)
+}
+
+/// The same at a site whose function needs stack offsets. `cfa` is the canonical frame address of its activation.
+#[unsafe(no_mangle)]
+pub extern "C" fn __pcce_context_below(site: *const u8, cfa: usize) -> u64 {
+    any_context(site, NO_RANGE, cfa)
 }
 
 /// The same, whatever the state is.
 #[inline(never)]
-fn any_context(site: *const u8, base: u64) -> u64 {
+fn any_context(site: *const u8, base: u64, cfa: usize) -> u64 {
     let (id, found) = current();
     let (chain, id) = match only_fresh(id, found) {
         Some(known) => known,
@@ -207,7 +221,9 @@ fn any_context(site: *const u8, base: u64) -> u64 {
         }
     };
     let number = if base == NO_RANGE {
-        place::name(site).and_then(|site| CHAINS.insert(&[chain, site, id], ()))
+        let number = place::name(site).and_then(|site| CHAINS.insert(&[chain, site, id], ()));
+        // SAFETY: the calling thread's own chain, kept intact by emitted code.
+        number.and_then(|number| offset_number(number, unsafe { offset::at(site, cfa, followed(found)) }))
     } else {
         let number = base.wrapping_add(id);
         if let Some(number) = pair(chain, number) {
@@ -255,6 +271,9 @@ fn only_fresh(id: u64, top: Link) -> Option<(u64, u64)> {
 
 /// Stands for the site in keys whose last word is a number in a function's range. No address of a site.
 const RANGE: u64 = 2;
+
+/// Stands for the site in keys whose last word is a stack offset, and whose first one the number of what has it. No address of a site.
+const OFFSET: u64 = 3;
 
 /// Set in numbers that are made by [`pair`].
 const PAIR: u64 = 1 << 62;

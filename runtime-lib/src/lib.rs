@@ -39,6 +39,8 @@ mod intern;
 #[cfg(any(test, feature = "freestanding"))]
 mod memory;
 #[cfg(any(test, feature = "freestanding"))]
+mod offset;
+#[cfg(any(test, feature = "freestanding"))]
 mod own;
 #[cfg(any(test, feature = "freestanding"))]
 mod place;

@@ -8,13 +8,14 @@ use core::ptr::null;
 use crate::abi::{Frame, Link};
 use crate::fiber::{Links, followed, followed_from, is_lost, is_unknown, relative};
 use crate::image::Image;
+use crate::offset;
 use crate::own::{self, Own};
 use crate::signal::{self, SignalFrame};
 use crate::state::current;
 use crate::unwind::{self, End, Interruption, Process, Registers};
 
-/// The digit is the version: 1 without interrupted points, 2 with.
-const PREFIXES: [&[u8]; 2] = [b"pcce1.", b"pcce2."];
+/// The digit is the version: 1 without interrupted points, 2 with, 3 with stack offsets.
+const PREFIXES: [&[u8]; 3] = [b"pcce1.", b"pcce2.", b"pcce3."];
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 /// Images that one token can name; a frame beyond them ends the token as damaged.
 const MAX_IMAGES: usize = 64;
@@ -26,8 +27,10 @@ const FLAG_POINT: u8 = 8;
 const FLAG_OTHER_STATE: u8 = 16;
 const FLAG_START_MISSING: u8 = 32;
 
-/// Version 2: what a frame is, in the lowest bits of its head.
+/// From version 2 on: what a frame is, in the lowest bits of its head.
 const KIND_SIGNAL: u64 = 2;
+/// The version with stack offsets.
+const WITH_OFFSETS: usize = 3;
 
 /// Writes base64 characters behind the prefix, keeps the checksum, and counts what does not fit.
 struct Writer {
@@ -219,8 +222,8 @@ struct Context<'a> {
 enum Capture<'a> {
     /// In code that is not instrumented.
     None,
-    /// At a capture site.
-    Site(*const u8),
+    /// At a capture site, in an activation with this canonical frame address; 0 where that is not needed.
+    Site(*const u8, usize),
     /// At an interrupted point.
     Point(&'a Interruption),
 }
@@ -287,6 +290,18 @@ impl Frames {
         Some(Frame::new(prev, id.wrapping_sub(base?), site as *const u8))
     }
 
+    /// The address from which stack offsets count in the sub-path above a link, which leads to the frame, if any.
+    fn offset_base(&mut self, link: Link, frame: Option<&Frame>) -> usize {
+        let missing = frame.is_none() && !link.is_null();
+        let site = frame.map_or(null(), Frame::site);
+        if missing { 0 } else { offset::base(link, site, self.suspect.then_some(&mut self.process)) }
+    }
+
+    /// How far a place in the function of a site is below the base of its sub-path, in words.
+    fn distance(&mut self, site: *const u8, place: usize, base: usize) -> u64 {
+        offset::distance(site, place, base, self.suspect.then_some(&mut self.process))
+    }
+
     /// What the ids of a sub-path count from, though its frame may not be there.
     fn base(&mut self, link: Link) -> Option<u64> {
         let id = link.frame().addr() + core::mem::offset_of!(Frame, id);
@@ -303,19 +318,69 @@ impl Frames {
     }
 }
 
-/// Writes an interrupted point. False if there are too many images.
-fn write_point(out: &mut Writer, images: &mut Images, id: u64, point: &Interruption) -> bool {
+/// A frame of the chain.
+struct Element {
+    /// The link that leads to it.
+    link: Link,
+    /// What it holds, with the id of its sub-path.
+    frame: Frame,
+    /// Its stack offset, in words; 0 where that is not known, or not needed.
+    distance: u64,
+    /// The address from which stack offsets count in its sub-path.
+    base: usize,
+}
+
+/// The frames of a chain one by one.
+struct Elements {
+    frames: Frames,
+    next: Option<(Link, Frame)>,
+}
+
+impl Elements {
+    /// From `top` on.
+    fn new(mut frames: Frames, top: Link) -> Self {
+        let next = frames.read(top).map(|frame| (top, frame));
+        Self { frames, next }
+    }
+
+    /// The address from which stack offsets count in the sub-path above the next element, to which this link leads.
+    fn base(&mut self, link: Link) -> usize {
+        self.frames.offset_base(link, self.next.as_ref().map(|(_, frame)| frame))
+    }
+
+    #[inline(never)]
+    fn take(&mut self) -> Option<Element> {
+        let (link, frame) = self.next.take()?;
+        let outer = frame.prev;
+        self.next = self.frames.read(outer).map(|frame| (outer, frame));
+        let base = self.base(outer);
+        let distance = self.frames.distance(frame.site(), link.frame().addr(), base);
+        Some(Element { link, frame, distance, base })
+    }
+}
+
+/// Writes an interrupted point. `base`: from where stack offsets count in its sub-path, if they are written. False if there are too many images.
+fn write_point(
+    out: &mut Writer,
+    images: &mut Images,
+    id: u64,
+    point: &Interruption,
+    base: Option<usize>,
+) -> bool {
     let count = point.addresses().count() as u64;
     out.varint(count << 2 | point.end as u64);
     out.varint(zigzag(id));
     let mut before = (usize::MAX, 0);
-    for (address, exact) in point.addresses() {
+    for ((address, exact), cfa) in point.addresses().zip(point.frames()) {
         let Some((number, new)) = images.number(address as *const u8, true) else { return false };
         out.varint((number as u64) << 1 | u64::from(exact));
         images.name(number, new, out);
         let offset = images.offset(number, address);
         let from = if before.0 == number { before.1 } else { 0 };
         out.varint(zigzag(offset.wrapping_sub(from) as u64));
+        if let Some(base) = base {
+            out.varint(offset::words(cfa, base));
+        }
         before = (number, offset);
     }
     true
@@ -347,45 +412,55 @@ unsafe fn write(
         start_missing_if_cut: context.relative,
     };
     out.byte(flags);
+    let with_offsets = version == WITH_OFFSETS;
+    let detached = matches!(context.capture, Capture::Point(point) if point.detached);
+    let top = if detached { Link::NULL } else { context.top };
+    let mut elements = Elements::new(Frames::new(context.suspect), top);
+    let base = if detached { 0 } else { elements.base(top) };
     match context.capture {
         Capture::None => {}
-        Capture::Site(site) => {
+        Capture::Site(site, cfa) => {
             if let Some((number, new)) = images.number(site, false) {
                 out.varint(number as u64);
                 images.name(number, new, &mut out);
                 out.varint(images.offset(number, site as usize) as u64);
                 out.varint(zigzag(context.id));
+                if with_offsets {
+                    out.varint(elements.frames.distance(site, cfa, base));
+                }
             }
         }
         // The first images of a token are never too many.
         Capture::Point(point) => {
-            write_point(&mut out, &mut images, context.id, point);
+            write_point(&mut out, &mut images, context.id, point, with_offsets.then_some(base));
             extent.damaged = point.detached;
         }
     }
     extent.fits_at_all = out.finished_len() <= limit;
-    let mut frames = Frames::new(context.suspect);
-    let mut at = context.top;
-    let mut next = if extent.damaged { None } else { frames.read(at) };
     // What is not instrumented and has an id was reached by an open call of the executable's. If ids count from a frame, the decoder finds out.
-    if matches!(context.capture, Capture::None) && (context.id != 0 || context.relative) {
-        next = Some(Frame::new(context.top, context.id, null()));
-    }
+    let open = matches!(context.capture, Capture::None) && (context.id != 0 || context.relative);
+    let mut next = match open {
+        true => {
+            let frame = Frame::new(context.top, context.id, null());
+            Some(Element { link: context.top, frame, distance: 0, base })
+        }
+        false => elements.take(),
+    };
     let mut runs = 0;
-    while let Some(frame) = next
+    let mut at;
+    while let Some(Element { link, frame, distance, base }) = next
         && runs < max_runs
     {
         let mut count = 1u64;
-        let here = at;
         at = frame.prev;
-        next = frames.read(at);
+        next = elements.take();
         if signal::is_site(frame.site()) {
-            let Some(point) = frames.point(here, frame.prev) else {
+            let Some(point) = elements.frames.point(link, frame.prev) else {
                 extent.damaged = true;
                 break;
             };
             out.varint(KIND_SIGNAL);
-            if !write_point(&mut out, &mut images, frame.id, &point) {
+            if !write_point(&mut out, &mut images, frame.id, &point, with_offsets.then_some(base)) {
                 extent.damaged = true;
                 break;
             }
@@ -395,21 +470,24 @@ unsafe fn write(
             }
         } else {
             while let Some(same) = &next
-                && (same.site(), same.id) == (frame.site(), frame.id)
+                && (same.frame.site(), same.frame.id, same.distance) == (frame.site(), frame.id, distance)
             {
                 count += 1;
-                at = same.prev;
-                next = frames.read(at);
+                at = same.frame.prev;
+                next = elements.take();
             }
             let Some((number, new)) = images.number(place(frame.site()), false) else {
                 extent.damaged = true;
                 break;
             };
-            out.varint((number as u64) << version | u64::from(count > 1));
+            out.varint((number as u64) << version.min(2) | u64::from(count > 1));
             images.name(number, new, &mut out);
             let open = frame.site().is_null();
             out.varint(if open { 0 } else { images.offset(number, frame.site() as usize) as u64 });
             out.varint(zigzag(frame.id));
+            if with_offsets {
+                out.varint(distance);
+            }
             if count > 1 {
                 out.varint(count);
             }
@@ -421,7 +499,7 @@ unsafe fn write(
             extent.start_missing_if_cut = extent.start_missing;
         }
     }
-    extent.damaged |= frames.damaged;
+    extent.damaged |= elements.frames.damaged;
     let len = out.finish();
     extent.len = len;
     (len, extent)
@@ -452,7 +530,11 @@ unsafe fn token(buf: *mut c_char, size: usize, flags: u8, context: &Context<'_>)
             unsafe { buf.add(len).write(0) };
         }
     };
-    let version = if matches!(context.capture, Capture::Point(_)) || has_point(context) { 2 } else { 1 };
+    let version = match () {
+        () if offset::is_used() => WITH_OFFSETS,
+        () if matches!(context.capture, Capture::Point(_)) || has_point(context) => 2,
+        () => 1,
+    };
     let limit = size.saturating_sub(1);
     // SAFETY: the caller's buffer, and `limit < size` or 0; the chain is as the caller says.
     let (written, extent) = unsafe { write(buf, limit, version, flags, context, usize::MAX, limit) };
@@ -484,6 +566,21 @@ unsafe fn token(buf: *mut c_char, size: usize, flags: u8, context: &Context<'_>)
 /// `buf` can take `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_token(buf: *mut c_char, size: usize, site: *const u8) -> usize {
+    // SAFETY: passed on.
+    unsafe { __pcce_token_below(buf, size, site, 0) }
+}
+
+/// The same at a site whose function needs stack offsets. `cfa` is the canonical frame address of its activation.
+///
+/// # Safety
+/// `buf` can take `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_token_below(
+    buf: *mut c_char,
+    size: usize,
+    site: *const u8,
+    cfa: usize,
+) -> usize {
     let (id, found) = current();
     let top = followed(found);
     // SAFETY: passed on.
@@ -496,7 +593,7 @@ pub unsafe extern "C" fn __pcce_token(buf: *mut c_char, size: usize, site: *cons
         return 0;
     }
     let (flags, capture) =
-        if site.is_null() { (0, Capture::None) } else { (FLAG_CAPTURE, Capture::Site(site)) };
+        if site.is_null() { (0, Capture::None) } else { (FLAG_CAPTURE, Capture::Site(site, cfa)) };
     // SAFETY: passed on; the thread's own chain.
     unsafe {
         token(buf, size, flags, &Context { capture, id, top, relative: top.is_relative(), suspect: false })

@@ -121,6 +121,8 @@ pub enum End {
 /// The addresses of an interrupted point.
 pub struct Interruption {
     addresses: [usize; MAX_ADDRESSES],
+    /// The canonical frame addresses of the activations; 0 where that is not known.
+    frames: [usize; MAX_ADDRESSES],
     /// Bit `i`: address `i` is a program counter, not a return address.
     exact: u64,
     len: usize,
@@ -138,6 +140,11 @@ impl Interruption {
         self.addresses[..self.len].iter().enumerate().map(|(i, &a)| (a, self.exact >> i & 1 == 1))
     }
 
+    /// The canonical frame addresses of the activations to which the addresses belong; 0 where that is not known.
+    pub fn frames(&self) -> impl Iterator<Item = usize> {
+        self.frames[..self.len].iter().copied()
+    }
+
     /// Whether the addresses alone tell the whole context, since there are all of them, and the chain of frames tells nothing of it:
     /// it is that of activations that are gone, or of another stack.
     pub fn is_whole(&self) -> bool {
@@ -147,6 +154,7 @@ impl Interruption {
     /// Leaves the innermost address out.
     pub fn leave_first_out(&mut self) {
         self.addresses.copy_within(1..self.len.max(1), 0);
+        self.frames.copy_within(1..self.len.max(1), 0);
         self.exact >>= 1;
         self.len = self.len.saturating_sub(1);
     }
@@ -164,8 +172,8 @@ impl Interruption {
     /// Walks from the activation with these registers outwards. `top` is the address of the innermost pushed frame there, or 0.
     #[inline(never)]
     pub fn walk<'p>(registers: Registers, top: usize, process: &mut impl Process<'p>) -> Self {
-        let mut found =
-            Self { addresses: [0; MAX_ADDRESSES], exact: 0, len: 0, end: End::Bound, detached: false };
+        let (addresses, frames) = ([0; MAX_ADDRESSES], [0; MAX_ADDRESSES]);
+        let mut found = Self { addresses, frames, exact: 0, len: 0, end: End::Bound, detached: false };
         let sp = registers.sp();
         found.walk_from(registers, top, process);
         let below = top < sp || found.end == End::Outermost;
@@ -188,6 +196,9 @@ impl Interruption {
             // `longjmp` that has loaded the registers is no activation any more: its "caller" is where it goes, with a
             // stack pointer of its own in the tables, which may be loaded, too.
             let jump = step.caller.sp() != step.cfa;
+            if !jump && !step.signal {
+                found.frames[found.len - 1] = step.cfa;
+            }
             if !jump && (registers.sp()..step.cfa).contains(&top) {
                 found.end = End::Pushed;
                 return;

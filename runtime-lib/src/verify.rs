@@ -22,11 +22,12 @@ use core::fmt::Write as _;
 use core::ptr::{self, null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-use crate::abi::{Frame, FunctionRecord, Link, Shadow};
+use crate::abi::{Frame, FunctionRecord, InEdge, Link, Shadow};
 use crate::context::chain_number;
 use crate::depth;
 use crate::fiber::{followed, is_unknown, relative};
 use crate::intern::Interner;
+use crate::offset;
 use crate::place;
 use crate::profile;
 use crate::signal;
@@ -42,7 +43,11 @@ const EXIT_MISMATCH: c_int = 97;
 /// Mismatches that are described one by one.
 const MAX_DESCRIBED: u64 = 10;
 
-static CONTEXTS: Interner<(u64, u64)> = Interner::new();
+static CONTEXTS: Interner<(u64, u64, u64)> = Interner::new();
+/// Of functions whose ids stand for several contexts: ⟨name of the function, id, number of the chain⟩.
+static SHARED: Interner<()> = Interner::new();
+/// ⟨number in [`SHARED`], stack offset⟩ ↦ number of the context.
+static ENCODINGS: Interner<u64> = Interner::new();
 static COMPARED: AtomicU64 = AtomicU64::new(0);
 static DISTINCT: AtomicU64 = AtomicU64::new(0);
 static MISMATCHES: AtomicU64 = AtomicU64::new(0);
@@ -170,6 +175,7 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
         let known = followed(top);
         let Some(id) = relative(id, top, known).filter(|_| !is_unknown(known)) else { return UNNUMBERED };
         let chain = chain_number(top);
+        let distance = distance(shadow);
         let below = if prev.is_null() { (0, null()) } else { ((*prev).context, (*prev).site) };
         let numbered = match below.0 {
             _ if prev.is_null() => top.is_null() || !signal::is_site((*top.frame()).site()),
@@ -180,12 +186,12 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
         if let (Some(chain), Some(key)) = (chain, key)
             && let Some((number, seen)) = CONTEXTS.find(&key)
         {
-            if seen != (id, chain) {
+            if seen != (id, chain, distance) {
                 mismatch(
                     function,
                     format_args!(
-                        "the same context had id {} and chain {}, and now {id} and {chain}",
-                        seen.0, seen.1
+                        "the same context had id {}, chain {} and stack offset {}, and now {id}, {chain} and {distance}",
+                        seen.0, seen.1, seen.2
                     ),
                 );
             }
@@ -204,10 +210,43 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
             }
         }
         DISTINCT.fetch_add(1, Ordering::Relaxed);
-        match (chain, key) {
-            (Some(chain), Some(key)) => CONTEXTS.insert(&key, (id, chain)).unwrap_or(UNNUMBERED),
-            _ => UNNUMBERED,
+        let (Some(chain), Some(key)) = (chain, key) else { return UNNUMBERED };
+        let Some(number) = CONTEXTS.insert(&key, (id, chain, distance)) else { return UNNUMBERED };
+        // Where an id stands for several contexts, the offset must tell them apart.
+        if (*function).shared == 1
+            && let Some(found) =
+                place::name(function.cast()).and_then(|name| encoding(name, id, chain, distance, number))
+            && found != number
+        {
+            mismatch(
+                function,
+                format_args!("two contexts have id {id}, chain {chain} and stack offset {distance}"),
+            );
         }
+        number
+    }
+}
+
+/// The number of the context that has this encoding in the function with this name: `context`, if it is a new one. None if there is no memory.
+fn encoding(name: u64, id: u64, chain: u64, distance: u64, context: u64) -> Option<u64> {
+    let key = [SHARED.insert(&[name, id, chain], ())?, distance, 0];
+    match ENCODINGS.find(&key) {
+        Some((_, context)) => Some(context),
+        None => ENCODINGS.insert(&key, context).map(|_| context),
+    }
+}
+
+/// How far an activation is below the beginning of its sub-path, as far as its function needs that: its record's distance, which differs from the
+/// activation's by a constant of the function.
+unsafe fn distance(shadow: *const Shadow) -> u64 {
+    // SAFETY: a live record, and frames of this thread.
+    unsafe {
+        let Shadow { function, top, .. } = *shadow;
+        if (*function).shared == 0 {
+            return 0;
+        }
+        let site = if top.is_null() { null() } else { (*top.frame()).site() };
+        offset::words(shadow.addr(), offset::base(top, site, None))
     }
 }
 
@@ -335,7 +374,13 @@ unsafe fn in_edge(
         let start = known_start(function, top).as_ref().map_or(0, |start| start.offset);
         let number = plus_offset.wrapping_add(start).wrapping_sub((*function).offset);
         let after = edges.partition_point(|e| e.start <= number);
-        let Some(edge) = after.checked_sub(1).map(|i| &edges[i]) else {
+        let mut found = after.checked_sub(1).map(|i| &edges[i]);
+        if (*function).shared == 1 && !caller.is_null() {
+            // Several edges bring the same ids; `compare` looks whether the contexts differ.
+            let leads = |e: &&InEdge| (e.caller, e.site) == ((*caller).function, (*caller).site);
+            found = edges[..after].iter().find(leads).or(found);
+        }
+        let Some(edge) = found else {
             return if (*function).reached == 1 {
                 in_edge((*function).open, id, top, caller)
             } else {

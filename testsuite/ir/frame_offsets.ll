@@ -1,12 +1,12 @@
 ; How far the stack pointer is below the frame address at calls, where the unwind tables say so and it is the same at all of them.
 ; PASSES: print<pcce-frames>
-; CHECK:      alloca: Varying
+; CHECK:      alloca: Unknown
 ; CHECK-NEXT: array: Fixed(112)
 ; CHECK-NEXT: four: Fixed(32)
-; CHECK-NEXT: frame_pointer: Varying
-; CHECK-NEXT: no_tables: Varying
-; CHECK-NEXT: over_aligned: Varying
-; CHECK-NEXT: pushes_some: Varying
+; CHECK-NEXT: frame_pointer: Unknown
+; CHECK-NEXT: no_tables: Unknown
+; CHECK-NEXT: over_aligned: Unknown
+; CHECK-NEXT: pushes_some: ByCall
 ; CHECK-NEXT: two_exits: Fixed(16)
 ; CHECK-NOT:  tail:
 target datalayout = "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128"

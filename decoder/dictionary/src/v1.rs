@@ -34,6 +34,10 @@ pub struct Module {
     /// executables have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_num_cc: Option<u64>,
+    /// In modules with a hybrid encoding (pcce.txt §6), how often code was generated to measure frames. Numbers of a function may then stand for
+    /// several sub-paths, which the stack offset tells apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hybrid_rounds: Option<u32>,
     /// File names, as in the debug information (absolute where the compiler knew the folder).
     pub files: Vec<String>,
     /// Linkage names of the functions of the module and of those inlined into them.
@@ -83,6 +87,12 @@ pub struct Function {
     /// First number of the range in which `pcce_context()` shifts this function's ids, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<u64>,
+    /// Hybrid encoding: whether sub-paths with number 0 may begin at a place on the stack that nobody knows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unknown_base: bool,
+    /// Hybrid encoding: how far below the function's canonical frame address the stack pointer is at its calls, where the encoding relies on that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame_offset: Option<u32>,
 }
 
 fn is_zero(number: &i64) -> bool {
@@ -150,6 +160,9 @@ pub struct Edge {
     pub callee: Option<u32>,
     /// What is done at the call.
     pub code: EdgeCode,
+    /// Hybrid encoding: how far below the caller's activation that of the callee begins, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame: Option<u32>,
 }
 
 /// What is done to the context at a call.

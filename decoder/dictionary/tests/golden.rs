@@ -17,13 +17,14 @@ fn v1() -> Dictionary {
     let strings = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
     let location = |name, line| Location { name, file: 1, line, column: 0 };
     let site = |function, kind, locations| Site { function, kind, locations };
-    let edge = |site, callee, code| Edge { site, callee, code };
+    let edge = |site, callee, code| Edge { site, callee, code, frame: None };
     let module = Module {
         name: "src/main.c".to_owned(),
         producer: "pcce 0.1.0, LLVM 19.1.7".to_owned(),
         options: strings(&["mode=lto", "quote=\"\\\u{e4}\u{1f980}"]),
         sites_address: 0xffff_ffff_8000_0000,
         open_num_cc: Some(2),
+        hybrid_rounds: None,
         files: strings(&["/src/main.c", "include/inline.h"]),
         names: strings(&["main", "_ZN1a1bEv", "qsort"]),
         functions: vec![

@@ -31,6 +31,17 @@ struct Summary {
     edges: Edges,
     /// Largest number of encodings of one function, and that function.
     max_num_cc: Option<MaxNumCc>,
+    /// Of programs with a hybrid encoding.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hybrid: Option<Hybrid>,
+}
+
+#[derive(Serialize)]
+struct Hybrid {
+    /// How often code was generated to measure frames.
+    rounds: u32,
+    /// Functions on whose frames the encoding relies.
+    frames: usize,
 }
 
 #[derive(Serialize)]
@@ -120,6 +131,10 @@ fn summarise(dictionary: &Dictionary) -> Summary {
                 summary.max_num_cc = Some(MaxNumCc { num_cc: function.num_cc, function: function_name });
             }
         }
+        if let Some(rounds) = module.hybrid_rounds {
+            let frames = module.functions.iter().filter(|function| function.frame_offset.is_some()).count();
+            summary.hybrid = Some(Hybrid { rounds, frames });
+        }
         let sites = &mut summary.sites;
         for site in &module.sites {
             *match site.kind {
@@ -136,9 +151,12 @@ fn summarise(dictionary: &Dictionary) -> Summary {
         let cut = module.edges.iter().filter(|edge| edge.code == EdgeCode::Cut);
         // Calls through pointers reach the module's open node.
         edges.reduced += cut.map(|edge| edge.callee).collect::<HashSet<_>>().len();
+        let offset = |function: u32| module.functions[function as usize].offset as u64;
         for edge in &module.edges {
+            let caller = offset(module.sites[edge.site as usize].function);
+            let difference = edge.callee.map_or(0, offset).wrapping_sub(caller);
             *match edge.code {
-                EdgeCode::Add(0) => &mut edges.add_zero,
+                EdgeCode::Add(value) if value.wrapping_add(difference) == 0 => &mut edges.add_zero,
                 EdgeCode::Add(_) => &mut edges.add,
                 EdgeCode::Open(_) => &mut edges.open,
                 EdgeCode::Back => &mut edges.back,
@@ -218,6 +236,12 @@ fn text(info: &Info) -> String {
             lines.push(format!(
                 "reduced     {} functions, with the edges cut: they would have more contexts than ids",
                 e.reduced
+            ));
+        }
+        if let Some(hybrid) = &summary.hybrid {
+            lines.push(format!(
+                "hybrid      frames of {} functions; rounds of measuring: {}",
+                hybrid.frames, hybrid.rounds
             ));
         }
         if let Some(max) = &summary.max_num_cc {

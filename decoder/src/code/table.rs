@@ -95,7 +95,6 @@ impl CodeTable {
 
     /// The code of a function of the dictionary: indices of its module and in that. None if it is not in the program, or a linker has put another
     /// function in its place.
-    #[cfg_attr(not(test), expect(dead_code, reason = "stack offsets will need it"))]
     pub(crate) fn of(&self, module: u32, function: u32) -> Option<&FunctionCode> {
         self.rows.get(&(module, function)).map(|&row| &self.functions[row])
     }
@@ -123,6 +122,11 @@ impl CodeTable {
         let at = |number: u32| Some(&self.places[number.checked_sub(1)? as usize]);
         std::iter::successors(at(place), move |place| at(place.caller))
     }
+}
+
+/// What to do about a table of machine code that is wrong.
+fn again(error: &impl std::fmt::Display) -> String {
+    format!("{error}; write the dictionary again with `pcce dict`")
 }
 
 /// The place of the instruction that covers an address of the function; 0 if it is not known.
@@ -164,21 +168,23 @@ impl Source {
     pub(crate) fn read(&self, functions: &[(u32, u32)]) -> Result<Option<CodeTable>, String> {
         let code = match self {
             Self::None => return Ok(None),
-            Self::Text(text) => {
-                Some(pcce_dictionary::code::from_text(text).map_err(|error| error.to_string())?)
-            }
+            Self::Text(text) => Some(pcce_dictionary::code::from_text(text).map_err(|error| again(&error))?),
             Self::Program(path, stripped) => {
                 let read = || -> Result<Option<Code>, crate::load::LoadCause> {
                     let bytes = std::fs::read(path).map_err(crate::load::LoadCause::Io)?;
+                    if !bytes.starts_with(&crate::program::ELF_MAGIC) {
+                        // A dictionary that was written without it.
+                        return Ok(None);
+                    }
                     let dictionary: Dictionary = crate::program::dictionary(&bytes, "")?;
                     let stripped = stripped.as_ref().map(std::fs::read).transpose();
                     let stripped = stripped.map_err(crate::load::LoadCause::Io)?;
                     Ok(crate::program::code(&bytes, stripped.as_deref(), &dictionary)?)
                 };
-                read().map_err(|error| format!("{}: {error}", path.display()))?
+                read().map_err(|error| again(&format!("{}: {error}", path.display())))?
             }
         };
-        code.map(|code| CodeTable::new(code, functions).map_err(str::to_owned)).transpose()
+        code.map(|code| CodeTable::new(code, functions).map_err(|error| again(&error))).transpose()
     }
 }
 

@@ -102,6 +102,7 @@ pub fn app() -> Dictionary {
         options: vec![],
         sites_address: MAIN,
         open_num_cc: Some(1),
+        hybrid_rounds: None,
         files: names(&["/src/main.c", "/src/helper.h"]),
         names: names(&["main", "_ZN3app3runEi", "leaf", "tail", "qsort", "lib_run", "helper", "other"]),
         functions: vec![
@@ -112,11 +113,11 @@ pub fn app() -> Dictionary {
         ],
         sites: sites.map(|(function, kind, locations)| Site { function, kind, locations }).into(),
         edges: vec![
-            Edge { site: 0, callee: Some(1), code: EdgeCode::Add(1) },
-            Edge { site: 1, callee: Some(1), code: EdgeCode::Add(2) },
-            Edge { site: 2, callee: Some(2), code: EdgeCode::Add(0) },
-            Edge { site: 3, callee: Some(1), code: EdgeCode::Back },
-            Edge { site: 4, callee: Some(3), code: EdgeCode::Cut },
+            Edge { site: 0, callee: Some(1), code: EdgeCode::Add(1), frame: None },
+            Edge { site: 1, callee: Some(1), code: EdgeCode::Add(2), frame: None },
+            Edge { site: 2, callee: Some(2), code: EdgeCode::Add(0), frame: None },
+            Edge { site: 3, callee: Some(1), code: EdgeCode::Back, frame: None },
+            Edge { site: 4, callee: Some(3), code: EdgeCode::Cut, frame: None },
         ],
     };
     let other = Module {
@@ -184,10 +185,11 @@ pub fn token(capture: Option<(u64, u64)>, frames: &[(u64, u64)]) -> Token {
             token.images.len() - 1
         }) as u32
     };
-    token.capture = capture.map(|(site, id)| Capture { image: image(&mut token, site), site, id });
+    token.capture =
+        capture.map(|(site, id)| Capture { image: image(&mut token, site), site, id, distance: 0 });
     for &(site, id) in frames {
         let image = image(&mut token, site);
-        token.frames.push(PushedFrame { image, site, id, count: 1 });
+        token.frames.push(PushedFrame { image, site, id, distance: 0, count: 1 });
     }
     token
 }

@@ -83,7 +83,8 @@ LLVMMemoryBufferRef pcce_shim_write(LLVMModuleRef M);
 LLVMModuleRef pcce_shim_read(LLVMMemoryBufferRef Bitcode, const char *Name, size_t NameLen);
 void pcce_shim_dispose_copy(void *Analyses, LLVMModuleRef M);
 typedef void (*TextCallback)(void *Context, const char *Text, size_t Len);
-typedef void (*CallCallback)(void *Context, const char *Function, size_t Len, int64_t Offset);
+typedef void (*CallCallback)(void *Context, const char *Function, size_t Len, const char *Callee, size_t CalleeLen,
+                             bool Jump, int64_t Offset);
 bool pcce_shim_frame_offsets(void *Analyses, LLVMModuleRef M, uint32_t Level, bool NoPIE, CallCallback OnCall,
                              TextCallback OnError, void *Context);
 }
@@ -603,9 +604,15 @@ struct FrameOffsets : MachineFunctionPass {
     const bool Unwinds = MF.getFunction().needsUnwindTableEntry();
     for (const MachineBasicBlock &MBB : MF)
       for (const MachineInstr &MI : MBB) {
-        if (MI.isCall() && !MI.isReturn())
-          OnCall(Context, MF.getName().data(), MF.getName().size(),
+        if (MI.isCall()) {
+          StringRef Callee;
+          if (MI.getNumOperands() > 0 && MI.getOperand(0).isGlobal())
+            Callee = MI.getOperand(0).getGlobal()->getName();
+          else if (MI.getNumOperands() > 0 && MI.getOperand(0).isSymbol())
+            Callee = MI.getOperand(0).getSymbolName();
+          OnCall(Context, MF.getName().data(), MF.getName().size(), Callee.data(), Callee.size(), MI.isReturn(),
                  Unwinds && Now.FromStackPointer ? Now.Offset : -1);
+        }
         if (!MI.isCFIInstruction())
           continue;
         const MCCFIInstruction &CFI = MF.getFrameInstructions()[MI.getOperand(0).getCFIIndex()];

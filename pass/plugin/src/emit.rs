@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use pcce_dictionary::code;
 use pcce_dictionary::fragment::{SECTION, SITES_ADDRESS_OFFSET};
+use pcce_runtime::abi;
 
 use crate::analysis::Analysis;
 use crate::llvm::Module;
@@ -44,6 +45,15 @@ pub fn emit_crash_report(module: Module, path: &str) {
     bytes(&mut asm, path.as_bytes());
     let _ = writeln!(asm, ".byte 0\n.size {NAME}, . - {NAME}\n.popsection");
     module.append_asm(&asm);
+}
+
+/// Says that the program has a hybrid encoding (`runtime-lib/src/offset.rs`).
+pub fn emit_hybrid(module: Module) {
+    let name = abi::HYBRID_SYMBOL;
+    module.append_asm(&format!(
+        ".pushsection .rodata.{name},\"a\",@progbits\n.weak {name}\n.type {name},@object\n{name}:\n.byte 1\n\
+         .size {name}, . - {name}\n.popsection\n"
+    ));
 }
 
 fn bytes(asm: &mut String, bytes: &[u8]) {

@@ -2,25 +2,31 @@
 //!
 //! How far the stack pointer is below a function's frame address when it calls is decided by code generation, which comes last. So
 //! a copy of the module is instrumented and its code is generated, only to look at it. What the encoding does with these offsets changes the code
-//! again, so it is done to the next copy, until one has the offsets on which its own encoding relies. A function whose offset has
-//! changed on the way is not relied upon any more, so this ends.
+//! again, so it is done to the next copy, until one has the offsets on which its own encoding relies. A function whose offset goes on
+//! changing is not relied upon any more, so this ends.
 //!
 //! The linker may be told to make other code than that (`--lto-partitions`, `--lto-CGO0`). Whoever decodes compares the offsets
-//! with the program's unwind tables.
+//! with those of the program's machine code.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::llvm::{Analyses, CodeGeneration, FrameOffset, Module};
 use crate::{Job, instrument};
 
 /// After so many copies without an end, no offset is relied upon.
 const MOST_ROUNDS: u32 = 8;
+/// So many of them take the offsets of the copy before for what they are; from then on, those that have changed are not relied upon.
+const PATIENT_ROUNDS: u32 = 3;
 
 /// What is known of the stack at calls.
 #[derive(Default)]
 pub struct Frames {
     /// Frame offsets in bytes, of functions by name. Nothing is known of others.
     pub offsets: HashMap<String, u32>,
+    /// Functions whose frames may be of another size each time.
+    pub varying: HashSet<String>,
+    /// Callers and callees where each call that may be a jump is one; an empty name for calls through pointers.
+    pub jumps: HashSet<(String, String)>,
     /// How many copies were instrumented with offsets until they were found; none if nobody asked for them.
     pub rounds: Option<u32>,
 }
@@ -47,6 +53,7 @@ pub fn find(
     let bitcode = module.bitcode();
     let mut frames = Frames::default();
     for round in 0..=MOST_ROUNDS {
+        frames.rounds = (round > 0).then_some(round);
         let copy = match bitcode.copy(analyses) {
             Ok(copy) => copy,
             Err(why) => return unknown(why),
@@ -55,39 +62,52 @@ pub fn find(
         if !outcome.changed {
             break;
         }
-        if round > 0 {
-            frames.rounds = Some(round);
-            if outcome.used.is_empty() {
-                return Ok(frames);
-            }
+        let used = outcome.used;
+        if round > 0 && used.offsets.is_empty() {
+            return Ok(frames);
         }
-        let measured = match copy.frame_offsets(job.code) {
+        let measured = match copy.measure(job.code) {
             Ok(measured) => measured,
             Err(why) => return unknown(why),
         };
+        let offset = |name: &String| match measured.offsets.get(name) {
+            Some(&FrameOffset::Fixed(offset)) => Some(offset),
+            _ => None,
+        };
+        let unknown = measured.offsets.iter().filter(|(_, offset)| **offset == FrameOffset::Unknown);
+        let before = frames.varying.len();
+        frames.varying.extend(unknown.map(|(name, _)| name.clone()));
         if round == 0 {
-            let fixed = |(name, offset)| match offset {
-                FrameOffset::Fixed(offset) => Some((name, offset)),
-                FrameOffset::Varying => None,
-            };
-            frames.offsets = measured.into_iter().filter_map(fixed).collect();
+            frames.offsets =
+                measured.offsets.keys().filter_map(|name| Some((name.clone(), offset(name)?))).collect();
+            frames.jumps = measured.jumps;
             continue;
         }
-        let differs = |name: &String, offset: u32| measured.get(name) != Some(&FrameOffset::Fixed(offset));
-        let differing: Vec<String> = outcome
-            .used
-            .into_iter()
-            .filter(|(name, offset)| differs(name, *offset))
-            .map(|used| used.0)
-            .collect();
-        if differing.is_empty() {
-            return Ok(frames);
+        let mut settled = frames.varying.len() == before;
+        for (name, used) in &used.offsets {
+            let found = offset(name);
+            if found == Some(*used) {
+                continue;
+            }
+            settled = false;
+            // The encoding changes the frames itself, most of all at first.
+            match found.filter(|_| round <= PATIENT_ROUNDS) {
+                Some(offset) => frames.offsets.insert(name.clone(), offset),
+                None => frames.offsets.remove(name),
+            };
         }
-        for name in differing {
-            frames.offsets.remove(&name);
+        for jump in &used.jumps {
+            if !measured.jumps.contains(jump) {
+                settled = false;
+                frames.jumps.remove(jump);
+            }
+        }
+        if settled {
+            return Ok(frames);
         }
     }
     frames.offsets.clear();
+    frames.jumps.clear();
     Ok(frames)
 }
 
@@ -96,7 +116,8 @@ pub fn find(
 /// # Errors
 /// Its code cannot be generated.
 pub fn print(module: Module, analyses: Analyses, code: CodeGeneration) -> Result<(), String> {
-    let offsets: BTreeMap<_, _> = module.bitcode().copy(analyses)?.frame_offsets(code)?.into_iter().collect();
+    let measured = module.bitcode().copy(analyses)?.measure(code)?;
+    let offsets: BTreeMap<_, _> = measured.offsets.into_iter().collect();
     for (name, offset) in offsets {
         println!("{name}: {offset:?}");
     }

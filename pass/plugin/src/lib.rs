@@ -21,6 +21,7 @@ extern crate llvm_sys_22 as llvm_sys;
 mod analysis;
 mod emit;
 mod frames;
+mod hybrid;
 mod known;
 mod llvm;
 mod options;
@@ -30,7 +31,6 @@ mod rewrite;
 mod tail;
 mod thunks;
 
-use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -171,8 +171,8 @@ struct Job<'a> {
 struct Outcome {
     /// Whether it was changed: there was a function to instrument.
     changed: bool,
-    /// The frame offsets on which the encoding relies, by function.
-    used: HashMap<String, u32>,
+    /// What the encoding relies on.
+    used: Frames,
     /// What the user should know.
     warnings: Vec<String>,
 }
@@ -233,7 +233,8 @@ fn run(
              calls were inlined; C++ names are written with their scopes and without parameters, as app::Log::write"
         ));
     }
-    let frames = if options.hybrid && job.open {
+    // Who counts need not be fast, and has other frames.
+    let frames = if options.hybrid && job.open && options.profile_generate.is_none() {
         frames::find(&job, module, analyses, &mut warnings)?
     } else {
         Frames::default()
@@ -248,7 +249,7 @@ fn run(
 /// Instruments the module, or a copy. `frames`: what is known of its code.
 fn instrument(job: &Job, module: Module, analyses: Analyses, frames: &Frames) -> Result<Outcome, String> {
     let &Job { ref identifier, options, ref no_callback, whole_program, open, .. } = job;
-    let mut outcome = Outcome { changed: false, used: HashMap::new(), warnings: Vec::new() };
+    let mut outcome = Outcome { changed: false, used: Frames::default(), warnings: Vec::new() };
     tail::keep_in_cycles(module, no_callback);
     let mut profile = job.profile.clone();
     let request = analysis::Request {
@@ -283,13 +284,15 @@ fn instrument(job: &Job, module: Module, analyses: Analyses, frames: &Frames) ->
     if options.profile_generate.is_none() {
         thunks::outline(&mut analysis, &mut encoding);
     }
-    outcome.used.extend(
-        analysis
-            .functions
-            .iter()
-            .filter_map(|function| Some((function.name.clone(), *frames.offsets.get(&function.name)?))),
-    );
-    let plan = plan::plan(&analysis, &encoding, options, identifier.clone(), producer);
+    let used = hybrid::apply(&analysis, &mut encoding, frames);
+    if let Some(used) = &used {
+        let name = |function: usize| analysis.functions[function].name.clone();
+        let offsets = used.frames.iter().enumerate();
+        outcome.used.offsets = offsets.filter_map(|(i, frame)| Some((name(i), (*frame)?))).collect();
+        let callee = |to: Option<usize>| to.map(name).unwrap_or_default();
+        outcome.used.jumps = used.jumps.iter().map(|&(from, to)| (name(from), callee(to))).collect();
+    }
+    let plan = plan::plan(&analysis, &encoding, used.as_ref(), options, identifier.clone(), producer);
     let fragment = pcce_dictionary::fragment::to_bytes(&plan.dictionary);
     let sites_name = format!("__pcce_sites.{:016x}", fnv1a(identifier.as_bytes(), &fragment));
     if let Some(file) = &options.profile_generate {

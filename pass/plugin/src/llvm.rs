@@ -7,7 +7,7 @@
 //! wrong kind is a bug of ours; LLVM's checked casts in debug builds and the module
 //! verifier find it. Handles into a [`ModuleCopy`] are not used after it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, c_char, c_void};
 
 use llvm_sys::analysis::{LLVMVerifierFailureAction, LLVMVerifyModule};
@@ -22,7 +22,7 @@ use llvm_sys::{
 type LocationCallback =
     extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize, *const u8, usize, u32, u32);
 
-type CallCallback = extern "C" fn(*mut c_void, *const u8, usize, i64);
+type CallCallback = extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize, bool, i64);
 type TextCallback = extern "C" fn(*mut c_void, *const u8, usize);
 
 unsafe extern "C" {
@@ -260,8 +260,11 @@ pub enum FrameOffset {
     /// So many bytes, whichever call is made. (Calls that became jumps do not count, and those of inline
     /// assembly are not seen.)
     Fixed(u32),
-    /// Not always the same, or the unwind tables cannot say: frames with a frame pointer, `alloca`, arguments on the stack, large alignments.
-    Varying,
+    /// So many at each call, but not the same at all of them: some have arguments on the stack.
+    ByCall,
+    /// The unwind tables do not count from the stack pointer, or there are none: frames with `alloca`, large alignments, a frame pointer. It may be
+    /// another one each time.
+    Unknown,
 }
 
 impl ModuleCopy {
@@ -270,24 +273,41 @@ impl ModuleCopy {
         self.module
     }
 
-    /// Generates the copy's code, and says the frame offset of each function in which a call was left, by the function's name.
+    /// Generates the copy's code, and says what its calls do to the stack.
     ///
     /// # Errors
     /// LLVM cannot generate the code: why.
-    pub fn frame_offsets(self, code: CodeGeneration) -> Result<HashMap<String, FrameOffset>, String> {
+    pub fn measure(self, code: CodeGeneration) -> Result<Measured, String> {
         #[derive(Default)]
         struct Found {
-            offsets: HashMap<String, FrameOffset>,
+            measured: Measured,
+            calls: HashSet<(String, String)>,
             error: String,
         }
-        extern "C" fn on_call(found: *mut c_void, name: *const u8, len: usize, offset: i64) {
-            // SAFETY: the shim hands on what it got from the call below, with a text.
-            let (found, name) = unsafe { (&mut *found.cast::<Found>(), text(name.cast(), len)) };
-            let new = u32::try_from(offset).map_or(FrameOffset::Varying, FrameOffset::Fixed);
-            let all = found.offsets.entry(name).or_insert(new);
-            if *all != new {
-                *all = FrameOffset::Varying;
+        extern "C" fn on_call(
+            found: *mut c_void,
+            name: *const u8,
+            len: usize,
+            callee: *const u8,
+            callee_len: usize,
+            jump: bool,
+            offset: i64,
+        ) {
+            // SAFETY: the shim hands on what it got from the call below, with two texts.
+            let (found, name, callee) = unsafe {
+                let callee = if callee_len > 0 { text(callee.cast(), callee_len) } else { String::new() };
+                (&mut *found.cast::<Found>(), text(name.cast(), len), callee)
+            };
+            if !jump {
+                let new = u32::try_from(offset).map_or(FrameOffset::Unknown, FrameOffset::Fixed);
+                let all = found.measured.offsets.entry(name.clone()).or_insert(new);
+                if *all != new {
+                    let unknown = [*all, new].contains(&FrameOffset::Unknown);
+                    *all = if unknown { FrameOffset::Unknown } else { FrameOffset::ByCall };
+                }
             }
+            let set = if jump { &mut found.measured.jumps } else { &mut found.calls };
+            set.insert((name, callee));
         }
         extern "C" fn on_error(found: *mut c_void, message: *const u8, len: usize) {
             // SAFETY: as above.
@@ -301,8 +321,19 @@ impl ModuleCopy {
             let (module, level) = (self.module.0, level.min(3));
             pcce_shim_frame_offsets(self.analyses.0, module, level, no_pie, on_call, on_error, context)
         };
-        if done { Ok(found.offsets) } else { Err(found.error) }
+        let Found { mut measured, calls, error } = found;
+        measured.jumps.retain(|jump| !calls.contains(jump));
+        if done { Ok(measured) } else { Err(error) }
     }
+}
+
+/// What the calls of a module do to the stack, in the code that LLVM generates.
+#[derive(Default)]
+pub struct Measured {
+    /// The frame offset of each function in which a call was left, by the function's name.
+    pub offsets: HashMap<String, FrameOffset>,
+    /// Callers and callees where each call became a jump, by their names; an empty one for calls through pointers.
+    pub jumps: HashSet<(String, String)>,
 }
 
 /// Elements of one of LLVM's linked lists.

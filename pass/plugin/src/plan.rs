@@ -7,9 +7,10 @@ use std::collections::HashMap;
 
 use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeCode, Encoding, FunctionId, PushReason};
-use pcce_runtime::abi;
+use pcce_runtime::abi::{self, HybridSite};
 
 use crate::analysis::{Analysis, CallKind, RuntimeCall, STD_THREAD, Unannounced};
+use crate::hybrid::{self, Used};
 use crate::llvm::Value;
 use crate::options::Options;
 
@@ -47,6 +48,8 @@ pub struct PlannedCall {
     pub site: u32,
     /// It creates a thread behind the back of the pass: the site where the context is taken before.
     pub creation_site: Option<u32>,
+    /// The encoding relies on the call being one, and no jump.
+    pub keeps_frame: bool,
 }
 
 /// What is done in a function.
@@ -57,6 +60,10 @@ pub struct PlannedFunction {
     pub entry_site: Option<u32>,
     /// What makes a context number of the function's id; [`abi::NO_RANGE`] if it has no range of numbers.
     pub base: u64,
+    /// Hybrid encoding: captures need the stack offset.
+    pub needs_offset: bool,
+    /// Hybrid encoding: it is `main`, which tells the runtime where its activation is.
+    pub begins_stack: bool,
 }
 
 /// The plan for a module.
@@ -65,6 +72,8 @@ pub struct Plan {
     pub functions: Vec<PlannedFunction>,
     /// The dictionary of the module, sites included: site `i` is byte `i` of the site array.
     pub dictionary: dictionary::Module,
+    /// Hybrid encoding: the bytes of the site array.
+    pub site_bytes: Option<Vec<u8>>,
 }
 
 /// Gives equal strings equal numbers.
@@ -89,7 +98,7 @@ impl Strings {
 /// Ranges of context numbers, one for each function of an executable that takes numbers, so that the number alone names function and
 /// context. Small ranges come first: the fewer digits a number has, the more room is there for that of a chain of frames beside it.
 /// Where a range does not fit below 2^63, the function has none, and its contexts are interned.
-fn ranges(analysis: &Analysis, encoding: &Encoding) -> Vec<Option<u64>> {
+fn ranges(analysis: &Analysis, encoding: &Encoding, used: Option<&Used>) -> Vec<Option<u64>> {
     let mut ranges = vec![None; analysis.functions.len()];
     let executable = analysis.graph.functions() > analysis.functions.len();
     if !executable {
@@ -101,8 +110,9 @@ fn ranges(analysis: &Analysis, encoding: &Encoding) -> Vec<Option<u64>> {
             .iter()
             .any(|call| matches!(call.kind, CallKind::Runtime(RuntimeCall::Context)))
     };
+    let by_number = |i: &usize| used.is_none_or(|u| !u.hybrid.needs_offset(FunctionId::new(*i as u32)));
     let num_cc = |i: usize| encoding.num_cc(FunctionId::new(i as u32));
-    let mut functions: Vec<usize> = (0..ranges.len()).filter(takes_number).collect();
+    let mut functions: Vec<usize> = (0..ranges.len()).filter(takes_number).filter(by_number).collect();
     functions.sort_by_key(|&i| num_cc(i));
     // Number 0 means "no context".
     let mut next = 1_u64;
@@ -118,6 +128,7 @@ fn ranges(analysis: &Analysis, encoding: &Encoding) -> Vec<Option<u64>> {
 pub fn plan(
     analysis: &Analysis,
     encoding: &Encoding,
+    used: Option<&Used>,
     options: &Options,
     identifier: String,
     producer: String,
@@ -131,7 +142,7 @@ pub fn plan(
     // such a module knows who enters it.
     let open = analysis.graph.functions() > analysis.functions.len();
     let sign = |id: u64| if open { id } else { id.wrapping_neg() };
-    let ranges = ranges(analysis, encoding);
+    let ranges = ranges(analysis, encoding, used);
     let mut rows = Vec::with_capacity(analysis.functions.len());
 
     for (i, function) in analysis.functions.iter().enumerate() {
@@ -200,9 +211,18 @@ pub fn plan(
                         EdgeCode::Push(PushReason::Cut) => dictionary::EdgeCode::Cut,
                         EdgeCode::Push(PushReason::Required) => dictionary::EdgeCode::Required,
                     },
+                    frame: used.and_then(|used| used.hybrid.frame(edge)),
                 });
             }
-            calls.push(PlannedCall { instruction: call.instruction, action, site, creation_site });
+            let frame = used.and_then(|used| used.hybrid.frame(call.edge?));
+            let keeps_frame = frame.is_some_and(|frame| frame != hybrid::JUMP);
+            calls.push(PlannedCall {
+                instruction: call.instruction,
+                action,
+                site,
+                creation_site,
+                keeps_frame,
+            });
         }
         let entry_site = (function.unannounced == Unannounced::Anyhow)
             .then(|| new_site(dictionary::SiteKind::Entry, Vec::new()));
@@ -220,10 +240,19 @@ pub fn plan(
             tail_called: function.tail_called,
             aliases: function.aliases.iter().map(|alias| names.number(alias)).collect(),
             range: ranges[i],
+            unknown_base: used.is_some_and(|used| used.hybrid.has_unknown_base(id)),
+            frame_offset: used.and_then(|used| used.frames[i]),
         });
         let base = ranges[i].map_or(abi::NO_RANGE, |range| range.wrapping_sub(encoding.offset(id)));
-        functions.push(PlannedFunction { calls, entry_site, base });
+        functions.push(PlannedFunction {
+            calls,
+            entry_site,
+            base,
+            needs_offset: used.is_some_and(|used| used.hybrid.needs_offset(id)),
+            begins_stack: used.is_some() && hybrid::is_main(analysis, i),
+        });
     }
+    let site_bytes = used.map(|used| site_bytes(used, &sites, &edges));
     Plan {
         functions,
         dictionary: dictionary::Module {
@@ -231,6 +260,7 @@ pub fn plan(
             producer,
             options: options.describe(),
             sites_address: 0,
+            hybrid_rounds: used.map(|used| used.rounds),
             open_num_cc: open.then(|| encoding.num_cc(FunctionId::new(analysis.functions.len() as u32))),
             files: files.list,
             names: names.list,
@@ -238,5 +268,20 @@ pub fn plan(
             sites,
             edges,
         },
+        site_bytes,
     }
+}
+
+/// What the runtime must know of each site in a hybrid encoding.
+fn site_bytes(used: &Used, sites: &[dictionary::Site], edges: &[dictionary::Edge]) -> Vec<u8> {
+    let needs = |site: &dictionary::Site| used.hybrid.needs_offset(FunctionId::new(site.function));
+    let mut bytes: Vec<u8> =
+        sites.iter().map(|site| if needs(site) { HybridSite::NEEDS_OFFSET } else { 0 }).collect();
+    for edge in edges {
+        let pushes = !matches!(edge.code, dictionary::EdgeCode::Add(_) | dictionary::EdgeCode::Open(_));
+        if pushes && edge.callee.is_some() && edge.frame.is_some() {
+            bytes[edge.site as usize] |= HybridSite::KNOWN_BASE;
+        }
+    }
+    bytes
 }

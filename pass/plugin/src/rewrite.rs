@@ -33,6 +33,7 @@ use pcce_encoding::{FlowBlock, FramePlace, Way, frame_places};
 use pcce_runtime::abi::{self, layout};
 
 use crate::analysis::{Analysis, Function, RuntimeCall, Unannounced};
+use crate::emit;
 use crate::llvm::{Analyses, Block, Builder, Callee, Module, TailCall, Type, Value};
 use crate::options::Options;
 use crate::plan::{Action, Plan, PlannedCall, PlannedFunction, Push};
@@ -69,9 +70,13 @@ pub fn rewrite(
     sites_name: &str,
     options: &Options,
 ) {
-    let sites =
-        module.add_internal(sites_name, module.bytes(plan.dictionary.sites.len().max(1) as u64), false);
+    // Text has a zero behind it.
+    let size = plan.dictionary.sites.len().max(1) + usize::from(plan.site_bytes.is_some());
+    let sites = module.add_internal(sites_name, module.bytes(size as u64), false);
     module.keep(&[sites]);
+    if let Some(bytes) = plan.site_bytes.as_ref().filter(|bytes| !bytes.is_empty()) {
+        sites.initialize(module.const_string(bytes));
+    }
     let tls = module.external_thread_local(abi::TLS_SYMBOL, layout::TLS_SIZE, layout::TLS_ALIGN);
     let symbols = Symbols {
         id: module.const_offset(tls, layout::TLS_ID),
@@ -85,6 +90,9 @@ pub fn rewrite(
     version.initialize(module.external_variable(abi::VERSION_SYMBOL, module.bytes(1)));
     module.retain(version);
 
+    if plan.site_bytes.is_some() {
+        emit::emit_hybrid(module);
+    }
     for (name, replacement) in abi::REPLACED {
         module.replace_declaration(name, replacement);
     }
@@ -125,7 +133,7 @@ fn verify_symbols(
     tls: Value,
 ) -> VerifySymbols {
     let (i64, ptr, void) = (module.i64(), module.ptr(), module.void());
-    let record_type = module.struct_type(&[ptr, i64, i64, i64, i64, i64, ptr, ptr, ptr, ptr, i64]);
+    let record_type = module.struct_type(&[ptr, i64, i64, i64, i64, i64, ptr, ptr, ptr, ptr, i64, i64]);
     let edge_type = module.struct_type(&[i64, i64, ptr, ptr]);
     // The open node has the last record.
     let open = plan.dictionary.open_num_cc.map(|_| plan.functions.len());
@@ -211,6 +219,7 @@ fn verify_symbols(
                 open.map_or(module.null(), record),
                 start_table,
                 module.const_i64(pushes.len() as u64),
+                module.const_i64(plan.functions.get(i).is_some_and(|f| f.needs_offset).into()),
             ])
         })
         .collect();
@@ -321,6 +330,16 @@ impl<'a> Rewriter<'a> {
         let variadic = || self.function.unannounced == Unannounced::Open && self.function.value.is_variadic();
         let entry_site = self.planned.entry_site.map(|site| self.site(site));
         let entry_site = entry_site.or_else(|| variadic().then(|| self.b.module.null()));
+        if self.planned.begins_stack {
+            let b = self.b.prologue(self.function.value.blocks()[0].first());
+            let base = b.module.external_variable(abi::MAIN_BASE_SYMBOL, self.ptr);
+            b.store(self.canonical_frame_address(), base);
+            // What runs before and after begins elsewhere.
+            for &exit in &self.function.exits {
+                b.before(exit, exit);
+                b.store(b.module.null(), base);
+            }
+        }
         if !pushes && !comes_back && verify.is_none() && entry_site.is_none() {
             return;
         }
@@ -349,6 +368,13 @@ impl<'a> Rewriter<'a> {
             let record = self.number as u64 * size_of::<abi::FunctionRecord>() as u64;
             b.call(verify.enter, &[shadow, b.module.const_offset(verify.records, record)]);
         }
+    }
+
+    /// Where the activation begins on the stack: what is above its return address.
+    fn canonical_frame_address(&self) -> Value {
+        let name = "llvm.addressofreturnaddress.p0";
+        let address = self.b.call(self.b.module.external_function(name, self.ptr, &[]), &[]);
+        self.b.offset(address, size_of::<u64>() as u64)
     }
 
     fn site(&self, site: u32) -> Value {
@@ -502,6 +528,9 @@ impl<'a> Rewriter<'a> {
     /// `at`: where the work in front of the call goes. `left`: what the call before has left added; `leaves`: this one leaves what it adds to the next. `begins`: its push is the one that begins the frame.
     fn call(&self, call: &PlannedCall, at: Value, left: u64, leaves: bool, begins: bool) {
         let instruction = call.instruction;
+        if call.keeps_frame {
+            instruction.clear_tail();
+        }
         // The callee reaches frames and records of this activation through the thread's block.
         if matches!(call.action, Action::Push(_) | Action::Publish)
             || self.entry_frame.is_some()
@@ -516,7 +545,16 @@ impl<'a> Rewriter<'a> {
                 let mut arguments: Vec<Value> =
                     (0..instruction.argument_count()).map(|i| instruction.argument(i)).collect();
                 arguments.push(self.site(call.site));
+                let below = self.planned.needs_offset;
                 let name = match runtime {
+                    RuntimeCall::Context if below => {
+                        arguments.push(self.canonical_frame_address());
+                        abi::functions::CONTEXT_BELOW
+                    }
+                    RuntimeCall::Token if below => {
+                        arguments.push(self.canonical_frame_address());
+                        abi::functions::TOKEN_BELOW
+                    }
                     RuntimeCall::Context => {
                         arguments.push(self.b.module.const_i64(self.planned.base));
                         abi::functions::CONTEXT

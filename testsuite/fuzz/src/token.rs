@@ -36,7 +36,7 @@ pub(crate) fn tokens() -> Vec<Token> {
     repeated.cut = true;
     all.push(repeated);
     let mut point = token(None, &[(site::RUN_RUN, 2)]);
-    let address = |image, address, exact| CodeAddress { image, address, exact };
+    let address = |image, address, exact| CodeAddress { image, address, exact, distance: 0 };
     point.point = Some(Point {
         id: 1,
         addresses: vec![address(0, 0x1000, true), address(1, 0x2000, false), address(0, 0x800, false)],

@@ -1,0 +1,116 @@
+//! Hybrid encoding: additions that are left out where the stack offset tells the contexts apart (pcce.txt §6).
+//!
+//! What `pcce-encoding` needs for it is known here: how far functions have the stack pointer below their canonical frame address at calls, as measured in
+//! the code that LLVM generates, and where sub-paths begin. The measured offsets are assumptions on what will be generated in the end:
+//! the caller measures again, and the decoder compares with the linked program.
+
+use pcce_encoding::hybrid::{Hybrid, HybridOptions, Stack, hybrid};
+use pcce_encoding::{Encoding, FunctionId};
+
+use crate::analysis::{Analysis, CallKind, Function, RuntimeCall, STD_THREAD, Unannounced};
+use crate::frames::Frames;
+use crate::llvm::TailCall;
+
+/// A hybrid encoding, and what it relies on.
+pub struct Used {
+    /// The encoding.
+    pub hybrid: Hybrid,
+    /// The frame offset of each function, in the order of [`Analysis::functions`].
+    pub frames: Vec<Option<u32>>,
+    /// Callers and callees where calls are taken to become jumps; no callee of calls through pointers.
+    pub jumps: Vec<(usize, Option<usize>)>,
+    /// How often code was generated to measure them.
+    pub rounds: u32,
+}
+
+/// Leaves out additions of the encoding. None if the module has no open node: who enters its functions, and from where, is not known; or if nothing
+/// was measured.
+///
+/// A call that was free and became a jump may stay one: its callee begins where the caller does. Every other one without an addition is made to stay a
+/// call.
+pub fn apply(analysis: &Analysis, encoding: &mut Encoding, frames: &Frames) -> Option<Used> {
+    let rounds = frames.rounds?;
+    let open_node = FunctionId::new(analysis.functions.len() as u32);
+    if analysis.graph.functions() == analysis.functions.len() {
+        return None;
+    }
+    let mut stack = Stack::new(&analysis.graph);
+    stack.set_unknown_base(open_node);
+    let mut used = Vec::with_capacity(analysis.functions.len());
+    let mut jumps = Vec::new();
+    for (i, function) in analysis.functions.iter().enumerate() {
+        let id = FunctionId::new(i as u32);
+        let edges = || function.calls.iter().filter_map(|call| Some((call, call.edge?)));
+        let frame = frames.offsets.get(&function.name).copied().filter(|_| edges().next().is_some());
+        for (call, edge) in edges() {
+            let callee = match call.kind {
+                CallKind::Direct(callee) => Some(callee),
+                _ => None,
+            };
+            let name = callee.map(|callee| analysis.functions[callee].name.clone()).unwrap_or_default();
+            if encoding.constant(edge) == Some(0)
+                && call.instruction.tail_call() == TailCall::May
+                && frames.jumps.contains(&(function.name.clone(), name))
+            {
+                stack.set_frame(edge, JUMP);
+                jumps.push((edge, (i, callee)));
+            } else if let Some(frame) = frame {
+                stack.set_frame(edge, frame);
+            }
+        }
+        used.push(frame);
+        if frames.varying.contains(&function.name) {
+            stack.set_varying(id);
+        }
+        if is_observed(function) {
+            stack.set_numbers_only(id);
+        }
+        if analysis.graph.is_entry(id) && !is_main(analysis, i) {
+            stack.set_unknown_base(id);
+        }
+    }
+    // Other edges become free than were. A jump to which an addition comes is a call.
+    let hybrid = loop {
+        let hybrid = hybrid(&analysis.graph, encoding, &stack, &HybridOptions::default());
+        let before = jumps.len();
+        jumps.retain(|&(edge, (caller, _))| {
+            let stays = hybrid.constant(edge) == Some(0);
+            match used[caller] {
+                _ if stays => {}
+                Some(frame) => stack.set_frame(edge, frame),
+                None => stack.clear_frame(edge),
+            }
+            stays
+        });
+        if jumps.len() == before {
+            break hybrid;
+        }
+    };
+    hybrid.apply(encoding);
+    Some(Used { hybrid, frames: used, jumps: jumps.into_iter().map(|(_, ends)| ends).collect(), rounds })
+}
+
+/// The frame offset of a call that is a jump.
+pub const JUMP: u32 = 0;
+
+/// Whether the function is `main`, and only the start-up code calls it.
+pub fn is_main(analysis: &Analysis, function: usize) -> bool {
+    let calls = analysis.functions.iter().flat_map(|f| &f.calls);
+    analysis.functions[function].name == "main"
+        && !analysis.graph.is_open(FunctionId::new(function as u32))
+        && !calls.into_iter().any(|call| matches!(call.kind, CallKind::Direct(callee) if callee == function))
+}
+
+/// Whether contexts are taken in the function by others than `pcce_context` and `pcce_token`, who do not know where its activation is.
+fn is_observed(function: &Function) -> bool {
+    let observed = |kind: &CallKind| match kind {
+        CallKind::Published(_) => true,
+        CallKind::Runtime(RuntimeCall::Context | RuntimeCall::Token) => false,
+        CallKind::Runtime(_) => true,
+        CallKind::External(name) => name == STD_THREAD,
+        _ => false,
+    };
+    function.reads_state
+        || function.unannounced != Unannounced::Never
+        || function.calls.iter().any(|call| observed(&call.kind))
+}

@@ -1,0 +1,104 @@
+//! Stack offsets, in executables with a hybrid encoding (pcce.txt §6): how far below the beginning of its sub-path an activation is.
+//!
+//! A frame, and the point of a capture, are at a distance from the place where their sub-path begins that the context determines: the pushed frame, or
+//! what `main` found on the stack. The distance is taken only where the function needs it to tell contexts apart, and only from places to which the
+//! encoding knows the way: bytes of the site array say so. What the decoder makes of it depends on where functions have their frames; for equality the
+//! distance will do.
+
+use core::arch::asm;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::abi::{Frame, HybridSite, Link};
+use crate::fiber::{UNKNOWN_SITE, is_unknown};
+use crate::own::Own;
+use crate::signal;
+use crate::state::tls;
+use crate::unwind::Process as _;
+
+/// Where the canonical frame address of `main`'s activation is; 0 before it is entered. Emitted code writes it.
+#[unsafe(no_mangle)]
+pub static __pcce_main_base: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether the executable has a hybrid encoding.
+#[inline(always)]
+pub fn is_used() -> bool {
+    let marker: usize;
+    // SAFETY: the address of a symbol, 0 if there is none.
+    unsafe {
+        asm!(".weak __pcce_hybrid", "mov {}, qword ptr [rip + __pcce_hybrid@GOTPCREL]", out(reg) marker,
+            options(nostack, readonly, pure, preserves_flags));
+    }
+    marker != 0
+}
+
+/// The byte of a site.
+fn flags(site: *const u8, process: Option<&mut Own>) -> u8 {
+    if site.is_null() || site == UNKNOWN_SITE || signal::is_site(site) {
+        return 0;
+    }
+    match process {
+        // SAFETY: a site of a loaded module.
+        None => unsafe { site.read() },
+        Some(process) => {
+            let word = process.word(site.addr() & !7).unwrap_or(0);
+            word.to_le_bytes()[site.addr() & 7]
+        }
+    }
+}
+
+/// The address from which distances count in the sub-path above a link; 0 where it is not known. `site`: that of the frame to which the link
+/// leads. `process`: to read memory that may be damaged.
+#[inline(never)]
+pub fn base(outer: Link, site: *const u8, process: Option<&mut Own>) -> usize {
+    if !is_used() {
+        return 0;
+    }
+    if outer.is_null() {
+        let base = __pcce_main_base.load(Ordering::Relaxed);
+        // SAFETY: this thread's block.
+        let (low, high) = unsafe { ((*tls()).stack_low, (*tls()).stack_high) };
+        let elsewhere = high != 0 && !(low..high).contains(&base);
+        return if elsewhere { 0 } else { base };
+    }
+    let known = !is_unknown(outer) && flags(site, process) & HybridSite::KNOWN_BASE != 0;
+    if known { outer.frame().addr() } else { 0 }
+}
+
+/// How far a place of the function of a site is below `base`, in words; 0 where that is not known, or the function does not need it.
+#[inline(never)]
+pub fn distance(site: *const u8, place: usize, base: usize, process: Option<&mut Own>) -> u64 {
+    if base > place && flags(site, process) & HybridSite::NEEDS_OFFSET != 0 { words(place, base) } else { 0 }
+}
+
+/// How far a place is below `base`, in words; 0 where that is not known.
+pub fn words(place: usize, base: usize) -> u64 {
+    /// What is further away is on another stack.
+    const FURTHEST: usize = 1 << 30;
+    let distance = if place == 0 { 0 } else { base.saturating_sub(place) };
+    if distance < FURTHEST { (distance / size_of::<u64>()) as u64 } else { 0 }
+}
+
+/// The distance of a live frame.
+///
+/// # Safety
+/// The frame is on the calling thread's chain, and so is the one to which its link leads, if any.
+pub unsafe fn of_frame(frame: *const Frame) -> u64 {
+    if !is_used() {
+        return 0;
+    }
+    // SAFETY: by the contract.
+    unsafe { at((*frame).site(), frame.addr(), (*frame).prev) }
+}
+
+/// The distance of a place in the function of a site, whose sub-path begins above `outer`.
+///
+/// # Safety
+/// `outer` is null or leads to a frame of the calling thread's chain.
+pub unsafe fn at(site: *const u8, place: usize, outer: Link) -> u64 {
+    if !is_used() {
+        return 0;
+    }
+    // SAFETY: by the contract.
+    let outer_site = if outer.is_null() { core::ptr::null() } else { unsafe { (*outer.frame()).site() } };
+    distance(site, place, base(outer, outer_site, None), None)
+}
