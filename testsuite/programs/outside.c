@@ -5,6 +5,8 @@
 //# Chain listed: <rand> < draw < middle < recursive < recursive*2 < main
 //# Chain short: <rand> < draw < middle < recursive < recursive < main
 //# Chain short: <rand> < draw < middle < recursive < recursive*2 < main
+//# Chain[hybrid] short: <rand> < draw < middle < recursive < recursive < main
+//# Chain[hybrid] short: <rand> < draw < middle < recursive*2 < <truncated>
 //# Chain pushed: <outside_take> < middle < recursive < recursive < main
 //# Chain pushed: <outside_take> < middle < recursive < recursive*2 < main
 //# Chain pointer: <?> < through < middle < recursive < recursive < main

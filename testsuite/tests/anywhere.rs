@@ -151,6 +151,8 @@ fn every_point_of_an_optimised_program() {
         ("module-O2", ["-O2", "--pcce-mode=module", "-fPIE", "-pie"], PIE),
         ("no-pie-O3", ["-O3", "--pcce-mode=lto", "-fno-pie", "-no-pie"], "0UL"),
         ("Os", ["-Os", "--pcce-mode=module", "-fPIE", "-pie"], PIE),
+        ("hybrid", ["-O2", "--pcce-hybrid", "-fPIE", "-pie"], PIE),
+        ("hybrid-no-pie", ["-O2", "--pcce-hybrid", "-fno-pie", "-no-pie"], "0UL"),
     ] {
         let counts = check(name, "mixed.c", &flags, bias, name == "lto-O2");
         assert!(counts.points > 10_000, "{name}: only {} points", counts.points);
@@ -208,6 +210,7 @@ fn every_point_with_exceptions() {
         ("thrown-lto", ["-O2", "--pcce-mode=lto"]),
         ("thrown-module", ["-O1", "--pcce-mode=module"]),
         ("thrown-O0", ["-O0", "--pcce-mode=lto"]),
+        ("thrown-hybrid", ["-O2", "--pcce-hybrid"]),
     ] {
         let counts = check(name, "thrown.cpp", &flags, PIE, false);
         assert!(counts.points > 10_000, "{name}: only {} points", counts.points);

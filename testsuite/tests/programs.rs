@@ -64,6 +64,8 @@ programs! {
     noreturn.c,
     numbers.c,
     objects.cpp,
+    offsets.c,
+    offsets_varying.c,
     operators.cpp,
     outside.c,
     pointers.c,

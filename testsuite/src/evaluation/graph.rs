@@ -34,6 +34,18 @@ pub struct Graph {
     pub external_calls: u64,
     /// The largest id of any function.
     pub max_id: u64,
+    /// Of the direct calls that do not push, those that add nothing.
+    #[serde(default)]
+    pub free: u64,
+    /// Those that add something.
+    #[serde(default)]
+    pub adding: u64,
+    /// In a hybrid encoding, how often code was generated to measure frames.
+    #[serde(default)]
+    pub hybrid_rounds: Option<u64>,
+    /// Functions on whose frames it relies.
+    #[serde(default)]
+    pub frames: u64,
     /// The largest number of the Ball-Larus scheme. It overflows integers.
     pub ball_larus_max_id: f64,
 }
@@ -70,6 +82,9 @@ fn add(graph: &mut Graph, module: &Value) -> Result<()> {
     let functions = list(module, "functions")?;
     let sites = list(module, "sites")?;
     let nodes = functions.len();
+    graph.hybrid_rounds = graph.hybrid_rounds.max(module["hybrid_rounds"].as_u64());
+    graph.frames += functions.iter().filter(|f| f["frame_offset"].is_u64()).count() as u64;
+    let offset = |function: usize| functions[function]["offset"].as_i64().unwrap_or(0) as u64;
     let is_thunk = |function: usize| functions[function]["push_thunk"] == true;
     graph.nodes += (0..nodes).filter(|&function| !is_thunk(function)).count() as u64;
     let num_ccs = functions.iter().map(|f| f["num_cc"].as_u64());
@@ -109,6 +124,10 @@ fn add(graph: &mut Graph, module: &Value) -> Result<()> {
         let (caller, callee) = ends_of(edge)?;
         if callee.is_some_and(is_thunk) {
             continue;
+        }
+        if let (Some(value), Some(callee)) = (edge["code"]["add"].as_u64(), callee) {
+            let constant = value.wrapping_add(offset(callee)).wrapping_sub(offset(caller));
+            *if constant == 0 { &mut graph.free } else { &mut graph.adding } += 1;
         }
         let caller = owners[caller];
         graph.edges += u64::from(callee.is_some());

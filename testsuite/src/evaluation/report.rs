@@ -216,6 +216,7 @@ impl Report {
                 variant.baseline.as_deref().unwrap_or_default()
             );
             self.costs(variant, &mut out);
+            self.frames(variant, &mut out);
             self.hybrid(variant, &mut out);
         }
         if let Some(variant) = self.variants.first() {
@@ -423,6 +424,31 @@ impl Report {
             wrong.to_string(),
         ];
         let _ = writeln!(out, "| {} |", cells.join(" | "));
+    }
+
+    /// What a hybrid encoding rests on.
+    fn frames(&self, variant: &Variant, out: &mut String) {
+        let rows = self.of(variant).filter_map(|(program, m)| {
+            let graph = m.graph.as_ref()?;
+            Some((&program.name, graph, graph.hybrid_rounds?))
+        });
+        let rows: Vec<_> = rows.collect();
+        if rows.is_empty() {
+            return;
+        }
+        out.push_str(
+            "\nRounds of measuring frames, functions whose frames are relied upon, and of the direct calls that do not push those that add nothing:\n\n\
+             | program | rounds | frames | direct calls without addition |\n|---|---|---|---|\n",
+        );
+        for (program, graph, rounds) in rows {
+            let share = 100.0 * graph.free as f64 / (graph.free + graph.adding).max(1) as f64;
+            let calls = graph.free + graph.adding;
+            let _ = writeln!(
+                out,
+                "| {program} | {rounds} | {} | {} of {calls} ({share:.1} %) |",
+                graph.frames, graph.free
+            );
+        }
     }
 
     fn hybrid(&self, variant: &Variant, out: &mut String) {

@@ -1,0 +1,148 @@
+//! Hybrid encoding (`--pcce-hybrid`, pcce.txt §6): what it leaves out, and that frames other than those it was made for are refused.
+//! Its contexts are compared in `programs` and `anywhere`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pcce_testsuite::{Output, artifact, command, run, run_with_input, work_folder};
+use serde_json::Value;
+
+struct Built {
+    program: PathBuf,
+    tokens: Vec<String>,
+    output: String,
+}
+
+/// `programs/offsets.c`, run.
+fn build(folder: &Path, name: &str, flags: &[&str]) -> Built {
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
+    let (source, program) = (programs.join("offsets.c"), folder.join(name));
+    let own = [source.to_str().unwrap(), "-o", program.to_str().unwrap(), "-O2", "-g", "-pthread"];
+    let _ = run(&mut command(artifact("pcce-clang"), &[flags, &own].concat())).expect_success();
+    let output = run(&mut command(&program, &[])).expect_success().stdout;
+    let shown = output.lines().filter_map(|line| line.strip_prefix('@')?.split(' ').nth(1));
+    let tokens = shown.map(str::to_owned).collect();
+    let output = output.lines().filter(|line| !line.starts_with('@')).collect();
+    Built { program, tokens, output }
+}
+
+fn decode(dictionary: &Path, tokens: &[String]) -> Output {
+    let tokens = tokens.iter().map(String::as_str);
+    let arguments: Vec<&str> =
+        ["decode", "--format", "json", dictionary.to_str().unwrap()].into_iter().chain(tokens).collect();
+    run(&mut command(artifact("pcce"), &arguments))
+}
+
+fn dictionary(built: &Built) -> Value {
+    let json = built.program.with_extension("json");
+    let [program, output] = [&built.program, &json].map(|path| path.to_str().unwrap());
+    let _ = run(&mut command(artifact("pcce"), &["dict", program, "-o", output])).expect_success();
+    serde_json::from_slice(&fs::read(json).unwrap()).unwrap()
+}
+
+/// Edges of the module that add something: the value plus the callee's offset minus the caller's.
+fn additions(dictionary: &Value) -> usize {
+    let module = &dictionary["modules"][0];
+    let offset = |function: &Value| {
+        module["functions"][function.as_u64().unwrap() as usize]["offset"].as_i64().unwrap_or(0)
+    };
+    let adds = module["edges"].as_array().unwrap().iter().filter(|edge| {
+        let Some(value) = edge["code"]["add"].as_u64() else { return false };
+        let caller = &module["sites"][edge["site"].as_u64().unwrap() as usize]["function"];
+        value as i64 + offset(&edge["callee"]) - offset(caller) != 0
+    });
+    adds.count()
+}
+
+#[test]
+fn additions_are_left_out_and_contexts_stay_exact() {
+    let folder = work_folder("hybrid");
+    let basic = build(&folder, "basic", &[]);
+    let hybrid = build(&folder, "hybrid", &["--pcce-hybrid"]);
+    assert_eq!(basic.output, hybrid.output);
+    let (without, with) = (dictionary(&basic), dictionary(&hybrid));
+    assert_eq!(without["modules"][0]["hybrid_rounds"], Value::Null);
+    assert!(with["modules"][0]["hybrid_rounds"].as_u64().is_some_and(|rounds| rounds > 0));
+    let (before, after) = (additions(&without), additions(&with));
+    assert!(after < before, "{after} additions, and {before} without stack offsets");
+
+    let frames = |built: &Built, dictionary: &Path| -> Vec<Value> {
+        let decoded = decode(dictionary, &built.tokens).expect_success().stdout;
+        let parse = |line: &str| serde_json::from_str::<Value>(line).unwrap()["frames"].take();
+        decoded.lines().map(parse).collect()
+    };
+    let expected = frames(&basic, &basic.program);
+    assert!(expected.len() >= 16);
+    assert_eq!(frames(&hybrid, &hybrid.program), expected);
+    assert_eq!(frames(&hybrid, &hybrid.program.with_extension("json")), expected);
+
+    // Without the machine code nobody knows where frames are. What depends on it is unknown then, and the rest as it was.
+    let json = folder.join("without-code.json");
+    let mut without_code = with;
+    without_code.as_object_mut().unwrap().remove("code").expect("there is machine code");
+    fs::write(&json, serde_json::to_vec(&without_code).unwrap()).unwrap();
+    let mut unknown = 0;
+    for (found, expected) in std::iter::zip(frames(&hybrid, &json), expected) {
+        let (found, expected) = (found.as_array().unwrap(), expected.as_array().unwrap());
+        // Where a signal struck, code without the pass has no name either.
+        let end = found.iter().position(|frame| frame["kind"] == "unknown" || frame["kind"] == "signal");
+        let end = end.unwrap_or(found.len());
+        assert_eq!(found[..end], expected[..end]);
+        unknown += usize::from(found.iter().any(|frame| frame["kind"] == "unknown"));
+    }
+    assert!(unknown >= 4, "only {unknown} contexts depend on stack offsets");
+}
+
+#[test]
+fn frames_of_other_code_are_refused() {
+    let folder = work_folder("hybrid-refused");
+    let basic = build(&folder, "basic", &[]);
+    // The linker generates code without optimisation; the pass has measured the code with it.
+    let other = build(&folder, "other", &["--pcce-hybrid", "-Wl,--lto-CGO0"]);
+    assert_eq!(other.output, basic.output);
+    let json = dictionary(&other);
+    let names = json["modules"][0]["names"].as_array().unwrap();
+    for dictionary in [other.program.clone(), other.program.with_extension("json")] {
+        let refused = decode(&dictionary, &other.tokens);
+        assert_eq!(refused.status, 2, "{}", refused.describe());
+        let text = format!("{}{}", refused.stdout, refused.stderr);
+        let named = names
+            .iter()
+            .any(|name| text.contains(&format!("function {} has a stack frame", name.as_str().unwrap())));
+        assert!(named && text.contains("--pcce-hybrid"), "{text}");
+        assert!(!text.contains("\"frames\""), "{text}");
+    }
+}
+
+/// `rec` calls itself through two functions with frames of different sizes, by the bits of the argument, and `bottom` crashes.
+const CRASHES: &str = r#"
+#include <stdlib.h>
+#define FRAME(bytes) char frame[bytes]; __asm__ volatile("" : : "r"(frame) : "memory")
+#define KEEP __asm__ volatile("" ::: "memory")
+#define NOINLINE __attribute__((noinline)) static
+NOINLINE void rec(int n, int way);
+NOINLINE void bottom(void) { KEEP; *(volatile int *)8 = 1; KEEP; rand(); KEEP; }
+NOINLINE void a(int n, int way) { FRAME(16); if (n) rec(n - 1, way >> 1); else bottom(); KEEP; }
+NOINLINE void b(int n, int way) { FRAME(300); if (n) rec(n - 1, way >> 1); else bottom(); KEEP; }
+NOINLINE void rec(int n, int way) { FRAME(40); if (way & 1) b(n, way); else a(n, way); KEEP; }
+int main(int count, char **arguments) { rec(count, atoi(arguments[1])); return 0; }
+"#;
+
+#[test]
+fn crashes_are_found_by_stack_offsets() {
+    let folder = work_folder("hybrid-crashes");
+    let (source, program) = (folder.join("crashes.c"), folder.join("crashes"));
+    fs::write(&source, CRASHES).unwrap();
+    let flags = ["-O2", "-g", "--pcce-hybrid", "--pcce-crash-report=stderr"];
+    let own = [source.to_str().unwrap(), "-o", program.to_str().unwrap()];
+    let _ = run(&mut command(artifact("pcce-clang"), &[&flags[..], &own].concat())).expect_success();
+    for way in 0..8 {
+        let crashed = run(&mut command(&program, &[&way.to_string()]));
+        let mut pcce =
+            command(artifact("pcce"), &["filter", program.to_str().unwrap(), "--format", "folded"]);
+        let report = run_with_input(&mut pcce, &crashed.stderr).expect_success().stdout;
+        let expected = (0..3).map(|bit| if way >> bit & 1 == 1 { ";rec;b" } else { ";rec;a" });
+        let expected = format!("context: main{};bottom", expected.collect::<String>());
+        assert!(report.lines().any(|line| line == expected), "{expected}, not in\n{report}");
+    }
+}
