@@ -452,8 +452,9 @@ impl Decoder {
     /// How far below the beginning of its sub-path an activation of the function begins.
     pub(crate) fn offset(&self, function: u32, distance: Distance, begin: Begin) -> Option<u64> {
         let (Distance::OfActivation(words) | Distance::OfFrame(words)) = distance;
+        let code = self.code(self.module_of(function).image).ok()??;
         let own = match distance {
-            _ if words == 0 => return None,
+            _ if words == 0 || !code.frames_hold => return None,
             Distance::OfActivation(_) => 0,
             Distance::OfFrame(_) => self.frame_position(function)?,
         };

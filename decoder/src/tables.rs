@@ -522,29 +522,34 @@ impl Tables {
     pub(crate) fn code(&self, image: u32) -> Result<Option<&CodeTable>, &str> {
         let image = &self.images[image as usize];
         let code = image.code.get_or_init(|| {
-            let code = image.code_source.read(&image.modules)?;
-            code.as_ref().map_or(Ok(()), |code| self.check_frames(image, code))?;
+            let mut code = image.code_source.read(&image.modules)?;
+            if let Some(code) = &mut code {
+                code.frames_hold = self.check_frames(image, code)?;
+            }
             Ok(code)
         });
         code.as_ref().map(Option::as_ref).map_err(String::as_str)
     }
 
-    /// What the encoding relies on must be so in the program.
-    fn check_frames(&self, image: &Image, code: &CodeTable) -> Result<(), String> {
+    /// What the encoding relies on must be so in the program. False where that cannot be seen in the code of all functions.
+    fn check_frames(&self, image: &Image, code: &CodeTable) -> Result<bool, String> {
+        let mut seen = true;
         for (module, &(first, count)) in (0..).zip(&image.modules) {
             for number in 0..count {
                 let function = &self.functions[(first + number) as usize];
                 let Some(expected) = function.frame_offset else { continue };
                 // The linker may have left the function out, or taken another one with the same code.
                 let Some(code) = code.of(module, number) else { continue };
-                if code.frame_offset != Some(expected) {
-                    let found = code.frame_offset;
-                    let found = found.map_or("one that is not known".to_owned(), |f| format!("{f} bytes"));
-                    return Err(format!(
-                        "function {} has a stack frame of {found}, and its contexts are encoded for {expected} bytes: code was generated with \
-                         other options than the pass expected; build without --pcce-hybrid",
-                        self.linkage(function.symbol)
-                    ));
+                match code.frame_offset {
+                    Some(found) if found == expected => {}
+                    Some(found) => {
+                        return Err(format!(
+                            "function {} has a stack frame of {found} bytes, and its contexts are encoded for {expected} bytes: code was generated \
+                             with other options than the pass expected; build without --pcce-hybrid",
+                            self.linkage(function.symbol)
+                        ));
+                    }
+                    None => seen = false,
                 }
             }
         }
@@ -563,7 +568,7 @@ impl Tables {
                 ));
             }
         }
-        Ok(())
+        Ok(seen)
     }
 
     #[inline]

@@ -24,6 +24,8 @@ pub(crate) struct CodeTable {
     functions: Vec<FunctionCode>,
     /// Names of instrumented functions.
     instrumented: HashSet<u32>,
+    /// Whether all frames on which a hybrid encoding relies were found to be so. Otherwise stack offsets tell nothing.
+    pub(crate) frames_hold: bool,
     /// Indices of instrumented functions, by module and function of the dictionary.
     rows: HashMap<(u32, u32), usize>,
 }
@@ -79,6 +81,7 @@ impl CodeTable {
         let instrumented = code.functions.iter().filter(|f| matches!(f.role, Role::Instrumented(..)));
         Ok(Self {
             instrumented: instrumented.map(|f| f.name).collect(),
+            frames_hold: false,
             rows,
             names: names.collect(),
             files: code.files,

@@ -9,7 +9,8 @@ use pcce_encoding::{Encoding, FunctionId};
 
 use crate::analysis::{Analysis, CallKind, Function, RuntimeCall, STD_THREAD, Unannounced};
 use crate::frames::Frames;
-use crate::llvm::TailCall;
+use crate::llvm::{Block, TailCall};
+use llvm_sys::LLVMOpcode;
 
 /// A hybrid encoding, and what it relies on.
 pub struct Used {
@@ -41,7 +42,8 @@ pub fn apply(analysis: &Analysis, encoding: &mut Encoding, frames: &Frames) -> O
     for (i, function) in analysis.functions.iter().enumerate() {
         let id = FunctionId::new(i as u32);
         let edges = || function.calls.iter().filter_map(|call| Some((call, call.edge?)));
-        let frame = frames.offsets.get(&function.name).copied().filter(|_| edges().next().is_some());
+        let relied = edges().next().is_some() && !jumps_about(function);
+        let frame = frames.offsets.get(&function.name).copied().filter(|_| relied);
         for (call, edge) in edges() {
             let callee = match call.kind {
                 CallKind::Direct(callee) => Some(callee),
@@ -99,6 +101,19 @@ pub fn is_main(analysis: &Analysis, function: usize) -> bool {
     analysis.functions[function].name == "main"
         && !analysis.graph.is_open(FunctionId::new(function as u32))
         && !calls.into_iter().any(|call| matches!(call.kind, CallKind::Direct(callee) if callee == function))
+}
+
+/// Whether control comes to places of the function on ways that nobody can follow in its machine code, to see the frame there.
+fn jumps_about(function: &Function) -> bool {
+    let blocks = function.value.blocks();
+    let mut ends = blocks.iter().map(|block| block.terminator().opcode());
+    ends.any(|end| matches!(end, LLVMOpcode::LLVMCallBr | LLVMOpcode::LLVMIndirectBr))
+        || !function.returns_twice.is_empty()
+        || blocks.into_iter().flat_map(Block::instructions).any(|at| {
+            at.opcode() == LLVMOpcode::LLVMCall
+                && at.called().is_intrinsic()
+                && at.called().name().starts_with("llvm.eh.sjlj.")
+        })
 }
 
 /// Whether contexts are taken in the function by others than `pcce_context` and `pcce_token`, who do not know where its activation is.
