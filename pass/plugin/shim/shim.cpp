@@ -581,74 +581,59 @@ struct Quiet : DiagnosticHandler {
 };
 
 // Follows the unwind information through each function, in the order of its code, as AsmPrinter writes it.
-struct FrameOffsets : MachineFunctionPass {
-  static char ID;
-  CallCallback OnCall;
-  void *Context;
-
-  FrameOffsets(CallCallback OnCall, void *Context) : MachineFunctionPass(ID), OnCall(OnCall), Context(Context) {}
-
-  void getAnalysisUsage(AnalysisUsage &AU) const override {
-    AU.setPreservesAll();
-    MachineFunctionPass::getAnalysisUsage(AU);
-  }
-
-  bool runOnMachineFunction(MachineFunction &MF) override {
-    // DWARF's number of the stack pointer of x86-64, and where the canonical frame address is at a function's entry.
-    constexpr unsigned StackPointer = 7;
-    struct Rule {
-      bool FromStackPointer;
-      int64_t Offset;
-    } Now{true, 8};
-    SmallVector<Rule, 4> Remembered;
-    const bool Unwinds = MF.getFunction().needsUnwindTableEntry();
-    for (const MachineBasicBlock &MBB : MF)
-      for (const MachineInstr &MI : MBB) {
-        if (MI.isCall()) {
-          StringRef Callee;
-          if (MI.getNumOperands() > 0 && MI.getOperand(0).isGlobal())
-            Callee = MI.getOperand(0).getGlobal()->getName();
-          else if (MI.getNumOperands() > 0 && MI.getOperand(0).isSymbol())
-            Callee = MI.getOperand(0).getSymbolName();
-          OnCall(Context, MF.getName().data(), MF.getName().size(), Callee.data(), Callee.size(), MI.isReturn(),
-                 Unwinds && Now.FromStackPointer ? Now.Offset : -1);
-        }
-        if (!MI.isCFIInstruction())
-          continue;
-        const MCCFIInstruction &CFI = MF.getFrameInstructions()[MI.getOperand(0).getCFIIndex()];
-        switch (CFI.getOperation()) {
-        case MCCFIInstruction::OpDefCfa:
-          Now = {CFI.getRegister() == StackPointer, CFI.getOffset()};
-          break;
-        case MCCFIInstruction::OpDefCfaRegister:
-          Now.FromStackPointer = CFI.getRegister() == StackPointer;
-          break;
-        case MCCFIInstruction::OpDefCfaOffset:
-          Now.Offset = CFI.getOffset();
-          break;
-        case MCCFIInstruction::OpAdjustCfaOffset:
-          Now.Offset += CFI.getOffset();
-          break;
-        case MCCFIInstruction::OpRememberState:
-          Remembered.push_back(Now);
-          break;
-        case MCCFIInstruction::OpRestoreState:
-          if (!Remembered.empty())
-            Now = Remembered.pop_back_val();
-          break;
-        // May say anything of the canonical frame address.
-        case MCCFIInstruction::OpEscape:
-        case MCCFIInstruction::OpLLVMDefAspaceCfa:
-          Now.FromStackPointer = false;
-          break;
-        default:
-          break;
-        }
+void reportCalls(const MachineFunction &MF, CallCallback OnCall, void *Context) {
+  // DWARF's number of the stack pointer of x86-64, and where the canonical frame address is at a function's entry.
+  constexpr unsigned StackPointer = 7;
+  struct Rule {
+    bool FromStackPointer;
+    int64_t Offset;
+  } Now{true, 8};
+  SmallVector<Rule, 4> Remembered;
+  const bool Unwinds = MF.getFunction().needsUnwindTableEntry();
+  for (const MachineBasicBlock &MBB : MF)
+    for (const MachineInstr &MI : MBB) {
+      if (MI.isCall()) {
+        StringRef Callee;
+        if (MI.getNumOperands() > 0 && MI.getOperand(0).isGlobal())
+          Callee = MI.getOperand(0).getGlobal()->getName();
+        else if (MI.getNumOperands() > 0 && MI.getOperand(0).isSymbol())
+          Callee = MI.getOperand(0).getSymbolName();
+        OnCall(Context, MF.getName().data(), MF.getName().size(), Callee.data(), Callee.size(), MI.isReturn(),
+               Unwinds && Now.FromStackPointer ? Now.Offset : -1);
       }
-    return false;
-  }
-};
-char FrameOffsets::ID = 0;
+      if (!MI.isCFIInstruction())
+        continue;
+      const MCCFIInstruction &CFI = MF.getFrameInstructions()[MI.getOperand(0).getCFIIndex()];
+      switch (CFI.getOperation()) {
+      case MCCFIInstruction::OpDefCfa:
+        Now = {CFI.getRegister() == StackPointer, CFI.getOffset()};
+        break;
+      case MCCFIInstruction::OpDefCfaRegister:
+        Now.FromStackPointer = CFI.getRegister() == StackPointer;
+        break;
+      case MCCFIInstruction::OpDefCfaOffset:
+        Now.Offset = CFI.getOffset();
+        break;
+      case MCCFIInstruction::OpAdjustCfaOffset:
+        Now.Offset += CFI.getOffset();
+        break;
+      case MCCFIInstruction::OpRememberState:
+        Remembered.push_back(Now);
+        break;
+      case MCCFIInstruction::OpRestoreState:
+        if (!Remembered.empty())
+          Now = Remembered.pop_back_val();
+        break;
+      // May say anything of the canonical frame address.
+      case MCCFIInstruction::OpEscape:
+      case MCCFIInstruction::OpLLVMDefAspaceCfa:
+        Now.FromStackPointer = false;
+        break;
+      default:
+        break;
+      }
+    }
+}
 } // namespace
 
 // With the order of uses, on which code generation may depend.
@@ -735,9 +720,12 @@ bool pcce_shim_frame_offsets(void *Analyses, LLVMModuleRef MR, uint32_t Level, b
     return Fail("there is no instruction selection");
   Config->addMachinePasses();
   Config->setInitialized();
-  Passes.add(new FrameOffsets(OnCall, Context));
-  Passes.add(createFreeMachineFunctionPass());
+  // The functions' code stays as long as the passes. (A pass of our own could free it: a plugin with one is not even loaded by another LLVM, which
+  // then could not say what is wrong.)
   Passes.run(M);
+  for (const Function &F : M)
+    if (const MachineFunction *MF = Info->getMMI().getMachineFunction(F))
+      reportCalls(*MF, OnCall, Context);
   const auto *Said = static_cast<const Quiet *>(M.getContext().getDiagHandlerPtr());
   return Said->FirstError.empty() || Fail(Said->FirstError);
 }
