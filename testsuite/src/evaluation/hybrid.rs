@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use gimli::{
     BaseAddresses, CfaRule, CieOrFde, EhFrame, LittleEndian, UnwindContext, UnwindSection as _, X86_64,
 };
-use object::{Object as _, ObjectSection as _};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use pcce_dictionary::code::{self, Role};
 use pcce_encoding::hybrid::{HybridCode, HybridOptions, Stack, hybrid};
 use pcce_encoding::{CallGraph, EdgeCode, EdgeId, Encoding, FunctionId, Options, encode};
@@ -59,6 +59,9 @@ pub struct Hybrid {
     pub silent: u64,
     /// Those without a fixed frame offset.
     pub without_frame: u64,
+    /// Executed instructions that add to the id, in this build: two for an addition and its reversal, or one where they meet the next call's.
+    #[serde(default)]
+    pub executed_updates: u64,
     /// With the counts as weights.
     pub counted: Ways,
     /// With every call site as likely as any other.
@@ -85,8 +88,8 @@ struct Call {
 /// # Errors
 /// If it has no dictionary or unwind tables, or they are not understood.
 pub fn look(variant: &Variant, executable: &Path, profile: &Profile) -> Result<Hybrid> {
-    let (functions, calls) = read(variant, executable, profile)?;
-    let result = compare(&functions, &calls);
+    let (functions, calls, executed_updates) = read(variant, executable, profile)?;
+    let result = Hybrid { executed_updates, ..compare(&functions, &calls) };
     ensure!(result.calls > 0, "callgrind saw no call in {}", executable.display());
     Ok(result)
 }
@@ -191,7 +194,8 @@ fn encoded(
     (graph, encoding)
 }
 
-fn read(variant: &Variant, executable: &Path, profile: &Profile) -> Result<(Vec<Function>, Vec<Call>)> {
+/// The functions, their calls, and how often instructions have added to the id.
+fn read(variant: &Variant, executable: &Path, profile: &Profile) -> Result<(Vec<Function>, Vec<Call>, u64)> {
     let json = std::env::temp_dir().join(format!("pcce-hybrid-{}.json", std::process::id()));
     let mut pcce = Command::new(variant.tools.join("pcce"));
     checked("pcce dict", pcce.arg("dict").arg(executable).arg("-o").arg(&json).output())?;
@@ -216,15 +220,21 @@ fn read(variant: &Variant, executable: &Path, profile: &Profile) -> Result<(Vec<
 
     let data = fs::read(executable)?;
     let frames = Frames::read(&data)?;
+    let id = format!("%fs:{:#x}", id_offset(&data)?);
     let listing = Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(executable).output();
     let listing = checked("objdump", listing)?.stdout;
     let mut calls = Vec::new();
+    let mut updates = 0;
     for line in String::from_utf8_lossy(&listing).lines() {
         let Some((address, text)) = line.trim_start().split_once(":\t") else { continue };
         let mut words = text.split_whitespace();
         let jump = match words.next() {
             Some("call") => false,
             Some("jmp") => true,
+            Some("add" | "addq" | "sub" | "subq" | "incq" | "decq") if text.ends_with(&id) => {
+                updates += u64::from_str_radix(address, 16).map_or(0, executed);
+                continue;
+            }
             _ => continue,
         };
         let (Ok(address), Some(operand)) = (u64::from_str_radix(address, 16), words.next()) else { continue };
@@ -248,7 +258,22 @@ fn read(variant: &Variant, executable: &Path, profile: &Profile) -> Result<(Vec<
         let frame = if jump { Some(0) } else { frames.at(address) };
         calls.push(Call { caller, callee, count: executed(address), frame });
     }
-    Ok((functions, calls))
+    Ok((functions, calls, updates))
+}
+
+/// Where the id is from the thread pointer on, in a program that is not position-independent.
+fn id_offset(data: &[u8]) -> Result<u64> {
+    use object::read::elf::{FileHeader as _, ProgramHeader as _};
+    let file = object::File::parse(data)?;
+    let block = file.symbols().find(|symbol| symbol.name() == Ok("__pcce_tls"));
+    let block = block.context("the program has no __pcce_tls")?.address();
+    let header = object::elf::FileHeader64::<object::Endianness>::parse(data)?;
+    let endian = header.endian()?;
+    let segments = header.program_headers(endian, data)?;
+    let tls = segments.iter().find(|segment| segment.p_type(endian) == object::elf::PT_TLS);
+    let tls = tls.context("the program has no thread-local storage")?;
+    let size = tls.p_memsz(endian).next_multiple_of(tls.p_align(endian).max(1));
+    Ok(block.wrapping_sub(size))
 }
 
 /// How far the stack pointer is below the beginning of the activation (the canonical frame address).
