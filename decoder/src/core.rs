@@ -477,14 +477,6 @@ struct Walk<'c> {
     stack: Option<(u64, u64)>,
 }
 
-/// How far a place is below `base`, in words; 0 where that is not known.
-fn words(place: u64, base: u64) -> u64 {
-    /// What is further away is on another stack.
-    const FURTHEST: u64 = 1 << 30;
-    let distance = if place == 0 { 0 } else { base.saturating_sub(place) };
-    if distance < FURTHEST { distance / 8 } else { 0 }
-}
-
 /// The frame to which a link leads ([`abi::Link`]).
 fn frame(link: u64) -> u64 {
     link & !layout::RELATIVE
@@ -556,7 +548,8 @@ impl Walk<'_> {
         }
         let image = self.core.images.iter().find(|i| i.contains(site))?;
         let needed = self.site_byte(site) & abi::HybridSite::NEEDS_OFFSET != 0;
-        let distance = if needed { words(at, self.offset_base(prev)) } else { 0 };
+        let distance =
+            if needed { abi::HybridSite::distance(at as usize, self.offset_base(prev) as usize) } else { 0 };
         let (number, site) = (self.image(image.build_id), site.wrapping_sub(image.bias));
         let since_signal = self.token.signals.last().map_or(0, |s| s.0) < self.token.frames.len();
         match self.token.frames.last_mut().filter(|_| since_signal) {
@@ -589,7 +582,7 @@ impl Walk<'_> {
     /// `base`: where distances count from.
     fn point(&mut self, id: u64, walked: &Interruption, base: u64) -> Point {
         let addresses = walked.addresses().zip(walked.frames()).map(|((address, exact), cfa)| {
-            let distance = if self.places.hybrid { words(cfa as u64, base) } else { 0 };
+            let distance = if self.places.hybrid { abi::HybridSite::distance(cfa, base as usize) } else { 0 };
             let address = address as u64;
             let image = self.core.images.iter().find(|i| i.contains(address));
             let (id, bias) = image.map_or((BuildId::default(), 0), |i| (i.build_id, i.bias));

@@ -158,6 +158,14 @@ impl HybridSite {
     pub const NEEDS_OFFSET: u8 = 1;
     /// The site pushes, and it is known how far the frame is from where the sub-path begins.
     pub const KNOWN_BASE: u8 = 2;
+
+    /// How far a place on the stack is below `base`, in words; 0 where one of them is not known (0), or they are on different stacks.
+    pub fn distance(place: usize, base: usize) -> u64 {
+        /// What is further away is on another stack.
+        const FURTHEST: usize = 1 << 30;
+        let distance = if place == 0 { 0 } else { base.saturating_sub(place) };
+        if distance < FURTHEST { (distance / size_of::<u64>()) as u64 } else { 0 }
+    }
 }
 
 /// Name of the byte that exists in executables with a hybrid encoding.

@@ -67,15 +67,11 @@ pub fn base(outer: Link, site: *const u8, process: Option<&mut Own>) -> usize {
 /// How far a place of the function of a site is below `base`, in words; 0 where that is not known, or the function does not need it.
 #[inline(never)]
 pub fn distance(site: *const u8, place: usize, base: usize, process: Option<&mut Own>) -> u64 {
-    if base > place && flags(site, process) & HybridSite::NEEDS_OFFSET != 0 { words(place, base) } else { 0 }
-}
-
-/// How far a place is below `base`, in words; 0 where that is not known.
-pub fn words(place: usize, base: usize) -> u64 {
-    /// What is further away is on another stack.
-    const FURTHEST: usize = 1 << 30;
-    let distance = if place == 0 { 0 } else { base.saturating_sub(place) };
-    if distance < FURTHEST { (distance / size_of::<u64>()) as u64 } else { 0 }
+    if base > place && flags(site, process) & HybridSite::NEEDS_OFFSET != 0 {
+        HybridSite::distance(place, base)
+    } else {
+        0
+    }
 }
 
 /// The distance of a live frame.
@@ -83,9 +79,6 @@ pub fn words(place: usize, base: usize) -> u64 {
 /// # Safety
 /// The frame is on the calling thread's chain, and so is the one to which its link leads, if any.
 pub unsafe fn of_frame(frame: *const Frame) -> u64 {
-    if !is_used() {
-        return 0;
-    }
     // SAFETY: by the contract.
     unsafe { at((*frame).site(), frame.addr(), (*frame).prev) }
 }
@@ -99,6 +92,15 @@ pub unsafe fn at(site: *const u8, place: usize, outer: Link) -> u64 {
         return 0;
     }
     // SAFETY: by the contract.
-    let outer_site = if outer.is_null() { core::ptr::null() } else { unsafe { (*outer.frame()).site() } };
-    distance(site, place, base(outer, outer_site, None), None)
+    distance(site, place, unsafe { live_base(outer) }, None)
+}
+
+/// The address from which distances count in the sub-path above a link; 0 where it is not known.
+///
+/// # Safety
+/// `outer` is null or leads to a frame of the calling thread's chain.
+pub unsafe fn live_base(outer: Link) -> usize {
+    // SAFETY: by the contract.
+    let site = if outer.is_null() { core::ptr::null() } else { unsafe { (*outer.frame()).site() } };
+    base(outer, site, None)
 }

@@ -5,7 +5,7 @@ use core::ffi::c_char;
 use core::mem::MaybeUninit;
 use core::ptr::null;
 
-use crate::abi::{Frame, Link};
+use crate::abi::{Frame, HybridSite, Link};
 use crate::fiber::{Links, followed, followed_from, is_lost, is_unknown, relative};
 use crate::image::Image;
 use crate::offset;
@@ -379,7 +379,7 @@ fn write_point(
         let from = if before.0 == number { before.1 } else { 0 };
         out.varint(zigzag(offset.wrapping_sub(from) as u64));
         if let Some(base) = base {
-            out.varint(offset::words(cfa, base));
+            out.varint(HybridSite::distance(cfa, base));
         }
         before = (number, offset);
     }

@@ -22,7 +22,7 @@ use core::fmt::Write as _;
 use core::ptr::{self, null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-use crate::abi::{Frame, FunctionRecord, InEdge, Link, Shadow};
+use crate::abi::{Frame, FunctionRecord, HybridSite, InEdge, Link, Shadow};
 use crate::context::chain_number;
 use crate::depth;
 use crate::fiber::{followed, is_unknown, relative};
@@ -245,8 +245,7 @@ unsafe fn distance(shadow: *const Shadow) -> u64 {
         if (*function).shared == 0 {
             return 0;
         }
-        let site = if top.is_null() { null() } else { (*top.frame()).site() };
-        offset::words(shadow.addr(), offset::base(top, site, None))
+        HybridSite::distance(shadow.addr(), offset::live_base(top))
     }
 }
 

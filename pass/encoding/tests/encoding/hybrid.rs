@@ -320,6 +320,15 @@ fn hybridised(models: impl Strategy<Value = Model>) -> impl Strategy<Value = Hyb
     })
 }
 
+/// The function that a call leads to: of an open call one of the targets, if there are any.
+fn reached(model: &Model, targets: &[usize], e: usize, choice: usize) -> Option<usize> {
+    match model.edges[e].1 {
+        callee if model.open != Some(callee) => Some(callee),
+        _ if targets.is_empty() => None,
+        _ => Some(targets[choice / 7 % targets.len()]),
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -354,12 +363,8 @@ proptest! {
                 break;
             }
             let e = adding[choice % adding.len()];
-            let callee = model.edges[e].1;
-            at = match model.open == Some(callee) {
-                true if targets.is_empty() => break,
-                true => targets[choice / 7 % targets.len()],
-                false => callee,
-            };
+            let Some(reached) = reached(model, &targets, e, choice) else { break };
+            at = reached;
             id = call(&hybrid, e, id).unwrap();
             offset += given.frames[e].map_or(1000 + choice as u64, u64::from);
             calls.push(edge(e));
@@ -434,12 +439,8 @@ proptest! {
                 break;
             }
             let e = adding[choice % adding.len()];
-            let callee = model.edges[e].1;
-            at = match model.open == Some(callee) {
-                true if targets.is_empty() => break,
-                true => targets[choice / 7 % targets.len()],
-                false => callee,
-            };
+            let Some(reached) = reached(model, &targets, e, choice) else { break };
+            at = reached;
             id = id.wrapping_add(encoding.constant(edge(e)).unwrap());
             offset = offset.zip(given.frames[e]).map(|(offset, frame)| offset + u64::from(frame));
             calls.push(e);
