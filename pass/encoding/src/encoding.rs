@@ -134,6 +134,11 @@ pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
 }
 
 impl Encoding {
+    /// Makes ids the numbers themselves, as the paper has them: each edge adds its addition value.
+    pub fn drop_offsets(&mut self) {
+        self.offsets.fill(0);
+    }
+
     /// Puts a new function into the middle of each of these calls, which push: ⟨caller, edge if the call has one⟩. The caller calls it and adds 0; it
     /// pushes in the caller's place. So nothing else changes, but that the new functions come in front of the open node.
     /// `graph` must be the graph that was encoded; it is changed in the same way. Returns the edges of the new calls, whose callees are

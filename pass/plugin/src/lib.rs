@@ -265,23 +265,30 @@ fn instrument(job: &Job, module: Module, analyses: Analyses, frames: &Frames) ->
     }
     // The sign of an id tells the executable's from those of other modules.
     // A function of another module that is entered by a sub-path that is told apart by its start alone would find any sign.
-    let of_ids = pcce_encoding::Options { id_bits: options.id_bits, known_starts: open };
-    let mut encoding = pcce_encoding::encode(&analysis.graph, &of_ids);
+    let of_ids = pcce_encoding::Options { id_bits: options.id_bits, known_starts: open && !options.basic };
+    let encode = |graph: &pcce_encoding::CallGraph| {
+        let mut encoding = pcce_encoding::encode(graph, &of_ids);
+        if options.basic {
+            encoding.drop_offsets();
+        }
+        encoding
+    };
+    let mut encoding = encode(&analysis.graph);
     let compared = if let Some(profile) = &mut profile {
         outcome.warnings.extend(profile.report(identifier, &analysis.counts));
         let is_exact = |function| analysis::is_exact(function, whole_program);
-        profile.compare(analyses, &analysis, &encoding, &of_ids, is_exact)
+        !options.basic && profile.compare(analyses, &analysis, &encoding, &of_ids, is_exact)
     } else {
         // Who counts leaves the calls as they are, to find them so when the profile is used.
-        open && options.profile_generate.is_none()
-            && known::compare(module, analyses, no_callback, &analysis, &encoding)
+        let compares = open && !options.basic && options.profile_generate.is_none();
+        compares && known::compare(module, analyses, no_callback, &analysis, &encoding)
     };
     if compared {
         analysis = analysis::analyse(module, analyses, &request, profile.as_ref())?;
-        encoding = pcce_encoding::encode(&analysis.graph, &of_ids);
+        encoding = encode(&analysis.graph);
     }
     let producer = format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version());
-    if options.profile_generate.is_none() {
+    if options.profile_generate.is_none() && !options.basic {
         thunks::outline(&mut analysis, &mut encoding);
     }
     let used = hybrid::apply(&analysis, &mut encoding, frames);

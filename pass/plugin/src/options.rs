@@ -37,6 +37,9 @@ pub struct Options {
     pub id_bits: u32,
     /// `hybrid`: the stack pointer tells contexts apart where it can, in place of the id (pcce.txt §6), in an executable built as a whole.
     pub hybrid: bool,
+    /// `basic`: the paper's Algorithms 1 and 3 alone (pcce.txt §3, §4), to compare with: no silent functions, offsets of ids, known
+    /// starts of sub-paths, compared targets, or push thunks. Calls through pointers are edges to the open node, as ever.
+    pub basic: bool,
     /// `no-pie`: the link makes an executable that is not position-independent, whatever its modules were compiled for. For `hybrid`.
     pub no_pie: bool,
     /// `check`: verify the module after instrumentation, in release builds of the plugin too.
@@ -62,7 +65,7 @@ impl std::fmt::Display for UnknownOption {
         write!(
             f,
             "unknown pass option '{}' (in -passes='pcce<…>' or {VARIABLE}); there are: verify, publish, \
-             whole-program, executable, shared, relocatable, hybrid, no-pie, check, leaf-depth=N, id-bits=N (8 to 63), target=NAME, no-callback=FILE, \
+             whole-program, executable, shared, relocatable, hybrid, basic, no-pie, check, leaf-depth=N, id-bits=N (8 to 63), target=NAME, no-callback=FILE, \
              profile-generate=PATH, profile-use=FILE, crash-report=PATH",
             self.0
         )
@@ -79,6 +82,7 @@ impl Default for Options {
             leaf_depth: LEAF_DEPTH,
             id_bits: ID_BITS,
             hybrid: false,
+            basic: false,
             no_pie: false,
             check: false,
             targets: Vec::new(),
@@ -104,6 +108,7 @@ impl Options {
                 None if option == "executable" => self.executable = Some(true),
                 None if option == "shared" || option == "relocatable" => self.executable = Some(false),
                 None if option == "hybrid" => self.hybrid = true,
+                None if option == "basic" => (self.basic, self.leaf_depth) = (true, 0),
                 None if option == "no-pie" => self.no_pie = true,
                 None if option == "check" => self.check = true,
                 Some(("leaf-depth", depth)) => match depth.parse() {
@@ -136,6 +141,7 @@ impl Options {
             (self.executable == Some(true), "executable"),
             (self.executable == Some(false), "partial"),
             (self.hybrid, "hybrid"),
+            (self.basic, "basic"),
             (self.no_pie, "no-pie"),
             (self.check, "check"),
         ];
