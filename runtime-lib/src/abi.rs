@@ -391,9 +391,8 @@ pub const REPLACED: [(&str, &str); 6] = [
     ("sigaction", "__pcce_sigaction"),
 ];
 
-/// The same, in modules that count.
-pub const REPLACED_IN_COUNTING: [(&str, &str); 2] =
-    [("_exit", "__pcce_counts_exit"), ("_Exit", "__pcce_counts_exit")];
+/// The same, in modules that count calls or are checked: these end the program without its destructors.
+pub const REPLACED_ENDS: [(&str, &str); 2] = [("_exit", "__pcce_end"), ("_Exit", "__pcce_end")];
 
 /// Numbers of `pcce_context()` from here on are interned: they mean something only in the
 /// process that gave them. Smaller ones name function and context by themselves.

@@ -4,7 +4,7 @@
 //! some. A module is written when it is unloaded or the program ends, `_exit` included. A forked child begins with zeros, and
 //! writes what it has counted itself.
 
-use core::ffi::{CStr, c_int};
+use core::ffi::CStr;
 use core::ptr::null_mut;
 use core::slice;
 use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
@@ -20,14 +20,6 @@ static FILE: FileName = FileName::new();
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 /// The modules that are loaded. Constructors and destructors, which change the list, run under the loader's lock.
 static FIRST: AtomicPtr<Counts> = AtomicPtr::new(null_mut());
-
-unsafe extern "C" {
-    fn pthread_atfork(
-        prepare: Option<extern "C" fn()>,
-        parent: Option<extern "C" fn()>,
-        child: Option<extern "C" fn()>,
-    ) -> c_int;
-}
 
 /// The modules that are loaded.
 fn modules() -> impl Iterator<Item = *mut Counts> {
@@ -49,7 +41,7 @@ pub unsafe extern "C" fn __pcce_counts_start(module: *mut Counts) {
         if PROCESS.load(Ordering::Relaxed) == 0 {
             FILE.set(VARIABLE, CStr::from_ptr((*module).file.cast()));
             PROCESS.store(sys::getpid(), Ordering::Relaxed);
-            pthread_atfork(None, None, Some(forked));
+            sys::after_fork(forked);
         }
         (*module).next = FIRST.load(Ordering::Relaxed);
     }
@@ -73,12 +65,9 @@ pub unsafe extern "C" fn __pcce_counts_end(module: *mut Counts) {
     }
 }
 
-/// In place of `_exit`, which calls no destructors.
-#[unsafe(no_mangle)]
-pub extern "C" fn __pcce_counts_exit(status: c_int) -> ! {
+/// Writes what has been counted: destructors will not be called.
+pub fn end() {
     write(modules());
-    // SAFETY: a plain call.
-    unsafe { libc::_exit(status) }
 }
 
 extern "C" fn forked() {

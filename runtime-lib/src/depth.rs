@@ -29,6 +29,13 @@ pub fn count(plain: u64, frames: u64) {
     }
 }
 
+/// Begins again, in the child of a process that counts.
+pub fn reset() {
+    if FILE.is_named() {
+        PLAIN.iter().chain(&FRAMES).for_each(|counter| counter.store(0, Ordering::Relaxed));
+    }
+}
+
 /// Appends the lines of this process.
 pub fn report() {
     if FILE.is_named() {

@@ -157,6 +157,16 @@ global_asm!(
     ".popsection",
 );
 
+/// Has `child` called in each child of `fork`, before its code goes on. Not in one of `vfork`.
+pub fn after_fork(child: extern "C" fn()) {
+    type Handler = Option<extern "C" fn()>;
+    unsafe extern "C" {
+        fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
+    }
+    // SAFETY: a plain handler.
+    unsafe { pthread_atfork(None, None, Some(child)) };
+}
+
 unsafe extern "C" {
     /// `__cxa_atexit`.
     #[link_name = "__pcce_at_exit"]

@@ -20,10 +20,11 @@
 use core::ffi::{CStr, c_int, c_void};
 use core::fmt::Write as _;
 use core::ptr::{self, null, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, Ordering};
 
 use crate::abi::{Frame, FunctionRecord, HybridSite, InEdge, Link, Shadow};
 use crate::context::chain_number;
+use crate::counts;
 use crate::depth;
 use crate::fiber::{followed, is_unknown, relative};
 use crate::intern::Interner;
@@ -52,6 +53,8 @@ static COMPARED: AtomicU64 = AtomicU64::new(0);
 static DISTINCT: AtomicU64 = AtomicU64::new(0);
 static MISMATCHES: AtomicU64 = AtomicU64::new(0);
 static REGISTERED: AtomicBool = AtomicBool::new(false);
+/// The process that will report; a child of `vfork`, which shares the memory, is another one.
+static PROCESS: AtomicI32 = AtomicI32::new(0);
 /// The file that [`REPORT_VARIABLE`] names.
 static REPORT: OutputFile = OutputFile::new();
 
@@ -65,10 +68,12 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
         // SAFETY: a plain handler; it stays loaded as long as the process or its library. The variable's value is a C
         // string.
         unsafe {
-            sys::at_exit(report, null_mut(), null_mut());
+            sys::at_exit(exit, null_mut(), null_mut());
             REPORT.remember(REPORT_VARIABLE);
             depth::FILE.remember(depth::VARIABLE);
         }
+        PROCESS.store(sys::getpid(), Ordering::Relaxed);
+        sys::after_fork(forked);
     }
     let (id, top) = current();
     // SAFETY: the thread's own block and records.
@@ -486,7 +491,37 @@ unsafe fn mismatch(function: *const FunctionRecord, what: core::fmt::Arguments<'
     }
 }
 
-extern "C" fn report(_: *mut c_void) {
+/// A forked child reports what it has compared itself.
+extern "C" fn forked() {
+    PROCESS.store(sys::getpid(), Ordering::Relaxed);
+    for counter in [&COMPARED, &DISTINCT, &MISMATCHES] {
+        counter.store(0, Ordering::Relaxed);
+    }
+    depth::reset();
+}
+
+extern "C" fn exit(_: *mut c_void) {
+    if report() > 0 {
+        // SAFETY: fflush(NULL) writes out all streams, which _exit would not do.
+        unsafe {
+            sys::flush(null_mut());
+            libc::_exit(EXIT_MISMATCH);
+        }
+    }
+}
+
+/// In place of `_exit`, which calls no destructors.
+#[unsafe(no_mangle)]
+pub extern "C" fn __pcce_end(status: c_int) -> ! {
+    counts::end();
+    let wrong = sys::getpid() == PROCESS.load(Ordering::Relaxed) && report() > 0;
+    // SAFETY: a plain call.
+    unsafe { libc::_exit(if wrong { EXIT_MISMATCH } else { status }) }
+}
+
+/// Reports, once. Returns the number of mismatches.
+fn report() -> u64 {
+    PROCESS.store(0, Ordering::Relaxed);
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let mismatches = count(&MISMATCHES);
     print(format_args!(
@@ -495,11 +530,5 @@ extern "C" fn report(_: *mut c_void) {
         count(&DISTINCT),
     ));
     depth::report();
-    if mismatches > 0 {
-        // SAFETY: fflush(NULL) writes out all streams, which _exit would not do.
-        unsafe {
-            sys::flush(null_mut());
-            libc::_exit(EXIT_MISMATCH);
-        }
-    }
+    mismatches
 }

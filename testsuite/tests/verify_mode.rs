@@ -96,6 +96,38 @@ fn without_a_file_the_report_goes_to_standard_error() {
 }
 
 #[test]
+fn processes_that_end_at_once_report_as_well() {
+    let ends = r#"
+        #include <stdlib.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        NOINLINE static int status_of_child(void) { int status = 0; wait(&status); return WEXITSTATUS(status); }
+        "#;
+    for mode in MODES {
+        let right = r#"
+            int main(void) {
+              middle(1);
+              fflush(stdout);
+              if (fork() == 0) { leaf(3); _exit(4); }
+              int status = status_of_child();
+              if (vfork() == 0) _Exit(2);
+              _Exit(status * 10 + status_of_child());
+            }"#;
+        let (output, report) = run_with_report(&build("at-once", mode, &[ends, right].concat()));
+        assert_eq!(output.status, 42, "{}{report}", output.describe());
+        // The child of fork, which reports what it has compared itself; not that of vfork.
+        let line = |compared| {
+            format!("pcce verify: {compared} contexts compared, {compared} distinct, 0 mismatches\n")
+        };
+        assert_eq!(report, [line(1), line(6)].concat());
+        let wrong = "int main(void) { __pcce_tls.id += 1000; middle(1); _exit(status_of_child()); }";
+        let (output, report) = run_with_report(&build("at-once-wrong", mode, &[ends, wrong].concat()));
+        assert_eq!(output.status, 97, "{}{report}", output.describe());
+        assert!(mismatches(&report) > 0, "{report}");
+    }
+}
+
+#[test]
 fn depths_are_counted() {
     for mode in MODES {
         let recursion = r#"

@@ -111,9 +111,6 @@ pub fn count(module: Module, analysis: &Analysis, file: &str) {
     let counts = module.add_internal("__pcce_counts", ty, false);
     counts.initialize(module.const_struct(&fields));
     module.call_at_start_and_end(abi::functions::COUNTS_START, abi::functions::COUNTS_END, counts);
-    for (name, replacement) in abi::REPLACED_IN_COUNTING {
-        module.replace_declaration(name, replacement);
-    }
 }
 
 /// A call through a pointer that pushes is worth a comparison with a target that gets one of so many calls: the comparison costs about an

@@ -93,7 +93,8 @@ pub fn rewrite(
     if plan.site_bytes.is_some() {
         emit::emit_hybrid(module);
     }
-    for (name, replacement) in abi::REPLACED {
+    let ends = abi::REPLACED_ENDS.iter().filter(|_| options.verify || options.profile_generate.is_some());
+    for (name, replacement) in abi::REPLACED.iter().chain(ends) {
         module.replace_declaration(name, replacement);
     }
     let builder = module.builder();
