@@ -75,6 +75,8 @@ programs! {
     replaced.c,
     signals.c,
     startup.cpp,
+    streams.c,
+    streams_library.c,
     tailcalls.c,
     targets.c,
     targets_cxx.cpp,

@@ -72,24 +72,43 @@ impl Targets {
     }
 }
 
+/// What makes streams and conversions that call functions of the program (the last ones: libbsd's).
+const STREAM_MAKERS: [&str; 7] = [
+    "fopencookie",
+    "register_printf_function",
+    "register_printf_specifier",
+    "register_printf_modifier",
+    "register_printf_type",
+    "funopen",
+    "funopen2",
+];
+
 /// Functions known not to call back into the program (`data/no-callback.txt` and the user's files).
 pub struct NoCallback {
     names: HashSet<String>,
+    /// Those that may call back through a program's own streams (`data/streams.txt`).
+    streams: HashSet<String>,
+    /// Whether calls of these do not call back: in an executable built as a whole that makes no such streams.
+    trusts_streams: bool,
+    /// Whether such an executable may call functions of this module so: it makes streams, and is another one.
+    called_by_streams: bool,
     /// Those whose calls are published: that may allocate (`data/allocating.txt`, and all of the user's files). Empty
     /// without the option `publish`.
     published: HashSet<String>,
 }
 
 impl NoCallback {
-    /// The shipped list, and the files named by the user.
+    /// The shipped lists, and the files named by the user. `open`: the module is an executable built as a whole.
     ///
     /// # Errors
     /// A file that cannot be read, with the reason.
-    pub fn load(files: &[String], publish: bool) -> Result<Self, String> {
-        let (mut names, mut published) = (HashSet::new(), HashSet::new());
+    pub fn load(module: Module, open: bool, files: &[String], publish: bool) -> Result<Self, String> {
+        let (mut names, mut streams, mut published) = (HashSet::new(), HashSet::new(), HashSet::new());
         add_names(include_str!("../data/no-callback.txt"), &mut names);
+        add_names(include_str!("../data/streams.txt"), &mut streams);
         if publish {
             add_names(include_str!("../data/allocating.txt"), &mut published);
+            published.extend(streams.iter().cloned());
         }
         for file in files {
             let text = std::fs::read_to_string(file)
@@ -99,7 +118,10 @@ impl NoCallback {
                 add_names(&text, &mut published);
             }
         }
-        Ok(Self { names, published })
+        let makes_streams =
+            module.functions().iter().any(|function| STREAM_MAKERS.contains(&&*function.name()));
+        let (trusts_streams, called_by_streams) = (open && !makes_streams, !open && makes_streams);
+        Ok(Self { names, streams, trusts_streams, called_by_streams, published })
     }
 
     /// Whether calls that may allocate are published.
@@ -109,7 +131,7 @@ impl NoCallback {
 
     /// Whether a function of this name is known not to call back.
     pub fn contains(&self, name: &str) -> bool {
-        self.names.contains(name)
+        self.names.contains(name) || self.trusts_streams && self.streams.contains(name)
     }
 
     /// The functions of the module that other code reaches under a name of the list: so named, by an
@@ -118,7 +140,8 @@ impl NoCallback {
         let mut found = HashSet::new();
         for global in module.functions().into_iter().chain(module.aliases()) {
             let name = global.name();
-            if global.linkage().local || !self.contains(name.strip_prefix("__wrap_").unwrap_or(&name)) {
+            let name = name.strip_prefix("__wrap_").unwrap_or(&name);
+            if global.linkage().local || !self.names.contains(name) && !self.streams.contains(name) {
                 continue;
             }
             found.insert(global.aliased());
@@ -127,10 +150,20 @@ impl NoCallback {
     }
 
     /// The functions of the module that callers may enter without having pushed: those, and personality functions,
-    /// which the unwinder calls from wherever it was called last (a function that resumes unwinding does not push).
+    /// which the unwinder calls from wherever it was called last (a function that resumes unwinding does not push). And whatever
+    /// the module's streams may call, if the executable may take its own calls of them for calls that do not call back.
     pub fn entered_unpushed(&self, module: Module) -> HashSet<Value> {
         let mut found = self.defined_in(module);
-        found.extend(module.functions().into_iter().filter_map(Value::personality));
+        let functions = module.functions();
+        found.extend(functions.iter().filter_map(|function| function.personality()));
+        if self.called_by_streams {
+            let keeps_frame = |function: &Value| {
+                let mut calls = function.blocks().into_iter().flat_map(|block| block.instructions());
+                !calls.any(|instruction| instruction.tail_call() == TailCall::Must)
+            };
+            let pointed_to = functions.iter().filter(|f| f.has_body() && f.has_address_taken());
+            found.extend(pointed_to.copied().filter(keeps_frame));
+        }
         found
     }
 }

@@ -210,13 +210,14 @@ fn run(
     // Users without the wrapper, which says what the link makes, compile with -fPIC what may be for a shared library. The
     // library's numbers and open calls would be told from the executable's by nothing.
     let for_library = module.has_flag("PIC Level") && !module.has_flag("PIE Level");
+    let open = whole_program && options.executable.unwrap_or(!for_library);
     let job = Job {
         identifier,
-        no_callback: analysis::NoCallback::load(&options.no_callback, options.publish)?,
+        no_callback: analysis::NoCallback::load(module, open, &options.no_callback, options.publish)?,
         targets: analysis::Targets::load(&options.targets, options.publish)?,
         profile: options.profile_use.as_deref().map(profile::Profile::load).transpose()?,
         whole_program,
-        open: whole_program && options.executable.unwrap_or(!for_library),
+        open,
         code: CodeGeneration {
             // As lld does.
             level: if phase == Phase::LinkTime { opt_level.max(2) } else { opt_level },
