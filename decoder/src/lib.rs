@@ -31,6 +31,7 @@ mod thread;
 pub mod token;
 pub mod trace;
 
+pub use code::tls_offset;
 pub use decode::{DecodeError, Decoder};
 pub use tables::{Cause, InvalidDictionary};
 pub use token::{Token, TokenError};

@@ -388,9 +388,9 @@ impl Surroundings for Image<'_> {
     }
 }
 
-/// The offset of the block from the thread pointer, in the image that defines it, if that is a program: its thread-local
-/// storage ends at the thread pointer (System V psABI).
-pub(crate) fn tls_offset(file: &object::File<'_>) -> Option<i64> {
+/// The offset of the thread's block from the thread pointer, in bytes, in the image that defines it, if that is a program: its thread-local
+/// storage ends at the thread pointer (System V psABI). None for other images.
+pub fn tls_offset(file: &object::File<'_>) -> Option<i64> {
     let symbol = file
         .symbols()
         .chain(file.dynamic_symbols())

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use gimli::{
     BaseAddresses, CfaRule, CieOrFde, EhFrame, LittleEndian, UnwindContext, UnwindSection as _, X86_64,
 };
-use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
+use object::{Object as _, ObjectSection as _};
 use pcce_dictionary::code::{self, Role};
 use pcce_encoding::hybrid::{HybridCode, HybridOptions, Stack, hybrid};
 use pcce_encoding::{CallGraph, EdgeCode, EdgeId, Encoding, FunctionId, Options, encode};
@@ -220,7 +220,9 @@ fn read(variant: &Variant, executable: &Path, profile: &Profile) -> Result<(Vec<
 
     let data = fs::read(executable)?;
     let frames = Frames::read(&data)?;
-    let id = format!("%fs:{:#x}", id_offset(&data)?);
+    // The id is the block's first word.
+    let block = pcce::tls_offset(&object::File::parse(&*data)?);
+    let id = format!("%fs:{:#x}", block.context("the program has no block of the thread")?);
     let listing = Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(executable).output();
     let listing = checked("objdump", listing)?.stdout;
     let mut calls = Vec::new();
@@ -259,21 +261,6 @@ fn read(variant: &Variant, executable: &Path, profile: &Profile) -> Result<(Vec<
         calls.push(Call { caller, callee, count: executed(address), frame });
     }
     Ok((functions, calls, updates))
-}
-
-/// Where the id is from the thread pointer on, in a program that is not position-independent.
-fn id_offset(data: &[u8]) -> Result<u64> {
-    use object::read::elf::{FileHeader as _, ProgramHeader as _};
-    let file = object::File::parse(data)?;
-    let block = file.symbols().find(|symbol| symbol.name() == Ok("__pcce_tls"));
-    let block = block.context("the program has no __pcce_tls")?.address();
-    let header = object::elf::FileHeader64::<object::Endianness>::parse(data)?;
-    let endian = header.endian()?;
-    let segments = header.program_headers(endian, data)?;
-    let tls = segments.iter().find(|segment| segment.p_type(endian) == object::elf::PT_TLS);
-    let tls = tls.context("the program has no thread-local storage")?;
-    let size = tls.p_memsz(endian).next_multiple_of(tls.p_align(endian).max(1));
-    Ok(block.wrapping_sub(size))
 }
 
 /// How far the stack pointer is below the beginning of the activation (the canonical frame address).
