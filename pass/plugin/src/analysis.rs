@@ -83,7 +83,7 @@ const STREAM_MAKERS: [&str; 7] = [
     "funopen2",
 ];
 
-/// Functions known not to call back into the program (`data/no-callback.txt` and the user's files).
+/// Functions known not to call back into the program (`data/no-callback.txt`, `data/streams.txt`, and the user's files).
 pub struct NoCallback {
     names: HashSet<String>,
     /// Those that may call back through a program's own streams (`data/streams.txt`).
@@ -92,7 +92,7 @@ pub struct NoCallback {
     trusts_streams: bool,
     /// Whether such an executable may call functions of this module so: it makes streams, and is another one.
     called_by_streams: bool,
-    /// Those whose calls are published: that may allocate (`data/allocating.txt`, and all of the user's files). Empty
+    /// Those whose calls are published: that may allocate (`data/allocating.txt`, all of `streams`, and all of the user's files). Empty
     /// without the option `publish`.
     published: HashSet<String>,
 }
@@ -158,8 +158,8 @@ impl NoCallback {
         found.extend(functions.iter().filter_map(|function| function.personality()));
         if self.called_by_streams {
             let keeps_frame = |function: &Value| {
-                let mut calls = function.blocks().into_iter().flat_map(|block| block.instructions());
-                !calls.any(|instruction| instruction.tail_call() == TailCall::Must)
+                let mut instructions = function.blocks().into_iter().flat_map(Block::instructions);
+                !instructions.any(|instruction| instruction.tail_call() == TailCall::Must)
             };
             let pointed_to = functions.iter().filter(|f| f.has_body() && f.has_address_taken());
             found.extend(pointed_to.copied().filter(keeps_frame));

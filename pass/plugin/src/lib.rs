@@ -275,21 +275,21 @@ fn instrument(job: &Job, module: Module, analyses: Analyses, frames: &Frames) ->
         encoding
     };
     let mut encoding = encode(&analysis.graph);
+    // Who counts leaves the calls as they are, to find them so when the profile is used.
+    let changes_calls = !options.basic && options.profile_generate.is_none();
     let compared = if let Some(profile) = &mut profile {
         outcome.warnings.extend(profile.report(identifier, &analysis.counts));
         let is_exact = |function| analysis::is_exact(function, whole_program);
         !options.basic && profile.compare(analyses, &analysis, &encoding, &of_ids, is_exact)
     } else {
-        // Who counts leaves the calls as they are, to find them so when the profile is used.
-        let compares = open && !options.basic && options.profile_generate.is_none();
-        compares && known::compare(module, analyses, no_callback, &analysis, &encoding)
+        open && changes_calls && known::compare(module, analyses, no_callback, &analysis, &encoding)
     };
     if compared {
         analysis = analysis::analyse(module, analyses, &request, profile.as_ref())?;
         encoding = encode(&analysis.graph);
     }
     let producer = format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version());
-    if options.profile_generate.is_none() && !options.basic {
+    if changes_calls {
         thunks::outline(&mut analysis, &mut encoding);
     }
     let used = hybrid::apply(&analysis, &mut encoding, frames);

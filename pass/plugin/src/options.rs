@@ -37,7 +37,7 @@ pub struct Options {
     pub id_bits: u32,
     /// `hybrid`: the stack pointer tells contexts apart where it can, in place of the id (pcce.txt §6), in an executable built as a whole.
     pub hybrid: bool,
-    /// `basic`: the paper's Algorithms 1 and 3 alone (pcce.txt §3, §4), to compare with: no silent functions, offsets of ids, known
+    /// `basic`: the paper's Algorithms 1 and 3 alone (pcce.txt §4, §5), to compare with: no silent functions, offsets of ids, known
     /// starts of sub-paths, compared targets, or push thunks. Calls through pointers are edges to the open node, as ever.
     pub basic: bool,
     /// `no-pie`: the link makes an executable that is not position-independent, whatever its modules were compiled for. For `hybrid`.
