@@ -63,6 +63,11 @@ impl Files {
         self.libraries.join("libpcce_rt.a")
     }
 
+    /// The runtime for executables that compare their contexts, or count their calls.
+    pub fn verify_archive(&self) -> PathBuf {
+        self.libraries.join("libpcce_verify.a")
+    }
+
     /// The runtime for executables that record their allocations.
     pub fn heap_archive(&self) -> PathBuf {
         self.libraries.join("libpcce_heap.a")

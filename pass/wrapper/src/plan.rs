@@ -118,7 +118,7 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         if arguments.own.heap && command.r#static && !command.relocatable {
             return Err(Error::StaticHeap);
         }
-        add_runtime(&command, &arguments.own, &facts.files, &mut added, &mut plan.needs);
+        add_runtime(&command, &arguments.own, facts, &mut added, &mut plan.needs);
     }
     if command.preprocesses && command.product != Product::Information {
         match &facts.files.header {
@@ -163,6 +163,14 @@ fn compilation(mode: Mode, command: &Command) -> Compilation {
     }
 }
 
+impl Facts {
+    /// Whether the user's own options for the pass ask for verify mode, or for counts of calls.
+    fn users_program_reports(&self) -> bool {
+        let options = self.pass_options.as_deref().unwrap_or_default().as_bytes();
+        options.split(|&byte| byte == b';').any(|o| o == b"verify" || o.starts_with(b"profile-generate="))
+    }
+}
+
 /// What the heap profiler defines in libc's place (`scripts/build-runtime`).
 const ALLOCATION: [&str; 13] = [
     "malloc",
@@ -183,13 +191,14 @@ const ALLOCATION: [&str; 13] = [
 fn add_runtime(
     command: &Command,
     own: &OwnFlags,
-    files: &Files,
+    facts: &Facts,
     added: &mut Added,
     needs: &mut Vec<PathBuf>,
 ) {
     if command.relocatable {
         return;
     }
+    let files = &facts.files;
     // A dictionary and a token name their build by this.
     if !command.build_id {
         added.flag("-Wl,--build-id");
@@ -202,7 +211,13 @@ fn add_runtime(
         needs.push(files.libraries.join(SHARED_RUNTIME));
     } else {
         // Not as an input of its own: a `-x c` would make it a source.
-        let archive = if own.heap { files.heap_archive() } else { files.archive() };
+        let archive = if own.heap {
+            files.heap_archive()
+        } else if own.verify || own.profile_generate.is_some() || facts.users_program_reports() {
+            files.verify_archive()
+        } else {
+            files.archive()
+        };
         added.for_linker("", &archive);
         needs.push(archive);
         // One runtime for the process: shared libraries find the executable's. Where
@@ -464,6 +479,28 @@ mod tests {
         }
         assert!(plan_with(&facts(), "a.o").unwrap().needs_lld);
         assert!(!plan_with(&facts(), "--pcce-mode=module a.o").unwrap().needs_lld);
+    }
+
+    #[test]
+    fn programs_that_report_have_what_they_need_for_it() {
+        let archive = |facts: &Facts, line: &str| {
+            let needs = plan_with(facts, line).unwrap().needs;
+            needs.last().unwrap().file_name().unwrap().to_str().unwrap().to_owned()
+        };
+        let mut facts = facts();
+        for line in
+            ["--pcce-verify a.o", "--pcce-profile-generate a.o", "--pcce-verify --pcce-mode=module a.c"]
+        {
+            assert_eq!(archive(&facts, line), "libpcce_verify.a", "{line}");
+        }
+        assert_eq!(archive(&facts, "--pcce-verify --pcce-heap a.o"), "libpcce_heap.a");
+        assert_eq!(archive(&facts, "--pcce-verify -shared a.o"), "libpcce_rt.so");
+        for options in ["verify", "publish;verify", "profile-generate=p"] {
+            facts.pass_options = Some(options.into());
+            assert_eq!(archive(&facts, "a.o"), "libpcce_verify.a", "{options}");
+        }
+        facts.pass_options = Some("no-callback=verify".into());
+        assert_eq!(archive(&facts, "a.o"), "libpcce_rt.a");
     }
 
     #[test]
