@@ -4,7 +4,7 @@ use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 use core::slice;
 
-use crate::abi::{Frame, INTERNED, Link, NO_RANGE, Tls};
+use crate::abi::{Frame, INTERNED, Link, NO_RANGE};
 use crate::fiber::{Links, UNKNOWN_SITE, followed, is_on_stack, is_unknown, relative};
 use crate::intern::Interner;
 use crate::offset;
@@ -60,7 +60,10 @@ pub unsafe fn chain_number(top: Link) -> Option<u64> {
             frame = outer.frame();
         };
         for &frame in fresh.frames().iter().rev() {
-            number = number_frame(number, frame)?;
+            number = match numbered_before(number, frame) {
+                Some(number) => number,
+                None => number_frame(number, frame)?,
+            };
         }
         Some(number)
     }
@@ -72,6 +75,9 @@ fn unknown_number() -> Option<u64> {
 }
 
 /// Numbers the chain from a frame on. `outer`: the number of the next frame outwards.
+///
+/// # Safety
+/// The frame is on the calling thread's chain, which is intact.
 unsafe fn number_frame(outer: u64, frame: *mut Frame) -> Option<u64> {
     // SAFETY: as in chain_number().
     unsafe {
@@ -186,18 +192,38 @@ pub extern "C" fn __pcce_context(site: *const u8, base: u64) -> u64 {
     let block = tls();
     // SAFETY: this thread's block.
     let (id, top) = unsafe { read(block) };
-    if base != NO_RANGE {
-        if top.is_null() {
-            return base.wrapping_add(id);
-        }
-        // SAFETY: this thread's block.
-        if let Some((chain, id)) = unsafe { known(block, id, top) }
-            && let Some(number) = pair(chain, base.wrapping_add(id))
-        {
-            return number;
+    if base == NO_RANGE {
+        return any_context(site, base, 0);
+    }
+    if top.is_null() {
+        return base.wrapping_add(id);
+    }
+    // SAFETY: this thread's block; a frame on its stack is one of a live activation.
+    unsafe {
+        if is_on_stack(block, top) {
+            let Some(chain) = Frame::number(top.frame()) else { return fresh_context(site, base, id, top) };
+            if let Some(number) = pair(chain, base.wrapping_add(id.wrapping_sub(top.base()))) {
+                return number;
+            }
         }
     }
     any_context(site, base, 0)
+}
+
+/// The same where the thread's innermost frame has no number yet.
+///
+/// # Safety
+/// The calling thread's id and `top`, which is on its stack.
+#[inline(never)]
+unsafe extern "C" fn fresh_context(site: *const u8, base: u64, id: u64, top: Link) -> u64 {
+    // SAFETY: by the contract.
+    let chain = unsafe { only_fresh(top) };
+    // SAFETY: by the contract.
+    let number = base.wrapping_add(id.wrapping_sub(unsafe { top.base() }));
+    match chain.and_then(|chain| pair(chain, number)) {
+        Some(number) => number,
+        None => any_context(site, base, 0),
+    }
 }
 
 /// The same at a site whose function needs stack offsets. `cfa` is the canonical frame address of its activation.
@@ -210,20 +236,14 @@ pub extern "C" fn __pcce_context_below(site: *const u8, cfa: usize) -> u64 {
 #[inline(never)]
 fn any_context(site: *const u8, base: u64, cfa: usize) -> u64 {
     let (id, found) = current();
-    let (chain, id) = match only_fresh(id, found) {
-        Some(known) => known,
-        None => {
-            let top = followed(found);
-            let Some(id) = relative(id, found, top) else { return pcce_context() };
-            // SAFETY: the calling thread's own chain, kept intact by emitted code.
-            let Some(chain) = (unsafe { chain_number(top) }) else { return 0 };
-            (chain, id)
-        }
-    };
+    let top = followed(found);
+    let Some(id) = relative(id, found, top) else { return pcce_context() };
+    // SAFETY: the calling thread's own chain, kept intact by emitted code.
+    let Some(chain) = (unsafe { chain_number(top) }) else { return 0 };
     let number = if base == NO_RANGE {
         let number = place::name(site).and_then(|site| CHAINS.insert(&[chain, site, id], ()));
         // SAFETY: the calling thread's own chain, kept intact by emitted code.
-        number.and_then(|number| offset_number(number, unsafe { offset::at(site, cfa, followed(found)) }))
+        number.and_then(|number| offset_number(number, unsafe { offset::at(site, cfa, top) }))
     } else {
         let number = base.wrapping_add(id);
         if let Some(number) = pair(chain, number) {
@@ -234,38 +254,42 @@ fn any_context(site: *const u8, base: u64, cfa: usize) -> u64 {
     number.map_or(0, |n| n | INTERNED)
 }
 
-/// What follows from the thread's id and `top`, which is not null: the number of the chain and the id of the sub-path. None where the
-/// chain is to be numbered first, or looked at closely.
+/// The number of the chain from a frame on that has none yet, if that frame is the only one that was pushed since the last call, and such a chain was
+/// numbered before, as most often. None for what takes longer.
 ///
 /// # Safety
-/// The calling thread's block, and what is in it.
+/// A frame on the calling thread's stack.
 #[inline(always)]
-unsafe fn known(block: *const Tls, id: u64, top: Link) -> Option<(u64, u64)> {
-    // SAFETY: by the contract; a frame on the thread's stack is one of a live activation.
-    unsafe {
-        if !is_on_stack(block, top) {
-            return None;
-        }
-        Frame::number(top.frame()).map(|chain| (chain, id.wrapping_sub(top.base())))
-    }
-}
-
-/// The same where the innermost frame is the only one that was pushed since the last call, as most often, of the thread's id and `top`.
-#[inline(always)]
-fn only_fresh(id: u64, top: Link) -> Option<(u64, u64)> {
+unsafe fn only_fresh(top: Link) -> Option<u64> {
     let (links, frame) = (Links::new(), top.frame());
-    // SAFETY: this thread's block; a frame on its stack is one of a live activation, and so is the one that its link leads to upwards.
+    // SAFETY: a frame on this thread's stack is one of a live activation, and so is the one that its link leads to upwards.
     unsafe {
-        if top.is_null() || !is_on_stack(tls(), top) {
-            return None;
-        }
         let outer = (*frame).prev;
-        let number = match outer.is_null() {
+        let outer_number = match outer.is_null() {
             true => 0,
             false if links.is_plain(frame, outer) => Frame::number(outer.frame())?,
             false => return None,
         };
-        Some((number_frame(number, frame)?, id.wrapping_sub(top.base())))
+        numbered_before(outer_number, frame)
+    }
+}
+
+/// Numbers the chain from a frame on as [`number_frame`] does, if there was such a chain before, as most often. None for what takes longer.
+///
+/// # Safety
+/// As for [`number_frame`].
+#[inline(always)]
+unsafe fn numbered_before(outer: u64, frame: *mut Frame) -> Option<u64> {
+    // SAFETY: by the contract.
+    unsafe {
+        let site = (*frame).site();
+        if signal::is_site(site) || offset::is_used() {
+            return None;
+        }
+        let id = (*frame).id.wrapping_sub((*frame).prev.base());
+        let number = CHAINS.number(&[outer, place::name_in_program(site)?, id])?;
+        Frame::set_number(frame, number);
+        Some(number)
     }
 }
 
@@ -303,19 +327,27 @@ pub fn outside() -> Option<[u64; 3]> {
     if top.is_null() {
         return Some([0, site, id]);
     }
-    // SAFETY: this thread's block.
-    let (chain, id) = match unsafe { known(block, id, top) } {
-        Some(found) => found,
-        None => numbered(id, top)?,
+    // SAFETY: this thread's block; a frame on its stack is one of a live activation.
+    let (chain, id) = unsafe {
+        match is_on_stack(block, top).then(|| Frame::number(top.frame())).flatten() {
+            Some(chain) => (chain, id.wrapping_sub(top.base())),
+            None => numbered(id, top)?,
+        }
     };
     Some([chain, site, id])
 }
 
-/// The same as [`known`], whatever the state is; the id is 0 where it is not known.
+/// The number of the chain of the thread's frames, and the id of the sub-path, 0 where that is not known, of the thread's id and `top`. None if there
+/// is no memory.
 #[inline(never)]
 fn numbered(id: u64, found: Link) -> Option<(u64, u64)> {
-    if let Some(known) = only_fresh(id, found) {
-        return Some(known);
+    // SAFETY: this thread's block; a frame on its stack is one of a live activation.
+    unsafe {
+        if is_on_stack(tls(), found)
+            && let Some(chain) = only_fresh(found)
+        {
+            return Some((chain, id.wrapping_sub(found.base())));
+        }
     }
     let top = followed(found);
     // SAFETY: the calling thread's own chain, kept intact by emitted code.

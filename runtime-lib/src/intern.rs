@@ -147,6 +147,12 @@ impl Index {
         }
     }
 
+    /// The same for one that is not at the first of them.
+    #[inline(never)]
+    fn find_further(&self, key: &Key, hash: u64) -> Option<*const Key> {
+        self.find(key, hash)
+    }
+
     /// The node of `key`, which was not found. If it is not there, that and its number are what `make` makes, which is called once.
     /// None if there is no memory.
     #[cold]
@@ -291,6 +297,18 @@ impl<V> Interner<V> {
         // SAFETY: linked nodes are initialised, immutable and never freed.
         let node = |at: *const Key| unsafe { &*at.cast::<Node<V>>() };
         self.index.find(key, hash(key)).map(node).map(|node| (node.number, node.value))
+    }
+
+    /// The number of `key`, if it is there.
+    #[inline(always)]
+    pub fn number(&self, key: &Key) -> Option<u64> {
+        let hash = hash(key);
+        let node = match self.index.first(key, hash) {
+            Some(node) => node,
+            None => self.index.find_further(key, hash)?,
+        };
+        // SAFETY: as in find().
+        Some(unsafe { (*node.cast::<Node<V>>()).number })
     }
 
     /// The number of `key`, which gets `value` and a new number if it is not there yet.

@@ -32,6 +32,15 @@ pub fn name(address: *const u8) -> Option<u64> {
     name_in_library(address, start == 0)
 }
 
+/// The same for an address in the program itself; None for others, and as long as it is not known where the program is.
+#[inline(always)]
+pub fn name_in_program(address: *const u8) -> Option<u64> {
+    let place = address as usize;
+    let inside =
+        PROGRAM_START.load(Ordering::Acquire) <= place && place < PROGRAM_END.load(Ordering::Relaxed);
+    inside.then_some(place as u64)
+}
+
 #[cold]
 fn name_in_library(address: *const u8, find_program: bool) -> Option<u64> {
     if find_program {

@@ -27,13 +27,13 @@ pub static __pcce_abi_v6: u8 = crate::abi::VERSION as u8;
 pub fn tls() -> *mut Tls {
     let block: *mut Tls;
     // SAFETY: reads the thread pointer and the block's offset from it, as the psABI's
-    // initial-exec sequence does; the linker relaxes it where it can.
+    // initial-exec sequence does; the linker relaxes it where it can. Neither changes while a function of the runtime runs.
     unsafe {
         asm!(
             "mov {block}, qword ptr fs:[0]",
             "add {block}, qword ptr [rip + __pcce_tls@GOTTPOFF]",
             block = out(reg) block,
-            options(nostack, readonly),
+            options(pure, nostack, readonly),
         );
     }
     block
