@@ -76,6 +76,7 @@ bool pcce_shim_is_kept_tail_call(LLVMValueRef Call);
 bool pcce_shim_compare_target(void *Analyses, LLVMValueRef Call, LLVMValueRef Callee);
 bool pcce_shim_is_compared(LLVMValueRef Call);
 bool pcce_shim_can_go_through_thunk(LLVMValueRef Call);
+LLVMValueRef pcce_shim_unless_null(LLVMValueRef Call, LLVMValueRef Pointer, LLVMValueRef Otherwise);
 bool pcce_shim_looks_at_caller(LLVMValueRef F);
 LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef Call, const char *Name, size_t Len);
 bool pcce_shim_requires_stack_protector(LLVMValueRef F);
@@ -451,6 +452,21 @@ bool pcce_shim_can_go_through_thunk(LLVMValueRef V) {
     if (Given.hasAttrSomewhere(Special))
       return false;
   return true;
+}
+
+// Lets the call be made only if the pointer is not null; otherwise its result is the other value. Returns the result.
+LLVMValueRef pcce_shim_unless_null(LLVMValueRef V, LLVMValueRef Pointer, LLVMValueRef Otherwise) {
+  auto &Call = *unwrap<CallInst>(V);
+  BasicBlock *Head = Call.getParent();
+  IRBuilder<> B(&Call);
+  Instruction *End = SplitBlockAndInsertIfThen(B.CreateIsNotNull(unwrap(Pointer)), &Call, false);
+  BasicBlock *Tail = Call.getParent();
+  Call.moveBefore(End);
+  B.SetInsertPoint(Tail, Tail->begin());
+  PHINode *Result = B.CreatePHI(Call.getType(), 2);
+  Result->addIncoming(&Call, Call.getParent());
+  Result->addIncoming(unwrap(Otherwise), Head);
+  return wrap(Result);
 }
 
 bool pcce_shim_looks_at_caller(LLVMValueRef V) {

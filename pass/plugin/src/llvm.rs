@@ -65,6 +65,11 @@ unsafe extern "C" {
     fn pcce_shim_compare_target(analyses: *mut c_void, call: LLVMValueRef, callee: LLVMValueRef) -> bool;
     fn pcce_shim_is_compared(call: LLVMValueRef) -> bool;
     fn pcce_shim_can_go_through_thunk(call: LLVMValueRef) -> bool;
+    fn pcce_shim_unless_null(
+        call: LLVMValueRef,
+        pointer: LLVMValueRef,
+        otherwise: LLVMValueRef,
+    ) -> LLVMValueRef;
     fn pcce_shim_looks_at_caller(function: LLVMValueRef) -> bool;
     fn pcce_shim_make_push_thunk(call: LLVMValueRef, name: *const u8, len: usize) -> LLVMValueRef;
     fn pcce_shim_requires_stack_protector(function: LLVMValueRef) -> bool;
@@ -915,6 +920,12 @@ impl Value {
     pub fn can_go_through_thunk(self) -> bool {
         // SAFETY: a live call.
         unsafe { pcce_shim_can_go_through_thunk(self.0) }
+    }
+
+    /// Lets the call be made only where `pointer` is not null; otherwise the result is `otherwise`. Returns the result. Blocks are split.
+    pub fn unless_null(self, pointer: Value, otherwise: Value) -> Value {
+        // SAFETY: a live call, and values that were made in front of it, a pointer and one of the result's type.
+        Value(unsafe { pcce_shim_unless_null(self.0, pointer.0, otherwise.0) })
     }
 
     /// Whether the function's body asks for its return address, or for the frame of its caller.

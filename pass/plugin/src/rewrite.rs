@@ -14,6 +14,8 @@
 //! frame.site = &sites[s];                                            // a relative one, in executables with an open node
 //! tls.top = &frame + 1;  call;  tls.top = frame.prev;
 //!
+//! n = tls.top ? __pcce_context(&sites[s], base) : tls.id + base;     // pcce_context(), in functions whose ids have a range of numbers
+//!
 //! tls.call = &sites[s];  call;  tls.call = 0;                         // a call that is published
 //!
 //! // a function that an open call of another module's may reach, at its entry:
@@ -572,9 +574,18 @@ impl<'a> Rewriter<'a> {
                 if allocates {
                     self.publish(Some(call.site));
                 }
-                let replacement = self.b.call(callee, &arguments);
+                let number =
+                    (name == abi::functions::CONTEXT && self.planned.base != abi::NO_RANGE).then(|| {
+                        let (b, base) = (self.b, self.b.module.const_i64(self.planned.base));
+                        let top = b.load(self.ptr, self.symbols.top);
+                        (top, b.add(b.load(self.i64, self.symbols.id), base))
+                    });
+                let mut replacement = self.b.call(callee, &arguments);
                 if allocates {
                     self.publish(None);
+                }
+                if let Some((top, number)) = number {
+                    replacement = replacement.unless_null(top, number);
                 }
                 instruction.replace_with(replacement);
                 return;
