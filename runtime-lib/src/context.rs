@@ -60,10 +60,7 @@ pub unsafe fn chain_number(top: Link) -> Option<u64> {
             frame = outer.frame();
         };
         for &frame in fresh.frames().iter().rev() {
-            number = match numbered_before(number, frame) {
-                Some(number) => number,
-                None => number_frame(number, frame)?,
-            };
+            number = numbered_before(number, frame).or_else(|| number_frame(number, frame))?;
         }
         Some(number)
     }
@@ -287,7 +284,7 @@ unsafe fn numbered_before(outer: u64, frame: *mut Frame) -> Option<u64> {
             return None;
         }
         let id = (*frame).id.wrapping_sub((*frame).prev.base());
-        let number = CHAINS.number(&[outer, place::name_in_program(site)?, id])?;
+        let (number, ()) = CHAINS.find(&[outer, place::name_in_program(site)?, id])?;
         Frame::set_number(frame, number);
         Some(number)
     }

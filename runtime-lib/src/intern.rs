@@ -127,7 +127,7 @@ impl Index {
     }
 
     /// The node of `key`, if it is there.
-    #[inline(always)]
+    #[inline(never)]
     fn find(&self, key: &Key, hash: u64) -> Option<*const Key> {
         let table = self.current();
         if table.0 == 0 {
@@ -145,12 +145,6 @@ impl Index {
             }
             number += 1;
         }
-    }
-
-    /// The same for one that is not at the first of them.
-    #[inline(never)]
-    fn find_further(&self, key: &Key, hash: u64) -> Option<*const Key> {
-        self.find(key, hash)
     }
 
     /// The node of `key`, which was not found. If it is not there, that and its number are what `make` makes, which is called once.
@@ -290,25 +284,16 @@ impl<V> Interner<V> {
     }
 
     /// The number and value of `key`, if it is there.
+    #[inline(always)]
     pub fn find(&self, key: &Key) -> Option<(u64, V)>
     where
         V: Copy,
     {
         // SAFETY: linked nodes are initialised, immutable and never freed.
         let node = |at: *const Key| unsafe { &*at.cast::<Node<V>>() };
-        self.index.find(key, hash(key)).map(node).map(|node| (node.number, node.value))
-    }
-
-    /// The number of `key`, if it is there.
-    #[inline(always)]
-    pub fn number(&self, key: &Key) -> Option<u64> {
         let hash = hash(key);
-        let node = match self.index.first(key, hash) {
-            Some(node) => node,
-            None => self.index.find_further(key, hash)?,
-        };
-        // SAFETY: as in find().
-        Some(unsafe { (*node.cast::<Node<V>>()).number })
+        let found = self.index.first(key, hash).or_else(|| self.index.find(key, hash));
+        found.map(node).map(|node| (node.number, node.value))
     }
 
     /// The number of `key`, which gets `value` and a new number if it is not there yet.

@@ -12,9 +12,11 @@ use crate::intern::Interner;
 /// Offsets in images: ⟨first bytes of the build id, how many, offset⟩.
 static PLACES: Interner<()> = Interner::new();
 
-/// Where the program itself is loaded; both 0 until it is known.
-static PROGRAM_START: AtomicUsize = AtomicUsize::new(0);
+/// Where the program itself is loaded; until that is known, nothing lies there.
+static PROGRAM_START: AtomicUsize = AtomicUsize::new(UNKNOWN);
 static PROGRAM_END: AtomicUsize = AtomicUsize::new(0);
+
+const UNKNOWN: usize = usize::MAX;
 
 /// Set in names that are no addresses; no address of a program has it.
 const INTERNED: u64 = 1 << 63;
@@ -23,36 +25,32 @@ const INTERNED: u64 = 1 << 63;
 /// memory.
 #[inline]
 pub fn name(address: *const u8) -> Option<u64> {
-    let place = address as usize;
-    // The end is written first: who sees a start sees its end.
-    let start = PROGRAM_START.load(Ordering::Acquire);
-    if start != 0 && (start..PROGRAM_END.load(Ordering::Relaxed)).contains(&place) {
-        return Some(place as u64);
-    }
-    name_in_library(address, start == 0)
+    name_in_program(address).or_else(|| name_in_library(address))
 }
 
 /// The same for an address in the program itself; None for others, and as long as it is not known where the program is.
 #[inline(always)]
 pub fn name_in_program(address: *const u8) -> Option<u64> {
     let place = address as usize;
+    // The end is written first: who sees a start sees its end.
     let inside =
         PROGRAM_START.load(Ordering::Acquire) <= place && place < PROGRAM_END.load(Ordering::Relaxed);
     inside.then_some(place as u64)
 }
 
 #[cold]
-fn name_in_library(address: *const u8, find_program: bool) -> Option<u64> {
-    if find_program {
+fn name_in_library(address: *const u8) -> Option<u64> {
+    if PROGRAM_START.load(Ordering::Relaxed) == UNKNOWN {
         // SAFETY: a plain lookup.
         let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as *const u8;
         if let Some(program) = Image::of(entry) {
             PROGRAM_END.store(program.end as usize, Ordering::Relaxed);
             PROGRAM_START.store(program.start as usize, Ordering::Release);
-            if program.contains(address) {
-                return Some(address as u64);
-            }
         }
+    }
+    // Known only now, or to another thread since the caller looked.
+    if let Some(name) = name_in_program(address) {
+        return Some(name);
     }
     match Image::of(address) {
         Some(image) if image.build_id_len > 0 => {
