@@ -1,8 +1,8 @@
 //! The user's guide says what happens: every command of its ```` ```console ```` blocks is run, with an installation made for it,
 //! and the output must be the one that stands there.
 //!
-//! - A comment `<!-- file: NAME -->` writes the block behind it to a file of the page's folder, and `<!-- run: COMMAND -->`
-//!   runs what a reader need not see;
+//! - A line that ends in "this as `NAME`:", or a comment `<!-- file: NAME -->`, writes the block behind it to a file of the
+//!   page's folder, and `<!-- run: COMMAND -->` runs what a reader need not see;
 //! - what differs from run to run (tokens, addresses, process numbers, build ids) is not compared;
 //! - the page's folder stands there as `/home/me/PAGE`, the installation as `/usr/local`;
 //! - `PCCE_GUIDE=write` writes what happens into the pages, for a person to look at.
@@ -46,6 +46,8 @@ fn pieces<'p>(page: &'p str, folder: &Path) -> Vec<Piece<'p>> {
         pieces.push(Piece::Text(line));
         if let Some(name) = line.strip_prefix("<!-- file: ").and_then(|rest| rest.strip_suffix(" -->")) {
             file = Some(name);
+        } else if let Some(name) = line.strip_suffix("`:").and_then(|line| line.rsplit_once("this as `")) {
+            file = Some(name.1);
         } else if let Some(command) =
             line.strip_prefix("<!-- run: ").and_then(|rest| rest.strip_suffix(" -->"))
         {
@@ -116,8 +118,9 @@ fn as_typed(line: &str) -> &str {
     if line.starts_with(".script: line ") && line.contains(DEATH) { DEATH } else { line }
 }
 
-fn check(name: &str) {
-    let path = repository().join("docs/guide/src").join(name).with_extension("md");
+/// Runs the commands of a page. `name`: what its folder is called.
+fn check(page: &str, name: &str) {
+    let path = repository().join(page);
     let page = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let folder = work_folder(&format!("guide/{name}"));
     let pieces = pieces(&page, &folder);
@@ -164,7 +167,8 @@ fn check(name: &str) {
                 let printed: Vec<&str> = output.lines().map(|line| as_typed(line.trim_end())).collect();
                 assert!(
                     write || same(&printed) == same(expected),
-                    "docs/guide/src/{name}.md, `{}`, printed\n{output}",
+                    "{}, `{}`, printed\n{output}",
+                    path.display(),
                     command.join("\n")
                 );
                 // What stands there, if it is the same but for the numbers.
@@ -182,9 +186,15 @@ macro_rules! pages {
     ($($name:ident),* $(,)?) => {
         $(#[test]
         fn $name() {
-            check(stringify!($name));
+            let name = stringify!($name);
+            check(&format!("docs/guide/src/{name}.md"), name);
         })*
     };
 }
 
 pages! { start, building, decode, debuggers, logs, modes, profile, crash, core, heap, cpu, pictures, messages }
+
+#[test]
+fn readme() {
+    check("README.md", "readme");
+}
