@@ -65,6 +65,7 @@ suite: build
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets $(FEATURES) --quiet -- -D warnings
 	$(CARGO) test --workspace $(FEATURES)
+	scripts/fuzz 5000
 
 # What differs from one LLVM to the next, in little time.
 smoke: build

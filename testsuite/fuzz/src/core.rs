@@ -13,6 +13,12 @@ use crate::Target;
 
 pub(crate) const TARGET: Target = Target { name: "core", seeds, check };
 
+/// The first byte of an input says what the rest is: a file; or changes of words in the one of the program.
+const FILE: u8 = 0;
+const CHANGES: u8 = 1;
+/// Bytes of a change.
+const CHANGE: usize = 10;
+
 /// Room on the stack below the pointer that is shown as well.
 const BELOW: u64 = 4;
 
@@ -49,32 +55,71 @@ fn program() -> &'static (Vec<u8>, Vec<u64>) {
     })
 }
 
-/// A file with registers, auxiliary vector, mapped files, stack, and thread-local block.
-fn seed() -> Vec<u8> {
-    let (_, memory) = program();
-    let [rip, rsp, rbp, fs_base, stack, room, rest @ ..] = &memory[..] else {
-        panic!("the program has written {} words", memory.len())
-    };
-    let (stack_words, rest) = rest.split_at(*room as usize);
-    let (block, block_words) = (rest[0], &rest[2..]);
-    let mut registers = [0_u64; 27];
-    (registers[16], registers[19], registers[4], registers[21]) = (*rip, *rsp, *rbp, *fs_base);
-    let mut status = vec![0; 112];
-    status[32] = 42;
-    status.extend(words(&registers));
-    status.extend([0; 8]);
-    let mut files = words(&[1, 4096, 0x40_0000, 0x40_1000, 0]);
-    files.extend(b"/nowhere/app\0");
-    let notes = [
-        note(1, &status),
-        note(6, &words(&[3, 0x40_0040, 33, 0, 0, 0])),
-        note(0x4649_4c45, &files),
-        note(0x5349_4749, &[11, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0]),
-    ]
-    .concat();
-    let skipped = ((rsp - stack) / 8 - BELOW) as usize;
-    let stack_words = words(&stack_words[skipped..]);
-    elf(4, &[(4, 0, &notes), (1, stack + 8 * skipped as u64, &stack_words), (1, block, &words(block_words))])
+/// The words of a core file that tell where a thread is and what its stack holds.
+struct Memory {
+    /// rip, rsp, rbp, fs_base.
+    registers: [u64; 4],
+    /// From a little below the stack pointer on, with the address.
+    stack: (u64, Vec<u64>),
+    /// The thread-local block.
+    block: (u64, Vec<u64>),
+}
+
+impl Memory {
+    /// As the program has written it.
+    fn of_program() -> Self {
+        let (_, memory) = program();
+        let [rip, rsp, rbp, fs_base, stack, room, rest @ ..] = &memory[..] else {
+            panic!("the program has written {} words", memory.len())
+        };
+        let (stack_words, rest) = rest.split_at(*room as usize);
+        let skipped = (rsp - stack) / 8 - BELOW;
+        Self {
+            registers: [*rip, *rsp, *rbp, *fs_base],
+            stack: (stack + 8 * skipped, stack_words[skipped as usize..].to_vec()),
+            block: (rest[0], rest[2..].to_vec()),
+        }
+    }
+
+    /// Changes words: for each the index, 1 byte; how, 1 byte; a value, 8 bytes.
+    fn change(&mut self, changes: &[u8]) {
+        let stack = self.stack.0;
+        for change in changes.chunks_exact(CHANGE) {
+            let mut all: Vec<&mut u64> =
+                self.registers.iter_mut().chain(&mut self.block.1).chain(&mut self.stack.1).collect();
+            let index = usize::from(change[0]) % all.len();
+            let value = u64::from_le_bytes(change[2..].try_into().expect("8 bytes"));
+            let word = &mut all[index];
+            **word = match change[1] % 4 {
+                0 => value,
+                1 => word.wrapping_add(value as i8 as u64),
+                2 => word.wrapping_add((value as i8 as u64).wrapping_mul(8)),
+                // A place on the stack.
+                _ => stack.wrapping_add(8 * (value & 0xff)),
+            };
+        }
+    }
+
+    /// A file with registers, auxiliary vector, mapped files, stack, and thread-local block.
+    fn file(&self) -> Vec<u8> {
+        let mut registers = [0_u64; 27];
+        [registers[16], registers[19], registers[4], registers[21]] = self.registers;
+        let mut status = vec![0; 112];
+        status[32] = 42;
+        status.extend(words(&registers));
+        status.extend([0; 8]);
+        let mut files = words(&[1, 4096, 0x40_0000, 0x40_1000, 0]);
+        files.extend(b"/nowhere/app\0");
+        let notes = [
+            note(1, &status),
+            note(6, &words(&[3, 0x40_0040, 33, 0, 0, 0])),
+            note(0x4649_4c45, &files),
+            note(0x5349_4749, &[11, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0]),
+        ]
+        .concat();
+        let (stack, block) = (words(&self.stack.1), words(&self.block.1));
+        elf(4, &[(4, 0, &notes), (1, self.stack.0, &stack), (1, self.block.0, &block)])
+    }
 }
 
 /// An ELF file of this type with these segments: type, address, content.
@@ -94,20 +139,41 @@ fn elf(kind: u8, segments: &[(u64, u64, &[u8])]) -> Vec<u8> {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    vec![seed(), seed()[..700].to_vec()]
+    let file = Memory::of_program().file();
+    let mut seeds: Vec<Vec<u8>> =
+        [&file[..], &file[..700]].map(|file| [&[FILE], file].concat()).into_iter().collect();
+    for word in 0..100 {
+        for how in 0..4 {
+            let mut seed = vec![CHANGES, word, how, word.wrapping_mul(37)];
+            seed.resize(1 + CHANGE, 0);
+            seeds.push(seed);
+        }
+    }
+    seeds
 }
 
 fn check(input: &[u8]) {
+    let changed;
+    let file = match input {
+        [FILE, file @ ..] => file,
+        [CHANGES, changes @ ..] => {
+            let mut memory = Memory::of_program();
+            memory.change(changes);
+            changed = memory.file();
+            &changed
+        }
+        _ => return,
+    };
     thread_local! {
         /// A file of this thread's own.
-        static FILE: RefCell<PathBuf> = RefCell::new(std::env::temp_dir().join(format!(
+        static PLACE: RefCell<PathBuf> = RefCell::new(std::env::temp_dir().join(format!(
             "pcce-fuzz-{}-{:?}",
             std::process::id(),
             std::thread::current().id()
         )));
     }
-    FILE.with_borrow(|path| {
-        fs::write(path, input).expect("a temporary file can be written");
+    PLACE.with_borrow(|path| {
+        fs::write(path, file).expect("a temporary file can be written");
         let core = Core::open(path, "app".as_ref(), program().0.clone());
         let _ = fs::remove_file(path);
         match core.and_then(|core| core.report(None)) {
@@ -133,7 +199,7 @@ mod tests {
     #[test]
     fn the_seed_is_a_core_file_with_a_stack() {
         let path = std::env::temp_dir().join(format!("pcce-fuzz-seed-{}", std::process::id()));
-        fs::write(&path, seed()).unwrap();
+        fs::write(&path, Memory::of_program().file()).unwrap();
         let core = Core::open(&path, "app".as_ref(), program().0.clone());
         let _ = fs::remove_file(&path);
         let report = core.unwrap().report(None).unwrap();
@@ -146,6 +212,7 @@ mod tests {
         assert_eq!((signal.id, signal.addresses.len(), signal.end), (5, 1, PointEnd::Pushed));
         let frames: Vec<_> = token.frames.iter().map(|f| (f.id, f.count)).collect();
         assert_eq!(frames, [(3, 1), (1, 4)]);
-        assert!(seed().len() < 4096, "{} bytes", seed().len());
+        let length = Memory::of_program().file().len();
+        assert!(length < 4096, "{length} bytes");
     }
 }

@@ -1,19 +1,22 @@
-//! Dictionaries: JSON documents and programs as bytes, and a good dictionary with other numbers in it, which gets
-//! further.
+//! Dictionaries: JSON documents and programs as bytes, and good dictionaries with edits, in both forms, with the right lengths and
+//! checksums, which get further.
 
-use std::fmt::Write as _;
+use std::sync::OnceLock;
 
 use pcce::load::from_bytes;
 use pcce::{Decoder, Trace, program};
-use pcce_dictionary::Dictionary;
+use pcce_dictionary::code::to_text;
+use pcce_dictionary::{Dictionary, SCHEMA_VERSION};
+use serde_json::Value;
 
 use crate::elf::{Compression, Kind};
-use crate::{Target, app, elf, token};
+use crate::{Target, app, code, edits, elf, token};
 
-/// The first byte of an input says what the rest is: 0, a file; 1, changes of the numbers in the JSON document of the program:
-/// index of the number and value, 2 and 8 bytes.
+/// The first byte of an input says what the rest is: a file; or edits of the program's dictionary with its machine code, which is
+/// written as a JSON document or into a program.
 const FILE: u8 = 0;
-const CHANGES: u8 = 1;
+const DOCUMENT: u8 = 1;
+const PROGRAM: u8 = 2;
 /// Of a trace this much is looked at.
 const FRAMES: usize = 2_000;
 
@@ -30,38 +33,37 @@ fn seeds() -> Vec<Vec<u8>> {
         elf::elf(Some(&elf::section(&library)), Some(&app::LIB), Compression::Zstd, Kind::Shared),
     ];
     let mut seeds: Vec<Vec<u8>> = files.map(|file| [&[FILE][..], &file].concat()).into();
-    for number in 0..40_u16 {
-        for value in [0, 1, u64::MAX, 1 << 32] {
-            let mut seed = vec![CHANGES];
-            seed.extend(number.wrapping_mul(7).to_le_bytes());
-            seed.extend(value.to_le_bytes());
-            seeds.push(seed);
-        }
+    for form in [DOCUMENT, PROGRAM] {
+        seeds.push(vec![form]);
+        seeds.extend(edits::seeds(document()).map(|edit| [&[form], &edit[..]].concat()));
     }
     seeds
 }
 
-/// The document with other numbers in it.
-fn changed(changes: &[u8]) -> Vec<u8> {
-    let document = pcce_dictionary::to_json(&app::app());
-    let text = str::from_utf8(&document).expect("JSON is UTF-8");
-    let (mut pieces, mut rest) = (vec![], text);
-    // Numbers in JSON's strings are as good.
-    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
-        let length = rest[start..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - start);
-        pieces.push((&rest[..start], rest[start..start + length].to_owned()));
-        rest = &rest[start + length..];
+/// The program's dictionary, with the machine code as it is before it is compressed.
+fn document() -> &'static Value {
+    static DOCUMENT: OnceLock<Value> = OnceLock::new();
+    DOCUMENT.get_or_init(|| {
+        let program = app::app();
+        let mut document = serde_json::to_value(&program).expect("a dictionary is JSON");
+        document["code"] = serde_json::to_value(code::code(&program)).expect("a table is JSON");
+        document
+    })
+}
+
+/// The file with an edited dictionary. None if the form cannot hold it.
+fn edited(form: u8, edits: &[u8]) -> Option<Vec<u8>> {
+    let mut document = edits::edited(document(), edits);
+    if let Some(code) = document.get_mut("code")
+        && let Ok(table) = serde_json::from_value(code.clone())
+    {
+        *code = to_text(&table).into();
     }
-    for change in changes.chunks_exact(10) {
-        let number = usize::from(u16::from_le_bytes([change[0], change[1]])) % pieces.len();
-        let value = u64::from_le_bytes(change[2..].try_into().expect("8 bytes"));
-        pieces[number].1 = value.to_string();
+    if form == DOCUMENT {
+        return serde_json::to_vec(&document).ok();
     }
-    let mut out = String::new();
-    for (before, number) in pieces {
-        let _ = write!(out, "{before}{number}");
-    }
-    (out + rest).into_bytes()
+    let modules = serde_json::from_value(document.get_mut("modules")?.take()).ok()?;
+    Some(elf::program(&Dictionary { version: SCHEMA_VERSION, modules, ..Dictionary::default() }, &app::APP))
 }
 
 fn check(input: &[u8]) {
@@ -73,7 +75,10 @@ fn check(input: &[u8]) {
                 assert!(!error.to_string().is_empty());
             }
         }),
-        [CHANGES, changes @ ..] => from_bytes(&changed(changes), "input"),
+        [form @ (DOCUMENT | PROGRAM), edits @ ..] => match edited(*form, edits) {
+            Some(bytes) => from_bytes(&bytes, "input"),
+            None => return,
+        },
         _ => return,
     };
     match result {
@@ -102,5 +107,25 @@ fn decode(dictionary: &Dictionary) {
     for number in [0, 1, 4, 7, 100, 1 << 40, u64::MAX] {
         let result = decoder.decode_number(number, &mut trace);
         show(result, &mut trace);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Edits of what is refused would show little.
+    #[test]
+    fn without_edits_they_are_good() {
+        let document = from_bytes(&edited(DOCUMENT, &[]).unwrap(), "input").unwrap();
+        let program = from_bytes(&edited(PROGRAM, &[]).unwrap(), "app").unwrap();
+        assert_eq!(Dictionary { code: None, ..document.clone() }, program);
+        assert!(document.code.is_some());
+        Decoder::new(&[document]).unwrap();
+        let accepted = |form| {
+            let files = edits::seeds(super::document()).filter_map(|edit| edited(form, &edit));
+            files.filter(|file| from_bytes(file, "app").is_ok_and(|d| Decoder::new(&[d]).is_ok())).count()
+        };
+        assert!(accepted(DOCUMENT) > 50 && accepted(PROGRAM) > 50);
     }
 }

@@ -7,11 +7,16 @@
 
 #[path = "../../../decoder/tests/common/mod.rs"]
 mod app;
+mod calls;
+#[path = "../../../decoder/tests/common/code.rs"]
+mod code;
 mod core;
 mod dictionary;
+mod edits;
 #[path = "../../../decoder/tests/common/elf.rs"]
 mod elf;
 mod filter;
+mod machine;
 mod oracle;
 mod profile;
 mod token;
@@ -19,6 +24,7 @@ mod token;
 use std::sync::OnceLock;
 
 use pcce::Decoder;
+use pcce_dictionary::code::to_text;
 
 /// A parser to try.
 #[derive(Debug)]
@@ -31,12 +37,19 @@ pub struct Target {
     pub check: fn(&[u8]),
 }
 
+/// After so many inputs the fuzzer says that it goes on.
+pub const PROGRESS: u64 = 500;
+
 /// All targets.
 pub const TARGETS: &[Target] =
-    &[token::TARGET, dictionary::TARGET, filter::TARGET, core::TARGET, profile::TARGET];
+    &[token::TARGET, dictionary::TARGET, machine::TARGET, filter::TARGET, core::TARGET, profile::TARGET, calls::TARGET];
 
-/// A decoder for the test program and its library.
+/// A decoder for the test program, with its machine code, and its library.
 fn decoder() -> &'static Decoder {
     static DECODER: OnceLock<Decoder> = OnceLock::new();
-    DECODER.get_or_init(|| Decoder::new(&[app::app(), app::lib()]).expect("they are dictionaries"))
+    DECODER.get_or_init(|| {
+        let mut program = app::app();
+        program.code = Some(to_text(&code::code(&program)));
+        Decoder::new(&[program, app::lib()]).expect("they are dictionaries")
+    })
 }

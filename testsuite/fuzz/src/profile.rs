@@ -1,37 +1,71 @@
 //! Profiles that programs write, and what is made of them.
 
-use pcce::Token;
-use pcce::profile::{Profile, Stacks, flame, pprof, speedscope};
+use std::sync::OnceLock;
 
+use pcce::profile::{Profile, Stacks, flame, pprof, speedscope};
+use serde_json::{Value, json};
+
+use crate::edits::{self, lines};
 use crate::{Target, decoder, token};
 
 pub(crate) const TARGET: Target = Target { name: "profile", seeds, check };
 
+/// The first byte of an input says what the rest is: a file; or edits of one of [`documents`].
+const FILE: u8 = 0;
+const EDITS: [u8; 2] = [1, 2];
+
+fn heading(kind: &str) -> Value {
+    json!({"profile": kind, "version": 1, "build_id": "a001020304050607", "process": 7})
+}
+
+/// A profile of each kind: its lines but the last one.
+fn documents() -> &'static [Value; 2] {
+    static DOCUMENTS: OnceLock<[Value; 2]> = OnceLock::new();
+    DOCUMENTS.get_or_init(|| {
+        let tokens: Vec<Value> = token::tokens().iter().map(|token| token.encode().into()).collect();
+        let profile = |kind, line: fn(&Value) -> Value| {
+            let contexts = tokens.iter().chain([&Value::Null]).map(line);
+            [heading(kind)].into_iter().chain(contexts).collect()
+        };
+        [
+            profile("heap", |token| {
+                json!({
+                    "token": token, "allocations": 3, "allocated": 30, "frees": 1, "freed": 10,
+                    "peak_blocks": 2, "peak_bytes": 20, "own_peak_bytes": 20
+                })
+            }),
+            profile("cpu", |token| json!({"token": token, "samples": 5, "nanoseconds": 1000})),
+        ]
+    })
+}
+
+/// A document as a file, whose last line counts the others.
+fn text(document: &Value) -> Vec<u8> {
+    let count = document.as_array().map_or(0, |lines| lines.len().saturating_sub(1));
+    [lines(document), format!("{{\"end\":true,\"contexts\":{count}}}\n").into_bytes()].concat()
+}
+
 fn seeds() -> Vec<Vec<u8>> {
-    let tokens: Vec<String> = token::tokens().iter().map(Token::encode).collect();
-    let profile = |kind: &str, line: fn(&str) -> String| {
-        let mut text = format!(
-            "{{\"profile\":\"{kind}\",\"version\":1,\"build_id\":\"a001020304050607\",\"process\":7}}\n"
-        );
-        for token in &tokens {
-            text += &line(&format!("{token:?}"));
-        }
-        text += &line("null");
-        text += &format!("{{\"end\":true,\"contexts\":{}}}\n", tokens.len() + 1);
-        text.into_bytes()
-    };
-    vec![
-        profile("heap", |token| {
-            format!(
-                "{{\"token\":{token},\"allocations\":3,\"allocated\":30,\"frees\":1,\"freed\":10,\"peak_blocks\":2,\"peak_bytes\":20,\"own_peak_bytes\":20}}\n"
-            )
-        }),
-        profile("cpu", |token| format!("{{\"token\":{token},\"samples\":5,\"nanoseconds\":1000}}\n")),
-    ]
+    let mut seeds = Vec::new();
+    for (form, document) in EDITS.into_iter().zip(documents()) {
+        seeds.push([&[FILE], &*text(document)].concat());
+        seeds.push(vec![form]);
+        seeds.extend(edits::seeds(document).map(|edit| [&[form], &edit[..]].concat()));
+    }
+    seeds
 }
 
 fn check(input: &[u8]) {
-    let profile = match Profile::read(input) {
+    let edited;
+    let bytes = match input {
+        [FILE, bytes @ ..] => bytes,
+        [form, changes @ ..] if EDITS.contains(form) => {
+            edited = text(&edits::edited(&documents()[usize::from(form - EDITS[0])], changes));
+            &edited
+        }
+        _ => return,
+    };
+    let profile = match Profile::read(bytes) {
         Ok(profile) => profile,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
@@ -57,8 +91,8 @@ mod tests {
     /// Mutations of what is refused would show little.
     #[test]
     fn seeds_are_profiles() {
-        for seed in seeds() {
-            assert_eq!(Profile::read(&seed).unwrap().contexts.len(), token::tokens().len() + 1);
+        for document in documents() {
+            assert_eq!(Profile::read(&text(document)).unwrap().contexts.len(), token::tokens().len() + 1);
         }
     }
 }

@@ -7,11 +7,12 @@ use pcce::token::{BuildId, CodeAddress, Point, PointEnd, PushedFrame, Token};
 use pcce::{Trace, render::Format};
 
 use crate::app::{self, site, token};
+use crate::code::MAIN_CODE;
 use crate::{Target, decoder, oracle};
 
 /// The first byte of an input says what the rest is.
 const TEXT: u8 = 0;
-const PAYLOAD: [u8; 2] = [1, 2];
+const PAYLOAD: [u8; 3] = [1, 2, 3];
 /// Longer traces are right if their start is.
 const FRAMES: usize = 10_000;
 
@@ -35,11 +36,21 @@ pub(crate) fn tokens() -> Vec<Token> {
     repeated.frames[0] = PushedFrame { count: 40, ..repeated.frames[0] };
     repeated.cut = true;
     all.push(repeated);
+    let cut = token(Some((site::LEAF_CAPTURE, 1)), &[(site::RUN_RUN, 1)]);
+    all.push(Token { cut: true, start_missing: true, ..cut });
+    let mut offsets = token(Some((site::LEAF_CAPTURE, 1)), &[(site::RUN_RUN, 2)]);
+    offsets.with_offsets = true;
+    offsets.frames[0].distance = 9;
+    all.push(offsets);
     let mut point = token(None, &[(site::RUN_RUN, 2)]);
     let address = |image, address, exact| CodeAddress { image, address, exact, distance: 0 };
     point.point = Some(Point {
         id: 1,
-        addresses: vec![address(0, 0x1000, true), address(1, 0x2000, false), address(0, 0x800, false)],
+        addresses: vec![
+            address(0, MAIN_CODE + 0x310, true),
+            address(1, 0x2000, false),
+            address(0, MAIN_CODE + 0x115, false),
+        ],
         end: PointEnd::Pushed,
     });
     point.images = vec![BuildId::from_prefix(&app::APP), BuildId::from_prefix(&app::LIB)];
