@@ -1,7 +1,7 @@
 # What a person types. Everything is built under target/; see README.md.
 #
 #   make build      plugin, wrappers, runtime library and decoder into target/release
-#   make test       formatting and lint checks, all tests; LLVM 22 is built and tried
+#   make test       formatting and lint checks, all tests, some fuzzing; LLVM 22 is built and tried
 #   make test-all   all tests with both versions of LLVM
 #   make demo       instruments two programs, takes contexts and decodes them
 #   make evaluate   what the encoding costs, on eighteen real programs; `make evaluate PROGRAMS="lua perl" VARIANTS=lto
@@ -10,7 +10,7 @@
 #   make install    into PREFIX (/usr/local without it), below DESTDIR if that is given; make uninstall takes it away
 #   make deb        a Debian package, target/pcce_VERSION_ARCH.deb; make deb-check tries it in a new Debian root (minutes)
 #   make guide      the user's guide as a web page, target/guide (mdBook is installed under target/ if there is none)
-#   make fuzz       N inputs (1,000,000 without it) to each parser, under libFuzzer
+#   make fuzz       N inputs (1,000,000 without it) to each parser, under libFuzzer, with a limit of 1 GB
 #   make heap-cost  what a heap profile costs, next to heaptrack and valgrind, and that its totals are valgrind's
 #   make torture    kills programs at random instructions, N of each, and compares their crash reports with gdb's backtraces
 #                   (PROGRAMS="lua sqlite3", SEED=1), and core files of xz with threads

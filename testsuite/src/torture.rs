@@ -34,6 +34,10 @@ use crate::{artifact, command, llvm, repository, run_with_input, target};
 const BATCH: usize = 100;
 /// Each so many-th core file is read by `pcce core`, too: that takes as long as a hundred others.
 const CORES: usize = 25;
+/// In a program's folder: what it was built with.
+const BUILT: &str = "built";
+/// There, too: the mismatches.
+const WRONG: &str = "wrong.txt";
 
 /// What came out.
 #[derive(Clone, Debug, Default)]
@@ -343,10 +347,13 @@ fn same(found: &[Frame], gdb: &[Frame], symboliser: &[Frame]) -> Option<bool> {
     all.then_some(true)
 }
 
-/// A program that is tortured.
+/// A program that is tortured. When it is dropped, its folder loses all but the executable and the list of mismatches: a few core
+/// files, and the sources, take gigabytes.
 pub struct Victim {
     /// Its name.
     pub name: String,
+    /// `target/torture/NAME`.
+    folder: PathBuf,
     executable: PathBuf,
     /// Where its code is, from and to.
     code: (u64, u64),
@@ -368,7 +375,7 @@ impl Victim {
         let workshop = Workshop::new(root.clone())?;
         let variant = Variant::named("lto", &target().join("release"))?;
         let executable = root.join("executables").join(name).join(variant.folder_name());
-        let stamp = root.join("built");
+        let stamp = root.join(BUILT);
         let version = workshop.compiler_fingerprint(&variant)?;
         if !executable.exists() || !fs::read_to_string(&stamp).is_ok_and(|found| found == version) {
             let _ = fs::remove_file(&stamp);
@@ -387,10 +394,27 @@ impl Victim {
             stubs: stubs.map(range).collect(),
             transfers: Transfers::of(&executable)?,
             name: name.to_owned(),
+            folder: root.clone(),
             executable,
             commands: program.workload.small,
             inputs: inputs::folder(&root)?,
         })
+    }
+
+    /// An empty folder for a run.
+    fn run_folder(&self) -> Result<PathBuf> {
+        let folder = self.folder.join("run");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder)?;
+        Ok(folder)
+    }
+
+    /// Writes the list of mismatches.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write_wrong(&self, list: &str) -> Result<()> {
+        Ok(fs::write(self.folder.join(WRONG), list)?)
     }
 
     /// Kills it at so many points.
@@ -398,9 +422,7 @@ impl Victim {
     /// # Errors
     /// If the machine does not let it: no tracing, no core files.
     pub fn torture(&self, points: usize, seed: u64, mut progress: impl FnMut(&Outcome)) -> Result<Outcome> {
-        let folder = target().join("torture").join(&self.name).join("run");
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder)?;
+        let folder = self.run_folder()?;
         let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern")?;
         ensure!(
             !pattern.starts_with('|') && !pattern.contains('/'),
@@ -522,6 +544,18 @@ impl Victim {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let kept = ["executables", BUILT, WRONG];
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            if !kept.iter().any(|name| entry.file_name() == *name) {
+                let path = entry.path();
+                let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+            }
+        }
     }
 }
 
@@ -800,11 +834,9 @@ pub fn compare_core(program: &Path, core: &Path, folder: &Path) -> Result<(usize
 ///
 /// # Errors
 /// If it cannot be built, or a tool fails.
-pub fn threads(cores: usize, seed: u64) -> Result<(usize, Vec<String>)> {
+pub fn threads(cores: usize, seed: u64, mut progress: impl FnMut(usize)) -> Result<(usize, Vec<String>)> {
     let victim = Victim::build("xz")?;
-    let folder = target().join("torture/xz/run");
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder)?;
+    let folder = victim.run_folder()?;
     let mut random = StdRng::seed_from_u64(seed);
     let (mut agreed, mut wrong) = (0, Vec::new());
     for _ in 0..cores {
@@ -822,6 +854,7 @@ pub fn threads(cores: usize, seed: u64) -> Result<(usize, Vec<String>)> {
         let (threads, others) = compare_core(&victim.executable, &core, &folder)?;
         agreed += threads;
         wrong.extend(others);
+        progress(wrong.len());
     }
     Ok((agreed, wrong))
 }

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use nix::libc;
 use pcce_testsuite::torture::{Victim, compare_core, core_of};
-use pcce_testsuite::{Output, artifact, command, repository, run, run_with_input, work_folder};
+use pcce_testsuite::{Output, artifact, command, repository, run, run_with_input, target, work_folder};
 use serde_json::Value;
 
 fn build(folder: &Path, name: &str, flags: &[&str]) -> PathBuf {
@@ -248,7 +248,14 @@ fn killed_at_random_instructions() -> anyhow::Result<()> {
         eprintln!("not run: core files do not stay with the program here");
         return Ok(());
     }
-    let outcome = Victim::build("lua")?.torture(100, 1, |_| ())?;
+    let victim = Victim::build("lua")?;
+    let outcome = victim.torture(100, 1, |_| ())?;
+    // Core files and sources would fill the disk.
+    drop(victim);
+    let left = fs::read_dir(target().join("torture/lua"))?.flatten().map(|entry| entry.file_name());
+    let kept = ["executables", "built", "wrong.txt"];
+    let left: Vec<_> = left.filter(|name| !kept.iter().any(|kept| name == *kept)).collect();
+    assert!(left.is_empty(), "{left:?}");
     assert!(outcome.wrong.is_empty(), "{}", outcome.wrong.join("\n"));
     assert!(outcome.points == 100 && outcome.calls > 500 && outcome.cores > 0, "{outcome:?}");
     Ok(())

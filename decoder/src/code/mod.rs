@@ -347,7 +347,7 @@ impl<'f> Image<'f> {
         let (mut low, mut high) = (u64::MAX, 0);
         for section in self.file.sections().filter(|s| s.kind() == SectionKind::Text) {
             low = low.min(section.address());
-            high = high.max(section.address() + section.size());
+            high = high.max(section.address().saturating_add(section.size()));
         }
         for section in self.file.sections() {
             let data = matches!(
@@ -413,7 +413,7 @@ fn stubs(image: &Image<'_>) -> BTreeMap<u64, (u64, String)> {
             continue;
         }
         for (number, bytes) in data.chunks(16).enumerate() {
-            let start = section.address() + number as u64 * 16;
+            let start = section.address().wrapping_add(number as u64 * 16);
             let slot = state::Function::new(start, bytes).and_then(|f| f.jumps_through());
             if let Some(name) = slot.and_then(|slot| image.imports.get(&slot)) {
                 stubs.insert(start, (bytes.len() as u64, name.clone()));

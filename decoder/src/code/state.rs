@@ -102,7 +102,7 @@ impl Function {
             }
             instructions.push(instruction);
         }
-        Some(Self { start, end: start + bytes.len() as u64, instructions })
+        Some(Self { start, end: start.saturating_add(bytes.len() as u64), instructions })
     }
 
     /// Addresses of the instructions.
@@ -613,7 +613,7 @@ impl Flow<'_> {
             && instruction.mnemonic() != Mnemonic::Leave
             && let Known::Stack(part, at) = stack
         {
-            machine.registers[RSP] = Known::Stack(part, at + i64::from(moved));
+            machine.registers[RSP] = Known::Stack(part, at.wrapping_add(moved.into()));
         }
     }
 
@@ -960,6 +960,15 @@ mod tests {
     const OTHER_FRAME: &[u8] = b"\x48\x8d\x44\x24\x18"; // lea rax, [rsp+0x18]
     /// `je` over five bytes.
     const SKIP_5: &[u8] = b"\x74\x05";
+
+    /// What no compiler writes is no overflow.
+    #[test]
+    fn distances_may_be_as_large_as_they_like() {
+        let huge: &[u8] = b"\x48\xb8\0\0\0\0\0\0\0\x80\x48\x01\xc4"; // mov rax, 1 << 63; add rsp, rax
+        let push: &[u8] = b"\x50\xc3"; // push rax; ret
+        assert_eq!(found(&[huge, CALL, push]).0, Common::Unknown);
+        assert!(Function::new(u64::MAX, push).is_some());
+    }
 
     fn found(parts: &[&[u8]]) -> (Common, Common) {
         let function = Function::new(0x1000, &parts.concat()).expect("it is code");

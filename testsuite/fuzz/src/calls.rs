@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 use pcce_dictionary::calls::Calls;
 use serde_json::{Value, json};
 
-use crate::edits::{self, lines};
 use crate::Target;
+use crate::edits::{self, lines};
 
 pub(crate) const TARGET: Target = Target { name: "calls", seeds, check };
 

@@ -41,8 +41,15 @@ pub struct Target {
 pub const PROGRESS: u64 = 500;
 
 /// All targets.
-pub const TARGETS: &[Target] =
-    &[token::TARGET, dictionary::TARGET, machine::TARGET, filter::TARGET, core::TARGET, profile::TARGET, calls::TARGET];
+pub const TARGETS: &[Target] = &[
+    token::TARGET,
+    dictionary::TARGET,
+    machine::TARGET,
+    filter::TARGET,
+    core::TARGET,
+    profile::TARGET,
+    calls::TARGET,
+];
 
 /// A decoder for the test program, with its machine code, and its library.
 fn decoder() -> &'static Decoder {

@@ -25,7 +25,10 @@ fn programs() -> &'static [(Vec<u8>, Dictionary); 2] {
         let folder = env::temp_dir().join(format!("pcce-fuzz-machine-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a temporary folder can be made");
         let program = compile(&folder, &["-static", "-no-pie", "-fno-pie", "-Wl,-estart"]);
-        let library = compile(&folder, &["-shared", "-fPIC", "-DSHARED", "-ftls-model=initial-exec", "-Wl,-Bsymbolic-functions"]);
+        let library = compile(
+            &folder,
+            &["-shared", "-fPIC", "-DSHARED", "-ftls-model=initial-exec", "-Wl,-Bsymbolic-functions"],
+        );
         let _ = fs::remove_dir_all(&folder);
         [program, library]
     })
@@ -36,7 +39,14 @@ fn compile(folder: &Path, kind: &[&str]) -> (Vec<u8>, Dictionary) {
     fs::write(&content, fragment::to_bytes(&app::app().modules[0])).expect("a temporary file can be written");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/machine.c");
     let status = Command::new("cc")
-        .args(["-O1", "-g1", "-fexceptions", "-fasynchronous-unwind-tables", "-fno-stack-protector", "-nostdlib"])
+        .args([
+            "-O1",
+            "-g1",
+            "-fexceptions",
+            "-fasynchronous-unwind-tables",
+            "-fno-stack-protector",
+            "-nostdlib",
+        ])
         .args(["-Wl,--build-id=0xa0010203040506070809", "-Wl,-z,noseparate-code", "-Wl,-z,norelro"])
         .args(kind)
         .arg(format!("-DFRAGMENT=\"{}\"", content.display()))
@@ -103,6 +113,22 @@ mod tests {
             assert!(states(0).any(|state| state == State::Added(1)), "{:?}", functions[0]);
             assert!(states(2).any(|state| state == State::Pushed), "{:?}", functions[2]);
             assert!(functions.iter().all(|function| !function.lines.is_empty()));
+        }
+    }
+
+    /// One section after another is where addresses end.
+    #[test]
+    fn sections_at_the_end_of_the_address_space() {
+        for seed in seeds() {
+            let word = |at: usize, len: usize| {
+                seed[1 + at..][..len].iter().rev().fold(0, |w, b| w << 8 | usize::from(*b))
+            };
+            let (table, count) = (word(0x28, 8), word(0x3c, 2));
+            for section in 0..count {
+                let mut input = seed.clone();
+                input[1 + table + 64 * section + 16..][..8].copy_from_slice(&(u64::MAX - 20).to_le_bytes());
+                check(&input);
+            }
         }
     }
 }

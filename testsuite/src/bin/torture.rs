@@ -33,9 +33,9 @@ fn main() -> Result<ExitCode> {
     let mut summaries = serde_json::Map::new();
     let mut wrong = 0;
     for name in arguments.programs.split_whitespace() {
+        let bar = bar(name, arguments.count)?;
+        bar.set_message("building");
         let victim = Victim::build(name)?;
-        let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} ({eta} left) {msg}")?;
-        let bar = ProgressBar::new(arguments.count as u64).with_style(style).with_prefix(name.to_owned());
         let outcome = victim.torture(arguments.count, arguments.seed, |outcome| {
             bar.set_position(outcome.points as u64);
             bar.set_message(format!("{} wrong", outcome.wrong.len()));
@@ -46,7 +46,7 @@ fn main() -> Result<ExitCode> {
         bar.finish();
         wrong += outcome.wrong.len();
         let list: String = outcome.wrong.iter().map(|w| format!("{w}\n")).collect();
-        fs::write(target().join("torture").join(name).join("wrong.txt"), &list)?;
+        victim.write_wrong(&list)?;
         eprint!("{list}");
         summaries.insert(
             name.to_owned(),
@@ -65,7 +65,14 @@ fn main() -> Result<ExitCode> {
             }),
         );
     }
-    let (agreed, others) = threads(arguments.count.div_ceil(1000), arguments.seed)?;
+    let cores = arguments.count.div_ceil(1000);
+    let bar = bar("core files of xz", cores)?;
+    bar.set_message("building");
+    let (agreed, others) = threads(cores, arguments.seed, |wrong| {
+        bar.inc(1);
+        bar.set_message(format!("{wrong} wrong"));
+    })?;
+    bar.finish();
     wrong += others.len();
     others.iter().for_each(|other| eprintln!("{other}"));
     let threads = json!({ "threads": agreed, "wrong": others.len() });
@@ -74,4 +81,11 @@ fn main() -> Result<ExitCode> {
     fs::write(target().join("torture/summary.json"), &text)?;
     println!("{text}");
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn bar(name: &str, length: usize) -> Result<ProgressBar> {
+    let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} ({eta} left) {msg}")?;
+    let bar = ProgressBar::new(length as u64).with_style(style).with_prefix(name.to_owned());
+    bar.tick();
+    Ok(bar)
 }

@@ -67,7 +67,7 @@ fn run(fuzzer: &str, folder: &Path, count: u64, target: &Target) -> io::Result<b
         .stderr(fs::File::create(&log)?)
         .spawn()?;
     if let Some(marks) = child.stdout.take() {
-        marks.bytes().take_while(Result::is_ok).for_each(|_| bar.inc(PROGRESS));
+        io::BufReader::new(marks).bytes().take_while(Result::is_ok).for_each(|_| bar.inc(PROGRESS));
     }
     let good = child.wait()?.success();
     bar.finish_and_clear();
@@ -77,8 +77,7 @@ fn run(fuzzer: &str, folder: &Path, count: u64, target: &Target) -> io::Result<b
             let line = log.lines().find_map(|line| line.strip_prefix(key));
             line.map_or("?", |line| line.trim_start_matches(':').trim()).to_owned()
         };
-        let (inputs, memory) =
-            (figure("stat::number_of_executed_units"), figure("stat::peak_rss_mb"));
+        let (inputs, memory) = (figure("stat::number_of_executed_units"), figure("stat::peak_rss_mb"));
         println!("{name}: {inputs} inputs, {} s, at most {memory} MB", start.elapsed().as_secs());
     } else {
         let lines: Vec<&str> = log.lines().collect();
