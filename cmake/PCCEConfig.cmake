@@ -1,11 +1,12 @@
 # find_package(PCCE): calling context encoding for the targets of a project that clang compiles.
 #
-#   pcce_instrument(TARGET… [MODE lto|module] [VERIFY] [HYBRID] [TARGETS NAME…] [NO_CALLBACK FILE…])
+#   pcce_instrument(TARGET… [MODE lto|module] [VERIFY] [TARGETS NAME…] [OPTION [VALUE…]]…)
 #
 # instruments targets (executables and libraries of this project): the wrapper compiler is put as a launcher in front of
 # clang, where they are compiled and where they are linked. MODE is lto without it. In lto mode a static or object
-# library is instrumented where an instrumented executable or shared library is linked with it. VERIFY, HYBRID, TARGETS
-# and NO_CALLBACK are the wrapper's --pcce-verify, --pcce-hybrid, --pcce-targets=NAME,… and --pcce-no-callback=FILE.
+# library is instrumented where an instrumented executable or shared library is linked with it. There is a keyword for each
+# flag of the wrapper: VERIFY is --pcce-verify, TARGETS NAME… is --pcce-targets=NAME,…, PROFILE_USE FILE is
+# --pcce-profile-use=FILE, and so on (`pcce-clang --pcce-help` lists them). Names of files are relative to the source folder.
 #
 # Imported targets:
 #   PCCE::runtime         the runtime's static library and pcce.h: for targets that call pcce_token() and are not instrumented
@@ -22,7 +23,7 @@ endif()
 set(PCCE_LLVM_VERSION @LLVM@)
 get_filename_component(_pcce_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 foreach(_pcce_file bin/pcce bin/pcce-clang bin/pcce-clang++ lib/pcce/libpcce_pass.so lib/pcce/libpcce_rt.a
-    lib/pcce/libpcce_rt.so lib/pcce/libpcce_verify.a lib/pcce/libpcce_heap.a include/pcce.h)
+    lib/pcce/libpcce_rt.so lib/pcce/libpcce_verify.a lib/pcce/libpcce_heap.a include/pcce.h share/pcce/keywords.cmake)
   if(NOT EXISTS "${_pcce_prefix}/${_pcce_file}")
     set(PCCE_FOUND FALSE)
     set(PCCE_NOT_FOUND_MESSAGE "${_pcce_prefix}/${_pcce_file} is missing; install PCCE again")
@@ -30,6 +31,7 @@ foreach(_pcce_file bin/pcce bin/pcce-clang bin/pcce-clang++ lib/pcce/libpcce_pas
   endif()
 endforeach()
 set(_PCCE_BIN "${_pcce_prefix}/bin")
+include("${_pcce_prefix}/share/pcce/keywords.cmake")
 
 if(NOT TARGET PCCE::pcce)
   add_executable(PCCE::pcce IMPORTED)
@@ -62,10 +64,10 @@ function(_pcce_check_compiler lang)
 endfunction()
 
 function(pcce_instrument)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "VERIFY;HYBRID" "MODE" "TARGETS;NO_CALLBACK")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "${_PCCE_SWITCHES}" "MODE;${_PCCE_VALUES}" "${_PCCE_LISTS}")
   set(targets ${arg_UNPARSED_ARGUMENTS})
   if(NOT targets)
-    message(FATAL_ERROR "pcce_instrument: no target is named: pcce_instrument(TARGET… [MODE lto|module] [VERIFY] [HYBRID] [TARGETS NAME…] [NO_CALLBACK FILE…])")
+    message(FATAL_ERROR "pcce_instrument: no target is named: pcce_instrument(TARGET… [MODE lto|module] [VERIFY] [TARGETS NAME…] [OPTION [VALUE…]]…)")
   endif()
   if(arg_KEYWORDS_MISSING_VALUES)
     message(FATAL_ERROR "pcce_instrument: ${arg_KEYWORDS_MISSING_VALUES} has no value behind it")
@@ -79,22 +81,26 @@ function(pcce_instrument)
     message(FATAL_ERROR "pcce_instrument: the generator is `${CMAKE_GENERATOR}`, which takes no launchers; use Ninja or Unix Makefiles")
   endif()
   set(flags "--pcce-mode=${arg_MODE}")
-  if(arg_VERIFY)
-    list(APPEND flags --pcce-verify)
-  endif()
-  if(arg_HYBRID)
-    list(APPEND flags --pcce-hybrid)
-  endif()
-  foreach(name IN LISTS arg_TARGETS)
-    if(name MATCHES "^@(.*)$")
-      get_filename_component(name "${CMAKE_MATCH_1}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_SOURCE_DIR}")
-      string(PREPEND name "@")
+  foreach(keyword IN LISTS _PCCE_SWITCHES _PCCE_VALUES _PCCE_LISTS)
+    string(TOLOWER "--pcce-${keyword}" flag)
+    string(REPLACE "_" "-" flag "${flag}")
+    if(keyword IN_LIST _PCCE_SWITCHES)
+      if(arg_${keyword})
+        list(APPEND flags "${flag}")
+      endif()
+      continue()
     endif()
-    list(APPEND flags "--pcce-targets=${name}")
-  endforeach()
-  foreach(file IN LISTS arg_NO_CALLBACK)
-    get_filename_component(file "${file}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_SOURCE_DIR}")
-    list(APPEND flags "--pcce-no-callback=${file}")
+    foreach(value IN LISTS arg_${keyword})
+      set(at "")
+      if(value MATCHES "^@(.*)$")
+        set(at "@")
+        set(value "${CMAKE_MATCH_1}")
+      endif()
+      if(at OR keyword IN_LIST _PCCE_FILES)
+        get_filename_component(value "${value}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_SOURCE_DIR}")
+      endif()
+      list(APPEND flags "${flag}=${at}${value}")
+    endforeach()
   endforeach()
 
   foreach(target IN LISTS targets)

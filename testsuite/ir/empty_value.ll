@@ -1,6 +1,6 @@
 ; PASSES: pcce<no-callback=>
 ; FAILS
-; CHECK: error: pcce: unknown pass option 'no-callback='
+; CHECK: error: pcce: a value is required for 'no-callback=<FILE>' but none was supplied
 define void @f() nounwind {
   ret void
 }

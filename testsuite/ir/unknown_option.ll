@@ -1,8 +1,8 @@
 ; An unknown option is an error that names it, and those that exist.
 ; PASSES: pcce<check;verfy>
 ; FAILS
-; CHECK: error: pcce: unknown pass option 'verfy'
-; CHECK-SAME: verify, publish, whole-program, executable, shared, relocatable, hybrid, basic, no-pie, check, leaf-depth=N, id-bits=N (8 to 63), target=NAME, no-callback=FILE
+; CHECK: error: pcce: unexpected argument 'verfy' found; tip: a similar argument exists: 'verify'
+; CHECK-SAME: verify, target, profile-generate, profile-use, id-bits, hybrid, no-callback, crash-report, publish, whole-program, executable, shared, relocatable, basic, no-pie, check, leaf-depth
 define void @f() nounwind {
   ret void
 }

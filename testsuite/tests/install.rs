@@ -92,7 +92,13 @@ fn an_installation_is_complete_and_goes_away() {
         assert!(read(&format!("man/man1/pcce-{command}.1")).contains(".SH SYNOPSIS"), "{command}");
         assert!(completion.contains(&format!("pcce,{command})")), "{command}");
     }
-    assert!(read("man/man1/pcce-clang++.1").contains("pcce\\-mode=lto"));
+    for wrapper in ["pcce-clang", "pcce-clang++"] {
+        assert!(read(&format!("man/man1/{wrapper}.1")).contains("pcce\\-mode"), "{wrapper}");
+        assert!(
+            read(&format!("bash-completion/completions/{wrapper}.bash")).contains("--pcce-verify"),
+            "{wrapper}"
+        );
+    }
     for template in files(&prefix).iter().filter(|file| file.to_string_lossy().ends_with(".cmake")) {
         let text = fs::read_to_string(prefix.join(template)).expect("is text");
         assert!(!text.contains("@LLVM@") && !text.contains("@VERSION@"), "{}", template.display());

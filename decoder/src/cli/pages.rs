@@ -1,4 +1,5 @@
-//! `pcce pages`: manual pages and completions of shells, where an installation has them in its `share`.
+//! `pcce pages`: manual pages and completions of shells, and the keywords of `pcce_instrument` for CMake, where an
+//! installation has them in its `share`.
 
 use std::fs;
 
@@ -16,7 +17,10 @@ pub fn run(args: &PagesArgs) -> anyhow::Result<Status> {
     };
     let manual = folder("man/man1")?;
     let command = super::description().disable_help_subcommand(true);
-    clap_mangen::generate_to(command, &manual).with_context(|| manual.display().to_string())?;
+    let wrappers = || ["pcce-clang", "pcce-clang++"].map(pcce_options::wrapper_description);
+    for command in [command].into_iter().chain(wrappers()) {
+        clap_mangen::generate_to(command, &manual).with_context(|| manual.display().to_string())?;
+    }
     for page in fs::read_dir(&manual).with_context(|| manual.display().to_string())? {
         // What stands behind the options is set in columns.
         let page = page.with_context(|| manual.display().to_string())?.path();
@@ -30,8 +34,12 @@ pub fn run(args: &PagesArgs) -> anyhow::Result<Status> {
         (Shell::Fish, "fish/vendor_completions.d"),
     ] {
         let folder = folder(name)?;
-        generate_to(shell, &mut super::description(), "pcce", &folder)
-            .with_context(|| folder.display().to_string())?;
+        for mut command in [super::description()].into_iter().chain(wrappers()) {
+            let name = command.get_name().to_owned();
+            generate_to(shell, &mut command, name, &folder).with_context(|| folder.display().to_string())?;
+        }
     }
+    let keywords = folder("pcce")?.join("keywords.cmake");
+    fs::write(&keywords, pcce_options::cmake_keywords()).with_context(|| keywords.display().to_string())?;
     Ok(Status::Done)
 }

@@ -4,6 +4,7 @@
 //! Nothing is changed here. The result names every place that the rewriting touches.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
 
 use llvm_sys::LLVMOpcode;
 use pcce_encoding::{CallGraph, EdgeId, FunctionId};
@@ -102,7 +103,7 @@ impl NoCallback {
     ///
     /// # Errors
     /// A file that cannot be read, with the reason.
-    pub fn load(module: Module, open: bool, files: &[String], publish: bool) -> Result<Self, String> {
+    pub fn load(module: Module, open: bool, files: &[PathBuf], publish: bool) -> Result<Self, String> {
         let (mut names, mut streams, mut published) = (HashSet::new(), HashSet::new(), HashSet::new());
         add_names(include_str!("../data/no-callback.txt"), &mut names);
         add_names(include_str!("../data/streams.txt"), &mut streams);
@@ -111,8 +112,9 @@ impl NoCallback {
             published.extend(streams.iter().cloned());
         }
         for file in files {
-            let text = std::fs::read_to_string(file)
-                .map_err(|e| format!("cannot read {file}, named by the option no-callback: {e}"))?;
+            let text = std::fs::read_to_string(file).map_err(|e| {
+                format!("cannot read {}, named by the option no-callback: {e}", file.display())
+            })?;
             add_names(&text, &mut names);
             if publish {
                 add_names(&text, &mut published);

@@ -1,6 +1,8 @@
 //! Puts a module's dictionary fragment into its object file.
 
 use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use pcce_dictionary::code;
 use pcce_dictionary::fragment::{SECTION, SITES_ADDRESS_OFFSET};
@@ -38,11 +40,11 @@ pub fn emit_addresses(module: Module, analysis: &Analysis, sites_name: &str) {
 }
 
 /// Puts into the program where its crashes are reported (`runtime-lib/src/crash.rs`).
-pub fn emit_crash_report(module: Module, path: &str) {
+pub fn emit_crash_report(module: Module, path: &Path) {
     const NAME: &str = "__pcce_crash_report";
     let mut asm = format!(".pushsection .rodata.{NAME},\"a\",@progbits\n.weak {NAME}\n");
     let _ = writeln!(asm, ".type {NAME},@object\n{NAME}:");
-    bytes(&mut asm, path.as_bytes());
+    bytes(&mut asm, path.as_os_str().as_bytes());
     let _ = writeln!(asm, ".byte 0\n.size {NAME}, . - {NAME}\n.popsection");
     module.append_asm(&asm);
 }

@@ -24,7 +24,6 @@ mod frames;
 mod hybrid;
 mod known;
 mod llvm;
-mod options;
 mod plan;
 mod profile;
 mod rewrite;
@@ -35,10 +34,10 @@ use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use llvm_sys::LLVMModule;
+use pcce_options::PassOptions;
 
 use crate::frames::Frames;
 use crate::llvm::{Analyses, CodeGeneration, Module};
-use crate::options::Options;
 
 /// Named metadata of instrumented modules.
 const MARKER: &str = "pcce.instrumented";
@@ -155,7 +154,7 @@ unsafe extern "C" fn pcce_rs_run(
 /// What all runs over a module and its copies are made with.
 struct Job<'a> {
     identifier: String,
-    options: &'a Options,
+    options: &'a PassOptions,
     no_callback: analysis::NoCallback,
     targets: Option<analysis::Targets>,
     profile: Option<profile::Profile>,
@@ -188,11 +187,9 @@ fn run(
         return frames::print(module, analyses, CodeGeneration { level: opt_level, no_pie: false })
             .map(|()| false);
     }
-    let mut options = Options::default();
-    options.add(parameters).map_err(|e| e.to_string())?;
-    if let Some(list) = std::env::var_os(options::VARIABLE) {
-        options.add(&list.to_string_lossy()).map_err(|e| e.to_string())?;
-    }
+    let of_environment = std::env::var_os(pcce_options::VARIABLE).unwrap_or_default();
+    let options =
+        PassOptions::read([parameters, &of_environment.to_string_lossy()]).map_err(|e| e.to_string())?;
     let identifier = module.identifier();
     if module.has_named_metadata(MARKER) {
         return Err(format!(
@@ -210,12 +207,12 @@ fn run(
     // Users without the wrapper, which says what the link makes, compile with -fPIC what may be for a shared library. The
     // library's numbers and open calls would be told from the executable's by nothing.
     let for_library = module.has_flag("PIC Level") && !module.has_flag("PIE Level");
-    let open = whole_program && options.executable.unwrap_or(!for_library);
+    let open = whole_program && options.makes_executable().unwrap_or(!for_library);
     let job = Job {
         identifier,
-        no_callback: analysis::NoCallback::load(module, open, &options.no_callback, options.publish)?,
-        targets: analysis::Targets::load(&options.targets, options.publish)?,
-        profile: options.profile_use.as_deref().map(profile::Profile::load).transpose()?,
+        no_callback: analysis::NoCallback::load(module, open, &options.common.no_callback, options.publish)?,
+        targets: analysis::Targets::load(&options.common.targets, options.publish)?,
+        profile: options.common.profile_use.as_deref().map(profile::Profile::load).transpose()?,
         whole_program,
         open,
         code: CodeGeneration {
@@ -235,7 +232,7 @@ fn run(
         ));
     }
     // Who counts need not be fast, and has other frames.
-    let frames = if options.hybrid && job.open && options.profile_generate.is_none() {
+    let frames = if options.common.hybrid && job.open && options.common.profile_generate.is_none() {
         frames::find(&job, module, analyses, &mut warnings)?
     } else {
         Frames::default()
@@ -257,7 +254,7 @@ fn instrument(job: &Job, module: Module, analyses: Analyses, frames: &Frames) ->
         no_callback,
         whole_program,
         open,
-        leaf_depth: options.leaf_depth,
+        leaf_depth: options.leaf_depth(),
         targets: job.targets.as_ref(),
     };
     let mut analysis = analysis::analyse(module, analyses, &request, profile.as_ref())?;
@@ -266,7 +263,8 @@ fn instrument(job: &Job, module: Module, analyses: Analyses, frames: &Frames) ->
     }
     // The sign of an id tells the executable's from those of other modules.
     // A function of another module that is entered by a sub-path that is told apart by its start alone would find any sign.
-    let of_ids = pcce_encoding::Options { id_bits: options.id_bits, known_starts: open && !options.basic };
+    let of_ids =
+        pcce_encoding::Options { id_bits: options.common.id_bits, known_starts: open && !options.basic };
     let encode = |graph: &pcce_encoding::CallGraph| {
         let mut encoding = pcce_encoding::encode(graph, &of_ids);
         if options.basic {
@@ -276,7 +274,7 @@ fn instrument(job: &Job, module: Module, analyses: Analyses, frames: &Frames) ->
     };
     let mut encoding = encode(&analysis.graph);
     // Who counts leaves the calls as they are, to find them so when the profile is used.
-    let changes_calls = !options.basic && options.profile_generate.is_none();
+    let changes_calls = !options.basic && options.common.profile_generate.is_none();
     let compared = if let Some(profile) = &mut profile {
         outcome.warnings.extend(profile.report(identifier, &analysis.counts));
         let is_exact = |function| analysis::is_exact(function, whole_program);
@@ -303,13 +301,13 @@ fn instrument(job: &Job, module: Module, analyses: Analyses, frames: &Frames) ->
     let plan = plan::plan(&analysis, &encoding, used.as_ref(), options, identifier.clone(), producer);
     let fragment = pcce_dictionary::fragment::to_bytes(&plan.dictionary);
     let sites_name = format!("__pcce_sites.{:016x}", fnv1a(identifier.as_bytes(), &fragment));
-    if let Some(file) = &options.profile_generate {
+    if let Some(file) = &options.common.profile_generate {
         profile::count(module, &analysis, file);
     }
     rewrite::rewrite(module, analyses, &analysis, &plan, &sites_name, options);
     emit::emit(module, &fragment, &sites_name);
     emit::emit_addresses(module, &analysis, &sites_name);
-    if let Some(path) = &options.crash_report {
+    if let Some(path) = &options.common.crash_report {
         emit::emit_crash_report(module, path);
     }
     module.add_named_metadata(MARKER);

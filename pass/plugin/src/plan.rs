@@ -7,12 +7,12 @@ use std::collections::HashMap;
 
 use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeCode, Encoding, FunctionId, PushReason};
+use pcce_options::PassOptions;
 use pcce_runtime::abi::{self, HybridSite};
 
 use crate::analysis::{Analysis, CallKind, RuntimeCall, STD_THREAD, Unannounced};
 use crate::hybrid::{self, Used};
 use crate::llvm::Value;
-use crate::options::Options;
 
 /// What is done at a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,7 +129,7 @@ pub fn plan(
     analysis: &Analysis,
     encoding: &Encoding,
     used: Option<&Used>,
-    options: &Options,
+    options: &PassOptions,
     identifier: String,
     producer: String,
 ) -> Plan {
@@ -156,7 +156,7 @@ pub fn plan(
             // A call of a silent function, which needs nothing, or in one.
             let silent = |callee: usize| analysis.functions[callee].silent;
             let quiet = function.silent || matches!(call.kind, CallKind::Direct(callee) if silent(callee));
-            if quiet && !options.verify {
+            if quiet && !options.common.verify {
                 continue;
             }
             // Functions of other modules find out by the id who enters them. Where only open calls enter them otherwise, the link's bit will
@@ -170,7 +170,7 @@ pub fn plan(
                 Some(None) | None => Action::Push(push),
             };
             let (kind, action) = match &call.kind {
-                CallKind::Silent(_) if !options.verify => continue,
+                CallKind::Silent(_) if !options.common.verify => continue,
                 CallKind::Silent(name) => (dictionary::SiteKind::External(names.number(name)), Action::None),
                 CallKind::Published(name) => {
                     (dictionary::SiteKind::External(names.number(name)), Action::Publish)

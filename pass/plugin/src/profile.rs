@@ -4,6 +4,8 @@
 //! functions are found by their names, and the calls in them by the functions they call.
 
 use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use pcce_dictionary::calls::{self, Calls};
 use pcce_encoding::{EdgeId, Encoding, FunctionId};
@@ -26,7 +28,7 @@ fn counted<'a>(
 }
 
 /// Makes the module count, and write its counts to the file.
-pub fn count(module: Module, analysis: &Analysis, file: &str) {
+pub fn count(module: Module, analysis: &Analysis, file: &Path) {
     let functions: Vec<(&Function, Vec<_>)> = analysis
         .functions
         .iter()
@@ -105,7 +107,7 @@ pub fn count(module: Module, analysis: &Analysis, file: &str) {
         module.const_i64(reached.len() as u64),
         constant("__pcce_counts_text", &text),
         module.const_i64(text.len() as u64),
-        constant("__pcce_counts_file", file.as_bytes()),
+        constant("__pcce_counts_file", file.as_os_str().as_bytes()),
     ];
     let ty = module.struct_type(&[ptr, ptr, i64, ptr, i64, ptr, i64, ptr, i64, ptr]);
     let counts = module.add_internal("__pcce_counts", ty, false);
@@ -143,15 +145,16 @@ impl Profile {
     ///
     /// # Errors
     /// That it cannot be read or is damaged, with its path.
-    pub fn load(path: &str) -> Result<Self, String> {
+    pub fn load(path: &Path) -> Result<Self, String> {
+        let shown = path.display();
         let option = "named by the option profile-use";
-        let text = std::fs::read(path).map_err(|e| format!("cannot read {path}, {option}: {e}"))?;
-        let profile = Calls::read(&text).map_err(|e| format!("{path}, {option}: {e}"))?;
+        let text = std::fs::read(path).map_err(|e| format!("cannot read {shown}, {option}: {e}"))?;
+        let profile = Calls::read(&text).map_err(|e| format!("{shown}, {option}: {e}"))?;
         let mut functions: HashMap<String, Vec<_>> = HashMap::new();
         for (module, function) in profile.merged().functions {
             functions.entry(function.function.clone()).or_default().push((module, function));
         }
-        Ok(Self { path: path.to_owned(), functions })
+        Ok(Self { path: shown.to_string(), functions })
     }
 
     /// Looks the functions up that are not silent.

@@ -32,12 +32,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pcce_encoding::{FlowBlock, FramePlace, Way, frame_places};
+use pcce_options::PassOptions;
 use pcce_runtime::abi::{self, layout};
 
 use crate::analysis::{Analysis, Function, RuntimeCall, Unannounced};
 use crate::emit;
 use crate::llvm::{Analyses, Block, Builder, Callee, Module, TailCall, Type, Value};
-use crate::options::Options;
 use crate::plan::{Action, Plan, PlannedCall, PlannedFunction, Push};
 use llvm_sys::LLVMOpcode;
 
@@ -70,7 +70,7 @@ pub fn rewrite(
     analysis: &Analysis,
     plan: &Plan,
     sites_name: &str,
-    options: &Options,
+    options: &PassOptions,
 ) {
     // Text has a zero behind it.
     let size = plan.dictionary.sites.len().max(1) + usize::from(plan.site_bytes.is_some());
@@ -85,7 +85,7 @@ pub fn rewrite(
         top: module.const_offset(tls, layout::TLS_TOP),
         call: options.publish.then(|| module.const_offset(tls, layout::TLS_CALL)),
         sites,
-        verify: options.verify.then(|| verify_symbols(module, analysis, plan, sites, tls)),
+        verify: options.common.verify.then(|| verify_symbols(module, analysis, plan, sites, tls)),
     };
     // Objects of another version of the ABI do not link.
     let version = module.add_internal("__pcce_abi", module.ptr(), true);
@@ -95,7 +95,9 @@ pub fn rewrite(
     if plan.site_bytes.is_some() {
         emit::emit_hybrid(module);
     }
-    let ends = abi::REPLACED_ENDS.iter().filter(|_| options.verify || options.profile_generate.is_some());
+    let ends = abi::REPLACED_ENDS
+        .iter()
+        .filter(|_| options.common.verify || options.common.profile_generate.is_some());
     for (name, replacement) in abi::REPLACED.iter().chain(ends) {
         module.replace_declaration(name, replacement);
     }

@@ -8,47 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use crate::Error;
-
-/// Where a program that counts its calls writes them if nothing else is asked for; `%p` is the number of the process.
-const PROFILE: &str = "pcce-calls.%p";
-
-/// How a program is instrumented (design §3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// The whole program at once, when it is linked.
-    #[default]
-    Lto,
-    /// Each module by itself, when it is compiled.
-    Module,
-}
-
-/// The wrapper's own flags.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct OwnFlags {
-    /// `--pcce-mode=`; the last one counts.
-    pub mode: Mode,
-    /// `--pcce-verify`.
-    pub verify: bool,
-    /// `--pcce-targets=`, as given, in order: names, and `@FILE`s.
-    pub targets: Vec<OsString>,
-    /// `--pcce-profile-generate`: where to, [`PROFILE`] without a value.
-    pub profile_generate: Option<OsString>,
-    /// `--pcce-profile-use=`; the last one counts.
-    pub profile_use: Option<PathBuf>,
-    /// `--pcce-id-bits=`; the last one counts.
-    pub id_bits: Option<u8>,
-    /// `--pcce-hybrid`.
-    pub hybrid: bool,
-    /// `--pcce-heap`.
-    pub heap: bool,
-    /// `--pcce-no-callback=`, as given, in order.
-    pub no_callback: Vec<PathBuf>,
-    /// `--pcce-crash-report`: where to, `stderr` without a value.
-    pub crash_report: Option<OsString>,
-    /// `--pcce-help`.
-    pub help: bool,
-}
+use pcce_options::{Error, PREFIX, WrapperFlags};
 
 /// What a word of the command line is to clang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +44,7 @@ impl Word {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Arguments {
     /// The wrapper's own flags.
-    pub own: OwnFlags,
+    pub own: WrapperFlags,
     /// All other words, in order.
     pub words: Vec<Word>,
     /// For each argument the response file it names, if its words are for clang
@@ -113,7 +73,7 @@ impl Arguments {
 ///
 /// # Errors
 ///
-/// [`Error::UnknownFlag`] and [`Error::FlagValue`] for the wrapper's own flags.
+/// [`Error::Flag`] for the wrapper's own flags.
 /// Wrong flags of clang are clang's to report.
 pub fn parse(
     arguments: impl IntoIterator<Item = OsString>,
@@ -127,6 +87,7 @@ pub fn parse(
         result.response_files.push(is_file.then_some(argument));
     }
 
+    let mut own = Vec::new();
     let mut value_follows = false;
     let mut only_inputs = false;
     for (mut text, source) in texts {
@@ -145,8 +106,8 @@ pub fn parse(
             only_inputs = true;
             result.response_files[source] = None;
             continue;
-        } else if bytes.starts_with(b"--pcce-") {
-            result.own.take(&text)?;
+        } else if bytes.starts_with(PREFIX.as_bytes()) {
+            own.push(text);
             result.response_files[source] = None;
             continue;
         } else {
@@ -155,67 +116,8 @@ pub fn parse(
         };
         result.words.push(Word { text, role, source });
     }
+    result.own = WrapperFlags::read(own)?;
     Ok(result)
-}
-
-impl OwnFlags {
-    fn take(&mut self, text: &OsStr) -> Result<(), Error> {
-        let bytes = text.as_bytes();
-        let (name, value) = match bytes.iter().position(|&byte| byte == b'=') {
-            Some(equals) => (&bytes[..equals], Some(&bytes[equals + 1..])),
-            None => (bytes, None),
-        };
-        let needs = |expected| {
-            let flag = text.to_string_lossy().into_owned();
-            Err(Error::FlagValue { flag, expected })
-        };
-        match (name, value) {
-            (b"--pcce-mode", Some(b"lto")) => self.mode = Mode::Lto,
-            (b"--pcce-mode", Some(b"module")) => self.mode = Mode::Module,
-            (b"--pcce-mode", _) => return needs("`--pcce-mode=lto` or `--pcce-mode=module`"),
-            (b"--pcce-no-callback", Some(file)) if !file.is_empty() => {
-                self.no_callback.push(OsStr::from_bytes(file).into());
-            }
-            (b"--pcce-no-callback", _) => return needs("`--pcce-no-callback=FILE`"),
-            (b"--pcce-targets", Some(names)) if !names.is_empty() => {
-                let names = names.split(|&byte| byte == b',').filter(|name| !name.is_empty());
-                self.targets.extend(names.map(|name| OsStr::from_bytes(name).to_owned()));
-            }
-            (b"--pcce-targets", _) => return needs("`--pcce-targets=NAME,…` or `--pcce-targets=@FILE`"),
-            (b"--pcce-profile-generate", None) => self.profile_generate = Some(PROFILE.into()),
-            (b"--pcce-profile-generate", Some(path)) if !path.is_empty() => {
-                self.profile_generate = Some(OsStr::from_bytes(path).into());
-            }
-            (b"--pcce-profile-generate", _) => {
-                return needs("`--pcce-profile-generate` or `--pcce-profile-generate=PATH`");
-            }
-            (b"--pcce-profile-use", Some(file)) if !file.is_empty() => {
-                self.profile_use = Some(OsStr::from_bytes(file).into());
-            }
-            (b"--pcce-profile-use", _) => return needs("`--pcce-profile-use=FILE`"),
-            (b"--pcce-id-bits", value) => {
-                let bits =
-                    value.and_then(|bits| std::str::from_utf8(bits).ok()).and_then(|bits| bits.parse().ok());
-                match bits {
-                    Some(bits @ 8..=63) => self.id_bits = Some(bits),
-                    _ => return needs("`--pcce-id-bits=N`, from 8 to 63"),
-                }
-            }
-            (b"--pcce-verify", None) => self.verify = true,
-            (b"--pcce-crash-report", None) => self.crash_report = Some("stderr".into()),
-            (b"--pcce-crash-report", Some(path)) if !path.is_empty() => {
-                self.crash_report = Some(OsStr::from_bytes(path).into());
-            }
-            (b"--pcce-crash-report", _) => {
-                return needs("`--pcce-crash-report` or `--pcce-crash-report=PATH`");
-            }
-            (b"--pcce-hybrid", None) => self.hybrid = true,
-            (b"--pcce-heap", None) => self.heap = true,
-            (b"--pcce-help", None) => self.help = true,
-            _ => return Err(Error::UnknownFlag(text.to_string_lossy().into_owned())),
-        }
-        Ok(())
-    }
 }
 
 /// Appends the words of `argument`; true if it named a response file. `opened` holds
@@ -397,75 +299,21 @@ mod tests {
 
     #[test]
     fn own_flags_are_taken_out() {
-        let parsed = parse_with(
-            &[
-                "--pcce-mode=module",
-                "-c",
-                "--pcce-verify",
-                "a.c",
-                "--pcce-no-callback=x",
-                "--pcce-targets=f,@g",
-                "--pcce-no-callback=y",
-                "--pcce-targets=h",
-                "--pcce-id-bits=31",
-                "--pcce-profile-use=x",
-                "--pcce-profile-use=y",
-                "--pcce-profile-generate",
-                "--pcce-hybrid",
-                "--pcce-id-bits=32",
-            ],
-            &[],
-        )
-        .unwrap();
-        assert_eq!(
-            parsed.own,
-            OwnFlags {
-                mode: Mode::Module,
-                verify: true,
-                targets: vec!["f".into(), "@g".into(), "h".into()],
-                profile_generate: Some(PROFILE.into()),
-                profile_use: Some("y".into()),
-                id_bits: Some(32),
-                hybrid: true,
-                heap: false,
-                no_callback: vec!["x".into(), "y".into()],
-                crash_report: None,
-                help: false
-            }
-        );
+        let line =
+            ["--pcce-mode=module", "-c", "--pcce-verify", "a.c", "--pcce-targets=f,@g", "--pcce-targets=h"];
+        let parsed = parse_with(&line, &[]).unwrap();
+        assert_eq!(parsed.own.mode, pcce_options::Mode::Module);
+        assert!(parsed.own.common.verify);
+        assert_eq!(parsed.own.common.targets, ["f", "@g", "h"]);
         assert_eq!(parsed.without(|_| false), ["-c", "a.c"]);
-    }
-
-    #[test]
-    fn the_last_mode_counts() {
-        let parsed = parse_with(&["--pcce-mode=module", "--pcce-mode=lto"], &[]).unwrap();
-        assert_eq!(parsed.own.mode, Mode::Lto);
-    }
-
-    #[test]
-    fn wrong_own_flags_are_named() {
-        for (flag, reason) in [
-            ("--pcce-speed", "unknown flag `--pcce-speed`"),
-            ("--pcce-verify=yes", "unknown flag `--pcce-verify=yes`"),
-            ("--pcce-hybrid=yes", "unknown flag `--pcce-hybrid=yes`"),
-            ("--pcce-", "unknown flag `--pcce-`"),
-            ("--pcce-mode", "`--pcce-mode` needs a value: `--pcce-mode=lto` or"),
-            ("--pcce-mode=thin", "`--pcce-mode=thin` needs a value"),
-            ("--pcce-targets=", "`--pcce-targets=` needs a value"),
-            ("--pcce-no-callback=", "`--pcce-no-callback=` needs a value"),
-            ("--pcce-profile-generate=", "`--pcce-profile-generate=` needs a value"),
-            ("--pcce-profile-use", "`--pcce-profile-use` needs a value"),
-            ("--pcce-id-bits=64", "`--pcce-id-bits=64` needs a value: `--pcce-id-bits=N`, from 8 to 63"),
-        ] {
-            let error = parse_with(&["a.c", flag], &[]).unwrap_err().to_string();
-            assert!(error.contains(reason), "{error}");
-        }
+        let error = parse_with(&["a.c", "--pcce-speed"], &[]).unwrap_err().to_string();
+        assert!(error.contains("--pcce-speed"), "{error}");
     }
 
     #[test]
     fn a_value_is_no_flag_of_ours() {
         let parsed = parse_with(&["-o", "--pcce-mode=module", "-Xlinker", "--pcce-x", "a.c"], &[]).unwrap();
-        assert_eq!(parsed.own, OwnFlags::default());
+        assert_eq!(parsed.own, WrapperFlags::default());
         let roles: Vec<_> = parsed.words.iter().map(|word| word.role).collect();
         assert_eq!(roles, [Role::Option, Role::Value, Role::Option, Role::Value, Role::Input]);
     }
@@ -483,7 +331,7 @@ mod tests {
         let files = [("plain", "-c 'a b.c'"), ("own", "-c --pcce-verify x\\ y.c @plain")];
         assert_eq!(passed_on(&["@plain", "-O2"], &files), ["@plain", "-O2"]);
         assert_eq!(passed_on(&["@own", "-O2"], &files), ["-c", "x y.c", "-c", "a b.c", "-O2"]);
-        assert!(parse_with(&["@own"], &files).unwrap().own.verify);
+        assert!(parse_with(&["@own"], &files).unwrap().own.common.verify);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub mod command;
 pub mod install;
 pub mod plan;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -62,23 +62,9 @@ impl Language {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A flag with the wrapper's prefix that the wrapper does not have.
-    #[error("unknown flag `{0}`; `--pcce-help` lists the wrapper's own flags")]
-    UnknownFlag(String),
-    /// A flag of the wrapper without the value it needs, or with a wrong one.
-    #[error("`{flag}` needs a value: {expected}")]
-    FlagValue {
-        /// The flag as it was given.
-        flag: String,
-        /// What may stand after the `=`.
-        expected: &'static str,
-    },
-    /// A path that the list of pass options cannot hold.
-    #[error(
-        "`{0}` contains a `;`, which separates the options in {env}; rename or move that file",
-        env = plan::OPTIONS_VARIABLE
-    )]
-    SemicolonInPath(PathBuf),
+    /// The wrapper's own flags.
+    #[error(transparent)]
+    Flags(#[from] pcce_options::Error),
     /// `--pcce-launch` without a compiler behind it.
     #[error(
         "`--pcce-launch` needs a command behind it that runs clang, as `--pcce-launch ccache clang-{version} -c a.c`",
@@ -120,34 +106,6 @@ pub enum Error {
     },
 }
 
-const HELP: &str = "\
-takes every flag of clang, and:
-
-  --pcce-mode=lto          encode the whole program when it is linked (default)
-  --pcce-mode=module       encode each module when it is compiled; any linker
-  --pcce-verify            check every encoded context against a shadow stack at run time
-  --pcce-targets=NAME,…    only contexts of these functions are wanted, and of the program's own
-                           captures: other calls cost nothing. @FILE: a list of names
-  --pcce-heap              link a heap profiler: the program records every allocation by its context
-  --pcce-profile-generate[=PATH]
-                           the program counts its calls, and writes them to PATH when it ends; `%p` in it
-                           is the process (default: pcce-calls.%p). `pcce profile merge` adds such files up
-  --pcce-profile-use=FILE  encode for these counts: the calls that are executed most cost least
-  --pcce-id-bits=N         ids of at most N bits, 8 to 63 (default): calls push where a function has more contexts
-  --pcce-hybrid            tell contexts apart by the stack pointer where it can: fewer changes of the id. Code of
-                           executables is generated several times (`--pcce-mode=lto` only)
-  --pcce-no-callback=FILE  FILE lists external functions, one a line, that never call back
-                           into the program; may be given more than once
-  --pcce-launch COMMAND    run this command, up to `clang…` in it, instead of the wrapper's own clang: the
-                           wrapper as a launcher of build systems (`ccache clang++-19 -c …`)
-  --pcce-crash-report[=PATH]
-                           the program writes a report with its contexts to PATH, or to standard
-                           error, when it crashes
-  --pcce-help              print this text
-
-Give the same flags when compiling and when linking.
-";
-
 /// Runs the wrapper with this process's arguments. Returns only when no
 /// compiler was run: after `--pcce-help`, or with a failure.
 pub fn main(language: Language) -> ExitCode {
@@ -166,7 +124,8 @@ fn run(language: Language) -> Result<(), Error> {
     let arguments = args::parse(words, |path| fs::read(path).ok())?;
     if arguments.own.help {
         // Who closes a pipe early has read enough.
-        let _ = write!(io::stdout(), "{} {HELP}", language.wrapper_name());
+        let help = pcce_options::wrapper_help(language.wrapper_name());
+        let _ = io::stdout().write_all(help.as_bytes());
         return Ok(());
     }
     let system = |what: &str| {
@@ -189,12 +148,9 @@ fn run(language: Language) -> Result<(), Error> {
     let facts = Facts {
         files: install::Files::beside(&executable, |path| path.exists()),
         working_directory: env::current_dir().map_err(system("cannot tell the working directory"))?,
-        pass_options: env::var_os(plan::OPTIONS_VARIABLE),
+        pass_options: env::var_os(pcce_options::VARIABLE),
     };
-    let mut lists = arguments.own.no_callback.clone();
-    let named = arguments.own.targets.iter().filter_map(|name| name.as_bytes().strip_prefix(b"@"));
-    lists.extend(arguments.own.profile_use.clone());
-    lists.extend(named.map(|file| PathBuf::from(OsStr::from_bytes(file))));
+    let lists = arguments.own.files();
     let plan = plan::plan(arguments, &facts)?;
     if let Some(missing) = plan.needs.iter().find(|path| !path.exists()) {
         return Err(Error::MissingFile(missing.clone()));
@@ -236,7 +192,7 @@ fn replace_process(words: &[OsString], plan: Plan, lists: Vec<PathBuf>) -> Error
         }
     }
     if let Some(options) = plan.pass_options {
-        command.env(plan::OPTIONS_VARIABLE, options);
+        command.env(pcce_options::VARIABLE, options);
     }
     let source = command.exec();
     Error::System { what: format!("cannot run `{}`", Path::new(&words[0]).display()), source }
@@ -244,6 +200,8 @@ fn replace_process(words: &[OsString], plan: Plan, lists: Vec<PathBuf>) -> Error
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
     use super::*;
 
     #[test]

@@ -19,15 +19,12 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use pcce_options::{Mode, WrapperFlags};
+
 use crate::Error;
-use crate::args::{Arguments, Mode, OwnFlags};
+use crate::args::Arguments;
 use crate::command::{Command, Product, UserLinker, UserLto, chooses_linker};
 use crate::install::{Files, Header, SHARED_RUNTIME};
-
-/// The environment variable that carries options to the pass: a list separated by
-/// `;`. The linker reads its own options before it loads plugins, so the command
-/// line cannot carry them.
-pub const OPTIONS_VARIABLE: &str = "PCCE_OPTIONS";
 
 /// What the plan depends on beside the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +33,7 @@ pub struct Facts {
     pub files: Files,
     /// The working directory, absolute.
     pub working_directory: PathBuf,
-    /// [`OPTIONS_VARIABLE`] as the user set it.
+    /// [`pcce_options::VARIABLE`] as the user set it.
     pub pass_options: Option<OsString>,
 }
 
@@ -45,7 +42,7 @@ pub struct Facts {
 pub struct Plan {
     /// The compiler's arguments, without its name.
     pub argv: Vec<OsString>,
-    /// The value for [`OPTIONS_VARIABLE`]; the environment stays as it is if none.
+    /// The value for [`pcce_options::VARIABLE`]; the environment stays as it is if none.
     pub pass_options: Option<OsString>,
     /// What the user should know, once, on standard error.
     pub notes: Vec<String>,
@@ -59,7 +56,7 @@ pub struct Plan {
 ///
 /// # Errors
 ///
-/// [`Error::SemicolonInPath`] if [`OPTIONS_VARIABLE`] cannot hold a path.
+/// [`pcce_options::Error::Semicolon`] if [`pcce_options::VARIABLE`] cannot hold a path.
 pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     let command = Command::of(&arguments.words);
     let mut plan = Plan::default();
@@ -190,7 +187,7 @@ const ALLOCATION: [&str; 13] = [
 
 fn add_runtime(
     command: &Command,
-    own: &OwnFlags,
+    own: &WrapperFlags,
     facts: &Facts,
     added: &mut Added,
     needs: &mut Vec<PathBuf>,
@@ -213,7 +210,8 @@ fn add_runtime(
         // Not as an input of its own: a `-x c` would make it a source.
         let archive = if own.heap {
             files.heap_archive()
-        } else if own.verify || own.profile_generate.is_some() || facts.users_program_reports() {
+        } else if own.common.verify || own.common.profile_generate.is_some() || facts.users_program_reports()
+        {
             files.verify_archive()
         } else {
             files.archive()
@@ -237,47 +235,13 @@ fn add_runtime(
 }
 
 /// The options of this command line after those of the user's environment.
-fn pass_options(own: &OwnFlags, command: &Command, facts: &Facts) -> Result<Option<OsString>, Error> {
-    let mut options: Vec<OsString> = Vec::new();
-    if own.verify {
-        options.push("verify".into());
-    }
+fn pass_options(own: &WrapperFlags, command: &Command, facts: &Facts) -> Result<Option<OsString>, Error> {
+    let mut options = own.for_pass(&facts.working_directory)?;
     if own.heap {
         options.push("publish".into());
     }
-    // Files of the program that is built: in the directory in which it runs.
-    for (prefix, path) in [("crash-report=", &own.crash_report), ("profile-generate=", &own.profile_generate)]
-    {
-        let Some(path) = path else { continue };
-        if path.as_bytes().contains(&b';') {
-            return Err(Error::SemicolonInPath(path.into()));
-        }
-        options.push(joined(prefix, path));
-    }
-    if let Some(bits) = own.id_bits {
-        options.push(format!("id-bits={bits}").into());
-    }
-    if own.hybrid {
-        options.push("hybrid".into());
-        if command.product == Product::Image && command.no_pie {
-            options.push("no-pie".into());
-        }
-    }
-    let absolute = |file: &Path| {
-        let file = facts.working_directory.join(file);
-        if file.as_os_str().as_bytes().contains(&b';') { Err(Error::SemicolonInPath(file)) } else { Ok(file) }
-    };
-    if let Some(file) = &own.profile_use {
-        options.push(joined("profile-use=", absolute(file)?.as_os_str()));
-    }
-    for name in &own.targets {
-        options.push(match name.as_bytes().strip_prefix(b"@") {
-            Some(file) => joined("target=@", absolute(Path::new(OsStr::from_bytes(file)))?.as_os_str()),
-            None => joined("target=", name),
-        });
-    }
-    for file in &own.no_callback {
-        options.push(joined("no-callback=", absolute(file)?.as_os_str()));
+    if own.common.hybrid && command.product == Product::Image && command.no_pie {
+        options.push("no-pie".into());
     }
     if command.product == Product::Image {
         options.push(
@@ -558,14 +522,5 @@ mod tests {
         assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("mine;verify;executable"));
         facts.pass_options = Some("".into());
         assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("verify;executable"));
-    }
-
-    #[test]
-    fn a_path_that_the_variable_cannot_hold_is_an_error() {
-        let error = plan_with(&facts(), "--pcce-crash-report=a;b a.c").unwrap_err().to_string();
-        assert!(error.contains("`a;b` contains a `;`"), "{error}");
-        let error = plan_with(&facts(), "--pcce-no-callback=a;b a.c").unwrap_err().to_string();
-        assert!(error.contains("`/w/a;b` contains a `;`"), "{error}");
-        assert!(error.contains(OPTIONS_VARIABLE), "{error}");
     }
 }

@@ -205,15 +205,13 @@ fn a_missing_part_is_named_with_the_cure() {
 fn unknown_flags_of_ours_are_refused() {
     let output = Wrapper::new().run(&["--pcce-sped", "-c", "a.c"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("unknown flag `--pcce-sped`"));
+    assert!(text(&output.stderr).contains("unexpected argument '--pcce-sped'"));
 }
 
 #[test]
 fn help_lists_every_flag() {
     let (stdout, _) = Wrapper::new().succeed(&["--pcce-help"]);
-    for flag in
-        ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-verify", "--pcce-no-callback=FILE", "--pcce-help"]
-    {
+    for flag in ["--pcce-mode=MODE", "--pcce-verify", "--pcce-no-callback=FILE", "--pcce-help"] {
         assert!(stdout.contains(flag), "{stdout}");
     }
 }

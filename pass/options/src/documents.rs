@@ -1,0 +1,89 @@
+//! What is made of the table for people and for CMake.
+
+use std::fmt::Write;
+
+use clap::builder::ValueHint;
+use clap::{Arg, ArgAction, Command};
+
+use crate::{name as name_of, wrapper_command};
+
+/// The wrapper as its manual page and the completions of shells describe it.
+pub fn wrapper_description(name: &'static str) -> Command {
+    let inputs = Arg::new("arguments")
+        .value_name("FILE OR OPTION OF CLANG")
+        .help("whatever clang takes")
+        .action(ArgAction::Append)
+        .value_hint(ValueHint::AnyPath);
+    wrapper_command()
+        .no_binary_name(false)
+        .name(name)
+        .about("clang with calling context encoding")
+        .after_help("Give the same flags when compiling and when linking.")
+        .arg(inputs)
+}
+
+/// The text of `--pcce-help`.
+pub fn wrapper_help(name: &str) -> String {
+    let mut text = format!("{name} takes every flag of clang, and:\n\n");
+    for option in wrapper_command().get_arguments() {
+        let value = option.get_value_names().and_then(|names| names.first());
+        let optional = option.get_num_args().is_some_and(|values| values.min_values() == 0);
+        let spelled = match value {
+            Some(value) if takes_value(option) => {
+                let assigned = if option.is_require_equals_set() { "=" } else { " " };
+                let (open, close) = if optional { ("[", "]") } else { ("", "") };
+                let more = if option.get_value_delimiter().is_some() { ",…" } else { "" };
+                format!("--pcce-{}{open}{assigned}{value}{more}{close}", name_of(option))
+            }
+            _ => format!("--pcce-{}", name_of(option)),
+        };
+        let help = option.get_help().map(ToString::to_string).unwrap_or_default();
+        let mut lines = help.lines();
+        let mut column = spelled;
+        if column.chars().count() >= COLUMN - 2 {
+            let _ = writeln!(text, "  {column}");
+            column = String::new();
+        }
+        let first = lines.next().unwrap_or_default();
+        let _ = writeln!(text, "  {column:<width$}{first}", width = COLUMN - 2);
+        for line in lines {
+            let _ = writeln!(text, "{:COLUMN$}{line}", "");
+        }
+    }
+    text + "\nGive the same flags when compiling and when linking.\n"
+}
+
+/// Where the texts stand in `--pcce-help`.
+const COLUMN: usize = 27;
+
+fn takes_value(option: &Arg) -> bool {
+    !matches!(option.get_action(), ArgAction::SetTrue)
+}
+
+/// The keywords of `pcce_instrument` for CMake: lists of switches, of what takes a value, of what takes several, and of
+/// those whose values are files.
+pub fn cmake_keywords() -> String {
+    let (mut switches, mut values, mut lists, mut files) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let command = wrapper_command();
+    for option in command.get_arguments() {
+        let name = name_of(option);
+        // MODE has checks of its own.
+        if ["mode", "launch", "help"].contains(&name) {
+            continue;
+        }
+        let keyword = name.to_uppercase().replace('-', "_");
+        if option.get_value_hint() == ValueHint::FilePath {
+            files.push(keyword.clone());
+        }
+        match option.get_action() {
+            ArgAction::SetTrue => switches.push(keyword),
+            ArgAction::Append => lists.push(keyword),
+            _ => values.push(keyword),
+        }
+    }
+    let mut text = "# Made from the table of options.\n".to_owned();
+    for (name, keywords) in [("SWITCHES", switches), ("VALUES", values), ("LISTS", lists), ("FILES", files)] {
+        let _ = writeln!(text, "set(_PCCE_{name} {})", keywords.join(" "));
+    }
+    text
+}
