@@ -2,7 +2,7 @@
 //!
 //! A core file holds registers and the memory that the program had written; the rest is in the files of program and shared
 //! libraries. From these, [`Core::report`] makes for each thread the token that `pcce_token_at` would have written: the
-//! walk over the stack is the runtime library's own (`pcce_runtime::unwind`). Nothing that is read is trusted: a chain of frames
+//! walk over the stack is the runtime library's own (`pcce_abi::unwind`). Nothing that is read is trusted: a chain of frames
 //! counts as far as it lies on the stack on which the thread ran.
 
 use std::collections::HashMap;
@@ -15,9 +15,9 @@ use object::elf;
 use object::read::ReadRef;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Object, ObjectSymbol, ReadCache, RelocationFlags, RelocationTarget};
-use pcce_runtime::abi;
-use pcce_runtime::abi::layout;
-use pcce_runtime::unwind::{End, Interruption, Process, Registers, Tables};
+use pcce_abi as abi;
+use pcce_abi::layout;
+use pcce_abi::unwind::{End, Interruption, Process, Registers, Tables};
 use thiserror::Error;
 
 use crate::code::tls_offset;

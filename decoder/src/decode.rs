@@ -18,7 +18,7 @@ use pcce_encoding::hybrid::PathError;
 
 use crate::code::table::{CodeTable, Source};
 use crate::point::{Below, Joined};
-use crate::tables::{FIRST_INTERNED, InvalidDictionary, Module, Paths, Tables, Target};
+use crate::tables::{InvalidDictionary, Module, Paths, Tables, Target};
 use crate::token::{BuildId, Point, PointEnd, PushedFrame, Token};
 use crate::trace::{Piece, Run, Trace};
 
@@ -355,7 +355,7 @@ impl Decoder {
         if number == 0 {
             return Err(DecodeError::NoContext);
         }
-        if number >= FIRST_INTERNED {
+        if number >= pcce_abi::INTERNED {
             return Err(DecodeError::Interned { number });
         }
         let mut functions = self.tables.in_ranges(number);

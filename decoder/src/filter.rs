@@ -19,7 +19,7 @@ pub const MAX_CALLS: u64 = 100_000;
 const MAX_NAMED: usize = 64;
 
 /// What tokens start with, in front of their version.
-const PREFIX: &[u8] = b"pcce";
+const PREFIX: &[u8] = pcce_abi::token::PREFIX.as_bytes();
 
 /// The places of the words in `text` that look like tokens: one token, or several joined by `+`, as a context across threads
 /// is written. A `+` that no word follows belongs to the token if the word ends there.

@@ -17,9 +17,6 @@ use crate::code::table::{CodeTable, Source};
 use crate::names;
 use crate::token::BuildId;
 
-/// Numbers of `pcce_context()` from here on are interned ones, of one process.
-pub const FIRST_INTERNED: u64 = 1 << 63;
-
 /// Why a dictionary that could be read cannot be used.
 #[derive(Debug, Error)]
 #[error("the dictionary of {program}{}: {cause}{}", in_module(.module), cure(.cause))]
@@ -347,7 +344,8 @@ impl Tables {
                 self.aliases.insert((symbol, global));
             }
             if let Some(base) = function.range {
-                let end = base.checked_add(function.num_cc).filter(|end| *end <= FIRST_INTERNED && base > 0);
+                let end =
+                    base.checked_add(function.num_cc).filter(|end| *end <= pcce_abi::INTERNED && base > 0);
                 let Some(end) = end else {
                     let function_name = self.symbols[symbol as usize].linkage.to_string();
                     return Err(Cause::Range { function: function_name, base, num_cc: function.num_cc });

@@ -8,13 +8,11 @@ use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE_NO_PAD};
+pub use pcce_abi::token::BUILD_ID_LEN;
+use pcce_abi::token::{PREFIX, PREFIXES, WITH_OFFSETS, flag, kind, unzigzag, zigzag};
 use thiserror::Error;
 
-/// First characters of each token, before the digit of its version and a full stop.
-const PREFIX: &str = "pcce";
-
-/// First characters of the tokens of each version.
-const PREFIXES: [&str; 3] = ["pcce1.", "pcce2.", "pcce3."];
+/// Length of the prefix with version and full stop.
 const PREFIX_LEN: usize = 6;
 
 /// Whether a text starts as tokens do.
@@ -27,24 +25,7 @@ pub fn is_start(text: impl AsRef<[u8]>) -> bool {
 /// stack of 8 GiB.
 pub const MAX_FRAMES: u64 = 1 << 28;
 
-/// Bytes of an ELF build id that a token carries, at most.
-pub const BUILD_ID_LEN: usize = 8;
-
 const CRC_LEN: usize = 4;
-const FLAG_CAPTURE: u8 = 1;
-const FLAG_CUT: u8 = 2;
-const FLAG_DAMAGED: u8 = 4;
-const FLAG_POINT: u8 = 8;
-const FLAG_OTHER_STATE: u8 = 16;
-const FLAG_START_MISSING: u8 = 32;
-
-/// The version with stack offsets.
-const WITH_OFFSETS: u32 = 3;
-
-/// From version 2 on: what a frame is, in the two lowest bits of its head.
-const KIND_REPEATED: u64 = 1;
-const KIND_SIGNAL: u64 = 2;
-
 /// The first bytes of an image's ELF build id, at most [`BUILD_ID_LEN`] of them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct BuildId {
@@ -294,42 +275,42 @@ impl Token {
         self.signals.clear();
         let flags = reader.byte()?;
         let malformed = |what| TokenError::Malformed { offset: 0, what };
-        const BOTH: u8 = FLAG_CAPTURE | FLAG_CUT | FLAG_DAMAGED | FLAG_START_MISSING;
-        if flags & FLAG_START_MISSING != 0 && flags & (FLAG_CUT | FLAG_DAMAGED) == 0 {
+        const BOTH: u8 = flag::CAPTURE | flag::CUT | flag::DAMAGED | flag::START_MISSING;
+        if flags & flag::START_MISSING != 0 && flags & (flag::CUT | flag::DAMAGED) == 0 {
             return Err(malformed("a flag about missing frames, and none are missing"));
         }
         if points {
-            if flags & !(BOTH | FLAG_POINT | FLAG_OTHER_STATE) != 0 {
+            if flags & !(BOTH | flag::POINT | flag::OTHER_STATE) != 0 {
                 return Err(malformed("a flag that version 2 does not have"));
             }
-            if flags & FLAG_CAPTURE != 0 && flags & FLAG_POINT != 0 {
+            if flags & flag::CAPTURE != 0 && flags & flag::POINT != 0 {
                 return Err(malformed("a capture and an interrupted point"));
             }
-            if flags & FLAG_POINT == 0 && flags & FLAG_OTHER_STATE != 0 {
+            if flags & flag::POINT == 0 && flags & flag::OTHER_STATE != 0 {
                 return Err(malformed("a flag about an interrupted point, and no such point"));
             }
         } else if flags & !BOTH != 0 {
             return Err(malformed("a flag that version 1 does not have"));
         }
-        self.cut = flags & FLAG_CUT != 0;
-        self.damaged = flags & FLAG_DAMAGED != 0;
-        self.start_missing = flags & FLAG_START_MISSING != 0;
+        self.cut = flags & flag::CUT != 0;
+        self.damaged = flags & flag::DAMAGED != 0;
+        self.start_missing = flags & flag::START_MISSING != 0;
         self.capture = None;
-        if flags & FLAG_CAPTURE != 0 {
+        if flags & flag::CAPTURE != 0 {
             let number = reader.varint()?;
             let image = self.image(number, reader)?;
             let (site, id) = (reader.varint()?, unzigzag(reader.varint()?));
             self.capture = Some(Capture { image, site, id, distance: self.distance(reader)? });
         }
-        self.point = if flags & FLAG_POINT != 0 { Some(self.read_point(reader)?) } else { None };
-        self.other_state = flags & FLAG_OTHER_STATE != 0;
+        self.point = if flags & flag::POINT != 0 { Some(self.read_point(reader)?) } else { None };
+        self.other_state = flags & flag::OTHER_STATE != 0;
         let mut frames = 0_u64;
         while !reader.at_end() {
             let offset = reader.at;
             let head = reader.varint()?;
             let (image, kind) = if points { (head >> 2, head & 3) } else { (head >> 1, head & 1) };
-            if kind >= KIND_SIGNAL {
-                if head != KIND_SIGNAL {
+            if kind >= kind::SIGNAL {
+                if head != kind::SIGNAL {
                     return Err(TokenError::Malformed {
                         offset,
                         what: "a frame of a kind that version 2 does not have",
@@ -343,7 +324,7 @@ impl Token {
             let site = reader.varint()?;
             let id = unzigzag(reader.varint()?);
             let distance = self.distance(reader)?;
-            let count = if kind == KIND_REPEATED {
+            let count = if kind == kind::REPEATED {
                 let offset = reader.at;
                 match reader.varint()? {
                     0 | 1 => {
@@ -424,12 +405,12 @@ impl Token {
         };
         let mut out = Encoder { token: self, known: 0, bytes: Vec::new() };
         out.bytes.push(
-            u8::from(self.capture.is_some()) * FLAG_CAPTURE
-                + u8::from(self.cut) * FLAG_CUT
-                + u8::from(self.damaged) * FLAG_DAMAGED
-                + u8::from(self.start_missing) * FLAG_START_MISSING
-                + u8::from(self.point.is_some()) * FLAG_POINT
-                + u8::from(self.other_state) * FLAG_OTHER_STATE,
+            u8::from(self.capture.is_some()) * flag::CAPTURE
+                + u8::from(self.cut) * flag::CUT
+                + u8::from(self.damaged) * flag::DAMAGED
+                + u8::from(self.start_missing) * flag::START_MISSING
+                + u8::from(self.point.is_some()) * flag::POINT
+                + u8::from(self.other_state) * flag::OTHER_STATE,
         );
         if let Some(capture) = &self.capture {
             out.image(capture.image, 0, 0);
@@ -443,7 +424,7 @@ impl Token {
         let mut signals = self.signals.iter().peekable();
         for number in 0..=self.frames.len() {
             while let Some((_, point)) = signals.next_if(|(at, _)| *at == number) {
-                put(&mut out.bytes, KIND_SIGNAL);
+                put(&mut out.bytes, kind::SIGNAL);
                 out.point(point);
             }
             let Some(frame) = self.frames.get(number) else { break };
@@ -717,22 +698,12 @@ fn step(register: u32, _: u32) -> u32 {
     (register >> 1) ^ (0xedb8_8320 * (register & 1))
 }
 
-/// Ids are signed, and small on either side of 0, and so are distances of addresses: these two map them to small numbers and back.
-const fn zigzag(id: u64) -> u64 {
-    id << 1 ^ ((id as i64) >> 63) as u64
-}
-
-const fn unzigzag(number: u64) -> u64 {
-    number >> 1 ^ (number & 1).wrapping_neg()
-}
-
 #[cfg(test)]
 mod tests {
+    use pcce_abi::token::ALPHABET;
     use proptest::prelude::*;
 
     use super::*;
-
-    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
     fn samples() -> Vec<Token> {
         let build_id = BuildId::from_prefix(&[0xab, 1, 2, 3, 4, 5, 6, 7, 8, 9]);

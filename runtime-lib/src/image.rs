@@ -4,8 +4,7 @@ use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr::null;
 
-/// Bytes of the build id that go into a token.
-pub const BUILD_ID_LEN: usize = 8;
+use crate::abi::token::BUILD_ID_LEN;
 
 /// `struct dl_find_object` of `<dlfcn.h>` (glibc 2.35 and later, x86-64).
 #[repr(C)]

@@ -7,8 +7,7 @@
 //! The two profilers have constructors, which read the environment: `sample`, and `heap`, which is linked with
 //! `--pcce-heap` only.
 //!
-//! As a dependency of the pass the crate is the module [`abi`] alone, as one of the decoder that and [`unwind`]; the
-//! feature `freestanding` makes it the library.
+//! What it shares with the pass and the decoder is the crate `pcce-abi`.
 //!
 //! The public C API is described in `include/pcce.h`.
 
@@ -17,50 +16,29 @@
 #[cfg(test)]
 extern crate std;
 
-pub mod abi;
-#[cfg(any(test, feature = "freestanding"))]
+use pcce_abi as abi;
+use pcce_abi::unwind;
+
 mod context;
-#[cfg(any(test, feature = "freestanding"))]
 mod counts;
-#[cfg(any(test, feature = "freestanding"))]
 mod crash;
-#[cfg(any(test, feature = "freestanding"))]
 mod depth;
-#[cfg(any(test, feature = "freestanding"))]
 mod digits;
-#[cfg(any(test, feature = "freestanding"))]
 mod fiber;
-#[cfg(any(test, feature = "freestanding"))]
 mod heap;
-#[cfg(any(test, feature = "freestanding"))]
 mod image;
-#[cfg(any(test, feature = "freestanding"))]
 mod intern;
-#[cfg(any(test, feature = "freestanding"))]
 mod memory;
-#[cfg(any(test, feature = "freestanding"))]
 mod offset;
-#[cfg(any(test, feature = "freestanding"))]
 mod own;
-#[cfg(any(test, feature = "freestanding"))]
 mod place;
-#[cfg(any(test, feature = "freestanding"))]
 mod profile;
-#[cfg(any(test, feature = "freestanding"))]
 mod sample;
-#[cfg(any(test, feature = "freestanding"))]
 mod signal;
-#[cfg(any(test, feature = "freestanding"))]
 mod state;
-#[cfg(any(test, feature = "freestanding"))]
 mod sys;
-#[cfg(any(test, feature = "freestanding"))]
 mod thread;
-#[cfg(any(test, feature = "freestanding"))]
 mod token;
-#[cfg(any(test, feature = "unwind"))]
-pub mod unwind;
-#[cfg(any(test, feature = "freestanding"))]
 mod verify;
 
 #[cfg(feature = "freestanding")]

@@ -5,6 +5,7 @@ use core::ffi::c_char;
 use core::mem::MaybeUninit;
 use core::ptr::null;
 
+use crate::abi::token::{ALPHABET, PREFIXES, WITH_OFFSETS, flag, kind, zigzag};
 use crate::abi::{Frame, HybridSite, Link};
 use crate::fiber::{Links, followed, followed_from, is_lost, is_unknown, relative};
 use crate::image::Image;
@@ -14,23 +15,8 @@ use crate::signal::{self, SignalFrame};
 use crate::state::current;
 use crate::unwind::{self, End, Interruption, Process, Registers};
 
-/// The digit is the version: 1 without interrupted points, 2 with, 3 with stack offsets.
-const PREFIXES: [&[u8]; 3] = [b"pcce1.", b"pcce2.", b"pcce3."];
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 /// Images that one token can name; a frame beyond them ends the token as damaged.
 const MAX_IMAGES: usize = 64;
-
-const FLAG_CAPTURE: u8 = 1;
-const FLAG_CUT: u8 = 2;
-const FLAG_DAMAGED: u8 = 4;
-const FLAG_POINT: u8 = 8;
-const FLAG_OTHER_STATE: u8 = 16;
-const FLAG_START_MISSING: u8 = 32;
-
-/// From version 2 on: what a frame is, in the lowest bits of its head.
-const KIND_SIGNAL: u64 = 2;
-/// The version with stack offsets.
-const WITH_OFFSETS: usize = 3;
 
 /// Writes base64 characters behind the prefix, keeps the checksum, and counts what does not fit.
 struct Writer {
@@ -52,7 +38,7 @@ impl Writer {
         for &c in prefix {
             writer.put(c);
             // From version 2 on the checksum covers the prefix.
-            if prefix != PREFIXES[0] {
+            if prefix != PREFIXES[0].as_bytes() {
                 writer.check(c);
             }
         }
@@ -176,11 +162,6 @@ impl Images {
     fn offset(&self, number: usize, address: usize) -> usize {
         address.wrapping_sub(self.get(number).load_bias)
     }
-}
-
-/// Ids are signed, and small on either side of 0; so are distances of addresses.
-const fn zigzag(id: u64) -> u64 {
-    id << 1 ^ ((id as i64) >> 63) as u64
 }
 
 /// An address in the image of a site. The open node of the executable, whose site is null, has site 0 there.
@@ -402,7 +383,7 @@ unsafe fn write(
 ) -> (usize, Extent) {
     let mut images = Images::new();
     // SAFETY: passed on.
-    let mut out = unsafe { Writer::new(buf, capacity, PREFIXES[version - 1]) };
+    let mut out = unsafe { Writer::new(buf, capacity, PREFIXES[version - 1].as_bytes()) };
     let mut extent = Extent {
         len: 0,
         runs_that_fit: 0,
@@ -412,7 +393,7 @@ unsafe fn write(
         start_missing_if_cut: context.relative,
     };
     out.byte(flags);
-    let with_offsets = version == WITH_OFFSETS;
+    let with_offsets = version == WITH_OFFSETS as usize;
     let detached = matches!(context.capture, Capture::Point(point) if point.detached);
     let top = if detached { Link::NULL } else { context.top };
     let mut elements = Elements::new(Frames::new(context.suspect), top);
@@ -459,7 +440,7 @@ unsafe fn write(
                 extent.damaged = true;
                 break;
             };
-            out.varint(KIND_SIGNAL);
+            out.varint(kind::SIGNAL);
             if !write_point(&mut out, &mut images, frame.id, &point, with_offsets.then_some(base)) {
                 extent.damaged = true;
                 break;
@@ -531,7 +512,7 @@ unsafe fn token(buf: *mut c_char, size: usize, flags: u8, context: &Context<'_>)
         }
     };
     let version = match () {
-        () if offset::is_used() => WITH_OFFSETS,
+        () if offset::is_used() => WITH_OFFSETS as usize,
         () if matches!(context.capture, Capture::Point(_)) || has_point(context) => 2,
         () => 1,
     };
@@ -549,10 +530,10 @@ unsafe fn token(buf: *mut c_char, size: usize, flags: u8, context: &Context<'_>)
     }
     let cut = extent.len > limit;
     let (what, start_missing) = match cut {
-        true => (FLAG_CUT, extent.start_missing_if_cut),
-        false => (FLAG_DAMAGED, extent.start_missing),
+        true => (flag::CUT, extent.start_missing_if_cut),
+        false => (flag::DAMAGED, extent.start_missing),
     };
-    let flags = flags | what | if start_missing { FLAG_START_MISSING } else { 0 };
+    let flags = flags | what | if start_missing { flag::START_MISSING } else { 0 };
     let runs = if cut { extent.runs_that_fit } else { usize::MAX };
     // SAFETY: the caller's buffer; the measured length is at most `limit`, and `limit < size`.
     let (written, _) = unsafe { write(buf, limit, version, flags, context, runs, limit) };
@@ -593,7 +574,7 @@ pub unsafe extern "C" fn __pcce_token_below(
         return 0;
     }
     let (flags, capture) =
-        if site.is_null() { (0, Capture::None) } else { (FLAG_CAPTURE, Capture::Site(site, cfa)) };
+        if site.is_null() { (0, Capture::None) } else { (flag::CAPTURE, Capture::Site(site, cfa)) };
     // SAFETY: passed on; the thread's own chain.
     unsafe {
         token(buf, size, flags, &Context { capture, id, top, relative: top.is_relative(), suspect: false })
@@ -615,7 +596,7 @@ pub unsafe extern "C" fn pcce_token(buf: *mut c_char, size: usize) -> usize {
         return 0;
     };
     // SAFETY: passed on.
-    unsafe { walked_token(buf, size, point, state, FLAG_POINT) }
+    unsafe { walked_token(buf, size, point, state, flag::POINT) }
 }
 
 /// The point in code that is not instrumented at which the function was called into which this is inlined. None where nothing
@@ -650,14 +631,14 @@ pub unsafe extern "C" fn __pcce_token_at(
     let state = State::new(id, top, followed(top));
     if let Some((registers, state)) = interrupted_at(state, pc, sp) {
         // SAFETY: passed on.
-        return unsafe { point_token(buf, size, registers, state, FLAG_POINT) };
+        return unsafe { point_token(buf, size, registers, state, flag::POINT) };
     }
     // What an instrumented handler does that the trampoline did not call, changes the state.
-    let other = if site.is_null() { 0 } else { FLAG_OTHER_STATE };
+    let other = if site.is_null() { 0 } else { flag::OTHER_STATE };
     let known = unwind::find(own::here(), pc, sp, &mut Own::new());
     let registers = known.unwrap_or(Registers::at(pc, sp));
     // SAFETY: passed on.
-    unsafe { point_token(buf, size, registers, state, FLAG_POINT | other) }
+    unsafe { point_token(buf, size, registers, state, flag::POINT | other) }
 }
 
 /// The state of a thread, its frames as far as they can be followed.
@@ -749,7 +730,7 @@ pub unsafe fn interrupted_token(
         }
     };
     // SAFETY: passed on.
-    unsafe { point_token(buf, size, registers, state, FLAG_POINT) }
+    unsafe { point_token(buf, size, registers, state, flag::POINT) }
 }
 
 /// # Safety
@@ -776,7 +757,7 @@ unsafe fn walked_token(
     mut flags: u8,
 ) -> usize {
     if point.is_whole() || lost.is_some() {
-        flags |= FLAG_OTHER_STATE;
+        flags |= flag::OTHER_STATE;
     }
     if point.is_whole() {
         (point.detached, top, relative) = (false, Link::NULL, false);

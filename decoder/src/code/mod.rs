@@ -22,7 +22,7 @@ use crate::names;
 use crate::program::content;
 
 /// Name of the thread-local block.
-const BLOCK: &str = pcce_runtime::abi::TLS_SYMBOL;
+const BLOCK: &str = pcce_abi::TLS_SYMBOL;
 
 /// Makes the table of a linked program. `file` has its symbols and debug information, `loaded` its instructions and unwind
 /// tables: the same file, or the stripped program beside its debug file. `addresses`: the content of

@@ -18,8 +18,8 @@ use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
     Register,
 };
+use pcce_abi::layout;
 use pcce_dictionary::code::State;
-use pcce_runtime::abi::layout;
 
 /// What must be known of the image around a function.
 pub(super) trait Surroundings {

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use pcce_abi as abi;
 use pcce_dictionary::code;
 use pcce_dictionary::fragment::{SECTION, SITES_ADDRESS_OFFSET};
-use pcce_runtime::abi;
 
 use crate::analysis::Analysis;
 use crate::llvm::Module;

@@ -5,10 +5,10 @@
 
 use std::collections::HashMap;
 
+use pcce_abi::{self as abi, HybridSite};
 use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeCode, Encoding, FunctionId, PushReason};
 use pcce_options::PassOptions;
-use pcce_runtime::abi::{self, HybridSite};
 
 use crate::analysis::{Analysis, CallKind, RuntimeCall, STD_THREAD, Unannounced};
 use crate::hybrid::{self, Used};

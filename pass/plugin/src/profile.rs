@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use pcce_abi as abi;
 use pcce_dictionary::calls::{self, Calls};
 use pcce_encoding::{EdgeId, Encoding, FunctionId};
-use pcce_runtime::abi;
 
 use crate::analysis::{Analysis, CallKind, Function};
 use crate::llvm::{Analyses, Module, Value};

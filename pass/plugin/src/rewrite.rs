@@ -31,9 +31,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use pcce_abi::{self as abi, layout};
 use pcce_encoding::{FlowBlock, FramePlace, Way, frame_places};
 use pcce_options::PassOptions;
-use pcce_runtime::abi::{self, layout};
 
 use crate::analysis::{Analysis, Function, RuntimeCall, Unannounced};
 use crate::emit;

@@ -168,23 +168,6 @@ impl Facts {
     }
 }
 
-/// What the heap profiler defines in libc's place (`scripts/build-runtime`).
-const ALLOCATION: [&str; 13] = [
-    "malloc",
-    "calloc",
-    "realloc",
-    "reallocarray",
-    "free",
-    "memalign",
-    "aligned_alloc",
-    "posix_memalign",
-    "valloc",
-    "pvalloc",
-    "malloc_usable_size",
-    "_exit",
-    "_Exit",
-];
-
 fn add_runtime(
     command: &Command,
     own: &WrapperFlags,
@@ -226,7 +209,7 @@ fn add_runtime(
             added.flag("-Wl,--export-dynamic-symbol=pcce_*");
             if own.heap {
                 // Shared libraries must find them even where the linker knows of none that asks.
-                for name in ALLOCATION {
+                for (name, _) in pcce_abi::exports::ALLOCATION {
                     added.flag(&format!("-Wl,--export-dynamic-symbol={name}"));
                 }
             }

@@ -5,7 +5,7 @@
 //! of these functions. The decoder knows which of them are instrumented, and what each instruction has done to the id.
 //!
 //! The walk follows the unwind tables (`.eh_frame`), which describe every instruction, in any [`Process`]: the one that
-//! this is part of (`crate::own`), or one that a core file shows. Nothing here allocates or locks, and memory is asked
+//! this is part of (the runtime's `own`), or one that a core file shows. Nothing here allocates or locks, and memory is asked
 //! for before it is read: the stack may be damaged, and signal handlers call this.
 
 use gimli::constants as dw;
@@ -57,7 +57,8 @@ pub struct Registers {
 }
 
 impl Registers {
-    pub(crate) const NONE: Self = Self { values: [0; REGISTERS], known: 0 };
+    /// Nothing is known.
+    pub const NONE: Self = Self { values: [0; REGISTERS], known: 0 };
 
     /// Only the program counter and the stack pointer are known.
     pub fn at(pc: usize, sp: usize) -> Self {
@@ -89,7 +90,8 @@ impl Registers {
         (number < REGISTERS && self.known >> number & 1 == 1).then(|| self.values[number])
     }
 
-    pub(crate) fn set(&mut self, number: usize, value: u64) {
+    /// Sets a register, by its number in the unwind tables.
+    pub fn set(&mut self, number: usize, value: u64) {
         self.values[number] = value;
         self.known |= 1 << number;
     }

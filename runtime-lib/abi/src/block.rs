@@ -1,4 +1,5 @@
-//! The one description of what the pass and the runtime share.
+//! The thread's block, and everything else that emitted code relies on: the one description that the pass and the
+//! runtime share.
 //!
 //! The pass emits code that reads and writes these structures at the offsets given here; the
 //! runtime accesses them as Rust types. Who changes a field changes [`VERSION`], which is part of
@@ -105,9 +106,9 @@ pub struct Frame {
     pub id: u64,
     /// The site that pushed: an address in a module's site array. Null: the function entered next pushed, which an open call
     /// of the executable's had reached; `id` is then one of its open node. With [`NUMBERED`](layout::NUMBERED), the handle is valid.
-    pub(crate) marked_site: *const u8,
+    pub marked_site: *const u8,
     /// The runtime's cache of the interned number of the chain from this frame on; nothing that counts before the site is marked.
-    pub(crate) handle: u64,
+    pub handle: u64,
 }
 
 impl Frame {

@@ -1,0 +1,16 @@
+//! Prints the lists of `pcce_abi::exports` for `scripts/build-runtime`: lines of a list's name, a symbol, and the
+//! name that the symbol gets.
+
+use pcce_abi::exports::{ALLOCATION, RUNTIME, VERIFY};
+
+fn main() {
+    for symbol in RUNTIME {
+        println!("runtime {symbol} {symbol}");
+    }
+    for symbol in VERIFY {
+        println!("verify {symbol} {symbol}");
+    }
+    for (name, own) in ALLOCATION {
+        println!("allocation {own} {name}");
+    }
+}

@@ -1,0 +1,62 @@
+//! The symbols that the runtime's archives define, and that programs and shared libraries find there. `build-runtime` keeps
+//! them when it makes the archives.
+
+use crate::{MAIN_BASE_SYMBOL, REPLACED, SIGNAL_SITE_SYMBOL, TLS_SYMBOL, VERSION_SYMBOL, functions};
+
+/// What every archive defines for the C API, for the start of the program, and for code of the pass.
+pub const RUNTIME: [&str; 25] = [
+    "pcce_context",
+    "pcce_token",
+    "pcce_token_at",
+    "pcce_install_crash_handler",
+    "pcce_thread_token",
+    "pcce_fiber_save",
+    "pcce_fiber_restore",
+    "pcce_fiber_run",
+    "__pcce_crash_start",
+    "__pcce_sample_start",
+    VERSION_SYMBOL,
+    TLS_SYMBOL,
+    SIGNAL_SITE_SYMBOL,
+    MAIN_BASE_SYMBOL,
+    functions::CONTEXT,
+    functions::TOKEN,
+    functions::CONTEXT_BELOW,
+    functions::TOKEN_BELOW,
+    functions::TOKEN_AT,
+    functions::PTHREAD_CREATE,
+    functions::THRD_CREATE,
+    functions::STD_THREAD,
+    // `signal`, `sysv_signal`, `sigaction`.
+    REPLACED[0].1,
+    REPLACED[3].1,
+    REPLACED[5].1,
+];
+
+/// What `libpcce_verify.a` has beside that: verify mode, and counts of calls.
+pub const VERIFY: [&str; 7] = [
+    functions::VERIFY_ENTER,
+    functions::VERIFY_EXIT,
+    functions::VERIFY_RESUME,
+    functions::COUNTS_START,
+    functions::COUNTS_TARGET,
+    functions::COUNTS_END,
+    crate::REPLACED_ENDS[0].1,
+];
+
+/// What the heap profiler defines in libc's place, and the name that each has until the archive is made.
+pub const ALLOCATION: [(&str, &str); 13] = [
+    ("malloc", "__pcce_malloc"),
+    ("calloc", "__pcce_calloc"),
+    ("realloc", "__pcce_realloc"),
+    ("reallocarray", "__pcce_reallocarray"),
+    ("free", "__pcce_free"),
+    ("memalign", "__pcce_memalign"),
+    ("aligned_alloc", "__pcce_aligned_alloc"),
+    ("posix_memalign", "__pcce_posix_memalign"),
+    ("valloc", "__pcce_valloc"),
+    ("pvalloc", "__pcce_pvalloc"),
+    ("malloc_usable_size", "__pcce_malloc_usable_size"),
+    ("_exit", "__pcce_exit_now"),
+    ("_Exit", "__pcce_exit_at_once"),
+];

@@ -1,0 +1,65 @@
+//! Constants of the tokens' format (`docs/formats.md`), for who writes tokens and who reads them.
+
+/// First characters of each token, before the digit of its version and a full stop.
+pub const PREFIX: &str = "pcce";
+
+/// First characters of the tokens of each version: 1 without interrupted points, 2 with, 3 with stack offsets.
+pub const PREFIXES: [&str; 3] = ["pcce1.", "pcce2.", "pcce3."];
+
+/// The version with stack offsets.
+pub const WITH_OFFSETS: u32 = 3;
+
+/// The characters of the text behind the prefix: base64 for URLs and file names (RFC 4648 §5), without padding.
+pub const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// Bytes of an ELF build id that a token carries, at most.
+pub const BUILD_ID_LEN: usize = 8;
+
+/// Flags, in the first byte.
+pub mod flag {
+    /// The context was taken at a site, which the token names.
+    pub const CAPTURE: u8 = 1;
+    /// The buffer was too small: frames are missing.
+    pub const CUT: u8 = 2;
+    /// The chain could not be followed to its end.
+    pub const DAMAGED: u8 = 4;
+    /// The token is of an interrupted point.
+    pub const POINT: u8 = 8;
+    /// The state of the point is not the thread's present one.
+    pub const OTHER_STATE: u8 = 16;
+    /// Where the outermost sub-path starts is not known, since the frame that tells is missing.
+    pub const START_MISSING: u8 = 32;
+}
+
+/// From version 2 on: what a frame is, in the two lowest bits of its head.
+pub mod kind {
+    /// The same frame, several times; their number follows.
+    pub const REPEATED: u64 = 1;
+    /// Pushed for a signal's handler.
+    pub const SIGNAL: u64 = 2;
+}
+
+/// Ids are signed, and small on either side of 0; so are distances of addresses.
+#[must_use]
+pub const fn zigzag(id: u64) -> u64 {
+    id << 1 ^ ((id as i64) >> 63) as u64
+}
+
+/// The inverse of [`zigzag`].
+#[must_use]
+pub const fn unzigzag(number: u64) -> u64 {
+    number >> 1 ^ (number & 1).wrapping_neg()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zigzag_is_small_on_either_side_of_zero() {
+        for (id, number) in [(0, 0), (u64::MAX, 1), (1, 2), (-2i64 as u64, 3), (i64::MIN as u64, u64::MAX)] {
+            assert_eq!(zigzag(id), number);
+            assert_eq!(unzigzag(number), id);
+        }
+    }
+}
