@@ -13,12 +13,11 @@ use thiserror::Error;
 
 use pcce_dictionary::Dictionary;
 use pcce_encoding::FunctionId;
-use pcce_encoding::decode::Call;
-use pcce_encoding::hybrid::PathError;
+use pcce_encoding::decode::{Call, PathError};
 
 use crate::code::table::{CodeTable, Source};
 use crate::point::{Below, Joined};
-use crate::tables::{InvalidDictionary, Module, Paths, Tables, Target};
+use crate::tables::{InvalidDictionary, Module, Tables, Target};
 use crate::token::{BuildId, Point, PointEnd, PushedFrame, Token};
 use crate::trace::{Piece, Run, Trace};
 
@@ -742,10 +741,8 @@ impl Decoder {
             Start::ById => None,
         };
         let number = self.tables.number(function, id, start);
-        let offset = match self.tables.modules[module as usize].paths {
-            Paths::Numbers(_) => None,
-            Paths::Offsets(_) => self.offset(function, distance, begin),
-        };
+        let by_stack = self.tables.modules[module as usize].paths.use_stack_offsets();
+        let offset = if by_stack { self.offset(function, distance, begin) } else { None };
         self.walk_number(function, number, offset, start, trace)
     }
 
@@ -783,19 +780,7 @@ impl Decoder {
         call: impl FnMut(Call),
     ) -> Result<(), PathError> {
         let start = start.map(|start| module.local(start));
-        match &module.paths {
-            Paths::Numbers(paths) => {
-                let path = paths.path_from(start, function, number);
-                path.map_err(|_| PathError::NoSuchPath)?.for_each(call);
-                Ok(())
-            }
-            Paths::Offsets(paths) => {
-                // Code may have moved the stack pointer without saying so: where the number tells alone, it does.
-                let alone = paths.path_from(start, function, number, None, |_| {});
-                let offset = offset.filter(|_| alone == Err(PathError::Ambiguous));
-                paths.path_from(start, function, number, offset, call)
-            }
-        }
+        module.paths.path_from(start, function, number, offset, call)
     }
 
     #[inline]

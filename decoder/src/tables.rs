@@ -9,8 +9,9 @@ use std::sync::OnceLock;
 
 use pcce_dictionary::{self as files, Dictionary, EdgeCode, SiteKind};
 use pcce_encoding::FunctionId;
-use pcce_encoding::decode::{AddEdge, FunctionRow, PathDecoder, TableError};
-use pcce_encoding::hybrid::{StackEdge, StackPathDecoder};
+use pcce_encoding::decode::{
+    AddEdge, FunctionRow, PathDecoder, StackEdge, StackPathDecoder, SubPaths, TableError,
+};
 use thiserror::Error;
 
 use crate::code::table::{CodeTable, Source};
@@ -149,17 +150,8 @@ pub(crate) struct Module {
     pub(crate) image: u32,
     pub(crate) number: u32,
     /// The open node, if there is one, comes after the functions.
-    pub(crate) paths: Paths,
+    pub(crate) paths: SubPaths,
     pub(crate) open_node: Option<FunctionId>,
-}
-
-/// What decodes the sub-paths of a module.
-#[derive(Debug)]
-pub(crate) enum Paths {
-    /// By their numbers.
-    Numbers(PathDecoder),
-    /// By numbers and stack offsets: the encoding is a hybrid one.
-    Offsets(StackPathDecoder),
 }
 
 impl Module {
@@ -418,7 +410,7 @@ impl Tables {
                     value,
                     site: edge.site,
                 };
-                adds.push(StackEdge { add, frame: edge.frame });
+                adds.push(StackEdge { add, frame_offset: edge.frame });
             }
             self.sites[(first_site + edge.site) as usize].frame = edge.frame;
             if let (Some(0), Some(callee)) = (edge.frame, edge.callee) {
@@ -446,9 +438,9 @@ impl Tables {
             // Whoever an open call reaches: the open node's sub-paths begin outside of the program.
             let unknown_base: Vec<bool> =
                 module.functions.iter().map(|f| f.unknown_base).chain(node.map(|_| true)).collect();
-            StackPathDecoder::new(&rows, &unknown_base, node, adds.into_iter()).map(Paths::Offsets)
+            StackPathDecoder::new(&rows, &unknown_base, node, adds.into_iter()).map(SubPaths::StackOffsets)
         } else {
-            PathDecoder::new(&rows, node, adds.into_iter().map(|edge| edge.add)).map(Paths::Numbers)
+            PathDecoder::new(&rows, node, adds.into_iter().map(|edge| edge.add)).map(SubPaths::Numbers)
         };
         let paths = paths.map_err(Cause::Encoding)?;
         if open_row.is_some() {

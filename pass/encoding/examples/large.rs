@@ -2,9 +2,9 @@
 //!
 //! `cargo run --release -p pcce-encoding --example large [FUNCTIONS [EDGES]]`, 100,000 and 1,000,000 unless told.
 //!
-//! The graph is the same on every run. Functions stand in an order, and most calls lead forward to a function nearby, as
-//! in real programs; a tenth lead to a few hundred popular functions near the end, a twentieth back, which makes one
-//! component of most functions, and frequencies spread over six decades.
+//! The graph is the same on every run. Functions stand in an order, and most calls lead forward to a function
+//! nearby, as in real programs; a tenth lead to a few hundred popular functions near the end, a twentieth back,
+//! which makes one component of most functions, and frequencies spread over six decades.
 
 use std::time::Instant;
 

@@ -21,14 +21,15 @@
 
 use std::cmp::Reverse;
 
-use crate::graph::{CallGraph, Groups};
-use crate::scc::Components;
+use crate::graph::CallGraph;
+use crate::order::Components;
 
-/// How much hotter an open call is taken to be than its estimate, where only the coldest edges of a cycle push. What open calls reach is spread
-/// over all functions whose address is taken, while most calls go to few, and these call through pointers in turn.
-/// (Frequencies taken times random factors, in 8 ways: calls of profiles times the instructions of additions and pushes, without and with it, in % of
-/// the program's: vim 2.92 and 2.78, xz 0.50 and 0.26, sqlite3 1.52 and 1.50; from 16 to 10³⁰ about
-/// the same. tar and zstd differ by less than 0.01, and the other thirteen not at all.)
+/// How much hotter an open call is taken to be than its estimate, where only the coldest edges of a cycle push.
+/// What open calls reach is spread over all functions whose address is taken, while most calls go to few, and these
+/// call through pointers in turn. (Frequencies taken times random factors, in 8 ways: calls of profiles times the
+/// instructions of additions and pushes, without and with it, in % of the program's: vim 2.92 and 2.78, xz 0.50 and
+/// 0.26, sqlite3 1.52 and 1.50; from 16 to 10³⁰ about the same. tar and zstd differ by less than 0.01, and the
+/// other thirteen not at all.)
 const OPEN_HEAT: f64 = 16.0;
 
 /// Steps that searches may take, for each function and edge of the graph.
@@ -36,16 +37,15 @@ const BUDGET_PER_ELEMENT: usize = 16;
 /// Steps that searches may take in any graph, however small.
 const BUDGET_MIN: usize = 10_000_000;
 
-/// For each edge whether it is a back edge. `keep` tells the edges that do not push already; only they can be. `direct_first`: open
-/// calls come last, however hot, so that no other edge becomes a back edge for their sake.
+/// For each edge whether it is a back edge. `keep` tells the edges that do not push already; only they can be.
+/// `direct_first`: open calls come last, however hot, so that no other edge becomes a back edge for their sake.
 pub(crate) fn back_edges(
     graph: &CallGraph,
-    out_edges: &Groups,
     weights: &[f64],
     direct_first: bool,
     keep: impl Fn(u32) -> bool,
 ) -> Vec<bool> {
-    let components = Components::new(graph, out_edges, &keep);
+    let components = Components::new(graph, &keep);
     let mut position = vec![0; graph.functions()];
     for (&function, at) in components.order.iter().zip(0..) {
         position[function as usize] = at;
@@ -77,12 +77,11 @@ pub(crate) fn back_edges(
         (first, last, Reverse(bits >> 52), position[caller] > position[callee], Reverse(bits), edge)
     });
     let budget = BUDGET_PER_ELEMENT.saturating_mul(graph.functions() + graph.edges()).max(BUDGET_MIN);
+    let places = position.into_iter().map(|position| Place { position, mark: 0 }).collect();
     let mut order = Order {
-        places: position.into_iter().map(|position| Place { position, mark: 0 }).collect(),
         callees: Neighbours::with_room(graph.functions(), recursive.iter().map(|&edge| ends(edge).0)),
         callers: Neighbours::with_room(graph.functions(), recursive.iter().map(|&edge| ends(edge).1)),
-        round: 0,
-        budget,
+        search: Search { places, round: 0, budget },
     };
     for edge in recursive {
         let (caller, callee) = ends(edge);
@@ -131,9 +130,14 @@ struct Place {
 
 /// An acyclic graph with a topological order of it.
 struct Order {
-    places: Vec<Place>,
     callees: Neighbours,
     callers: Neighbours,
+    search: Search,
+}
+
+/// Places of functions, and searches among them.
+struct Search {
+    places: Vec<Place>,
     round: u32,
     budget: usize,
 }
@@ -141,72 +145,76 @@ struct Order {
 impl Order {
     /// Adds an edge, unless that would close a cycle, or there is no budget left to find out.
     fn insert(&mut self, caller: usize, callee: usize) -> bool {
-        let (from, to) = (self.places[callee].position, self.places[caller].position);
-        if from < to {
-            if self.budget == 0 {
-                return false;
-            }
-            // What is between the two and reached from the callee must go behind what is between them and reaches the
-            // caller. If the first includes the caller, there is a cycle.
-            self.round += 1;
-            let places = &mut self.places;
-            let Some(mut behind) =
-                search(places, &self.callees, self.round, callee, &mut self.budget, |at| at <= to)
-            else {
-                return false;
-            };
-            if places[caller].mark == self.round {
-                return false;
-            }
-            let Some(mut moved) =
-                search(places, &self.callers, self.round, caller, &mut self.budget, |at| at >= from)
-            else {
-                return false;
-            };
-            moved.sort_unstable_by_key(|&function| places[function as usize].position);
-            behind.sort_unstable_by_key(|&function| places[function as usize].position);
-            moved.append(&mut behind);
-            let mut free: Vec<u32> =
-                moved.iter().map(|&function| places[function as usize].position).collect();
-            free.sort_unstable();
-            for (&function, position) in moved.iter().zip(free) {
-                places[function as usize].position = position;
-            }
+        let inserted = self.agrees(caller, callee) || self.reorder(caller, callee).is_some();
+        if inserted {
+            self.callees.push(caller, callee);
+            self.callers.push(callee, caller);
         }
-        self.callees.push(caller, callee);
-        self.callers.push(callee, caller);
-        true
+        inserted
+    }
+
+    /// Whether the order has the caller in front of the callee.
+    fn agrees(&self, caller: usize, callee: usize) -> bool {
+        self.search.places[caller].position <= self.search.places[callee].position
+    }
+
+    /// Brings the caller in front of the callee. None if there is a way from the callee to it, or no budget left.
+    ///
+    /// What is between the two and reached from the callee must go behind what is between them and reaches the caller.
+    /// If the first includes the caller, there is a cycle.
+    fn reorder(&mut self, caller: usize, callee: usize) -> Option<()> {
+        let Self { callees, callers, search } = self;
+        let (from, to) = (search.places[callee].position, search.places[caller].position);
+        if search.budget == 0 {
+            return None;
+        }
+        search.round += 1;
+        let mut behind = search.reach(callees, callee, |at| at <= to)?;
+        if search.places[caller].mark == search.round {
+            return None;
+        }
+        let mut moved = search.reach(callers, caller, |at| at >= from)?;
+        let position = |&function: &u32| search.places[function as usize].position;
+        moved.sort_unstable_by_key(position);
+        behind.sort_unstable_by_key(position);
+        moved.append(&mut behind);
+        let mut free: Vec<u32> = moved.iter().map(position).collect();
+        free.sort_unstable();
+        for (&function, position) in moved.iter().zip(free) {
+            search.places[function as usize].position = position;
+        }
+        Some(())
     }
 }
 
-/// Marks and lists what can be reached from a function within the bounds, or gives up when the budget is spent.
-fn search(
-    places: &mut [Place],
-    neighbours: &Neighbours,
-    round: u32,
-    start: usize,
-    budget: &mut usize,
-    within: impl Fn(u32) -> bool,
-) -> Option<Vec<u32>> {
-    places[start].mark = round;
-    let mut found = vec![start as u32];
-    let mut next = 0;
-    while next < found.len() {
-        let steps = neighbours.of(found[next]);
-        next += 1;
-        *budget = budget.saturating_sub(1 + steps.len());
-        if *budget == 0 {
-            return None;
-        }
-        for &function in steps {
-            let place = &mut places[function as usize];
-            if place.mark != round && within(place.position) {
-                place.mark = round;
-                found.push(function);
+impl Search {
+    /// Marks and lists what can be reached from a function within the bounds, or gives up when the budget is spent.
+    fn reach(
+        &mut self,
+        neighbours: &Neighbours,
+        start: usize,
+        within: impl Fn(u32) -> bool,
+    ) -> Option<Vec<u32>> {
+        self.places[start].mark = self.round;
+        let mut found = vec![start as u32];
+        let mut next = 0;
+        while next < found.len() {
+            let steps = neighbours.of(found[next]);
+            next += 1;
+            self.budget = self.budget.saturating_sub(1 + steps.len());
+            if self.budget == 0 {
+                return None;
+            }
+            for &function in steps {
+                let place = &mut self.places[function as usize];
+                if place.mark != self.round && within(place.position) {
+                    place.mark = self.round;
+                    found.push(function);
+                }
             }
         }
+        Some(found)
     }
-    Some(found)
 }
 
 #[cfg(test)]
@@ -222,22 +230,24 @@ mod tests {
             .filter(|(caller, callee)| caller != callee)
             .collect();
         let added = |budget: usize| {
+            let places = (0..FUNCTIONS as u32).map(|position| Place { position, mark: 0 }).collect();
             let mut order = Order {
-                places: (0..FUNCTIONS as u32).map(|position| Place { position, mark: 0 }).collect(),
                 callees: Neighbours::with_room(FUNCTIONS, edges.iter().map(|&(caller, _)| caller)),
                 callers: Neighbours::with_room(FUNCTIONS, edges.iter().map(|&(_, callee)| callee)),
-                round: 0,
-                budget,
+                search: Search { places, round: 0, budget },
             };
             let added: Vec<_> =
                 edges.iter().filter(|&&(caller, callee)| order.insert(caller, callee)).collect();
             for &&(caller, callee) in &added {
-                assert!(order.places[caller].position < order.places[callee].position, "budget {budget}");
+                assert!(
+                    order.search.places[caller].position < order.search.places[callee].position,
+                    "budget {budget}"
+                );
             }
-            let mut positions: Vec<u32> = order.places.iter().map(|place| place.position).collect();
+            let mut positions: Vec<u32> = order.search.places.iter().map(|place| place.position).collect();
             positions.sort_unstable();
             assert!(positions.iter().copied().eq(0..FUNCTIONS as u32), "budget {budget}");
-            (added.len(), order.budget)
+            (added.len(), order.search.budget)
         };
         for budget in 0..3000 {
             added(budget);

@@ -1,54 +1,10 @@
 //! The encoding of a call graph: what each call site does, and what that makes of each function.
 
+use crate::code::{EdgeCode, Options, PushReason};
 use crate::graph::{CallGraph, EdgeId, FunctionId};
-use crate::number::{self, Numbering};
+use crate::number::Numbering;
+use crate::reduce::{Reduced, reduce};
 use crate::{back, weight};
-
-/// What may be chosen about an encoding.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Width of an id in the instrumented program, 1 to 64; values outside count as the nearest one inside. No
-    /// function's `numCC` exceeds 2 to this power, nor, at 64 bits, 2⁶⁴ − 1.
-    pub id_bits: u32,
-    /// Whether decoding is told in which function a sub-path starts that a back edge or a cut began, as the site of a direct
-    /// call tells. Beyond the paper: the way up ends at that function, whatever else its ids stand for, so it needs no dummy
-    /// in-edge, and its offset is free.
-    pub known_starts: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { id_bits: 64, known_starts: false }
-    }
-}
-
-/// What a call site does with the id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EdgeCode {
-    /// Adds this before the call and takes it away after it. 0 is no work at all.
-    Add(u64),
-    /// Saves id and site and sets the id to 0 before the call, and restores the id after it.
-    Push(PushReason),
-}
-
-impl EdgeCode {
-    /// Whether the call site pushes.
-    pub fn pushes(self) -> bool {
-        matches!(self, Self::Push(_))
-    }
-}
-
-/// Why a call site pushes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PushReason {
-    /// It closes a cycle of the call graph (the paper, §5).
-    Back,
-    /// It keeps the callee, or functions that the callee leads to, from having more contexts than ids can number
-    /// (selective reduction; the paper, §7). Only graphs that do not fit have such edges.
-    Cut,
-    /// The graph demands it for every call of the callee.
-    Required,
-}
 
 /// Counts over an encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,25 +44,25 @@ pub struct Encoding {
     pub(crate) spread: u64,
 }
 
-/// How many more expected pushes are taken to keep direct calls from pushing for the sake of open calls. Among the programs
-/// measured it was either less than 1.1 times as many, or more than 10 times.
+/// How many more expected pushes are taken to keep direct calls from pushing for the sake of open calls. Among the
+/// programs measured it was either less than 1.1 times as many, or more than 10 times.
 const MORE_PUSHES: f64 = 2.0;
 
 /// Encodes a call graph. Takes time and memory near-linear in functions and edges, and no recursion.
 ///
-/// A cycle through the open node can be cut at an open call or at a direct one. The open node makes cycles that no run ever sees, since it
-/// takes all targets for one, and estimates say little about how hot its targets are, so cutting at open calls is tried first. If
-/// the estimated pushes are many more than with the coldest edges of any kind, those are cut. (perl, small workload: 16 M instructions for the
-/// encoding by the first way, 24 M by the second; sqlite3 77 M and 24 M.)
+/// A cycle through the open node can be cut at an open call or at a direct one. The open node makes cycles that no
+/// run ever sees, since it takes all targets for one, and estimates say little about how hot its targets are, so
+/// cutting at open calls is tried first. If the estimated pushes are many more than with the coldest edges of any
+/// kind, those are cut. (perl, small workload: 16 M instructions for the encoding by the first way, 24 M by the
+/// second; sqlite3 77 M and 24 M.)
 pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
-    let edges = graph.edges();
+    let calls = graph.edges();
     let graph = &graph.with_open_edges();
-    let out_edges = graph.out_edges();
-    let weights = weight::edge_weights(graph, &out_edges, &graph.in_edges());
+    let weights = weight::edge_weights(graph);
     let required =
         |edge: u32| graph.required_push[graph.callee[edge as usize] as usize] && !graph.is_open_edge(edge);
-    let number = |direct_first: bool| {
-        let back = back::back_edges(graph, &out_edges, &weights, direct_first, |edge| !required(edge));
+    let encoded = |direct_first: bool| {
+        let back = back::back_edges(graph, &weights, direct_first, |edge| !required(edge));
         let codes: Vec<EdgeCode> = (0..graph.edges() as u32)
             .map(|edge| match (required(edge), back[edge as usize]) {
                 (true, _) => EdgeCode::Push(PushReason::Required),
@@ -114,22 +70,23 @@ pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
                 (false, false) => EdgeCode::Add(0),
             })
             .collect();
-        number::number(graph, &out_edges, &weights, &codes, options)
+        reduce(graph, &weights, &codes, options)
     };
-    let pushes = |numbering: &Numbering| -> f64 {
-        let codes = numbering.codes.iter().zip(&weights);
+    let pushes = |encoded: &Reduced| -> f64 {
+        let codes = encoded.numbering.codes.iter().zip(&weights);
         codes.filter(|(code, _)| code.pushes()).map(|(_, weight)| weight).sum()
     };
-    let mut numbering = number(false);
+    let mut best = encoded(false);
     if graph.open.is_some() {
-        let other = number(true);
-        if pushes(&other) <= MORE_PUSHES * pushes(&numbering) {
-            numbering = other;
+        let other = encoded(true);
+        if pushes(&other) <= MORE_PUSHES * pushes(&best) {
+            best = other;
         }
     }
-    let Numbering { mut codes, num_cc, entry, fixed, offsets, spread } = numbering;
-    codes.truncate(edges);
-    let ends = graph.caller[..edges].iter().copied().zip(graph.callee[..edges].iter().copied()).collect();
+    let Reduced { numbering, offsets, spread, .. } = best;
+    let Numbering { mut codes, num_cc, entry, fixed } = numbering;
+    codes.truncate(calls);
+    let ends = graph.ends().take(calls).collect();
     Encoding { codes, weights, ends, num_cc, entry, fixed, offsets, spread }
 }
 
@@ -139,10 +96,10 @@ impl Encoding {
         self.offsets.fill(0);
     }
 
-    /// Puts a new function into the middle of each of these calls, which push: ⟨caller, edge if the call has one⟩. The caller calls it and adds 0; it
-    /// pushes in the caller's place. So nothing else changes, but that the new functions come in front of the open node.
-    /// `graph` must be the graph that was encoded; it is changed in the same way. Returns the edges of the new calls, whose callees are
-    /// the new functions.
+    /// Puts a new function into the middle of each of these calls, which push: ⟨caller, edge if the call has one⟩.
+    /// The caller calls it and adds 0; it pushes in the caller's place. So nothing else changes, but that the new
+    /// functions come in front of the open node. `graph` must be the graph that was encoded; it is changed in the
+    /// same way. Returns the edges of the new calls, whose callees are the new functions.
     ///
     /// # Panics
     ///
@@ -169,7 +126,7 @@ impl Encoding {
         let weight = |edge: Option<EdgeId>| edge.map_or(0.0, |edge| self.weights[edge.index()]);
         let added: Vec<f64> = calls.iter().map(|&(_, edge)| weight(edge)).collect();
         self.weights.extend(added.into_iter().chain(open));
-        self.ends = graph.caller.iter().copied().zip(graph.callee.iter().copied()).collect();
+        self.ends = graph.ends().collect();
         edges
     }
 
@@ -178,14 +135,16 @@ impl Encoding {
         self.codes[edge.index()]
     }
 
-    /// How many sub-paths end in the function, at least 1: its ids are 0 up to, but not including, this (the paper, §4).
+    /// How many sub-paths end in the function, at least 1: its ids are 0 up to, but not including, this (the paper,
+    /// §4).
     pub fn num_cc(&self, function: FunctionId) -> u64 {
         self.num_cc[function.index()]
     }
 
-    /// The offset of the function, modulo 2⁶⁴: the id that the program keeps is a number below [`Self::num_cc`] plus
-    /// this. It is 0 where a sub-path may start of which decoding is not told where it starts. If it is told
-    /// ([`Options::known_starts`]), the id is a number plus this minus the offset of the function where the sub-path starts.
+    /// The offset of the function, modulo 2⁶⁴: the id that the program keeps is a number below [`Self::num_cc`]
+    /// plus this. It is 0 where a sub-path may start of which decoding is not told where it starts. If it is told
+    /// ([`Options::known_starts`]), the id is a number plus this minus the offset of the function where the
+    /// sub-path starts.
     pub fn offset(&self, function: FunctionId) -> u64 {
         self.offsets[function.index()]
     }
@@ -204,10 +163,10 @@ impl Encoding {
 
     /// Whether id 0 in the function means that the sub-path starts there (the dummy in-edge; the paper, Algorithm 3).
     ///
-    /// So it is for the graph's entries, for functions without callers, and for every callee of an edge that pushes; with
-    /// [`Options::known_starts`], of the callees of back edges and cuts only for those that no other edge leads to. If open
-    /// calls may reach the function ([`CallGraph::is_open`]), ids below the open node's `numCC` are those of the open
-    /// node, and 0 is its dummy's.
+    /// So it is for the graph's entries, for functions without callers, and for every callee of an edge that
+    /// pushes; with [`Options::known_starts`], of the callees of back edges and cuts only for those that no other
+    /// edge leads to. If open calls may reach the function ([`CallGraph::is_open`]), ids below the open node's
+    /// `numCC` are those of the open node, and 0 is its dummy's.
     pub fn is_entry(&self, function: FunctionId) -> bool {
         self.entry[function.index()]
     }

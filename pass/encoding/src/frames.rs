@@ -1,33 +1,13 @@
 //! Where a function writes what all its pushes have in common.
 //!
-//! The frame of a push holds the state that the function found at its entry, which is the same at each of its pushes. So
-//! these words are written once on each way to a push: in front of the first push, or earlier where that is expected to run
-//! less often, as outside of a loop.
+//! The frame of a push holds the state that the function found at its entry, which is the same at each of its
+//! pushes. So these words are written once on each way to a push: in front of the first push, or earlier where that
+//! is expected to run less often, as outside of a loop.
 
 use petgraph::algo::dominators::simple_fast;
 use petgraph::graph::{DiGraph, NodeIndex};
 
-/// A basic block of a function.
-#[derive(Clone, Debug)]
-pub struct FlowBlock {
-    /// Expected executions for one of the function.
-    pub frequency: f64,
-    /// Whether it has pushes.
-    pub pushes: bool,
-    /// Where control goes from its end, in the order of the code.
-    pub ways: Vec<Way>,
-}
-
-/// A way from the end of one block to the beginning of another.
-#[derive(Clone, Debug)]
-pub struct Way {
-    /// The number of the other block.
-    pub to: u32,
-    /// How likely control takes it at the end of the block.
-    pub probability: f64,
-    /// Whether code can be put on the way.
-    pub can_be_split: bool,
-}
+use crate::flow::FlowBlock;
 
 /// Where the common words of the frame are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,8 +20,9 @@ pub enum FramePlace {
     On(u32, u32),
 }
 
-/// In a loop that is left for a place in front of it, this share of the rounds must be expected to push. (The interpreter loop of Lua has pushes in
-/// many of its cases. With its place at the function's entry, that cost more than all its pushes.)
+/// In a loop that is left for a place in front of it, this share of the rounds must be expected to push. (The
+/// interpreter loop of Lua has pushes in many of its cases. With its place at the function's entry, that cost more
+/// than all its pushes.)
 const OFTEN: f64 = 0.5;
 
 /// Expected executions of the places for all pushes that a node dominates.
@@ -57,21 +38,23 @@ struct Below {
     itself: bool,
 }
 
-/// The places for a function whose entry is block 0: on each way to a push there is one. A place further up is preferred to those below it
-/// if it is expected to run less often than they together.
+/// The places for a function whose entry is block 0: on each way to a push there is one. A place further up is
+/// preferred to those below it if it is expected to run less often than they together. `pushes`: of each block,
+/// whether it has pushes.
 ///
 /// # Panics
 ///
-/// When a way leads to no block.
-pub fn frame_places(blocks: &[FlowBlock]) -> Vec<FramePlace> {
+/// When a way leads to no block, or there are not as many `pushes` as blocks.
+pub fn frame_places(blocks: &[FlowBlock], pushes: &[bool]) -> Vec<FramePlace> {
+    assert_eq!(blocks.len(), pushes.len());
     let mut graph = DiGraph::<(), ()>::with_capacity(blocks.len(), 2 * blocks.len());
     // Blocks, and behind them ways on which a place could be better than in the blocks at its ends.
     let mut nodes: Vec<(f64, bool, FramePlace)> = Vec::with_capacity(blocks.len());
     let mut ways_to = vec![0; blocks.len()];
-    for (block, number) in blocks.iter().zip(0..) {
+    for ((block, &pushes), number) in blocks.iter().zip(pushes).zip(0..) {
         graph.add_node(());
-        let place = if block.pushes { FramePlace::FirstPush(number) } else { FramePlace::End(number) };
-        nodes.push((block.frequency, block.pushes, place));
+        let place = if pushes { FramePlace::FirstPush(number) } else { FramePlace::End(number) };
+        nodes.push((block.frequency, pushes, place));
         block.ways.iter().for_each(|way| ways_to[way.to as usize] += 1);
     }
     for (block, from) in blocks.iter().zip(0..) {
@@ -135,17 +118,24 @@ pub fn frame_places(blocks: &[FlowBlock]) -> Vec<FramePlace> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::Way;
 
-    fn block(frequency: f64, pushes: bool, ways: &[(u32, f64)]) -> FlowBlock {
+    /// A block, and whether it has pushes.
+    fn block(frequency: f64, pushes: bool, ways: &[(u32, f64)]) -> (FlowBlock, bool) {
         let ways = ways.iter().map(|&(to, probability)| Way { to, probability, can_be_split: true });
-        FlowBlock { frequency, pushes, ways: ways.collect() }
+        (FlowBlock { frequency, ways: ways.collect() }, pushes)
+    }
+
+    fn places(blocks: &[(FlowBlock, bool)]) -> Vec<FramePlace> {
+        let (blocks, pushes): (Vec<_>, Vec<_>) = blocks.iter().cloned().unzip();
+        frame_places(&blocks, &pushes)
     }
 
     #[test]
     fn a_push_that_another_one_dominates_needs_no_place() {
         let blocks =
             [block(1.0, true, &[(1, 0.5), (2, 0.5)]), block(0.5, true, &[(2, 1.0)]), block(1.0, true, &[])];
-        assert_eq!(frame_places(&blocks), [FramePlace::FirstPush(0)]);
+        assert_eq!(places(&blocks), [FramePlace::FirstPush(0)]);
     }
 
     #[test]
@@ -158,10 +148,10 @@ mod tests {
                 block(1.0, false, &[]),
             ]
         };
-        let mut own = frame_places(&branches(0.5));
+        let mut own = places(&branches(0.5));
         own.sort_unstable_by_key(|place| format!("{place:?}"));
         assert_eq!(own, [FramePlace::FirstPush(1), FramePlace::FirstPush(2)]);
-        assert_eq!(frame_places(&branches(0.6)), [FramePlace::End(0)]);
+        assert_eq!(places(&branches(0.6)), [FramePlace::End(0)]);
     }
 
     #[test]
@@ -169,12 +159,12 @@ mod tests {
         let entered = |ways| {
             [block(1.0, false, ways), block(10.0, true, &[(1, 0.9), (2, 0.1)]), block(1.0, false, &[])]
         };
-        assert_eq!(frame_places(&entered(&[(1, 1.0)])), [FramePlace::End(0)]);
+        assert_eq!(places(&entered(&[(1, 1.0)])), [FramePlace::End(0)]);
         // Only half of the activations come to it.
-        assert_eq!(frame_places(&entered(&[(2, 0.5), (1, 0.5)])), [FramePlace::On(0, 1)]);
+        assert_eq!(places(&entered(&[(2, 0.5), (1, 0.5)])), [FramePlace::On(0, 1)]);
         let mut fixed = entered(&[(2, 0.5), (1, 0.5)]);
-        fixed[0].ways[1].can_be_split = false;
-        assert_eq!(frame_places(&fixed), [FramePlace::End(0)]);
+        fixed[0].0.ways[1].can_be_split = false;
+        assert_eq!(places(&fixed), [FramePlace::End(0)]);
     }
 
     #[test]
@@ -185,13 +175,13 @@ mod tests {
             block(3.0, true, &[(1, 1.0)]),
             block(1.0, false, &[]),
         ];
-        assert_eq!(frame_places(&blocks), [FramePlace::FirstPush(2)]);
+        assert_eq!(places(&blocks), [FramePlace::FirstPush(2)]);
     }
 
     #[test]
     fn blocks_that_nothing_reaches_have_their_own_places() {
         let blocks = [block(1.0, false, &[]), block(0.0, true, &[(1, 1.0)])];
-        assert_eq!(frame_places(&blocks), [FramePlace::FirstPush(1)]);
-        assert_eq!(frame_places(&[]), []);
+        assert_eq!(places(&blocks), [FramePlace::FirstPush(1)]);
+        assert_eq!(places(&[]), []);
     }
 }

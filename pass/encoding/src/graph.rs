@@ -1,5 +1,7 @@
 //! The call graph (the paper, §3, Definition 1) as flat arrays, and the dense ids that index them.
 
+use crate::groups::Groups;
+
 /// Largest frequency and function weight. Products of the two, and sums of such products over any graph that ids can
 /// name, stay finite.
 pub(crate) const MAX_WEIGHT: f64 = 1e100;
@@ -77,8 +79,8 @@ impl CallGraph {
         FunctionId(id)
     }
 
-    /// Says how often the function was executed in a profile, instead of an estimate from its callers. NaN and negative values
-    /// count as 0, values above 10¹⁰⁰ as 10¹⁰⁰.
+    /// Says how often the function was executed in a profile, instead of an estimate from its callers. NaN and
+    /// negative values count as 0, values above 10¹⁰⁰ as 10¹⁰⁰.
     ///
     /// # Panics
     ///
@@ -89,9 +91,9 @@ impl CallGraph {
 
     /// Adds the open node, which stands for whatever a call reaches whose callee is not known: one of its targets.
     ///
-    /// Edges to it are *open calls*. They get addition values as other edges do, so that an open call need not push; the
-    /// id with which it enters some target tells the call site, whichever target that is (one addition value for all
-    /// targets of a call, as DeltaPath has it). Who enters a target in another way does so with id 0.
+    /// Edges to it are *open calls*. They get addition values as other edges do, so that an open call need not
+    /// push; the id with which it enters some target tells the call site, whichever target that is (one addition
+    /// value for all targets of a call, as DeltaPath has it). Who enters a target in another way does so with id 0.
     ///
     /// # Panics
     ///
@@ -103,8 +105,9 @@ impl CallGraph {
         node
     }
 
-    /// Says that open calls may reach the function, which makes it an entry, and how often: `share` of one open call. The
-    /// share only steers which edges become cheap. NaN and negative values count as 0, values above 10¹⁰⁰ as 10¹⁰⁰.
+    /// Says that open calls may reach the function, which makes it an entry, and how often: `share` of one open
+    /// call. The share only steers which edges become cheap. NaN and negative values count as 0, values above 10¹⁰⁰
+    /// as 10¹⁰⁰.
     ///
     /// # Panics
     ///
@@ -124,6 +127,11 @@ impl CallGraph {
     /// [`Self::add_open_target`] have said.
     pub fn is_entry(&self, function: FunctionId) -> bool {
         self.entry[function.index()]
+    }
+
+    /// The open node, if the graph has one.
+    pub fn open_node(&self) -> Option<FunctionId> {
+        self.open.map(FunctionId)
     }
 
     /// The graph with an edge from the open node to each function that open calls may reach, behind its own edges.
@@ -167,8 +175,8 @@ impl CallGraph {
         EdgeId(id)
     }
 
-    /// Adds functions in front of the open node, one in the middle of each call: the caller calls it, and the edge of the call, if it has
-    /// one, begins there. Returns the edges of the new calls.
+    /// Adds functions in front of the open node, one in the middle of each call: the caller calls it, and the edge
+    /// of the call, if it has one, begins there. Returns the edges of the new calls.
     pub(crate) fn interpose(&mut self, calls: &[(FunctionId, Option<EdgeId>)]) -> Vec<EdgeId> {
         let open = self.open.take().map(|open| open as usize);
         let at = open.unwrap_or(self.functions());
@@ -222,9 +230,9 @@ impl CallGraph {
         FunctionId(self.callee[edge.index()])
     }
 
-    /// Out-edges of each function, in ascending order.
-    pub(crate) fn out_edges(&self) -> Groups {
-        Groups::new(self.functions(), self.caller.iter().zip(0..).map(|(&function, edge)| (function, edge)))
+    /// Caller and callee of each edge.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
+        self.caller.iter().copied().zip(self.callee.iter().copied())
     }
 
     /// In-edges of each function, in ascending order.
@@ -241,42 +249,4 @@ fn weight(given: f64) -> f64 {
 /// The largest `u32` stays free, so that counts fit a `u32` too.
 fn next_id(count: usize) -> u32 {
     u32::try_from(count).ok().filter(|&id| id < u32::MAX).expect("ids of functions and edges are 32-bit")
-}
-
-/// Items grouped by a dense key, in two flat arrays (compressed sparse rows).
-#[derive(Clone, Debug)]
-pub(crate) struct Groups {
-    start: Vec<u32>,
-    items: Vec<u32>,
-}
-
-impl Groups {
-    /// Groups `(group, item)` pairs; the items of a group keep their order. Every group must be below `groups`.
-    pub(crate) fn new(groups: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
-        let mut start = vec![0u32; groups + 1];
-        for (group, _) in pairs.clone() {
-            start[group as usize + 1] += 1;
-        }
-        for group in 0..groups {
-            start[group + 1] += start[group];
-        }
-        let mut items = vec![0; start[groups] as usize];
-        let mut next = start.clone();
-        for (group, item) in pairs {
-            let slot = &mut next[group as usize];
-            items[*slot as usize] = item;
-            *slot += 1;
-        }
-        Self { start, items }
-    }
-
-    /// The items of one group.
-    pub(crate) fn of(&self, group: usize) -> &[u32] {
-        &self.items[self.start[group] as usize..self.start[group + 1] as usize]
-    }
-
-    /// All items, group by group.
-    pub(crate) fn into_items(self) -> Vec<u32> {
-        self.items
-    }
 }

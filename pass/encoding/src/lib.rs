@@ -8,20 +8,22 @@
 //! # What an encoding says
 //!
 //! The instrumented program keeps one number, `id`. A call site whose edge has the code [`EdgeCode::Add`] adds a
-//! constant before the call and takes it away after it. The constant is the value of the edge or, with fewer edges where it is
-//! not 0, [`Encoding::constant`]: then `id` is a function's number plus [`Encoding::offset`]. One with [`EdgeCode::Push`] saves `id` and the site, sets `id` to
-//! 0, and restores it after the call. Everything between two pushes is a *sub-path*: function and `id` name it exactly.
+//! constant before the call and takes it away after it. The constant is the value of the edge or, with fewer edges
+//! where it is not 0, [`Encoding::constant`]: then `id` is a function's number plus [`Encoding::offset`]. One with
+//! [`EdgeCode::Push`] saves `id` and the site, sets `id` to 0, and restores it after the call. Everything between
+//! two pushes is a *sub-path*: function and `id` name it exactly.
 //!
-//! In a function `f`, `id` is always below [`Encoding::num_cc`]`(f)`, and if `f` can be entered with id 0, by a push
-//! or from outside the graph, then id 0 in `f` means exactly that: the sub-path starts here
-//! ([`Encoding::is_entry`], the paper's dummy in-edge). Where decoding is told in which function a sub-path starts, that function
-//! needs no such id ([`Options::known_starts`]).
+//! In a function `f`, `id` is always below [`Encoding::num_cc`]`(f)`, and if `f` can be entered with id 0, by a
+//! push or from outside the graph, then id 0 in `f` means exactly that: the sub-path starts here
+//! ([`Encoding::is_entry`], the paper's dummy in-edge). Where decoding is told in which function a sub-path starts,
+//! that function needs no such id ([`Options::known_starts`]).
 //!
 //! # Stages
 //!
 //! [`encode`] runs five of them, each a module: function weights (`weight`), back edges (`back`), then numbering in
-//! topological order with selective reduction (`number`), and offsets (`offset`), on strongly connected components from `scc`. All are
-//! iterative and near-linear in functions plus edges. Where in a function its frame is begun, [`frame_places`] says.
+//! topological order (`number`) with selective reduction (`reduce`), and offsets (`offset`); components and orders
+//! of functions are petgraph's (`order`). All are iterative and near-linear in functions plus edges. [`hybrid`] may
+//! leave out additions afterwards. Where in a function its frame is begun, [`frame_places`] says.
 //!
 //! ```
 //! use pcce_encoding::{CallGraph, EdgeCode, Options, PushReason, encode};
@@ -40,17 +42,25 @@
 #![forbid(unsafe_code)]
 
 mod back;
+mod code;
 pub mod decode;
 mod encoding;
+mod flow;
 mod frames;
 mod graph;
+mod groups;
 pub mod hybrid;
 mod number;
 mod offset;
-mod scc;
+mod order;
+mod path;
+mod reduce;
+mod table;
 mod weight;
 
-pub use encoding::{EdgeCode, Encoding, Options, PushReason, Summary, encode};
-pub use frames::{FlowBlock, FramePlace, Way, frame_places};
+pub use code::{EdgeCode, Options, PushReason};
+pub use encoding::{Encoding, Summary, encode};
+pub use flow::{FlowBlock, Way};
+pub use frames::{FramePlace, frame_places};
 pub use graph::{CallGraph, EdgeId, FunctionId};
-pub use scc::edges_on_cycles;
+pub use order::edges_on_cycles;

@@ -523,9 +523,8 @@ pub fn analyse(
         });
     }
 
-    // First all edges, as ⟨caller, its call, callee⟩: the graph wants its functions complete.
-    let open_node = functions.len();
-    let mut edges: Vec<(usize, usize, usize)> = Vec::new();
+    // First all edges, as ⟨caller, its call, callee, none if the call is open⟩: the graph wants its functions complete.
+    let mut edges: Vec<(usize, usize, Option<usize>)> = Vec::new();
     let mut open_calls: HashMap<Type, usize> = HashMap::new();
     let mut direct_uses = vec![0usize; functions.len()];
     let mut must_tail = vec![false; functions.len()];
@@ -603,13 +602,13 @@ pub fn analyse(
                     }
                 };
                 let callee = match kind {
-                    CallKind::Direct(callee) => Some(callee),
+                    CallKind::Direct(callee) => Some(Some(callee)),
                     // Not calls that leave the program by name, nor assembly: they may switch stacks, and only a push
                     // puts back what was there before.
                     // A heap profiler asks in code that is not instrumented, where only a push names the site.
                     // What is left of one that was compared with its known targets is cold: it pushes.
                     CallKind::Indirect if open && !no_callback.publishes() => {
-                        (!instruction.is_compared()).then_some(open_node)
+                        (!instruction.is_compared()).then_some(None)
                     }
                     _ => None,
                 };
@@ -703,11 +702,14 @@ pub fn analyse(
         }
     }
     for (caller, call, callee) in edges {
-        if functions[caller].silent || functions.get(callee).is_some_and(|f| f.silent) {
+        if functions[caller].silent || callee.is_some_and(|callee| functions[callee].silent) {
             continue;
         }
-        let callee = if open && must_tail.get(callee) == Some(&true) { open_node } else { callee };
-        let [from, to] = [caller, callee].map(|i| FunctionId::new(i as u32));
+        let from = FunctionId::new(caller as u32);
+        let to = match callee.filter(|&callee| !open || !must_tail[callee]) {
+            Some(callee) => FunctionId::new(callee as u32),
+            None => graph.open_node().expect("a graph with open calls has an open node"),
+        };
         let call = &mut functions[caller].calls[call];
         call.edge = Some(graph.add_edge(from, to, call.frequency));
     }

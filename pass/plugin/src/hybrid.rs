@@ -31,10 +31,7 @@ pub struct Used {
 /// call.
 pub fn apply(analysis: &Analysis, encoding: &mut Encoding, frames: &Frames) -> Option<Used> {
     let rounds = frames.rounds?;
-    let open_node = FunctionId::new(analysis.functions.len() as u32);
-    if analysis.graph.functions() == analysis.functions.len() {
-        return None;
-    }
+    let open_node = analysis.graph.open_node()?;
     let mut stack = Stack::new(&analysis.graph);
     stack.set_unknown_base(open_node);
     let mut used = Vec::with_capacity(analysis.functions.len());
@@ -54,10 +51,10 @@ pub fn apply(analysis: &Analysis, encoding: &mut Encoding, frames: &Frames) -> O
                 && call.instruction.tail_call() == TailCall::May
                 && frames.jumps.contains(&(function.name.clone(), name))
             {
-                stack.set_frame(edge, JUMP);
+                stack.set_frame_offset(edge, JUMP);
                 jumps.push((edge, (i, callee)));
             } else if let Some(frame) = frame {
-                stack.set_frame(edge, frame);
+                stack.set_frame_offset(edge, frame);
             }
         }
         used.push(frame);
@@ -79,8 +76,8 @@ pub fn apply(analysis: &Analysis, encoding: &mut Encoding, frames: &Frames) -> O
             let stays = hybrid.constant(edge) == Some(0);
             match used[caller] {
                 _ if stays => {}
-                Some(frame) => stack.set_frame(edge, frame),
-                None => stack.clear_frame(edge),
+                Some(frame) => stack.set_frame_offset(edge, frame),
+                None => stack.clear_frame_offset(edge),
             }
             stays
         });

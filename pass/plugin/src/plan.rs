@@ -100,8 +100,7 @@ impl Strings {
 /// Where a range does not fit below 2^63, the function has none, and its contexts are interned.
 fn ranges(analysis: &Analysis, encoding: &Encoding, used: Option<&Used>) -> Vec<Option<u64>> {
     let mut ranges = vec![None; analysis.functions.len()];
-    let executable = analysis.graph.functions() > analysis.functions.len();
-    if !executable {
+    if analysis.graph.open_node().is_none() {
         return ranges;
     }
     let takes_number = |i: &usize| {
@@ -110,7 +109,7 @@ fn ranges(analysis: &Analysis, encoding: &Encoding, used: Option<&Used>) -> Vec<
             .iter()
             .any(|call| matches!(call.kind, CallKind::Runtime(RuntimeCall::Context)))
     };
-    let by_number = |i: &usize| used.is_none_or(|u| !u.hybrid.needs_offset(FunctionId::new(*i as u32)));
+    let by_number = |i: &usize| used.is_none_or(|u| !u.hybrid.needs_stack_offset(FunctionId::new(*i as u32)));
     let num_cc = |i: usize| encoding.num_cc(FunctionId::new(i as u32));
     let mut functions: Vec<usize> = (0..ranges.len()).filter(takes_number).filter(by_number).collect();
     functions.sort_by_key(|&i| num_cc(i));
@@ -140,8 +139,8 @@ pub fn plan(
     let mut functions = Vec::with_capacity(analysis.functions.len());
     // Ids of open calls are not negative; those of modules without an open node are not positive, so that a function of
     // such a module knows who enters it.
-    let open = analysis.graph.functions() > analysis.functions.len();
-    let sign = |id: u64| if open { id } else { id.wrapping_neg() };
+    let open_node = analysis.graph.open_node();
+    let sign = |id: u64| if open_node.is_some() { id } else { id.wrapping_neg() };
     let ranges = ranges(analysis, encoding, used);
     let mut rows = Vec::with_capacity(analysis.functions.len());
 
@@ -161,7 +160,7 @@ pub fn plan(
             }
             // Functions of other modules find out by the id who enters them. Where only open calls enter them otherwise, the link's bit will
             // do, too.
-            let inside = open && matches!(call.kind, CallKind::Direct(_) | CallKind::Indirect);
+            let inside = open_node.is_some() && matches!(call.kind, CallKind::Direct(_) | CallKind::Indirect);
             let push = if inside { Push::Relative } else { Push::Zero };
             let by_edge = match call.edge.map(|edge| encoding.constant(edge)) {
                 _ if quiet => Action::None,
@@ -200,7 +199,7 @@ pub fn plan(
                     CallKind::Direct(callee) => Some(callee as u32),
                     _ => None,
                 };
-                let open_call = analysis.graph.callee(edge).index() == analysis.functions.len();
+                let open_call = Some(analysis.graph.callee(edge)) == open_node;
                 edges.push(dictionary::Edge {
                     site,
                     callee,
@@ -211,10 +210,10 @@ pub fn plan(
                         EdgeCode::Push(PushReason::Cut) => dictionary::EdgeCode::Cut,
                         EdgeCode::Push(PushReason::Required) => dictionary::EdgeCode::Required,
                     },
-                    frame: used.and_then(|used| used.hybrid.frame(edge)),
+                    frame: used.and_then(|used| used.hybrid.frame_offset(edge)),
                 });
             }
-            let frame = used.and_then(|used| used.hybrid.frame(call.edge?));
+            let frame = used.and_then(|used| used.hybrid.frame_offset(call.edge?));
             let keeps_frame = frame.is_some_and(|frame| frame != hybrid::JUMP);
             calls.push(PlannedCall {
                 instruction: call.instruction,
@@ -248,7 +247,7 @@ pub fn plan(
             calls,
             entry_site,
             base,
-            needs_offset: used.is_some_and(|used| used.hybrid.needs_offset(id)),
+            needs_offset: used.is_some_and(|used| used.hybrid.needs_stack_offset(id)),
             begins_stack: used.is_some() && hybrid::is_main(analysis, i),
         });
     }
@@ -261,7 +260,7 @@ pub fn plan(
             options: options.describe(),
             sites_address: 0,
             hybrid_rounds: used.map(|used| used.rounds),
-            open_num_cc: open.then(|| encoding.num_cc(FunctionId::new(analysis.functions.len() as u32))),
+            open_num_cc: open_node.map(|node| encoding.num_cc(node)),
             files: files.list,
             names: names.list,
             functions: rows,
@@ -274,7 +273,7 @@ pub fn plan(
 
 /// What the runtime must know of each site in a hybrid encoding.
 fn site_bytes(used: &Used, sites: &[dictionary::Site], edges: &[dictionary::Edge]) -> Vec<u8> {
-    let needs = |site: &dictionary::Site| used.hybrid.needs_offset(FunctionId::new(site.function));
+    let needs = |site: &dictionary::Site| used.hybrid.needs_stack_offset(FunctionId::new(site.function));
     let mut bytes: Vec<u8> =
         sites.iter().map(|site| if needs(site) { HybridSite::NEEDS_OFFSET } else { 0 }).collect();
     for edge in edges {

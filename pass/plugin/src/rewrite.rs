@@ -482,18 +482,19 @@ impl<'a> Rewriter<'a> {
         let frequencies = self.analyses.block_frequencies(self.function.value);
         let mut probabilities = self.analyses.branch_probabilities(self.function.value).into_iter();
         let successors: Vec<Vec<Block>> = blocks.iter().map(|b| b.terminator().successors()).collect();
-        let flow = blocks.iter().zip(&frequencies).zip(&successors).zip(&first_push);
-        let flow = flow.map(|(((block, &frequency), successors), push)| {
+        let flow = blocks.iter().zip(&frequencies).zip(&successors);
+        let flow = flow.map(|((block, &frequency), successors)| {
             let plain = matches!(block.terminator().opcode(), LLVMOpcode::LLVMBr | LLVMOpcode::LLVMSwitch);
             let ways = successors.iter().map(|to| Way {
                 to: numbers[to],
                 probability: probabilities.next().expect("one for each successor"),
                 can_be_split: plain && successors.iter().filter(|&other| other == to).count() == 1,
             });
-            FlowBlock { frequency, pushes: push.is_some(), ways: ways.collect() }
+            FlowBlock { frequency, ways: ways.collect() }
         });
         let (mut first, mut ends) = (HashSet::new(), HashSet::new());
-        for place in frame_places(&flow.collect::<Vec<_>>()) {
+        let pushes: Vec<bool> = first_push.iter().map(Option::is_some).collect();
+        for place in frame_places(&flow.collect::<Vec<_>>(), &pushes) {
             let end = match place {
                 FramePlace::FirstPush(block) => {
                     first.extend(first_push[block as usize]);

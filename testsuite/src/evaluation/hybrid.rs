@@ -120,11 +120,11 @@ fn compare(functions: &[Function], calls: &[Call]) -> Hybrid {
             let mut stack = Stack::new(&graph);
             for (edge, call) in (0..).map(EdgeId::new).zip(&loud) {
                 if let Some(frame) = call.frame {
-                    stack.set_frame(edge, frame);
+                    stack.set_frame_offset(edge, frame);
                 }
             }
             if !known {
-                stack.set_unknown_base(FunctionId::new(functions.len() as u32));
+                stack.set_unknown_base(graph.open_node().expect("it was added"));
             }
             let hybrid = hybrid(&graph, encoding, &stack, options);
             work(&loud, |edge| match hybrid.edge(edge) {
@@ -135,7 +135,7 @@ fn compare(functions: &[Function], calls: &[Call]) -> Hybrid {
         ways.hybrid = hybridised(&encoding, &HybridOptions::default(), true);
         ways.by_id = hybridised(&encoding, &HybridOptions::default(), false);
         let (_, encoding) = encoded(functions, &loud, counted, false);
-        let paper = HybridOptions { blocks: 1, offsets: 1024, guards: true };
+        let paper = HybridOptions { blocks: 1, stack_offsets: 1024, guards: true };
         ways.algorithm_4 = hybridised(&encoding, &paper, true);
     }
     result
@@ -154,7 +154,7 @@ fn work(calls: &[&Call], code: impl Fn(EdgeId) -> HybridCode) -> Work {
     work
 }
 
-/// The open node is the last function.
+/// The graph, with an open node, and its encoding.
 fn encoded(
     functions: &[Function],
     calls: &[&Call],

@@ -225,7 +225,8 @@ fn counts_of_a_profile_are_the_weights() {
 
 #[test]
 fn what_never_runs_is_cut_first() {
-    // Two chains in which numCC doubles, from 0 over 1 to 7 and over 8 to 14, lead to 15 and on to 16: more than 8 bits hold.
+    // Two chains in which numCC doubles, from 0 over 1 to 7 and over 8 to 14, lead to 15 and on to 16: more than 8
+    // bits hold.
     let mut edges = vec![(0, 1, 1.0), (0, 8, 1.0)];
     for (first, last) in [(1, 7), (8, 14)] {
         edges.extend((first..last).flat_map(|n| [(n, n + 1, 1.0), (n, n + 1, 1.0)]));
@@ -268,8 +269,8 @@ fn deep_chain_and_deep_cycle() {
 
 #[test]
 fn offsets_make_hot_edges_free() {
-    // 1 is an entry, so that its call of 2 cannot have 0 in the paper's numbering if the colder one of 0 has it, and both
-    // ways into 3 are free by the offsets of 2 and 3 only if the cold edge is the one that pays.
+    // 1 is an entry, so that its call of 2 cannot have 0 in the paper's numbering if the colder one of 0 has it,
+    // and both ways into 3 are free by the offsets of 2 and 3 only if the cold edge is the one that pays.
     let edges = [(0, 2, 1.0), (1, 2, 9.0), (2, 3, 5.0), (1, 3, 1.0)];
     let mut model = model(4, &edges, 64);
     model.functions[1].0 = true;
@@ -279,8 +280,8 @@ fn offsets_make_hot_edges_free() {
     assert_eq!(constants[1..3], [0, 0]);
     assert!(constants[0] != 0 && constants[3] != 0, "{constants:?}");
     assert_eq!(encoding.summary().zero_edges, 2);
-    // An open call into the hot loop's function, and the loop's own open call, which is free by the offset of the caller.
-    // Function 2 is `main`, which no open call reaches.
+    // An open call into the hot loop's function, and the loop's own open call, which is free by the offset of the
+    // caller. Function 2 is `main`, which no open call reaches.
     let edges = [(2, 1, 1.0), (1, 3, 1000.0), (1, 4, 3.0)];
     let functions = (0..5).map(|n| (n >= 2, false)).collect();
     let model = Model {
@@ -298,7 +299,8 @@ fn offsets_make_hot_edges_free() {
     assert_ne!(encoding.constant(edge(0)), Some(0));
 }
 
-/// Three cycles through the open node, of a direct call and an open one. The first open call is so hot that not all of them can push.
+/// Three cycles through the open node, of a direct call and an open one. The first open call is so hot that not all
+/// of them can push.
 #[test]
 fn open_calls_push_where_they_are_much_colder_than_direct_ones() {
     let mut graph = CallGraph::new();
@@ -319,7 +321,8 @@ fn open_calls_push_where_they_are_much_colder_than_direct_ones() {
 /// Where not all values can be small, those of few contexts are, and that of the hottest call behind them.
 #[test]
 fn large_values_are_those_of_cold_calls() {
-    // 33 doublings from 0 on; then calls of 34, an entry: two by 33, one by 32, which has half as many contexts, and one by 1.
+    // 33 doublings from 0 on; then calls of 34, an entry: two by 33, one by 32, which has half as many contexts,
+    // and one by 1.
     let mut model = doubling(34, 64);
     model.functions.push((true, false));
     model.edges.extend([(33, 34, 0.01), (33, 34, 100.0), (32, 34, 1.0), (1, 34, 0.01)]);

@@ -2,23 +2,23 @@
 //!
 //! # What it proves
 //!
-//! Let `G = ⟨N, E⟩` be a call graph whose edges are call sites (the paper, Definition 1), and let each edge `e` either
-//! add a value `c(e)` or push. The program keeps an id and a stack: it begins in a function with id 0 and an empty
-//! stack; calling along an adding edge adds `c(e)` to the id, calling along a pushing edge pushes `(id, e)` and sets the
-//! id to 0. The encoding of a context is the final stack and id. The encoding is *valid* (Definition 3) when for every
-//! function `n` and all distinct contexts `x`, `y` of `n`, `En(x) ≠ En(y)`; and decodable when the context can be
-//! computed from `n` and `En(x)`.
+//! Let `G = ⟨N, E⟩` be a call graph whose edges are call sites (the paper, Definition 1), and let each edge `e`
+//! either add a value `c(e)` or push. The program keeps an id and a stack: it begins in a function with id 0 and an
+//! empty stack; calling along an adding edge adds `c(e)` to the id, calling along a pushing edge pushes `(id, e)`
+//! and sets the id to 0. The encoding of a context is the final stack and id. The encoding is *valid* (Definition
+//! 3) when for every function `n` and all distinct contexts `x`, `y` of `n`, `En(x) ≠ En(y)`; and decodable when
+//! the context can be computed from `n` and `En(x)`.
 //!
 //! A *sub-path* of `n` is a sequence of adding edges that ends in `n` and begins in a function that can have id 0 at
 //! its start: one that a pushing edge calls, or where a context can begin. It suffices to show
 //!
 //! 1. adding edges form no cycle, so that the sub-paths of each function are finitely many;
 //!    With an open node, to which open calls lead, each entry has an edge from it that adds 0 and is no call;
-//! 2. the functions where a sub-path may begin are known: those that are entries of the graph, have no callers, or are
-//!    called by a pushing edge, and no others. If it is known for each sub-path that a back edge or a cut began where it did, the
-//!    sub-path is the end of one that comes from further up, so these need not count;
-//! 3. for each function `n`, the sets `{0}` (where sub-paths may begin in `n`) and `[c(e), c(e) + numCC(caller(e)))` for
-//!    each adding edge `e` into `n` are disjoint and their union is `[0, numCC(n))`.
+//! 2. the functions where a sub-path may begin are known: those that are entries of the graph, have no callers, or
+//!    are called by a pushing edge, and no others. If it is known for each sub-path that a back edge or a cut began
+//!    where it did, the sub-path is the end of one that comes from further up, so these need not count;
+//! 3. for each function `n`, the sets `{0}` (where sub-paths may begin in `n`) and `[c(e), c(e) +
+//!    numCC(caller(e)))` for each adding edge `e` into `n` are disjoint and their union is `[0, numCC(n))`.
 //!
 //! By induction along 1, sub-paths of `n` and ids in `[0, numCC(n))` then correspond one to one, and a stack of ids and
 //! edges names one sequence of sub-paths, hence one context. [`check`] establishes 1 to 3 for graphs of any size;
@@ -151,99 +151,155 @@ fn is(encoding: &Encoding, index: usize, reason: PushReason) -> bool {
 
 /// Checks obligations 1 to 3, and the choice of pushing edges.
 pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
-    let calls = model.edges.len();
-    // From here on, the edges of the open node are edges like others, after the calls.
-    let mut extended = model.clone();
-    extended
-        .edges
-        .extend(model.open_targets().into_iter().map(|f| (model.open.expect("has targets"), f, 0.0)));
-    let (model_of_calls, model) = (model, &extended);
-    let added = |encoding: &Encoding, e: usize| if e < calls { added(encoding, e) } else { Some(0) };
-    let is = |encoding: &Encoding, e: usize, reason| e < calls && is(encoding, e, reason);
-    let open = |n: usize| model.open_target(n);
-    let (out_edges, in_edges) = (model.out_edges(), model.in_edges());
+    let checked = Checked::new(model, encoding);
+    let callees_first = checked.acyclic()?;
+    checked.starts()?;
+    checked.ids(&callees_first)?;
+    checked.cuts()?;
+    checked.pushes()
+}
 
-    // 1, by colouring: visiting a function that is being visited closes a cycle. Callers finish after callees.
-    #[derive(Clone, Copy, PartialEq)]
-    enum Colour {
-        White,
-        Grey,
-        Black,
+/// What is being checked.
+struct Checked<'a> {
+    /// From its calls on, the edges of the open node are edges like others.
+    model: Model,
+    calls: usize,
+    encoding: &'a Encoding,
+    /// Where a sub-path may start of which it is not known where it starts.
+    unknown_starts: Vec<bool>,
+    in_edges: Vec<Vec<usize>>,
+    out_edges: Vec<Vec<usize>>,
+    /// The largest numCC that ids can number.
+    limit: u128,
+}
+
+impl<'a> Checked<'a> {
+    fn new(model_of_calls: &Model, encoding: &'a Encoding) -> Self {
+        let mut model = model_of_calls.clone();
+        model.edges.extend(model_of_calls.open_targets().into_iter().map(|f| {
+            let open = model_of_calls.open.expect("has targets");
+            (open, f, 0.0)
+        }));
+        Self {
+            calls: model_of_calls.edges.len(),
+            encoding,
+            unknown_starts: model_of_calls.unknown_starts(encoding),
+            in_edges: model.in_edges(),
+            out_edges: model.out_edges(),
+            limit: if model.id_bits >= 64 { u64::MAX.into() } else { 1 << model.id_bits.max(1) },
+            model,
+        }
     }
-    let mut colour = vec![Colour::White; model.functions.len()];
-    let mut finished = Vec::new();
-    for start in 0..model.functions.len() {
-        let mut stack = vec![(start, 0)];
-        while let Some((at, done)) = stack.pop() {
-            if done == 0 && colour[at] != Colour::White {
-                continue;
-            }
-            colour[at] = Colour::Grey;
-            let Some(&call) = out_edges[at].get(done) else {
-                colour[at] = Colour::Black;
-                finished.push(at);
-                continue;
-            };
-            stack.push((at, done + 1));
-            if added(encoding, call).is_some() {
-                let callee = model.edges[call].1;
-                match colour[callee] {
-                    Colour::White => stack.push((callee, 0)),
-                    Colour::Grey => return Err(format!("edge {call} closes a cycle of adding edges")),
-                    Colour::Black => {}
+
+    fn added(&self, e: usize) -> Option<u64> {
+        if e < self.calls { added(self.encoding, e) } else { Some(0) }
+    }
+
+    fn is(&self, e: usize, reason: PushReason) -> bool {
+        e < self.calls && is(self.encoding, e, reason)
+    }
+
+    /// Neither a back edge nor required to push.
+    fn may_add(&self, e: usize) -> bool {
+        !self.is(e, PushReason::Back) && !self.is(e, PushReason::Required)
+    }
+
+    /// 1, by colouring: visiting a function that is being visited closes a cycle. Callers finish after callees.
+    fn acyclic(&self) -> Result<Vec<usize>, String> {
+        #[derive(Clone, Copy, PartialEq)]
+        enum Colour {
+            White,
+            Grey,
+            Black,
+        }
+        let mut colour = vec![Colour::White; self.model.functions.len()];
+        let mut finished = Vec::new();
+        for start in 0..self.model.functions.len() {
+            let mut stack = vec![(start, 0)];
+            while let Some((at, done)) = stack.pop() {
+                if done == 0 && colour[at] != Colour::White {
+                    continue;
+                }
+                colour[at] = Colour::Grey;
+                let Some(&call) = self.out_edges[at].get(done) else {
+                    colour[at] = Colour::Black;
+                    finished.push(at);
+                    continue;
+                };
+                stack.push((at, done + 1));
+                if self.added(call).is_some() {
+                    let callee = self.model.edges[call].1;
+                    match colour[callee] {
+                        Colour::White => stack.push((callee, 0)),
+                        Colour::Grey => return Err(format!("edge {call} closes a cycle of adding edges")),
+                        Colour::Black => {}
+                    }
                 }
             }
         }
+        Ok(finished)
     }
 
-    // 2
-    let unknown_starts = model_of_calls.unknown_starts(encoding);
-    for (n, callers) in in_edges.iter().enumerate() {
-        if unknown_starts[n] && encoding.offset(function(n)) != 0 {
-            return Err(format!("function {n} is entered with id 0, and has an offset"));
+    /// 2
+    fn starts(&self) -> Result<(), String> {
+        for (n, callers) in self.in_edges.iter().enumerate() {
+            if self.unknown_starts[n] && self.encoding.offset(function(n)) != 0 {
+                return Err(format!("function {n} is entered with id 0, and has an offset"));
+            }
+            let pushed = callers.iter().all(|&e| self.added(e).is_none());
+            let entry = self.encoding.is_entry(function(n));
+            if entry != (self.unknown_starts[n] || pushed) {
+                return Err(format!("function {n}: is_entry is {entry}"));
+            }
         }
-        let pushed = callers.iter().all(|&e| added(encoding, e).is_none());
-        if encoding.is_entry(function(n)) != (unknown_starts[n] || pushed) {
-            return Err(format!("function {n}: is_entry is {}", encoding.is_entry(function(n))));
-        }
+        Ok(())
     }
 
-    // 3, with a numCC of our own.
-    let limit = if model.id_bits >= 64 { u128::from(u64::MAX) } else { 1 << model.id_bits.max(1) };
-    let mut num_cc = vec![0u128; model.functions.len()];
-    for &n in finished.iter().rev() {
-        let mut ranges: Vec<(u128, u128)> = Vec::new();
-        if encoding.is_entry(function(n)) && !open(n) {
-            ranges.push((0, 1));
-        }
-        for &e in &in_edges[n] {
-            if let Some(value) = added(encoding, e) {
-                ranges.push((u128::from(value), u128::from(value) + num_cc[model.edges[e].0]));
+    /// 3, with a numCC of our own.
+    fn ids(&self, callees_first: &[usize]) -> Result<(), String> {
+        let mut num_cc = vec![0u128; self.model.functions.len()];
+        for &n in callees_first.iter().rev() {
+            let mut ranges: Vec<(u128, u128)> = Vec::new();
+            if self.encoding.is_entry(function(n)) && !self.model.open_target(n) {
+                ranges.push((0, 1));
             }
-        }
-        ranges.sort_unstable();
-        for &(from, to) in &ranges {
-            if from != num_cc[n] {
-                return Err(format!("function {n}: range [{from}, {to}) follows [.., {})", num_cc[n]));
+            for &e in &self.in_edges[n] {
+                if let Some(value) = self.added(e) {
+                    ranges.push((u128::from(value), u128::from(value) + num_cc[self.model.edges[e].0]));
+                }
             }
-            num_cc[n] = to;
+            ranges.sort_unstable();
+            for &(from, to) in &ranges {
+                if from != num_cc[n] {
+                    return Err(format!("function {n}: range [{from}, {to}) follows [.., {})", num_cc[n]));
+                }
+                num_cc[n] = to;
+            }
+            let claimed = self.encoding.num_cc(function(n));
+            if num_cc[n] == 0 || num_cc[n] > self.limit || num_cc[n] != u128::from(claimed) {
+                let limit = self.limit;
+                return Err(format!(
+                    "function {n} has {} sub-paths, not {claimed}; limit {limit}",
+                    num_cc[n]
+                ));
+            }
+            self.in_order(n, &num_cc)?;
         }
-        if num_cc[n] == 0 || num_cc[n] > limit || num_cc[n] != u128::from(encoding.num_cc(function(n))) {
-            let claimed = encoding.num_cc(function(n));
-            return Err(format!("function {n} has {} sub-paths, not {claimed}; limit {limit}", num_cc[n]));
-        }
+        Ok(())
+    }
 
-        // Hotter in-edges have smaller values, but for the sake of values that an instruction holds.
+    /// Hotter in-edges have smaller values, but for the sake of values that an instruction holds.
+    fn in_order(&self, n: usize, num_cc: &[u128]) -> Result<(), String> {
         let small = 1 << 30;
-        let mut calls: Vec<(u128, u128, f64)> = in_edges[n]
+        let mut calls: Vec<(u128, u128, f64)> = self.in_edges[n]
             .iter()
-            .filter(|&&e| e < calls)
+            .filter(|&&e| e < self.calls)
             .filter_map(|&e| {
-                let caller = model.edges[e].0;
+                let caller = self.model.edges[e].0;
                 // Estimates of one power of four are equal.
-                let weight = encoding.edge_weight(edge(e));
-                let heat = if model.counted(caller) { weight } else { power_of_four(weight) };
-                Some((added(encoding, e)?.into(), num_cc[caller], heat))
+                let weight = self.encoding.edge_weight(edge(e));
+                let heat = if self.model.counted(caller) { weight } else { power_of_four(weight) };
+                Some((self.added(e)?.into(), num_cc[caller], heat))
             })
             .collect();
         calls.sort_unstable_by_key(|&(value, ..)| value);
@@ -252,79 +308,83 @@ pub fn check(model: &Model, encoding: &Encoding) -> Result<(), String> {
             let fewer = num_cc[n] > small && value + contexts <= small && contexts <= next_contexts;
             !fewer && weight < next_weight
         });
-        if wrong {
-            return Err(format!("function {n}: in-edges are not in order: {calls:?}"));
-        }
+        if wrong { Err(format!("function {n}: in-edges are not in order: {calls:?}")) } else { Ok(()) }
     }
 
-    let roots: HashSet<usize> = model.roots().into_iter().collect();
-    // Cuts are made if and only if something would not fit without them; sums stop above the limit.
-    let acyclic = |e: usize| !is(encoding, e, PushReason::Back) && !is(encoding, e, PushReason::Required);
-    let mut uncut = vec![0u128; model.functions.len()];
-    let mut waiting: Vec<usize> =
-        in_edges.iter().map(|edges| edges.iter().filter(|&&e| acyclic(e)).count()).collect();
-    let mut ready: Vec<usize> = (0..model.functions.len()).filter(|&n| waiting[n] == 0).collect();
-    let mut next = 0;
-    while next < ready.len() {
-        let n = ready[next];
-        next += 1;
-        let required = |e: &usize| is(encoding, *e, PushReason::Required);
-        let told = |e: &usize| model.known_starts && !required(e);
-        let dummy = roots.contains(&n)
-            || in_edges[n].iter().any(|e| !acyclic(*e) && !told(e))
-            || in_edges[n].iter().all(|&e| !acyclic(e));
-        uncut[n] = u128::from(dummy && !open(n));
-        for &e in in_edges[n].iter().filter(|&&e| acyclic(e)) {
-            uncut[n] = (uncut[n] + uncut[model.edges[e].0]).min(limit + 1);
-        }
-        for &e in out_edges[n].iter().filter(|&&e| acyclic(e)) {
-            waiting[model.edges[e].1] -= 1;
-            if waiting[model.edges[e].1] == 0 {
-                ready.push(model.edges[e].1);
+    /// Cuts are made if and only if something would not fit without them; sums stop above the limit.
+    fn cuts(&self) -> Result<(), String> {
+        let Self { ref model, ref in_edges, ref out_edges, limit, .. } = *self;
+        let roots: HashSet<usize> = model.roots().into_iter().collect();
+        let mut uncut = vec![0u128; model.functions.len()];
+        let mut waiting: Vec<usize> =
+            in_edges.iter().map(|edges| edges.iter().filter(|&&e| self.may_add(e)).count()).collect();
+        let mut ready: Vec<usize> = (0..model.functions.len()).filter(|&n| waiting[n] == 0).collect();
+        let mut next = 0;
+        while next < ready.len() {
+            let n = ready[next];
+            next += 1;
+            let told = |e: usize| model.known_starts && !self.is(e, PushReason::Required);
+            let dummy = roots.contains(&n)
+                || in_edges[n].iter().any(|&e| !self.may_add(e) && !told(e))
+                || in_edges[n].iter().all(|&e| !self.may_add(e));
+            uncut[n] = u128::from(dummy && !model.open_target(n));
+            for &e in in_edges[n].iter().filter(|&&e| self.may_add(e)) {
+                uncut[n] = (uncut[n] + uncut[model.edges[e].0]).min(limit + 1);
+            }
+            for &e in out_edges[n].iter().filter(|&&e| self.may_add(e)) {
+                waiting[model.edges[e].1] -= 1;
+                if waiting[model.edges[e].1] == 0 {
+                    ready.push(model.edges[e].1);
+                }
             }
         }
-    }
-    if next < model.functions.len() {
-        return Err("edges that add or are cut form a cycle".to_owned());
-    }
-    let cut = (0..model.edges.len()).any(|e| is(encoding, e, PushReason::Cut));
-    // The open node leaves room in its targets.
-    let room = limit >> (model.id_bits.clamp(1, 64) / 4);
-    let most = |n: usize| if model.open == Some(n) { room } else { limit };
-    if cut != (0..uncut.len()).any(|n| uncut[n] > most(n)) {
-        return Err(format!(
-            "some edges are cut: {cut}; without cuts {:?} of {limit} ids are needed",
-            uncut.iter().max()
-        ));
+        if next < model.functions.len() {
+            return Err("edges that add or are cut form a cycle".to_owned());
+        }
+        let cut = (0..model.edges.len()).any(|e| self.is(e, PushReason::Cut));
+        // The open node leaves room in its targets.
+        let room = limit >> (model.id_bits.clamp(1, 64) / 4);
+        let most = |n: usize| if model.open == Some(n) { room } else { limit };
+        if cut != (0..uncut.len()).any(|n| uncut[n] > most(n)) {
+            let needed = uncut.iter().max();
+            return Err(format!(
+                "some edges are cut: {cut}; without cuts {needed:?} of {limit} ids are needed"
+            ));
+        }
+        Ok(())
     }
 
-    for (e, &(caller, callee, _)) in model.edges[..calls].iter().enumerate() {
-        let weight = encoding.edge_weight(edge(e));
-        if !(weight >= 0.0 && weight.is_finite()) {
-            return Err(format!("edge {e} has weight {weight}"));
+    /// Required edges push, and back edges close cycles of edges that are about as hot.
+    fn pushes(&self) -> Result<(), String> {
+        for (e, &(caller, callee, _)) in self.model.edges[..self.calls].iter().enumerate() {
+            let weight = self.encoding.edge_weight(edge(e));
+            if !(weight >= 0.0 && weight.is_finite()) {
+                return Err(format!("edge {e} has weight {weight}"));
+            }
+            if self.model.functions[callee].1 != self.is(e, PushReason::Required) {
+                return Err(format!("edge {e}: {:?}", self.encoding.edge(edge(e))));
+            }
+            // Half its weight, as weights of one power of two count as equal; and so do those too small for one. Open
+            // calls that are estimated count 16 times, and may be back edges for the sake of any other.
+            let to_open = |e: usize| self.model.open == Some(self.model.edges[e].1);
+            let counted = |e: usize| self.model.counted(self.model.edges[e].0);
+            let heat = |e: usize| {
+                self.encoding.edge_weight(edge(e)) * if to_open(e) && !counted(e) { 16.0 } else { 1.0 }
+            };
+            let hot = |other: usize| {
+                other >= self.calls
+                    || weight < f64::MIN_POSITIVE
+                    || heat(other) > heat(e) / 2.0
+                    || to_open(e) && !to_open(other)
+            };
+            let back = self.is(e, PushReason::Back);
+            let usable = |e: usize| self.may_add(e) && hot(e);
+            if back && !reaches(&self.model, &self.out_edges, usable, callee, caller) {
+                return Err(format!("back edge {e} closes no cycle of edges as hot as itself"));
+            }
         }
-        if model.functions[callee].1 != is(encoding, e, PushReason::Required) {
-            return Err(format!("edge {e}: {:?}", encoding.edge(edge(e))));
-        }
-        // Half its weight, as weights of one power of two count as equal; and so do those too small for one. Open calls that are estimated count 16
-        // times, and
-        // may be back edges for the sake of any other.
-        let to_open = |e: usize| model.open == Some(model.edges[e].1);
-        let counted = |e: usize| model.counted(model.edges[e].0);
-        let heat =
-            |e: usize| encoding.edge_weight(edge(e)) * if to_open(e) && !counted(e) { 16.0 } else { 1.0 };
-        let hot = |other: usize| {
-            other >= calls
-                || weight < f64::MIN_POSITIVE
-                || heat(other) > heat(e) / 2.0
-                || to_open(e) && !to_open(other)
-        };
-        let back = is(encoding, e, PushReason::Back);
-        if back && !reaches(model, &out_edges, |e| acyclic(e) && hot(e), callee, caller) {
-            return Err(format!("back edge {e} closes no cycle of edges as hot as itself"));
-        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Whether usable edges lead from one function to the other.

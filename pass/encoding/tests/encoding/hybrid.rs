@@ -2,21 +2,20 @@
 //!
 //! # What is proved
 //!
-//! The program keeps id and stack as [`crate::checker`] has it, but an edge adds what its [`HybridCode`] says, and each
-//! activation has a place on the machine stack: its caller's, plus the frame offset of the call. Where a sub-path begins, its
-//! base is the place of its first activation. Whoever decodes knows function and id, and the place; the base only if it is
-//! known (the push has a frame offset, or the function that is entered from outside says so). Otherwise the offset is any
-//! number. Below a call without a frame offset, places differ from run to run.
+//! The program keeps id and stack as [`crate::checker`] has it, but an edge adds what its [`HybridCode`] says, and
+//! each activation has a place on the machine stack: its caller's, plus the frame offset of the call. Where a
+//! sub-path begins, its base is the place of its first activation. Whoever decodes knows function and id, and the
+//! place; the base only if it is known (the push has a frame offset, or the function that is entered from outside
+//! says so). Otherwise the offset is any number. Below a call without a frame offset, places differ from run to
+//! run.
 //!
-//! [`check_by_enumeration`] lists all sub-paths of small graphs. No two sub-paths of a function may look the same to the
-//! decoder, and each must decode to itself. It shares no code with `hybrid`, and knows nothing of blocks.
+//! [`check_by_enumeration`] lists all sub-paths of small graphs. No two sub-paths of a function may look the same
+//! to the decoder, and each must decode to itself. It shares no code with `hybrid`, and knows nothing of blocks.
 
 use std::collections::HashMap;
 
-use pcce_encoding::decode::{AddEdge, FunctionRow};
-use pcce_encoding::hybrid::{
-    Hybrid, HybridCode, HybridOptions, PathError, Stack, StackEdge, StackPathDecoder, hybrid,
-};
+use pcce_encoding::decode::{AddEdge, Call, FunctionRow, PathError, StackEdge, StackPathDecoder};
+use pcce_encoding::hybrid::{Hybrid, HybridCode, HybridOptions, Stack, hybrid};
 use pcce_encoding::{EdgeCode, Encoding};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -50,7 +49,7 @@ impl Hybridised {
         let mut stack = Stack::new(&graph);
         for (e, frame) in self.frames.iter().enumerate() {
             if let &Some(frame) = frame {
-                stack.set_frame(edge(e), frame);
+                stack.set_frame_offset(edge(e), frame);
             }
         }
         for n in (0..self.unknown_base.len()).filter(|&n| self.unknown_base[n]) {
@@ -63,8 +62,8 @@ impl Hybridised {
         (encoding, hybrid)
     }
 
-    /// Whether sub-paths that begin in the function may begin at an unknown base. Who decodes sees that one began at the
-    /// function, or in the open node, but not how.
+    /// Whether sub-paths that begin in the function may begin at an unknown base. Who decodes sees that one began
+    /// at the function, or in the open node, but not how.
     fn begins_unknown(&self, encoding: &Encoding, n: usize) -> bool {
         // Open targets have one dummy in-edge, the open node's.
         let open = |n: usize| self.model.open_target(n) || self.model.open == Some(n);
@@ -209,8 +208,8 @@ fn check_codes(given: &Hybridised, encoding: &Encoding, hybrid: &Hybrid) -> Resu
     Ok(())
 }
 
-/// Figure 7. Frame offsets are those of the text; FI and JI, which it does not give, are chosen so that "the extensions from
-/// ImCC\[F\], ImCC\[G\] and ImCC\[J\] do not conflict".
+/// Figure 7. Frame offsets are those of the text; FI and JI, which it does not give, are chosen so that "the
+/// extensions from ImCC\[F\], ImCC\[G\] and ImCC\[J\] do not conflict".
 fn figure_7(options: HybridOptions) -> Hybridised {
     let (functions, edges) = paper::FIGURE_4;
     let frames = [1, 1, 2, 3, 1, 1, 1, 3, 3, 1, 1].map(Some).to_vec();
@@ -281,8 +280,8 @@ fn figure_5_with_offsets() {
     let frames = vec![Some(16); edges.len()];
     let mut given = Hybridised { frames, model, unknown_base, varying: vec![], options };
     let (_, hybrid) = given.encode();
-    // A calls C below itself, and F calls it at the beginning of a sub-path. E is two calls below A through B, and three
-    // through C.
+    // A calls C below itself, and F calls it at the beginning of a sub-path. E is two calls below A through B, and
+    // three through C.
     assert_eq!(hybrid.edge(edge(2)), HybridCode::Add(0));
     assert_eq!(hybrid.implicit(function(2)), Some(&[0, 16][..]));
     // From F and a place that nobody knows, the offset tells nothing.
@@ -295,7 +294,7 @@ fn figure_5_with_offsets() {
 fn options() -> impl Strategy<Value = HybridOptions> {
     (0usize..5, 0usize..8, any::<bool>()).prop_map(|(blocks, offsets, guards)| HybridOptions {
         blocks,
-        offsets,
+        stack_offsets: offsets,
         guards,
     })
 }
@@ -358,7 +357,8 @@ proptest! {
         let (mut id, mut calls) = (0, vec![]);
         let mut offset = if given.begins_unknown(&encoding, at) { 77 } else { 0 };
         for choice in choices.into_iter().map(usize::from) {
-            let adding: Vec<usize> = out_edges[at].iter().copied().filter(|&e| call(&hybrid, e, id).is_some()).collect();
+            let adds = |e: &usize| call(&hybrid, *e, id).is_some();
+            let adding: Vec<usize> = out_edges[at].iter().copied().filter(adds).collect();
             if adding.is_empty() {
                 break;
             }
@@ -374,8 +374,9 @@ proptest! {
         }
     }
 
-    /// As programs and the decoder have it: ids of the program, from whatever a sub-path starts with, and tables. Where the beginning of a sub-path on the
-    /// stack is not known, ids tell alone; where it would be, and the decoder has not been told, it finds the path or says that it does not know.
+    /// As programs and the decoder have it: ids of the program, from whatever a sub-path starts with, and tables.
+    /// Where the beginning of a sub-path on the stack is not known, ids tell alone; where it would be, and the
+    /// decoder has not been told, it finds the path or says that it does not know.
     #[test]
     fn tables_decode_what_programs_have(
         given in hybridised(any_model()),
@@ -400,9 +401,10 @@ proptest! {
             let (caller, callee, _) = model.edges[e];
             let EdgeCode::Add(value) = encoding.edge(edge(e)) else { return None };
             let add = AddEdge { caller: function(caller), callee: function(callee), value, site: e as u32 };
-            Some(StackEdge { add, frame: given.frames[e] })
+            Some(StackEdge { add, frame_offset: given.frames[e] })
         });
-        let decoder = StackPathDecoder::new(&rows, &unknown, model.open.map(function), adds).expect("the table of an encoding");
+        let decoder = StackPathDecoder::new(&rows, &unknown, model.open.map(function), adds);
+        let decoder = decoder.expect("the table of an encoding");
 
         // Where a sub-path starts, whether a direct call tells, and whether its base is known.
         let outside = (0..functions).filter(|&n| encoding.is_entry(function(n)) && model.open != Some(n));
@@ -410,7 +412,10 @@ proptest! {
         let outside = outside.map(|n| (n, false, !given.begins_unknown(&encoding, n)));
         let pushed = (0..given.frames.len()).filter(|&e| encoding.edge(edge(e)).pushes() && known_starts);
         let pushed = pushed.filter(|&e| model.open != Some(model.edges[e].1));
-        let pushed = pushed.map(|e| (model.edges[e].1, true, given.frames[e].is_some() && !hybrid.has_unknown_base(function(model.edges[e].1))));
+        let pushed = pushed.map(|e| {
+            let callee = model.edges[e].1;
+            (callee, true, given.frames[e].is_some() && !hybrid.has_unknown_base(function(callee)))
+        });
         let starts: Vec<(usize, bool, bool)> = outside.chain(pushed).collect();
         prop_assume!(!starts.is_empty());
         let (start, told, based) = starts[begin.index(starts.len())];
@@ -423,18 +428,23 @@ proptest! {
             let number = id.wrapping_add(start_offset).wrapping_sub(encoding.offset(function(at)));
             let decode = |offset| {
                 let mut found = vec![];
-                let result = decoder.path_from(told.then(|| function(start)), function(at), number, offset, |call| found.push(call.site as usize));
-                result.map(|()| found)
+                let start = told.then(|| function(start));
+                let add = |call: Call| found.push(call.site as usize);
+                decoder.path_from(start, function(at), number, offset, add).map(|()| found)
             };
             let expected: Vec<usize> = calls.iter().rev().copied().collect();
-            prop_assert_eq!(decode(offset), Ok(expected.clone()), "in {} with number {}, offset {:?}, from {}", at, number, offset, start);
+            let place = format!("in {at} with number {number}, offset {offset:?}, from {start}");
+            prop_assert_eq!(decode(offset), Ok(expected.clone()), "{}", place);
             let without = decode(None);
-            prop_assert!(without == Ok(expected) || without == Err(PathError::Ambiguous) && decoder.needs_offset(function(at)), "{:?}", without);
-            prop_assert_eq!(decoder.needs_offset(function(at)), hybrid.needs_offset(function(at)));
-            prop_assert!(!(varies && decoder.needs_offset(function(at))), "below a frame that varies");
+            let needed = decoder.needs_stack_offset(function(at));
+            let ambiguous = needed && without == Err(PathError::Ambiguous);
+            prop_assert!(ambiguous || without == Ok(expected), "{:?}", without);
+            prop_assert_eq!(needed, hybrid.needs_stack_offset(function(at)));
+            prop_assert!(!(varies && needed), "below a frame that varies");
             varies |= given.varying.get(at) == Some(&true);
 
-            let adding: Vec<usize> = out_edges[at].iter().copied().filter(|&e| encoding.constant(edge(e)).is_some()).collect();
+            let adds = |e: &usize| encoding.constant(edge(*e)).is_some();
+            let adding: Vec<usize> = out_edges[at].iter().copied().filter(adds).collect();
             if adding.is_empty() {
                 break;
             }

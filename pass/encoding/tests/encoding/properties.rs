@@ -56,8 +56,8 @@ pub fn dense_graph() -> impl Strategy<Value = Model> {
     })
 }
 
-/// A chain of functions that call the next one a few times, so that numCC passes 2⁶⁴ on the way, with some entries and a
-/// few more edges, back or forth.
+/// A chain of functions that call the next one a few times, so that numCC passes 2⁶⁴ on the way, with some entries
+/// and a few more edges, back or forth.
 fn doubling_graph() -> impl Strategy<Value = Model> {
     (20usize..140).prop_flat_map(|n| {
         let step = (1usize..4, frequency(), prop::bool::weighted(0.05));
@@ -119,7 +119,9 @@ proptest! {
     }
 
     #[test]
-    fn no_two_contexts_share_an_encoding(model in any_starts(with_open_node(prop_oneof![any_graph(1..7, 14), dense_graph()]))) {
+    fn no_two_contexts_share_an_encoding(
+        model in any_starts(with_open_node(prop_oneof![any_graph(1..7, 14), dense_graph()])),
+    ) {
         let encoding = model.encode();
         check_by_enumeration(&model, &encoding, 8, 1000).map_err(TestCaseError::fail)?;
     }
@@ -165,7 +167,11 @@ proptest! {
 
     /// Calls where a choice is small, returns where it is large: walks go deep and come back.
     #[test]
-    fn walks_decode(model in any_starts(any_model()), begin in any::<prop::sample::Index>(), choices in vec(any::<u16>(), 0..200)) {
+    fn walks_decode(
+        model in any_starts(any_model()),
+        begin in any::<prop::sample::Index>(),
+        choices in vec(any::<u16>(), 0..200),
+    ) {
         let roots: Vec<usize> = model.roots().into_iter().filter(|&n| model.open != Some(n)).collect();
         prop_assume!(!roots.is_empty());
         let (encoding, out_edges) = (model.encode(), model.out_edges());

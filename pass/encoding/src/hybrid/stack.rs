@@ -1,0 +1,69 @@
+//! What a hybrid encoding is told of the stack.
+
+use crate::graph::{CallGraph, EdgeId, FunctionId};
+
+/// What is known of the stack at calls, and where sub-paths begin.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    pub(super) frame_offsets: Vec<Option<u32>>,
+    pub(super) unknown_base: Vec<bool>,
+    pub(super) numbers_only: Vec<bool>,
+    pub(super) varying: Vec<bool>,
+}
+
+impl Stack {
+    /// Nothing is known of any call; every sub-path that begins outside the graph begins where it is known.
+    pub fn new(graph: &CallGraph) -> Self {
+        let (frame_offsets, unknown_base) = (vec![None; graph.edges()], vec![false; graph.functions()]);
+        let [numbers_only, varying] = [(); 2].map(|()| vec![false; graph.functions()]);
+        Self { frame_offsets, unknown_base, numbers_only, varying }
+    }
+
+    /// Says how far below the caller's activation that of the callee begins, whenever the call is made (the paper's
+    /// stack frame offset), in any unit.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such edge.
+    pub fn set_frame_offset(&mut self, edge: EdgeId, offset: u32) {
+        self.frame_offsets[edge.index()] = Some(offset);
+    }
+
+    /// Takes back what [`Self::set_frame_offset`] has said.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such edge.
+    pub fn clear_frame_offset(&mut self, edge: EdgeId) {
+        self.frame_offsets[edge.index()] = None;
+    }
+
+    /// Says that the function may be entered from outside the graph where nobody knows the distance to anything else on
+    /// the stack. Contexts that begin so must be told apart by ids alone.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such function.
+    pub fn set_unknown_base(&mut self, function: FunctionId) {
+        self.unknown_base[function.index()] = true;
+    }
+
+    /// Says that the function's stack frames differ from one activation to the next in the same context. Where its
+    /// calls lead, offsets are not to be looked at: equal contexts would have different ones.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such function.
+    pub fn set_varying(&mut self, function: FunctionId) {
+        self.varying[function.index()] = true;
+    }
+
+    /// Says that contexts of the function must be told apart by ids alone, wherever they begin.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such function.
+    pub fn set_numbers_only(&mut self, function: FunctionId) {
+        self.numbers_only[function.index()] = true;
+    }
+}
