@@ -7,6 +7,9 @@
 //! free if it closes no cycle (of any direction), the other functions counting as one: a maximum spanning forest,
 //! by weight, is the cheapest choice. (Ball and Larus place the increments of path profiling likewise: "Efficient
 //! path profiling", 1996, §3.2.)
+//!
+//! petgraph's spanning trees and its `UnionFind` know nothing of differences along the edges, nor of how large they may
+//! become. Hence the forest here.
 
 use crate::code::EdgeCode;
 use crate::graph::CallGraph;

@@ -159,6 +159,7 @@ proptest! {
             prop_assert_eq!(graph.callee(new_edges[i]), function(at + i));
             prop_assert_eq!(encoding.constant(new_edges[i]), Some(0));
         }
+        prop_assert_eq!(graph.open_node(), changed.open.map(function));
         for (e, &(caller, callee, _)) in changed.edges.iter().enumerate() {
             prop_assert_eq!((graph.caller(edge(e)).index(), graph.callee(edge(e)).index()), (caller, callee));
         }
