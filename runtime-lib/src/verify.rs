@@ -187,11 +187,14 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
             context => context != MISMATCHED && context != UNNUMBERED,
         };
         let (site, name) = (place::name(below.1), place::name(function.cast()));
-        let key = site.zip(name).map(|(site, name)| [below.0, site, name]).filter(|_| numbered);
-        if let (Some(chain), Some(key)) = (chain, key)
-            && let Some((number, seen)) = CONTEXTS.find(&key)
+        let mut key = site.zip(name).map(|(site, name)| [below.0, site, name]).filter(|_| numbered);
+        if let (Some(chain), Some(known)) = (chain, key)
+            && let Some((number, seen)) = CONTEXTS.find(&known)
         {
-            if seen != (id, chain, distance) {
+            if seen == (id, chain, distance) {
+                return number;
+            }
+            if (*function).entry_site.is_null() {
                 mismatch(
                     function,
                     format_args!(
@@ -199,8 +202,10 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
                         seen.0, seen.1, seen.2
                     ),
                 );
+                return number;
             }
-            return number;
+            // Calls that LLVM inserts are no sites of the shadow stack: between two of them the caller's state changes.
+            key = None;
         }
         // A caller whose own context matched is the end of the walk.
         let mut record = shadow;

@@ -27,6 +27,7 @@
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/IR/Module.h"
+#include "llvm/LTO/LTO.h"
 #include "llvm/MC/MCDwarf.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -34,6 +35,7 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "llvm/Transforms/Utils/CallPromotionUtils.h"
+#include "llvm/Transforms/Utils/EntryExitInstrumenter.h"
 #include "llvm/Transforms/Utils/EscapeEnumerator.h"
 #include "llvm/Transforms/Utils/Local.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
@@ -80,10 +82,12 @@ LLVMValueRef pcce_shim_unless_null(LLVMValueRef Call, LLVMValueRef Pointer, LLVM
 bool pcce_shim_looks_at_caller(LLVMValueRef F);
 LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef Call, const char *Name, size_t Len);
 bool pcce_shim_requires_stack_protector(LLVMValueRef F);
+typedef void (*TextCallback)(void *Context, const char *Text, size_t Len);
+void pcce_shim_runtime_library_calls(LLVMModuleRef M, TextCallback OnName, void *Context);
+bool pcce_shim_insert_late_calls(void *Analyses, LLVMModuleRef M);
 LLVMMemoryBufferRef pcce_shim_write(LLVMModuleRef M);
 LLVMModuleRef pcce_shim_read(LLVMMemoryBufferRef Bitcode, const char *Name, size_t NameLen);
 void pcce_shim_dispose_copy(void *Analyses, LLVMModuleRef M);
-typedef void (*TextCallback)(void *Context, const char *Text, size_t Len);
 typedef void (*CallCallback)(void *Context, const char *Function, size_t Len, const char *Callee, size_t CalleeLen,
                              bool Jump, int64_t Offset);
 bool pcce_shim_frame_offsets(void *Analyses, LLVMModuleRef M, uint32_t Level, bool NoPIE, CallCallback OnCall,
@@ -579,6 +583,62 @@ bool pcce_shim_is_compared(LLVMValueRef V) { return unwrap<CallBase>(V)->hasMeta
 
 bool pcce_shim_requires_stack_protector(LLVMValueRef F) {
   return StackProtector::requiresStackProtector(unwrap<Function>(F));
+}
+
+// The functions that code generation for the module's target calls by name.
+void pcce_shim_runtime_library_calls(LLVMModuleRef M, TextCallback OnName, void *Context) {
+  for (StringRef Name : lto::LTO::getRuntimeLibcallSymbols(Triple(unwrap(M)->getTargetTriple())))
+    OnName(Context, Name.data(), Name.size());
+}
+
+// Calls the function that is named to take the trap's place, as SelectionDAGBuilder does.
+static bool callTrapFunction(Instruction &I) {
+  auto *Trap = dyn_cast<IntrinsicInst>(&I);
+  if (!Trap)
+    return false;
+  SmallVector<Value *, 1> Arguments;
+  switch (Trap->getIntrinsicID()) {
+  case Intrinsic::ubsantrap:
+    Arguments.push_back(Trap->getArgOperand(0));
+    break;
+  case Intrinsic::trap:
+  case Intrinsic::debugtrap:
+    break;
+  default:
+    return false;
+  }
+  StringRef Name = Trap->getAttributes().getFnAttr("trap-func-name").getValueAsString();
+  if (Name.empty())
+    return false;
+  SmallVector<Type *, 1> Types;
+  for (Value *Argument : Arguments)
+    Types.push_back(Argument->getType());
+  auto *T = FunctionType::get(Trap->getType(), Types, false);
+  IRBuilder<> B(Trap);
+  CallInst *Call = B.CreateCall(Trap->getModule()->getOrInsertFunction(Name, T), Arguments);
+  for (Attribute::AttrKind Kind : {Attribute::NoReturn, Attribute::NoUnwind, Attribute::Cold, Attribute::NoMerge})
+    if (Trap->hasFnAttr(Kind))
+      Call->addFnAttr(Kind);
+  Trap->eraseFromParent();
+  return true;
+}
+
+// Inserts calls that code generation would insert: of functions' hooks (mcount, __cyg_profile_func_enter) after inlining, and in
+// the place of traps. Returns whether there are any.
+bool pcce_shim_insert_late_calls(void *Analyses, LLVMModuleRef MR) {
+  auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
+  bool Any = false;
+  for (Function &F : *unwrap(MR)) {
+    if (F.isDeclaration())
+      continue;
+    bool Here = !EntryExitInstrumenterPass(/*PostInlining=*/true).run(F, FAM).areAllPreserved();
+    for (Instruction &I : make_early_inc_range(instructions(F)))
+      Here |= callTrapFunction(I);
+    if (Here)
+      FAM.invalidate(F, PreservedAnalyses::none());
+    Any |= Here;
+  }
+  return Any;
 }
 
 namespace {

@@ -9,15 +9,17 @@ use std::path::PathBuf;
 use llvm_sys::LLVMOpcode;
 use pcce_encoding::{CallGraph, EdgeId, FunctionId};
 
+use crate::inserted::{self, Inserted};
 use crate::llvm::{Analyses, Block, Module, TailCall, Type, Value};
 use crate::profile::{Matched, Profile};
 
-/// Adds the names of a list: one or more a line, `#` begins a comment.
-fn add_names(text: &str, names: &mut HashSet<String>) {
-    for line in text.lines() {
-        let line = line.split('#').next().unwrap_or("");
-        names.extend(line.split_whitespace().map(str::to_owned));
-    }
+/// The names of a list: one or more a line, `#` begins a comment.
+pub fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(|line| line.split('#').next().unwrap_or("").split_whitespace())
+}
+
+fn add_names(text: &str, to: &mut HashSet<String>) {
+    to.extend(names(text).map(str::to_owned));
 }
 
 /// The functions whose contexts are wanted, by their names (*targeted mode*).
@@ -91,8 +93,10 @@ pub struct NoCallback {
     streams: HashSet<String>,
     /// Whether calls of these do not call back: in an executable built as a whole that makes no such streams.
     trusts_streams: bool,
-    /// Whether such an executable may call functions of this module so: it makes streams, and is another one.
-    called_by_streams: bool,
+    /// Whether functions of this module whose address is taken may be called without a push: such an executable calls the
+    /// streams that this module makes, or calls that LLVM inserts reach handlers that it sets.
+    called_by_pointer: bool,
+    inserted: Inserted,
     /// Those whose calls are published: that may allocate (`data/allocating.txt`, all of `streams`, and all of the user's files). Empty
     /// without the option `publish`.
     published: HashSet<String>,
@@ -122,8 +126,14 @@ impl NoCallback {
         }
         let makes_streams =
             module.functions().iter().any(|function| STREAM_MAKERS.contains(&&*function.name()));
-        let (trusts_streams, called_by_streams) = (open && !makes_streams, !open && makes_streams);
-        Ok(Self { names, streams, trusts_streams, called_by_streams, published })
+        Ok(Self {
+            names,
+            streams,
+            trusts_streams: open && !makes_streams,
+            called_by_pointer: !open && makes_streams || inserted::sets_handlers(module),
+            inserted: Inserted::load(module),
+            published,
+        })
     }
 
     /// Whether calls that may allocate are published.
@@ -136,29 +146,29 @@ impl NoCallback {
         self.names.contains(name) || self.trusts_streams && self.streams.contains(name)
     }
 
-    /// The functions of the module that other code reaches under a name of the list: so named, by an
-    /// alias, or through the linker's `--wrap`.
+    /// The functions of the module that other code reaches under a name of the lists: so named, by an
+    /// alias, or through the linker's `--wrap`. Calls that LLVM inserts reach local ones, too.
     fn defined_in(&self, module: Module) -> HashSet<Value> {
         let mut found = HashSet::new();
         for global in module.functions().into_iter().chain(module.aliases()) {
             let name = global.name();
             let name = name.strip_prefix("__wrap_").unwrap_or(&name);
-            if global.linkage().local || !self.names.contains(name) && !self.streams.contains(name) {
-                continue;
+            let listed = self.names.contains(name) || self.streams.contains(name);
+            if listed && !global.linkage().local || self.inserted.may_call(name) {
+                found.insert(global.aliased());
             }
-            found.insert(global.aliased());
         }
         found
     }
 
     /// The functions of the module that callers may enter without having pushed: those, and personality functions,
     /// which the unwinder calls from wherever it was called last (a function that resumes unwinding does not push). And whatever
-    /// the module's streams may call, if the executable may take its own calls of them for calls that do not call back.
+    /// such callers may call through pointers.
     pub fn entered_unpushed(&self, module: Module) -> HashSet<Value> {
         let mut found = self.defined_in(module);
         let functions = module.functions();
         found.extend(functions.iter().filter_map(|function| function.personality()));
-        if self.called_by_streams {
+        if self.called_by_pointer {
             let keeps_frame = |function: &Value| {
                 let mut instructions = function.blocks().into_iter().flat_map(Block::instructions);
                 !instructions.any(|instruction| instruction.tail_call() == TailCall::Must)
@@ -244,8 +254,8 @@ pub struct Call {
 pub enum Unannounced {
     /// Not at all.
     Never,
-    /// With any id: its name is on the list of functions that do not call back, so that callers do nothing, or it is a
-    /// personality function. It pushes at its own entry.
+    /// With any id: its callers do nothing, since functions of its name do not call back; or no caller is seen, since LLVM inserts
+    /// the call behind the pass; or it is a personality function. It pushes at its own entry.
     Anyhow,
     /// By an open call of an executable whose graph has an open node: the id is that node's, and positive. Ids of
     /// this module are not, and who has pushed enters with id 0.
@@ -648,9 +658,9 @@ pub fn analyse(
         let listed = function.unannounced == Unannounced::Anyhow;
         if listed && must_tail[i] {
             return Err(format!(
-                "function {} replaces a library function that callers are known to enter without a push, and it \
-                 makes calls that must stay tail calls; its frame cannot be kept. Rename it, or compile it without \
-                 the pass",
+                "function {} is entered without a push (it replaces a library function that does not call back, or code \
+                 that LLVM inserts calls it), and it makes calls that must stay tail calls; its frame cannot be \
+                 kept. Rename it, or compile it without the pass",
                 function.name
             ));
         }

@@ -22,6 +22,7 @@ mod analysis;
 mod emit;
 mod frames;
 mod hybrid;
+mod inserted;
 mod known;
 mod llvm;
 mod plan;
@@ -203,6 +204,7 @@ fn run(
              (-Wl,--load-pass-plugin=…), as pcce-clang does"
         ));
     }
+    let inserted = module.insert_late_calls(analyses);
     let whole_program = phase == Phase::LinkTime || options.whole_program;
     // Users without the wrapper, which says what the link makes, compile with -fPIC what may be for a shared library. The
     // library's numbers and open calls would be told from the executable's by nothing.
@@ -241,7 +243,7 @@ fn run(
     for warning in warnings.iter().chain(&outcome.warnings) {
         eprintln!("warning: pcce: {warning}");
     }
-    Ok(outcome.changed)
+    Ok(inserted || outcome.changed)
 }
 
 /// Instruments the module, or a copy. `frames`: what is known of its code.

@@ -73,6 +73,12 @@ unsafe extern "C" {
     fn pcce_shim_looks_at_caller(function: LLVMValueRef) -> bool;
     fn pcce_shim_make_push_thunk(call: LLVMValueRef, name: *const u8, len: usize) -> LLVMValueRef;
     fn pcce_shim_requires_stack_protector(function: LLVMValueRef) -> bool;
+    fn pcce_shim_runtime_library_calls(
+        module: LLVMModuleRef,
+        on_name: extern "C" fn(*mut c_void, *const u8, usize),
+        context: *mut c_void,
+    );
+    fn pcce_shim_insert_late_calls(analyses: *mut c_void, module: LLVMModuleRef) -> bool;
     fn pcce_shim_write(module: LLVMModuleRef) -> LLVMMemoryBufferRef;
     fn pcce_shim_read(bitcode: LLVMMemoryBufferRef, name: *const u8, len: usize) -> LLVMModuleRef;
     fn pcce_shim_dispose_copy(analyses: *mut c_void, module: LLVMModuleRef);
@@ -392,6 +398,25 @@ impl Module {
     pub fn bitcode(self) -> Bitcode {
         // SAFETY: live module; the buffer is ours to dispose of.
         Bitcode { buffer: unsafe { pcce_shim_write(self.0) }, identifier: self.identifier() }
+    }
+
+    /// The names of the functions that code generation for the module's target calls, whatever the module says.
+    pub fn runtime_library_calls(self) -> HashSet<String> {
+        extern "C" fn add(names: *mut c_void, name: *const u8, len: usize) {
+            // SAFETY: the shim hands on what it got from the call below, with a text.
+            unsafe { (*names.cast::<HashSet<String>>()).insert(text(name.cast(), len)) };
+        }
+        let mut names = HashSet::new();
+        // SAFETY: live module; the callback is called with `names` during the call.
+        unsafe { pcce_shim_runtime_library_calls(self.0, add, (&raw mut names).cast()) };
+        names
+    }
+
+    /// Inserts calls that code generation would insert: of functions' hooks (`mcount`, `__cyg_profile_func_enter`) after inlining, and
+    /// of functions that take the place of traps. Returns whether there are any.
+    pub fn insert_late_calls(self, analyses: Analyses) -> bool {
+        // SAFETY: live module and analyses.
+        unsafe { pcce_shim_insert_late_calls(analyses.0, self.0) }
     }
 
     /// Reports an error as the compiler's own, which makes the compilation fail.

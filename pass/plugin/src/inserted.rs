@@ -1,0 +1,57 @@
+//! Calls that LLVM inserts behind this pass: functions of the program that they reach are entered without a push.
+//!
+//! Where it can, the pass inserts such calls itself before it looks at the module ([`crate::llvm::Module::insert_late_calls`]). What is left
+//! is known by the names of the functions only.
+
+use std::collections::HashSet;
+
+use crate::analysis::names;
+use crate::llvm::Module;
+
+/// With these a program names functions that such calls, or what they call, come to: XRay's handlers, and the callbacks of
+/// the sanitizers' runtimes.
+const HANDLER_SETTERS: [&str; 12] = [
+    "__xray_set_handler",
+    "__xray_set_handler_arg1",
+    "__xray_set_customevent_handler",
+    "__xray_set_typedevent_handler",
+    "__xray_set_log_impl",
+    "__xray_log_register_mode",
+    "__asan_set_death_callback",
+    "__asan_set_error_report_callback",
+    "__hwasan_set_error_report_callback",
+    "__msan_set_death_callback",
+    "__sanitizer_set_death_callback",
+    "__sanitizer_install_malloc_and_free_hooks",
+];
+
+/// The functions that inserted calls reach by name.
+pub struct Inserted {
+    names: HashSet<String>,
+    /// What further names begin with.
+    prefixes: Vec<&'static str>,
+}
+
+impl Inserted {
+    /// Those of LLVM for the module's target, and the shipped list (`data/inserted.txt`).
+    pub fn load(module: Module) -> Self {
+        let mut known = Self { names: module.runtime_library_calls(), prefixes: Vec::new() };
+        for name in names(include_str!("../data/inserted.txt")) {
+            match name.strip_suffix('*') {
+                Some(prefix) => known.prefixes.push(prefix),
+                None => _ = known.names.insert(name.to_owned()),
+            }
+        }
+        known
+    }
+
+    /// Whether an inserted call may be one of a function of this name.
+    pub fn may_call(&self, name: &str) -> bool {
+        self.names.contains(name) || self.prefixes.iter().any(|prefix| name.starts_with(prefix))
+    }
+}
+
+/// Whether the module may hand addresses of functions to what inserted calls come to.
+pub fn sets_handlers(module: Module) -> bool {
+    module.functions().iter().any(|function| HANDLER_SETTERS.contains(&&*function.name()))
+}
