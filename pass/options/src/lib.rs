@@ -167,6 +167,9 @@ pub struct PassOptions {
     /// times with it, 8.58 million times without.
     #[arg(long = "pcce-leaf-depth", require_equals = true, default_value_t = 4)]
     leaf_depth: u32,
+    /// The files that the options name, on which the result depends.
+    #[arg(skip)]
+    pub files: Vec<PathBuf>,
     /// The options that were given, as a list's entries.
     #[arg(skip)]
     given: Vec<String>,
@@ -203,12 +206,6 @@ impl WrapperFlags {
     /// [`Error::Semicolon`].
     pub fn for_pass(&self, folder: &Path) -> Result<Vec<OsString>, Error> {
         self.given.iter().map(|option| option.entry(folder)).collect()
-    }
-
-    /// The files that these flags name, on which the result depends.
-    pub fn files(&self) -> Vec<PathBuf> {
-        let files = self.given.iter().filter_map(Given::file);
-        files.map(PathBuf::from).collect()
     }
 }
 
@@ -271,7 +268,9 @@ impl PassOptions {
             Some(value) => format!("{}={}", option.name, value.to_string_lossy()),
             None => option.name,
         };
-        options.given = given(&command, &matches).into_iter().map(entry).collect();
+        let given = given(&command, &matches);
+        options.files = given.iter().filter_map(Given::file).map(PathBuf::from).collect();
+        options.given = given.into_iter().map(entry).collect();
         Ok(options)
     }
 

@@ -31,7 +31,6 @@ fn flags_of_the_wrapper_are_read() {
     assert_eq!(read.common.id_bits, 32);
     assert_eq!(read.common.no_callback, [PathBuf::from("x"), "y".into()]);
     assert_eq!(read.common.crash_report, None);
-    assert_eq!(read.files(), [PathBuf::from("g"), "y".into(), "x".into(), "y".into()]);
     assert_eq!(flags("--pcce-mode=module --pcce-mode=lto").unwrap().mode, Mode::Lto);
     assert_eq!(flags("--pcce-crash-report").unwrap().common.crash_report, Some("stderr".into()));
 }
@@ -114,6 +113,12 @@ fn options_of_the_pass_are_read() {
         assert!(error.contains("there are: verify, target, ") && !error.contains("--pcce"), "{error}");
         assert!(error.contains(wrong.split('=').next().unwrap()), "{error}");
     }
+}
+
+#[test]
+fn files_that_the_pass_reads_are_known() {
+    let list = "no-callback=/a;target=f; target=@/b;profile-use=/c;profile-generate=/d;no-callback=e";
+    assert_eq!(PassOptions::read([list]).unwrap().files, ["/b", "/c", "/a", "e"].map(PathBuf::from));
 }
 
 #[test]

@@ -11,12 +11,13 @@
 //!
 //! Then the compiler takes the place of this process: signals, exit status and
 //! standard streams are clang's own, and nothing runs after it. The wrapper
-//! reads no file but response files and never changes an input or an output.
+//! reads response files and, for [`cache`], what a link's encoding depends on; it never changes an input or an output.
 
 #[cfg(not(unix))]
 compile_error!("pcce-clang replaces itself with clang by exec(), which only Unix has");
 
 pub mod args;
+pub mod cache;
 pub mod command;
 pub mod install;
 pub mod plan;
@@ -29,6 +30,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{env, fs, io};
 
+use pcce_options::PassOptions;
 use plan::{Facts, Plan};
 
 /// Which of the two compilers runs.
@@ -150,8 +152,7 @@ fn run(language: Language) -> Result<(), Error> {
         working_directory: env::current_dir().map_err(system("cannot tell the working directory"))?,
         pass_options: env::var_os(pcce_options::VARIABLE),
     };
-    let lists = arguments.own.files();
-    let plan = plan::plan(arguments, &facts)?;
+    let mut plan = plan::plan(arguments, &facts)?;
     if let Some(missing) = plan.needs.iter().find(|path| !path.exists()) {
         return Err(Error::MissingFile(missing.clone()));
     }
@@ -161,7 +162,14 @@ fn run(language: Language) -> Result<(), Error> {
     for note in &plan.notes {
         eprintln!("{}: note: {note}", language.wrapper_name());
     }
-    Err(replace_process(&command, plan, lists))
+    let options = plan.pass_options.clone().or(facts.pass_options).unwrap_or_default();
+    // Wrong ones are the pass's to report.
+    let files = PassOptions::read([&*options.to_string_lossy()]).unwrap_or_default().files;
+    if plan.encodes_link {
+        let read_file = |path: &Path| fs::read(path).ok();
+        plan.argv.push(cache::key(&facts.files.plugin(), &options, &files, read_file));
+    }
+    Err(replace_process(&command, plan, files))
 }
 
 /// Takes `--pcce-launch` and the command behind it, up to the compiler, out of the arguments.

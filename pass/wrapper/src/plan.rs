@@ -50,6 +50,8 @@ pub struct Plan {
     pub needs: Vec<PathBuf>,
     /// The arguments let clang look for lld.
     pub needs_lld: bool,
+    /// The pass runs in the link.
+    pub encodes_link: bool,
 }
 
 /// Decides what to run.
@@ -110,6 +112,7 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         added.for_linker("--load-pass-plugin=", &facts.files.plugin());
         added.flag("-Wl,--fat-lto-objects");
         plan.needs.push(facts.files.plugin());
+        plan.encodes_link = true;
     }
     if links {
         if arguments.own.heap && command.r#static && !command.relocatable {

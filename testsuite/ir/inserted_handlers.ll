@@ -1,0 +1,17 @@
+; Functions whose addresses a program may hand to what inserted calls reach push at their entry.
+; PASSES: pcce<check>
+; PASSES: pcce<check;whole-program;executable>
+target triple = "x86_64-unknown-linux-gnu"
+
+declare void @__xray_set_handler(ptr)
+
+define internal void @handler(i32 %id, i32 %event) nounwind {
+; CHECK-LABEL: define internal void @handler(
+; CHECK:         %pcce.entry = alloca
+  ret void
+}
+
+define void @sets_handler() nounwind {
+  call void @__xray_set_handler(ptr @handler)
+  ret void
+}

@@ -1,0 +1,158 @@
+//! Functions that LLVM's own calls reach: those whose names the LLVM in use knows push at their entry, if a program defines
+//! them. Nothing else tells that a newer LLVM inserts calls of new functions.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use pcce_testsuite::{artifact, checked, llvm, work_folder};
+
+/// What inserts calls behind the pass.
+const LIBRARIES: [&str; 4] = ["Instrumentation", "CodeGen", "SelectionDAG", "X86CodeGen"];
+
+/// Names in these libraries that are not those of functions which are called behind the pass. `*`: what begins so.
+const OTHERS: &str = "
+    # data, sections, and what names of data begin with
+    ___asan_gen_ ___asan_globals_registered ___memprof_default_options_str __anonymous_ __cfi_ __cfstring __command_line __constructor __data
+    __destructor __dtrace __gc_ __guard_local __hwsan_ __imp_ __llvm __llvm_coverage_names __llvm_gcda __llvm_prf*
+    __llvm_rtti_proxy __mod_init_func __mod_term_func __objc_ __odr_asan_gen_ __pointers __prefetch __prof* __ref_
+    __safestack_unsafe_stack_ptr __security_cookie __stack_chk_guard __start_* __stop_* __wasm_lpad_context
+    # instrumentation in front of the pass: these calls are seen
+    __gcov_fork __llvm_covinit_functions __llvm_ctx_profile_* __llvm_gcov* __llvm_internal_gcov* __llvm_profile_*
+    __poison_checker_assert __ubsan_*
+    # of other systems and machines
+    __emupac_* __fltused __local_stdio_* __main __security_check_cookie __stack_smash_handler
+    # personality functions are known as such, the rest is what the libraries use themselves
+    __gcc_personality_v0 __gxx_personality_v0 __gnat_eh_personality __objc_personality_v0 _Unwind_* __cxa_* __cxx_global_var_init __dso_handle
+    __libc_single_threaded __once_proxy
+    # parts of names, in code
+    __x86_indirect_t
+";
+
+/// Operations for which code generation calls functions.
+const OPERATIONS: &str = "
+    typedef __int128 wide;
+    typedef unsigned __int128 unsigned_wide;
+    #define BINARY(type, name, op) type name(type a, type b) { return a op b; }
+    #define CONVERT(from, to) to from##_to_##to(from a) { return (to)a; }
+    #define ALL(type) BINARY(type, add_##type, +) BINARY(type, sub_##type, -) BINARY(type, mul_##type, *) BINARY(type, div_##type, /)
+    typedef __float128 quad;
+    typedef long double extended;
+    typedef _Float16 half;
+    typedef __bf16 brain;
+    typedef _Complex double complex;
+    ALL(wide) ALL(unsigned_wide) ALL(quad) ALL(half) ALL(complex) ALL(extended)
+    BINARY(wide, rem_wide, %) BINARY(unsigned_wide, rem_unsigned_wide, %)
+    #define FLOATS(X, type) X(half, type) X(float, type) X(double, type) X(extended, type) X(quad, type)
+    FLOATS(CONVERT, wide) FLOATS(CONVERT, unsigned_wide) FLOATS(CONVERT, int) FLOATS(CONVERT, unsigned)
+    FLOATS(CONVERT, long) FLOATS(CONVERT, half) FLOATS(CONVERT, float) FLOATS(CONVERT, double) FLOATS(CONVERT, extended)
+    FLOATS(CONVERT, quad) CONVERT(float, brain) CONVERT(double, brain)
+    #define INTEGERS(X, type) X(wide, type) X(unsigned_wide, type) X(int, type) X(long, type)
+    INTEGERS(CONVERT, half) INTEGERS(CONVERT, float) INTEGERS(CONVERT, double) INTEGERS(CONVERT, extended) INTEGERS(CONVERT, quad)
+    int less(quad a, quad b) { return (a < b) + (a >= b) * 2 + (a != b) * 4 + __builtin_isunordered(a, b) * 8; }
+    double power(double a, int b) { return __builtin_powi(a, b); }
+    double sine(double a) { return __builtin_elementwise_sin(a); }
+    double round_it(double a) { return __builtin_elementwise_roundeven(a) + __builtin_elementwise_floor(a); }
+    double logarithm(double a) { return __builtin_elementwise_log(a) + __builtin_elementwise_exp(a); }
+    unsigned_wide swap(unsigned_wide *p, unsigned_wide a) { return __atomic_exchange_n(p, a, 5); }
+    struct big { char bytes[4096]; };
+    void copy(struct big *a, struct big *b) { *a = *b; }
+    void clear(struct big *a) { *a = (struct big){0}; }
+    void flush(char *a, char *b) { __builtin___clear_cache(a, b); }
+    int overflows(wide a, wide b) { wide c; return __builtin_mul_overflow(a, b, &c); }
+    extern __thread int variable;
+    int *thread_local_address(void) { return &variable; }
+    void use(char *);
+    void protected(void) { char buffer[64]; use(buffer); }
+";
+
+fn is_name(text: &[u8]) -> bool {
+    let begins = text.starts_with(b"__") || text.starts_with(b"_Unwind_");
+    let first = text.iter().find(|&&byte| byte != b'_');
+    begins
+        && first.is_some_and(u8::is_ascii_alphabetic)
+        && text.len() < 100
+        && text
+            .iter()
+            .all(|&byte| byte == b'_' || byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'U')
+}
+
+/// The names in the libraries.
+fn in_libraries() -> BTreeSet<String> {
+    let folder = checked("llvm-config", Command::new(llvm("llvm-config")).arg("--libdir").output())
+        .unwrap_or_else(|e| panic!("{e:#}"));
+    let folder = String::from_utf8(folder.stdout).expect("a path");
+    let names_of = |library: &str| {
+        let path = format!("{}/libLLVM{library}.a", folder.trim());
+        let bytes = fs::read(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+        let names = bytes.split(|&byte| byte == 0).filter(|text| is_name(text));
+        names.map(|name| String::from_utf8_lossy(name).into_owned()).collect::<Vec<_>>()
+    };
+    LIBRARIES.iter().flat_map(|library| names_of(library)).collect()
+}
+
+/// The names that code generation calls for the operations.
+fn of_operations() -> BTreeSet<String> {
+    let folder = work_folder("inserted");
+    let source = folder.join("operations.c");
+    fs::write(&source, OPERATIONS).expect("can be written");
+    let mut names = BTreeSet::new();
+    for level in ["-O0", "-O2"] {
+        let object = source.with_extension("o");
+        let compiled = Command::new(llvm("clang"))
+            .args([level, "-w", "-fPIC", "-mcx16", "-fstack-protector-all", "-c", "-o"])
+            .args([&object, &source])
+            .output();
+        checked("clang", compiled).unwrap_or_else(|e| panic!("{e:#}"));
+        let listed = Command::new(llvm("llvm-nm")).args(["-u", "-j"]).arg(object).output();
+        let listed = checked("nm", listed).unwrap_or_else(|e| panic!("{e:#}"));
+        names.extend(String::from_utf8_lossy(&listed.stdout).lines().map(str::to_owned));
+    }
+    for data in ["variable", "use", "_GLOBAL_OFFSET_TABLE_"] {
+        names.remove(data);
+    }
+    // Where the front end calls by name, the pass sees it.
+    names.retain(|name| !matches!(&**name, "__muldc3" | "__divdc3"));
+    assert!(names.contains("__divti3") && names.contains("memcpy") && names.len() > 60, "{names:?}");
+    names
+}
+
+/// Those of the functions that push at their entry.
+fn pushing(names: &BTreeSet<String>) -> BTreeSet<String> {
+    let module = work_folder("inserted_names").join("names.ll");
+    let definitions = names.iter().map(|name| format!("define void @{name}() {{\n  ret void\n}}\n"));
+    let text = format!("target triple = \"x86_64-pc-linux-gnu\"\n{}", definitions.collect::<String>());
+    fs::write(&module, text).expect("can be written");
+    let plugin = format!("-load-pass-plugin={}", artifact("libpcce_pass.so").display());
+    let passed =
+        Command::new(llvm("opt")).args([&plugin, "-passes=pcce", "-S", "-o", "-"]).arg(module).output();
+    let passed = checked("opt", passed).unwrap_or_else(|e| panic!("{e:#}"));
+    let passed = String::from_utf8(passed.stdout).expect("text");
+    let functions = passed.split("\ndefine ").skip(1).filter(|function| function.contains("%pcce.entry = "));
+    functions.map(|f| f.split(['@', '(']).nth(1).expect("a name").to_owned()).collect()
+}
+
+fn is_other(name: &str) -> bool {
+    let others = OTHERS.lines().filter(|line| !line.contains('#')).flat_map(str::split_whitespace);
+    others.into_iter().any(|other| match other.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix),
+        None => name == other,
+    })
+}
+
+#[test]
+fn every_name_that_llvm_calls_is_known() {
+    let (libraries, operations) = (in_libraries(), of_operations());
+    assert!(libraries.contains("__asan_init") && libraries.contains("__fentry__"), "{libraries:?}");
+    let known = pushing(&libraries.union(&operations).cloned().collect());
+    let missed: Vec<&String> = operations.difference(&known).collect();
+    assert!(
+        missed.is_empty(),
+        "code generation calls them, pass/plugin/data/inserted.txt lacks them: {missed:?}"
+    );
+    let unknown: Vec<&String> = libraries.difference(&known).filter(|name| !is_other(name)).collect();
+    assert!(
+        unknown.is_empty(),
+        "add them to pass/plugin/data/inserted.txt, or to the others here: {unknown:?}"
+    );
+}
