@@ -1,6 +1,6 @@
 //! The pass plugin of PCCE for LLVM: precise calling context encoding (Sumner et al., ICSE 2010).
 //!
-//! One run over a module: [`analysis`] makes the call graph, `pcce-encoding` numbers it, [`known`] or, from counts, [`profile`] compares
+//! One run over a module: calls that LLVM would insert later are inserted, as far as they can be ([`inserted`] knows the others), [`analysis`] makes the call graph, `pcce-encoding` numbers it, [`known`] or, from counts, [`profile`] compares
 //! calls through pointers that push with their probable targets, [`thunks`] takes cold pushes out of functions, [`plan`] says what happens at each call and writes the
 //! dictionary, [`rewrite`] changes the code, [`emit`] puts the
 //! dictionary into the object file. With the option `hybrid`, [`frames`] first lets copies of the module go through all of it, and looks at their code. The pass runs after inlining: last in the pipeline of a module, or last
