@@ -218,6 +218,86 @@ fn every_point_with_exceptions() {
     }
 }
 
+/// Compilers take functions apart: into sections for each basic block, into hot and cold parts, and into sequences of instructions that
+/// several functions share, which belong to none of them.
+#[test]
+fn every_point_of_functions_in_several_parts() {
+    let profile = profile_of("mixed.c", &work_folder("anywhere/parts"));
+    let profile = format!("-fprofile-use={}", profile.display());
+    let sections = ["-O2", "--pcce-mode=module", "-fbasic-block-sections=all"];
+    let linked = ["-O2", "--pcce-mode=lto", "-Wl,--lto-basic-block-sections=all"];
+    let split = ["-O2", "--pcce-mode=module", "-fsplit-machine-functions", &profile];
+    let split_linked = ["-O2", "--pcce-mode=lto", "-fsplit-machine-functions", &profile];
+    for (name, source, flags, part) in [
+        ("sections", "mixed.c", &sections[..], ".__part."),
+        ("sections-O0", "mixed.c", &["-O0", "--pcce-mode=module", "-fbasic-block-sections=all"], ".__part."),
+        ("sections-lto", "mixed.c", &linked, ".__part."),
+        ("sections-thrown", "thrown.cpp", &sections, ".__part."),
+        ("sections-thrown-lto", "thrown.cpp", &linked, ".__part."),
+        ("split", "mixed.c", &split, ".cold"),
+        ("split-lto", "mixed.c", &split_linked, ".cold"),
+    ] {
+        let counts = check(name, source, flags, PIE, name == "sections");
+        assert!(has_symbol(name, part), "{name}: no symbol has {part} in it");
+        assert!(counts.points > 9_000 && counts.unknown == 0, "{name}: {} unknown", counts.unknown);
+    }
+}
+
+/// Within such sequences, and where the optimiser has made functions of parts after the pass, nothing tells what has been done to the id.
+#[test]
+fn every_point_of_functions_that_share_code() {
+    let outliner = "-Wl,-mllvm,-enable-machine-outliner=always";
+    let outlined = ["-O2", "-mno-red-zone", "--pcce-mode=lto", outliner];
+    let module = ["-O2", "-mno-red-zone", "--pcce-mode=module", "-mllvm", "-enable-machine-outliner=always"];
+    for (name, source, flags, part) in [
+        ("outlined-lto", "mixed.c", &outlined[..], "OUTLINED_FUNCTION_"),
+        ("outlined-module", "mixed.c", &module, "OUTLINED_FUNCTION_"),
+        ("outlined-thrown", "thrown.cpp", &module, "OUTLINED_FUNCTION_"),
+    ] {
+        let counts = check(name, source, flags, PIE, false);
+        assert!(has_symbol(name, part), "{name}: no symbol has {part} in it");
+        assert!(
+            counts.points > 9_000 && counts.unknown * 20 < counts.points,
+            "{name}: {} unknown",
+            counts.unknown
+        );
+    }
+}
+
+/// Whether a symbol of a program that [`check`] built has a part in its name.
+fn has_symbol(name: &str, part: &str) -> bool {
+    let program = work_folder(&format!("anywhere/{name}")).join("program").display().to_string();
+    run(&mut command(llvm("llvm-nm"), &[&program])).expect_success().stdout.contains(part)
+}
+
+/// A profile for clang, of a run of the program.
+fn profile_of(source: &str, work: &Path) -> PathBuf {
+    let path = |name: &str| work.join(name).display().to_string();
+    let release = artifact("libpcce_rt.so").parent().expect("a file in a folder").display().to_string();
+    let own = format!("-I{}", repository().join("runtime-lib/include").display());
+    let words = [
+        "-O2",
+        "-g",
+        &own,
+        "-DSTEP_BIAS=0UL",
+        "-fprofile-generate",
+        "-fno-optimize-sibling-calls",
+        &folder().join(source).display().to_string(),
+        &format!("-L{release}"),
+        &format!("-Wl,-rpath,{release}"),
+        "-lpcce_rt",
+        "-o",
+        &path("counted"),
+    ];
+    let _ = run(&mut command(llvm("clang"), &words)).expect_success();
+    let raw = path("counts.profraw");
+    let _ = run(command(path("counted"), &[]).env("LLVM_PROFILE_FILE", &raw)).expect_success();
+    let merged = work.join("counts.profdata");
+    let _ = run(&mut command(llvm("llvm-profdata"), &["merge", &raw, "-o", &path("counts.profdata")]))
+        .expect_success();
+    merged
+}
+
 #[test]
 fn every_point_in_targeted_mode() {
     for (name, source, flags) in [

@@ -44,7 +44,7 @@ pub struct Place {
     pub caller: u32,
 }
 
-/// The machine code of a function.
+/// The machine code of a function, or of a part of one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunctionCode {
     /// Address of its first instruction.
@@ -55,6 +55,9 @@ pub struct FunctionCode {
     pub name: u32,
     /// What the dictionary says of it.
     pub role: Role,
+    /// Whether this is code of the function beside that which begins it: compilers take functions apart.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub part: bool,
     /// What its instructions have done to the id: from each row's offset on, up to the next one's.
     pub states: Vec<(u32, State)>,
     /// Source locations: from each row's offset on, 1 + the index of the place, or 0.

@@ -2,10 +2,12 @@
 //! lines, and what the function has done to the id there.
 
 mod lines;
+mod parts;
+mod ranges;
 mod state;
 pub(crate) mod table;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use gimli::{BaseAddresses, EhFrame, EndianSlice, LittleEndian, Reader, UnwindSection};
 use object::elf;
@@ -17,7 +19,8 @@ use pcce_dictionary::Module;
 use pcce_dictionary::code::{Code, FunctionCode, Role, State};
 
 use self::lines::Lines;
-use self::state::{LandingPad, Surroundings};
+use self::ranges::{Range, ranges, roles};
+use self::state::{Called, LandingPad, Surroundings};
 use crate::names;
 use crate::program::content;
 
@@ -33,70 +36,158 @@ pub(crate) fn build(
     modules: &[Module],
     addresses: &[(u64, Vec<u64>)],
 ) -> Code {
-    let image = Image::new(loaded, tls_offset(file));
+    let mut image = Image::new(loaded, tls_offset(file));
     let unwind = unwind_tables(loaded);
-    let mut names = Names::default();
-    let mut lines = Lines::new(file);
-    let mut functions: Vec<FunctionCode> = Vec::new();
-    let stubs = stubs(&image);
-    let ranges = ranges(file, &unwind, roles(modules, addresses), &stubs);
+    let mut ranges = ranges(file, &unwind, roles(modules, addresses), &stubs(&image));
+    let mut parts = parts::find(&mut ranges, file, &image);
     let name_at: BTreeMap<u64, String> = ranges.iter().map(|r| (r.start, r.name(modules))).collect();
-    for range in &ranges {
-        let mut row = FunctionCode {
-            start: range.start,
-            len: range.len,
-            name: names.number(&name_at[&range.start]),
-            role: range.role,
-            states: Vec::new(),
-            lines: Vec::new(),
-            calls: Vec::new(),
-            frame_offset: None,
-            frame_position: None,
-        };
-        let bytes = image.bytes(range.start);
-        let bytes = bytes.get(..range.len as usize).unwrap_or_default();
-        match range.role {
-            Role::Instrumented(..) => {
-                let pads = unwind.get(&range.start).map_or(Some(&[][..]), |entry| entry.pads.as_deref());
-                if let (Some(function), Some(pads)) = (state::Function::new(range.start, bytes), pads) {
-                    let findings = function.findings(&image, pads);
-                    // A jump to where no function begins, or to a cold part, leads to more code of this one.
-                    let tail = |target| name_at.get(target).is_some_and(|name| !name.contains(".cold"));
-                    if findings.exits.iter().all(tail) {
-                        row.frame_offset = findings.frame_offset.known();
-                        row.frame_position = findings.frame_position.known();
-                    }
-                    for (address, state) in function.addresses().zip(findings.states) {
-                        let offset = (address - range.start) as u32;
-                        if row.states.last().map_or(State::Unknown, |s| s.1) != state {
-                            row.states.push((offset, state));
-                        }
-                        let place = lines.at(address, &mut names);
-                        if row.lines.last().map_or(0, |l| l.1) != place {
-                            row.lines.push((offset, place));
-                        }
-                    }
-                    for (behind, target) in function.calls() {
-                        let name = target.and_then(|t| name_at.get(&t)).filter(|name| !name.is_empty());
-                        let name = name.map_or(0, |name| names.number(name) + 1);
-                        row.calls.push(((behind - range.start) as u32, name));
-                    }
-                }
+    for range in ranges.iter_mut().filter(|r| r.role == Role::Plain) {
+        if range.symbol.as_deref().is_some_and(parts::is_outlined) {
+            range.role = Role::Opaque;
+            if let Some(code) = state::Function::new(&[(range.start, image.code(range))]) {
+                image.outlined.insert(range.start, code);
             }
-            Role::Plain if bytes.contains(&0x64) || image.slots.values().next().is_some() => {
-                let own = names::demangle(&name_at[&range.start]);
-                let runtime = ["pcce_", "__pcce_", "<pcce_runtime"].iter().any(|p| own.starts_with(p));
-                let opaque =
-                    || state::Function::new(range.start, bytes).is_some_and(|f| f.names_block(&image));
-                if !runtime && opaque() {
-                    row.role = Role::Opaque;
-                }
-            }
-            _ => {}
+        } else if image.changes_id(range, &name_at[&range.start]) {
+            range.role = Role::Opaque;
+            image.opaque.insert(range.start);
         }
-        functions.push(row);
     }
-    Code { files: lines.files, names: names.list, places: lines.places, functions }
+    let mut table = Table { names: Names::default(), lines: Lines::new(file), rows: BTreeMap::new() };
+    for range in &ranges {
+        let name = table.names.number(&name_at[&range.start]);
+        table.rows.insert(range.start, row(range, name));
+    }
+    // Where code goes on that no range is known to be.
+    let mut elsewhere = BTreeSet::new();
+    for (number, range) in ranges.iter().enumerate() {
+        if !matches!(range.role, Role::Instrumented(..)) || range.part {
+            continue;
+        }
+        let parts = parts.remove(&number).unwrap_or_default();
+        let parts: Vec<&Range> =
+            std::iter::once(range).chain(parts.iter().map(|&part| &ranges[part])).collect();
+        let code: Vec<_> = parts.iter().map(|part| (part.start, image.code(part))).collect();
+        let Some(function) = state::Function::new(&code) else { continue };
+        elsewhere.extend(function.exits().filter(|target| name_at.get(target).is_none_or(String::is_empty)));
+        let pads =
+            |part: &&Range| unwind.get(&part.start).map_or(Some(&[][..]), |entry| entry.pads.as_deref());
+        if let Some(pads) = parts.iter().map(pads).collect::<Option<Vec<_>>>() {
+            table.fill(&function, &image, &pads.concat(), range.start, &name_at);
+        }
+    }
+    // That code may go on elsewhere, too.
+    let mut known = elsewhere.clone();
+    while let Some(target) = elsewhere.pop_first() {
+        if image.is_stub(target) {
+            continue;
+        }
+        let Some((start, len)) = table.lose(target, &image) else { continue };
+        let bytes = image.bytes(start);
+        let code = state::Function::new(&[(start, bytes.get(..len as usize).unwrap_or_default())]);
+        for next in code.iter().flat_map(state::Function::exits) {
+            if name_at.get(&next).is_none_or(String::is_empty) && known.insert(next) {
+                elsewhere.insert(next);
+            }
+        }
+    }
+    let Table { names, lines, rows } = table;
+    Code {
+        files: lines.files,
+        names: names.list,
+        places: lines.places,
+        functions: rows.into_values().collect(),
+    }
+}
+
+/// The row of a range of which nothing is known yet.
+fn row(range: &Range, name: u32) -> FunctionCode {
+    FunctionCode {
+        start: range.start,
+        len: range.len,
+        name,
+        role: range.role,
+        part: range.part,
+        states: Vec::new(),
+        lines: Vec::new(),
+        calls: Vec::new(),
+        frame_offset: None,
+        frame_position: None,
+    }
+}
+
+/// The table in the making.
+struct Table {
+    names: Names,
+    lines: Lines,
+    rows: BTreeMap<u64, FunctionCode>,
+}
+
+impl Table {
+    /// The row of the range with this address.
+    fn row(&mut self, address: u64) -> Option<&mut FunctionCode> {
+        let row = self.rows.range_mut(..=address).next_back()?.1;
+        (address - row.start < row.len).then_some(row)
+    }
+
+    /// Adds what the instructions of a function say, to the rows of all of its parts.
+    fn fill(
+        &mut self,
+        function: &state::Function,
+        image: &Image<'_>,
+        pads: &[LandingPad],
+        start: u64,
+        name_at: &BTreeMap<u64, String>,
+    ) {
+        let findings = function.findings(image, pads);
+        // A jump to where no function begins leads to more code of this one.
+        let tail = |target| name_at.get(&target).is_some_and(|name| !name.is_empty());
+        if function.exits().all(tail)
+            && let Some(row) = self.row(start)
+        {
+            row.frame_offset = findings.frame_offset.known();
+            row.frame_position = findings.frame_position.known();
+        }
+        for (address, state) in function.addresses().zip(findings.states) {
+            let place = self.lines.at(address, &mut self.names);
+            let Some(row) = self.row(address) else { continue };
+            let offset = (address - row.start) as u32;
+            if row.states.last().map_or(State::Unknown, |s| s.1) != state {
+                row.states.push((offset, state));
+            }
+            if row.lines.last().map_or(0, |l| l.1) != place {
+                row.lines.push((offset, place));
+            }
+        }
+        for (behind, target) in function.calls() {
+            let name = target.and_then(|t| name_at.get(&t)).filter(|name| !name.is_empty());
+            let name = name.map_or(0, |name| self.names.number(name) + 1);
+            // The byte in front belongs to the call.
+            if let Some(row) = self.row(behind - 1) {
+                row.calls.push(((behind - row.start) as u32, name));
+            }
+        }
+    }
+
+    /// Notes that an instrumented function goes on at an address where no function is known to begin. Returns where that code is, if
+    /// it is none of another instrumented function.
+    fn lose(&mut self, target: u64, image: &Image<'_>) -> Option<(u64, u64)> {
+        let next = self.rows.range(target.checked_add(1)?..).next().map(|(start, _)| *start);
+        if let Some(row) = self.row(target) {
+            if row.role == Role::Plain {
+                row.role = Role::Opaque;
+            }
+            return (row.role == Role::Opaque).then_some((row.start, row.len));
+        }
+        let end = target.saturating_add(image.bytes(target).len() as u64);
+        let len = next.map_or(end, |next| next.min(end)) - target;
+        let range = Range { start: target, len, symbol: None, role: Role::Opaque, part: false };
+        if !(1..=u64::from(u32::MAX)).contains(&len) {
+            return None;
+        }
+        let name = self.names.number("");
+        self.rows.insert(target, row(&range, name));
+        Some((target, len))
+    }
 }
 
 /// Gives equal strings equal numbers.
@@ -116,99 +207,6 @@ impl Names {
         self.index.insert(name.to_owned(), number);
         number
     }
-}
-
-/// What the dictionary says of addresses. Where a linker has put one function in the place of another, the first one
-/// is it.
-fn roles(modules: &[Module], addresses: &[(u64, Vec<u64>)]) -> BTreeMap<u64, Role> {
-    let mut roles = BTreeMap::new();
-    for (number, module) in modules.iter().enumerate() {
-        let Some((_, list)) = addresses.iter().find(|(sites, _)| *sites == module.sites_address) else {
-            continue;
-        };
-        if list.len() != module.functions.len() {
-            continue;
-        }
-        for (function, &address) in list.iter().enumerate().filter(|(_, a)| **a != 0) {
-            roles.entry(address).or_insert(Role::Instrumented(number as u32, function as u32));
-        }
-    }
-    roles
-}
-
-/// Where a function is.
-struct Range {
-    start: u64,
-    len: u64,
-    symbol: Option<String>,
-    role: Role,
-}
-
-impl Range {
-    fn name(&self, modules: &[Module]) -> String {
-        let row = match self.role {
-            Role::Instrumented(module, function) => modules.get(module as usize).and_then(|module| {
-                let name = module.functions.get(function as usize)?.name;
-                module.names.get(name as usize).cloned()
-            }),
-            _ => None,
-        };
-        row.or_else(|| self.symbol.clone()).unwrap_or_default()
-    }
-}
-
-/// All functions, by ascending address, without overlaps.
-fn ranges(
-    file: &object::File<'_>,
-    unwind: &BTreeMap<u64, Unwind>,
-    roles: BTreeMap<u64, Role>,
-    stubs: &BTreeMap<u64, (u64, String)>,
-) -> Vec<Range> {
-    let mut symbols: BTreeMap<u64, (u64, String)> = stubs.clone();
-    for symbol in file.symbols().chain(file.dynamic_symbols()) {
-        if symbol.kind() != SymbolKind::Text || symbol.is_undefined() || symbol.address() == 0 {
-            continue;
-        }
-        let known = symbols.get(&symbol.address()).map_or(0, |s| s.0);
-        if symbol.size() > known
-            && let Ok(name) = symbol.name()
-        {
-            symbols.insert(symbol.address(), (symbol.size(), name.to_owned()));
-        }
-    }
-    let mut starts: BTreeMap<u64, Range> = BTreeMap::new();
-    for (&start, (len, name)) in &symbols {
-        starts.insert(start, Range { start, len: *len, symbol: Some(name.clone()), role: Role::Plain });
-    }
-    for (&start, entry) in unwind {
-        let role = Role::Plain;
-        starts.entry(start).or_insert(Range { start, len: entry.len, symbol: None, role });
-    }
-    for (start, role) in roles {
-        // A function without a length is not known well enough.
-        if let Some(range) = starts.get_mut(&start) {
-            range.role = role;
-        }
-    }
-    let mut ranges: Vec<Range> = Vec::with_capacity(starts.len());
-    for range in starts.into_values() {
-        if range.len == 0 || range.len > u64::from(u32::MAX) || range.start.checked_add(range.len).is_none() {
-            continue;
-        }
-        match ranges.last() {
-            Some(last) if last.start + last.len > range.start => {
-                // One inside another: an entry point of its own, or assembly. The instrumented one counts, and one with a
-                // name: the unwind tables take all stubs of the linker together.
-                if last.role == Role::Plain && (range.role != Role::Plain || last.symbol.is_none()) {
-                    let last = ranges.last_mut().expect("there is one");
-                    last.len = range.start - last.start;
-                    ranges.push(range);
-                }
-            }
-            _ => ranges.push(range),
-        }
-    }
-    ranges
 }
 
 /// What the unwind tables say of a function.
@@ -238,7 +236,7 @@ fn unwind_tables(file: &object::File<'_>) -> BTreeMap<u64, Unwind> {
             (None, _) => Some(Vec::new()),
             (Some(gimli::Pointer::Direct(lsda)), Some((base, data))) => {
                 let data = lsda.checked_sub(base).and_then(|at| data.get(at as usize..));
-                data.and_then(|data| landing_pads(data, start).ok())
+                data.and_then(|data| landing_pads(data, lsda, start).ok())
             }
             _ => None,
         };
@@ -247,13 +245,21 @@ fn unwind_tables(file: &object::File<'_>) -> BTreeMap<u64, Unwind> {
     found
 }
 
-/// Reads the call sites of a language-specific data area (the Itanium C++ ABI's, which GCC and LLVM write for all languages).
-fn landing_pads(data: &[u8], start: u64) -> gimli::Result<Vec<LandingPad>> {
+/// Reads the call sites of the language-specific data area at an address, of the range that begins at `start` (the Itanium C++ ABI's, which GCC and LLVM write for all languages).
+fn landing_pads(data: &[u8], address: u64, start: u64) -> gimli::Result<Vec<LandingPad>> {
+    let len = data.len();
     let mut data = EndianSlice::new(data, LittleEndian);
     let wrong = |encoding| gimli::Error::UnsupportedPointerEncoding(gimli::DwEhPe(encoding));
-    let beginning = data.read_u8()?;
-    if beginning != gimli::DW_EH_PE_omit.0 {
-        return Err(wrong(beginning));
+    // Where a function has several parts, its landing pads are in one of them.
+    let mut base = start;
+    match gimli::DwEhPe(data.read_u8()?) {
+        gimli::DW_EH_PE_omit => {}
+        gimli::DW_EH_PE_absptr => base = data.read_u64()?,
+        gimli::DW_EH_PE_pcrel => {
+            let here = address.wrapping_add((len - data.len()) as u64);
+            base = here.wrapping_add(data.read_u64()?);
+        }
+        other => return Err(wrong(other.0)),
     }
     if data.read_u8()? != gimli::DW_EH_PE_omit.0 {
         data.read_uleb128()?;
@@ -272,7 +278,7 @@ fn landing_pads(data: &[u8], start: u64) -> gimli::Result<Vec<LandingPad>> {
         data.read_uleb128()?;
         let from = start.wrapping_add(from);
         if pad != 0 {
-            pads.push(LandingPad { from, to: from.wrapping_add(len), pad: start.wrapping_add(pad) });
+            pads.push(LandingPad { from, to: from.wrapping_add(len), pad: base.wrapping_add(pad) });
         }
     }
     Ok(pads)
@@ -290,6 +296,12 @@ struct Image<'f> {
     taken: Vec<u64>,
     /// Words that hold the address of a function of another image.
     imports: HashMap<u64, String>,
+    /// Where the linker's stubs are.
+    stubs: Vec<std::ops::Range<u64>>,
+    /// Code that the machine outliner has taken out of functions.
+    outlined: HashMap<u64, state::Function>,
+    /// Functions that may come back with another id.
+    opaque: HashSet<u64>,
 }
 
 impl<'f> Image<'f> {
@@ -307,6 +319,13 @@ impl<'f> Image<'f> {
             slots: HashMap::new(),
             taken: Vec::new(),
             imports: HashMap::new(),
+            stubs: file
+                .sections()
+                .filter(|s| s.name().is_ok_and(|name| name.starts_with(".plt") || name == ".iplt"))
+                .map(|s| s.address()..s.address().saturating_add(s.size()))
+                .collect(),
+            outlined: HashMap::new(),
+            opaque: HashSet::new(),
         };
         image.read_relocations();
         if file.kind() == object::ObjectKind::Executable {
@@ -315,6 +334,27 @@ impl<'f> Image<'f> {
         image.taken.sort_unstable();
         image.taken.dedup();
         image
+    }
+
+    /// The bytes of a range, as far as the file has them.
+    fn code(&self, range: &Range) -> &[u8] {
+        let bytes = self.bytes(range.start);
+        bytes.get(..range.len as usize).unwrap_or_default()
+    }
+
+    /// Whether a linker's stub is at an address.
+    fn is_stub(&self, address: u64) -> bool {
+        self.stubs.iter().any(|stubs| stubs.contains(&address))
+    }
+
+    /// Whether a range that is not in the dictionary names the thread's block, and is none of the runtime's.
+    fn changes_id(&self, range: &Range, name: &str) -> bool {
+        let bytes = self.code(range);
+        let may = bytes.contains(&0x64) || !self.slots.is_empty();
+        let code = || state::Function::new(&[(range.start, bytes)]);
+        let runtime =
+            |name: String| ["pcce_", "__pcce_", "<pcce_runtime"].iter().any(|p| name.starts_with(p));
+        may && code().is_some_and(|code| code.names_block(self)) && !runtime(names::demangle(name))
     }
 
     fn read_relocations(&mut self) {
@@ -373,6 +413,14 @@ impl Surroundings for Image<'_> {
         self.offset
     }
 
+    fn called(&self, address: u64) -> Called<'_> {
+        match self.outlined.get(&address) {
+            Some(code) => Called::Outlined(code),
+            None if self.opaque.contains(&address) => Called::Opaque,
+            None => Called::Function,
+        }
+    }
+
     fn tls_slot(&self, address: u64) -> Option<i64> {
         if let Some(&addend) = self.slots.get(&address) {
             return Some(addend);
@@ -414,7 +462,7 @@ fn stubs(image: &Image<'_>) -> BTreeMap<u64, (u64, String)> {
         }
         for (number, bytes) in data.chunks(16).enumerate() {
             let start = section.address().wrapping_add(number as u64 * 16);
-            let slot = state::Function::new(start, bytes).and_then(|f| f.jumps_through());
+            let slot = state::Function::new(&[(start, bytes)]).and_then(|f| f.jumps_through());
             if let Some(name) = slot.and_then(|slot| image.imports.get(&slot)) {
                 stubs.insert(start, (bytes.len() as u64, name.clone()));
             }

@@ -31,9 +31,22 @@ pub(super) trait Surroundings {
     fn tls_slot(&self, address: u64) -> Option<i64>;
     /// Addresses in a range that data of the image refers to.
     fn address_taken(&self, from: u64, to: u64) -> Vec<u64>;
+    /// What begins at the target of a call.
+    fn called(&self, address: u64) -> Called<'_>;
+}
+
+/// What a call or a jump out of the function leads to.
+pub(super) enum Called<'a> {
+    /// It comes back with the id that it found.
+    Function,
+    /// A sequence of instructions of several functions, which the compiler has put there once.
+    Outlined(&'a Function),
+    /// It may do anything to the id.
+    Opaque,
 }
 
 /// A function's calls that may throw: the addresses of the calls, and where the unwinder goes on.
+#[derive(Clone, Copy)]
 pub(super) struct LandingPad {
     pub(super) from: u64,
     pub(super) to: u64,
@@ -48,8 +61,6 @@ pub(super) struct Findings {
     pub(super) frame_offset: Common,
     /// How far the pushed frame is below the canonical frame address at each push.
     pub(super) frame_position: Common,
-    /// Addresses outside of the function to which it jumps.
-    pub(super) exits: BTreeSet<u64>,
 }
 
 /// A distance that all of a function's instructions of a kind have in common.
@@ -86,23 +97,49 @@ impl Common {
 /// The instructions of a function.
 pub(super) struct Function {
     start: u64,
-    end: u64,
+    /// Where its parts are, by ascending address.
+    parts: Vec<std::ops::Range<u64>>,
+    /// By ascending address.
     instructions: Vec<Instruction>,
 }
 
 impl Function {
-    /// Decodes the function; None if its bytes are no code.
-    pub(super) fn new(start: u64, bytes: &[u8]) -> Option<Self> {
-        let mut decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
-        let mut instructions = Vec::with_capacity(bytes.len() / 4);
-        while decoder.can_decode() {
-            let instruction = decoder.decode();
-            if instruction.is_invalid() {
-                return None;
+    /// Decodes the function from its parts, first of all the one that begins it: addresses and bytes. None if these are no code.
+    pub(super) fn new(parts: &[(u64, &[u8])]) -> Option<Self> {
+        let mut instructions = Vec::with_capacity(parts.iter().map(|p| p.1.len()).sum::<usize>() / 4);
+        for (start, bytes) in parts {
+            let mut decoder = Decoder::with_ip(64, bytes, *start, DecoderOptions::NONE);
+            while decoder.can_decode() {
+                let instruction = decoder.decode();
+                if instruction.is_invalid() {
+                    return None;
+                }
+                instructions.push(instruction);
             }
-            instructions.push(instruction);
         }
-        Some(Self { start, end: start.saturating_add(bytes.len() as u64), instructions })
+        instructions.sort_unstable_by_key(Instruction::ip);
+        let start = parts.first()?.0;
+        let parts = parts.iter().map(|(start, bytes)| *start..start.saturating_add(bytes.len() as u64));
+        let mut parts: Vec<_> = parts.collect();
+        parts.sort_unstable_by_key(|part| part.start);
+        Some(Self { start, parts, instructions })
+    }
+
+    /// Targets of jumps out of the function, where the jump says it.
+    pub(super) fn exits(&self) -> impl Iterator<Item = u64> {
+        self.jumps().filter(|&target| !self.contains(target) && !self.is_end(target))
+    }
+
+    /// Targets of jumps, where the jump says it.
+    pub(super) fn jumps(&self) -> impl Iterator<Item = u64> {
+        let jumps = self.instructions.iter().filter(|i| is_direct_jump(i));
+        jumps.map(Instruction::near_branch_target)
+    }
+
+    /// The address behind the last instruction, if that one is followed by the next one there.
+    pub(super) fn falls_through_to(&self) -> Option<u64> {
+        let last = self.instructions.last().filter(|i| !ends(i) && !is_call(i) && !is_padding(i));
+        last.map(Instruction::next_ip)
     }
 
     /// Addresses of the instructions.
@@ -139,8 +176,15 @@ impl Function {
         self.instructions.binary_search_by_key(&address, Instruction::ip).ok()
     }
 
-    fn contains(&self, address: u64) -> bool {
-        (self.start..self.end).contains(&address)
+    pub(super) fn contains(&self, address: u64) -> bool {
+        let after = self.parts.partition_point(|part| part.start <= address);
+        self.parts[..after].last().is_some_and(|part| address < part.end)
+    }
+
+    /// Whether a part ends at an address, and nothing of the function follows.
+    fn is_end(&self, address: u64) -> bool {
+        let after = self.parts.partition_point(|part| part.start < address);
+        self.parts[..after].last().is_some_and(|part| part.end == address) && !self.contains(address)
     }
 
     /// Follows the function.
@@ -149,9 +193,9 @@ impl Function {
             states: vec![State::Unknown; self.instructions.len()],
             frame_offset: Common::Unknown,
             frame_position: Common::Unknown,
-            exits: BTreeSet::new(),
         };
-        let mut leaders: BTreeSet<usize> = BTreeSet::from([0]);
+        let mut leaders: BTreeSet<usize> =
+            self.parts.iter().filter_map(|part| self.index_of(part.start)).collect();
         let mut targets = BTreeMap::new();
         for (i, instruction) in self.instructions.iter().enumerate() {
             match instruction.flow_control() {
@@ -169,12 +213,13 @@ impl Function {
                 _ => _ = leaders.insert(i + 1),
             }
         }
-        let taken: Vec<usize> = (image.address_taken(self.start + 1, self.end).iter())
-            .copied()
+        let taken: Vec<usize> = (self.parts.iter())
+            .flat_map(|part| image.address_taken(part.start, part.end))
             .chain(self.instructions.iter().filter(|i| i.mnemonic() == Mnemonic::Lea).filter_map(|i| {
                 let address = i.is_ip_rel_memory_operand().then(|| i.ip_rel_memory_address())?;
-                (self.start < address && address < self.end).then_some(address)
+                self.contains(address).then_some(address)
             }))
+            .filter(|&address| address != self.start)
             .filter_map(|address| self.index_of(address))
             .collect();
         leaders.extend(&taken);
@@ -287,10 +332,23 @@ impl Machine {
         }
     }
 
+    /// After code that may have done anything, but to the stack pointer.
+    fn forget_all(&mut self) {
+        let stack = self.registers[RSP];
+        *self = Self { id: State::Unknown, registers: [Known::Nothing; 16], slots: BTreeMap::new() };
+        self.registers[RSP] = stack;
+    }
+
     fn forget(&mut self, registers: &[Register]) {
         for &register in registers {
             self.set(register.full_register(), Known::Nothing);
         }
+    }
+}
+
+fn move_stack(machine: &mut Machine, by: i64) {
+    if let Known::Stack(part, at) = machine.registers[RSP] {
+        machine.registers[RSP] = Known::Stack(part, at.wrapping_add(by));
     }
 }
 
@@ -355,8 +413,9 @@ struct Flow<'a> {
 
 impl Flow<'_> {
     fn run(&mut self) {
-        self.entries.insert(0, vec![Machine::entry()]);
-        self.work.insert(0);
+        let Some(entry) = self.function.index_of(self.function.start) else { return };
+        self.entries.insert(entry, vec![Machine::entry()]);
+        self.work.insert(entry);
         self.spread();
         // A call in front of a leader may be one that never returns. So what flows out of such calls counts only where
         // nothing else arrives.
@@ -385,22 +444,19 @@ impl Flow<'_> {
             if is_call(&instruction) {
                 self.flow_to_pads(&machine, &instruction);
             }
-            let jump = matches!(
-                instruction.flow_control(),
-                FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
-            );
-            if jump && self.function.contains(instruction.near_branch_target()) {
+            if is_direct_jump(&instruction) && self.function.contains(instruction.near_branch_target()) {
                 let target = self.function.index_of(instruction.near_branch_target());
                 self.flow_to(target.expect("looked up before"), &machine);
             }
             if instruction.flow_control() == FlowControl::IndirectBranch {
                 self.indirect(i, &machine);
             }
-            self.transfer(&mut machine, i);
+            self.transfer(&mut machine, &instruction);
             if ends(&instruction) {
                 break;
             }
-            if i + 1 == end && end < self.function.instructions.len() {
+            let follows = |next: &Instruction| next.ip() == instruction.next_ip();
+            if i + 1 == end && self.function.instructions.get(end).is_some_and(follows) {
                 if !is_call(&instruction) || self.only_behind_calls.contains(&end) {
                     self.flow_to(end, &machine);
                 } else if !self.pads.iter().any(|p| p.pad == instruction.next_ip()) {
@@ -464,7 +520,7 @@ impl Flow<'_> {
             _ => BTreeSet::new(),
         };
         if targets.is_empty() {
-            self.broken |= self.taken.is_empty() && !self.leaves(machine, index);
+            self.broken |= self.taken.is_empty() && !self.leaves(machine, instruction);
             for &leader in self.taken {
                 self.flow_to(leader, machine);
             }
@@ -481,7 +537,7 @@ impl Flow<'_> {
             self.starts.range((Excluded(address), Unbounded)).next().map_or(u64::MAX, |next| next - address);
         // Entries that no value selects lead to the function's end.
         let inside = |target| match self.function.index_of(target) {
-            None if target == self.function.end => Some(None),
+            None if self.function.is_end(target) => Some(None),
             index => index.map(Some),
         };
         self.image
@@ -494,14 +550,13 @@ impl Flow<'_> {
     }
 
     /// Whether the function ends with an instruction.
-    fn leaves(&self, machine: &Machine, index: usize) -> bool {
-        let instruction = &self.function.instructions[index];
+    fn leaves(&self, machine: &Machine, instruction: &Instruction) -> bool {
         match instruction.flow_control() {
             FlowControl::Return => true,
             FlowControl::UnconditionalBranch => {
                 // Behind a call that never returns, a jump may go to where the function has no more code.
                 let target = instruction.near_branch_target();
-                !self.function.contains(target) && target != self.function.end
+                !self.function.contains(target) && !self.function.is_end(target)
             }
             // At the end of the activation it is a call that was made a jump.
             FlowControl::IndirectBranch => {
@@ -583,22 +638,21 @@ impl Flow<'_> {
     }
 
     /// What an instruction does to the machine.
-    fn transfer(&mut self, machine: &mut Machine, index: usize) {
-        let instruction = self.function.instructions[index];
-        if is_call(&instruction) {
-            machine.forget(&VOLATILE);
+    fn transfer(&mut self, machine: &mut Machine, instruction: &Instruction) {
+        if is_call(instruction) {
+            self.call(machine, instruction, 0);
             return;
         }
-        if self.leaves(machine, index) {
+        if self.leaves(machine, instruction) {
             return;
         }
         let memory = instruction.op0_kind() == OpKind::Memory;
         if memory {
-            self.store(machine, &instruction);
+            self.store(machine, instruction);
         }
         let stack = machine.registers[RSP];
-        let new = if memory { None } else { self.register(machine, &instruction) };
-        for used in self.info.info(&instruction).used_registers() {
+        let new = if memory { None } else { self.register(machine, instruction) };
+        for used in self.info.info(instruction).used_registers() {
             let written = !matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::None);
             if written {
                 machine.set(used.register().full_register(), Known::Nothing);
@@ -609,11 +663,45 @@ impl Flow<'_> {
         }
         // Pushes and pops of words, whatever else they do.
         let moved = instruction.stack_pointer_increment();
-        if moved != 0
-            && instruction.mnemonic() != Mnemonic::Leave
-            && let Known::Stack(part, at) = stack
-        {
-            machine.registers[RSP] = Known::Stack(part, at.wrapping_add(moved.into()));
+        if moved != 0 && instruction.mnemonic() != Mnemonic::Leave {
+            machine.registers[RSP] = stack;
+            move_stack(machine, moved.into());
+        }
+    }
+
+    /// What a call does to the machine, or a jump that leaves the function. `depth`: how many sequences of outlined code are around it.
+    fn call(&mut self, machine: &mut Machine, call: &Instruction, depth: u32) {
+        let direct = call.op0_kind() == OpKind::NearBranch64;
+        let called = if direct { self.image.called(call.near_branch_target()) } else { Called::Function };
+        match called {
+            Called::Function => machine.forget(&VOLATILE),
+            Called::Outlined(code) if depth < 8 => {
+                let pushed = if is_call(call) { 8 } else { 0 };
+                move_stack(machine, -pushed);
+                for instruction in &code.instructions {
+                    if is_call(instruction) {
+                        self.call(machine, instruction, depth + 1);
+                    } else if instruction.flow_control() == FlowControl::Next {
+                        self.transfer(machine, instruction);
+                    } else {
+                        // The sequence ends here, or it is none.
+                        match instruction.flow_control() {
+                            FlowControl::Return => {}
+                            FlowControl::UnconditionalBranch
+                                if !code.contains(instruction.near_branch_target()) =>
+                            {
+                                self.call(machine, instruction, depth + 1);
+                            }
+                            FlowControl::IndirectBranch => machine.forget(&VOLATILE),
+                            _ => machine.forget_all(),
+                        }
+                        move_stack(machine, pushed);
+                        return;
+                    }
+                }
+                machine.forget_all();
+            }
+            Called::Outlined(_) | Called::Opaque => machine.forget_all(),
         }
     }
 
@@ -773,9 +861,9 @@ impl Flow<'_> {
         let count = self.function.instructions.len();
         let mut states: Vec<Option<State>> = vec![None; count];
         let mut unknown: Vec<std::ops::RangeInclusive<usize>> = Vec::new();
-        let mut ends_at = BTreeSet::new();
         let (mut frame_offset, mut frame_position) = (Common::Unseen, Common::Unseen);
-        let mut exits = BTreeSet::new();
+        // The id at the function's ends.
+        let mut ends_with: BTreeMap<usize, State> = BTreeMap::new();
         let leaders: Vec<usize> = self.leaders.iter().copied().collect();
         for (n, &leader) in leaders.iter().enumerate() {
             for mut machine in self.entries.get(&leader).cloned().unwrap_or_default() {
@@ -788,8 +876,15 @@ impl Flow<'_> {
                         *seen = State::Unknown;
                     }
                     let instruction = self.function.instructions[i];
-                    if self.leaves(&machine, i) {
-                        ends_at.insert(i);
+                    if self.leaves(&machine, &instruction) {
+                        let mut end = machine.clone();
+                        if instruction.flow_control() == FlowControl::UnconditionalBranch {
+                            self.call(&mut end, &instruction, 0);
+                        }
+                        let seen = ends_with.entry(i).or_insert(end.id);
+                        if *seen != end.id {
+                            *seen = State::Unknown;
+                        }
                     }
                     let stack = match machine.registers[RSP] {
                         Known::Stack(0, at) => Some(at),
@@ -805,11 +900,7 @@ impl Flow<'_> {
                         FlowControl::Return => matches!(machine.registers[RSP], Known::Stack(..)),
                         FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
                             let target = instruction.near_branch_target();
-                            let outside = !self.function.contains(target) && target != self.function.end;
-                            if outside {
-                                exits.insert(target);
-                            }
-                            outside
+                            !self.function.contains(target) && !self.function.is_end(target)
                         }
                         _ => false,
                     };
@@ -822,7 +913,7 @@ impl Flow<'_> {
                         && instruction.op1_kind() == OpKind::Register
                         && self.place(&machine, &instruction) == Place::Block(0);
                     let before = machine.id;
-                    self.transfer(&mut machine, i);
+                    self.transfer(&mut machine, &instruction);
                     // A function that stores the id which it has already, does not trust how control arrived.
                     if restores && before == State::Added(0) && machine.id == before {
                         unknown.push(since..=i);
@@ -836,7 +927,7 @@ impl Flow<'_> {
                 }
             }
         }
-        if ends_at.iter().any(|&i| matches!(states[i], Some(State::Pushed | State::Added(1..)))) {
+        if ends_with.values().any(|id| matches!(id, State::Pushed | State::Added(1..))) {
             return None;
         }
         // Code that nothing was seen to reach may belong to ways that were not followed, and a call to the middle of the function returns to nobody.
@@ -852,13 +943,17 @@ impl Flow<'_> {
         for range in unknown {
             states[range].fill(State::Unknown);
         }
-        Some(Findings { states, frame_offset, frame_position, exits })
+        Some(Findings { states, frame_offset, frame_position })
     }
 }
 
 fn is_call(instruction: &Instruction) -> bool {
     matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall)
         && instruction.mnemonic() == Mnemonic::Call
+}
+
+fn is_direct_jump(instruction: &Instruction) -> bool {
+    matches!(instruction.flow_control(), FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch)
 }
 
 /// Whether an instruction does nothing, or ends the program.
@@ -943,6 +1038,10 @@ mod tests {
         fn address_taken(&self, _: u64, _: u64) -> Vec<u64> {
             Vec::new()
         }
+
+        fn called(&self, _: u64) -> Called<'_> {
+            Called::Function
+        }
     }
 
     const ENTER: &[u8] = b"\x48\x83\xec\x38"; // sub rsp, 0x38
@@ -967,11 +1066,11 @@ mod tests {
         let huge: &[u8] = b"\x48\xb8\0\0\0\0\0\0\0\x80\x48\x01\xc4"; // mov rax, 1 << 63; add rsp, rax
         let push: &[u8] = b"\x50\xc3"; // push rax; ret
         assert_eq!(found(&[huge, CALL, push]).0, Common::Unknown);
-        assert!(Function::new(u64::MAX, push).is_some());
+        assert!(Function::new(&[(u64::MAX, push)]).is_some());
     }
 
     fn found(parts: &[&[u8]]) -> (Common, Common) {
-        let function = Function::new(0x1000, &parts.concat()).expect("it is code");
+        let function = Function::new(&[(0x1000, &parts.concat())]).expect("it is code");
         let findings = function.findings(&Image, &[]);
         assert_eq!(findings.states.len(), function.instructions.len());
         (findings.frame_offset, findings.frame_position)

@@ -71,6 +71,7 @@ impl CodeTable {
         let mut rows = HashMap::new();
         for (i, function) in code.functions.iter().enumerate() {
             if let Role::Instrumented(module, row) = function.role
+                && !function.part
                 && rows.insert((module, row), i).is_some()
             {
                 return Err("two functions are the same one of the dictionary");
@@ -202,6 +203,7 @@ mod tests {
             len: 16,
             name: 0,
             role,
+            part: false,
             states,
             lines,
             calls,
@@ -226,5 +228,10 @@ mod tests {
         assert_eq!((code.of(1, 1), code.of(0, 0)), (None, None));
         let twice = table(vec![two, row(48, Role::Instrumented(1, 2), None)]);
         assert!(twice.is_err());
+        let part = FunctionCode { part: true, ..row(8, Role::Instrumented(1, 2), None) };
+        assert_eq!(
+            table(vec![part, row(32, Role::Instrumented(1, 2), None)]).map(|t| t.of(1, 2).is_some()),
+            Ok(true)
+        );
     }
 }

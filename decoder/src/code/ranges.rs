@@ -1,0 +1,110 @@
+//! Where the functions of a program are, and what the dictionary says of them.
+
+use std::collections::BTreeMap;
+
+use object::{Object, ObjectSymbol, SymbolKind};
+use pcce_dictionary::Module;
+use pcce_dictionary::code::Role;
+
+use super::{Unwind, parts};
+
+/// What the dictionary says of addresses. Where a linker has put one function in the place of another, the first one
+/// is it.
+pub(super) fn roles(modules: &[Module], addresses: &[(u64, Vec<u64>)]) -> BTreeMap<u64, Role> {
+    let mut roles = BTreeMap::new();
+    for (number, module) in modules.iter().enumerate() {
+        let Some((_, list)) = addresses.iter().find(|(sites, _)| *sites == module.sites_address) else {
+            continue;
+        };
+        if list.len() != module.functions.len() {
+            continue;
+        }
+        for (function, &address) in list.iter().enumerate().filter(|(_, a)| **a != 0) {
+            roles.entry(address).or_insert(Role::Instrumented(number as u32, function as u32));
+        }
+    }
+    roles
+}
+
+/// Where a function is.
+pub(super) struct Range {
+    pub(super) start: u64,
+    pub(super) len: u64,
+    pub(super) symbol: Option<String>,
+    pub(super) role: Role,
+    /// Whether it is a part of a function that begins elsewhere.
+    pub(super) part: bool,
+}
+
+impl Range {
+    pub(super) fn name(&self, modules: &[Module]) -> String {
+        let row = match self.role {
+            Role::Instrumented(module, function) => modules.get(module as usize).and_then(|module| {
+                let name = module.functions.get(function as usize)?.name;
+                module.names.get(name as usize).cloned()
+            }),
+            _ => None,
+        };
+        row.or_else(|| self.symbol.clone()).unwrap_or_default()
+    }
+}
+
+/// All functions, by ascending address, without overlaps.
+pub(super) fn ranges(
+    file: &object::File<'_>,
+    unwind: &BTreeMap<u64, Unwind>,
+    roles: BTreeMap<u64, Role>,
+    stubs: &BTreeMap<u64, (u64, String)>,
+) -> Vec<Range> {
+    let mut symbols: BTreeMap<u64, (u64, String)> = stubs.clone();
+    for symbol in file.symbols().chain(file.dynamic_symbols()) {
+        // Symbols of parts have no type.
+        let part = || symbol.kind() == SymbolKind::Unknown && symbol.name().is_ok_and(parts::is_part);
+        let code = symbol.kind() == SymbolKind::Text || part();
+        if !code || symbol.is_undefined() || symbol.address() == 0 {
+            continue;
+        }
+        let known = symbols.get(&symbol.address()).map_or(0, |s| s.0);
+        if symbol.size() > known
+            && let Ok(name) = symbol.name()
+        {
+            symbols.insert(symbol.address(), (symbol.size(), name.to_owned()));
+        }
+    }
+    let mut starts: BTreeMap<u64, Range> = BTreeMap::new();
+    for (&start, (len, name)) in &symbols {
+        starts.insert(
+            start,
+            Range { start, len: *len, symbol: Some(name.clone()), role: Role::Plain, part: false },
+        );
+    }
+    for (&start, entry) in unwind {
+        let role = Role::Plain;
+        starts.entry(start).or_insert(Range { start, len: entry.len, symbol: None, role, part: false });
+    }
+    for (start, role) in roles {
+        // A function without a length is not known well enough.
+        if let Some(range) = starts.get_mut(&start) {
+            range.role = role;
+        }
+    }
+    let mut ranges: Vec<Range> = Vec::with_capacity(starts.len());
+    for range in starts.into_values() {
+        if range.len == 0 || range.len > u64::from(u32::MAX) || range.start.checked_add(range.len).is_none() {
+            continue;
+        }
+        match ranges.last() {
+            Some(last) if last.start + last.len > range.start => {
+                // One inside another: an entry point of its own, or assembly. The instrumented one counts, and one with a
+                // name: the unwind tables take all stubs of the linker together.
+                if last.role == Role::Plain && (range.role != Role::Plain || last.symbol.is_none()) {
+                    let last = ranges.last_mut().expect("there is one");
+                    last.len = range.start - last.start;
+                    ranges.push(range);
+                }
+            }
+            _ => ranges.push(range),
+        }
+    }
+    ranges
+}
