@@ -12,11 +12,11 @@ use crate::render::Format;
 use crate::session::{Failure, Outcome, Session};
 use crate::token::BuildId;
 
-/// Traces of more calls are not written into a log. A short token can stand for millions of equal calls.
-pub const MAX_CALLS: u64 = 100_000;
-
 /// So many modules without dictionary are named.
 const MAX_NAMED: usize = 64;
+
+/// So many bytes of output need not be held.
+const MUCH: usize = 1 << 22;
 
 /// What tokens start with, in front of their version.
 const PREFIX: &[u8] = pcce_abi::token::PREFIX.as_bytes();
@@ -170,12 +170,12 @@ impl<'d> Filter<'d> {
     #[must_use]
     pub fn new(session: Session<'d>) -> Self {
         let below = session.format() == Format::Below;
-        let session = session.with_limit(MAX_CALLS);
+        let session = session.bounded();
         Self { session, below, failures: Failures::default() }
     }
 
-    /// Appends `text`, whole lines, to `out`. `line` is the number of the first one.
-    pub fn text(&mut self, text: &[u8], line: u64, out: &mut Vec<u8>) {
+    /// Appends `text`, whole lines, to `out`. `line` is the number of the first one. `full` may take what is there, whenever that is much.
+    pub fn text(&mut self, text: &[u8], line: u64, out: &mut Vec<u8>, mut full: impl FnMut(&mut Vec<u8>)) {
         // Up to where the text is copied: with traces below, always up to the end of a line.
         let mut copied = 0;
         let mut lines = Lines { text, at: 0, line };
@@ -189,7 +189,7 @@ impl<'d> Filter<'d> {
                 out.extend_from_slice(&text[copied..end]);
                 copied = end;
             }
-            if self.below && out.last() != Some(&b'\n') {
+            if self.below && out.last().is_some_and(|byte| *byte != b'\n') {
                 out.push(b'\n');
                 unended = true;
             }
@@ -202,6 +202,9 @@ impl<'d> Filter<'d> {
                 copied = token.end;
             }
             self.failures.note(outcome, &self.session, 1, || lines.of(token.start));
+            if out.len() >= MUCH && (!self.below || out.last() == Some(&b'\n')) {
+                full(out);
+            }
         }
         out.extend_from_slice(&text[copied..]);
     }
@@ -243,7 +246,7 @@ impl Census {
     /// Those of `out`.
     pub fn write(self, session: Session<'_>, out: &mut impl Write) -> io::Result<Failures> {
         let format = session.format();
-        let mut session = session.with_limit(MAX_CALLS);
+        let mut session = session.bounded();
         let mut failures = Failures::default();
         let mut contexts: HashMap<Box<[u8]>, u64> = HashMap::new();
         let mut trace = Vec::new();

@@ -8,6 +8,7 @@ use pcce_dictionary::{Dictionary, EdgeCode, SiteKind};
 use thiserror::Error;
 
 use crate::names::demangle;
+use crate::printable::printable;
 use crate::profile::Stacks;
 use crate::profile::report::amount;
 use crate::profile::{Metric, Unit};
@@ -378,12 +379,12 @@ fn wrapped(name: &str) -> String {
     const MOST: usize = 160;
     let mut text = String::new();
     let mut column = 0;
-    for (number, c) in name.chars().enumerate() {
+    for (number, c) in printable(name).chars().enumerate() {
         if number == MOST {
             text.push('…');
             break;
         }
-        text.push(if c.is_control() { '?' } else { c });
+        text.push(c);
         column += 1;
         if column >= WIDTH && matches!(c, ',' | ':' | '<' | '(' | '_' | ' ') {
             text.push('\n');
@@ -424,7 +425,7 @@ mod tests {
     #[test]
     fn names_are_quoted_for_dot() {
         assert_eq!(quoted("a\"b\\c\nd"), r#""a\"b\\c\nd""#);
-        assert_eq!(wrapped("operator<<(int)\u{7}"), "operator<<(int)?");
+        assert_eq!(wrapped("operator<<(int)\u{7}"), "operator<<(int)\\u{7}");
         assert!(wrapped(&"ab,".repeat(100)).lines().count() > 3);
     }
 

@@ -21,6 +21,7 @@ pub mod graph;
 pub mod load;
 pub mod names;
 mod point;
+pub mod printable;
 pub mod profile;
 pub mod program;
 pub mod render;

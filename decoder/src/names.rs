@@ -38,7 +38,50 @@ fn demangle_cpp(linkage: &str) -> Option<String> {
     let symbol = Symbol::new_with_options(linkage, &ParseOptions::default().recursion_limit(160)).ok()?;
     let mut out = Bounded(String::new());
     symbol.structured_demangle(&mut out, &DemangleOptions::new().recursion_limit(160)).ok()?;
-    Some(out.0)
+    Some(without_empty_packs(&out.0))
+}
+
+/// The crate writes the commas around packs of parameters that have none, and of expanded ones what stands beside the parameter
+/// (`&&`). In C++, nothing else leads to a comma behind an opening bracket, a comma, or in front of a closing one, or to parameters
+/// without a type.
+fn without_empty_packs(name: &str) -> String {
+    const COMMA: &str = ", ";
+    const EXPANDED: [&str; 4] = ["&&", "&", " const&", "const&"];
+    let closes = |rest: &str| rest.is_empty() || rest.starts_with(')');
+    let mut out = String::with_capacity(name.len());
+    let mut items = name.split(COMMA).peekable();
+    let mut first = true;
+    while let Some(mut item) = items.next() {
+        let expanded =
+            EXPANDED.iter().find_map(|e| item.strip_prefix(e)).filter(|rest| !first && closes(rest));
+        item = expanded.unwrap_or(item);
+        // Where a list is closed, its last comma goes, and the blank between two brackets comes, which the comma had made needless.
+        if item.starts_with(['>', ')']) && out.ends_with(COMMA) {
+            out.truncate(out.len() - COMMA.len());
+            if item.starts_with('>') && out.ends_with('>') {
+                out.push(' ');
+            }
+        }
+        out.push_str(item);
+        // A list that begins with such a parameter. Behind a blank, it is a reference to a function or an array.
+        for expanded in EXPANDED {
+            let list = out.strip_suffix(')').unwrap_or(&out).strip_suffix(expanded);
+            if let Some(list) =
+                list.and_then(|list| list.strip_suffix('(')).filter(|list| !list.ends_with(' '))
+            {
+                let closed = out.ends_with(')');
+                out.truncate(list.len() + 1);
+                out.push_str(if closed { ")" } else { "" });
+                break;
+            }
+        }
+        let opens = out.ends_with(['<', '(']) && !out.ends_with("operator<") && !out.ends_with("operator<<");
+        if items.peek().is_some() && !opens && !out.ends_with(COMMA) {
+            out.push_str(COMMA);
+        }
+        first = false;
+    }
+    out
 }
 
 struct Bounded(String);
@@ -71,6 +114,16 @@ mod tests {
             ("_RNvC6_123foo3bar", "123foo::bar"),
             ("_Znonsense", "_Znonsense"),
             ("_R", "_R"),
+            ("_Z1gIJ1PIJEEiEEvDpT_", "void g<P<>, int>(P<>, int)"),
+            (
+                "_ZSt13__invoke_implIvRZ4mainE3$_0JEET_St14__invoke_otherOT0_DpOT1_",
+                "void std::__invoke_impl<void, main::$_0&>(std::__invoke_other, main::$_0&)",
+            ),
+            ("_Z1fIJEEvDpOT_", "void f<>()"),
+            ("_Z1fIJEEvDpRKT_", "void f<>()"),
+            ("_Z1fIiJEEvT_DpRKT0_", "void f<int>(int)"),
+            ("_Z1fRA8_KcOFivE", "f(char const (&) [8], int (&&)())"),
+            ("_ZN1AcmERKS_i", "A::operator,(A const&, int)"),
             ("", ""),
         ] {
             assert_eq!(demangle(linkage), expected);

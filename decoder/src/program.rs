@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use object::{Object, ObjectKind, ObjectSection};
 use pcce_dictionary::code::{self, Code};
-use pcce_dictionary::{Dictionary, DictionaryError, SCHEMA_VERSION, fragment};
+use pcce_dictionary::{Dictionary, DictionaryError, SCHEMA_VERSION, fragment, most_unpacked};
 use thiserror::Error;
 
 /// First bytes of each ELF file.
@@ -34,7 +34,7 @@ pub enum ProgramError {
         /// What is wrong with it.
         cause: object::Error,
     },
-    /// The section claims to be much larger than what compression can do.
+    /// The section claims to be much larger than what such sections honestly are.
     #[error(
         "damaged section {section}: it claims to have {claimed} bytes in {stored} compressed ones; build the program again, or copy it again"
     )]
@@ -96,12 +96,10 @@ pub(crate) fn content<'data>(
     section: &impl ObjectSection<'data>,
     name: &'static str,
 ) -> Result<Cow<'data, [u8]>, ProgramError> {
-    /// A byte of a deflate stream stands for 1032 at most.
-    const RATIO: u64 = 1032;
     let cause = |cause| ProgramError::Section { section: name, cause };
     let data = section.compressed_data().map_err(cause)?;
     let (claimed, stored) = (data.uncompressed_size, data.data.len());
-    if claimed > RATIO.saturating_mul(stored as u64) {
+    if claimed > most_unpacked(stored).max(stored as u64) {
         return Err(ProgramError::Overlong { section: name, claimed, stored });
     }
     data.decompress().map_err(cause)

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use crate::decode::Decoder;
+use crate::printable::printable;
 use crate::trace::{Frame, FrameKind, Piece, Trace, piece_frames};
 
 /// How traces are written.
@@ -257,10 +258,10 @@ pub(crate) fn text_frame(frame: &Frame<'_>, line: &mut String) {
         line.push_str(&boundary(frame));
         return;
     }
-    push_printable(line, frame.function.unwrap_or("??"));
+    line.push_str(&printable(frame.function.unwrap_or("??")));
     if let Some(file) = frame.file {
         line.push_str(" at ");
-        push_printable(line, file);
+        line.push_str(&printable(file));
         for number in [frame.line, frame.line.and(frame.column)].into_iter().flatten() {
             let _ = write!(line, ":{number}");
         }
@@ -273,7 +274,7 @@ pub(crate) fn text_frame(frame: &Frame<'_>, line: &mut String) {
 /// The text of a frame that is no call.
 fn boundary(frame: &Frame<'_>) -> String {
     let mut name = String::new();
-    push_printable(&mut name, frame.function.unwrap_or("code"));
+    name.push_str(&printable(frame.function.unwrap_or("code")));
     match (frame.kind, frame.function) {
         (FrameKind::Call, _) => name,
         (FrameKind::Uninstrumented, _) => format!("<{name}, not instrumented>"),
@@ -316,22 +317,11 @@ fn json_frame(frame: &Frame<'_>, line: &mut String) {
 pub(crate) fn folded_frame(frame: &Frame<'_>) -> String {
     let mut name = String::new();
     match frame.kind {
-        FrameKind::Call => push_printable(&mut name, frame.function.unwrap_or("??")),
+        FrameKind::Call => name.push_str(&printable(frame.function.unwrap_or("??"))),
         _ => name = boundary(frame),
     }
     // The separator of folded stacks; Rust's array types have it.
     name.replace(';', ":")
-}
-
-/// Appends text of a file that is not trusted: what controls a terminal is written as an escape.
-fn push_printable(line: &mut String, text: &str) {
-    for c in text.chars() {
-        if c.is_control() {
-            line.extend(c.escape_default());
-        } else {
-            line.push(c);
-        }
-    }
 }
 
 fn json_string(text: &str) -> String {

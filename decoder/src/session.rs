@@ -28,13 +28,23 @@ pub enum Failure {
     NumberTooLarge,
     /// The trace is longer than the session writes.
     #[error(
-        "its trace has {pieces} calls, and this command writes {limit} at most; `pcce decode` writes all"
+        "its trace has {pieces} calls, and {limit} are written at most: a short token can stand for any number of equal ones"
     )]
     LongTrace {
         /// Calls of the trace, without those inlined.
         pieces: u64,
         /// The session's limit.
         limit: u64,
+    },
+    /// The traces of all tokens are longer than the session writes.
+    #[error(
+        "its trace has {pieces} calls, and those of the tokens before had so many that only {left} more are written; give fewer tokens"
+    )]
+    LongTraces {
+        /// Calls of the trace, without those inlined.
+        pieces: u64,
+        /// What the session still writes.
+        left: u64,
     },
 }
 
@@ -99,8 +109,18 @@ pub struct Session<'d> {
     scratch: Vec<u8>,
     memo: Memo,
     limit: u64,
+    /// So many calls of long traces are still written.
+    left: u64,
     of_program: bool,
 }
+
+/// Traces of more calls are not written. A short token can stand for millions of equal calls.
+pub const MAX_CALLS: u64 = 100_000;
+
+/// Traces up to this length are always written.
+const SHORT: u64 = 256;
+/// So many calls are written of longer ones, in a session.
+const MAX_OF_LONG: u64 = 1 << 25;
 
 impl<'d> Session<'d> {
     /// A session that has not seen a token.
@@ -114,6 +134,7 @@ impl<'d> Session<'d> {
             scratch: Vec::new(),
             memo: Memo::new(),
             limit: u64::MAX,
+            left: u64::MAX,
             of_program: false,
         }
     }
@@ -124,11 +145,17 @@ impl<'d> Session<'d> {
         self.of_program = of_program;
     }
 
-    /// Makes failures of tokens whose traces have more than `pieces` calls: a short token can stand for
-    /// millions of equal ones, and who keeps the output in memory must bound it.
+    /// Makes failures of tokens whose traces have more than so many calls.
     #[must_use]
-    pub fn with_limit(self, pieces: u64) -> Self {
-        Self { limit: pieces, ..self }
+    pub fn with_limit(self, calls: u64) -> Self {
+        Self { limit: calls, ..self }
+    }
+
+    /// Makes failures of tokens whose traces have more than [`MAX_CALLS`] calls, and of long traces where there are very many: what is
+    /// not trusted must not make output without an end.
+    #[must_use]
+    pub fn bounded(self) -> Self {
+        Self { left: MAX_OF_LONG, ..self }.with_limit(MAX_CALLS)
     }
 
     /// Decodes a token, or a number of `pcce_context()` in digits (decimal, or hexadecimal after `0x`),
@@ -145,6 +172,13 @@ impl<'d> Session<'d> {
         }
         let filled = self.fill_trace(text).and_then(|()| match self.trace.pieces_shown() {
             pieces if pieces > self.limit => Err(Failure::LongTrace { pieces, limit: self.limit }),
+            pieces if pieces > SHORT => match self.left.checked_sub(pieces) {
+                Some(left) => {
+                    self.left = left;
+                    Ok(())
+                }
+                None => Err(Failure::LongTraces { pieces, left: self.left }),
+            },
             _ => Ok(()),
         });
         match filled {

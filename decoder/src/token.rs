@@ -12,6 +12,8 @@ pub use pcce_abi::token::BUILD_ID_LEN;
 use pcce_abi::token::{PREFIX, PREFIXES, WITH_OFFSETS, flag, kind, unzigzag, zigzag};
 use thiserror::Error;
 
+use crate::printable::printable;
+
 /// Length of the prefix with version and full stop.
 const PREFIX_LEN: usize = 6;
 
@@ -587,13 +589,9 @@ fn wrong_prefix(text: &[u8]) -> TokenError {
         return TokenError::Truncated { length: text.len() };
     }
     let lossy = String::from_utf8_lossy(&text[..text.len().min(64)]);
-    let start = lossy.chars().take(16).flat_map(printable).collect();
+    let start: String = lossy.chars().take(16).collect();
+    let start = printable(&start).into_owned();
     TokenError::NotAToken { start }
-}
-
-fn printable(c: char) -> impl Iterator<Item = char> {
-    let escaped = c.is_control();
-    (!escaped).then_some(c).into_iter().chain(c.escape_default().filter(move |_| escaped))
 }
 
 /// What is wrong with a body that is not canonical base64.

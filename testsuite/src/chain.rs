@@ -53,6 +53,12 @@ pub fn is_push_thunk(name: &str) -> bool {
     name.contains(".pcce_push")
 }
 
+/// The name of the function with a part of this name, as LLVM's symboliser shows it: `f.__part.1`, `f() (.cold)`.
+fn whole(name: &str) -> &str {
+    let part = [" (.__part.", ".__part.", " (.cold", ".cold"].iter().filter_map(|part| name.find(part)).min();
+    part.map_or(name, |at| &name[..at])
+}
+
 /// The source frames of addresses, innermost first, by LLVM's symboliser; none for those in push thunks.
 ///
 /// # Panics
@@ -71,7 +77,7 @@ pub fn symbolise(program: &Path, addresses: &BTreeSet<u64>) -> HashMap<u64, Vec<
         let address = u64::from_str_radix(address, 16).expect("hexadecimal digits");
         let symbols = value["Symbol"].as_array().cloned().unwrap_or_default();
         let count = symbols.len();
-        let name = |symbol: &Value| symbol["FunctionName"].as_str().unwrap_or("").to_owned();
+        let name = |symbol: &Value| whole(symbol["FunctionName"].as_str().unwrap_or("")).to_owned();
         if symbols.is_empty() {
             found.insert(address, vec![Frame::Plain]);
             continue;

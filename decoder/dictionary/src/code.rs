@@ -5,13 +5,13 @@
 //! linker; 0 for a function that is not in the program. From these, the program's instructions and its debug
 //! information, `pcce dict` makes the [`Code`] that the dictionary holds in compressed form ([`to_text`]).
 
-use std::io::{Read, Write};
+use std::io::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-use crate::DictionaryError;
+use crate::{DictionaryError, Unpacker};
 
 /// Name of the section with the addresses of functions.
 pub const SECTION: &str = ".debug_pcce_code";
@@ -112,8 +112,7 @@ pub fn to_text(code: &Code) -> String {
 pub fn from_text(text: &str) -> Result<Code, DictionaryError> {
     let damaged = |what: String| DictionaryError::Syntax(format!("its machine code table: {what}"));
     let bytes = STANDARD_NO_PAD.decode(text).map_err(|e| damaged(e.to_string()))?;
-    let mut json = Vec::new();
-    flate2::read::ZlibDecoder::new(&bytes[..]).read_to_end(&mut json).map_err(|e| damaged(e.to_string()))?;
+    let json = Unpacker::new(bytes.len()).unpack(&bytes).map_err(damaged)?;
     serde_json::from_slice(&json).map_err(|e| damaged(e.to_string()))
 }
 

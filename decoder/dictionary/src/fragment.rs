@@ -15,9 +15,9 @@
 //! A name that starts with `.debug` makes `strip` remove the section and
 //! `objcopy --only-keep-debug` keep it, as debug information.
 
-use std::io::{Read, Write};
+use std::io::Write;
 
-use crate::{DictionaryError, Module, SCHEMA_VERSION};
+use crate::{DictionaryError, Module, SCHEMA_VERSION, Unpacker};
 
 /// Name of the section.
 pub const SECTION: &str = ".debug_pcce";
@@ -65,6 +65,7 @@ pub fn to_bytes(module: &Module) -> Vec<u8> {
 /// newer release. Never panics, whatever the bytes.
 pub fn parse_section(section: &[u8]) -> Result<Vec<Module>, DictionaryError> {
     let mut modules = Vec::new();
+    let mut unpacker = Unpacker::new(section.len());
     let mut rest = section;
     while !rest.is_empty() {
         let offset = section.len() - rest.len();
@@ -89,8 +90,7 @@ pub fn parse_section(section: &[u8]) -> Result<Vec<Module>, DictionaryError> {
         if crc.sum() != word(24) {
             return Err(damaged("the checksum does not match".to_owned()));
         }
-        let mut json = Vec::new();
-        flate2::read::ZlibDecoder::new(payload).read_to_end(&mut json).map_err(|e| damaged(e.to_string()))?;
+        let json = unpacker.unpack(payload).map_err(damaged)?;
         let mut module: Module = serde_json::from_slice(&json).map_err(|e| damaged(e.to_string()))?;
         module.sites_address = u64::from_le_bytes(address.expect("8 bytes"));
         modules.push(module);

@@ -14,9 +14,12 @@
 pub mod calls;
 pub mod code;
 pub mod fragment;
+mod unpack;
 pub mod v1;
 
 pub use v1::{Dictionary, Edge, EdgeCode, Function, Location, Module, Site, SiteKind};
+
+pub use unpack::{Unpacker, most_unpacked};
 
 use thiserror::Error;
 

@@ -89,7 +89,7 @@ pub fn run(args: &CoreArgs) -> anyhow::Result<Status> {
 
 /// Writes the report as one JSON document.
 fn json(decoder: &Decoder, report: &Report) -> anyhow::Result<Status> {
-    let mut session = Session::new(decoder, Format::Json);
+    let mut session = Session::new(decoder, Format::Json).bounded();
     // The core file and the program are of one build.
     session.set_of_program(true);
     let mut status = Status::Done;

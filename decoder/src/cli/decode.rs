@@ -73,7 +73,7 @@ impl<'d> Output<'d> {
     fn new(decoder: &'d Decoder, format: Format, across_threads: bool) -> Self {
         Self {
             decoder,
-            session: Session::new(decoder, format),
+            session: Session::new(decoder, format).bounded(),
             format,
             across_threads,
             out: BufWriter::with_capacity(CHUNK, io::stdout().lock()),
@@ -165,7 +165,8 @@ impl<'d> Output<'d> {
             self.session.restart();
             self.token(token, || format!("line {number}"))?;
         } else if text && !line.is_empty() {
-            let line = super::printable(&String::from_utf8_lossy(line));
+            let line = String::from_utf8_lossy(line);
+            let line = super::printable(&line);
             writeln!(self.out, "{line}").context("standard output")?;
             return Ok(());
         }

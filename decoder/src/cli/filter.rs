@@ -40,6 +40,8 @@ enum Input {
 
 /// What a decoding thread sends.
 enum Result {
+    /// What is to be written, and more follows.
+    Part(Vec<u8>),
     /// What is to be written, and of how many bytes of input.
     Block(Vec<u8>, u64),
     End(io::Result<()>, Box<Failures>, Census),
@@ -77,7 +79,14 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
     let mut status = Status::Done;
     for from_worker in results.iter().cycle() {
         // A thread that ends without a word has panicked, and has said so.
-        match from_worker.recv().context("a thread of pcce ended; please report it")? {
+        let next = || from_worker.recv().context("a thread of pcce ended; please report it");
+        let mut result = next()?;
+        while let Result::Part(bytes) = result {
+            out.write_all(&bytes).context("standard output")?;
+            result = next()?;
+        }
+        match result {
+            Result::Part(_) => unreachable!("they were written"),
             Result::Block(bytes, read) => {
                 out.write_all(&bytes).and_then(|()| out.flush()).context("standard output")?;
                 progress.inc(read);
@@ -154,7 +163,8 @@ fn work(
             }
             Input::Block(text, line) => {
                 let mut out = Vec::with_capacity(text.len() + text.len() / 8);
-                filter.text(&text, line, &mut out);
+                // Where nobody takes it, the block's end is not taken either.
+                filter.text(&text, line, &mut out, |out| _ = result.send(Result::Part(std::mem::take(out))));
                 Result::Block(out, text.len() as u64)
             }
             Input::End(why) => {

@@ -16,6 +16,7 @@ use std::process::ExitCode;
 
 use pcce::Decoder;
 use pcce::load::load;
+use pcce::printable::printable;
 use pcce::render::Format;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -454,8 +455,8 @@ pub fn decoder(dictionary: &Path, more: &[PathBuf]) -> anyhow::Result<Decoder> {
 }
 
 /// Writes an error message of one line. Nobody may be there to read it: that is no reason to panic, as
-/// `eprintln` does. Names in it can come from a file that is not trusted, so control characters
-/// are escaped.
+/// `eprintln` does. Names in it can come from a file that is not trusted, so what
+/// controls a terminal is escaped.
 pub fn message(text: &str) {
     let _ = writeln!(io::stderr(), "error: {}", printable(text));
 }
@@ -463,15 +464,6 @@ pub fn message(text: &str) {
 /// Writes a note of one line.
 pub fn note(text: &str) {
     let _ = writeln!(io::stderr(), "note: {}", printable(text));
-}
-
-/// The text with control characters escaped.
-pub fn printable(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
-    }
-    line
 }
 
 /// Whether the error is a write to a pipe that nobody reads.

@@ -82,7 +82,7 @@ pub fn run(kind: Kind, view: &ProfileView) -> anyhow::Result<Status> {
         }
         ProfileView::Flamegraph { by, .. } => {
             let (number, metric) = additive(kind, by.as_deref())?;
-            let title = format!("{program}: {}", metric.title);
+            let title = format!("{}: {}", super::printable(&program), metric.title);
             output(args.output.as_deref(), |out| flame::graph(&stacks, kind, number, &title, out))
         }
         ProfileView::Folded { by, .. } => {

@@ -6,6 +6,8 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::printable::printable;
+
 use super::{Kind, Profile, Stack, StackFrame, Stacks, Unit};
 
 /// What is reported.
@@ -89,6 +91,7 @@ pub fn text(
 ) -> io::Result<()> {
     let metrics = profile.kind.metrics();
     let by = &metrics[selection.by];
+    let program = printable(program);
     match profile.kind {
         Kind::Heap => {
             let line = |blocks: u64, bytes: u64| {

@@ -13,6 +13,11 @@ use super::{Context, Profile};
 /// Frames of a trace beyond these, counted from the innermost, are left out of a stack, and a frame says so.
 const MAX_DEPTH: usize = 4096;
 
+/// More frames of all stacks are not held: behind them, stacks have [`FEW`].
+const MAX_FRAMES: usize = 1 << 24;
+/// So many frames have stacks that are cut further.
+const FEW: usize = 16;
+
 /// A frame, as the stacks of a profile share it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StackFrame {
@@ -63,6 +68,8 @@ struct Maker<'d> {
     token: Token,
     trace: Trace,
     scratch: Vec<u8>,
+    /// Frames of all stacks.
+    total: usize,
 }
 
 impl Stacks {
@@ -78,6 +85,7 @@ impl Stacks {
             token: Token::default(),
             trace: Trace::default(),
             scratch: Vec::new(),
+            total: 0,
         };
         let mut index: HashMap<Vec<u32>, usize> = HashMap::new();
         for context in &profile.contexts {
@@ -130,7 +138,8 @@ impl Maker<'_> {
         }
         let mut frames = Vec::new();
         let mut rest = trace.frames(self.decoder);
-        for frame in rest.by_ref().take(MAX_DEPTH) {
+        let depth = if self.total < MAX_FRAMES { MAX_DEPTH } else { FEW };
+        for frame in rest.by_ref().take(depth) {
             // What was called is a function like others in a picture.
             let name = match (frame.kind, frame.function) {
                 (FrameKind::Uninstrumented, Some(_)) => {
@@ -156,6 +165,7 @@ impl Maker<'_> {
             frames.push(self.number(boundary(FrameKind::Truncated, "<further calls, left out>")));
         }
         drop(rest);
+        self.total += frames.len();
         self.trace = trace;
         Ok(frames)
     }
