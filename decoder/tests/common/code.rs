@@ -14,6 +14,7 @@ pub fn code(dictionary: &Dictionary) -> Code {
     let function = |i: u32, name, role| FunctionCode {
         start: MAIN_CODE + 0x100 * u64::from(i),
         len: 0x80,
+        part: false,
         name,
         role,
         states: vec![
