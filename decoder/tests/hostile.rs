@@ -46,8 +46,8 @@ fn machine_code_tables_unpack_to_a_bounded_size() {
     fs::create_dir_all(&folder).expect("the folder is ours");
     let begin = (r#"{"files":[],"places":[],"functions":[],"names":["#, 1);
     let end = (r#"""]}"#, 1);
-    dictionary(&folder, "blanks.json", &packed(&[begin, (" ", 2_000_000_000), end]));
-    dictionary(&folder, "names.json", &packed(&[begin, ("\"\",", 200_000_000), end]));
+    dictionary(&folder, "blanks.json", &packed(&[begin, (" ", 500_000_000), end]));
+    dictionary(&folder, "names.json", &packed(&[begin, ("\"\",", 100_000_000), end]));
     for name in ["blanks.json", "names.json"] {
         let table = pcce_dictionary::from_json(&fs::read(folder.join(name)).expect("it is there"))
             .expect("it is good");
