@@ -10,7 +10,8 @@ use core::slice;
 use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 use crate::abi::{COUNT_HERE, Counts, TARGETS, TARGETS_HERE, TargetCount};
-use crate::profile::{FileName, Writer};
+use crate::output::FileName;
+use crate::profile::Writer;
 use crate::sys;
 
 const VARIABLE: &CStr = c"PCCE_CALLS_PROFILE";
@@ -39,7 +40,7 @@ pub unsafe extern "C" fn __pcce_counts_start(module: *mut Counts) {
     // SAFETY: by the contract; the file's name ends with a zero.
     unsafe {
         if PROCESS.load(Ordering::Relaxed) == 0 {
-            FILE.set(VARIABLE, CStr::from_ptr((*module).file.cast()));
+            FILE.set_from(VARIABLE, Some(CStr::from_ptr((*module).file.cast())));
             PROCESS.store(sys::getpid(), Ordering::Relaxed);
             sys::after_fork(forked);
         }
@@ -82,10 +83,10 @@ extern "C" fn forked() {
 }
 
 fn write(modules: impl Iterator<Item = *mut Counts>) {
-    if sys::getpid() != PROCESS.load(Ordering::Relaxed) {
+    if sys::getpid() != PROCESS.load(Ordering::Relaxed) || !FILE.is_named() {
         return;
     }
-    let mut out = FILE.append();
+    let mut out = Writer::append(&FILE);
     for module in modules {
         // SAFETY: a module that is loaded, with arrays of these lengths. Other threads may still count.
         unsafe {

@@ -20,7 +20,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64,
 
 use crate::digits::Decimal;
 use crate::image::Image;
-use crate::profile::{self, Environment};
+use crate::output::{self, By, Environment, FileName, How};
 use crate::sys::{self, getpid, gettid};
 use crate::thread;
 use crate::token::interrupted_token;
@@ -89,10 +89,9 @@ static FORMER: Shared<[Action; SIGNALS.len()]> = Shared(UnsafeCell::new([Action:
 static RESTORED: AtomicU32 = AtomicU32::new(0);
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
-/// Where reports go: a file descriptor, or -1 for the path.
+/// Where reports go: a file descriptor, or -1 for [`FILE`].
 static DESCRIPTOR: AtomicI32 = AtomicI32::new(-1);
-/// Written before the handler is installed; ends with a zero.
-static PATH: Shared<[u8; 4096]> = Shared(UnsafeCell::new([0; 4096]));
+static FILE: FileName = FileName::new();
 
 /// The thread that reports; 0 while none does. One report a process.
 static REPORTER: AtomicI32 = AtomicI32::new(0);
@@ -217,10 +216,10 @@ pub extern "C" fn __pcce_crash_start(_: c_int, _: *const *const c_char, environm
         core::arch::asm!("mov {}, qword ptr [rip + __pcce_crash_report@GOTPCREL]", out(reg) asked,
             options(nostack, readonly, preserves_flags));
     }
-    // SAFETY: plain calls of libc; the environment's texts end with a zero, and `PATH` is nobody else's before the handler is
-    // installed.
+    // SAFETY: the environment is the constructor's, and its texts end with a zero.
     unsafe {
-        let variable = profile::variable_at_start(VARIABLE, environment);
+        let variable = output::variable_at_start(VARIABLE, environment);
+        let by = if variable.is_null() { By::Program } else { By::User };
         if !variable.is_null() {
             asked = variable;
         }
@@ -232,19 +231,8 @@ pub extern "C" fn __pcce_crash_start(_: c_int, _: *const *const c_char, environm
             pcce_install_crash_handler(libc::STDERR_FILENO);
             return;
         }
-        let path = &mut *PATH.0.get();
-        let asked = asked.to_bytes_with_nul();
-        let mut at = 0;
-        // The program may change its folder before it crashes.
-        if asked[0] != b'/' {
-            at = sys::working_directory(&mut path[..2048]);
-            if at > 0 {
-                path[at] = b'/';
-                at += 1;
-            }
-        }
-        if let Some(rest) = path[at..].get_mut(..asked.len()) {
-            rest.copy_from_slice(asked);
+        FILE.set(asked, by);
+        if FILE.is_named() {
             install();
         }
     }
@@ -662,19 +650,7 @@ impl Out {
     fn open() -> Self {
         let mut descriptor = DESCRIPTOR.load(Ordering::Relaxed);
         if descriptor < 0 {
-            // Not to wait for the reader of a pipe.
-            let flags = libc::O_WRONLY
-                | libc::O_CREAT
-                | libc::O_APPEND
-                | libc::O_CLOEXEC
-                | libc::O_NOCTTY
-                | libc::O_NONBLOCK;
-            let path = PATH.0.get().cast();
-            // SAFETY: the path ends with a zero.
-            descriptor = unsafe { sys::open(path, flags, 0o644) as c_int };
-            if descriptor < 0 {
-                descriptor = libc::STDERR_FILENO;
-            }
+            descriptor = FILE.open(How::AppendAtOnce, 0).unwrap_or(libc::STDERR_FILENO);
         }
         Self { descriptor, buffer: [0; 256], len: 0 }
     }

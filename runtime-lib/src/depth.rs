@@ -8,7 +8,8 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::verify::{OutputFile, print_to};
+use crate::output::FileName;
+use crate::verify::print_to;
 
 /// Names the file; nothing is counted without it.
 pub const VARIABLE: &CStr = c"PCCE_VERIFY_DEPTHS";
@@ -16,7 +17,7 @@ pub const VARIABLE: &CStr = c"PCCE_VERIFY_DEPTHS";
 const DEPTHS: usize = 4096;
 
 /// The file, remembered at the first function entry.
-pub static FILE: OutputFile = OutputFile::new();
+pub static FILE: FileName = FileName::new();
 static PLAIN: [AtomicU64; DEPTHS] = [const { AtomicU64::new(0) }; DEPTHS];
 static FRAMES: [AtomicU64; DEPTHS] = [const { AtomicU64::new(0) }; DEPTHS];
 

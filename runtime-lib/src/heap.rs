@@ -18,7 +18,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::context;
 use crate::intern::Interner;
-use crate::profile::{self, Arena, FileName};
+use crate::output::{self, FileName};
+use crate::profile::{Arena, Writer};
 use crate::state::tls;
 use crate::sys;
 use crate::token::__pcce_token;
@@ -475,7 +476,7 @@ pub unsafe extern "C" fn __pcce_malloc_usable_size(at: *mut u8) -> usize {
 
 /// Writes the profile as it is now.
 fn write(number: u64) {
-    let mut out = FILE.create(number);
+    let mut out = Writer::create(&FILE, number);
     let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     out.head("heap");
     out.member("peak_bytes", get(&PEAK));
@@ -510,11 +511,11 @@ fn write(number: u64) {
 /// Called once, by the loader.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_heap_start() {
-    FILE.set(VARIABLE, DEFAULT);
+    FILE.set_from(VARIABLE, Some(DEFAULT));
     // SAFETY: plain calls. What is registered first runs last. The handler stays what it is, whatever the program does with its own.
     unsafe {
         __cxa_at_quick_exit(at_exit, null_mut());
-        let value = profile::variable(SIGNAL);
+        let value = output::variable(SIGNAL);
         let signal = if value.is_null() { 0 } else { sys::number(core::ffi::CStr::from_ptr(value)) };
         if signal > 0 {
             let mut action: libc::sigaction = core::mem::zeroed();

@@ -30,6 +30,7 @@ mod image;
 mod intern;
 mod memory;
 mod offset;
+mod output;
 mod own;
 mod place;
 mod profile;

@@ -11,7 +11,8 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use crate::image::Image;
 use crate::intern::Interner;
-use crate::profile::{self, Arena, Environment, FileName};
+use crate::output::{self, Environment, FileName};
+use crate::profile::{Arena, Writer};
 use crate::sys;
 use crate::token::__pcce_token_at;
 
@@ -112,7 +113,7 @@ fn set_timer(timer: &libc::itimerval) {
 pub extern "C" fn __pcce_sample_start(_: c_int, _: *const *const c_char, environment: Environment) {
     // SAFETY: plain calls at the start of the program, or of a library that brought the runtime.
     unsafe {
-        let value = profile::variable_at_start(VARIABLE, environment);
+        let value = output::variable_at_start(VARIABLE, environment);
         if value.is_null() || *value == 0 || STARTED.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -123,7 +124,7 @@ pub extern "C" fn __pcce_sample_start(_: c_int, _: *const *const c_char, environ
             sys::write(libc::STDERR_FILENO, message.as_bytes());
             return;
         }
-        FILE.set(FILE_VARIABLE, DEFAULT);
+        FILE.set_from(FILE_VARIABLE, Some(DEFAULT));
         // Whatever the handler calls of libc is looked up now.
         let _ = Image::of(libc::getauxval(libc::AT_ENTRY) as *const u8);
         LAST.store(cpu_time(), Ordering::Relaxed);
@@ -148,7 +149,7 @@ extern "C" fn at_exit(_: *mut c_void) {
     }
     ENDED.store(true, Ordering::Relaxed);
     set_timer(&libc::itimerval { it_interval: STOPPED, it_value: STOPPED });
-    let mut out = FILE.create(0);
+    let mut out = Writer::create(&FILE, 0);
     out.head("cpu");
     out.text(b"}\n");
     let mut contexts = 0;

@@ -90,6 +90,15 @@ pub unsafe fn open(path: *const c_char, flags: c_int, mode: usize) -> isize {
     unsafe { call(libc::SYS_openat, [folder, path as usize, flags as usize, mode, 0, 0]) }
 }
 
+/// Takes a name away, if it is there.
+///
+/// # Safety
+/// The path ends with a zero.
+pub unsafe fn unlink(path: *const c_char) {
+    // SAFETY: by the contract.
+    unsafe { call3(libc::SYS_unlink, path as usize, 0, 0) };
+}
+
 /// Reads from a file. Returns how much, or a negative error number.
 pub fn read(file: c_int, to: &mut [u8]) -> isize {
     // SAFETY: writes at most so many bytes.

@@ -20,7 +20,7 @@
 use core::ffi::{CStr, c_int, c_void};
 use core::fmt::Write as _;
 use core::ptr::{self, null, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 use crate::abi::{Frame, FunctionRecord, HybridSite, InEdge, Link, Shadow};
 use crate::context::chain_number;
@@ -29,8 +29,8 @@ use crate::depth;
 use crate::fiber::{followed, is_unknown, relative};
 use crate::intern::Interner;
 use crate::offset;
+use crate::output::{FileName, How, write_all};
 use crate::place;
-use crate::profile;
 use crate::signal;
 use crate::state::{current, tls};
 use crate::sys;
@@ -38,7 +38,6 @@ use crate::sys;
 /// Names the file to which the report is appended; standard error without it. Read at the first function entry:
 /// programs may leave nothing of the environment at their end.
 const REPORT_VARIABLE: &CStr = c"PCCE_VERIFY_REPORT";
-const MAX_PATH: usize = 4096;
 /// Exit status of a program with mismatches.
 const EXIT_MISMATCH: c_int = 97;
 /// Mismatches that are described one by one.
@@ -56,7 +55,7 @@ static REGISTERED: AtomicBool = AtomicBool::new(false);
 /// The process that will report; a child of `vfork`, which shares the memory, is another one.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 /// The file that [`REPORT_VARIABLE`] names.
-static REPORT: OutputFile = OutputFile::new();
+static REPORT: FileName = FileName::new();
 
 /// At a function's entry: puts `shadow` on the shadow stack and compares.
 ///
@@ -65,13 +64,10 @@ static REPORT: OutputFile = OutputFile::new();
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *const FunctionRecord) {
     if !REGISTERED.load(Ordering::Relaxed) && !REGISTERED.swap(true, Ordering::Relaxed) {
-        // SAFETY: a plain handler; it stays loaded as long as the process or its library. The variable's value is a C
-        // string.
-        unsafe {
-            sys::at_exit(exit, null_mut(), null_mut());
-            REPORT.remember(REPORT_VARIABLE);
-            depth::FILE.remember(depth::VARIABLE);
-        }
+        // SAFETY: a plain handler; it stays loaded as long as the process or its library.
+        unsafe { sys::at_exit(exit, null_mut(), null_mut()) };
+        REPORT.set_from(REPORT_VARIABLE, None);
+        depth::FILE.set_from(depth::VARIABLE, None);
         PROCESS.store(sys::getpid(), Ordering::Relaxed);
         sys::after_fork(forked);
     }
@@ -428,58 +424,18 @@ impl core::fmt::Write for Line {
     }
 }
 
-/// A file for lines of text, named by an environment variable.
-pub struct OutputFile {
-    /// The path with a final zero; empty without one. Written once, before anything is printed.
-    path: [AtomicU8; MAX_PATH],
-}
-
-impl OutputFile {
-    pub const fn new() -> Self {
-        Self { path: [const { AtomicU8::new(0) }; MAX_PATH] }
-    }
-
-    /// Takes the path from the environment, where it is shorter than [`MAX_PATH`].
-    ///
-    /// # Safety
-    /// Nobody changes the environment at the same time.
-    unsafe fn remember(&self, variable: &CStr) {
-        // SAFETY: the variable's value is a C string.
-        unsafe {
-            let value = profile::variable(variable);
-            if value.is_null() {
-                return;
-            }
-            let value = CStr::from_ptr(value).to_bytes();
-            if value.len() < MAX_PATH {
-                for (to, &byte) in self.path.iter().zip(value) {
-                    to.store(byte, Ordering::Relaxed);
-                }
-            }
-        }
-    }
-
-    /// Whether there is a path.
-    pub fn is_named(&self) -> bool {
-        self.path[0].load(Ordering::Relaxed) != 0
-    }
-}
-
 /// Appends a line to the file; to standard error if it has no name, or cannot be opened.
-pub fn print_to(file: &OutputFile, args: core::fmt::Arguments<'_>) {
+pub fn print_to(file: &FileName, args: core::fmt::Arguments<'_>) {
     let mut line = Line { text: [0; 512], len: 0 };
     let _ = line.write_fmt(args);
     line.text[line.len] = b'\n';
     let bytes = &line.text[..=line.len];
-    let mut fd = -1;
-    if file.is_named() {
-        let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC;
-        // SAFETY: the path ends with a zero.
-        fd = unsafe { sys::open((&raw const file.path).cast(), flags, 0o666) as c_int };
-    }
-    sys::write(if fd < 0 { libc::STDERR_FILENO } else { fd }, bytes);
-    if fd >= 0 {
-        sys::close(fd);
+    match if file.is_named() { file.open(How::Append, 0) } else { Err(0) } {
+        Ok(opened) => {
+            write_all(opened, bytes);
+            sys::close(opened);
+        }
+        Err(_) => write_all(libc::STDERR_FILENO, bytes),
     }
 }
 

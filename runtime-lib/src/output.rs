@@ -1,0 +1,286 @@
+//! The files that the runtime writes: what names them, and the one function that opens them.
+//!
+//! A variable of the environment is its user's wish: such a file is opened as a shell would do it. Nobody asked for a name
+//! that is built into the program in the folder where it stands now, perhaps somebody else's: no link is followed there,
+//! and only the owner may read the file. A program that runs with more rights than who started it (`AT_SECURE`: set-user-ID,
+//! capabilities) takes nothing from the environment, and of the names that are built in only absolute ones.
+//!
+//! Nothing here allocates or takes a lock: signal handlers open files, too.
+
+use core::ffi::{CStr, c_char, c_int};
+use core::ptr::{copy_nonoverlapping, null};
+use core::slice;
+use core::sync::atomic::{AtomicI32, AtomicU8, Ordering};
+
+use crate::digits::Decimal;
+use crate::sys;
+
+unsafe extern "C" {
+    fn secure_getenv(name: *const c_char) -> *const c_char;
+}
+
+/// The value of a variable of the environment; null if there is none, and in programs that run with other rights than
+/// those of who started them, for whom they would write files.
+pub fn variable(name: &CStr) -> *const c_char {
+    // SAFETY: a plain call.
+    unsafe { secure_getenv(name.as_ptr()) }
+}
+
+/// The environment as constructors get it.
+pub type Environment = *const *const c_char;
+
+/// The same for a constructor: where the environment has nothing for the runtime, as in nearly all runs, libc need not be asked.
+///
+/// # Safety
+/// The environment is the one that the constructor got.
+pub unsafe fn variable_at_start(name: &CStr, mut environment: Environment) -> *const c_char {
+    // SAFETY: by the contract: texts with a final zero, and behind the last one null.
+    unsafe {
+        while !environment.is_null() && !(*environment).is_null() {
+            // Read as far as it is equal, which its final zero is not.
+            let byte = |i: usize| (*environment).add(i).read() as u8;
+            if byte(0) == b'P' && byte(1) == b'C' && byte(2) == b'C' && byte(3) == b'E' && byte(4) == b'_' {
+                return variable(name);
+            }
+            environment = environment.add(1);
+        }
+    }
+    null()
+}
+
+/// Whether the program runs with more rights than who started it.
+fn is_privileged() -> bool {
+    // SAFETY: a plain lookup.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// Who has chosen a name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// Who runs the program, by a variable of the environment.
+    User,
+    /// Nobody, or who built the program.
+    Program,
+}
+
+/// What becomes of a file that is there already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// Another one takes its place.
+    New,
+    /// It grows.
+    Append,
+    /// The same, and nobody waits for the reader of a pipe.
+    AppendAtOnce,
+}
+
+/// The name of a file, as it was asked for when the process started; `%p` in it stands for the process.
+pub struct FileName {
+    text: [AtomicI32; Self::MOST / 4],
+    /// [`By::Program`] if it is 1.
+    built_in: AtomicU8,
+    /// The process that was started with the name; its forked children are others.
+    process: AtomicI32,
+}
+
+impl FileName {
+    /// Longer names, with their folder, are none.
+    const MOST: usize = 4096;
+
+    /// No name.
+    pub const fn new() -> Self {
+        let text = [const { AtomicI32::new(0) }; Self::MOST / 4];
+        Self { text, built_in: AtomicU8::new(0), process: AtomicI32::new(0) }
+    }
+
+    fn text(&self) -> *mut u8 {
+        self.text.as_ptr().cast_mut().cast()
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the last byte stays zero.
+        unsafe { CStr::from_ptr(self.text().cast()) }.to_bytes()
+    }
+
+    /// Whether there is a name.
+    pub fn is_named(&self) -> bool {
+        // SAFETY: there is a first byte.
+        unsafe { self.text().read() != 0 }
+    }
+
+    /// Remembers the value of a variable of the environment, or a name that is used without it, if there is one.
+    pub fn set_from(&self, name: &CStr, default: Option<&CStr>) {
+        let value = variable(name);
+        // SAFETY: a text of the environment.
+        let value = (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) });
+        match (value.filter(|value| !value.is_empty()), default) {
+            (Some(value), _) => self.set(value, By::User),
+            (None, Some(default)) => self.set(default, By::Program),
+            (None, None) => {}
+        }
+    }
+
+    /// Remembers a name, in the working directory, which the program may leave. Once, at the start.
+    pub fn set(&self, name: &CStr, by: By) {
+        let name = name.to_bytes();
+        let relative = name.first() != Some(&b'/');
+        if relative && by == By::Program && is_privileged() {
+            return;
+        }
+        // SAFETY: nobody else reads or writes; the last byte stays zero.
+        unsafe {
+            let mut len = 0;
+            if relative {
+                len = sys::working_directory(slice::from_raw_parts_mut(self.text(), Self::MOST - 2));
+                if len > 0 {
+                    self.text().add(len).write(b'/');
+                    len += 1;
+                }
+            }
+            if len + name.len() >= Self::MOST {
+                self.text().write_bytes(0, Self::MOST);
+                write_all(libc::STDERR_FILENO, b"pcce: the name of a file to write is too long\n");
+                return;
+            }
+            copy_nonoverlapping(name.as_ptr(), self.text().add(len), name.len());
+            self.text().add(len + name.len()).write(0);
+        }
+        self.built_in.store(u8::from(by == By::Program), Ordering::Relaxed);
+        self.process.store(sys::getpid(), Ordering::Relaxed);
+    }
+
+    /// Whether this process, at its end, writes the file: a forked child does if it gets a name of its own.
+    pub fn is_wanted(&self, by_exit: bool) -> bool {
+        let child = sys::getpid() != self.process.load(Ordering::Relaxed);
+        let text = self.bytes();
+        !text.is_empty() && (!child || by_exit && text.windows(2).any(|two| two == b"%p"))
+    }
+
+    /// Opens the file for writing; `number` follows its name if it is not 0. The error is the kernel's; it has been told to the user.
+    pub fn open(&self, how: How, number: u64) -> Result<c_int, c_int> {
+        if !self.is_named() {
+            return Err(libc::ENOENT);
+        }
+        let mut path = Text::<{ Self::MOST + 64 }>::new();
+        let mut text = self.bytes().iter();
+        while let Some(&byte) = text.next() {
+            if byte == b'%' && text.as_slice().first() == Some(&b'p') {
+                text.next();
+                path.number(sys::getpid() as u64);
+            } else {
+                path.put(&[byte]);
+            }
+        }
+        if number != 0 {
+            path.put(b".");
+            path.number(number);
+        }
+        path.put(b"\0");
+        let built_in = self.built_in.load(Ordering::Relaxed) == 1;
+        let mut flags = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOCTTY;
+        flags |= match how {
+            How::New if built_in => libc::O_EXCL,
+            How::New => libc::O_TRUNC,
+            How::Append => libc::O_APPEND,
+            How::AppendAtOnce => libc::O_APPEND | libc::O_NONBLOCK,
+        };
+        if built_in {
+            flags |= libc::O_NOFOLLOW;
+        }
+        let name = path.bytes().as_ptr().cast::<c_char>();
+        // SAFETY: the text ends with a zero.
+        let file = unsafe {
+            if built_in && how == How::New {
+                // What an earlier process of this number left: the name, whatever it leads to.
+                sys::unlink(name);
+            }
+            sys::open(name, flags, if built_in { 0o600 } else { 0o644 })
+        };
+        if file >= 0 {
+            return Ok(file as c_int);
+        }
+        let error = -file as c_int;
+        let mut message = Text::<{ Self::MOST + 256 }>::new();
+        message.put(b"pcce: cannot write to ");
+        message.put(path.bytes().strip_suffix(b"\0").unwrap_or_default());
+        if built_in && error == libc::ELOOP {
+            message.put(b", a symbolic link, which a name that is built into the program must not be");
+        }
+        message.put(b": error ");
+        message.number(error as u64);
+        message.put(b"\n");
+        write_all(libc::STDERR_FILENO, message.bytes());
+        Err(error)
+    }
+}
+
+/// Bytes up to a limit; what does not fit is left out.
+pub struct Text<const MOST: usize> {
+    bytes: [u8; MOST],
+    len: usize,
+}
+
+impl<const MOST: usize> Text<MOST> {
+    /// No bytes.
+    pub const fn new() -> Self {
+        Self { bytes: [0; MOST], len: 0 }
+    }
+
+    /// What was put there.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// How much more fits.
+    pub fn room(&self) -> usize {
+        MOST - self.len
+    }
+
+    /// Adds bytes.
+    pub fn put(&mut self, bytes: &[u8]) {
+        for (to, &from) in self.bytes[self.len..].iter_mut().zip(bytes) {
+            *to = from;
+            self.len += 1;
+        }
+    }
+
+    /// Adds a number, in decimal digits.
+    pub fn number(&mut self, number: u64) {
+        self.put(Decimal::of(number).text());
+    }
+}
+
+/// Writes to a file, as far as that is possible.
+pub fn write_all(file: c_int, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        let written = sys::write(file, bytes);
+        match usize::try_from(written) {
+            Ok(0) => return,
+            Ok(written) => bytes = &bytes[written..],
+            Err(_) if written == -(libc::EINTR as isize) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_does_not_fit_is_left_out() {
+        let mut short = Text::<3>::new();
+        short.put(b"abcdef");
+        assert_eq!(short.bytes(), b"abc");
+    }
+
+    #[test]
+    fn names_that_are_too_long_are_none() {
+        let name = FileName::new();
+        let long = std::ffi::CString::new(std::vec![b'x'; FileName::MOST]).unwrap();
+        name.set(&long, By::User);
+        assert!(!name.is_named() && !name.is_wanted(true) && name.open(How::New, 0).is_err());
+        name.set(c"/short", By::User);
+        assert!(name.is_named());
+    }
+}

@@ -1,0 +1,129 @@
+//! Files that nobody asked for by a variable: what their names lead to, who may read them, and what programs write that
+//! run with more rights than who started them.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+
+use pcce_testsuite::{Output, artifact, command, repository, run, work_folder};
+
+/// Nobody's number in Debian.
+const NOBODY: &str = "65534";
+const CONTENT: &str = "precious";
+const NAMES: [&str; 4] = ["pcce-heap.PID", "pcce-cpu.PID", "pcce-calls.PID", "report"];
+
+fn build(folder: &Path) -> PathBuf {
+    let program = folder.join("program");
+    let source = repository().join("testsuite/profiles/rights.c");
+    let flags = ["-O2", "--pcce-heap", "--pcce-profile-generate", "--pcce-crash-report=report"];
+    let _ = run(command(artifact("pcce-clang"), &flags).arg(source).arg("-o").arg(&program)).expect_success();
+    program
+}
+
+/// Runs the program in a folder where all its files' names lead to a file that it must not touch.
+fn run_among_links(folder: &Path, program: &Path, by: &str, arguments: &str) -> Output {
+    let links: String =
+        NAMES.iter().map(|name| format!("ln -s ../precious {}; ", name.replace("PID", "$$"))).collect();
+    let script = format!("ulimit -c 0; cd {}; {links} exec {by} \"$0\" {arguments}", folder.display());
+    run(command("sh", &["-c", &script]).arg(program).env("PCCE_SAMPLE", "1000"))
+}
+
+#[test]
+fn built_in_names_are_not_followed_and_are_the_owners() {
+    let work = work_folder("rights/links");
+    fs::write(work.join("precious"), CONTENT).expect("room on the disk");
+    let program = build(&work);
+    for arguments in ["", "die"] {
+        let folder = work.join(format!("run-{arguments}"));
+        fs::create_dir(&folder).expect("a new one");
+        let output = run_among_links(&folder, &program, "", arguments);
+        assert_eq!(output.stdout, "0\n", "{}", output.describe());
+        assert_eq!(fs::read_to_string(work.join("precious")).expect("it is there"), CONTENT);
+        let files: Vec<_> = fs::read_dir(&folder).expect("a folder").map(|e| e.expect("an entry")).collect();
+        assert_eq!(files.len(), NAMES.len(), "{files:?}");
+        for file in files {
+            let name = file.file_name().into_string().expect("letters");
+            let file = fs::symlink_metadata(file.path()).expect("it is there");
+            // What is new takes the place of the link; what grows is not opened.
+            let written =
+                arguments.is_empty() && (name.starts_with("pcce-heap") || name.starts_with("pcce-cpu"));
+            assert_eq!(file.is_file(), written, "{name}");
+            assert!(!written || file.len() > 0 && file.mode() & 0o777 == 0o600, "{name}: {:o}", file.mode());
+        }
+        let refused = if arguments.is_empty() { "pcce-calls." } else { "report" };
+        let message = |line: &str| line.starts_with("pcce: cannot write to ") && line.contains(refused);
+        assert!(output.stderr.lines().any(message), "{}", output.stderr);
+        // The report is not lost.
+        assert_eq!(output.stderr.contains("signal: SIGABRT"), arguments == "die", "{}", output.stderr);
+    }
+    // Without links, in a folder in which files are readable for all.
+    let folder = work.join("plain");
+    fs::create_dir(&folder).expect("a new one");
+    let script = format!("umask 0; cd {}; $0; ulimit -c 0; $0 die; exec $0 die", folder.display());
+    let _ = run(command("sh", &["-c", &script]).arg(&program).env("PCCE_SAMPLE", "1000"));
+    let mut files = 0;
+    for file in fs::read_dir(&folder).expect("a folder") {
+        let file = file.expect("an entry");
+        assert_eq!(file.metadata().expect("it is there").mode() & 0o777, 0o600, "{file:?}");
+        files += 1;
+    }
+    assert_eq!(files, 4, "one of each kind");
+    let report = fs::read_to_string(folder.join("report")).expect("a report");
+    assert_eq!(report.matches("signal: SIGABRT").count(), 2, "{report}");
+}
+
+/// What a user who may start a program that is the superuser's can have it write.
+#[test]
+fn programs_with_more_rights_write_nothing_to_relative_names() {
+    if fs::metadata("/proc/self").expect("Linux").uid() != 0 {
+        eprintln!("NOT RUN: only the superuser can make a program that runs as the superuser for others");
+        return;
+    }
+    // Where others can come, unlike perhaps the target folder.
+    let work = std::env::temp_dir().join(format!("pcce-rights-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&work);
+    fs::create_dir(&work).expect("a new one");
+    let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).expect("ours");
+    mode(&work, 0o755);
+    let program = build(&work);
+    mode(&program, 0o4755);
+    let precious = work.join("precious");
+    fs::write(&precious, CONTENT).expect("room on the disk");
+    let as_nobody = format!("setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups");
+    let mut privileged = true;
+    for arguments in ["", "die"] {
+        for with_links in [true, false] {
+            let folder = work.join(format!("run-{arguments}-{with_links}"));
+            fs::create_dir(&folder).expect("a new one");
+            if with_links {
+                symlink("../precious", folder.join("report")).expect("a link");
+            }
+            chown(&folder, Some(65534), Some(65534)).expect("the superuser may");
+            let links = if with_links {
+                "ln -sf ../precious pcce-heap.$$; ln -sf ../precious pcce-calls.$$;"
+            } else {
+                ""
+            };
+            let script = format!("ulimit -c 0; cd {}; {links} exec $0 {arguments}", folder.display());
+            let script = format!("exec {as_nobody} sh -c '{script}' {}", program.display());
+            let variables = ["PCCE_HEAP_PROFILE", "PCCE_CALLS_PROFILE", "PCCE_CRASH_REPORT"];
+            let environment = variables.map(|name| (name, "asked"));
+            let output = run(command("sh", &["-c", &script]).env("PCCE_SAMPLE", "1000").envs(environment));
+            if output.stdout != "1\n" {
+                assert_eq!(output.stdout, "0\n", "{}", output.describe());
+                privileged = false;
+                continue;
+            }
+            assert_eq!(fs::read_to_string(&precious).expect("it is there"), CONTENT);
+            let files: Vec<_> =
+                fs::read_dir(&folder).expect("a folder").map(|e| e.expect("an entry")).collect();
+            assert_eq!(files.len(), if with_links { 3 } else { 0 }, "{files:?}");
+            assert!(files.iter().all(|f| f.file_type().is_ok_and(|t| t.is_symlink())), "{files:?}");
+            assert_eq!(output.stderr, "", "{}", output.describe());
+        }
+    }
+    fs::remove_dir_all(&work).expect("ours");
+    if !privileged {
+        eprintln!("NOT RUN: programs of the temporary folder do not get the rights of their owners");
+    }
+}
