@@ -134,6 +134,11 @@ impl Image {
         self.start <= address && address < self.end
     }
 
+    /// Whether it is [`NONE`](Self::NONE).
+    pub fn is_none(&self) -> bool {
+        self.end.is_null()
+    }
+
     /// The first bytes of the ELF build id; none where the image has no build id.
     pub fn name(&self) -> &[u8] {
         &self.build_id[..self.build_id_len as usize]

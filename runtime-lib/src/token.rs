@@ -133,10 +133,17 @@ impl Images {
                 return Some((i, false));
             }
         }
+        let image = Image::of(address).or(any.then_some(Image::NONE))?;
+        // One stands for all that is in no file.
+        if image.is_none()
+            && let Some(i) = (0..self.count).find(|&i| self.get(i).is_none())
+        {
+            return Some((i, false));
+        }
         if self.count == MAX_IMAGES {
             return None;
         }
-        self.list[self.count].write(Image::of(address).or(any.then_some(Image::NONE))?);
+        self.list[self.count].write(image);
         self.count += 1;
         Some((self.count - 1, true))
     }
@@ -158,9 +165,10 @@ impl Images {
         }
     }
 
-    /// The address in the file of the image.
+    /// The address in the file of the image. 0 where there is none: nobody could use it, and it would tell where the process has its memory.
     fn offset(&self, number: usize, address: usize) -> usize {
-        address.wrapping_sub(self.get(number).load_bias)
+        let image = self.get(number);
+        if image.is_none() { 0 } else { address.wrapping_sub(image.load_bias) }
     }
 }
 

@@ -42,6 +42,7 @@ programs! {
     fibers_unannounced.c,
     fibers_unwinding.cpp,
     forced.cpp,
+    generated_code.c,
     goto_assembly.c,
     hooks.c,
     hooks_inlined.c,

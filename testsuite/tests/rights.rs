@@ -127,3 +127,25 @@ fn programs_with_more_rights_write_nothing_to_relative_names() {
         eprintln!("NOT RUN: programs of the temporary folder do not get the rights of their owners");
     }
 }
+
+/// Where a process has its memory is random, to make attacks hard: tokens, which go to logs, do not tell it.
+#[test]
+fn tokens_do_not_tell_where_memory_lies() {
+    let work = work_folder("rights/places");
+    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    for mode in ["--pcce-mode=lto", "--pcce-mode=module"] {
+        let program = work.join(mode);
+        let source = repository().join("testsuite/programs/generated_code.c");
+        let mut compile = command(artifact("pcce-clang"), &["-O2", "-g", &include, mode]);
+        let _ = run(compile.arg(source).arg("-o").arg(&program)).expect_success();
+        let tokens = || -> Vec<String> {
+            let output = run(&mut command(&program, &[])).expect_success().stdout;
+            output.lines().map(|line| line.split(' ').nth(1).expect("a token").to_owned()).collect()
+        };
+        let first = tokens();
+        assert_eq!(first.len(), 2);
+        for _ in 0..5 {
+            assert_eq!(tokens(), first);
+        }
+    }
+}
