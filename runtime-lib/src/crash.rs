@@ -21,7 +21,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64,
 use crate::digits::Decimal;
 use crate::image::Image;
 use crate::output::{self, By, Environment, FileName, How};
-use crate::sys::{self, getpid, gettid};
+use crate::sys::{self, Action, getpid, gettid};
 use crate::thread;
 use crate::token::interrupted_token;
 
@@ -52,35 +52,9 @@ struct Shared<T>(UnsafeCell<T>);
 // SAFETY: each use says why nobody else uses it.
 unsafe impl<T> Sync for Shared<T> {}
 
-/// `struct sigaction` of the kernel.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Action {
-    handler: usize,
-    flags: u64,
-    restorer: usize,
-    mask: u64,
-}
-
-impl Action {
-    const DEFAULT: Self = Self { handler: libc::SIG_DFL, flags: 0, restorer: 0, mask: 0 };
-
-    fn of(signal: c_int) -> Option<Self> {
-        let mut action = Self::DEFAULT;
-        let arguments = [signal as usize, 0, &raw mut action as usize, 8, 0, 0];
-        // SAFETY: writes one action.
-        (unsafe { sys::call(libc::SYS_rt_sigaction, arguments) } == 0).then_some(action)
-    }
-
-    fn set(&self, signal: c_int) {
-        let arguments = [signal as usize, &raw const *self as usize, 0, 8, 0, 0];
-        // SAFETY: what the kernel gave before, or the default.
-        unsafe { sys::call(libc::SYS_rt_sigaction, arguments) };
-    }
-
-    fn is_ours(&self) -> bool {
-        self.handler == handler as *const () as usize
-    }
+/// Whether an action is the one that is installed here.
+fn is_ours(action: &Action) -> bool {
+    action.handler == handler as *const () as usize
 }
 
 /// What was installed before, by the index of the signal. Written before the handler is installed.
@@ -184,7 +158,7 @@ fn install() -> c_int {
         INSTALLED.store(true, Ordering::Release);
         for (index, signal) in SIGNALS.into_iter().enumerate() {
             let Some(former) = Action::of(signal) else { return -1 };
-            if former.is_ours() {
+            if is_ours(&former) {
                 continue;
             }
             FORMER.0.get().cast::<Action>().add(index).write(former);
@@ -554,7 +528,7 @@ const SI_KERNEL: c_int = 0x80;
 /// The contexts of all threads but this one.
 fn others(out: &mut Out, signal: c_int, own: c_int) {
     // Not the signal that is about to have its former action back.
-    let ours = |s: &c_int| Action::of(*s).is_some_and(|action| action.is_ours());
+    let ours = |s: &c_int| Action::of(*s).is_some_and(|action| is_ours(&action));
     let mut candidates = SIGNALS.into_iter().rev();
     let question_signal = candidates.find(|s| *s != signal && ours(s)).or(Some(signal).filter(ours));
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;

@@ -51,8 +51,9 @@ pub fn followed(top: Link) -> Link {
     followed_from(stack_pointer(), top)
 }
 
+/// Where the stack of the thread ends.
 #[inline(always)]
-fn stack_pointer() -> usize {
+pub fn stack_pointer() -> usize {
     let sp: usize;
     // SAFETY: reads the stack pointer.
     unsafe { asm!("mov {}, rsp", out(reg) sp, options(nomem, nostack, preserves_flags)) };

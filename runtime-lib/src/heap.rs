@@ -511,6 +511,7 @@ fn write(number: u64) {
 /// Called once, by the loader.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_heap_start() {
+    refuse_sanitizers();
     FILE.set_from(VARIABLE, Some(DEFAULT));
     // SAFETY: plain calls. What is registered first runs last. The handler stays what it is, whatever the program does with its own.
     unsafe {
@@ -525,6 +526,21 @@ pub unsafe extern "C" fn __pcce_heap_start() {
                 let message = "pcce: PCCE_HEAP_SIGNAL is not the number of a signal that can be caught\n";
                 sys::write(libc::STDERR_FILENO, message.as_bytes());
             }
+        }
+    }
+}
+
+/// The wrappers refuse to link such a program; others may not know.
+fn refuse_sanitizers() {
+    // What each sanitizer with an allocator of its own exports.
+    for name in [c"__sanitizer_get_allocated_size", c"__scudo_print_stats"] {
+        // SAFETY: a plain lookup.
+        if unsafe { !libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()).is_null() } {
+            let message = "pcce: the program has a sanitizer that looks after the heap, and the heap profiler in its place: it would find nothing. \
+                           Link it without `--pcce-heap` (libpcce_heap.a) or without the sanitizer\n";
+            sys::write(libc::STDERR_FILENO, message.as_bytes());
+            // SAFETY: ends the process.
+            unsafe { sys::call(libc::SYS_exit_group, [1, 0, 0, 0, 0, 0]) };
         }
     }
 }

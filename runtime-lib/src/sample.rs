@@ -13,7 +13,7 @@ use crate::image::Image;
 use crate::intern::Interner;
 use crate::output::{self, Environment, FileName};
 use crate::profile::{Arena, Writer};
-use crate::sys;
+use crate::sys::{self, Action};
 use crate::token::__pcce_token_at;
 
 /// How many samples a second of CPU time; nothing is done without it.
@@ -132,6 +132,13 @@ pub extern "C" fn __pcce_sample_start(_: c_int, _: *const *const c_char, environ
         action.sa_sigaction = on_timer as *const () as usize;
         action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO | libc::SA_ONSTACK;
         libc::sigaction(libc::SIGPROF, &raw const action, null_mut());
+        // ThreadSanitizer has a handler of its own, which calls ours when the interrupted code is over.
+        if let Some(installed) = Action::of(libc::SIGPROF)
+            && installed.handler != action.sa_sigaction
+        {
+            let flags = installed.flags | action.sa_flags as u64;
+            Action { handler: action.sa_sigaction, flags, ..installed }.set(libc::SIGPROF);
+        }
         let time = libc::timeval {
             tv_sec: (1 / hertz).into(),
             tv_usec: if hertz == 1 { 0 } else { (1_000_000 / hertz).into() },

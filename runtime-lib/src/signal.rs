@@ -10,7 +10,7 @@ use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
 use crate::abi::{Frame, Link};
-use crate::fiber::{followed_from, is_lost};
+use crate::fiber::{followed_from, is_lost, stack_pointer};
 use crate::state::tls;
 
 /// Signals are numbered from 1 to 64.
@@ -53,6 +53,9 @@ pub fn is_site(site: *const u8) -> bool {
     core::ptr::eq(site, &raw const __pcce_signal_site)
 }
 
+/// The kernel's frame of a signal, and what a sanitizer's handler needs to call on, are not larger.
+const NEAR: usize = 1 << 16;
+
 fn address() -> usize {
     trampoline as *const () as usize
 }
@@ -71,11 +74,17 @@ unsafe extern "C" fn trampoline(signal: c_int, info: *mut c_void, context: *mut 
         let call = &raw mut (*block).call;
         let (interrupted, interrupted_call) = (shadow.read_volatile(), call.read_volatile());
         let (interrupted_top, interrupted_id) = (top.read_volatile(), id.read_volatile());
-        let sp = (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
+        // ThreadSanitizer keeps signals, and calls handlers later, with a copy: what it shows is not what is interrupted now.
+        let own = stack_pointer();
+        let now = (own..own + NEAR).contains(&context.addr());
+        let sp = match now {
+            true => (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RSP as usize] as usize,
+            false => own,
+        };
         let prev = followed_from(sp, interrupted_top);
         let frame = Frame::new(prev, interrupted_id, &raw const __pcce_signal_site);
         let lost = is_lost(interrupted_top, prev);
-        let mut frame = SignalFrame { frame, context: if lost { null() } else { context.cast() } };
+        let mut frame = SignalFrame { frame, context: if lost || !now { null() } else { context.cast() } };
         compiler_fence(Ordering::Release);
         // The interrupted function is not at a call: the handler's chain is not a continuation of its own.
         shadow.write_volatile(null_mut());
@@ -146,8 +155,21 @@ unsafe fn install(by: Installer, signal: c_int, handler: usize) -> usize {
 /// As `signal`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_signal(signal: c_int, handler: usize) -> usize {
-    // SAFETY: passed on.
-    unsafe { install(libc_signal, signal, handler) }
+    // SAFETY: passed on; an action is written and read.
+    unsafe {
+        let old = install(libc_signal, signal, handler);
+        // MemorySanitizer calls handlers itself, those of `signal` with the number alone: they are to get the context, too.
+        let mut action: libc::sigaction = core::mem::zeroed();
+        if is_function(handler)
+            && old != libc::SIG_ERR
+            && libc::sigaction(signal, null(), &raw mut action) == 0
+            && action.sa_sigaction == address()
+        {
+            action.sa_flags |= libc::SA_SIGINFO;
+            libc::sigaction(signal, &raw const action, null_mut());
+        }
+        old
+    }
 }
 
 /// `__sysv_signal`, which is `signal` for strictly conforming programs.

@@ -125,6 +125,40 @@ pub fn working_directory(to: &mut [u8]) -> usize {
     if size > 1 && to[0] == b'/' { size as usize - 1 } else { 0 }
 }
 
+/// `struct sigaction` of the kernel: what is installed, whatever sanitizers tell the program.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Action {
+    /// The handler.
+    pub handler: usize,
+    /// `SA_SIGINFO` and so on.
+    pub flags: u64,
+    /// What a handler returns to.
+    pub restorer: usize,
+    /// The signals that are blocked while it runs.
+    pub mask: u64,
+}
+
+impl Action {
+    /// What the kernel does by itself.
+    pub const DEFAULT: Self = Self { handler: libc::SIG_DFL, flags: 0, restorer: 0, mask: 0 };
+
+    /// That of a signal.
+    pub fn of(signal: c_int) -> Option<Self> {
+        let mut action = Self::DEFAULT;
+        let arguments = [signal as usize, 0, &raw mut action as usize, 8, 0, 0];
+        // SAFETY: writes one action.
+        (unsafe { call(libc::SYS_rt_sigaction, arguments) } == 0).then_some(action)
+    }
+
+    /// Makes it that of a signal.
+    pub fn set(&self, signal: c_int) {
+        let arguments = [signal as usize, &raw const *self as usize, 0, 8, 0, 0];
+        // SAFETY: what the kernel gave before, or the default, or a handler of ours in one of them.
+        unsafe { call(libc::SYS_rt_sigaction, arguments) };
+    }
+}
+
 /// The thread's alternate stack for signals. None if the kernel does not tell.
 pub fn alternate_stack() -> Option<libc::stack_t> {
     let mut stack = MaybeUninit::<libc::stack_t>::uninit();

@@ -97,7 +97,6 @@ global_asm!(
     "sub rsp, 128",
     ".cfi_def_cfa_offset 144",
     "mov rbx, rdi",
-    "mov rsi, rsp",
     "call {enter}",
     "mov rdi, rsp",
     "xor esi, esi",
@@ -121,7 +120,6 @@ global_asm!(
     ".cfi_restore_state",
     "2:",
     "mov rdi, rbx",
-    "mov rsi, rsp",
     "call {leave}",
     "mov rdi, rsp",
     "call __pthread_unwind_next@PLT",
@@ -135,23 +133,23 @@ global_asm!(
     argument = const offset_of!(Creation, argument),
 );
 
-/// In the new thread, before its start routine; frames of the thread lie below `high`.
-unsafe extern "C" fn enter(creation: *mut Creation, high: usize) {
+/// In the new thread, before its start routine.
+unsafe extern "C" fn enter(creation: *mut Creation) {
     // SAFETY: this thread's block, and its own record, which the destructor of the key gives back.
     unsafe {
         (*tls()).creation = creation.cast();
-        own_stack(creation, high);
+        own_stack(creation);
         (*creation).alternate_stack = crash::begin_thread();
         // Without memory for the value, the page is lost.
         libc::pthread_setspecific((KEY.load(Ordering::Relaxed) - 1) as c_uint, creation.cast());
     }
 }
 
-/// The thread runs on its own stack; `high` is a place in it.
-unsafe fn own_stack(creation: *const Creation, high: usize) {
+/// The thread runs on its own stack. All of it: destructors run behind the start routine.
+unsafe fn own_stack(creation: *const Creation) {
     // SAFETY: this thread's block and record.
     unsafe {
-        (*tls()).stack_high = high;
+        (*tls()).stack_high = thread_pointer();
         (*tls()).stack_low = thread_pointer().saturating_sub((*creation).stack_size);
     }
 }
@@ -166,10 +164,10 @@ fn thread_pointer() -> usize {
 
 /// All activations of the start routine are gone, and their frames with them; so is the fiber in which it ended, if it
 /// was in one.
-unsafe extern "C" fn leave(creation: *mut Creation, high: usize) {
+unsafe extern "C" fn leave(creation: *mut Creation) {
     // SAFETY: this thread's block and record.
     unsafe {
-        own_stack(creation, high);
+        own_stack(creation);
         let block = tls();
         (*block).top = Link::NULL;
         (*block).id = 0;

@@ -50,6 +50,8 @@ static SHARED: Interner<()> = Interner::new();
 static ENCODINGS: Interner<u64> = Interner::new();
 static COMPARED: AtomicU64 = AtomicU64::new(0);
 static DISTINCT: AtomicU64 = AtomicU64::new(0);
+/// Entries on a stack of which nothing is known: a token would end there.
+static CUT: AtomicU64 = AtomicU64::new(0);
 static MISMATCHES: AtomicU64 = AtomicU64::new(0);
 static REGISTERED: AtomicBool = AtomicBool::new(false);
 /// The process that will report; a child of `vfork`, which shares the memory, is another one.
@@ -174,7 +176,10 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
         let Shadow { prev, function, id, top, .. } = *shadow;
         // On a stack that was switched to unannounced, a token ends at once.
         let known = followed(top);
-        let Some(id) = relative(id, top, known).filter(|_| !is_unknown(known)) else { return UNNUMBERED };
+        let Some(id) = relative(id, top, known).filter(|_| !is_unknown(known)) else {
+            CUT.fetch_add(1, Ordering::Relaxed);
+            return UNNUMBERED;
+        };
         let chain = chain_number(top);
         let distance = distance(shadow);
         let below = if prev.is_null() { (0, null()) } else { ((*prev).context, (*prev).site) };
@@ -455,7 +460,7 @@ unsafe fn mismatch(function: *const FunctionRecord, what: core::fmt::Arguments<'
 /// A forked child reports what it has compared itself.
 extern "C" fn forked() {
     PROCESS.store(sys::getpid(), Ordering::Relaxed);
-    for counter in [&COMPARED, &DISTINCT, &MISMATCHES] {
+    for counter in [&COMPARED, &DISTINCT, &MISMATCHES, &CUT] {
         counter.store(0, Ordering::Relaxed);
     }
     depth::reset();
@@ -485,6 +490,12 @@ fn report() -> u64 {
     PROCESS.store(0, Ordering::Relaxed);
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let mismatches = count(&MISMATCHES);
+    if count(&CUT) > 0 {
+        print(format_args!(
+            "pcce verify: {} of them cut, not compared: their frames are on a stack that is not known to be the thread's",
+            count(&CUT)
+        ));
+    }
     print(format_args!(
         "pcce verify: {} contexts compared, {} distinct, {mismatches} mismatches",
         count(&COMPARED),

@@ -71,6 +71,7 @@ size_t pcce_shim_use_count(LLVMValueRef V);
 double pcce_shim_entry_count(LLVMValueRef F);
 LLVMValueRef pcce_shim_make_thunk(LLVMValueRef F, const char *Name, size_t Len);
 void pcce_shim_divert(LLVMValueRef F, LLVMValueRef Thunk, LLVMValueRef Id, LLVMValueRef Top, uint64_t Tag);
+LLVMValueRef pcce_shim_keep_on_stack(LLVMValueRef A);
 bool pcce_shim_has_address_taken(LLVMValueRef F);
 bool pcce_shim_is_sibling_call(LLVMValueRef I);
 void pcce_shim_keep_tail_call(LLVMValueRef Call);
@@ -125,8 +126,18 @@ struct PccePass : PassInfoMixin<PccePass> {
 void pcce_shim_register(void *Builder) {
   auto &PB = *static_cast<PassBuilder *>(Builder);
   // What else LLVM passes along is a matter of its version.
-  PB.registerOptimizerLastEPCallback(
-      [](ModulePassManager &MPM, OptimizationLevel Level, auto...) { MPM.addPass(PccePass(PhaseModule, Level)); });
+  auto Add = [](ModulePassManager &MPM, OptimizationLevel Level, auto...) { MPM.addPass(PccePass(PhaseModule, Level)); };
+  // Clang registers its sanitizers behind the plugins. They come in front of the pass all the same, as they do at link time: what
+  // they insert calls on, and what the pass inserts is not theirs to guard or to move. (Pipelines behind a link have no start.)
+  auto Last = std::make_shared<bool>(false);
+  PB.registerOptimizerLastEPCallback([Add, Last](ModulePassManager &MPM, OptimizationLevel Level, auto...) {
+    if (!*Last)
+      Add(MPM, Level);
+  });
+  PB.registerPipelineStartEPCallback([&PB, Add, Last](ModulePassManager &, OptimizationLevel, auto...) {
+    if (!std::exchange(*Last, true))
+      PB.registerOptimizerLastEPCallback(Add);
+  });
   PB.registerFullLinkTimeOptimizationLastEPCallback(
       [](ModulePassManager &MPM, OptimizationLevel Level, auto...) { MPM.addPass(PccePass(PhaseLinkTime, Level)); });
   PB.registerPipelineParsingCallback(
@@ -362,6 +373,23 @@ void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Id, LLVM
   else
     B.CreateRet(Call);
   End->eraseFromParent();
+}
+
+// The address of a variable that SafeStack, which comes behind the pass, leaves where it is: it takes those away whose address is
+// stored, and does not look behind the assembly.
+LLVMValueRef pcce_shim_keep_on_stack(LLVMValueRef V) {
+  auto *A = unwrap<AllocaInst>(V);
+  IRBuilder<> B(A->getParent(), std::next(A->getIterator()));
+  auto *T = FunctionType::get(A->getType(), {A->getType()}, false);
+  CallInst *Address = B.CreateCall(T, InlineAsm::get(T, "", "=r,0", /*hasSideEffects=*/false), {A});
+  Address->setDoesNotAccessMemory();
+  Address->setDoesNotThrow();
+#if LLVM_VERSION_MAJOR >= 21
+  Address->addParamAttr(0, Attribute::getWithCaptureInfo(A->getContext(), CaptureInfo::none()));
+#else
+  Address->addParamAttr(0, Attribute::NoCapture);
+#endif
+  return wrap(Address);
 }
 
 bool pcce_shim_has_address_taken(LLVMValueRef F) { return unwrap<Function>(F)->hasAddressTaken(); }

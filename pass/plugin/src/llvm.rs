@@ -58,6 +58,7 @@ unsafe extern "C" {
         top: LLVMValueRef,
         tag: u64,
     );
+    fn pcce_shim_keep_on_stack(variable: LLVMValueRef) -> LLVMValueRef;
     fn pcce_shim_has_address_taken(function: LLVMValueRef) -> bool;
     fn pcce_shim_is_sibling_call(instruction: LLVMValueRef) -> bool;
     fn pcce_shim_keep_tail_call(call: LLVMValueRef);
@@ -1160,7 +1161,12 @@ impl Builder {
     pub fn alloca(&self, size: u64, name: &CStr) -> Value {
         let ty = self.module.struct_type(&vec![self.module.i64(); size as usize / 8]);
         // SAFETY: the builder stands in an entry block.
-        Value(unsafe { LLVMBuildAlloca(self.raw, ty.0, name.as_ptr()) })
+        let variable = unsafe { Value(LLVMBuildAlloca(self.raw, ty.0, name.as_ptr())) };
+        if variable.function().has_attribute("safestack") {
+            // SAFETY: just made, in front of an instruction.
+            return Value(unsafe { pcce_shim_keep_on_stack(variable.0) });
+        }
+        variable
     }
 
     /// Keeps the stores above it from moving below it. No instruction: it orders what a signal handler sees.

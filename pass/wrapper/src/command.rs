@@ -73,6 +73,8 @@ pub struct Command {
     pub build_id: bool,
     /// The user's linker.
     pub linker: UserLinker,
+    /// The option that makes clang link an allocator of its own, if there is one.
+    pub allocator: Option<String>,
 }
 
 impl Command {
@@ -121,6 +123,7 @@ impl Command {
             relocatable: given(&["-r"]) || to_linker(&["-r", "--relocatable"]),
             build_id: linker.iter().any(|a| a.starts_with(b"--build-id") || a.starts_with(b"-build-id")),
             linker: user_linker(&options),
+            allocator: allocator(&options),
         }
     }
 }
@@ -177,6 +180,34 @@ fn linker_arguments(words: &[Word]) -> Vec<&[u8]> {
         }
     }
     arguments
+}
+
+/// Sanitizers that bring an allocator.
+const ALLOCATORS: [&[u8]; 6] = [b"address", b"hwaddress", b"leak", b"memory", b"thread", b"scudo"];
+
+/// The last option by which such a sanitizer stays chosen, or `-fmemory-profile`, which brings one, too.
+fn allocator(options: &[&[u8]]) -> Option<String> {
+    let names = |list: &[u8], name: &[u8]| list.split(|&byte| byte == b',').any(|n| n == name || n == b"all");
+    let chosen = |name: &[u8]| {
+        let last = options.iter().rev().find_map(|option| {
+            let on = option.strip_prefix(b"-fsanitize=").map(|list| (true, list));
+            let (on, list) =
+                on.or_else(|| option.strip_prefix(b"-fno-sanitize=").map(|list| (false, list)))?;
+            names(list, name).then_some(on)
+        });
+        last == Some(true)
+    };
+    let sanitizer = ALLOCATORS.iter().find(|name| chosen(name));
+    let text = |name: &[u8]| format!("-fsanitize={}", String::from_utf8_lossy(name));
+    sanitizer.map(|name| text(name)).or_else(|| {
+        let profile = options
+            .iter()
+            .rev()
+            .find(|o| o.starts_with(b"-fmemory-profile") || **o == b"-fno-memory-profile");
+        profile
+            .filter(|option| option.starts_with(b"-fmemory-profile"))
+            .map(|_| "-fmemory-profile".to_owned())
+    })
 }
 
 fn user_linker(options: &[&[u8]]) -> UserLinker {

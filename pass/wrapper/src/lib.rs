@@ -78,6 +78,12 @@ pub enum Error {
         "`--pcce-heap` needs a dynamic executable: glibc's allocator cannot be replaced in a static one; leave out `-static`"
     )]
     StaticHeap,
+    /// A heap profile of a program that has another allocator.
+    #[error(
+        "`--pcce-heap` and `{0}` each replace the allocator: the sanitizer would find nothing on the heap any more. Build the program once \
+         with the one, and once with the other"
+    )]
+    HeapAndSanitizer(String),
     /// There is no clang of the version that the plugin was built for.
     #[error(
         "`{name}` is neither in PATH nor in {llvm}; install it, on Debian with `apt-get install clang-{version} lld-{version}`",

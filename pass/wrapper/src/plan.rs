@@ -118,6 +118,9 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         if arguments.own.heap && command.r#static && !command.relocatable {
             return Err(Error::StaticHeap);
         }
+        if let Some(sanitizer) = command.allocator.as_ref().filter(|_| arguments.own.heap) {
+            return Err(Error::HeapAndSanitizer(sanitizer.clone()));
+        }
         add_runtime(&command, &arguments.own, facts, &mut added, &mut plan.needs);
     }
     if command.preprocesses && command.product != Product::Information {
@@ -472,6 +475,28 @@ mod tests {
         );
         let error = plan_with(&facts(), "--pcce-heap -static a.o").unwrap_err().to_string();
         assert!(error.contains("leave out `-static`"), "{error}");
+    }
+
+    #[test]
+    fn heap_profiles_and_sanitizers_with_allocators_are_refused() {
+        for (flags, named) in [
+            ("-fsanitize=address", "-fsanitize=address"),
+            ("-fsanitize=undefined,leak", "-fsanitize=leak"),
+            ("-fsanitize=memory -fno-sanitize=address", "-fsanitize=memory"),
+            ("-fsanitize=thread", "-fsanitize=thread"),
+            ("-fsanitize=hwaddress", "-fsanitize=hwaddress"),
+            ("-fsanitize=scudo", "-fsanitize=scudo"),
+            ("-fmemory-profile", "-fmemory-profile"),
+        ] {
+            let error = plan_with(&facts(), &format!("--pcce-heap {flags} a.o")).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{named}`")), "{flags}: {error}");
+            assert!(plan_with(&facts(), &format!("{flags} a.o")).is_ok());
+        }
+        for flags in
+            ["-fsanitize=undefined,cfi", "-fsanitize=safe-stack", "-fsanitize=address -fno-sanitize=all"]
+        {
+            assert!(plan_with(&facts(), &format!("--pcce-heap {flags} a.o")).is_ok(), "{flags}");
+        }
     }
 
     #[test]
