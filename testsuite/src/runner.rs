@@ -273,7 +273,8 @@ fn run_plain(program: &Program, level: &str, folder: &Path) -> Output {
 }
 
 /// The lines that are the program's own.
-pub(crate) fn ordinary_lines(output: &Output) -> Vec<String> {
+#[must_use]
+pub fn ordinary_lines(output: &Output) -> Vec<String> {
     output.stdout.lines().filter(|line| !line.starts_with('@')).map(str::to_owned).collect()
 }
 

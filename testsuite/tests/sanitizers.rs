@@ -1,0 +1,254 @@
+//! Programs with sanitizers, profiles and other instrumentation of clang's: the contexts are those of the program without, in both
+//! modes, and verify mode compares every entry. The guide's page on sanitizers says what holds.
+
+#![cfg(not(feature = "llvm22"))]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pcce_testsuite::runner::ordinary_lines;
+use pcce_testsuite::{Output, artifact, command, llvm, repository, run, run_with_input, work_folder};
+use serde_json::Value;
+
+const BOTH: &[&str] = &["lto", "module"];
+
+/// What the program shows, and the context of that. Consecutive functions that are not instrumented are one: some sanitizers put their
+/// own in front of libc's.
+const CHAINS: [(&str, &str); 9] = [
+    ("recursive", "show recursive recursive recursive recursive recursive recursive main"),
+    ("callback", "show compare <> main"),
+    ("caught", "show catcher main"),
+    ("signal", "show on_signal <signal> <> raising main"),
+    ("action", "show on_action <signal> <> raising main"),
+    ("recursive", "show recursive recursive recursive in_thread"),
+    ("thread", "show in_thread"),
+    ("parallel", "show main.omp_outlined <> main"),
+    ("end", "show main"),
+];
+
+fn source() -> PathBuf {
+    repository().join("testsuite/sanitizers/program.cpp")
+}
+
+fn compile(program: &Path, source: &Path, mode: &str, verify: bool, flags: &[&str]) -> Output {
+    let includes = ["testsuite/programs", "runtime-lib/include"]
+        .map(|f| format!("-I{}", repository().join(f).display()));
+    let mode = format!("--pcce-mode={mode}");
+    let mut compile =
+        command(artifact("pcce-clang++"), &["-g", "-pthread", &mode, &includes[0], &includes[1]]);
+    compile.args(verify.then_some("--pcce-verify"));
+    run(compile.args(flags).arg(source).arg("-o").arg(program))
+}
+
+/// Builds the program with these flags, runs it, and compares.
+fn check(name: &str, modes: &[&str], levels: &[&str], flags: &[&str], environment: &[(&str, &str)]) {
+    let work = work_folder(&format!("sanitizers/{name}"));
+    // In verify mode the program does all that it does without, and more.
+    let variants = levels.iter().flat_map(|level| [(level, true), (level, false)]);
+    let variants: Vec<_> = variants.filter(|(_, verify)| *verify || levels.len() > 1).collect();
+    for (mode, (level, verify)) in
+        modes.iter().flat_map(|mode| variants.iter().map(move |variant| (mode, *variant)))
+    {
+        let program = work.join(format!("{mode}{level}{}", if verify { "-verify" } else { "" }));
+        let built = compile(&program, &source(), mode, verify, &[flags, &[level]].concat()).expect_success();
+        assert_eq!(built.stderr, "", "{}", built.describe());
+        compare(&program, verify, flags, environment);
+    }
+}
+
+/// Runs the program, and compares its contexts, its output, and its report.
+fn compare(program: &Path, verify: bool, flags: &[&str], environment: &[(&str, &str)]) {
+    let report = program.with_extension("report");
+    let mut started = command(program, &[]);
+    started.envs(environment.iter().copied()).env("PCCE_VERIFY_REPORT", &report);
+    let output = run(started.current_dir(program.parent().expect("a folder"))).expect_success();
+    if verify {
+        let report = fs::read_to_string(report).expect("a report");
+        let line = report.strip_suffix(" 0 mismatches\n");
+        assert!(line.is_some_and(|line| !line.contains('\n')), "{}: {report}", program.display());
+    }
+    let mut lines = ordinary_lines(&output);
+    lines.sort();
+    assert_eq!(
+        lines,
+        ["23 24 12 6", "made 1", "made 10", "made 11", "made 12", "made 13", "made 2", "made 3"]
+    );
+    let parallel = flags.contains(&"-fopenmp");
+    let expected: Vec<_> = CHAINS.iter().filter(|(name, _)| parallel || *name != "parallel").collect();
+    let shown: Vec<Vec<&str>> =
+        output.stdout.lines().filter(|l| l.starts_with('@')).map(|l| l.split(' ').collect()).collect();
+    let names: Vec<&str> = shown.iter().map(|words| &words[0][1..]).collect();
+    assert_eq!(names, expected.iter().map(|(name, _)| *name).collect::<Vec<_>>(), "{}", program.display());
+    let tokens: String = shown.iter().map(|words| format!("{}\n", words[1])).collect();
+    let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
+    let decoded = run_with_input(pcce.arg(program), &tokens).expect_success().stdout;
+    assert_eq!(decoded.lines().count(), expected.len());
+    for ((name, chain), line) in expected.iter().zip(decoded.lines()) {
+        assert_eq!(functions(line), *chain, "{}: {name}", program.display());
+    }
+}
+
+/// The functions of the program in a decoded context.
+fn functions(line: &str) -> String {
+    let trace: Value = serde_json::from_str(line).expect("JSON");
+    let mut names: Vec<String> = Vec::new();
+    for frame in trace["frames"].as_array().expect("frames") {
+        let own = frame["file"].as_str().is_some_and(|file| file.ends_with("program.cpp"));
+        let name = match frame["kind"].as_str().expect("a kind") {
+            "call" if own => {
+                frame["function"].as_str().and_then(|name| name.split('(').next()).expect("a name")
+            }
+            "call" => continue,
+            "uninstrumented" => "<>",
+            "signal" => "<signal>",
+            other => other,
+        };
+        if name != "<>" || names.last().is_none_or(|last| last != "<>") {
+            names.push(name.trim_end_matches(" [clone .omp_outlined]").to_owned());
+        }
+    }
+    names.join(" ")
+}
+
+const TWO: &[&str] = &["-O0", "-O2"];
+const ONE: &[&str] = &["-O2"];
+
+#[test]
+fn address() {
+    // Variables on a heap of their own.
+    let fake = [("ASAN_OPTIONS", "detect_stack_use_after_return=1")];
+    check("address", BOTH, TWO, &["-fsanitize=address"], &fake);
+    check(
+        "address-coverage",
+        BOTH,
+        ONE,
+        &["-fsanitize=address", "-fsanitize-coverage=trace-pc-guard"],
+        &fake,
+    );
+}
+
+#[test]
+fn safe_stack() {
+    check("safe-stack", BOTH, TWO, &["-fsanitize=safe-stack"], &[]);
+}
+
+#[test]
+fn memory() {
+    check("memory", BOTH, TWO, &["-fsanitize=memory", "-fsanitize-memory-track-origins"], &[]);
+}
+
+#[test]
+fn threads() {
+    check("thread", BOTH, TWO, &["-fsanitize=thread"], &[]);
+}
+
+#[test]
+fn other_sanitizers() {
+    check("leak", BOTH, ONE, &["-fsanitize=leak"], &[]);
+    check("undefined", BOTH, TWO, &["-fsanitize=undefined,integer,nullability"], &[]);
+    check("undefined-trap", BOTH, ONE, &["-fsanitize=undefined", "-fsanitize-trap=undefined"], &[]);
+    check("scudo", BOTH, ONE, &["-fsanitize=scudo"], &[]);
+    check("cfi", &["lto"], ONE, &["-fsanitize=cfi", "-fvisibility=hidden", "-flto"], &[]);
+    check("kcfi", BOTH, ONE, &["-fsanitize=kcfi"], &[]);
+}
+
+#[test]
+fn profiles_and_coverage() {
+    check("coverage", BOTH, ONE, &["--coverage"], &[]);
+    check("regions", BOTH, ONE, &["-fprofile-instr-generate", "-fcoverage-mapping"], &[]);
+    check("pg", BOTH, ONE, &["-pg"], &[]);
+    check("xray", BOTH, ONE, &["-fxray-instrument", "-fxray-instruction-threshold=1"], &[]);
+    check("memory-profile", BOTH, ONE, &["-fmemory-profile"], &[]);
+}
+
+#[test]
+fn other_code_generation() {
+    check("openmp", BOTH, ONE, &["-fopenmp"], &[("OMP_NUM_THREADS", "3")]);
+    check("static-pie", BOTH, ONE, &["-fPIE", "-static-pie"], &[]);
+    check("protection", BOTH, ONE, &["-fcf-protection=full", "-fstack-clash-protection", "-mretpoline"], &[]);
+}
+
+/// A profile of the program says which parts of functions are cold: they lie elsewhere.
+#[test]
+fn split_functions() {
+    let work = work_folder("sanitizers/split");
+    for mode in BOTH {
+        let (raw, profile) = (work.join(format!("{mode}.raw")), work.join(format!("{mode}.profile")));
+        let counting = work.join(format!("{mode}-counting"));
+        let _ = compile(&counting, &source(), mode, false, &["-O2", "-fprofile-generate"]).expect_success();
+        let _ = run(command(&counting, &[]).env("LLVM_PROFILE_FILE", &raw)).expect_success();
+        let mut merge = command(llvm("llvm-profdata"), &["merge", "-o"]);
+        let _ = run(merge.arg(&profile).arg(&raw)).expect_success();
+        let uses = format!("-fprofile-use={}", profile.display());
+        let mut flags = vec!["-O2", &uses, "-fsplit-machine-functions"];
+        if *mode == "lto" {
+            flags.push("-Wl,-mllvm,-split-machine-functions");
+        }
+        for verify in [false, true] {
+            let program = work.join(format!("{mode}-{verify}"));
+            let _ = compile(&program, &source(), mode, verify, &flags).expect_success();
+            let symbols = run(&mut command(llvm("llvm-nm"), &[&program.display().to_string()])).stdout;
+            assert!(symbols.contains(".cold"), "{mode}: no function is split");
+            compare(&program, verify, &flags, &[]);
+        }
+    }
+}
+
+/// ThreadSanitizer calls handlers late; the profiler's is called at once.
+#[test]
+fn samples_under_thread_sanitizer() {
+    let work = work_folder("sanitizers/samples");
+    let source = work.join("program.cpp");
+    let text = "volatile long sum;\n\
+                __attribute__((noinline)) static void work() { for (long i = 0; i < 30000000; i++) sum = sum + i; }\n\
+                int main() { work(); return 0; }\n";
+    fs::write(&source, text).expect("room on the disk");
+    for mode in BOTH {
+        let program = work.join(mode);
+        let _ = compile(&program, &source, mode, false, &["-O1", "-fsanitize=thread"]).expect_success();
+        let profile = program.with_extension("cpu");
+        let mut started = command(&program, &[]);
+        let _ = run(started.env("PCCE_SAMPLE", "250").env("PCCE_SAMPLE_PROFILE", &profile)).expect_success();
+        let folded =
+            run(command(artifact("pcce"), &["cpu", "folded"]).arg(&program).arg(&profile)).expect_success();
+        assert!(
+            folded.stdout.lines().any(|line| line.starts_with("main;work()")),
+            "{mode}: {}",
+            folded.stdout
+        );
+    }
+}
+
+/// Two allocators in one program: the sanitizer would find nothing, and not say so.
+#[test]
+fn heap_profiles_are_refused() {
+    let work = work_folder("sanitizers/heap");
+    let source = work.join("program.c");
+    fs::write(&source, "#include <stdlib.h>\nint main(void) { free(malloc(7)); return 0; }\n")
+        .expect("room on the disk");
+    let program = work.join("program");
+    for (sanitizer, refused) in
+        [("address", true), ("leak", true), ("memory", true), ("thread", true), ("undefined", false)]
+    {
+        let flag = format!("-fsanitize={sanitizer}");
+        let mut wrapper = command(artifact("pcce-clang"), &["--pcce-heap", &flag]);
+        let output = run(wrapper.arg(&source).arg("-o").arg(&program));
+        assert_eq!(output.status != 0, refused, "{}", output.describe());
+        assert_eq!(
+            output.stderr.contains(&format!("`--pcce-heap` and `{flag}` each replace")),
+            refused,
+            "{sanitizer}"
+        );
+        // Without the wrapper, in front of the sanitizer's own library.
+        let mut clang = command(llvm("clang"), &[&flag, "-Wl,--export-dynamic", "-Wl,-u,__pcce_tls"]);
+        let archive = artifact("libpcce_heap.a");
+        let _ = run(clang.arg(&source).arg(archive).arg("-o").arg(&program)).expect_success();
+        let profile = work.join("profile");
+        let output = run(command(&program, &[]).env("PCCE_HEAP_PROFILE", &profile));
+        assert_eq!(
+            (output.status, output.stderr.contains("find nothing")),
+            (refused.into(), refused),
+            "{sanitizer}"
+        );
+    }
+}
