@@ -22,7 +22,7 @@ const CHAINS: [(&str, &str); 9] = [
     ("action", "show on_action <signal> <> raising main"),
     ("recursive", "show recursive recursive recursive in_thread"),
     ("thread", "show in_thread"),
-    ("parallel", "show main.omp_outlined <> main"),
+    ("parallel", "show main.omp_outlined_debug__ main.omp_outlined <> main"),
     ("end", "show main"),
 ];
 
@@ -216,6 +216,72 @@ fn samples_under_thread_sanitizer() {
             "{mode}: {}",
             folded.stdout
         );
+    }
+}
+
+/// Modules of C++20, compiled as CMake does it: the interface first, then code of it.
+#[test]
+fn cxx_modules() {
+    const INTERFACE: &str = "module;\n#include \"show.h\"\nexport module shapes;\n\
+        export NOINLINE void inside(const char *name) { SHOW(name); KEEP; }\n\
+        export template <typename T> NOINLINE T twice(T n) { inside(\"template\"); KEEP; return n + n; }\n";
+    const MAIN: &str = "import shapes;\nint main() { inside(\"function\"); return twice(21) - 42; }\n";
+    for mode in BOTH {
+        let work = work_folder(&format!("sanitizers/modules-{mode}"));
+        let path = |name: &str| work.join(name).display().to_string();
+        let include = |folder: &str| format!("-I{}", repository().join(folder).display());
+        let includes = [include("testsuite/programs"), include("runtime-lib/include")];
+        let prebuilt = format!("-fprebuilt-module-path={}", work.display());
+        fs::write(path("shapes.cppm"), INTERFACE).expect("room on the disk");
+        fs::write(path("main.cpp"), MAIN).expect("room on the disk");
+        for (flags, from, to) in [
+            (&["--precompile", &includes[0], &includes[1]][..], &["shapes.cppm"][..], "shapes.pcm"),
+            (&["-c"], &["shapes.pcm"], "shapes.o"),
+            (&["-c", &prebuilt], &["main.cpp"], "main.o"),
+            (&[], &["main.o", "shapes.o"], "program"),
+        ] {
+            let own = [&format!("--pcce-mode={mode}"), "--pcce-verify", "-std=c++20", "-g", "-O1"];
+            let mut compile = command(artifact("pcce-clang++"), &own);
+            let from = from.iter().map(|name| path(name));
+            let _ = run(compile.args(flags).args(from).arg("-o").arg(path(to))).expect_success();
+        }
+        let report = work.join("report");
+        let output = run(command(path("program"), &[]).env("PCCE_VERIFY_REPORT", &report)).expect_success();
+        let report = fs::read_to_string(report).expect("a report");
+        assert!(
+            report.starts_with("pcce verify: 6 contexts") && report.ends_with(" 0 mismatches\n"),
+            "{report}"
+        );
+        let tokens: String = output
+            .stdout
+            .lines()
+            .map(|line| format!("{}\n", line.split(' ').nth(1).expect("a token")))
+            .collect();
+        let decoded = run_with_input(&mut command(artifact("pcce"), &["decode", &path("program")]), &tokens);
+        let name = |line: &str| line.split(' ').nth(2).expect("a name").to_owned();
+        let found: Vec<String> =
+            decoded.expect_success().stdout.lines().filter(|l| l.starts_with('#')).map(name).collect();
+        let expected = ["inside", "main", "inside", "twice", "main"];
+        let same = |(found, expected): (&String, &&str)| found.contains(*expected);
+        assert!(found.len() == 5 && found.iter().zip(&expected).all(same), "{mode}: {found:?}");
+    }
+}
+
+/// ThreadSanitizer's late calls show a handler the registers of long ago: what was interrupted is not known, and not guessed.
+#[test]
+fn late_handlers_under_thread_sanitizer() {
+    let work = work_folder("sanitizers/late");
+    for mode in BOTH {
+        let program = work.join(mode);
+        let source = repository().join("testsuite/sanitizers/late.cpp");
+        let _ = compile(&program, &source, mode, false, &["-O1", "-fsanitize=thread"]).expect_success();
+        let token = run(&mut command(&program, &[])).expect_success().stdout;
+        let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
+        let decoded = run_with_input(pcce.arg(&program), &token).expect_success().stdout;
+        let trace: Value = serde_json::from_str(&decoded).expect("JSON");
+        let frames = trace["frames"].as_array().expect("frames");
+        let kinds: Vec<_> = frames.iter().map(|frame| frame["kind"].as_str().expect("a kind")).collect();
+        assert_eq!(kinds, ["call", "damaged"], "{mode}: {decoded}");
     }
 }
 
