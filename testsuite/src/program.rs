@@ -21,6 +21,7 @@
 //! | `//# Levels: -O0 …` | optimisation levels (`-O0 -O2` without it) |
 //! | `//# Modes: lto module` | the wrapper's modes (both without it) |
 //! | `//# Shapes` | also without `-g`, and as no-PIE, PIE, static and static-PIE program |
+//! | `//# Cut` | it switches stacks unannounced: verify mode cannot compare all entries |
 //! | `//# Broken: reason` | the program fails, for a known reason; that it does not is an error |
 //!
 //! `Chain`, `Fixed`, `Flags` and `Broken` take conditions: `//# Chain[lto, -O2] NAME: …` holds only there, and has
@@ -82,7 +83,7 @@ pub struct Program {
 }
 
 /// The directives with, after each, whether a value must follow.
-const KEYS: [(&str, bool); 17] = [
+const KEYS: [(&str, bool); 18] = [
     ("Chain", true),
     ("Lines", true),
     ("Fixed", false),
@@ -99,6 +100,7 @@ const KEYS: [(&str, bool); 17] = [
     ("Levels", true),
     ("Modes", true),
     ("Shapes", false),
+    ("Cut", false),
     ("Broken", true),
 ];
 
@@ -227,6 +229,12 @@ impl Program {
     #[must_use]
     pub fn has_shapes(&self) -> bool {
         self.all("Shapes").next().is_some()
+    }
+
+    /// Whether some entries cannot be compared.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.all("Cut").next().is_some()
     }
 
     /// The directives of a kind that hold under `facts`, by name; those with conditions have precedence.
