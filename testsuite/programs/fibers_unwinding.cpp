@@ -1,4 +1,5 @@
 // Exceptions in fibers, exceptions out of them, and the end of a thread in the middle of one of its fibers.
+//# Cut
 //# Chain throwing: leaf < Guard::~Guard < throwing < body < entry_body
 //# Chain caught: leaf < body < entry_body
 //# Chain after: leaf < body < entry_body
