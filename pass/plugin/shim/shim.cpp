@@ -69,6 +69,8 @@ bool pcce_shim_has_module_flag(LLVMModuleRef M, const char *Name, size_t Len);
 const char *pcce_shim_source_name(LLVMValueRef F, size_t *Len);
 size_t pcce_shim_use_count(LLVMValueRef V);
 double pcce_shim_entry_count(LLVMValueRef F);
+bool pcce_shim_is_interrupt_handler(LLVMValueRef F);
+bool pcce_shim_can_be_diverted(LLVMValueRef F);
 LLVMValueRef pcce_shim_make_thunk(LLVMValueRef F, const char *Name, size_t Len);
 void pcce_shim_divert(LLVMValueRef F, LLVMValueRef Thunk, LLVMValueRef Id, LLVMValueRef Top, uint64_t Tag);
 LLVMValueRef pcce_shim_keep_on_stack(LLVMValueRef A);
@@ -301,6 +303,36 @@ double pcce_shim_entry_count(LLVMValueRef F) {
 
 size_t pcce_shim_use_count(LLVMValueRef V) { return unwrap(V)->getNumUses(); }
 
+bool pcce_shim_is_interrupt_handler(LLVMValueRef V) {
+  return unwrap<Function>(V)->getCallingConv() == CallingConv::X86_INTR;
+}
+
+// Whether a thunk can call the function with its own arguments, and the function end in a call of that thunk.
+bool pcce_shim_can_be_diverted(LLVMValueRef V) {
+  const Function &F = *unwrap<Function>(V);
+  // An error result is a register that only a variable of its own can stand for, which no tail call can hand on.
+  if (F.isVarArg() || F.getAttributes().hasAttrSomewhere(Attribute::SwiftError))
+    return false;
+  switch (F.getCallingConv()) {
+  case CallingConv::C:
+  case CallingConv::Fast:
+  case CallingConv::Cold:
+  case CallingConv::Tail:
+  case CallingConv::Swift:
+  case CallingConv::SwiftTail:
+  case CallingConv::PreserveMost:
+  case CallingConv::PreserveAll:
+  case CallingConv::PreserveNone:
+  case CallingConv::X86_64_SysV:
+  case CallingConv::Win64:
+  case CallingConv::X86_VectorCall:
+  case CallingConv::X86_RegCall:
+    return true;
+  default:
+    return false;
+  }
+}
+
 // A local function that calls F with its own arguments and returns the result. Returns the call, or the invoke: exceptions
 // that leave it pass a landing pad.
 LLVMValueRef pcce_shim_make_thunk(LLVMValueRef V, const char *Name, size_t Len) {
@@ -447,6 +479,9 @@ bool pcce_shim_is_sibling_call(LLVMValueRef V) {
   if (!Call || Call->getTailCallKind() != CallInst::TCK_Tail)
     return false;
   const Function &Caller = *Call->getFunction();
+  // Registers that the caller has to hand back.
+  if (Caller.getAttributes().hasAttrSomewhere(Attribute::SwiftError) || Caller.hasFnAttribute("no_caller_saved_registers"))
+    return false;
   return Caller.getCallingConv() == Call->getCallingConv() && !Caller.hasStructRetAttr() && !Caller.isVarArg() &&
          Caller.getFnAttribute("disable-tail-calls").getValueAsString() != "true" && inRegisters(*Call) &&
          returnOf(*Call);

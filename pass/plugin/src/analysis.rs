@@ -161,13 +161,14 @@ impl NoCallback {
         found
     }
 
-    /// The functions of the module that callers may enter without having pushed: those, and personality functions,
-    /// which the unwinder calls from wherever it was called last (a function that resumes unwinding does not push). And whatever
-    /// such callers may call through pointers.
+    /// The functions of the module that callers may enter without having pushed: those, personality functions,
+    /// which the unwinder calls from wherever it was called last (a function that resumes unwinding does not push), and handlers
+    /// that the machine calls wherever it interrupts. And whatever such callers may call through pointers.
     pub fn entered_unpushed(&self, module: Module) -> HashSet<Value> {
         let mut found = self.defined_in(module);
         let functions = module.functions();
         found.extend(functions.iter().filter_map(|function| function.personality()));
+        found.extend(functions.iter().filter(|f| f.has_body() && f.is_interrupt_handler()));
         if self.called_by_pointer {
             let keeps_frame = |function: &Value| {
                 let mut instructions = function.blocks().into_iter().flat_map(Block::instructions);
@@ -506,8 +507,8 @@ pub fn analyse(
             continue;
         }
         let name = value.name();
-        // A variadic function cannot be called by a thunk of ours, nor keep a frame if it makes tail calls.
-        let thunk = !open && value.is_variadic() && makes_tail_calls(value);
+        // What cannot be called by a thunk of ours has a frame, which it cannot keep if it makes tail calls.
+        let thunk = !open && !value.can_be_diverted() && makes_tail_calls(value);
         if thunk || skip_reason(value, &name, &resolvers).is_some() {
             continue;
         }
@@ -670,8 +671,8 @@ pub fn analyse(
         }
         // A function that makes tail calls hands its own activation to their callees, which start
         // a sub-path where it did: so it must have started one, or have been reached by an open call, as they are.
-        // The frame that a variadic one pushes at its entry holds an open call's id, or 0.
-        let frame_at_entry = function.unannounced == Unannounced::Open && function.value.is_variadic();
+        // The frame that one pushes at its entry that cannot be diverted holds an open call's id, or 0.
+        let frame_at_entry = function.unannounced == Unannounced::Open && !function.value.can_be_diverted();
         let id = graph.add_function(entry, listed || frame_at_entry || (must_tail[i] && !open));
         if function.silent {
             // No edges: nobody asks for its id.

@@ -29,9 +29,9 @@ pub fn emit_addresses(module: Module, analysis: &Analysis, sites_name: &str) {
     let _ = writeln!(asm, ".quad \"{sites_name}\", {}", analysis.functions.len());
     let mut aliases = Vec::with_capacity(analysis.functions.len());
     for (i, function) in analysis.functions.iter().enumerate() {
-        let name = format!("__pcce_function.{i}");
+        let name = format!(".L__pcce_function.{i}");
         aliases.push(module.add_private_alias(&name, function.value));
-        let _ = writeln!(asm, ".quad \".L{name}\"");
+        let _ = writeln!(asm, ".quad \"{name}\"");
     }
     asm.push_str(".popsection\n");
     module.append_asm(&asm);

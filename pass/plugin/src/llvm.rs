@@ -66,6 +66,8 @@ unsafe extern "C" {
     fn pcce_shim_compare_target(analyses: *mut c_void, call: LLVMValueRef, callee: LLVMValueRef) -> bool;
     fn pcce_shim_is_compared(call: LLVMValueRef) -> bool;
     fn pcce_shim_can_go_through_thunk(call: LLVMValueRef) -> bool;
+    fn pcce_shim_is_interrupt_handler(function: LLVMValueRef) -> bool;
+    fn pcce_shim_can_be_diverted(function: LLVMValueRef) -> bool;
     fn pcce_shim_unless_null(
         call: LLVMValueRef,
         pointer: LLVMValueRef,
@@ -623,9 +625,10 @@ impl Module {
         }
     }
 
-    /// A name for a function that ends with the object: of this very definition, whichever one the linker chooses.
+    /// A name for a function that ends with the object: of this very definition, whichever one the linker chooses. Assembly
+    /// knows it as `name`: what the function's calling convention adds to names (`vectorcall`) is not added.
     pub fn add_private_alias(self, name: &str, function: Value) -> Value {
-        let name = cstring(name);
+        let name = cstring(&format!("\u{1}{name}"));
         // SAFETY: live module and function; the name is copied.
         unsafe {
             let ty = LLVMGlobalGetValueType(function.0);
@@ -734,16 +737,23 @@ impl Value {
         }
     }
 
-    /// Whether the function takes a variable number of arguments.
-    pub fn is_variadic(self) -> bool {
-        // SAFETY: live function, so the type is a function's.
-        unsafe { LLVMIsFunctionVarArg(self.function_type().0) != 0 }
+    /// Whether the machine calls the function where it interrupts a program (`__attribute__((interrupt))`).
+    pub fn is_interrupt_handler(self) -> bool {
+        // SAFETY: live function.
+        unsafe { pcce_shim_is_interrupt_handler(self.0) }
+    }
+
+    /// Whether [`Value::divert`] can be: not a variadic function, nor one whose calling convention forbids the call or the
+    /// jump.
+    pub fn can_be_diverted(self) -> bool {
+        // SAFETY: live function.
+        unsafe { pcce_shim_can_be_diverted(self.0) }
     }
 
     /// A new local function with the same signature that calls this one and returns what it returns. Returns the call, an
     /// invoke if exceptions may leave the function.
     pub fn thunk(self, name: &str) -> Value {
-        // SAFETY: live function that is not variadic; `name` is copied.
+        // SAFETY: live function that can be diverted; `name` is copied.
         Value(unsafe { pcce_shim_make_thunk(self.0, name.as_ptr(), name.len()) })
     }
 

@@ -332,9 +332,10 @@ impl<'a> Rewriter<'a> {
         let comes_back = !self.function.silent
             && (!self.function.comes_back.is_empty() || !self.function.returns_twice.is_empty());
         let verify = self.symbols.verify.as_ref();
-        let variadic = || self.function.unannounced == Unannounced::Open && self.function.value.is_variadic();
+        let open = self.function.unannounced == Unannounced::Open;
+        let not_diverted = || open && !self.function.value.can_be_diverted();
         let entry_site = self.planned.entry_site.map(|site| self.site(site));
-        let entry_site = entry_site.or_else(|| variadic().then(|| self.b.module.null()));
+        let entry_site = entry_site.or_else(|| not_diverted().then(|| self.b.module.null()));
         if self.planned.begins_stack {
             let b = self.b.prologue(self.function.value.blocks()[0].first());
             let base = b.module.external_variable(abi::MAIN_BASE_SYMBOL, self.ptr);

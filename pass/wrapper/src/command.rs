@@ -59,6 +59,8 @@ pub struct Command {
     pub emits_llvm: bool,
     /// The user's `-flto`.
     pub lto: UserLto,
+    /// Thread-local variables are asked for of the runtime library of the compiler.
+    pub emulated_tls: bool,
     /// The user said whether bitcode stands beside machine code or alone.
     pub fat_objects: bool,
     /// The link makes a shared library.
@@ -115,6 +117,7 @@ impl Command {
             preprocesses: inputs.preprocessed,
             compiles: inputs.compiled,
             emits_llvm: given(&["-emit-llvm"]),
+            emulated_tls: last(&options, "-femulated-tls", "-fno-emulated-tls"),
             lto: lto.unwrap_or(UserLto::Unset),
             fat_objects: given(&["-ffat-lto-objects", "-fno-fat-lto-objects"]),
             shared: given(&["-shared", "--shared"]) || to_linker(&["-shared", "--shared", "-Bshareable"]),
@@ -126,6 +129,11 @@ impl Command {
             allocator: allocator(&options),
         }
     }
+}
+
+/// Whether the last of an option and its opposite is the option.
+fn last(options: &[&[u8]], on: &str, off: &str) -> bool {
+    options.iter().rev().find(|o| **o == on.as_bytes() || **o == off.as_bytes()) == Some(&on.as_bytes())
 }
 
 /// Options that end before code is generated.

@@ -84,6 +84,12 @@ pub enum Error {
          with the one, and once with the other"
     )]
     HeapAndSanitizer(String),
+    /// Code that asks the compiler's library for thread-local variables does not find the runtime's.
+    #[error(
+        "instrumented code finds its state as a thread-local variable of ELF; leave out `-femulated-tls`, which makes variables \
+         of another kind"
+    )]
+    EmulatedTls,
     /// There is no clang of the version that the plugin was built for.
     #[error(
         "`{name}` is neither in PATH nor in {llvm}; install it, on Debian with `apt-get install clang-{version} lld-{version}`",

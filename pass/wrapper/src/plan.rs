@@ -66,6 +66,9 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     let mut replaces_linker = false;
 
     let links = command.product == Product::Image;
+    if command.emulated_tls && !matches!(command.product, Product::Information | Product::NoCode) {
+        return Err(Error::EmulatedTls);
+    }
     let whole_program = links && arguments.own.mode == Mode::Lto;
     if arguments.own.mode == Mode::Module && command.lto == UserLto::On {
         // The pass instruments what becomes machine code there and then. Said once a
@@ -497,6 +500,16 @@ mod tests {
         {
             assert!(plan_with(&facts(), &format!("--pcce-heap {flags} a.o")).is_ok(), "{flags}");
         }
+    }
+
+    #[test]
+    fn emulated_thread_local_variables_are_refused() {
+        for command in ["-femulated-tls -c a.c", "-femulated-tls a.o"] {
+            let error = plan_with(&facts(), command).unwrap_err().to_string();
+            assert!(error.contains("leave out `-femulated-tls`"), "{error}");
+        }
+        assert!(plan_with(&facts(), "-femulated-tls -fno-emulated-tls -c a.c").is_ok());
+        assert!(plan_with(&facts(), "-femulated-tls -E a.c").is_ok());
     }
 
     #[test]
