@@ -20,11 +20,44 @@ static inline NOINLINE void show_line(const char *name, const char *token, unsig
   if (write(1, line, (size_t)length) != length) _exit(99);
 }
 
+// With SHOW_BACKTRACE, each line has another one behind it, for a comparison with libgcc's unwinder: `%NAME TOKEN ADDRESS…`,
+// the addresses of the calls from here outwards, as offsets in the executable; 0 for code that is elsewhere.
+#ifdef SHOW_BACKTRACE
+#include <unwind.h>
+extern char __executable_start, _end;
+enum { SHOW_ADDRESSES = 256 };
+struct show_addresses { unsigned long list[SHOW_ADDRESSES]; int count; };
+
+static _Unwind_Reason_Code show_address(struct _Unwind_Context *context, void *all) {
+  struct show_addresses *addresses = (struct show_addresses *)all;
+  int interrupted = 0;
+  unsigned long at = _Unwind_GetIPInfo(context, &interrupted);
+  if (addresses->count == SHOW_ADDRESSES) return _URC_END_OF_STACK;
+  int within = at > (unsigned long)&__executable_start && at < (unsigned long)&_end;
+  addresses->list[addresses->count++] = within ? at - (unsigned long)&__executable_start - !interrupted : 0;
+  return _URC_NO_REASON;
+}
+
+static inline NOINLINE void show_backtrace(const char *name, const char *token) {
+  struct show_addresses addresses;
+  char line[sizeof show_token + 64 + SHOW_ADDRESSES * 17];
+  addresses.count = 0;
+  _Unwind_Backtrace(show_address, &addresses);
+  int length = snprintf(line, sizeof line, "%%%s %s", name, token);
+  // The first one is here.
+  for (int i = 1; i < addresses.count; i++) length += snprintf(line + length, 20, " %lx", addresses.list[i]);
+  line[length++] = '\n';
+  if (write(1, line, (size_t)length) != length) _exit(99);
+}
+#else
+#define show_backtrace(name, token) ((void)0)
+#endif
+
 // The token's buffer has `room` bytes.
 #define SHOW_IN(name, room)                                                    \
   do {                                                                         \
     unsigned long long number_ = pcce_context(); pcce_token(show_token, room); \
-    show_line(name, show_token, number_);                                      \
+    show_line(name, show_token, number_); show_backtrace(name, show_token);    \
   } while (0)
 #define SHOW(name) SHOW_IN(name, sizeof show_token)
 

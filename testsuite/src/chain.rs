@@ -50,7 +50,7 @@ pub fn add(frames: &mut Vec<Frame>, frame: Frame) {
 /// Whether the function of this name is one of the pass's that push for others, which no trace shows.
 #[must_use]
 pub fn is_push_thunk(name: &str) -> bool {
-    name.contains(".pcce_push")
+    name.contains(".pcce_push") || name.contains(".pcce_open")
 }
 
 /// The name of the function with a part of this name, as LLVM's symboliser shows it: `f.__part.1`, `f() (.cold)`.
@@ -65,17 +65,8 @@ fn whole(name: &str) -> &str {
 /// If the symboliser fails.
 #[must_use]
 pub fn symbolise(program: &Path, addresses: &BTreeSet<u64>) -> HashMap<u64, Vec<Frame>> {
-    let input: String = addresses.iter().map(|a| format!("{a:#x}\n")).collect();
-    let object = format!("--obj={}", program.display());
-    let words = [&object, "--output-style=JSON", "--inlines", "--demangle", "--relative-address"];
-    let mut symboliser = command(llvm("llvm-symbolizer"), &words);
-    let output = run_with_input(&mut symboliser, &input).expect_success();
     let mut found = HashMap::new();
-    for line in output.stdout.lines() {
-        let value: Value = serde_json::from_str(line).expect("JSON");
-        let address = value["Address"].as_str().expect("an address").trim_start_matches("0x");
-        let address = u64::from_str_radix(address, 16).expect("hexadecimal digits");
-        let symbols = value["Symbol"].as_array().cloned().unwrap_or_default();
+    for (address, symbols) in symbols(program, addresses) {
         let count = symbols.len();
         let name = |symbol: &Value| whole(symbol["FunctionName"].as_str().unwrap_or("")).to_owned();
         if symbols.is_empty() {
@@ -89,12 +80,51 @@ pub fn symbolise(program: &Path, addresses: &BTreeSet<u64>) -> HashMap<u64, Vec<
             if symbol["StartLine"].as_u64().unwrap_or(0) == 0 {
                 Frame::Plain
             } else {
-                Frame::Call(name, symbol["Line"].as_u64().unwrap_or(0), i + 1 < count)
+                Frame::Call(
+                    without_suffix(&name).to_owned(),
+                    symbol["Line"].as_u64().unwrap_or(0),
+                    i + 1 < count,
+                )
             }
         });
         found.insert(address, frames.collect());
     }
     found
+}
+
+/// The functions of addresses by the symbol table alone: where there is no debug information.
+///
+/// # Panics
+/// If the symboliser fails.
+#[must_use]
+pub fn symbol_names(program: &Path, addresses: &BTreeSet<u64>) -> HashMap<u64, String> {
+    let name = |symbols: Vec<Value>| symbols.last()?["FunctionName"].as_str().map(str::to_owned);
+    let names = symbols(program, addresses).into_iter();
+    names.filter_map(|(address, symbols)| Some((address, name(symbols)?))).collect()
+}
+
+/// What LLVM's symboliser says of each address.
+fn symbols(program: &Path, addresses: &BTreeSet<u64>) -> Vec<(u64, Vec<Value>)> {
+    let input: String = addresses.iter().map(|a| format!("{a:#x}\n")).collect();
+    let object = format!("--obj={}", program.display());
+    let words = [&object, "--output-style=JSON", "--inlines", "--demangle", "--relative-address"];
+    let mut symboliser = command(llvm("llvm-symbolizer"), &words);
+    let output = run_with_input(&mut symboliser, &input).expect_success();
+    let of_line = |line: &str| {
+        let value: Value = serde_json::from_str(line).expect("JSON");
+        let address = value["Address"].as_str().expect("an address").trim_start_matches("0x");
+        let address = u64::from_str_radix(address, 16).expect("hexadecimal digits");
+        (address, value["Symbol"].as_array().cloned().unwrap_or_default())
+    };
+    output.stdout.lines().map(of_line).collect()
+}
+
+/// A symbol's name without what LLVM adds to those of a function's copies, and for the calling convention `vectorcall`.
+fn without_suffix(name: &str) -> &str {
+    let name = name.split_once(" (.").map_or(name, |(name, _)| name);
+    let name = name.split_once("@@").map_or(name, |(name, _)| name);
+    // Demangled names have other dots.
+    if name.contains('(') { name } else { name.split_once('.').map_or(name, |(name, _)| name) }
 }
 
 /// The chain of a line of `pcce decode --format json`.

@@ -10,6 +10,7 @@
 //! - `tests/clash.rs`: the runtime in programs of several languages, and the code of a direct call;
 //! - `tests/versions.rs`, `tests/rust.rs`: the build for LLVM 22 beside that for 19, and Rust programs, which need it;
 //! - [`generated`], `tests/generated.rs`, `bin/soak.rs`: random programs, by csmith and by a generator of our own;
+//! - `matrix/`, [`matrix`], `tests/matrix.rs`, `bin/matrix.rs`: programs built with many flags and attributes, compared with backtraces;
 //! - `stepping/`, `tests/anywhere.rs`, `tests/crash.rs`, [`torture`], `bin/torture.rs`: contexts at any instruction, crash reports and
 //!   core files, compared with other unwinders ([`chain`]);
 //! - [`evaluation`], `tests/real_programs.rs`, `tests/cmake.rs`: programs and builds of other people;
@@ -21,6 +22,7 @@ pub mod chain;
 pub mod cxx;
 pub mod evaluation;
 pub mod generated;
+pub mod matrix;
 pub mod program;
 pub mod runner;
 pub mod torture;

@@ -1,0 +1,44 @@
+//! Some of the cases of `make matrix`: each attribute, and some flags with one program.
+
+use std::sync::Mutex;
+
+use pcce_testsuite::matrix::{Case, Counts, Mode, cases};
+use pcce_testsuite::work_folder;
+use rayon::iter::{IndexedParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _};
+
+/// Checks cases, the nth in the nth mode or in all.
+fn check(name: &str, cases: &[Case], all_modes: bool) -> Counts {
+    let work = work_folder(&format!("matrix/{name}"));
+    let all = Mutex::new((Counts::default(), Vec::new()));
+    cases.par_iter().enumerate().for_each(|(i, case)| {
+        let modes = if all_modes { &Mode::ALL[..] } else { &Mode::ALL[i % 3..][..1] };
+        let result = case.check(modes, &work.join(i.to_string()));
+        let mut all = all.lock().expect("nobody has panicked");
+        match result {
+            Ok(counts) => all.0 += counts,
+            Err(text) => all.1.push(text),
+        }
+    });
+    let (counts, wrong) = all.into_inner().expect("nobody has panicked");
+    println!("{name}: {counts:?}");
+    assert!(wrong.is_empty(), "in {}\n{}", work.display(), wrong.join("\n"));
+    // Else it would show little.
+    assert!(counts.lost * 10 <= counts.points, "{counts:?}");
+    assert!(counts.whole * 10 >= counts.points * 9, "{counts:?}");
+    counts
+}
+
+#[test]
+fn attributes_of_functions() {
+    let cases: Vec<Case> = cases(1).into_iter().filter(Case::is_of_attributes).collect();
+    let counts = check("attributes", &cases, true);
+    assert_eq!(counts.builds, 6);
+}
+
+#[test]
+fn some_flags() {
+    // Every eleventh of those that are known: each program and level is among them.
+    let known = cases(1).into_iter().filter(|case| !case.is_of_attributes() && !case.is_listed());
+    let counts = check("flags", &known.step_by(11).collect::<Vec<_>>(), false);
+    assert!(counts.builds >= 15 && counts.points > 1500, "{counts:?}");
+}
