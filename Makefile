@@ -14,6 +14,8 @@
 #   make heap-cost  what a heap profile costs, next to heaptrack and valgrind, and that its totals are valgrind's
 #   make torture    kills programs at random instructions, N of each, and compares their crash reports with gdb's backtraces
 #                   (PROGRAMS="lua sqlite3", SEED=1), and core files of xz with threads
+#   make matrix     programs built with all flags and attributes that are known, compared with backtraces (N cases, SEED=1,
+#                   ONLY="-O2 -fcf-protection": cases with these words)
 #   make soak       generated programs, N of each kind from seed SEED on (GENERATOR=csmith or cxx: that kind only)
 #
 # LLVM=22 behind any of them is for that version instead of 19, in a target folder of its own, target/llvm22.
@@ -32,7 +34,7 @@ RELEASE := $(CARGO_TARGET_DIR)/release
 
 export PREFIX DESTDIR LLVM
 
-.PHONY: all build setup install uninstall deb deb-check test test-all lint suite smoke demo evaluate torture soak guide fuzz heap-cost clean
+.PHONY: all build setup install uninstall deb deb-check test test-all lint suite smoke demo evaluate torture matrix soak guide fuzz heap-cost clean
 all: build
 
 setup:
@@ -87,6 +89,9 @@ heap-cost: build
 
 torture: build
 	$(RELEASE)/torture $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(PROGRAMS),--programs "$(PROGRAMS)")
+
+matrix: build
+	$(RELEASE)/matrix $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only="$(ONLY)")
 
 soak: build
 	$(RELEASE)/soak $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(GENERATOR),--generator $(GENERATOR))

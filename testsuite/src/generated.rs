@@ -1,5 +1,5 @@
 //! Random programs, each made from a seed: the instrumented builds must do what the plain build does, and
-//! verify mode must find nothing.
+//! verify mode must find nothing. Every other seed has flags of the matrix ([`matrix::flags_for`]) as well.
 //!
 //! Two generators: csmith, for C (what its programs compute depends on nearly everything the compiler can break), and our
 //! own, for C++ ([`cxx`]), whose programs take contexts that are known beforehand.
@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::runner::{
     check_report, compare_numbers, compile, decode, ordinary_lines, show_output_difference, shown_lines,
 };
-use crate::{Output, artifact, command, cxx, llvm, repository, run_within};
+use crate::{Output, artifact, command, cxx, llvm, matrix, repository, run_within};
 
 /// Who makes a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +137,8 @@ pub fn check(generator: Generator, seed: u64, folder: &Path) -> Verdict {
 
 fn compare_builds(generator: Generator, seed: u64, folder: &Path) -> Result<Verdict, String> {
     let cxx = generator == Generator::Cxx;
-    let sources = generator.generate(seed, folder)?;
+    let mut sources = generator.generate(seed, folder)?;
+    sources.flags.extend(matrix::flags_for(seed, cxx));
     let flags = [&sources.flags[..], &["-w".into(), "-g".into()]].concat();
     let plain = folder.join("plain");
     let mut link = Vec::new();

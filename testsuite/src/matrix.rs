@@ -37,6 +37,8 @@ struct Row {
     lines: bool,
     modes: Option<BTreeMap<String, String>>,
     refused: Option<String>,
+    #[serde(default = "yes")]
+    soak: bool,
 }
 
 fn yes() -> bool {
@@ -76,6 +78,8 @@ pub struct Attribute {
     first: Option<[String; 2]>,
     #[serde(default)]
     definition: bool,
+    #[serde(default = "yes")]
+    result: bool,
     #[serde(default)]
     body: String,
 }
@@ -202,11 +206,12 @@ fn attribute_program(attributes: &[Attribute]) -> [String; 3] {
         "#include \"attributes.h\"\nvolatile long sum;\nvoid *error_result;\nlong indirect_result;\n",
     );
     let mut calls = String::new();
-    for Attribute { name, attribute, parameters, arguments, first, definition, body } in attributes {
+    for Attribute { name, attribute, parameters, arguments, first, definition, result, body } in attributes {
         let behind = |list: &str| if list.is_empty() { String::new() } else { format!(", {list}") };
         let (parameters, arguments) = (behind(parameters), behind(arguments));
         let in_front = |i: usize| first.as_ref().map_or(String::new(), |first| format!("{}, ", first[i]));
         let (parameter, argument) = (in_front(0), in_front(1));
+        let add = if *result { "sum +=" } else { "(void)" };
         let head = format!("long f_{name}({parameter}long n, action *back{parameters})");
         // What must be inlined has to be where it is called.
         let inlined = attribute.contains("always_inline");
@@ -218,13 +223,13 @@ fn attribute_program(attributes: &[Attribute]) -> [String; 3] {
             to,
             "{linkage}{attribute} {head} {{\n  {body}\n  sum += n;\n  SHOW(\"{name}\"); KEEP;\n  \
              if (back) {{ back(n); KEEP; }}\n  \
-             if (n > 0) {{ sum += f_{name}({argument}n - 1, back{arguments}); KEEP; }}\n  return sum;\n}}",
+             if (n > 0) {{ {add} f_{name}({argument}n - 1, back{arguments}); KEEP; }}\n  return sum % 1000;\n}}",
         );
         let _ = writeln!(
             main,
             "static __typeof__(f_{name}) *volatile p_{name} = f_{name};\nNOINLINE static void call_{name}(void) {{\n  \
-             sum += f_{name}({argument}2, called{arguments}); KEEP;\n  \
-             sum += p_{name}({argument}1, called{arguments}); KEEP;\n}}",
+             {add} f_{name}({argument}2, called{arguments}); KEEP;\n  \
+             {add} p_{name}({argument}1, called{arguments}); KEEP;\n}}",
         );
         let _ = writeln!(
             calls,
@@ -289,10 +294,12 @@ pub fn cases(seed: u64) -> Vec<Case> {
         lines: true,
         modes: None,
         refused: None,
+        soak: false,
     };
     for level in ["-O0", "-O2"] {
         let program = Program::Attributes(attributes());
-        let (row, flags) = (row("attributes"), String::new());
+        // Of which one of the attributes says something.
+        let (row, flags) = (row("attributes"), "-fcf-protection".to_owned());
         cases.push(Case { program, row, flags, level, listed: false });
     }
     let except: BTreeSet<&str> = listed.except.iter().flat_map(|e| e.flags.split(' ')).collect();
@@ -303,6 +310,25 @@ pub fn cases(seed: u64) -> Vec<Case> {
         cases.push(Case { program: Program::Calls, row, flags, level: "-O2", listed: true });
     }
     cases
+}
+
+/// The flags of a row for a generated program of this seed; none for every other seed. They change nothing that the program prints, and
+/// what it is linked with is there in all modes.
+#[must_use]
+pub fn flags_for(seed: u64, cxx: bool) -> Vec<String> {
+    if seed % 2 == 0 {
+        return Vec::new();
+    }
+    let rows = read::<Flags>("flags.toml").rows.into_iter();
+    let language = if cxx { "c++" } else { "c" };
+    let fit = rows.filter(|row| {
+        let generally = row.lines && row.backtrace && row.refused.is_none() && row.modes.is_none();
+        generally && row.soak && row.language.as_deref().is_none_or(|wanted| wanted == language)
+    });
+    let all: Vec<String> = fit.flat_map(|row| row.flags).collect();
+    // Levels and modes go with the seed as well: a row meets all of them.
+    let flags = &all[(seed / 2 % all.len() as u64) as usize];
+    flags.split_whitespace().map(str::to_owned).collect()
 }
 
 /// The flags of code generation that clang lists, and that take no value.
@@ -495,18 +521,18 @@ impl Case {
         let frames = if self.row.lines {
             symbolise(program, &all)
         } else {
-            let called = |frame: &Frame| matches!(frame, Frame::Call(..)).then(|| frame.to_string());
-            let known: BTreeSet<String> = traces.iter().flatten().filter_map(called).collect();
+            let called = |frame: &Frame| matches!(frame, Frame::Call(..)).then(|| frame.clone());
+            let of_traces = traces.iter().flatten().filter_map(called);
+            let known: Vec<Frame> = of_traces.map(|frame| simplified(frame, false)).collect();
             let of_name = |name: String| {
-                let frame = Frame::Call(name, 0, false);
-                vec![if known.contains(&frame.to_string()) { frame } else { Frame::Plain }]
+                let frame = simplified(Frame::Call(name.clone(), 0, false), false);
+                match () {
+                    () if is_push_thunk(&name) => Vec::new(),
+                    () if known.contains(&frame) => vec![frame],
+                    () => vec![Frame::Plain],
+                }
             };
-            let names = symbol_names(program, &all).into_iter();
-            names
-                .map(|(address, name)| {
-                    (address, if is_push_thunk(&name) { Vec::new() } else { of_name(name) })
-                })
-                .collect()
+            symbol_names(program, &all).into_iter().map(|(address, name)| (address, of_name(name))).collect()
         };
         if traces.len() != points.len() {
             return Err(format!("{} tokens, {} traces", points.len(), traces.len()));
@@ -518,8 +544,15 @@ impl Case {
             for address in addresses {
                 let plain = [Frame::Plain];
                 let of_address = frames.get(address).map_or(&plain[..], Vec::as_slice);
-                of_address.iter().for_each(|frame| add(&mut expected, frame.clone()));
+                of_address
+                    .iter()
+                    .for_each(|frame| add(&mut expected, simplified(frame.clone(), self.row.lines)));
             }
+            if !self.row.lines {
+                found.retain(|frame| !matches!(frame, Frame::Call(_, _, true)));
+            }
+            let mut found: Vec<Frame> =
+                found.into_iter().map(|frame| simplified(frame, self.row.lines)).collect();
             trim(&mut expected);
             trim(&mut found);
             counts.points += 1;
@@ -548,6 +581,36 @@ fn ordinary_lines(output: &Output) -> Vec<String> {
     output.stdout.lines().filter(|line| !line.starts_with(['@', '%'])).map(str::to_owned).collect()
 }
 
+/// A frame with the last part of the function's name: not all demanglers write types the same way.
+fn simplified(frame: Frame, lines: bool) -> Frame {
+    match frame {
+        Frame::Call(name, line, inlined) => {
+            Frame::Call(last_part(&name), if lines { line } else { 0 }, inlined)
+        }
+        other => other,
+    }
+}
+
+/// The last part of a name, without parameters, arguments of templates, and return type.
+fn last_part(name: &str) -> String {
+    if name.contains(" thunk") {
+        return "thunk".into();
+    }
+    let mut depth = 0;
+    let mut part = String::new();
+    for c in name.replace("->", "").chars() {
+        match c {
+            '(' | '<' | '{' | '[' => depth += 1,
+            ')' | '>' | '}' | ']' => depth -= 1,
+            _ if depth > 0 => {}
+            ':' => part.clear(),
+            _ => part.push(c),
+        }
+    }
+    let part = part.strip_suffix(" const").unwrap_or(&part);
+    part.rsplit(' ').next().unwrap_or(part).to_owned()
+}
+
 /// Takes away what called the outermost function: nobody's code.
 fn trim(frames: &mut Vec<Frame>) {
     while frames.last() == Some(&Frame::Plain) {
@@ -562,12 +625,7 @@ fn is_signal(frame: &Frame) -> bool {
 /// The functions in which the programs' threads start, and those that run before and after `main`.
 fn ends_thread(frame: &Frame) -> bool {
     let Frame::Call(name, ..) = frame else { return false };
-    name == "main"
-        || name.starts_with("thread(")
-        || name == "thread"
-        || name.starts_with("_GLOBAL__sub_I")
-        || name.contains("::~Global")
-        || name.contains("std::thread::_State_impl")
+    matches!(&**name, "main" | "thread" | "~Global" | "_M_run") || name.starts_with("_GLOBAL__sub_I")
 }
 
 /// Whether a decoded chain says what is expected, as far as it says something.
@@ -615,6 +673,21 @@ mod tests {
 
     fn call(name: &str) -> Frame {
         Frame::Call(name.to_owned(), 1, false)
+    }
+
+    #[test]
+    fn names_have_last_parts() {
+        for (name, part) in [
+            ("f", "f"),
+            ("f(int (*)(long))", "f"),
+            ("void std::__invoke_impl<void, main::$_0>(std::__invoke_other, main::$_0&&)", "__invoke_impl"),
+            ("main::$_0::operator()(int) const", "operator"),
+            ("O1::~O1()::'lambda'(int)::operator()(int) const", "operator"),
+            ("(anonymous namespace)::C<(int)1>::~C()", "~C"),
+            ("non-virtual thunk to V0::walk(int, int)", "thunk"),
+        ] {
+            assert_eq!(last_part(name), part, "{name}");
+        }
     }
 
     #[test]
