@@ -98,7 +98,12 @@ pub fn symbolise(program: &Path, addresses: &BTreeSet<u64>) -> HashMap<u64, Vec<
 /// If the symboliser fails.
 #[must_use]
 pub fn symbol_names(program: &Path, addresses: &BTreeSet<u64>) -> HashMap<u64, String> {
-    let name = |symbols: Vec<Value>| symbols.last()?["FunctionName"].as_str().map(str::to_owned);
+    let name = |symbols: Vec<Value>| {
+        symbols.last()?["FunctionName"].as_str().map(|name| match name {
+            name if is_push_thunk(name) => name.to_owned(),
+            name => without_suffix(name).to_owned(),
+        })
+    };
     let names = symbols(program, addresses).into_iter();
     names.filter_map(|(address, symbols)| Some((address, name(symbols)?))).collect()
 }

@@ -204,6 +204,10 @@ pub enum CallKind {
 pub const STD_THREAD: &str =
     "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE";
 
+/// Functions of the C library that return twice. The front end says so of them, but not with `-fno-builtin` (clang's Builtins.td).
+const RETURNS_TWICE: [&str; 7] =
+    ["setjmp", "_setjmp", "sigsetjmp", "__sigsetjmp", "savectx", "vfork", "getcontext"];
+
 /// Functions of the runtime that read or write the state as the calling function has it: nothing is done around their
 /// calls.
 const TRANSPARENT: [&str; 4] =
@@ -584,6 +588,7 @@ pub fn analyse(
                         let name = value.name();
                         if instruction.call_has_attribute("returns_twice")
                             || value.has_attribute("returns_twice")
+                            || value.linkage().declaration && RETURNS_TWICE.contains(&name.as_str())
                         {
                             functions[caller].returns_twice.push(instruction);
                         }

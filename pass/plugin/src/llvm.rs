@@ -819,6 +819,16 @@ impl Value {
         }
     }
 
+    /// Adds an enum attribute without a value to the call site.
+    pub fn add_call_attribute(self, name: &str) {
+        // SAFETY: live call, and the context that it lives in.
+        unsafe {
+            let context = LLVMGetTypeContext(LLVMTypeOf(self.0));
+            let attribute = LLVMCreateEnumAttribute(context, attribute_kind(name), 0);
+            LLVMAddCallSiteAttribute(self.0, LLVMAttributeFunctionIndex, attribute);
+        }
+    }
+
     /// Removes an enum attribute from the call site.
     pub fn remove_call_attribute(self, name: &str) {
         // SAFETY: live call.

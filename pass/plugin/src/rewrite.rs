@@ -295,6 +295,8 @@ impl<'a> Rewriter<'a> {
                 self.restore(at);
             }
             for &call in &self.function.returns_twice {
+                // What is stored there again must not have lost its place on the stack.
+                call.add_call_attribute("returns_twice");
                 if let Some(at) = after(call) {
                     self.restore(at);
                 }

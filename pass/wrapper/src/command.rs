@@ -59,6 +59,8 @@ pub struct Command {
     pub emits_llvm: bool,
     /// The user's `-flto`.
     pub lto: UserLto,
+    /// The opposites of options that clang takes only together with `-flto`.
+    pub needs_lto: Vec<&'static str>,
     /// Thread-local variables are asked for of the runtime library of the compiler.
     pub emulated_tls: bool,
     /// The user said whether bitcode stands beside machine code or alone.
@@ -117,6 +119,11 @@ impl Command {
             preprocesses: inputs.preprocessed,
             compiles: inputs.compiled,
             emits_llvm: given(&["-emit-llvm"]),
+            needs_lto: NEEDS_LTO
+                .iter()
+                .filter(|(on, off)| last(&options, on, off))
+                .map(|(_, off)| *off)
+                .collect(),
             emulated_tls: last(&options, "-femulated-tls", "-fno-emulated-tls"),
             lto: lto.unwrap_or(UserLto::Unset),
             fat_objects: given(&["-ffat-lto-objects", "-fno-fat-lto-objects"]),
@@ -130,6 +137,12 @@ impl Command {
         }
     }
 }
+
+/// Options that clang takes only together with `-flto`, and their opposites.
+const NEEDS_LTO: [(&str, &str); 2] = [
+    ("-fwhole-program-vtables", "-fno-whole-program-vtables"),
+    ("-fvirtual-function-elimination", "-fno-virtual-function-elimination"),
+];
 
 /// Whether the last of an option and its opposite is the option.
 fn last(options: &[&[u8]], on: &str, off: &str) -> bool {

@@ -74,6 +74,7 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         // The pass instruments what becomes machine code there and then. Said once a
         // program: configure scripts take words on standard error for warnings.
         added.flag("-fno-lto");
+        command.needs_lto.iter().for_each(|opposite| added.flag(opposite));
         if links {
             plan.notes.push(
                 "`--pcce-mode=module` takes back `-flto`; use `--pcce-mode=lto`, the default, for it".into(),
@@ -370,6 +371,10 @@ mod tests {
             ("-c a.c", format!("{PLUGIN} {HEADER}")),
             ("-S a.c", format!("{PLUGIN} {HEADER}")),
             ("-c -flto a.c", format!("-fno-lto {PLUGIN} {HEADER}")),
+            (
+                "-c -flto -fwhole-program-vtables a.c",
+                format!("-fno-lto -fno-whole-program-vtables {PLUGIN} {HEADER}"),
+            ),
             ("-flto=thin a.o -o x", format!("-fno-lto {ID} {ARCHIVE} {EXPORTS}")),
             ("-c -emit-llvm a.c", format!("{PLUGIN} {HEADER}")),
             ("-c a.S", HEADER.into()),
