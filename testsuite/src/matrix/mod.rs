@@ -7,16 +7,19 @@
 //! `matrix/flags.toml` has the flags, `matrix/attributes.toml` calling conventions and attributes of functions. The programs
 //! are those of `matrix/`, one made of the attributes, and generated ones ([`crate::cxx`]).
 
+mod attributes;
+mod compare;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::chain::{Frame, add, decoded, is_push_thunk, show, symbol_names, symbolise};
-use crate::{Output, artifact, command, cxx, llvm, repository, run, run_with_input, run_within};
+pub use self::attributes::{Attribute, attributes};
+use crate::{Output, artifact, command, cxx, llvm, repository, run, run_within};
 
 /// Time for a compilation or a run, on a machine that does much else.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -64,32 +67,6 @@ struct Exception {
     why: String,
 }
 
-/// A row of `matrix/attributes.toml`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Attribute {
-    /// Of the function.
-    pub name: String,
-    attribute: String,
-    #[serde(default)]
-    parameters: String,
-    #[serde(default)]
-    arguments: String,
-    first: Option<[String; 2]>,
-    #[serde(default)]
-    definition: bool,
-    #[serde(default = "yes")]
-    result: bool,
-    #[serde(default)]
-    body: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Attributes {
-    attribute: Vec<Attribute>,
-}
-
 fn read<T: serde::de::DeserializeOwned>(name: &str) -> T {
     let path = folder().join(name);
     let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -98,15 +75,6 @@ fn read<T: serde::de::DeserializeOwned>(name: &str) -> T {
 
 fn folder() -> PathBuf {
     repository().join("testsuite/matrix")
-}
-
-/// All attributes of the table.
-///
-/// # Panics
-/// If it cannot be read.
-#[must_use]
-pub fn attributes() -> Vec<Attribute> {
-    read::<Attributes>("attributes.toml").attribute
 }
 
 /// How the pass gets at a program.
@@ -167,7 +135,7 @@ impl Program {
             Self::Calls => vec![folder().join("calls.c"), folder().join("part.c")],
             Self::Objects => vec![folder().join("objects.cpp")],
             Self::Attributes(attributes) => {
-                let [header, main, part] = attribute_program(attributes);
+                let [header, main, part] = attributes::program(attributes);
                 write("attributes.h", &header);
                 vec![write("main.c", &main), write("part.c", &part)]
             }
@@ -190,54 +158,6 @@ impl fmt::Display for Program {
             Self::Generated(seed) => write!(f, "seed {seed}"),
         }
     }
-}
-
-/// Header, callers, and functions.
-fn attribute_program(attributes: &[Attribute]) -> [String; 3] {
-    let mut header = String::from(
-        "#include \"show.h\"\ntypedef void action(long);\ntypedef float four __attribute__((vector_size(16)));\n\
-         struct large { long words[4]; };\nextern volatile long sum;\nextern void *error_result;\n\
-         extern long indirect_result;\n",
-    );
-    let mut main = String::from(
-        "#include \"attributes.h\"\nstatic void called(long n) { sum += n; SHOW(\"called\"); KEEP; }\n",
-    );
-    let mut part = String::from(
-        "#include \"attributes.h\"\nvolatile long sum;\nvoid *error_result;\nlong indirect_result;\n",
-    );
-    let mut calls = String::new();
-    for Attribute { name, attribute, parameters, arguments, first, definition, result, body } in attributes {
-        let behind = |list: &str| if list.is_empty() { String::new() } else { format!(", {list}") };
-        let (parameters, arguments) = (behind(parameters), behind(arguments));
-        let in_front = |i: usize| first.as_ref().map_or(String::new(), |first| format!("{}, ", first[i]));
-        let (parameter, argument) = (in_front(0), in_front(1));
-        let add = if *result { "sum +=" } else { "(void)" };
-        let head = format!("long f_{name}({parameter}long n, action *back{parameters})");
-        // What must be inlined has to be where it is called.
-        let inlined = attribute.contains("always_inline");
-        let linkage = if inlined { "static inline " } else { "" };
-        let declared = if *definition { "" } else { attribute };
-        let _ = writeln!(header, "{linkage}{declared} {head};");
-        let to = if inlined { &mut header } else { &mut part };
-        let _ = writeln!(
-            to,
-            "{linkage}{attribute} {head} {{\n  {body}\n  sum += n;\n  SHOW(\"{name}\"); KEEP;\n  \
-             if (back) {{ back(n); KEEP; }}\n  \
-             if (n > 0) {{ {add} f_{name}({argument}n - 1, back{arguments}); KEEP; }}\n  return sum % 1000;\n}}",
-        );
-        let _ = writeln!(
-            main,
-            "static __typeof__(f_{name}) *volatile p_{name} = f_{name};\nNOINLINE static void call_{name}(void) {{\n  \
-             {add} f_{name}({argument}2, called{arguments}); KEEP;\n  \
-             {add} p_{name}({argument}1, called{arguments}); KEEP;\n}}",
-        );
-        let _ = writeln!(
-            calls,
-            "  call_{name}(); KEEP;\n  printf(\"{name} %ld\\n\", sum); fflush(stdout); KEEP;"
-        );
-    }
-    let _ = writeln!(main, "int main(void) {{\n{calls}  return 0;\n}}");
-    [header, main, part]
 }
 
 /// A way of building a program.
@@ -316,7 +236,7 @@ pub fn cases(seed: u64) -> Vec<Case> {
 /// what it is linked with is there in all modes.
 #[must_use]
 pub fn flags_for(seed: u64, cxx: bool) -> Vec<String> {
-    if seed % 2 == 0 {
+    if seed.is_multiple_of(2) {
         return Vec::new();
     }
     let rows = read::<Flags>("flags.toml").rows.into_iter();
@@ -427,7 +347,7 @@ impl Case {
                 return Err(wrong(text));
             }
             if self.row.backtrace {
-                self.compare_points(&path, &output, &mut counts).map_err(wrong)?;
+                compare::compare_points(&path, &output, self.row.lines, &mut counts).map_err(wrong)?;
             }
         }
         Ok(counts)
@@ -495,207 +415,10 @@ impl Case {
         let _ = command.arg(program).current_dir(work).env("LLVM_PROFILE_FILE", work.join("profile"));
         run_within(&mut command, "", LIMIT)
     }
-
-    fn compare_points(&self, program: &Path, output: &Output, counts: &mut Counts) -> Result<(), String> {
-        let lines: BTreeSet<&str> = output.stdout.lines().filter(|line| line.starts_with('%')).collect();
-        let mut points = Vec::with_capacity(lines.len());
-        let mut all = BTreeSet::new();
-        for line in lines {
-            let mut words = line.split(' ');
-            let (name, token) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
-            let numbers: Result<Vec<u64>, _> = words.map(|word| u64::from_str_radix(word, 16)).collect();
-            let addresses = numbers.map_err(|e| format!("torn line `{line}`: {e}"))?;
-            all.extend(addresses.iter().copied().filter(|&address| address != 0));
-            points.push((name, token, addresses));
-        }
-        if points.is_empty() {
-            return Err("no points to compare".into());
-        }
-        let tokens: String = points.iter().map(|(_, token, _)| format!("{token}\n")).collect();
-        let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
-        let output = run_with_input(pcce.arg(program), &tokens);
-        if output.status != 0 {
-            return Err(output.describe());
-        }
-        let traces: Vec<Vec<Frame>> = output.stdout.lines().map(decoded).collect();
-        let frames = if self.row.lines {
-            symbolise(program, &all)
-        } else {
-            let called = |frame: &Frame| matches!(frame, Frame::Call(..)).then(|| frame.clone());
-            let of_traces = traces.iter().flatten().filter_map(called);
-            let known: Vec<Frame> = of_traces.map(|frame| simplified(frame, false)).collect();
-            let of_name = |name: String| {
-                let frame = simplified(Frame::Call(name.clone(), 0, false), false);
-                match () {
-                    () if is_push_thunk(&name) => Vec::new(),
-                    () if known.contains(&frame) => vec![frame],
-                    () => vec![Frame::Plain],
-                }
-            };
-            symbol_names(program, &all).into_iter().map(|(address, name)| (address, of_name(name))).collect()
-        };
-        if traces.len() != points.len() {
-            return Err(format!("{} tokens, {} traces", points.len(), traces.len()));
-        }
-        let mut jumping = None;
-        let mut wrong = String::new();
-        let mut wrongs = 0;
-        for ((name, token, addresses), mut found) in points.iter().zip(traces) {
-            let mut expected = Vec::new();
-            for address in addresses {
-                let plain = [Frame::Plain];
-                let of_address = frames.get(address).map_or(&plain[..], Vec::as_slice);
-                of_address
-                    .iter()
-                    .for_each(|frame| add(&mut expected, simplified(frame.clone(), self.row.lines)));
-            }
-            if !self.row.lines {
-                found.retain(|frame| !matches!(frame, Frame::Call(_, _, true)));
-            }
-            let mut found: Vec<Frame> =
-                found.into_iter().map(|frame| simplified(frame, self.row.lines)).collect();
-            trim(&mut expected);
-            trim(&mut found);
-            counts.points += 1;
-            if found.iter().all(|f| matches!(f, Frame::Call(..) | Frame::Plain) || is_signal(f)) {
-                counts.whole += 1;
-            }
-            if fits(&expected, &found, &BTreeSet::new())
-                || fits(&expected, &found, jumping.get_or_insert_with(|| jumping_functions(program)))
-            {
-                continue;
-            }
-            // In the linker's stubs, which have no tables, the unwinder is lost, and where frames are many.
-            if !expected.iter().any(|frame| ends_thread(frame)) {
-                counts.lost += 1;
-                continue;
-            }
-            wrongs += 1;
-            if wrongs <= 3 {
-                let (expected, found) = (show(&expected), show(&found));
-                let _ = writeln!(wrong, "{name} {token}\n  expected {expected}\n  found    {found}");
-            }
-        }
-        if wrongs == 0 { Ok(()) } else { Err(format!("{wrongs} of {} points:\n{wrong}", points.len())) }
-    }
 }
 
 fn ordinary_lines(output: &Output) -> Vec<String> {
     output.stdout.lines().filter(|line| !line.starts_with(['@', '%'])).map(str::to_owned).collect()
-}
-
-/// A frame with the last part of the function's name: not all demanglers write types the same way.
-fn simplified(frame: Frame, lines: bool) -> Frame {
-    match frame {
-        Frame::Call(name, line, inlined) => {
-            Frame::Call(last_part(&name), if lines { line } else { 0 }, inlined)
-        }
-        other => other,
-    }
-}
-
-/// The last part of a name, without parameters, arguments of templates, and return type.
-fn last_part(name: &str) -> String {
-    if name.contains(" thunk") {
-        return "thunk".into();
-    }
-    let mut depth = 0;
-    let mut part = String::new();
-    for c in name.replace("->", "").chars() {
-        match c {
-            '(' | '<' | '{' | '[' => depth += 1,
-            ')' | '>' | '}' | ']' => depth -= 1,
-            _ if depth > 0 => {}
-            ':' => part.clear(),
-            _ => part.push(c),
-        }
-    }
-    let part = part.strip_suffix(" const").unwrap_or(&part);
-    part.rsplit(' ').next().unwrap_or(part).to_owned()
-}
-
-/// Takes away what called the outermost function: nobody's code.
-fn trim(frames: &mut Vec<Frame>) {
-    while frames.last() == Some(&Frame::Plain) {
-        frames.pop();
-    }
-}
-
-fn is_signal(frame: &Frame) -> bool {
-    matches!(frame, Frame::Boundary(kind) if kind == "signal")
-}
-
-/// The functions in which the programs' threads start, and those that run before and after `main`.
-fn ends_thread(frame: &Frame) -> bool {
-    let Frame::Call(name, ..) = frame else { return false };
-    matches!(&**name, "main" | "thread" | "~Global" | "_M_run") || name.starts_with("_GLOBAL__sub_I")
-}
-
-/// Whether two frames are of one call. The line table may have no line for it, where code was moved.
-fn is_same(expected: &Frame, found: &Frame) -> bool {
-    match (expected, found) {
-        (Frame::Call(e, 0, inlined), Frame::Call(f, _, found)) => e == f && inlined == found,
-        _ => expected == found,
-    }
-}
-
-/// The functions with a jump to another function: a tail call, perhaps.
-fn jumping_functions(program: &Path) -> BTreeSet<String> {
-    let mut objdump = command(llvm("llvm-objdump"), &["-d", "--no-show-raw-insn", "--demangle"]);
-    let text = run(objdump.arg(program)).expect_success().stdout;
-    let symbol = |line: &str| Some(line.split_once('<')?.1.rsplit_once('>')?.0.to_owned());
-    let (mut found, mut function) = (BTreeSet::new(), String::new());
-    for line in text.lines() {
-        if line.ends_with(">:") {
-            function = symbol(line).unwrap_or_default();
-        } else if line.contains("\tjmp") {
-            let target = symbol(line);
-            if target.is_none_or(|to| to.rsplit_once("+0x").map_or(&*to, |(to, _)| to) != function) {
-                found.insert(last_part(&function));
-            }
-        }
-    }
-    found
-}
-
-/// Whether a decoded chain says what is expected, as far as it says something. The functions `jumping` may have left by a tail call:
-/// they are no frames then.
-fn fits(expected: &[Frame], found: &[Frame], jumping: &BTreeSet<String>) -> bool {
-    // Which beginnings of what is expected fit the frames so far.
-    let mut ends: BTreeSet<usize> = BTreeSet::from([0]);
-    for (i, frame) in found.iter().enumerate() {
-        let may_have_left = |of: &Frame| match of {
-            Frame::Call(_, _, true) => None,
-            Frame::Call(name, ..) => Some(jumping.contains(name)),
-            _ => Some(false),
-        };
-        // With what is inlined into it.
-        let left = i > 0 && found[i..].iter().find_map(may_have_left) == Some(true);
-        let mut next = BTreeSet::new();
-        for &end in &ends {
-            match frame {
-                Frame::Call(..) => {
-                    _ = expected.get(end).is_some_and(|e| is_same(e, frame)).then(|| next.insert(end + 1));
-                    _ = left.then(|| next.insert(end));
-                }
-                // Code that is not instrumented may leave no frame (by a tail call), but hides no other.
-                Frame::Plain => {
-                    next.insert(end);
-                    _ = (expected.get(end) == Some(&Frame::Plain)).then(|| next.insert(end + 1));
-                }
-                // No frame is left of a tail call.
-                Frame::Tail(_) => _ = next.insert(end),
-                // The frame that the kernel has made.
-                boundary if is_signal(boundary) => {
-                    next.insert(end);
-                    _ = (expected.get(end) == Some(&Frame::Plain)).then(|| next.insert(end + 1));
-                }
-                Frame::Boundary(_) => next.extend(end..=expected.len()),
-            }
-        }
-        ends = next;
-    }
-    ends.contains(&expected.len())
 }
 
 /// Counts of a run over cases, by group.
@@ -706,60 +429,4 @@ pub fn by_group(results: &[(&Case, Counts)]) -> BTreeMap<String, Counts> {
         *groups.entry(case.row.group.clone()).or_default() += *counts;
     }
     groups
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn call(name: &str) -> Frame {
-        Frame::Call(name.to_owned(), 1, false)
-    }
-
-    #[test]
-    fn names_have_last_parts() {
-        for (name, part) in [
-            ("f", "f"),
-            ("f(int (*)(long))", "f"),
-            ("void std::__invoke_impl<void, main::$_0>(std::__invoke_other, main::$_0&&)", "__invoke_impl"),
-            ("main::$_0::operator()(int) const", "operator"),
-            ("O1::~O1()::'lambda'(int)::operator()(int) const", "operator"),
-            ("(anonymous namespace)::C<(int)1>::~C()", "~C"),
-            ("non-virtual thunk to V0::walk(int, int)", "thunk"),
-        ] {
-            assert_eq!(last_part(name), part, "{name}");
-        }
-    }
-
-    #[test]
-    fn boundaries_hide_frames_and_nothing_else_does() {
-        let boundary = || Frame::Boundary("unknown".into());
-        let chain = [call("f"), call("g"), Frame::Plain, call("main")];
-        let good: [&[Frame]; 5] = [
-            &chain,
-            &[call("f"), boundary(), call("main")],
-            &[call("f"), boundary()],
-            &[call("f"), call("g"), Frame::Plain, Frame::Tail(String::new()), call("main")],
-            &[boundary(), call("g"), boundary()],
-        ];
-        for found in good {
-            assert!(fits(&chain, found, &BTreeSet::new()), "{}", show(found));
-        }
-        let wrong: [&[Frame]; 7] = [
-            &[call("f"), Frame::Plain, call("main")],
-            &[call("f"), call("g"), call("main")],
-            &[call("f"), call("g"), Frame::Plain],
-            &[call("f"), call("h"), boundary()],
-            &[call("f"), boundary(), call("f"), boundary()],
-            &[call("f"), Frame::Tail(String::new()), Frame::Plain, call("main")],
-            &[],
-        ];
-        for found in wrong {
-            assert!(!fits(&chain, found, &BTreeSet::new()), "{}", show(found));
-        }
-        let jumping = BTreeSet::from(["h".to_owned()]);
-        let left = [call("f"), call("h"), call("g"), Frame::Plain, call("main")];
-        assert!(!fits(&chain, &left, &BTreeSet::new()) && fits(&chain, &left, &jumping));
-        assert!(!fits(&chain, &[call("h"), call("f"), call("g"), Frame::Plain, call("main")], &jumping));
-    }
 }
