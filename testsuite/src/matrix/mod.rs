@@ -193,7 +193,8 @@ pub fn cases(seed: u64) -> Vec<Case> {
         for flags in &row.flags {
             let (flags, row) = (flags.clone(), row.clone());
             let takes = |program: &Program| {
-                row.language.as_deref().is_none_or(|language| (language == "c++") == program.is_cxx())
+                (row.soak || !matches!(program, Program::Generated(_)))
+                    && row.language.as_deref().is_none_or(|language| (language == "c++") == program.is_cxx())
             };
             for program in [Program::Calls, Program::Objects, Program::Generated(number)] {
                 if takes(&program) {
@@ -370,6 +371,7 @@ impl Case {
         if matches!(self.program, Program::Generated(_)) {
             flags.push("-fno-optimize-sibling-calls".into());
         }
+        let of_all = flags.clone();
         flags.extend(self.flags.split_whitespace().map(str::to_owned));
         let name = if self.program.is_cxx() { "clang++" } else { "clang" };
         let compiler = match mode {
@@ -385,7 +387,7 @@ impl Case {
             match mode {
                 _ if source.ends_with(cxx::PLAIN_FILE) => {
                     compile = command(llvm(name), &["-c", "-o", &object]);
-                    let _ = compile.args(&flags).args(["-g0", "-fno-lto"]).arg(source);
+                    let _ = compile.args(&of_all).arg("-g0").arg(source);
                 }
                 Some(mode) => _ = compile.arg(format!("--pcce-mode={}", mode.of_module(i == 0))),
                 None => {}
