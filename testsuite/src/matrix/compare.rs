@@ -121,7 +121,9 @@ fn last_part(name: &str) -> String {
         }
     }
     let part = part.strip_suffix(" const").unwrap_or(&part);
-    part.rsplit(' ').next().unwrap_or(part).to_owned()
+    let part = part.rsplit(' ').next().unwrap_or(part);
+    // Linking gives local functions of one name numbers, and without debug information there is no other name.
+    part.split('.').next().unwrap_or(part).to_owned()
 }
 
 /// Takes away what called the outermost function: nobody's code.
@@ -225,6 +227,7 @@ mod tests {
             ("main::$_0::operator()(int) const", "operator"),
             ("O1::~O1()::'lambda'(int)::operator()(int) const", "operator"),
             ("(anonymous namespace)::C<(int)1>::~C()", "~C"),
+            ("spin.19", "spin"),
             ("non-virtual thunk to V0::walk(int, int)", "thunk"),
         ] {
             assert_eq!(last_part(name), part, "{name}");
