@@ -133,7 +133,7 @@ fn tokens(dictionary: &Dictionary, random: &mut Random, repeated: u64) -> Vec<u8
             let frames = (0..1 + random.below(2))
                 .map(|_| {
                     let (function, id) = place(random);
-                    PushedFrame { image: 0, site: site(function, 1), id, distance: 0, count: 1 }
+                    PushedFrame { image: 0, site: site(function, 1), left: false, id, distance: 0, count: 1 }
                 })
                 .collect();
             let token = Token { images: vec![image], capture, frames, ..Token::default() }.encode();

@@ -432,6 +432,7 @@ impl Core {
         let mut walk =
             Walk { core: self, places, token: Token::default(), stack: self.stack(thread.sp(), own) };
         walk.token.with_offsets = places.hybrid;
+        walk.token.left = field(layout::TLS_LEFT & !7)?.to_le_bytes()[(layout::TLS_LEFT & 7) as usize] != 0;
         walk.thread(thread.unwinding(), id, top);
         let mut word = walk.token.encode();
         if let Some(creation) = field(layout::TLS_CREATION).and_then(|record| self.creation(record)) {
@@ -482,6 +483,11 @@ fn frame(link: u64) -> u64 {
     link & !layout::RELATIVE
 }
 
+/// The site of a pushed frame without the marks.
+fn unmarked(site: u64) -> u64 {
+    site & ((1 << layout::MARKS_SHIFT) - 1)
+}
+
 impl Walk<'_> {
     fn thread(&mut self, registers: Registers, id: u64, top: u64) {
         let sp = registers.sp() as u64;
@@ -529,7 +535,8 @@ impl Walk<'_> {
     fn next_frame(&mut self, link: u64) -> Option<(u64, bool)> {
         let at = frame(link);
         let word = |i: u64| self.core.word(at.checked_add(i * 8)?);
-        let (prev, id, site) = (word(0)?, word(1)?, word(2)? & !layout::NUMBERED);
+        let (prev, id, marked) = (word(0)?, word(1)?, word(2)?);
+        let (site, left) = (unmarked(marked), (marked >> layout::MARKS_SHIFT) as u8 & layout::LEFT != 0);
         let to = frame(prev);
         // A link leads upwards; only that of a signal handler on its own stack may lead anywhere on the thread's.
         let inside = |a: u64| self.stack.is_some_and(|(low, high)| (low..high).contains(&a));
@@ -553,10 +560,13 @@ impl Walk<'_> {
         let (number, site) = (self.image(image.build_id), site.wrapping_sub(image.bias));
         let since_signal = self.token.signals.last().map_or(0, |s| s.0) < self.token.frames.len();
         match self.token.frames.last_mut().filter(|_| since_signal) {
-            Some(last) if (last.image, last.site, last.id, last.distance) == (number, site, id, distance) => {
+            Some(last)
+                if (last.image, last.site, last.left, last.id, last.distance)
+                    == (number, site, left, id, distance) =>
+            {
                 last.count += 1;
             }
-            _ => self.token.frames.push(PushedFrame { image: number, site, id, distance, count: 1 }),
+            _ => self.token.frames.push(PushedFrame { image: number, site, left, id, distance, count: 1 }),
         }
         Some((prev, possible))
     }
@@ -575,7 +585,7 @@ impl Walk<'_> {
             return self.places.main_base.filter(inside).unwrap_or(0);
         }
         let site = at.checked_add(layout::FRAME_SITE).and_then(|site| self.core.word(site)).unwrap_or(0);
-        let known = self.site_byte(site & !layout::NUMBERED) & abi::HybridSite::KNOWN_BASE != 0;
+        let known = self.site_byte(unmarked(site)) & abi::HybridSite::KNOWN_BASE != 0;
         if known { at } else { 0 }
     }
 

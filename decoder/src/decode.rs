@@ -17,7 +17,7 @@ use pcce_encoding::decode::{Call, PathError};
 
 use crate::code::table::{CodeTable, Source};
 use crate::point::{Below, Joined};
-use crate::tables::{InvalidDictionary, Module, Tables, Target};
+use crate::tables::{InvalidDictionary, Module, Site, Tables, Target};
 use crate::token::{BuildId, Point, PointEnd, PushedFrame, Token};
 use crate::trace::{Piece, Run, Trace};
 
@@ -268,7 +268,9 @@ impl Decoder {
                     match self.tables.sites[site as usize].target {
                         Target::Capture => {}
                         // Taken by code that is not instrumented, in a call that was published.
-                        Target::External(symbol) => self.below_external(symbol, Above::NoCapture, trace),
+                        Target::External(symbol) => {
+                            self.below_external(symbol, false, Above::NoCapture, trace)
+                        }
                         _ => return Err(self.site_kind(image, capture.site, site, "a capture")),
                     }
                     let next_signal = token.signals.first().map(|s| s.0);
@@ -332,6 +334,10 @@ impl Decoder {
             Above::NoCapture => trace.pieces.push(Piece::Uninstrumented(None)),
             Above::Entered(..) | Above::Interrupted | Above::Plain(false) if !token.cut && !token.damaged => {
                 trace.pieces.push(Piece::Unknown(None))
+            }
+            // What the thread began with has left its frame to the root.
+            Above::Root(_) if token.left && !token.cut && !token.damaged => {
+                trace.pieces.push(Piece::Tail(None))
             }
             _ => {}
         }
@@ -509,7 +515,7 @@ impl Decoder {
                 // The id is perhaps that of a function that reaches no target.
                 return Ok(Above::Interrupted);
             }
-            return self.below_open(image, frame.id, above, begin.start, trace);
+            return self.below_open(image, frame, above, begin.start, trace);
         }
         let site_index = self.site_at(image, frame.site)?;
         let site = &self.tables.sites[site_index as usize];
@@ -529,20 +535,30 @@ impl Decoder {
                 return Err(self.site_kind(image, frame.site, site_index, "a call that pushes"));
             }
             // Other code has no part in a direct call.
-            target @ Target::Push(_) => self.below_call(target, above, trace),
-            target => self.below_call(target, self.called(above), trace),
+            Target::Push(_) => self.below_call(site, frame.left, above, trace),
+            _ => self.below_call(site, frame.left, self.called(above), trace),
         }
         self.walk(site_index, frame.id, Distance::OfFrame(frame.distance), begin, trace)
     }
 
-    /// What lies above a call that does not tell by itself what runs next: one that pushed, or an open one.
-    fn below_call(&self, target: Target, above: Above, trace: &mut Trace) {
-        match target {
-            Target::Push(callee) => self.below_push(callee, above, trace),
-            Target::External(symbol) => self.below_external(symbol, above, trace),
+    /// What lies above a call that does not tell by itself what runs next: one that pushed, or an open one. `left`: what was called is known to
+    /// have left its frame to another function.
+    fn below_call(&self, site: &Site, left: bool, above: Above, trace: &mut Trace) {
+        match site.target {
+            Target::Push(callee) => match above {
+                Above::Root(root) if root == callee && !left && self.tables.may_leave(site, root) => {
+                    trace.pieces.push(Piece::Tail(None));
+                }
+                _ => self.below_push(callee, left, above, trace),
+            },
+            Target::External(symbol) => self.below_external(symbol, left, above, trace),
             _ => match above {
-                // What was called may have replaced itself by the root.
-                Above::Root(root) if self.tables.functions[root as usize].tail_called => {
+                Above::Root(_) if left => trace.pieces.push(Piece::Tail(None)),
+                // What was called may have left its frame to the root.
+                Above::Root(root)
+                    if self.tables.functions[root as usize].tail_called
+                        || self.tables.may_leave(site, root) =>
+                {
                     trace.pieces.push(Piece::Tail(None));
                 }
                 // The target is known only as the root above.
@@ -561,12 +577,13 @@ impl Decoder {
     fn below_open(
         &self,
         image: u32,
-        id: u64,
+        frame: &PushedFrame,
         above: Above,
         start: Start,
         trace: &mut Trace,
     ) -> Result<Above, DecodeError> {
         let image = &self.tables.images[image as usize];
+        let id = frame.id;
         let no_open_node = || DecodeError::NoOpenNode { build_id: image.build_id.clone(), id };
         let module_number = image.open_module.ok_or_else(no_open_node)?;
         let module = &self.tables.modules[module_number as usize];
@@ -577,9 +594,9 @@ impl Decoder {
             Start::ById => None,
         };
         let number = id.wrapping_add(start.map_or(0, |start| self.tables.functions[start as usize].offset));
-        let mut above = above;
+        let (mut above, mut left) = (above, frame.left);
         let end = Self::path(module, open_node, number, start, None, |call| {
-            above = self.call(module, call, above, trace);
+            above = self.call(module, call, std::mem::take(&mut left), above, trace);
         });
         match end {
             Ok(()) => {}
@@ -620,13 +637,13 @@ impl Decoder {
 
     /// Adds a call of a sub-path, and what lies between it and `above`.
     #[inline]
-    fn call(&self, module: &Module, call: Call, above: Above, trace: &mut Trace) -> Above {
-        let site = module.first_site + call.site;
-        let target = self.tables.sites[site as usize].target;
-        if target != Target::Add {
-            self.below_call(target, above, trace);
+    fn call(&self, module: &Module, call: Call, left: bool, above: Above, trace: &mut Trace) -> Above {
+        let number = module.first_site + call.site;
+        let site = &self.tables.sites[number as usize];
+        if site.target != Target::Add {
+            self.below_call(site, left, above, trace);
         }
-        trace.pieces.push(Piece::Site(site));
+        trace.pieces.push(Piece::Site(number));
         Above::Root(module.first_function + call.caller.index() as u32)
     }
 
@@ -643,10 +660,10 @@ impl Decoder {
     }
 
     /// What lies above a direct call that pushed.
-    fn below_push(&self, callee: u32, above: Above, trace: &mut Trace) {
+    fn below_push(&self, callee: u32, left: bool, above: Above, trace: &mut Trace) {
         let symbol = Some(self.tables.functions[callee as usize].symbol);
         match above {
-            Above::Root(root) if root == callee => {}
+            Above::Root(root) if root == callee && !left => {}
             Above::Entered(function, 0) if function == callee => {}
             // The callee's own frame is gone, and what it called last runs in its place.
             Above::Root(_) => trace.pieces.push(Piece::Tail(symbol)),
@@ -661,7 +678,7 @@ impl Decoder {
     }
 
     /// What lies above a call of a name outside the module.
-    fn below_external(&self, symbol: u32, above: Above, trace: &mut Trace) {
+    fn below_external(&self, symbol: u32, left: bool, above: Above, trace: &mut Trace) {
         let is_callee = |index: u32| {
             let function = &self.tables.functions[index as usize];
             (function.external && function.symbol == symbol) || self.tables.is_alias(symbol, index)
@@ -670,7 +687,7 @@ impl Decoder {
         let defined = self.tables.is_defined(symbol);
         let symbol = Some(symbol);
         match above {
-            Above::Root(root) if is_callee(root) => {}
+            Above::Root(root) if is_callee(root) && !left => {}
             Above::Entered(function, 0) if is_callee(function) => {}
             Above::Root(_) if defined => trace.pieces.push(Piece::Tail(symbol)),
             Above::Root(_) => trace.pieces.push(Piece::Uninstrumented(symbol)),
@@ -758,7 +775,7 @@ impl Decoder {
         let module = self.module_of(function);
         let mut root = function;
         let end = Self::path(module, module.local(function), number, start, offset, |call| {
-            self.call(module, call, Above::Root(root), trace);
+            self.call(module, call, false, Above::Root(root), trace);
             root = module.first_function + call.caller.index() as u32;
         });
         match (end, start) {

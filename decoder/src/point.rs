@@ -18,6 +18,15 @@ pub(crate) struct Joined {
     pub(crate) consumed: bool,
 }
 
+/// A function that is active at a point.
+struct Inner {
+    image: u32,
+    /// Its linkage name.
+    name: String,
+    /// Which one it is, if it is instrumented.
+    owner: Option<u32>,
+}
+
 /// What lies below a point in its token.
 pub(crate) struct Below<'t> {
     /// The next frame, if that is one of a call.
@@ -48,8 +57,8 @@ impl Decoder {
         let whole = point.end == PointEnd::Outermost && !more && !self.ends_instrumented(point, trace)?;
         // The outermost function met to which the id does not belong, and the pieces up to it.
         let mut outermost: Option<(u32, usize)> = None;
-        // The function further in, by its linkage name, and whether it is instrumented; None where it is not known.
-        let mut inner: Option<(String, bool)> = None;
+        // The function further in; None where it is not known.
+        let mut inner: Option<Inner> = None;
         let stop = |above| Ok(Joined { above, consumed: false });
         for (number, address) in point.addresses.iter().enumerate() {
             if number > 0 && address.exact {
@@ -77,18 +86,23 @@ impl Decoder {
                 let Some(callee) = table::callee(function, address.address) else {
                     return stop(Above::Interrupted);
                 };
-                left(image, code, callee, inner, trace);
+                let last = point.end == PointEnd::Pushed && number + 1 == point.addresses.len();
+                let marked = last && below.frame.is_some_and(|frame| frame.left);
+                self.left(image, code, callee, inner, marked, trace);
             }
-            inner = Some((code.linkage(function.name).to_owned(), instrumented));
-            let (module, row) = match function.role {
-                Role::Plain => {
+            let owner = match function.role {
+                Role::Instrumented(module, row) => Some(self.tables.function_of(image, module, row)),
+                _ => None,
+            };
+            inner = Some(Inner { image, name: code.linkage(function.name).to_owned(), owner });
+            let owner = match (function.role, owner) {
+                (_, Some(owner)) => owner,
+                (Role::Opaque, _) => return stop(Above::Interrupted),
+                _ => {
                     plain(trace, Some((image, function.name)));
                     continue;
                 }
-                Role::Opaque => return stop(Above::Interrupted),
-                Role::Instrumented(module, row) => (module, row),
             };
-            let owner = self.tables.function_of(image, module, row);
             if !self.tables.functions[owner as usize].push_thunk {
                 let place = table::place(function, at);
                 trace.pieces.push(match place {
@@ -160,6 +174,38 @@ impl Decoder {
         }
     }
 
+    /// Adds what lies between a call and the function further in. `marked`: what was called is known to have left its frame to another function.
+    fn left(
+        &self,
+        image: u32,
+        code: &CodeTable,
+        callee: Option<u32>,
+        inner: Option<Inner>,
+        marked: bool,
+        trace: &mut Trace,
+    ) {
+        match (callee, inner) {
+            (Some(callee), Some(inner)) if inner.name == code.linkage(callee) && !marked => {}
+            // Other code calls on as it likes.
+            (Some(callee), Some(inner)) if inner.owner.is_some() || code.is_instrumented(callee) => {
+                trace.pieces.push(Piece::Named(FrameKind::Tail, image, callee));
+            }
+            // Code without names: the call has one.
+            (Some(callee), None) => {
+                if let Some(last @ Piece::Uninstrumented(None)) = trace.pieces.last_mut() {
+                    *last = Piece::Named(FrameKind::Uninstrumented, image, callee);
+                }
+            }
+            // Through a pointer. What jumps lead there from other images is not known.
+            (None, Some(Inner { image: of, owner: Some(owner), .. }))
+                if marked || of != image || self.tables.functions[owner as usize].jumped_to =>
+            {
+                trace.pieces.push(Piece::Tail(None));
+            }
+            _ => {}
+        }
+    }
+
     /// Whether the outermost address is in an instrumented function.
     fn ends_instrumented(&self, point: &Point, trace: &Trace) -> Result<bool, DecodeError> {
         let Some(last) = point.addresses.last() else { return Ok(false) };
@@ -188,25 +234,6 @@ impl Decoder {
             above: self.walk_callers(owner, frame.id, distance, below.behind, trace)?,
             consumed: true,
         })
-    }
-}
-
-/// Adds what lies between a call and the function further in.
-fn left(image: u32, code: &CodeTable, callee: Option<u32>, inner: Option<(String, bool)>, trace: &mut Trace) {
-    let Some(callee) = callee else { return };
-    match inner {
-        Some((inner, _)) if inner == code.linkage(callee) => {}
-        // Other code calls on as it likes.
-        Some((_, instrumented)) if instrumented || code.is_instrumented(callee) => {
-            trace.pieces.push(Piece::Named(FrameKind::Tail, image, callee));
-        }
-        Some(_) => {}
-        // Code without names: the call has one.
-        None => {
-            if let Some(last @ Piece::Uninstrumented(None)) = trace.pieces.last_mut() {
-                *last = Piece::Named(FrameKind::Uninstrumented, image, callee);
-            }
-        }
     }
 }
 

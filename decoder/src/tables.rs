@@ -167,6 +167,8 @@ pub(crate) struct Function {
     pub(crate) module: u32,
     pub(crate) external: bool,
     pub(crate) tail_called: bool,
+    /// Whether a jump may lead to it that was a call in the source.
+    pub(crate) jumped_to: bool,
     /// Whether it only pushes for its caller, and traces do not show it.
     pub(crate) push_thunk: bool,
     /// Whether it pushes at its own entry.
@@ -184,6 +186,8 @@ pub(crate) struct Function {
 pub(crate) struct Site {
     pub(crate) function: u32,
     pub(crate) target: Target,
+    /// The group of functions that it may reach and that make tail calls which leave no frame.
+    pub(crate) tail_group: Option<u32>,
     /// How far below the function's activation that of the callee begins, if that is known and needed.
     pub(crate) frame: Option<u32>,
     first_location: u32,
@@ -247,11 +251,22 @@ pub(crate) struct Tables {
     ranges: Vec<Range>,
     /// Other names by which other modules can call a function, as ⟨symbol, function⟩.
     aliases: HashSet<(u32, u32)>,
+    /// Who may stand in the place of a function of a group, as ⟨the group's module, its number, function⟩.
+    tails: HashSet<(u32, u32, u32)>,
+    /// Groups of which one may leave its frame to a function of another module.
+    leaving: HashSet<(u32, u32)>,
     /// The module of an executable that was built in targeted mode.
     pub(crate) targeted: Option<u32>,
 }
 
 impl Tables {
+    /// Whether what a call reached without a push may have left its frame to this function.
+    pub(crate) fn may_leave(&self, site: &Site, function: u32) -> bool {
+        let Some(group) = site.tail_group else { return false };
+        let [from, to] = [site.function, function].map(|function| self.functions[function as usize].module);
+        self.tails.contains(&(from, group, function)) || from != to && self.leaving.contains(&(from, group))
+    }
+
     pub(crate) fn new(dictionaries: &[Dictionary]) -> Result<Self, InvalidDictionary> {
         let mut tables = Self::default();
         let mut symbols = HashMap::new();
@@ -344,11 +359,13 @@ impl Tables {
                 };
                 self.ranges.push(Range { base, end, max_end: 0, function: global });
             }
+            self.tails.extend(function.tail_groups.iter().map(|&group| (number, group, global)));
             self.functions.push(Function {
                 symbol,
                 module: number,
                 external: function.external,
                 tail_called: function.tail_called,
+                jumped_to: function.jumped_to,
                 push_thunk: function.push_thunk,
                 enters: false,
                 silent: function.silent,
@@ -359,6 +376,7 @@ impl Tables {
             });
         }
 
+        self.leaving.extend(module.leaving_groups.iter().map(|&group| (number, group)));
         for (at, site) in module.sites.iter().enumerate() {
             check("site", at, "function", site.function, module.functions.len())?;
             let target = match site.kind {
@@ -385,7 +403,8 @@ impl Tables {
             }
             let locations = index(self.locations.len(), "locations")? - first_location;
             let function = first_function + site.function;
-            self.sites.push(Site { function, target, frame: None, first_location, locations });
+            let tail_group = site.tail_group;
+            self.sites.push(Site { function, target, tail_group, frame: None, first_location, locations });
         }
 
         let open_node = FunctionId::new(module.functions.len() as u32);

@@ -9,7 +9,7 @@ use std::fmt;
 use base64::Engine;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE_NO_PAD};
 pub use pcce_abi::token::BUILD_ID_LEN;
-use pcce_abi::token::{PREFIX, PREFIXES, WITH_OFFSETS, flag, kind, unzigzag, zigzag};
+use pcce_abi::token::{PREFIX, PREFIXES, SITE_LEFT, WITH_OFFSETS, flag, kind, unzigzag, zigzag};
 use thiserror::Error;
 
 use crate::printable::printable;
@@ -89,6 +89,8 @@ pub struct PushedFrame {
     pub image: u32,
     /// Address of the call site that pushed, without the load bias of its image.
     pub site: u64,
+    /// Whether the function that was entered left its activation to another one, by a tail call.
+    pub left: bool,
     /// The thread's number when the frame was pushed.
     pub id: u64,
     /// How far the frame is below the place from which stack offsets count, as in [`Capture::distance`].
@@ -156,6 +158,8 @@ pub struct Token {
     /// The token is cut or damaged, and the ids of the outermost sub-path that is there count from the id of a frame that is
     /// not.
     pub start_missing: bool,
+    /// The function with which the thread began has left its activation to another one, by a tail call.
+    pub left: bool,
     /// Whether the program has a hybrid encoding, whose tokens have stack offsets (pcce.txt §6).
     pub with_offsets: bool,
 }
@@ -277,7 +281,7 @@ impl Token {
         self.signals.clear();
         let flags = reader.byte()?;
         let malformed = |what| TokenError::Malformed { offset: 0, what };
-        const BOTH: u8 = flag::CAPTURE | flag::CUT | flag::DAMAGED | flag::START_MISSING;
+        const BOTH: u8 = flag::CAPTURE | flag::CUT | flag::DAMAGED | flag::START_MISSING | flag::LEFT;
         if flags & flag::START_MISSING != 0 && flags & (flag::CUT | flag::DAMAGED) == 0 {
             return Err(malformed("a flag about missing frames, and none are missing"));
         }
@@ -297,6 +301,7 @@ impl Token {
         self.cut = flags & flag::CUT != 0;
         self.damaged = flags & flag::DAMAGED != 0;
         self.start_missing = flags & flag::START_MISSING != 0;
+        self.left = flags & flag::LEFT != 0;
         self.capture = None;
         if flags & flag::CAPTURE != 0 {
             let number = reader.varint()?;
@@ -341,7 +346,14 @@ impl Token {
             if frames > MAX_FRAMES {
                 return Err(TokenError::TooManyFrames { frames });
             }
-            self.frames.push(PushedFrame { image, site, id, distance, count });
+            self.frames.push(PushedFrame {
+                image,
+                site: site & !SITE_LEFT,
+                left: site & SITE_LEFT != 0,
+                id,
+                distance,
+                count,
+            });
         }
         Ok(())
     }
@@ -411,6 +423,7 @@ impl Token {
                 + u8::from(self.cut) * flag::CUT
                 + u8::from(self.damaged) * flag::DAMAGED
                 + u8::from(self.start_missing) * flag::START_MISSING
+                + u8::from(self.left) * flag::LEFT
                 + u8::from(self.point.is_some()) * flag::POINT
                 + u8::from(self.other_state) * flag::OTHER_STATE,
         );
@@ -431,7 +444,7 @@ impl Token {
             }
             let Some(frame) = self.frames.get(number) else { break };
             out.image(frame.image, version.min(2), u64::from(frame.count > 1));
-            put(&mut out.bytes, frame.site);
+            put(&mut out.bytes, frame.site | u64::from(frame.left) * SITE_LEFT);
             put(&mut out.bytes, zigzag(frame.id));
             out.distance(frame.distance);
             if frame.count > 1 {
@@ -706,7 +719,7 @@ mod tests {
     fn samples() -> Vec<Token> {
         let build_id = BuildId::from_prefix(&[0xab, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
         let library = BuildId::from_prefix(&[9, 8, 7]);
-        let frame = |image, site, id, count| PushedFrame { image, site, id, distance: 0, count };
+        let frame = |image, site, id, count| PushedFrame { image, site, left: false, id, distance: 0, count };
         let captured = Capture { image: 0, site: 0x1234, id: 77, distance: 0 };
         let capture = Some(captured);
         let address = |image, address, exact| CodeAddress { image, address, exact, distance: 0 };

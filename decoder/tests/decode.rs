@@ -286,7 +286,8 @@ fn entered_functions() {
 fn an_entered_function_with_a_required_push() {
     // A direct call of a function with an entry site pushes; it is the caller if the id is 0.
     let mut dictionary = app();
-    dictionary.modules[0].sites[9] = Site { function: 3, kind: SiteKind::Entry, locations: vec![] };
+    dictionary.modules[0].sites[9] =
+        Site { function: 3, kind: SiteKind::Entry, tail_group: None, locations: vec![] };
     dictionary.modules[0].edges[4].code = EdgeCode::Required;
     let decoder = Decoder::new(&[dictionary]).unwrap();
     let entered =
@@ -339,7 +340,7 @@ fn modules_without_dictionary() {
     let lib_only = Decoder::new(&[lib()]).unwrap();
     let below = token(Some((site::MALLOC_CAPTURE, 0)), &[(site::MALLOC_ENTRY, 0), (site::LEAF_QSORT, 0)]);
     assert_eq!(trace_of(&lib_only, &below).unwrap(), "malloc:5 [unknown -] [unknown-module -]");
-    let frame = |image, site| PushedFrame { image, site, id: 0, distance: 0, count: 1 };
+    let frame = |image, site| PushedFrame { image, site, left: false, id: 0, distance: 0, count: 1 };
     let images = vec![BuildId::from_prefix(&common::APP), BuildId::from_prefix(&common::LIB)];
     let entry = Token { images, frames: vec![frame(0, 1), frame(1, site::MALLOC_ENTRY)], ..Token::default() };
     assert!(matches!(trace_of(&lib_only, &entry), Err(DecodeError::NotEntered { .. })));

@@ -29,7 +29,7 @@ fn token(point: Point, frames: &[(u64, u64)]) -> Token {
         point: Some(point),
         frames: frames
             .iter()
-            .map(|&(site, id)| PushedFrame { image: 0, site, id, distance: 0, count: 1 })
+            .map(|&(site, id)| PushedFrame { image: 0, site, left: false, id, distance: 0, count: 1 })
             .collect(),
         ..Token::default()
     }
@@ -177,7 +177,7 @@ proptest! {
         let token = Token {
             images: vec![BuildId::from_prefix(&APP)],
             point: first,
-            frames: frames.iter().map(|&(s, id, count)| PushedFrame { image: 0, site: site + s, id, distance: 0, count }).collect(),
+            frames: frames.iter().map(|&(s, id, count)| PushedFrame { image: 0, site: site + s, left: false, id, distance: 0, count }).collect(),
             signals,
             cut: flags & 1 == 1,
             damaged: flags & 2 == 2,

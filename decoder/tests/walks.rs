@@ -131,7 +131,7 @@ fn walk(program: &Program, constants: &[Option<u64>], choices: &[usize]) -> (Tok
         let site = ADDRESS + site as u64;
         match frames.last_mut() {
             Some(last) if (last.site, last.id) == (site, id) => last.count += 1,
-            _ => frames.push(PushedFrame { image: 0, site, id, distance: 0, count: 1 }),
+            _ => frames.push(PushedFrame { image: 0, site, left: false, id, distance: 0, count: 1 }),
         }
     };
     for choice in choices {

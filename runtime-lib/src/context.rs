@@ -79,7 +79,7 @@ unsafe fn number_frame(outer: u64, frame: *mut Frame) -> Option<u64> {
     // SAFETY: as in chain_number().
     unsafe {
         let (id, site) = ((*frame).id.wrapping_sub((*frame).prev.base()), (*frame).site());
-        let mut number = CHAINS.insert(&[outer, place::name(site)?, id], ())?;
+        let mut number = CHAINS.insert(&[outer, marked(place::name(site)?, frame), id], ())?;
         number = offset_number(number, offset::of_frame(frame))?;
         if signal::is_site(site) {
             number = point_number(number, frame.cast())?;
@@ -284,10 +284,23 @@ unsafe fn numbered_before(outer: u64, frame: *mut Frame) -> Option<u64> {
             return None;
         }
         let id = (*frame).id.wrapping_sub((*frame).prev.base());
-        let (number, ()) = CHAINS.find(&[outer, place::name_in_program(site)?, id])?;
+        let (number, ()) = CHAINS.find(&[outer, marked(place::name_in_program(site)?, frame), id])?;
         Frame::set_number(frame, number);
         Some(number)
     }
+}
+
+/// Set in the name of a site in keys of frames whose function has left its activation to another one. No name has this bit.
+const LEFT: u64 = 1 << 62;
+
+/// The name of a frame's site with that.
+///
+/// # Safety
+/// The frame can be read.
+#[inline(always)]
+unsafe fn marked(name: u64, frame: *const Frame) -> u64 {
+    // SAFETY: by the contract.
+    if unsafe { (*frame).left() } { name | LEFT } else { name }
 }
 
 /// Stands for the site in keys whose last word is a number in a function's range. No address of a site.

@@ -20,7 +20,7 @@ global_asm!(
 
 /// What every instrumented object refers to: an object of another ABI version does not link.
 #[unsafe(no_mangle)]
-pub static __pcce_abi_v6: u8 = crate::abi::VERSION as u8;
+pub static __pcce_abi_v7: u8 = crate::abi::VERSION as u8;
 
 /// The calling thread's block.
 #[inline(always)]

@@ -173,6 +173,7 @@ unsafe extern "C" fn leave(creation: *mut Creation) {
         (*block).id = 0;
         (*block).shadow = null_mut();
         (*block).busy = 0;
+        ((*block).left, (*block).shadow_left) = (0, 0);
         (*block).call = core::ptr::null();
     }
 }

@@ -5,14 +5,14 @@ use core::ffi::c_char;
 use core::mem::MaybeUninit;
 use core::ptr::null;
 
-use crate::abi::token::{ALPHABET, PREFIXES, WITH_OFFSETS, flag, kind, zigzag};
+use crate::abi::token::{ALPHABET, PREFIXES, SITE_LEFT, WITH_OFFSETS, flag, kind, zigzag};
 use crate::abi::{Frame, HybridSite, Link};
 use crate::fiber::{Links, followed, followed_from, is_lost, is_unknown, relative};
 use crate::image::Image;
 use crate::offset;
 use crate::own::{self, Own};
 use crate::signal::{self, SignalFrame};
-use crate::state::current;
+use crate::state::{current, tls};
 use crate::unwind::{self, End, Interruption, Process, Registers};
 
 /// Images that one token can name; a frame beyond them ends the token as damaged.
@@ -257,7 +257,7 @@ impl Frames {
                     return None;
                 }
                 let prev = self.links.outer(frame);
-                Some(Frame::new(prev, (*frame).id.wrapping_sub(prev.base()), (*frame).site()))
+                Some(Frame::new(prev, (*frame).id.wrapping_sub(prev.base()), (*frame).marked_site))
             };
         }
         let mut word = |i: usize| self.process.word((frame as usize).wrapping_add(i * 8));
@@ -459,7 +459,8 @@ unsafe fn write(
             }
         } else {
             while let Some(same) = &next
-                && (same.frame.site(), same.frame.id, same.distance) == (frame.site(), frame.id, distance)
+                && (same.frame.site(), same.frame.left(), same.frame.id, same.distance)
+                    == (frame.site(), frame.left(), frame.id, distance)
             {
                 count += 1;
                 at = same.frame.prev;
@@ -472,7 +473,8 @@ unsafe fn write(
             out.varint((number as u64) << version.min(2) | u64::from(count > 1));
             images.name(number, new, &mut out);
             let open = frame.site().is_null();
-            out.varint(if open { 0 } else { images.offset(number, frame.site() as usize) as u64 });
+            let site = if open { 0 } else { images.offset(number, frame.site() as usize) as u64 };
+            out.varint(if frame.left() { site | SITE_LEFT } else { site });
             out.varint(zigzag(frame.id));
             if with_offsets {
                 out.varint(distance);
@@ -524,6 +526,8 @@ unsafe fn token(buf: *mut c_char, size: usize, flags: u8, context: &Context<'_>)
         () if matches!(context.capture, Capture::Point(_)) || has_point(context) => 2,
         () => 1,
     };
+    // SAFETY: this thread's block.
+    let flags = if unsafe { (*tls()).left } != 0 { flags | flag::LEFT } else { flags };
     let limit = size.saturating_sub(1);
     // SAFETY: the caller's buffer, and `limit < size` or 0; the chain is as the caller says.
     let (written, extent) = unsafe { write(buf, limit, version, flags, context, usize::MAX, limit) };
@@ -799,7 +803,6 @@ mod tests {
 
     use super::*;
     use crate::fiber::ANYWHERE;
-    use crate::state::tls;
     use pcce::token::Token;
     use std::string::String;
     use std::vec::Vec;

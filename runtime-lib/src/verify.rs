@@ -14,6 +14,9 @@
 //! The program may define what this code calls (`memset`, `write`, …), instrumented: entries from there are not
 //! compared ([`Tls::busy`](crate::abi::Tls::busy)).
 //!
+//! A function that left its activation to another one by a tail call has no record any more; its caller's says so
+//! ([`Shadow::left`]). There the frame must be marked, or the dictionary's facts must lead the decoder to show a boundary.
+//!
 //! Besides, each function must return with `id` and `top` as it found them, and a function to
 //! which control comes back by unwinding or `longjmp` must have restored them.
 
@@ -77,8 +80,11 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
     // SAFETY: the thread's own block and records.
     unsafe {
         let prev = (*tls()).shadow;
+        let replaced = left_from(prev).replace(0).into();
         let (depth, frames) = if depth::FILE.is_named() { depths(prev, followed(top)) } else { (0, 0) };
-        shadow.write(Shadow { prev, function, site: null(), context: 0, id, top, depth, frames });
+        let fresh =
+            Shadow { prev, function, site: null(), left: 0, replaced, context: 0, id, top, depth, frames };
+        shadow.write(fresh);
         (*tls()).shadow = shadow;
         if !busy(|| {
             COMPARED.fetch_add(1, Ordering::Relaxed);
@@ -119,6 +125,19 @@ pub unsafe extern "C" fn __pcce_verify_exit(shadow: *mut Shadow) {
     unsafe {
         check_state(shadow, "returns with another context than it was called with");
         (*tls()).shadow = (*shadow).prev;
+    }
+}
+
+/// Before a tail call that leaves the activation to its callee.
+///
+/// # Safety
+/// As [`__pcce_verify_exit`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_verify_leave(shadow: *mut Shadow) {
+    // SAFETY: by the contract; the records outwards live longer.
+    unsafe {
+        __pcce_verify_exit(shadow);
+        left_from((*shadow).prev).write(1);
     }
 }
 
@@ -168,6 +187,9 @@ const MISMATCHED: u64 = 0;
 /// with what it interrupted, which the shadow stack does not show.
 const UNNUMBERED: u64 = u64::MAX;
 
+/// In the name of a function in keys: another one has left its activation to it. No name has this bit.
+const REPLACED: u64 = 1 << 62;
+
 /// Compares the state at the entry of `shadow`'s function with the shadow stack. Returns the context for
 /// [`Shadow::context`].
 unsafe fn compare(shadow: *const Shadow) -> u64 {
@@ -188,6 +210,7 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
             context => context != MISMATCHED && context != UNNUMBERED,
         };
         let (site, name) = (place::name(below.1), place::name(function.cast()));
+        let name = name.map(|name| if (*shadow).replaced == 0 { name } else { name | REPLACED });
         let mut key = site.zip(name).map(|(site, name)| [below.0, site, name]).filter(|_| numbered);
         if let (Some(chain), Some(known)) = (chain, key)
             && let Some((number, seen)) = CONTEXTS.find(&known)
@@ -284,10 +307,14 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
                 && !frame.is_null()
                 && (*frame).site() == (*caller).site
                 && ((*frame).id, (*frame).prev, found) == ((*caller).id, (*caller).top, 0);
-            if known || entered || caller.is_null() || {
-                let open = (*(*caller).function).open;
-                !open.is_null() && in_edge(open, id, top, caller).is_ok()
-            } {
+            if known || entered || caller.is_null() {
+                return Ok(());
+            }
+            let open = (*(*caller).function).open;
+            // Or a function that an open call reached, and that pushed, has left its activation to it.
+            let diverted = !frame.is_null() && (*frame).site().is_null() && (*frame).left() && found == 0;
+            let state = if diverted { ((*frame).id, (*frame).prev) } else { (id, top) };
+            if !open.is_null() && in_edge(open, state.0, state.1, caller).is_ok() {
                 return Ok(());
             }
             return Err("a silent function finds a state that is not its caller's");
@@ -316,11 +343,12 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
                 }
                 frame = next;
             }
+            let replaced = (*record).replaced != 0;
             if frame.is_null() {
-                return if caller.is_null() {
-                    Ok(())
-                } else {
-                    Err("decodes as the outermost, and has a caller")
+                return match () {
+                    () if !caller.is_null() => Err("decodes as the outermost, and has a caller"),
+                    () if replaced && (*tls()).left == 0 => Err(UNSAID),
+                    () => Ok(()),
                 };
             }
             if signal::is_site((*frame).site()) {
@@ -336,11 +364,11 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             if (*frame).site().is_null() {
                 // Pushed in front of the function, by one that an open call reached.
                 let open = (*(*caller).function).open;
-                return if open.is_null() {
-                    Err("the pushed frame is one of an open call, and the caller makes none")
-                } else {
-                    in_edge(open, (*frame).id, (*frame).prev, caller)
-                };
+                if open.is_null() {
+                    return Err("the pushed frame is one of an open call, and the caller makes none");
+                }
+                let edge = in_edge(open, (*frame).id, (*frame).prev, caller)?;
+                return said(!replaced || (*frame).left() || shows_tail(edge, function));
             }
             if (*frame).site() != (*caller).site {
                 return Err("the pushed frame names another call site than the one in the caller");
@@ -348,10 +376,37 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             if ((*frame).id, (*frame).prev) != ((*caller).id, (*caller).top) {
                 return Err("the pushed frame holds another context than the caller's");
             }
-            return Ok(());
+            // Open calls that push without changing the id leave it to the dictionary, whose table has no row for them.
+            return said(!replaced || (*frame).left() || top.is_relative());
         }
-        in_edge(function, id, top, caller)
+        let edge = in_edge(function, id, top, caller)?;
+        said((*record).replaced == 0 || shows_tail(edge, function))
     }
+}
+
+/// The mismatch of a context in which a function is missing.
+const UNSAID: &str = "a function that left by a tail call is missing, and no boundary says so";
+
+fn said(so: bool) -> Result<(), &'static str> {
+    if so { Ok(()) } else { Err(UNSAID) }
+}
+
+/// Whether the decoder shows a boundary between the call of an edge and this function.
+unsafe fn shows_tail(edge: *const InEdge, function: *const FunctionRecord) -> bool {
+    // SAFETY: tables of loaded modules.
+    unsafe {
+        let InEdge { caller, group, callee, .. } = edge.read();
+        let home = (*caller).open;
+        let list = if (*function).open == home { function } else { home };
+        let groups = core::slice::from_raw_parts((*list).groups, (*list).group_count as usize);
+        !callee.is_null() && callee != function || groups.binary_search(&group).is_ok()
+    }
+}
+
+/// Where it is kept that a function which this activation called has left its own one.
+unsafe fn left_from(caller: *mut Shadow) -> *mut u8 {
+    // SAFETY: this thread's block, or a live record.
+    unsafe { if caller.is_null() { &raw mut (*tls()).shadow_left } else { (&raw mut (*caller).left).cast() } }
 }
 
 /// The function in which the sub-path starts above a frame, where a direct call tells; else null. `function`: one of the module whose
@@ -375,7 +430,7 @@ unsafe fn in_edge(
     id: u64,
     top: Link,
     caller: *const Shadow,
-) -> Result<(), &'static str> {
+) -> Result<*const InEdge, &'static str> {
     // SAFETY: as in `step`.
     unsafe {
         let edges = core::slice::from_raw_parts((*function).in_edges, (*function).in_edge_count as usize);
@@ -409,7 +464,7 @@ unsafe fn in_edge(
         if (id.wrapping_sub(edge.constant), top) != ((*caller).id, (*caller).top) {
             return Err("the id leads to another context than the caller's");
         }
-        Ok(())
+        Ok(edge)
     }
 }
 

@@ -53,6 +53,7 @@ programs! {
     jumps_no_builtin.c,
     known.c,
     leaf.c,
+    left.c,
     leaving.cpp,
     leaving_c.c,
     library.c,

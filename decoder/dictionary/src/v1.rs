@@ -46,6 +46,9 @@ pub struct Module {
     pub functions: Vec<Function>,
     /// The sites, in the order of their addresses.
     pub sites: Vec<Site>,
+    /// The groups of functions ([`Site::tail_group`]) of which one may leave its frame to a function of another module.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leaving_groups: Vec<u32>,
     /// The edges of the call graph inside the module.
     pub edges: Vec<Edge>,
 }
@@ -76,8 +79,14 @@ pub struct Function {
     /// Whether it is one of the pass's own: it pushes, and calls what its caller would have called. Contexts do not show it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub push_thunk: bool,
-    /// Whether tail calls that leave no frame may reach it: a call through a pointer that led here may have reached
-    /// another function first.
+    /// The groups of functions ([`Site::tail_group`]) of which one may have left its frame to this function, by tail calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tail_groups: Vec<u32>,
+    /// Whether a jump may lead to it that was a call in the source. Where that call does nothing to the id, contexts know it all the same, but
+    /// return addresses do not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub jumped_to: bool,
+    /// In dictionaries of earlier builds: whether tail calls that leave no frame may reach it, from whatever call.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tail_called: bool,
     /// Linkage names of its aliases by which other modules can call it, too, as indices into [`Module::names`]. For
@@ -106,6 +115,10 @@ pub struct Site {
     pub function: u32,
     /// What happens there.
     pub kind: SiteKind,
+    /// In executables with an open node: the number of the group of functions that the call may reach and that make tail calls which leave no frame, if there
+    /// are such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tail_group: Option<u32>,
     /// Debug locations, innermost first: the location itself, then the call site into which it was
     /// inlined, and so on up to the location in [`Site::function`]. Empty without debug information.
     pub locations: Vec<Location>,

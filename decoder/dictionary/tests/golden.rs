@@ -16,7 +16,7 @@ use pcce_dictionary::{
 fn v1() -> Dictionary {
     let strings = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
     let location = |name, line| Location { name, file: 1, line, column: 0 };
-    let site = |function, kind, locations| Site { function, kind, locations };
+    let site = |function, kind, locations| Site { function, kind, tail_group: None, locations };
     let edge = |site, callee, code| Edge { site, callee, code, frame: None };
     let module = Module {
         name: "src/main.c".to_owned(),

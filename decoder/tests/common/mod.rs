@@ -111,7 +111,9 @@ pub fn app() -> Dictionary {
             func(2, 3, false, false, Some(5)),
             func(3, 1, true, false, Some(8)),
         ],
-        sites: sites.map(|(function, kind, locations)| Site { function, kind, locations }).into(),
+        sites: sites
+            .map(|(function, kind, locations)| Site { function, kind, tail_group: None, locations })
+            .into(),
         edges: vec![
             Edge { site: 0, callee: Some(1), code: EdgeCode::Add(1), frame: None },
             Edge { site: 1, callee: Some(1), code: EdgeCode::Add(2), frame: None },
@@ -189,7 +191,7 @@ pub fn token(capture: Option<(u64, u64)>, frames: &[(u64, u64)]) -> Token {
         capture.map(|(site, id)| Capture { image: image(&mut token, site), site, id, distance: 0 });
     for &(site, id) in frames {
         let image = image(&mut token, site);
-        token.frames.push(PushedFrame { image, site, id, distance: 0, count: 1 });
+        token.frames.push(PushedFrame { image, site, left: false, id, distance: 0, count: 1 });
     }
     token
 }

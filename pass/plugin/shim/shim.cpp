@@ -77,8 +77,12 @@ LLVMValueRef pcce_shim_keep_on_stack(LLVMValueRef A);
 bool pcce_shim_has_address_taken(LLVMValueRef F);
 bool pcce_shim_is_sibling_call(LLVMValueRef I);
 void pcce_shim_keep_tail_call(LLVMValueRef Call);
+void pcce_shim_mark_left(LLVMValueRef Call, LLVMValueRef Id, LLVMValueRef Top, uint64_t Tag, uint64_t Offset,
+                         LLVMValueRef Thread, uint8_t Mark);
 bool pcce_shim_is_kept_tail_call(LLVMValueRef Call);
 bool pcce_shim_compare_target(void *Analyses, LLVMValueRef Call, LLVMValueRef Callee);
+uint32_t pcce_shim_pointer_kind(LLVMValueRef Call);
+uint32_t pcce_shim_address_places(LLVMValueRef F);
 bool pcce_shim_is_compared(LLVMValueRef Call);
 bool pcce_shim_can_go_through_thunk(LLVMValueRef Call);
 LLVMValueRef pcce_shim_unless_null(LLVMValueRef Call, LLVMValueRef Pointer, LLVMValueRef Otherwise);
@@ -426,6 +430,23 @@ LLVMValueRef pcce_shim_keep_on_stack(LLVMValueRef V) {
 
 bool pcce_shim_has_address_taken(LLVMValueRef F) { return unwrap<Function>(F)->hasAddressTaken(); }
 
+// In front of a tail call: marks the frame that Top leads to, or the thread if there is none, as one whose function has left
+// its activation. Given Id, only where that is 0 and the link has no Tag: there the function has begun a sub-path.
+void pcce_shim_mark_left(LLVMValueRef V, LLVMValueRef Id, LLVMValueRef Top, uint64_t Tag, uint64_t Offset, LLVMValueRef Thread,
+                         uint8_t Mark) {
+  Instruction *At = unwrap<Instruction>(V);
+  IRBuilder<> B(At);
+  Value *Frame = B.CreateAlignedLoad(B.getPtrTy(), unwrap(Top), Align(8));
+  if (Id) {
+    Value *Number = B.CreateAlignedLoad(B.getInt64Ty(), unwrap(Id), Align(8));
+    Value *Tagged = B.CreateAnd(B.CreatePtrToInt(Frame, B.getInt64Ty()), Tag);
+    Value *Begins = B.CreateIsNull(B.CreateOr(Number, Tagged));
+    B.SetInsertPoint(SplitBlockAndInsertIfThen(Begins, At, /*Unreachable=*/false));
+  }
+  Value *Marks = B.CreateConstGEP1_64(B.getInt8Ty(), Frame, Offset);
+  B.CreateStore(B.getInt8(Mark), B.CreateSelect(B.CreateIsNull(Frame), unwrap(Thread), Marks));
+}
+
 // Instructions that no code is made of.
 static bool isNothing(const Instruction &I) {
   return I.isDebugOrPseudoInst() || I.isLifetimeStartOrEnd();
@@ -640,6 +661,45 @@ bool pcce_shim_compare_target(void *Analyses, LLVMValueRef V, LLVMValueRef Calle
   auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
   FAM.invalidate(*Call.getFunction(), PreservedAnalyses::none());
   return true;
+}
+
+// How the called pointer was come by. 0: nobody knows. 1: it was loaded, and not from a C++ virtual table. 2: it was loaded from
+// one, as the types of memory accesses say.
+uint32_t pcce_shim_pointer_kind(LLVMValueRef V) {
+  auto *Load = dyn_cast<LoadInst>(unwrap<CallBase>(V)->getCalledOperand());
+  if (!Load)
+    return 0;
+  if (Load->hasMetadata(LLVMContext::MD_tbaa))
+    return 1;
+  auto *Table = dyn_cast<LoadInst>(Load->getPointerOperand()->stripInBoundsOffsets());
+  const MDNode *Tag = Table ? Table->getMetadata(LLVMContext::MD_tbaa) : nullptr;
+  return Tag && Tag->isTBAAVtableAccess() ? 2 : 0;
+}
+
+// Where the function's address is, besides in calls of it. Bit 0: in C++ virtual tables. Bit 1: elsewhere.
+uint32_t pcce_shim_address_places(LLVMValueRef V) {
+  uint32_t Places = 0;
+  SmallVector<const Use *, 8> Uses;
+  SmallPtrSet<const Value *, 8> Seen;
+  const auto Add = [&](const Value &Of) {
+    if (Seen.insert(&Of).second)
+      for (const Use &U : Of.uses())
+        Uses.push_back(&U);
+  };
+  Add(*unwrap<Function>(V));
+  while (!Uses.empty()) {
+    const Use &U = *Uses.pop_back_val();
+    const User *By = U.getUser();
+    if (auto *Call = dyn_cast<CallBase>(By); Call && Call->isCallee(&U))
+      continue;
+    if (auto *Table = dyn_cast<GlobalVariable>(By))
+      Places |= Table->getName().starts_with("_ZTV") || Table->getName().starts_with("_ZTC") ? 1 : 2;
+    else if (isa<ConstantAggregate>(By))
+      Add(*By);
+    else
+      Places |= 2;
+  }
+  return Places;
 }
 
 bool pcce_shim_is_compared(LLVMValueRef V) { return unwrap<CallBase>(V)->hasMetadata(Compared); }

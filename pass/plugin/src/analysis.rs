@@ -12,6 +12,7 @@ use pcce_encoding::{CallGraph, EdgeId, FunctionId};
 use crate::inserted::{self, Inserted};
 use crate::llvm::{Analyses, Block, Module, TailCall, Type, Value};
 use crate::profile::{Matched, Profile};
+use crate::tail;
 
 /// The names of a list: one or more a line, `#` begins a comment.
 pub fn names(text: &str) -> impl Iterator<Item = &str> {
@@ -250,6 +251,8 @@ pub struct Call {
     pub kind: CallKind,
     /// Expected executions for one activation of its function, or what a profile has counted.
     pub frequency: f64,
+    /// The group of functions that it may reach and that make calls which must stay tail calls, if there are any, and it does not push 0.
+    pub tail_group: Option<u32>,
     /// Its edge in the call graph. Calls through pointers have one if the graph has an open node.
     pub edge: Option<EdgeId>,
 }
@@ -285,8 +288,10 @@ pub struct Function {
     pub reads_state: bool,
     /// Whether it is a push thunk ([`crate::thunks`]), which contexts do not show.
     pub push_thunk: bool,
-    /// Whether calls that must stay tail calls may reach it.
-    pub tail_called: bool,
+    /// The groups ([`Call::tail_group`]) of functions that may leave their activations to it.
+    pub tail_groups: Vec<u32>,
+    /// Whether it makes calls that must stay tail calls: it leaves its activation to their callees.
+    pub leaves: bool,
     /// Linkage names of its aliases by which other modules can call it, too.
     pub aliases: Vec<String>,
     /// Its calls, in the order of the code. Calls that stay tail calls are not among them.
@@ -319,6 +324,8 @@ pub struct Analysis {
     pub functions: Vec<Function>,
     /// The call graph (pcce.txt, Definition 1). The open node, if there is one, comes after all functions.
     pub graph: CallGraph,
+    /// The groups ([`Call::tail_group`]) of functions that may leave their activations to functions of other modules.
+    pub leaving_groups: Vec<u32>,
     /// What the profile of calls says.
     pub counts: Matched,
 }
@@ -528,7 +535,8 @@ pub fn analyse(
             reads_state: false,
             unannounced: if unpushed.contains(&value) { Unannounced::Anyhow } else { Unannounced::Never },
             push_thunk: false,
-            tail_called: false,
+            tail_groups: Vec::new(),
+            leaves: false,
             aliases: aliases.remove(&value).unwrap_or_default(),
             name,
             calls: Vec::new(),
@@ -634,12 +642,17 @@ pub fn analyse(
                 if let Some(callee) = callee {
                     edges.push((caller, functions[caller].calls.len(), callee));
                 }
-                functions[caller].calls.push(Call { instruction, kind, frequency, edge: None });
+                functions[caller].calls.push(Call {
+                    instruction,
+                    kind,
+                    frequency,
+                    tail_group: None,
+                    edge: None,
+                });
             }
         }
     }
 
-    find_tail_called(&mut functions, &index);
     // Any use that is not the callee of one of the edges: another module, a pointer, an alias, a
     // constructor table, or a caller that is not instrumented.
     let taken: Vec<bool> = functions
@@ -729,35 +742,15 @@ pub fn analyse(
         let call = &mut functions[caller].calls[call];
         call.edge = Some(graph.add_edge(from, to, call.frequency));
     }
-    Ok(Analysis { functions, graph, counts })
+    for (function, leaves) in functions.iter_mut().zip(must_tail) {
+        function.leaves = leaves;
+    }
+    let leaving_groups = if open { tail::find_groups(&mut functions, &index) } else { Vec::new() };
+    Ok(Analysis { functions, graph, leaving_groups, counts })
 }
 
-/// Sets [`Function::tail_called`]. A call through a pointer may reach any function of its type but those that only direct
-/// calls in this module can name.
-fn find_tail_called(functions: &mut [Function], index: &HashMap<Value, usize>) {
-    let mut types = HashSet::new();
-    let blocks: Vec<Block> = functions.iter().flat_map(|function| function.value.blocks()).collect();
-    for call in blocks.into_iter().flat_map(Block::instructions) {
-        if call.tail_call() != TailCall::Must {
-            continue;
-        }
-        match resolve(call.called(), false) {
-            Target::Function { value, .. } => {
-                if let Some(&callee) = index.get(&value) {
-                    functions[callee].tail_called = true;
-                }
-            }
-            Target::Pointer => _ = types.insert(call.called_type()),
-            Target::Asm(_) | Target::Intrinsic(_) => {}
-        }
-    }
-    for function in functions {
-        function.tail_called |= types.contains(&function.value.function_type())
-            && (function.external || function.value.has_address_taken());
-    }
-}
-
-enum Target {
+/// What is called.
+pub enum Target {
     Asm(String),
     Intrinsic(Value),
     Pointer,
@@ -770,7 +763,7 @@ pub fn is_exact(function: Value, whole_program: bool) -> bool {
 }
 
 /// What a called operand is. `exact`: the definition in this module is the one that runs.
-fn resolve(called: Value, whole_program: bool) -> Target {
+pub fn resolve(called: Value, whole_program: bool) -> Target {
     if let Some(text) = called.asm_text() {
         return Target::Asm(text);
     }

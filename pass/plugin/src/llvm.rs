@@ -62,8 +62,19 @@ unsafe extern "C" {
     fn pcce_shim_has_address_taken(function: LLVMValueRef) -> bool;
     fn pcce_shim_is_sibling_call(instruction: LLVMValueRef) -> bool;
     fn pcce_shim_keep_tail_call(call: LLVMValueRef);
+    fn pcce_shim_mark_left(
+        call: LLVMValueRef,
+        id: LLVMValueRef,
+        top: LLVMValueRef,
+        tag: u64,
+        offset: u64,
+        thread: LLVMValueRef,
+        mark: u8,
+    );
     fn pcce_shim_is_kept_tail_call(call: LLVMValueRef) -> bool;
     fn pcce_shim_compare_target(analyses: *mut c_void, call: LLVMValueRef, callee: LLVMValueRef) -> bool;
+    fn pcce_shim_pointer_kind(call: LLVMValueRef) -> u32;
+    fn pcce_shim_address_places(function: LLVMValueRef) -> u32;
     fn pcce_shim_is_compared(call: LLVMValueRef) -> bool;
     fn pcce_shim_can_go_through_thunk(call: LLVMValueRef) -> bool;
     fn pcce_shim_is_interrupt_handler(function: LLVMValueRef) -> bool;
@@ -763,6 +774,21 @@ impl Value {
         unsafe { pcce_shim_divert(self.0, thunk.0, id.0, top.0, tag) }
     }
 
+    /// In front of a tail call: writes `mark` at `offset` in the frame to which the word `top` leads, or to the byte `thread` if there is none.
+    /// With the address of an id, only where that is 0 and the link does not have `tag`; then the block is split.
+    pub fn mark_left(
+        self,
+        id: Option<Value>,
+        (top, tag): (Value, u64),
+        offset: u64,
+        thread: Value,
+        mark: u8,
+    ) {
+        let id = id.map_or(std::ptr::null_mut(), |id| id.0);
+        // SAFETY: a live call, and the addresses of words and a byte.
+        unsafe { pcce_shim_mark_left(self.0, id, top.0, tag, offset, thread.0, mark) }
+    }
+
     /// The function that contains the instruction.
     pub fn function(self) -> Value {
         // SAFETY: live instruction in a function.
@@ -954,6 +980,22 @@ impl Value {
     pub fn keep_tail_call(self) {
         // SAFETY: live sibling call.
         unsafe { pcce_shim_keep_tail_call(self.0) }
+    }
+
+    /// Whether the call's pointer was loaded from a C++ virtual table; None where nobody knows.
+    pub fn is_virtual_call(self) -> Option<bool> {
+        // SAFETY: a live call.
+        match unsafe { pcce_shim_pointer_kind(self.0) } {
+            0 => None,
+            kind => Some(kind == 2),
+        }
+    }
+
+    /// Whether the function's address is in a C++ virtual table, and whether it is anywhere else, besides in calls of it.
+    pub fn address_places(self) -> (bool, bool) {
+        // SAFETY: a live function.
+        let places = unsafe { pcce_shim_address_places(self.0) };
+        (places & 1 != 0, places & 2 != 0)
     }
 
     /// Whether the call's pointer was compared with other targets ([`Analyses::compare_target`]).

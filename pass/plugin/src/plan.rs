@@ -3,16 +3,16 @@
 //! Both are made from the same values in one place, so that the program and its dictionary
 //! cannot tell different stories.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pcce_abi::{self as abi, HybridSite};
 use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeCode, Encoding, FunctionId, PushReason};
 use pcce_options::PassOptions;
 
-use crate::analysis::{Analysis, CallKind, RuntimeCall, STD_THREAD, Unannounced};
+use crate::analysis::{Analysis, Call, CallKind, Function, RuntimeCall, STD_THREAD, Unannounced};
 use crate::hybrid::{self, Used};
-use crate::llvm::Value;
+use crate::llvm::{TailCall, Type, Value};
 
 /// What is done at a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +52,17 @@ pub struct PlannedCall {
     pub keeps_frame: bool,
 }
 
+/// What a function does before it leaves its activation to another one, by a tail call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leaves {
+    /// Nothing: only open calls and pushes that leave the id alone reach it, for which the dictionary tells who may do so.
+    Silently,
+    /// It marks the frame that began its sub-path, or the thread: every call of it has pushed, or it is the outermost.
+    Marking,
+    /// It marks where the id says that it is so.
+    MarkingAtZero,
+}
+
 /// What is done in a function.
 pub struct PlannedFunction {
     /// Its calls.
@@ -60,6 +71,8 @@ pub struct PlannedFunction {
     pub entry_site: Option<u32>,
     /// What makes a context number of the function's id; [`abi::NO_RANGE`] if it has no range of numbers.
     pub base: u64,
+    /// What its calls do that must stay tail calls.
+    pub leaves: Leaves,
     /// Hybrid encoding: captures need the stack offset.
     pub needs_offset: bool,
     /// Hybrid encoding: it is `main`, which tells the runtime where its activation is.
@@ -143,11 +156,12 @@ pub fn plan(
     let sign = |id: u64| if open_node.is_some() { id } else { id.wrapping_neg() };
     let ranges = ranges(analysis, encoding, used);
     let mut rows = Vec::with_capacity(analysis.functions.len());
+    let mut jumps = Jumps::default();
 
     for (i, function) in analysis.functions.iter().enumerate() {
         let id = FunctionId::new(i as u32);
-        let mut new_site = |kind, locations: Vec<dictionary::Location>| {
-            sites.push(dictionary::Site { function: i as u32, kind, locations });
+        let mut new_site = |kind, locations: Vec<dictionary::Location>, tail_group| {
+            sites.push(dictionary::Site { function: i as u32, kind, tail_group, locations });
             u32::try_from(sites.len() - 1).expect("fewer sites than 2^32")
         };
         let mut calls = Vec::with_capacity(function.calls.len());
@@ -155,9 +169,6 @@ pub fn plan(
             // A call of a silent function, which needs nothing, or in one.
             let silent = |callee: usize| analysis.functions[callee].silent;
             let quiet = function.silent || matches!(call.kind, CallKind::Direct(callee) if silent(callee));
-            if quiet && !options.common.verify {
-                continue;
-            }
             // Functions of other modules find out by the id who enters them. Where only open calls enter them otherwise, the link's bit will
             // do, too.
             let inside = open_node.is_some() && matches!(call.kind, CallKind::Direct(_) | CallKind::Indirect);
@@ -168,6 +179,12 @@ pub fn plan(
                 Some(Some(constant)) => Action::Add(sign(constant)),
                 Some(None) | None => Action::Push(push),
             };
+            if by_edge == Action::None {
+                jumps.add(call);
+            }
+            if quiet && !options.common.verify {
+                continue;
+            }
             let (kind, action) = match &call.kind {
                 CallKind::Silent(_) if !options.common.verify => continue,
                 CallKind::Silent(name) => (dictionary::SiteKind::External(names.number(name)), Action::None),
@@ -192,8 +209,9 @@ pub fn plan(
                 })
                 .collect();
             let creates = matches!(&call.kind, CallKind::External(name) if name == STD_THREAD);
-            let creation_site = creates.then(|| new_site(dictionary::SiteKind::Capture, locations.clone()));
-            let site = new_site(kind, locations);
+            let creation_site =
+                creates.then(|| new_site(dictionary::SiteKind::Capture, locations.clone(), None));
+            let site = new_site(kind, locations, call.tail_group);
             if let Some(edge) = call.edge {
                 let callee = match call.kind {
                     CallKind::Direct(callee) => Some(callee as u32),
@@ -224,7 +242,7 @@ pub fn plan(
             });
         }
         let entry_site = (function.unannounced == Unannounced::Anyhow)
-            .then(|| new_site(dictionary::SiteKind::Entry, Vec::new()));
+            .then(|| new_site(dictionary::SiteKind::Entry, Vec::new(), None));
         // Other modules know an external function by its linkage name; nobody knows a local one.
         let source_name = if function.external { None } else { function.value.source_name() };
         rows.push(dictionary::Function {
@@ -236,7 +254,9 @@ pub fn plan(
             silent: function.silent,
             external: function.external,
             push_thunk: function.push_thunk,
-            tail_called: function.tail_called,
+            tail_groups: function.tail_groups.clone(),
+            jumped_to: false,
+            tail_called: false,
             aliases: function.aliases.iter().map(|alias| names.number(alias)).collect(),
             range: ranges[i],
             unknown_base: used.is_some_and(|used| used.hybrid.has_unknown_base(id)),
@@ -247,9 +267,17 @@ pub fn plan(
             calls,
             entry_site,
             base,
+            leaves: match () {
+                () if open_node.is_none() => Leaves::Marking,
+                () if encoding.is_entry(id) => Leaves::MarkingAtZero,
+                () => Leaves::Silently,
+            },
             needs_offset: used.is_some_and(|used| used.hybrid.needs_stack_offset(id)),
             begins_stack: used.is_some() && hybrid::is_main(analysis, i),
         });
+    }
+    for (i, (row, function)) in rows.iter_mut().zip(&analysis.functions).enumerate() {
+        row.jumped_to = jumps.may_lead_to(i, function);
     }
     let site_bytes = used.map(|used| site_bytes(used, &sites, &edges));
     Plan {
@@ -265,9 +293,36 @@ pub fn plan(
             names: names.list,
             functions: rows,
             sites,
+            leaving_groups: analysis.leaving_groups.clone(),
             edges,
         },
         site_bytes,
+    }
+}
+
+/// Where calls lead that code generation may make jumps of.
+#[derive(Default)]
+struct Jumps {
+    callees: HashSet<usize>,
+    types: HashSet<Type>,
+}
+
+impl Jumps {
+    /// Adds a call behind which nothing is done.
+    fn add(&mut self, call: &Call) {
+        match call.kind {
+            _ if call.instruction.tail_call() == TailCall::None => {}
+            CallKind::Direct(callee) => _ = self.callees.insert(callee),
+            CallKind::Indirect => _ = self.types.insert(call.instruction.called_type()),
+            _ => {}
+        }
+    }
+
+    fn may_lead_to(&self, number: usize, function: &Function) -> bool {
+        let by_pointer = function.external || function.value.has_address_taken();
+        self.callees.contains(&number)
+            || by_pointer && self.types.contains(&function.value.function_type())
+            || !function.tail_groups.is_empty()
     }
 }
 

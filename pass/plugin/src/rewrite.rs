@@ -18,6 +18,8 @@
 //!
 //! tls.call = &sites[s];  call;  tls.call = 0;                         // a call that is published
 //!
+//! (tls.top ? tls.top->marks : tls.left) = LEFT;                        // before a call that stays a tail call, behind a push or at the beginning of a thread
+//!
 //! // a function that an open call of another module's may reach, at its entry:
 //! if (tls.id > 0 || tls.top & 1) return f.pcce_open(…);   // a tail call of a function that pushes with site 0 and calls f
 //! ```
@@ -38,7 +40,7 @@ use pcce_options::PassOptions;
 use crate::analysis::{Analysis, Function, RuntimeCall, Unannounced};
 use crate::emit;
 use crate::llvm::{Analyses, Block, Builder, Callee, Module, TailCall, Type, Value};
-use crate::plan::{Action, Plan, PlannedCall, PlannedFunction, Push};
+use crate::plan::{Action, Leaves, Plan, PlannedCall, PlannedFunction, Push};
 use llvm_sys::LLVMOpcode;
 
 /// The module's own tables, and what it uses of the runtime.
@@ -49,6 +51,8 @@ struct Symbols {
     top: Value,
     /// Address of `tls.call`, where calls are published.
     call: Option<Value>,
+    /// Address of `tls.left`.
+    left: Value,
     sites: Value,
     verify: Option<VerifySymbols>,
 }
@@ -58,6 +62,7 @@ struct VerifySymbols {
     records: Value,
     enter: Callee,
     exit: Callee,
+    leave: Callee,
     resume: Callee,
     /// Address of `tls.shadow`.
     shadow: Value,
@@ -83,6 +88,7 @@ pub fn rewrite(
     let symbols = Symbols {
         id: module.const_offset(tls, layout::TLS_ID),
         top: module.const_offset(tls, layout::TLS_TOP),
+        left: module.const_offset(tls, layout::TLS_LEFT),
         call: options.publish.then(|| module.const_offset(tls, layout::TLS_CALL)),
         sites,
         verify: options.common.verify.then(|| verify_symbols(module, analysis, plan, sites, tls)),
@@ -138,8 +144,9 @@ fn verify_symbols(
     tls: Value,
 ) -> VerifySymbols {
     let (i64, ptr, void) = (module.i64(), module.ptr(), module.void());
-    let record_type = module.struct_type(&[ptr, i64, i64, i64, i64, i64, ptr, ptr, ptr, ptr, i64, i64]);
-    let edge_type = module.struct_type(&[i64, i64, ptr, ptr]);
+    let record_type =
+        module.struct_type(&[ptr, i64, i64, i64, i64, i64, ptr, ptr, ptr, ptr, i64, i64, ptr, i64]);
+    let edge_type = module.struct_type(&[i64, i64, ptr, ptr, i64, ptr]);
     // The open node has the last record.
     let open = plan.dictionary.open_num_cc.map(|_| plan.functions.len());
     let count = plan.functions.len() + usize::from(open.is_some());
@@ -148,7 +155,7 @@ fn verify_symbols(
     let records = module.add_internal("__pcce_functions", module.array_type(record_type, count as u64), true);
     let record = |i: usize| module.const_offset(records, i as u64 * record_size);
 
-    let mut in_edges: Vec<Vec<(u64, u64, usize, u32)>> = vec![Vec::new(); count];
+    let mut in_edges: Vec<Vec<(u64, u64, usize, u32, Option<u32>)>> = vec![Vec::new(); count];
     let mut pushes = BTreeMap::new();
     let calls = plan.functions.iter().flat_map(|f| &f.calls);
     let constants: HashMap<u32, u64> = calls
@@ -169,7 +176,7 @@ fn verify_symbols(
         if let Some(callee) = callee {
             let caller = plan.dictionary.sites[edge.site as usize].function as usize;
             let constant = constants.get(&edge.site).copied().unwrap_or(0);
-            in_edges[callee].push((start, constant, caller, edge.site));
+            in_edges[callee].push((start, constant, caller, edge.site, edge.callee));
         }
     }
     let rows: Vec<Value> = (pushes.iter())
@@ -187,15 +194,29 @@ fn verify_symbols(
     for list in &mut in_edges {
         list.sort_unstable();
         starts.push(edges.len() as u64);
-        for &(start, constant, caller, site) in list.iter() {
+        for &(start, constant, caller, site, callee) in list.iter() {
+            let group = plan.dictionary.sites[site as usize].tail_group.map_or(abi::NO_GROUP, u64::from);
             let site = module.const_offset(sites, site.into());
             let (start, constant) = (module.const_i64(start), module.const_i64(constant));
-            edges.push(module.const_struct(&[start, constant, record(caller), site]));
+            let (group, callee) =
+                (module.const_i64(group), callee.map_or(module.null(), |callee| record(callee as usize)));
+            edges.push(module.const_struct(&[start, constant, record(caller), site, group, callee]));
         }
     }
     let table =
         module.add_internal("__pcce_in_edges", module.array_type(edge_type, edges.len() as u64), true);
     table.initialize(module.const_array(edge_type, &edges));
+
+    let mut groups = Vec::new();
+    let mut group_starts = vec![0];
+    let lists = plan.dictionary.functions.iter().map(|f| &f.tail_groups);
+    for list in lists.chain(open.map(|_| &plan.dictionary.leaving_groups)) {
+        groups.extend(list.iter().map(|&group| module.const_i64(group.into())));
+        group_starts.push(groups.len() as u64);
+    }
+    let group_table =
+        module.add_internal("__pcce_tail_groups", module.array_type(i64, groups.len() as u64), true);
+    group_table.initialize(module.const_array(i64, &groups));
 
     let mut names = String::new();
     let mut name_starts = Vec::with_capacity(count);
@@ -225,6 +246,8 @@ fn verify_symbols(
                 start_table,
                 module.const_i64(pushes.len() as u64),
                 module.const_i64(plan.functions.get(i).is_some_and(|f| f.needs_offset).into()),
+                module.const_offset(group_table, group_starts[i] * size_of::<u64>() as u64),
+                module.const_i64(group_starts[i + 1] - group_starts[i]),
             ])
         })
         .collect();
@@ -233,6 +256,7 @@ fn verify_symbols(
         records,
         enter: module.external_function(abi::functions::VERIFY_ENTER, void, &[ptr, ptr]),
         exit: module.external_function(abi::functions::VERIFY_EXIT, void, &[ptr]),
+        leave: module.external_function(abi::functions::VERIFY_LEAVE, void, &[ptr]),
         resume: module.external_function(abi::functions::VERIFY_RESUME, void, &[ptr]),
         shadow: module.const_offset(tls, layout::TLS_SHADOW),
     }
@@ -302,10 +326,8 @@ impl<'a> Rewriter<'a> {
                 }
             }
         }
-        if self.shadow.is_some() || self.entry_frame.is_some() {
-            for &exit in &self.function.exits {
-                self.exit(exit);
-            }
+        for &exit in &self.function.exits {
+            self.exit(exit);
         }
         if self.function.unannounced == Unannounced::Open && self.entry_frame.is_none() {
             self.divert();
@@ -609,6 +631,7 @@ impl<'a> Rewriter<'a> {
         }
         if let Some(shadow) = self.shadow {
             self.b.store(self.site(call.site), self.b.offset(shadow, layout::SHADOW_SITE));
+            self.b.store(self.b.module.const_i64(0), self.b.offset(shadow, layout::SHADOW_LEFT));
         }
         match call.action {
             Action::Add(value) => self.add(value.wrapping_sub(left)),
@@ -652,11 +675,21 @@ impl<'a> Rewriter<'a> {
 
     fn exit(&self, at: Value) {
         self.b.before(at, at);
+        let leaves = at.tail_call() == TailCall::Must;
         if let (Some(verify), Some(shadow)) = (&self.symbols.verify, self.shadow) {
-            self.b.call(verify.exit, &[shadow]);
+            self.b.call(if leaves { verify.leave } else { verify.exit }, &[shadow]);
         }
         if let Some(frame) = self.entry_frame {
             self.pop(frame, Push::Zero);
+        }
+        let id = match self.planned.leaves {
+            Leaves::MarkingAtZero => Some(self.symbols.id),
+            Leaves::Marking => None,
+            Leaves::Silently => return,
+        };
+        if leaves {
+            let link = (self.symbols.top, layout::RELATIVE);
+            at.mark_left(id, link, layout::FRAME_MARKS, self.symbols.left, layout::LEFT);
         }
     }
 }

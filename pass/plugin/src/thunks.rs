@@ -58,7 +58,8 @@ pub fn outline(analysis: &mut Analysis, encoding: &mut Encoding) {
         let call = &mut analysis.functions[i].calls[c];
         let instruction = call.instruction.make_push_thunk(&name);
         let thunk = instruction.called();
-        let new = Call { instruction, kind: CallKind::Direct(number), edge: Some(edge), ..*call };
+        let new =
+            Call { instruction, kind: CallKind::Direct(number), tail_group: None, edge: Some(edge), ..*call };
         let within =
             Call { instruction: thunk.blocks()[0].first(), frequency: 1.0, ..std::mem::replace(call, new) };
         analysis.functions.push(Function {
@@ -69,7 +70,8 @@ pub fn outline(analysis: &mut Analysis, encoding: &mut Encoding) {
             silent: false,
             push_thunk: true,
             reads_state: false,
-            tail_called: false,
+            tail_groups: Vec::new(),
+            leaves: false,
             aliases: Vec::new(),
             exits: vec![thunk.blocks()[0].terminator()],
             calls: vec![within],

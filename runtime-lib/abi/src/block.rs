@@ -12,10 +12,10 @@ use core::mem::offset_of;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 /// Version of everything in this module. Instrumented objects refer to `__pcce_abi_v<VERSION>`.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// Name of the symbol that exists only in a runtime of this version.
-pub const VERSION_SYMBOL: &str = "__pcce_abi_v6";
+pub const VERSION_SYMBOL: &str = "__pcce_abi_v7";
 
 /// Name of the byte whose address is the site of frames that were pushed for a signal's handler. Behind such a frame is the
 /// address of the `ucontext_t` that the kernel gave to the handler.
@@ -83,7 +83,11 @@ pub struct Tls {
     /// Verify mode: the innermost record of the shadow stack.
     pub shadow: *mut Shadow,
     /// Verify mode: not 0 while the runtime compares.
-    pub busy: u64,
+    pub busy: u32,
+    /// [`LEFT`](layout::LEFT) where the function with which the thread began has left its frame to another one, by a tail call.
+    pub left: u8,
+    /// Verify mode: the same for the function that is the outermost on the shadow stack, as [`Shadow::left`] for others.
+    pub shadow_left: u8,
     /// How this thread was created; null if instrumented code did not create it.
     pub creation: *mut c_void,
     /// The bounds of the stack on which the thread runs. `stack_high` is 0 before they are looked for, and the largest
@@ -105,7 +109,8 @@ pub struct Frame {
     /// [`Tls::id`] as it was in the pushing function.
     pub id: u64,
     /// The site that pushed: an address in a module's site array. Null: the function entered next pushed, which an open call
-    /// of the executable's had reached; `id` is then one of its open node. With [`NUMBERED`](layout::NUMBERED), the handle is valid.
+    /// of the executable's had reached; `id` is then one of its open node. Its highest byte holds marks: [`NUMBERED`](layout::NUMBERED), or
+    /// [`LEFT`](layout::LEFT).
     pub marked_site: *const u8,
     /// The runtime's cache of the interned number of the chain from this frame on; nothing that counts before the site is marked.
     pub handle: u64,
@@ -119,7 +124,12 @@ impl Frame {
 
     /// The site that pushed.
     pub fn site(&self) -> *const u8 {
-        self.marked_site.map_addr(|address| address & !(layout::NUMBERED as usize))
+        self.marked_site.map_addr(|address| address & (1 << layout::MARKS_SHIFT) - 1)
+    }
+
+    /// Whether the function that was entered has left its activation to another one, by a tail call.
+    pub fn left(&self) -> bool {
+        (self.marked_site.addr() >> layout::MARKS_SHIFT) as u8 & layout::LEFT != 0
     }
 
     /// The number of the chain from this frame on, if it was set since the push.
@@ -131,8 +141,7 @@ impl Frame {
         // SAFETY: by the contract. Volatile, because signal handlers of the same thread write both words.
         unsafe {
             let site = (&raw const (*this).marked_site).read_volatile();
-            (site.addr() & layout::NUMBERED as usize != 0)
-                .then(|| (&raw const (*this).handle).read_volatile())
+            (site.addr() & layout::NUMBERED != 0).then(|| (&raw const (*this).handle).read_volatile())
         }
     }
 
@@ -146,7 +155,7 @@ impl Frame {
             (&raw mut (*this).handle).write_volatile(number);
             compiler_fence(Ordering::Release);
             let site = &raw mut (*this).marked_site;
-            site.write_volatile(site.read_volatile().map_addr(|address| address | layout::NUMBERED as usize));
+            site.write_volatile(site.read_volatile().map_addr(|address| address | layout::NUMBERED));
         }
     }
 }
@@ -184,6 +193,10 @@ pub struct Shadow {
     pub function: *const FunctionRecord,
     /// The call site that is being executed; written before every call.
     pub site: *const u8,
+    /// Not 0 if the function called there has left its activation to another one, by a tail call.
+    pub left: u64,
+    /// The same of the function that this one's caller called: then this is another one.
+    pub replaced: u64,
     /// Interned number of this activation's context; 0 where it did not match, the largest number where it
     /// has none.
     pub context: u64,
@@ -224,6 +237,11 @@ pub struct FunctionRecord {
     pub start_count: u64,
     /// 1 if ids stand for several contexts of the function, which stack offsets tell apart (hybrid encoding), 0 if not.
     pub shared: u64,
+    /// The groups of functions that may leave their activations to this one by tail calls, in ascending order ([`InEdge::group`]); of the open
+    /// node: those that may leave them to functions of other modules.
+    pub groups: *const u64,
+    /// How many.
+    pub group_count: u64,
 }
 
 /// Verify mode: where the sub-path starts that a direct call begins.
@@ -246,7 +264,14 @@ pub struct InEdge {
     pub caller: *const FunctionRecord,
     /// The call site.
     pub site: *const u8,
+    /// Open calls: the group of functions that the call may reach and that make tail calls; [`NO_GROUP`] if there are none.
+    pub group: u64,
+    /// Open calls: the function that is called by name; else null.
+    pub callee: *const FunctionRecord,
 }
+
+/// No [`InEdge::group`].
+pub const NO_GROUP: u64 = u64::MAX;
 
 /// What a module counts, for the profile of calls. The module's constructor gives it to the runtime.
 #[repr(C)]
@@ -333,14 +358,25 @@ pub mod layout {
     pub const FRAME_ID: u64 = offset_of!(Frame, id) as u64;
     /// Offset of the site in a [`Frame`].
     pub const FRAME_SITE: u64 = offset_of!(Frame, marked_site) as u64;
-    /// In the site of a [`Frame`]: the handle is valid. No address has this bit.
-    pub const NUMBERED: u64 = 1 << 63;
+    /// Offset of [`Tls::left`].
+    pub const TLS_LEFT: u64 = offset_of!(Tls, left) as u64;
+    /// Where the highest byte of a word begins, in bits. That of an address is 0.
+    pub const MARKS_SHIFT: u32 = 56;
+    /// In the site of a [`Frame`]: the handle is valid.
+    pub const NUMBERED: usize = 1 << 63;
+    /// The highest byte of the site of a [`Frame`] whose function has left its activation to another one, by a tail call. Emitted code writes it,
+    /// which makes the handle invalid: it was that of another context.
+    pub const LEFT: u8 = 1 << 6;
+    /// Offset of the highest byte of the site in a [`Frame`].
+    pub const FRAME_MARKS: u64 = FRAME_SITE + MARKS_SHIFT as u64 / 8;
     /// In a [`Link`]: ids count from the id in the frame.
     pub const RELATIVE: u64 = 1;
     /// Size of [`Frame`].
     pub const FRAME_SIZE: u64 = size_of::<Frame>() as u64;
     /// Offset of [`Shadow::site`].
     pub const SHADOW_SITE: u64 = offset_of!(Shadow, site) as u64;
+    /// Offset of [`Shadow::left`].
+    pub const SHADOW_LEFT: u64 = offset_of!(Shadow, left) as u64;
     /// Size of [`Shadow`].
     pub const SHADOW_SIZE: u64 = size_of::<Shadow>() as u64;
 }
@@ -375,6 +411,8 @@ pub mod functions {
     pub const VERIFY_ENTER: &str = "__pcce_verify_enter";
     /// `void __pcce_verify_exit(shadow)`: verify mode, before each return.
     pub const VERIFY_EXIT: &str = "__pcce_verify_exit";
+    /// `void __pcce_verify_leave(shadow)`: verify mode, before a tail call that leaves the function's activation to its callee.
+    pub const VERIFY_LEAVE: &str = "__pcce_verify_leave";
     /// `void __pcce_verify_resume(shadow)`: verify mode, where control comes back by unwinding or `longjmp`.
     pub const VERIFY_RESUME: &str = "__pcce_verify_resume";
 }

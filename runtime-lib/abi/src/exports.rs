@@ -34,9 +34,10 @@ pub const RUNTIME: [&str; 25] = [
 ];
 
 /// What `libpcce_verify.a` has beside that: verify mode, and counts of calls.
-pub const VERIFY: [&str; 7] = [
+pub const VERIFY: [&str; 8] = [
     functions::VERIFY_ENTER,
     functions::VERIFY_EXIT,
+    functions::VERIFY_LEAVE,
     functions::VERIFY_RESUME,
     functions::COUNTS_START,
     functions::COUNTS_TARGET,

@@ -29,7 +29,12 @@ pub mod flag {
     pub const OTHER_STATE: u8 = 16;
     /// Where the outermost sub-path starts is not known, since the frame that tells is missing.
     pub const START_MISSING: u8 = 32;
+    /// The function that the thread began with has left its activation to another one, by a tail call.
+    pub const LEFT: u8 = 64;
 }
+
+/// In the site of a frame: the function that was entered has left its activation to another one. No image is so large.
+pub const SITE_LEFT: u64 = 1 << 48;
 
 /// From version 2 on: what a frame is, in the two lowest bits of its head.
 pub mod kind {
