@@ -196,9 +196,49 @@ fn a_call_through_a_pointer_tells_where_a_frame_may_be_gone() {
     let mut dictionary = app();
     let straight = trace_of(&Decoder::new(&[dictionary.clone()]).unwrap(), &call).unwrap();
     assert_eq!(straight, "helper:7i leaf:35 app::run(int):20 leaf:33 app::run(int):20");
+    let with_gap = "helper:7i leaf:35 app::run(int):20 [tail -] leaf:33 app::run(int):20";
+    let of = |dictionary: &Dictionary, call: &Token| {
+        trace_of(&Decoder::new(std::slice::from_ref(dictionary)).unwrap(), call).unwrap()
+    };
+    // Of an earlier build.
     dictionary.modules[0].functions[1].tail_called = true;
-    let with_gap = trace_of(&Decoder::new(&[dictionary]).unwrap(), &call).unwrap();
-    assert_eq!(with_gap, "helper:7i leaf:35 app::run(int):20 [tail -] leaf:33 app::run(int):20");
+    assert_eq!(of(&dictionary, &call), with_gap);
+    dictionary.modules[0].functions[1].tail_called = false;
+    // The group of this call, and not one of others.
+    dictionary.modules[0].sites[7].tail_group = Some(1);
+    dictionary.modules[0].functions[1].tail_groups = vec![0, 2];
+    assert_eq!(of(&dictionary, &call), straight);
+    dictionary.modules[0].functions[1].tail_groups = vec![0, 1];
+    assert_eq!(of(&dictionary, &call), with_gap);
+    // To a function of another module.
+    let crossing = token(Some((site::OTHER_CAPTURE, 0)), &[(site::LEAF_POINTER, 0)]);
+    assert_eq!(of(&dictionary, &crossing), "other:3 leaf:33 app::run(int):20");
+    dictionary.modules[0].leaving_groups = vec![1];
+    assert_eq!(of(&dictionary, &crossing), "other:3 [tail -] leaf:33 app::run(int):20");
+}
+
+#[test]
+fn a_frame_tells_that_the_callee_is_gone() {
+    let of = |mut token: Token, thread: bool| {
+        token.frames.iter_mut().for_each(|frame| frame.left = true);
+        token.left = thread;
+        let word = token.encode();
+        assert_eq!(word.parse(), Ok(token.clone()));
+        trace_of(&decoder(), &token).unwrap()
+    };
+    let through = |site| token(Some((site::LEAF_CAPTURE, 0)), &[(site, 0)]);
+    let inner = "helper:7i leaf:35 app::run(int):20";
+    assert_eq!(of(through(site::LEAF_POINTER), false), format!("{inner} [tail -] leaf:33 app::run(int):20"));
+    // The function that was called has taken the context itself, in another activation.
+    let itself = token(Some((site::TAIL_CAPTURE, 0)), &[(site::LEAF_TAIL, 0)]);
+    assert_eq!(of(itself, false), "tail [tail tail] leaf:30 app::run(int):20");
+    // Called back.
+    let called_back = format!("{inner} [uninstrumented qsort] leaf:31 app::run(int):20");
+    assert_eq!(of(through(site::LEAF_QSORT), false), called_back);
+    // What the thread began with.
+    assert_eq!(of(token(Some((site::LEAF_CAPTURE, 0)), &[]), true), format!("{inner} [tail -]"));
+    let cut = Token { cut: true, ..token(Some((site::LEAF_CAPTURE, 0)), &[]) };
+    assert_eq!(of(cut, true), format!("{inner} [truncated -]"));
 }
 
 #[test]
@@ -575,6 +615,7 @@ prop_compose! {
                 4 => SiteKind::Capture,
                 _ => SiteKind::Entry,
             },
+            tail_group: None,
             locations: vec![Location { name, file: name % 3, line: 0, column: 0 }; locations],
         }).collect();
         module.edges = edges.into_iter().map(|(site, callee, code)| Edge {

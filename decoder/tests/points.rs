@@ -81,6 +81,31 @@ fn the_state_at_the_address_decides() {
 }
 
 #[test]
+fn calls_through_pointers_tell_where_frames_may_be_gone() {
+    let mut dictionary = app();
+    let main = MAIN_CODE;
+    dictionary.code = Some(to_text(&code(&dictionary)));
+    let stack = |left| {
+        // A silent function, called through a pointer by `leaf`, which has pushed.
+        let addresses = [at(main + 0x310, true), at(main + 0x245, false)];
+        let point = Point { id: 0, addresses: addresses.to_vec(), end: PointEnd::Pushed };
+        let mut token = token(point, &[(site::LEAF_POINTER, 0)]);
+        token.frames[0].left = left;
+        token
+    };
+    let module = &mut dictionary.modules[0];
+    module.functions[3].silent = true;
+    let of = |dictionary: &Dictionary, left| {
+        decode(&Decoder::new(std::slice::from_ref(dictionary)).expect("a good dictionary"), &stack(left))
+    };
+    let (inner, outer) = ("call:main", "call:plain call:main call:app::run(int)");
+    assert_eq!(of(&dictionary, false), format!("{inner} {outer}"));
+    assert_eq!(of(&dictionary, true), format!("{inner} tail:- {outer}"));
+    dictionary.modules[0].functions[3].jumped_to = true;
+    assert_eq!(of(&dictionary, false), format!("{inner} tail:- {outer}"));
+}
+
+#[test]
 fn where_the_id_is_not_known_all_addresses_of_a_stack_stand_for_it() {
     let (decoder, plain) = decoder();
     let lines = |id, addresses: &[CodeAddress], end, other_state| {

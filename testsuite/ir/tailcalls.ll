@@ -1,4 +1,4 @@
-; Calls that must stay tail calls are not touched; who makes them is entered by pushes only.
+; Calls that must stay tail calls mark the frame that was pushed for the function; who makes them is entered by pushes only.
 ; PASSES: pcce<check>
 ; PASSES: pcce<check;verify>
 target triple = "x86_64-unknown-linux-gnu"
@@ -11,11 +11,17 @@ define internal void @leaf() nounwind {
 
 define internal void @relay() nounwind {
 ; CHECK-LABEL: define internal void @relay(){{.*}} {
+; CHECK-NEXT:    [[TOP:%[0-9]+]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    [[MARKS:%[0-9]+]] = getelementptr i8, ptr [[TOP]], i64 23
+; CHECK-NEXT:    [[NONE:%[0-9]+]] = icmp eq ptr [[TOP]], null
+; CHECK-NEXT:    [[MARK:%[0-9]+]] = select i1 [[NONE]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 28), ptr [[MARKS]]
+; CHECK-NEXT:    store i8 64, ptr [[MARK]]
 ; CHECK-NEXT:    musttail call void @leaf()
 ; CHECK-NEXT:    ret void
 ; VERIFY-LABEL: define internal void @relay(){{.*}} {
 ; VERIFY:         call void @__pcce_verify_enter(
-; VERIFY:         call void @__pcce_verify_exit(
+; VERIFY:         call void @__pcce_verify_leave(
+; VERIFY:         store i8 64
 ; VERIFY-NEXT:    musttail call void @leaf()
 ; VERIFY-NEXT:    ret void
   musttail call void @leaf()
@@ -25,7 +31,8 @@ define internal void @relay() nounwind {
 define void @through_pointer(ptr %f) nounwind {
 ; CHECK-LABEL: define void @through_pointer(
 ; CHECK-NOT:     store
-; CHECK:         musttail call void %f(ptr %f)
+; CHECK:         store i8 64
+; CHECK-NEXT:    musttail call void %f(ptr %f)
 ; CHECK-NEXT:    ret void
   musttail call void %f(ptr %f)
   ret void
@@ -49,6 +56,7 @@ define void @mixed(ptr %f) nounwind {
 ; CHECK:         store i64 %{{[0-9]+}}, ptr @__pcce_tls
 ; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store ptr %{{[0-9]+}}, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK:         store i8 64
 ; CHECK-NEXT:    musttail call void %f(ptr %f)
 ; CHECK-NEXT:    ret void
   call void @external()

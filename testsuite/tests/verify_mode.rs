@@ -75,6 +75,20 @@ fn must_fail(name: &str, main: &str, function: &str, what: &str) {
 }
 
 #[test]
+fn a_tail_call_that_leaves_no_mark_is_found() {
+    let main = r#"
+__attribute__((used)) int outermost(int count, char **arguments) { leaf(count); puts("end"); return arguments == 0; }
+// Assembly on the way of the tail call, which wipes the mark out.
+__attribute__((naked)) int wipe(int count, char **arguments) {
+  __asm__("movq __pcce_tls@gottpoff(%rip), %rax; movb $0, %fs:28(%rax); jmp outermost");
+}
+int (*volatile next)(int, char **) = wipe;
+int main(int count, char **arguments) { __attribute__((musttail)) return next(count, arguments); }
+"#;
+    must_fail("unmarked", main, "outermost", "a function that left by a tail call is missing");
+}
+
+#[test]
 fn a_right_program_has_no_mismatch() {
     for mode in MODES {
         let program = build("right", mode, r#"int main(void) { middle(1); puts("end"); return 3; }"#);

@@ -100,6 +100,7 @@ pub fn app() -> Dictionary {
         name: "main.c".to_owned(),
         producer: "pcce 0.1.0, LLVM 19".to_owned(),
         options: vec![],
+        leaving_groups: vec![],
         sites_address: MAIN,
         open_num_cc: Some(1),
         hybrid_rounds: None,
@@ -131,6 +132,7 @@ pub fn app() -> Dictionary {
         functions: vec![func(0, 1, true, true, None)],
         sites: vec![Site {
             function: 0,
+            tail_group: None,
             kind: SiteKind::Capture,
             locations: vec![Location { name: 0, file: 0, line: 3, column: 0 }],
         }],
@@ -150,6 +152,7 @@ pub fn lib() -> Dictionary {
     let site = |function, kind, line| Site {
         function,
         kind,
+        tail_group: None,
         locations: vec![Location { name: function, file: 0, line, column: 1 }],
     };
     let module = Module {

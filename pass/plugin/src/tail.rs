@@ -4,7 +4,7 @@
 //! alone make a cycle, the plain program recurses in constant stack, and any depth of it may be reached. There the calls
 //! stay tail calls, and from here on they are what those are that the language guarantees.
 //!
-//! A call through a pointer may reach any function of its type whose address this module takes. This is no matter of
+//! A call through a pointer may reach any function of its type whose address this module takes ([`Pointer`]). This is no matter of
 //! right contexts, only of which frames are kept, so the guess does no harm where it is wrong. Calls of other modules
 //! are taken to end: a cycle through modules compiled apart does need stack.
 //!
@@ -28,8 +28,8 @@ pub fn keep_in_cycles(module: Module, no_callback: &NoCallback) {
     let mut graph = CallGraph::new();
     let index: HashMap<Value, FunctionId> =
         functions.iter().map(|&function| (function, graph.add_function(false, false))).collect();
-    // One node for all calls through pointers to functions of a type.
-    let mut pointers: HashMap<Type, FunctionId> = HashMap::new();
+    // One node for all calls through pointers that may reach the same functions.
+    let mut pointers: HashMap<Pointer, FunctionId> = HashMap::new();
     let mut calls = Vec::new();
     for &function in &functions {
         for call in function.blocks().into_iter().flat_map(|block| block.instructions()) {
@@ -40,7 +40,7 @@ pub fn keep_in_cycles(module: Module, no_callback: &NoCallback) {
             let callee = match index.get(&target) {
                 Some(&callee) => callee,
                 None if target.is_pointer() => {
-                    *pointers.entry(call.called_type()).or_insert_with(|| graph.add_function(false, false))
+                    *pointers.entry(pointer(call)).or_insert_with(|| graph.add_function(false, false))
                 }
                 None => continue,
             };
@@ -49,10 +49,10 @@ pub fn keep_in_cycles(module: Module, no_callback: &NoCallback) {
         }
     }
     for &function in &functions {
-        if let Some(&node) = pointers.get(&function.function_type())
-            && function.has_address_taken()
-        {
-            graph.add_edge(node, index[&function], 1.0);
+        for behind in behind(function, function.address_places()) {
+            if let Some(&node) = pointers.get(&behind) {
+                graph.add_edge(node, index[&function], 1.0);
+            }
         }
     }
     // The edges of the calls are the first ones.
@@ -90,13 +90,11 @@ pub fn find_groups(functions: &mut [Function], index: &HashMap<Value, usize>) ->
             true => (true, true),
             false => function.value.address_places(),
         };
-        for (held, by) in [(in_table, Some(true)), (elsewhere, Some(false)), (in_table || elsewhere, None)] {
-            if held {
-                by_pointer.entry((function.value.function_type(), by)).or_default().push(number);
-            }
+        for pointer in behind(function.value, (in_table, elsewhere)) {
+            by_pointer.entry(pointer).or_default().push(number);
         }
     }
-    let behind = |pointer| by_pointer.get(&pointer).map(Vec::as_slice).unwrap_or_default();
+    let reachable = |pointer| by_pointer.get(&pointer).map(Vec::as_slice).unwrap_or_default();
     // Whom the tail calls of these functions reach, and whether that may be functions of other modules.
     let reached = |from: &[usize]| {
         let (mut found, mut away) = (BTreeSet::new(), false);
@@ -109,7 +107,7 @@ pub fn find_groups(functions: &mut [Function], index: &HashMap<Value, usize>) ->
                         known = [callee];
                         &known[..]
                     }
-                    Way::Pointer(pointer) => behind(pointer),
+                    Way::Pointer(pointer) => reachable(pointer),
                     Way::Away => &[],
                 };
                 away |= !matches!(way, Way::Known(_));
@@ -132,7 +130,7 @@ pub fn find_groups(functions: &mut [Function], index: &HashMap<Value, usize>) ->
             let group = match call.kind {
                 CallKind::Indirect => {
                     let pointer = pointer(call.instruction);
-                    *pointers.entry(pointer).or_insert_with(|| number(behind(pointer)))
+                    *pointers.entry(pointer).or_insert_with(|| number(reachable(pointer)))
                 }
                 CallKind::Direct(callee) if functions[callee].leaves => number(&[callee]),
                 _ => None,
@@ -158,6 +156,13 @@ pub fn find_groups(functions: &mut [Function], index: &HashMap<Value, usize>) ->
 /// What kind of call through a pointer it is.
 fn pointer(call: Value) -> Pointer {
     (call.called_type(), call.is_virtual_call())
+}
+
+/// The calls that may reach a function whose address is in virtual tables, or elsewhere.
+fn behind(function: Value, (in_table, elsewhere): (bool, bool)) -> impl Iterator<Item = Pointer> {
+    let ty = function.function_type();
+    let ways = [(in_table, Some(true)), (elsewhere, Some(false)), (in_table || elsewhere, None)];
+    ways.into_iter().filter(|(held, _)| *held).map(move |(_, by)| (ty, by))
 }
 
 /// Where the function's calls lead that stay tail calls.
