@@ -89,6 +89,7 @@ fn dictionary(random: &mut Random) -> Dictionary {
         module.sites.push(Site {
             function: caller,
             kind: SiteKind::Direct,
+            tail_group: None,
             locations: locations(random, caller),
         });
         module.edges.push(Edge { site, callee: Some(callee), code, frame: None });
@@ -101,7 +102,7 @@ fn dictionary(random: &mut Random) -> Dictionary {
             ..Function::default()
         });
         for kind in [SiteKind::Capture, SiteKind::Indirect] {
-            module.sites.push(Site { function, kind, locations: locations(random, function) });
+            module.sites.push(Site { function, kind, tail_group: None, locations: locations(random, function) });
         }
     }
     Dictionary {

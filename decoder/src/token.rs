@@ -744,7 +744,7 @@ mod tests {
                     frame(1, 0x20_0000, 5, 1),
                     frame(1, 0x20_0000, 6, 1_000),
                     frame(0, 0, 0, 1),
-                    frame(0, u64::MAX, u64::MAX, 2),
+                    PushedFrame { left: true, ..frame(0, !SITE_LEFT, u64::MAX, 2) },
                 ],
                 cut: true,
                 start_missing: true,
@@ -896,7 +896,7 @@ mod tests {
             }
         }
         let points: &[(&[u8], &str)] = &[
-            (&[64], "a flag that version 2 does not have"),
+            (&[128], "a flag that version 2 does not have"),
             (&[32], "a flag about missing frames, and none are missing"),
             (&[9], "a capture and an interrupted point"),
             (&[16], "a flag about an interrupted point, and no such point"),

@@ -223,7 +223,7 @@ fn a_frame_tells_that_the_callee_is_gone() {
         token.frames.iter_mut().for_each(|frame| frame.left = true);
         token.left = thread;
         let word = token.encode();
-        assert_eq!(word.parse(), Ok(token.clone()));
+        assert_eq!(Token::parse(&word).as_ref(), Ok(&token));
         trace_of(&decoder(), &token).unwrap()
     };
     let through = |site| token(Some((site::LEAF_CAPTURE, 0)), &[(site, 0)]);

@@ -73,7 +73,7 @@ fn build(program: &Program) -> (Dictionary, Vec<Option<u64>>) {
     let mut site = |function: usize, kind| {
         let line = module.sites.len() as u32 + 1;
         let locations = vec![Location { name: function as u32, file: 0, line, column: 0 }];
-        module.sites.push(Site { function: function as u32, kind, locations });
+        module.sites.push(Site { function: function as u32, kind, tail_group: None, locations });
     };
     for (caller, ..) in &program.calls {
         site(*caller, SiteKind::Direct);
