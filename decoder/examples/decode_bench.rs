@@ -102,7 +102,12 @@ fn dictionary(random: &mut Random) -> Dictionary {
             ..Function::default()
         });
         for kind in [SiteKind::Capture, SiteKind::Indirect] {
-            module.sites.push(Site { function, kind, tail_group: None, locations: locations(random, function) });
+            module.sites.push(Site {
+                function,
+                kind,
+                tail_group: None,
+                locations: locations(random, function),
+            });
         }
     }
     Dictionary {
