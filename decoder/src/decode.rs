@@ -541,7 +541,8 @@ impl Decoder {
         self.walk(site_index, frame.id, Distance::OfFrame(frame.distance), begin, trace)
     }
 
-    /// What lies above a call that does not tell by itself what runs next: one that pushed, or an open one. `left`: what was called is known to
+    /// What lies above a call that does not tell by itself what runs next: one that pushed, or an open one. `left`:
+    /// what was called is known to
     /// have left its frame to another function.
     fn below_call(&self, site: &Site, left: bool, above: Above, trace: &mut Trace) {
         match site.target {

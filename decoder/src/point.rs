@@ -174,7 +174,8 @@ impl Decoder {
         }
     }
 
-    /// Adds what lies between a call and the function further in. `marked`: what was called is known to have left its frame to another function.
+    /// Adds what lies between a call and the function further in. `marked`: what was called is known to have left its
+    /// frame to another function.
     fn left(
         &self,
         image: u32,

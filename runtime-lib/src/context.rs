@@ -290,7 +290,8 @@ unsafe fn numbered_before(outer: u64, frame: *mut Frame) -> Option<u64> {
     }
 }
 
-/// Set in the name of a site in keys of frames whose function has left its activation to another one. No name has this bit.
+/// Set in the name of a site in keys of frames whose function has left its activation to another one. No name has
+/// this bit.
 const LEFT: u64 = 1 << 62;
 
 /// The name of a frame's site with that.

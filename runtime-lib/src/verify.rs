@@ -15,7 +15,8 @@
 //! compared ([`Tls::busy`](crate::abi::Tls::busy)).
 //!
 //! A function that left its activation to another one by a tail call has no record any more; its caller's says so
-//! ([`Shadow::left`]). There the frame must be marked, or the dictionary's facts must lead the decoder to show a boundary.
+//! ([`Shadow::left`]). There the frame must be marked, or the dictionary's facts must lead the decoder to show a
+//! boundary.
 //!
 //! Besides, each function must return with `id` and `top` as it found them, and a function to
 //! which control comes back by unwinding or `longjmp` must have restored them.

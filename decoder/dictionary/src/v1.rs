@@ -79,10 +79,12 @@ pub struct Function {
     /// Whether it is one of the pass's own: it pushes, and calls what its caller would have called. Contexts do not show it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub push_thunk: bool,
-    /// The groups of functions ([`Site::tail_group`]) of which one may have left its frame to this function, by tail calls.
+    /// The groups of functions ([`Site::tail_group`]) of which one may have left its frame to this function, by tail
+    /// calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tail_groups: Vec<u32>,
-    /// Whether a jump may lead to it that was a call in the source. Where that call does nothing to the id, contexts know it all the same, but
+    /// Whether a jump may lead to it that was a call in the source. Where that call does nothing to the id, contexts
+    /// know it all the same, but
     /// return addresses do not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub jumped_to: bool,
@@ -115,7 +117,8 @@ pub struct Site {
     pub function: u32,
     /// What happens there.
     pub kind: SiteKind,
-    /// In executables with an open node: the number of the group of functions that the call may reach and that make tail calls which leave no frame, if there
+    /// In executables with an open node: the number of the group of functions that the call may reach and that make
+    /// tail calls which leave no frame, if there
     /// are such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail_group: Option<u32>,

@@ -430,7 +430,8 @@ LLVMValueRef pcce_shim_keep_on_stack(LLVMValueRef V) {
 
 bool pcce_shim_has_address_taken(LLVMValueRef F) { return unwrap<Function>(F)->hasAddressTaken(); }
 
-// In front of a tail call: marks the frame that Top leads to, or the thread if there is none, as one whose function has left
+// In front of a tail call: marks the frame that Top leads to, or the thread if there is none, as one whose function
+// has left
 // its activation. Given Id, only where that is 0 and the link has no Tag: there the function has begun a sub-path.
 void pcce_shim_mark_left(LLVMValueRef V, LLVMValueRef Id, LLVMValueRef Top, uint64_t Tag, uint64_t Offset, LLVMValueRef Thread,
                          uint8_t Mark) {
@@ -663,7 +664,8 @@ bool pcce_shim_compare_target(void *Analyses, LLVMValueRef V, LLVMValueRef Calle
   return true;
 }
 
-// How the called pointer was come by. 0: nobody knows. 1: it was loaded, and not from a C++ virtual table. 2: it was loaded from
+// How the called pointer was come by. 0: nobody knows. 1: it was loaded, and not from a C++ virtual table. 2: it was
+// loaded from
 // one, as the types of memory accesses say.
 uint32_t pcce_shim_pointer_kind(LLVMValueRef V) {
   auto *Load = dyn_cast<LoadInst>(unwrap<CallBase>(V)->getCalledOperand());

@@ -251,7 +251,8 @@ pub struct Call {
     pub kind: CallKind,
     /// Expected executions for one activation of its function, or what a profile has counted.
     pub frequency: f64,
-    /// The group of functions that it may reach and that make calls which must stay tail calls, if there are any, and it does not push 0.
+    /// The group of functions that it may reach and that make calls which must stay tail calls, if there are any, and
+    /// it does not push 0.
     pub tail_group: Option<u32>,
     /// Its edge in the call graph. Calls through pointers have one if the graph has an open node.
     pub edge: Option<EdgeId>,

@@ -774,7 +774,8 @@ impl Value {
         unsafe { pcce_shim_divert(self.0, thunk.0, id.0, top.0, tag) }
     }
 
-    /// In front of a tail call: writes `mark` at `offset` in the frame to which the word `top` leads, or to the byte `thread` if there is none.
+    /// In front of a tail call: writes `mark` at `offset` in the frame to which the word `top` leads, or to the byte
+    /// `thread` if there is none.
     /// With the address of an id, only where that is 0 and the link does not have `tag`; then the block is split.
     pub fn mark_left(
         self,
@@ -991,7 +992,8 @@ impl Value {
         }
     }
 
-    /// Whether the function's address is in a C++ virtual table, and whether it is anywhere else, besides in calls of it.
+    /// Whether the function's address is in a C++ virtual table, and whether it is anywhere else, besides in calls of
+    /// it.
     pub fn address_places(self) -> (bool, bool) {
         // SAFETY: a live function.
         let places = unsafe { pcce_shim_address_places(self.0) };

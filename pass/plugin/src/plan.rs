@@ -55,7 +55,8 @@ pub struct PlannedCall {
 /// What a function does before it leaves its activation to another one, by a tail call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Leaves {
-    /// Nothing: only open calls and pushes that leave the id alone reach it, for which the dictionary tells who may do so.
+    /// Nothing: only open calls and pushes that leave the id alone reach it, for which the dictionary tells who may
+    /// do so.
     Silently,
     /// It marks the frame that began its sub-path, or the thread: every call of it has pushed, or it is the outermost.
     Marking,

@@ -18,7 +18,8 @@
 //!
 //! tls.call = &sites[s];  call;  tls.call = 0;                         // a call that is published
 //!
-//! (tls.top ? tls.top->marks : tls.left) = LEFT;                        // before a call that stays a tail call, behind a push or at the beginning of a thread
+//! // before a call that stays a tail call, behind a push or at the beginning of a thread:
+//! (tls.top ? tls.top->marks : tls.left) = LEFT;
 //!
 //! // a function that an open call of another module's may reach, at its entry:
 //! if (tls.id > 0 || tls.top & 1) return f.pcce_open(…);   // a tail call of a function that pushes with site 0 and calls f

@@ -4,13 +4,17 @@
 //! alone make a cycle, the plain program recurses in constant stack, and any depth of it may be reached. There the calls
 //! stay tail calls, and from here on they are what those are that the language guarantees.
 //!
-//! A call through a pointer may reach any function of its type whose address this module takes ([`Pointer`]). This is no matter of
+//! A call through a pointer may reach any function of its type whose address this module takes ([`Pointer`]). This is
+//! no matter of
 //! right contexts, only of which frames are kept, so the guess does no harm where it is wrong. Calls of other modules
 //! are taken to end: a cycle through modules compiled apart does need stack.
 //!
-//! Calls that stay tail calls leave no frame, and contexts must say so. Where a push has begun the sub-path, the function that makes the tail call
-//! marks the frame. Open calls push nothing: there the dictionary tells which functions may stand in the place of what was called
-//! ([`find_groups`]). For that, too, a call through a pointer may reach any function of its type that others than direct calls can name.
+//! Calls that stay tail calls leave no frame, and contexts must say so. Where a push has begun the sub-path, the
+//! function that makes the tail call
+//! marks the frame. Open calls push nothing: there the dictionary tells which functions may stand in the place of
+//! what was called
+//! ([`find_groups`]). For that, too, a call through a pointer may reach any function of its type that others than
+//! direct calls can name.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -63,7 +67,8 @@ pub fn keep_in_cycles(module: Module, no_callback: &NoCallback) {
     }
 }
 
-/// Calls through pointers that may reach the same functions: those of this type. C++ virtual calls (where that is known, as the second says) reach only
+/// Calls through pointers that may reach the same functions: those of this type. C++ virtual calls (where that is
+/// known, as the second says) reach only
 /// functions in virtual tables, and others none that are nowhere else.
 type Pointer = (Type, Option<bool>);
 
@@ -78,7 +83,8 @@ enum Way {
     Away,
 }
 
-/// Sets [`Call::tail_group`](crate::analysis::Call::tail_group) and [`Function::tail_groups`]. Returns the groups of functions that may leave their
+/// Sets [`Call::tail_group`](crate::analysis::Call::tail_group) and [`Function::tail_groups`]. Returns the groups of
+/// functions that may leave their
 /// activations to functions of other modules. `index`: the functions' numbers.
 pub fn find_groups(functions: &mut [Function], index: &HashMap<Value, usize>) -> Vec<u32> {
     let ways: Vec<Vec<Way>> =

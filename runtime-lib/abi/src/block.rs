@@ -84,9 +84,11 @@ pub struct Tls {
     pub shadow: *mut Shadow,
     /// Verify mode: not 0 while the runtime compares.
     pub busy: u32,
-    /// [`LEFT`](layout::LEFT) where the function with which the thread began has left its frame to another one, by a tail call.
+    /// [`LEFT`](layout::LEFT) where the function with which the thread began has left its frame to another one, by a
+    /// tail call.
     pub left: u8,
-    /// Verify mode: the same for the function that is the outermost on the shadow stack, as [`Shadow::left`] for others.
+    /// Verify mode: the same for the function that is the outermost on the shadow stack, as [`Shadow::left`] for
+    /// others.
     pub shadow_left: u8,
     /// How this thread was created; null if instrumented code did not create it.
     pub creation: *mut c_void,
@@ -109,7 +111,8 @@ pub struct Frame {
     /// [`Tls::id`] as it was in the pushing function.
     pub id: u64,
     /// The site that pushed: an address in a module's site array. Null: the function entered next pushed, which an open call
-    /// of the executable's had reached; `id` is then one of its open node. Its highest byte holds marks: [`NUMBERED`](layout::NUMBERED), or
+    /// of the executable's had reached; `id` is then one of its open node. Its highest byte holds marks:
+    /// [`NUMBERED`](layout::NUMBERED), or
     /// [`LEFT`](layout::LEFT).
     pub marked_site: *const u8,
     /// The runtime's cache of the interned number of the chain from this frame on; nothing that counts before the site is marked.
@@ -237,7 +240,8 @@ pub struct FunctionRecord {
     pub start_count: u64,
     /// 1 if ids stand for several contexts of the function, which stack offsets tell apart (hybrid encoding), 0 if not.
     pub shared: u64,
-    /// The groups of functions that may leave their activations to this one by tail calls, in ascending order ([`InEdge::group`]); of the open
+    /// The groups of functions that may leave their activations to this one by tail calls, in ascending order
+    /// ([`InEdge::group`]); of the open
     /// node: those that may leave them to functions of other modules.
     pub groups: *const u64,
     /// How many.
@@ -264,7 +268,8 @@ pub struct InEdge {
     pub caller: *const FunctionRecord,
     /// The call site.
     pub site: *const u8,
-    /// Open calls: the group of functions that the call may reach and that make tail calls; [`NO_GROUP`] if there are none.
+    /// Open calls: the group of functions that the call may reach and that make tail calls; [`NO_GROUP`] if there are
+    /// none.
     pub group: u64,
     /// Open calls: the function that is called by name; else null.
     pub callee: *const FunctionRecord,
@@ -364,7 +369,8 @@ pub mod layout {
     pub const MARKS_SHIFT: u32 = 56;
     /// In the site of a [`Frame`]: the handle is valid.
     pub const NUMBERED: usize = 1 << 63;
-    /// The highest byte of the site of a [`Frame`] whose function has left its activation to another one, by a tail call. Emitted code writes it,
+    /// The highest byte of the site of a [`Frame`] whose function has left its activation to another one, by a tail
+    /// call. Emitted code writes it,
     /// which makes the handle invalid: it was that of another context.
     pub const LEFT: u8 = 1 << 6;
     /// Offset of the highest byte of the site in a [`Frame`].
@@ -411,7 +417,8 @@ pub mod functions {
     pub const VERIFY_ENTER: &str = "__pcce_verify_enter";
     /// `void __pcce_verify_exit(shadow)`: verify mode, before each return.
     pub const VERIFY_EXIT: &str = "__pcce_verify_exit";
-    /// `void __pcce_verify_leave(shadow)`: verify mode, before a tail call that leaves the function's activation to its callee.
+    /// `void __pcce_verify_leave(shadow)`: verify mode, before a tail call that leaves the function's activation to
+    /// its callee.
     pub const VERIFY_LEAVE: &str = "__pcce_verify_leave";
     /// `void __pcce_verify_resume(shadow)`: verify mode, where control comes back by unwinding or `longjmp`.
     pub const VERIFY_RESUME: &str = "__pcce_verify_resume";
