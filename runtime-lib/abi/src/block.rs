@@ -127,7 +127,7 @@ impl Frame {
 
     /// The site that pushed.
     pub fn site(&self) -> *const u8 {
-        self.marked_site.map_addr(|address| address & (1 << layout::MARKS_SHIFT) - 1)
+        self.marked_site.map_addr(|address| address & ((1 << layout::MARKS_SHIFT) - 1))
     }
 
     /// Whether the function that was entered has left its activation to another one, by a tail call.
