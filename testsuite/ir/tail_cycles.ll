@@ -20,11 +20,13 @@ define internal i32 @even(i32 %n) nounwind {
 ; CHECK-LABEL: define internal i32 @even(
 ; CHECK:       more:
 ; CHECK-NEXT:    %m = add
+; CHECK:         store i8 64
 ; CHECK-NEXT:    %r = tail call i32 @odd(i32 %m)
 ; CHECK-NEXT:    ret i32 %r
 ; VERIFY-LABEL: define internal i32 @even(
 ; VERIFY:         %m = add
-; VERIFY-NEXT:    call void @__pcce_verify_exit(
+; VERIFY-NEXT:    call void @__pcce_verify_leave(
+; VERIFY:         store i8 64
 ; VERIFY-NEXT:    %r = tail call i32 @odd(i32 %m)
 ; VERIFY-NEXT:    ret i32 %r
   %zero = icmp eq i32 %n, 0
@@ -43,6 +45,7 @@ end:
 define internal i32 @odd(i32 %n) nounwind {
 ; CHECK-LABEL: define internal i32 @odd(
 ; CHECK:         %m = add
+; CHECK:         store i8 64
 ; CHECK-NEXT:    %r = tail call i32 @even(i32 %m)
 ; CHECK-NEXT:    ret i32 %r
   %m = add i32 %n, -1
