@@ -8,6 +8,7 @@ use code::{MAIN_CODE, code};
 use common::{APP, app, site};
 use pcce::token::{BuildId, CodeAddress, Point, PointEnd, PushedFrame};
 use pcce::{Decoder, Token, Trace};
+use pcce_dictionary::Dictionary;
 use pcce_dictionary::code::{Code, Role, to_text};
 use proptest::prelude::*;
 
