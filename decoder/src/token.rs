@@ -444,7 +444,7 @@ impl Token {
             }
             let Some(frame) = self.frames.get(number) else { break };
             out.image(frame.image, version.min(2), u64::from(frame.count > 1));
-            put(&mut out.bytes, frame.site | u64::from(frame.left) * SITE_LEFT);
+            put(&mut out.bytes, frame.site | (u64::from(frame.left) * SITE_LEFT));
             put(&mut out.bytes, zigzag(frame.id));
             out.distance(frame.distance);
             if frame.count > 1 {

@@ -25,6 +25,7 @@ fn v1() -> Dictionary {
         sites_address: 0xffff_ffff_8000_0000,
         open_num_cc: Some(2),
         hybrid_rounds: None,
+        leaving_groups: vec![],
         files: strings(&["/src/main.c", "include/inline.h"]),
         names: strings(&["main", "_ZN1a1bEv", "qsort"]),
         functions: vec![

@@ -137,6 +137,16 @@ fn strip_memory_attributes(function: &Function, planned: &PlannedFunction) {
     }
 }
 
+/// An in-edge of a function's record, with the places of its functions in the plan.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct InEdge {
+    start: u64,
+    constant: u64,
+    caller: usize,
+    site: u32,
+    callee: Option<u32>,
+}
+
 fn verify_symbols(
     module: Module,
     analysis: &Analysis,
@@ -156,7 +166,7 @@ fn verify_symbols(
     let records = module.add_internal("__pcce_functions", module.array_type(record_type, count as u64), true);
     let record = |i: usize| module.const_offset(records, i as u64 * record_size);
 
-    let mut in_edges: Vec<Vec<(u64, u64, usize, u32, Option<u32>)>> = vec![Vec::new(); count];
+    let mut in_edges: Vec<Vec<InEdge>> = vec![Vec::new(); count];
     let mut pushes = BTreeMap::new();
     let calls = plan.functions.iter().flat_map(|f| &f.calls);
     let constants: HashMap<u32, u64> = calls
@@ -177,7 +187,7 @@ fn verify_symbols(
         if let Some(callee) = callee {
             let caller = plan.dictionary.sites[edge.site as usize].function as usize;
             let constant = constants.get(&edge.site).copied().unwrap_or(0);
-            in_edges[callee].push((start, constant, caller, edge.site, edge.callee));
+            in_edges[callee].push(InEdge { start, constant, caller, site: edge.site, callee: edge.callee });
         }
     }
     let rows: Vec<Value> = (pushes.iter())
@@ -195,7 +205,7 @@ fn verify_symbols(
     for list in &mut in_edges {
         list.sort_unstable();
         starts.push(edges.len() as u64);
-        for &(start, constant, caller, site, callee) in list.iter() {
+        for &InEdge { start, constant, caller, site, callee } in list.iter() {
             let group = plan.dictionary.sites[site as usize].tail_group.map_or(abi::NO_GROUP, u64::from);
             let site = module.const_offset(sites, site.into());
             let (start, constant) = (module.const_i64(start), module.const_i64(constant));
