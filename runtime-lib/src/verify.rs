@@ -21,7 +21,7 @@
 //! Besides, each function must return with `id` and `top` as it found them, and a function to
 //! which control comes back by unwinding or `longjmp` must have restored them.
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt::Write as _;
 use core::ptr::{self, null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -39,7 +39,7 @@ use crate::signal;
 use crate::state::{current, tls};
 use crate::sys;
 
-/// Names the file to which the report is appended; standard error without it. Read at the first function entry:
+/// Names the file to which the report is appended; the program's own file without it, and standard error without either. Read at the first function entry:
 /// programs may leave nothing of the environment at their end.
 const REPORT_VARIABLE: &CStr = c"PCCE_VERIFY_REPORT";
 /// Exit status of a program with mismatches.
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
     if !REGISTERED.load(Ordering::Relaxed) && !REGISTERED.swap(true, Ordering::Relaxed) {
         // SAFETY: a plain handler; it stays loaded as long as the process or its library.
         unsafe { sys::at_exit(exit, null_mut(), null_mut()) };
-        REPORT.set_from(REPORT_VARIABLE, None);
+        REPORT.set_from(REPORT_VARIABLE, built_in_report());
         depth::FILE.set_from(depth::VARIABLE, None);
         PROCESS.store(sys::getpid(), Ordering::Relaxed);
         sys::after_fork(forked);
@@ -153,6 +153,20 @@ pub unsafe extern "C" fn __pcce_verify_resume(shadow: *mut Shadow) {
     unsafe {
         (*tls()).shadow = shadow;
         check_state(shadow, "goes on after unwinding or longjmp with a context that is not its own");
+    }
+}
+
+// What `--pcce-verify-report=PATH` puts into the program: children with an environment of their own report, too.
+core::arch::global_asm!(".weak __pcce_verify_report");
+
+/// The program's own path for the report.
+fn built_in_report() -> Option<&'static CStr> {
+    let path: *const c_char;
+    // SAFETY: the address of a text that ends with a zero, or null where the program has none.
+    unsafe {
+        core::arch::asm!("mov {}, qword ptr [rip + __pcce_verify_report@GOTPCREL]", out(reg) path,
+            options(nostack, readonly, preserves_flags));
+        (!path.is_null()).then(|| CStr::from_ptr(path))
     }
 }
 

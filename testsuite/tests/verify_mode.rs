@@ -113,6 +113,42 @@ fn without_a_file_the_report_goes_to_standard_error() {
 }
 
 #[test]
+fn the_program_may_name_its_report() {
+    let source = r#"
+        #include <sys/wait.h>
+        #include <unistd.h>
+        int main(int argc, char **argv) {
+          middle(1);
+          if (argc > 1) return 0;
+          fflush(stdout);
+          char *arguments[] = {argv[0], "child", 0}, *none[] = {0};
+          if (vfork() == 0) { execve(argv[0], arguments, none); _exit(1); }
+          int status;
+          wait(&status);
+          return WEXITSTATUS(status);
+        }"#;
+    for mode in MODES {
+        let folder = work_folder(&format!("verify_mode/named-{mode}"));
+        let (program, built_in, named) =
+            (folder.join("program"), folder.join("built-in"), folder.join("named"));
+        fs::write(folder.join("main.c"), [STATE, source].concat()).expect("the folder is ours");
+        let mode_flag = format!("--pcce-mode={mode}");
+        let report_flag = format!("--pcce-verify-report={}", built_in.display());
+        let include = format!("-I{}", repository().join("runtime-lib/include").display());
+        let mut compile =
+            command(artifact("pcce-clang"), &["-O1", &mode_flag, "--pcce-verify", &report_flag, &include]);
+        let _ = run(compile.arg(folder.join("main.c")).arg("-o").arg(&program)).expect_success();
+        let lines = |file: &Path| fs::read_to_string(file).unwrap_or_default().lines().count();
+        // A child without any environment writes where the program says, not into its output.
+        let output = run(command(&program, &[]).env_remove("PCCE_VERIFY_REPORT")).expect_success();
+        assert_eq!((output.stderr.as_str(), lines(&built_in)), ("", 2), "{mode}");
+        // The environment's file is stronger.
+        let output = run(command(&program, &[]).env("PCCE_VERIFY_REPORT", &named)).expect_success();
+        assert_eq!((output.stderr.as_str(), lines(&named), lines(&built_in)), ("", 1, 3), "{mode}");
+    }
+}
+
+#[test]
 fn processes_that_end_at_once_report_as_well() {
     let ends = r#"
         #include <sys/wait.h>

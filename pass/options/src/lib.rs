@@ -64,6 +64,11 @@ pub struct Common {
     /// check every encoded context against a shadow stack at run time
     #[arg(long = "pcce-verify")]
     pub verify: bool,
+    /// where `--pcce-verify` reports if PCCE_VERIFY_REPORT names no file (without
+    /// either: to standard error)
+    #[arg(long = "pcce-verify-report", value_name = "PATH", verbatim_doc_comment)]
+    #[arg(require_equals = true, value_hint = ValueHint::AnyPath)]
+    pub verify_report: Option<PathBuf>,
     /// only contexts of these functions are wanted, and of the program's own
     /// captures: other calls cost nothing. @FILE: a list of names
     #[arg(long = "pcce-targets", alias = "pcce-target", value_name = "NAME", verbatim_doc_comment)]

@@ -63,7 +63,7 @@ fn wrong_flags_are_named() {
 fn what_the_wrapper_hands_on_is_what_the_pass_reads() {
     for line in [
         "",
-        "--pcce-verify",
+        "--pcce-verify --pcce-verify-report=report",
         "--pcce-targets=f,app::Log::write,@/names --pcce-targets=g",
         "--pcce-profile-generate --pcce-id-bits=12",
         "--pcce-profile-generate=p.%p --pcce-hybrid --pcce-crash-report=log/a",
@@ -110,7 +110,7 @@ fn options_of_the_pass_are_read() {
     assert_eq!(PassOptions::default().leaf_depth(), 4);
     for wrong in ["speed", "verify=1", "leaf-depth=x", "id-bits=64", "no-callback", "mode=lto"] {
         let error = PassOptions::read([wrong]).unwrap_err().to_string();
-        assert!(error.contains("there are: verify, target, ") && !error.contains("--pcce"), "{error}");
+        assert!(error.contains("there are: verify, verify-report, ") && !error.contains("--pcce"), "{error}");
         assert!(error.contains(wrong.split('=').next().unwrap()), "{error}");
     }
 }

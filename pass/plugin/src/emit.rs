@@ -39,13 +39,17 @@ pub fn emit_addresses(module: Module, analysis: &Analysis, sites_name: &str) {
     module.keep(&aliases);
 }
 
-/// Puts into the program where its crashes are reported (`runtime-lib/src/crash.rs`).
-pub fn emit_crash_report(module: Module, path: &Path) {
-    const NAME: &str = "__pcce_crash_report";
-    let mut asm = format!(".pushsection .rodata.{NAME},\"a\",@progbits\n.weak {NAME}\n");
-    let _ = writeln!(asm, ".type {NAME},@object\n{NAME}:");
+/// The symbol of the path for crash reports (`runtime-lib/src/crash.rs`).
+pub const CRASH_REPORT: &str = "__pcce_crash_report";
+/// That of the path for verify mode's report (`runtime-lib/src/verify.rs`).
+pub const VERIFY_REPORT: &str = "__pcce_verify_report";
+
+/// Puts a path into the program, where the runtime finds it by the symbol.
+pub fn emit_path(module: Module, symbol: &str, path: &Path) {
+    let mut asm = format!(".pushsection .rodata.{symbol},\"a\",@progbits\n.weak {symbol}\n");
+    let _ = writeln!(asm, ".type {symbol},@object\n{symbol}:");
     bytes(&mut asm, path.as_os_str().as_bytes());
-    let _ = writeln!(asm, ".byte 0\n.size {NAME}, . - {NAME}\n.popsection");
+    let _ = writeln!(asm, ".byte 0\n.size {symbol}, . - {symbol}\n.popsection");
     module.append_asm(&asm);
 }
 

@@ -309,8 +309,13 @@ fn instrument(job: &Job, module: Module, analyses: Analyses, frames: &Frames) ->
     rewrite::rewrite(module, analyses, &analysis, &plan, &sites_name, options);
     emit::emit(module, &fragment, &sites_name);
     emit::emit_addresses(module, &analysis, &sites_name);
-    if let Some(path) = &options.common.crash_report {
-        emit::emit_crash_report(module, path);
+    let common = &options.common;
+    for (symbol, path) in
+        [(emit::CRASH_REPORT, &common.crash_report), (emit::VERIFY_REPORT, &common.verify_report)]
+    {
+        if let Some(path) = path {
+            emit::emit_path(module, symbol, path);
+        }
     }
     module.add_named_metadata(MARKER);
     if cfg!(debug_assertions) || options.check {

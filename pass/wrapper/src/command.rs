@@ -73,6 +73,8 @@ pub struct Command {
     pub no_pie: bool,
     /// The link makes an object file (`-r`).
     pub relocatable: bool,
+    /// Version scripts may name defined symbols only, the user said.
+    pub no_undefined_version: bool,
     /// The user chose a kind of build id, or none.
     pub build_id: bool,
     /// The user's linker.
@@ -131,6 +133,7 @@ impl Command {
             r#static: given(&["-static", "--static", "-static-pie"]),
             no_pie: no_pie || to_linker(&["-no-pie", "--no-pie"]),
             relocatable: given(&["-r"]) || to_linker(&["-r", "--relocatable"]),
+            no_undefined_version: to_linker(&["--no-undefined-version", "-no-undefined-version"]),
             build_id: linker.iter().any(|a| a.starts_with(b"--build-id") || a.starts_with(b"-build-id")),
             linker: user_linker(&options),
             allocator: allocator(&options),

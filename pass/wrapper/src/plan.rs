@@ -112,6 +112,10 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         }
         if plan.needs_lld {
             added.flag("-fuse-ld=lld");
+            // What lld takes for an error by itself, and the linker in whose place it stands takes as it is.
+            if !command.no_undefined_version {
+                added.flag("-Wl,--undefined-version");
+            }
         }
         added.for_linker("--load-pass-plugin=", &facts.files.plugin());
         added.flag("-Wl,--fat-lto-objects");
@@ -292,6 +296,7 @@ mod tests {
     use crate::args;
 
     const PLUGIN: &str = "-fpass-plugin=/r/libpcce_pass.so";
+    const LLD: &str = "-fuse-ld=lld -Wl,--undefined-version";
     const LTO_LINK: &str = "-Xlinker --load-pass-plugin=/r/libpcce_pass.so -Wl,--fat-lto-objects";
     const ID: &str = "-Wl,--build-id";
     const ARCHIVE: &str = "-Xlinker /r/libpcce_rt.a";
@@ -347,19 +352,23 @@ mod tests {
             ("-c a.s", HEADER.into()),
             ("-c a.o", String::new()),
             // Links.
-            ("a.o -o x", format!("-flto -fuse-ld=lld {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
-            ("a.c b.c -o x", format!("-flto -fuse-ld=lld {LTO_LINK} {ID} {ARCHIVE} {EXPORTS} {HEADER}")),
-            ("-fno-lto a.o", format!("-fuse-ld=lld {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
-            ("-fno-lto a.c", format!("{PLUGIN} -fuse-ld=lld {LTO_LINK} {ID} {ARCHIVE} {EXPORTS} {HEADER}")),
-            ("-flto=thin a.o", format!("-fuse-ld=lld {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
+            ("a.o -o x", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
+            ("a.c b.c -o x", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS} {HEADER}")),
+            ("-fno-lto a.o", format!("{LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
+            ("-fno-lto a.c", format!("{PLUGIN} {LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS} {HEADER}")),
+            ("-flto=thin a.o", format!("{LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
             ("-fuse-ld=lld a.o", format!("-flto {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
-            ("-static a.o", format!("-flto -fuse-ld=lld {LTO_LINK} {ID} {ARCHIVE}")),
-            ("-static-pie a.o", format!("-flto -fuse-ld=lld {LTO_LINK} {ID} {ARCHIVE}")),
-            ("-nostdlib a.o", format!("-flto -fuse-ld=lld {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
-            ("-shared a.o", format!("-flto -fuse-ld=lld {LTO_LINK} {ID} {SHARED}")),
-            ("-r a.o", format!("-flto -fuse-ld=lld {LTO_LINK}")),
-            ("-nostdlib -Wl,-r a.o", format!("-flto -fuse-ld=lld {LTO_LINK}")),
-            ("-Wl,--build-id=none a.o", format!("-flto -fuse-ld=lld {LTO_LINK} {ARCHIVE} {EXPORTS}")),
+            ("-static a.o", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE}")),
+            ("-static-pie a.o", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE}")),
+            ("-nostdlib a.o", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
+            ("-shared a.o", format!("-flto {LLD} {LTO_LINK} {ID} {SHARED}")),
+            ("-r a.o", format!("-flto {LLD} {LTO_LINK}")),
+            ("-nostdlib -Wl,-r a.o", format!("-flto {LLD} {LTO_LINK}")),
+            (
+                "-Wl,--no-undefined-version a.o",
+                format!("-flto -fuse-ld=lld {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}"),
+            ),
+            ("-Wl,--build-id=none a.o", format!("-flto {LLD} {LTO_LINK} {ARCHIVE} {EXPORTS}")),
         ] {
             assert_eq!(added("lto", line), expected, "{line}");
         }
@@ -418,6 +427,7 @@ mod tests {
         let plan = plan_with(&facts(), "-fuse-ld=lld --ld-path=/bin/ld.bfd a.o -fuse-ld=gold").unwrap();
         assert_eq!(plan.argv[..3], ["a.o", "--start-no-unused-arguments", "-flto"]);
         assert!(plan.argv.contains(&"-fuse-ld=lld".into()));
+        assert!(plan.argv.contains(&"-Wl,--undefined-version".into()));
         assert_eq!(plan.notes.len(), 1);
         assert!(plan.notes[0].contains("`/bin/ld.bfd`"), "{:?}", plan.notes);
         // No link, no linker to talk about.

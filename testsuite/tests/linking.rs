@@ -1,0 +1,51 @@
+//! What the user's linker takes, the wrapper's link takes.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use pcce_testsuite::{Output, artifact, command, llvm, run, work_folder};
+
+/// The names that a shared library defines for others, with their versions.
+fn exported(library: &Path) -> BTreeSet<String> {
+    let list =
+        command(llvm("llvm-nm"), &["-D", "--defined-only", "--format=just-symbols"]).arg(library).output();
+    let list = String::from_utf8(list.expect("llvm-nm runs").stdout).expect("names are text");
+    list.lines().map(str::to_owned).collect()
+}
+
+/// zlib's version script names functions that a build may leave out: an error for lld, nothing to GNU ld.
+#[test]
+fn version_scripts_may_name_what_is_not_defined() {
+    let folder = work_folder("linking/versions");
+    fs::write(folder.join("a.c"), "int kept(int n) { return n; }\nint hidden(int n) { return n; }\n")
+        .unwrap();
+    fs::write(
+        folder.join("map"),
+        "V_1 { global: kept; left_out; local: *; };\nV_2 { also_left_out; } V_1;\n",
+    )
+    .unwrap();
+    let link = |compiler: &Path, library: &str, flags: &[&str]| -> Output {
+        let fixed = ["-shared", "-fPIC", "-Wl,--version-script=map", "a.c", "-o", library];
+        run(command(compiler, &[flags, &fixed].concat()).current_dir(&folder))
+    };
+    let _ = link(&llvm("clang"), "plain.so", &[]).expect_success();
+    let expected = exported(&folder.join("plain.so"));
+    assert!(expected.iter().any(|name| name.starts_with("kept@")), "{expected:?}");
+    assert!(!expected.iter().any(|name| name.starts_with("hidden")), "{expected:?}");
+    for mode in ["lto", "module"] {
+        let mode = format!("--pcce-mode={mode}");
+        let _ = link(&artifact("pcce-clang"), "ours.so", &[&mode]).expect_success();
+        assert_eq!(exported(&folder.join("ours.so")), expected, "{mode}");
+    }
+    // Who asks for the error, or for the linker that makes one, gets it.
+    for flags in [&["-Wl,--no-undefined-version"][..], &["-fuse-ld=lld"]] {
+        assert_ne!(link(&llvm("clang"), "refused.so", flags).status, 0, "{flags:?}");
+        let refused = link(&artifact("pcce-clang"), "refused.so", flags);
+        assert!(
+            refused.status != 0 && refused.stderr.contains("left_out"),
+            "{flags:?}: {}",
+            refused.describe()
+        );
+    }
+}
