@@ -9,6 +9,8 @@
 #                   DOCS=1 writes docs/evaluation.md
 #   make install    into PREFIX (/usr/local without it), below DESTDIR if that is given; make uninstall takes it away
 #   make deb        a Debian package, target/pcce_VERSION_ARCH.deb; make deb-check tries it in a new Debian root (minutes)
+#   make packages   builds Debian packages with the wrapper in verify mode, and runs their own tests: the N quickest of them, all without
+#                   it (PACKAGES="zlib bash" MODES="lto module" TOOLS=FOLDER); target/packages/report.md
 #   make guide      the user's guide as a web page, target/guide (mdBook is installed under target/ if there is none)
 #   make fuzz       N inputs (1,000,000 without it) to each parser, under libFuzzer, with a limit of 1 GB
 #   make heap-cost  what a heap profile costs, next to heaptrack and valgrind, and that its totals are valgrind's
@@ -34,7 +36,7 @@ RELEASE := $(CARGO_TARGET_DIR)/release
 
 export PREFIX DESTDIR LLVM
 
-.PHONY: all build setup install uninstall deb deb-check test test-all lint suite smoke demo evaluate torture matrix soak guide fuzz heap-cost clean
+.PHONY: all build setup install uninstall deb deb-check test test-all lint suite smoke demo evaluate torture matrix soak packages guide fuzz heap-cost clean
 all: build
 
 setup:
@@ -95,6 +97,11 @@ matrix: build
 
 soak: build
 	$(RELEASE)/soak $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(GENERATOR),--generator $(GENERATOR))
+
+packages: build
+	scripts/setup packages $(LLVM)
+	$(RELEASE)/packages $(if $(N),--count $(N)) $(if $(PACKAGES),--packages "$(PACKAGES)") \
+	    $(if $(MODES),--modes "$(MODES)") $(if $(TOOLS),--tools "$(TOOLS)")
 
 guide:
 	command -v mdbook > /dev/null || $(CARGO) install --quiet --locked --no-default-features --features search \

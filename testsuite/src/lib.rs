@@ -14,6 +14,7 @@
 //! - `stepping/`, `tests/anywhere.rs`, `tests/crash.rs`, [`torture`], `bin/torture.rs`: contexts at any instruction, crash reports and
 //!   core files, compared with other unwinders ([`chain`]);
 //! - [`evaluation`], `tests/real_programs.rs`, `tests/cmake.rs`: programs and builds of other people;
+//! - [`packages`], `bin/packages.rs`: Debian's packages in verify mode, with the tests that they bring;
 //! - `tests/debuggers.rs`: `pcce bt` in gdb and lldb;
 //! - `tests/install.rs`: what is installed, and the Debian package;
 //! - `tests/guide.rs`: the commands of the user's guide and their output.
@@ -23,7 +24,9 @@ pub mod cxx;
 pub mod evaluation;
 pub mod generated;
 pub mod matrix;
+pub mod packages;
 pub mod program;
+pub mod progress;
 pub mod runner;
 pub mod torture;
 

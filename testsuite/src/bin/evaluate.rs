@@ -7,11 +7,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressStyle};
 use nix::fcntl::{Flock, FlockArg};
 use pcce_testsuite::evaluation::build::{Built, Workshop};
 use pcce_testsuite::evaluation::captures::Captures;
@@ -21,6 +19,7 @@ use pcce_testsuite::evaluation::program::{Program, Variant};
 use pcce_testsuite::evaluation::report::{self, Measured, Report};
 use pcce_testsuite::evaluation::store::Store;
 use pcce_testsuite::evaluation::{charts, decode, inputs};
+use pcce_testsuite::progress::Progress;
 use pcce_testsuite::{llvm, repository, target};
 
 /// Builds programs of Debian plain and with the pass, runs both, and compares.
@@ -104,7 +103,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
 
     let workshop = Workshop::new(root.clone())?;
     let store = Store::new(root.join("results"));
-    let progress = Progress::new(programs.len());
+    let progress = Progress::new(programs.len(), "programs");
     progress.say("inputs");
     let inputs = inputs::folder(&root)?;
     let mut report = Report::new(machine()?, variants.clone(), arguments.pairs);
@@ -151,9 +150,9 @@ fn run(arguments: &Arguments) -> Result<bool> {
                 report.failures.push((program.name.clone(), format!("{e:#}")));
             }
         }
-        progress.bar.inc(1);
+        progress.done();
     }
-    progress.bar.finish_and_clear();
+    progress.end();
     let charts = charts::draw(&report, &root.join("charts")).context("drawing the charts")?;
     let file = root.join("report.md");
     let (command, papers) = (arguments.command(), Papers::read()?);
@@ -260,28 +259,4 @@ fn machine() -> Result<String> {
         first(&llvm("clang"))?,
         first(Path::new("valgrind"))?
     ))
-}
-
-/// A bar on a terminal; lines for finished variants everywhere.
-struct Progress {
-    bar: ProgressBar,
-}
-
-impl Progress {
-    fn new(programs: usize) -> Progress {
-        let bar = ProgressBar::new(programs as u64);
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} programs, {elapsed}: {msg}")
-            .expect("the template is correct");
-        bar.set_style(style);
-        bar.enable_steady_tick(Duration::from_millis(500));
-        Progress { bar }
-    }
-
-    fn say(&self, what: &str) {
-        self.bar.set_message(what.to_owned());
-    }
-
-    fn line(&self, text: &str) {
-        self.bar.suspend(|| eprintln!("{text}"));
-    }
 }

@@ -56,8 +56,11 @@ impl Workshop {
         self.root.join("bin")
     }
 
-    /// The variant's compilers, which the scripts in `bin/` call.
-    fn compilers(&self, variant: &Variant, verify: bool) -> Result<PathBuf> {
+    /// The folder with the variant's compilers, `cc` and `c++`: scripts, which those in `bin/` call.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn compilers(&self, variant: &Variant, verify: bool) -> Result<PathBuf> {
         let name = if verify { variant.folder_name() + "-verify" } else { variant.folder_name() };
         let folder = self.root.join("compilers").join(name);
         for (name, suffix) in [("cc", ""), ("c++", "++")] {
@@ -85,7 +88,7 @@ impl Workshop {
         match variant.compiler {
             Compiler::Clang => {}
             Compiler::Pcce => {
-                for tool in ["pcce-clang", "libpcce_pass.so", "libpcce_rt.a"] {
+                for tool in ["pcce-clang", "libpcce_pass.so", "libpcce_rt.a", "libpcce_verify.a"] {
                     parts.push(fingerprint_file(&variant.tools.join(tool))?);
                 }
             }

@@ -1,0 +1,335 @@
+//! Debian's source packages, built by the wrapper in verify mode: do their own tests end as with plain clang?
+//!
+//! A package is a file of `testsuite/packages`. Each is built by clang and by the wrapper in each mode, in a folder of
+//! its own below `target/packages`, and its tests run. Every process of build and tests reports what it compared: the
+//! report's path is in the programs, for tests start some with an environment of their own.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::evaluation::build::{Workshop, tarball};
+use crate::evaluation::program::{Compiler, Variant};
+use crate::evaluation::run::{Shell, Usage};
+use crate::evaluation::store::{Store, fingerprint};
+use crate::evaluation::verify::{Verified, read_report};
+use crate::{checked, repository};
+
+/// Of every build. The sources are older than clang's errors.
+const FLAGS: &str = "-O2 -w -Wno-error -Wno-return-mismatch -Wno-return-type -Wno-implicit-function-declaration \
+    -Wno-implicit-int -Wno-int-conversion -Wno-incompatible-function-pointer-types";
+
+/// Minutes after which a build, or a package's tests, are ended.
+const LIMIT: u32 = 120;
+
+/// A package: a file of `testsuite/packages`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Package {
+    /// Its name: the file's, without the ending.
+    #[serde(skip)]
+    pub name: String,
+    /// Debian's source package.
+    pub package: String,
+    /// About how long all of it takes on two cores. Quick packages come first.
+    pub minutes: u32,
+    /// Packages that it is built with. They come before it.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// Shell commands that build it from its unpacked sources, and install what others need into `$PREFIX`.
+    ///
+    /// Here and in `test`, `$CC` and `$CXX` are compilers with all flags, `$INSTALLED` is the folder of the packages'
+    /// `$PREFIX`es, each with the package's name.
+    pub build: String,
+    /// Shell commands that run its tests and print one line for each result. What they print must be the same in
+    /// every run; other output goes to standard error. They fail where tests cannot run at all.
+    pub test: String,
+}
+
+impl Package {
+    /// All packages, those that others need before these, else the quick ones first.
+    ///
+    /// # Errors
+    /// If a declaration cannot be read, naming it, or needs what does not exist.
+    pub fn all() -> Result<Vec<Package>> {
+        let folder = repository().join("testsuite/packages");
+        let mut packages = Vec::new();
+        for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+            let path = entry?.path();
+            let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            let mut package: Package = toml::from_str(&text).with_context(|| path.display().to_string())?;
+            package.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            packages.push(package);
+        }
+        packages.sort_by(|a, b| (a.minutes, &a.name).cmp(&(b.minutes, &b.name)));
+        let mut ordered: Vec<Package> = Vec::new();
+        while !packages.is_empty() {
+            let ready = |package: &Package| {
+                package.needs.iter().all(|name| ordered.iter().any(|before| before.name == *name))
+            };
+            let Some(next) = packages.iter().position(ready) else {
+                bail!("testsuite/packages: what `{}` needs is not there, or needs it", packages[0].name);
+            };
+            ordered.push(packages.remove(next));
+        }
+        Ok(ordered)
+    }
+
+    /// The packages of these names, all without any, and what they need.
+    ///
+    /// # Errors
+    /// If there is none of a name, or a declaration cannot be read.
+    pub fn named(names: &[String]) -> Result<Vec<Package>> {
+        let all = Self::all()?;
+        let mut wanted: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut next = 0;
+        while next < wanted.len() {
+            let Some(package) = all.iter().find(|package| package.name == wanted[next]) else {
+                let all = all.iter().map(|package| package.name.as_str()).collect::<Vec<_>>();
+                bail!("there is no package `{}`; there are: {}", wanted[next], all.join(", "));
+            };
+            wanted.extend(package.needs.iter().map(String::as_str));
+            next += 1;
+        }
+        let chosen = |package: &Package| wanted.is_empty() || wanted.contains(&package.name.as_str());
+        let chosen = all.iter().filter(|package| chosen(package)).cloned().collect();
+        Ok(chosen)
+    }
+}
+
+/// How packages are built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Build {
+    /// By clang.
+    Plain,
+    /// By the wrapper, encoded as a whole.
+    Lto,
+    /// By the wrapper, each module by itself.
+    Module,
+}
+
+impl Build {
+    /// Those of the wrapper.
+    pub const INSTRUMENTED: [Build; 2] = [Build::Lto, Build::Module];
+
+    /// Its name, as folders and tables have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Build::Plain => "plain",
+            Build::Lto => "lto",
+            Build::Module => "module",
+        }
+    }
+}
+
+/// What came of a build and its tests.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Outcome {
+    /// What the build used.
+    pub build: Usage,
+    /// What the tests used.
+    pub test: Usage,
+    /// The results of the tests.
+    pub results: Vec<String>,
+    /// What all processes compared.
+    pub verified: Verified,
+    /// The mismatches that were described, and how often each.
+    pub described: BTreeMap<String, u64>,
+}
+
+/// Builds packages and runs their tests.
+pub struct Packages {
+    root: PathBuf,
+    tools: PathBuf,
+    workshop: Workshop,
+    store: Store,
+}
+
+impl Packages {
+    /// Below the folder `root`, with the wrapper in the folder `tools`.
+    ///
+    /// # Errors
+    /// If `root` cannot be written.
+    pub fn new(root: PathBuf, tools: PathBuf) -> Result<Packages> {
+        let workshop = Workshop::new(root.clone())?;
+        let store = Store::new(root.join("results"));
+        Ok(Packages { root, tools, workshop, store })
+    }
+
+    fn folder(&self, package: &Package, build: Build, what: &str) -> PathBuf {
+        self.root.join(what).join(build.name()).join(&package.name)
+    }
+
+    /// The compilers of a package, whose programs report to the file.
+    fn variant(&self, package: &Package, build: Build, report: &Path) -> Variant {
+        let flags = match build {
+            Build::Plain => FLAGS.to_owned(),
+            _ => format!("{FLAGS} --pcce-mode={} --pcce-verify={}", build.name(), report.display()),
+        };
+        Variant {
+            name: format!("{}-{}", package.name, build.name()),
+            compiler: if build == Build::Plain { Compiler::Clang } else { Compiler::Pcce },
+            flags,
+            baseline: None,
+            trained: false,
+            environment: BTreeMap::new(),
+            note: String::new(),
+            tools: self.tools.clone(),
+        }
+    }
+
+    /// Changes with what the outcome depends on; `needs` are the fingerprints of the packages that it needs.
+    ///
+    /// # Errors
+    /// If a tool cannot be read.
+    pub fn fingerprint(&self, package: &Package, build: Build, needs: &[String]) -> Result<String> {
+        let variant = self.variant(package, build, Path::new("report"));
+        let own = [&package.package, &package.build, &package.test].map(String::clone);
+        let compiler = self.workshop.compiler_fingerprint(&variant)?;
+        Ok(fingerprint(own.iter().chain(needs).chain([&compiler])))
+    }
+
+    /// Builds the package and runs its tests, or takes what was found when `fingerprint` was the same.
+    ///
+    /// # Errors
+    /// What failed, with the end of its output.
+    pub fn outcome(
+        &self,
+        package: &Package,
+        build: Build,
+        fingerprint: &str,
+        say: &dyn Fn(&str),
+    ) -> Result<Outcome> {
+        self.store.step(&package.name, build.name(), "outcome", fingerprint, || {
+            self.build_and_test(package, build, say)
+        })
+    }
+
+    fn build_and_test(&self, package: &Package, build: Build, say: &dyn Fn(&str)) -> Result<Outcome> {
+        say("sources");
+        let sources = tarball(&package.package)?;
+        let folder = self.folder(package, build, "build");
+        let prefix = self.folder(package, build, "installed");
+        let logs = self.folder(package, build, "logs");
+        for old in [&folder, &prefix, &logs] {
+            let _ = fs::remove_dir_all(old);
+        }
+        for new in [&folder, &logs] {
+            fs::create_dir_all(new).with_context(|| new.display().to_string())?;
+        }
+        let unpacked = Command::new("tar")
+            .args(["--strip-components=1", "-xf"])
+            .arg(&sources)
+            .current_dir(&folder)
+            .output();
+        checked("tar", unpacked)?;
+
+        let report = logs.join("report");
+        let compilers = self.workshop.compilers(&self.variant(package, build, &report), false)?;
+        let environment: Vec<(String, OsString)> = vec![
+            ("CC".into(), compilers.join("cc").into()),
+            ("CXX".into(), compilers.join("c++").into()),
+            ("PREFIX".into(), prefix.clone().into()),
+            ("INSTALLED".into(), prefix.parent().context("has a parent")?.into()),
+        ];
+        let step = |name: &str, commands: &str| -> Result<(Usage, PathBuf)> {
+            say(name);
+            let script = logs.join(name).with_extension("sh");
+            fs::write(&script, commands)?;
+            let (output, errors) = (logs.join(name), logs.join(name).with_extension("errors"));
+            let commands = format!("exec timeout --kill-after=10 {LIMIT}m sh -ex '{}'", script.display());
+            let environment = environment.clone();
+            let shell =
+                Shell { commands: &commands, folder: &folder, environment, output: &output, errors: &errors };
+            let usage = shell.run().with_context(|| {
+                format!("{name} of {} ({}); see {}", package.name, build.name(), logs.display())
+            })?;
+            Ok((usage, output))
+        };
+        let (built, _) = step("build", &package.build)?;
+        let (tested, output) = step("test", &package.test)?;
+        let results = fs::read(&output).with_context(|| output.display().to_string())?;
+        let results: Vec<String> = String::from_utf8_lossy(&results).lines().map(str::to_owned).collect();
+        ensure!(!results.is_empty(), "the tests of {} print no results", package.name);
+        let (verified, described) = match build {
+            Build::Plain => Default::default(),
+            _ => read(&fs::read_to_string(&report).with_context(|| report.display().to_string())?)?,
+        };
+        Ok(Outcome { build: built, test: tested, results, verified, described })
+    }
+}
+
+/// Reads the reports of all processes, with the descriptions of mismatches.
+fn read(text: &str) -> Result<(Verified, BTreeMap<String, u64>)> {
+    let is_description = |line: &&str| line.starts_with("pcce verify: mismatch in ");
+    let reports: String = text.lines().filter(|l| !is_description(l)).flat_map(|l| [l, "\n"]).collect();
+    let mut verified = read_report(&reports)?;
+    let mut described = BTreeMap::new();
+    for line in text.lines().filter(is_description) {
+        // Numbers of contexts differ from one process to the next.
+        let what = line.trim_start_matches("pcce verify: ").split(" (id ").next().unwrap_or(line);
+        *described.entry(what.to_owned()).or_default() += 1;
+    }
+    // A process that was killed has no other report.
+    verified.mismatches = verified.mismatches.max(described.values().sum());
+    Ok((verified, described))
+}
+
+/// The results that one of the two has and the other has not: with `-` those of `plain`, with `+` the others.
+#[must_use]
+pub fn differences(plain: &[String], other: &[String]) -> Vec<String> {
+    let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
+    for (results, by) in [(plain, -1), (other, 1)] {
+        for result in results {
+            *counts.entry(result).or_default() += by;
+        }
+    }
+    let sign = |n: i64| if n < 0 { '-' } else { '+' };
+    let repeated = |(result, n): (&str, i64)| {
+        std::iter::repeat_n(format!("{} {result}", sign(n)), n.unsigned_abs() as usize).collect::<Vec<_>>()
+    };
+    counts.into_iter().flat_map(repeated).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_come_behind_what_they_need() {
+        let all = Package::all().unwrap();
+        for (i, package) in all.iter().enumerate() {
+            for name in &package.needs {
+                assert!(all[..i].iter().any(|before| before.name == *name), "{name} before {}", package.name);
+            }
+        }
+        let last = all.iter().find(|package| !package.needs.is_empty()).unwrap();
+        let chosen = Package::named(&[last.name.clone()]).unwrap();
+        assert_eq!(chosen.len(), 1 + last.needs.len());
+        assert_eq!(chosen.last().unwrap().name, last.name);
+        assert!(Package::named(&["none".into()]).unwrap_err().to_string().contains("there are: "));
+    }
+
+    #[test]
+    fn mismatches_of_killed_processes_count() {
+        let right = "pcce verify: 12 contexts compared, 3 distinct, 0 mismatches\n";
+        let wrong = "pcce verify: mismatch in f: returns with another context (id 1 at entry, 2 now)\n";
+        let (verified, described) = read(&[right, wrong, wrong].concat()).unwrap();
+        assert_eq!((verified.compared, verified.mismatches), (12, 2));
+        assert_eq!(described["mismatch in f: returns with another context"], 2);
+        assert!(read(wrong).is_err(), "no process ended");
+    }
+
+    #[test]
+    fn differences_count_each_result() {
+        let lines = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(differences(&lines("a b b"), &lines("b a b")), [""; 0]);
+        assert_eq!(differences(&lines("a b b c"), &lines("b a d d")), ["- b", "- c", "+ d", "+ d"]);
+    }
+}
