@@ -1,8 +1,8 @@
 //! Debian's source packages in verify mode: `make packages N=3`, or `make packages PACKAGES="zlib bash"`.
 //!
-//! As [`pcce_testsuite::packages`] says. Writes `target/packages/report.md` and `results.json`; the logs are beside them. What was
-//! built and tested already, with the same tools, is not built again. Exit status 1 if a package does not build, its tests
-//! end otherwise than with plain clang, or a context mismatched.
+//! As [`pcce_testsuite::packages`] says. Writes `target/packages/report.md` and `results.json`; the logs are beside
+//! them. What was built and tested already, with the same tools, is not built again. Exit status 1 if a package does not
+//! build, its tests end otherwise than with plain clang, or a context mismatched.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -172,8 +172,8 @@ impl Report {
     fn markdown(&self) -> String {
         format!(
             "# Debian packages in verify mode\n\n\
-             Made by `make packages`. Results of the package's own tests are compared with those under plain clang. Contexts\n\
-             compared are those of all instrumented processes of build and tests.\n\n\
+             Made by `make packages`. Results of the package's own tests are compared with those under\n\
+             plain clang. Contexts are those of all instrumented processes of build and tests.\n\n\
              | package | build | built | build time | tests as plain | contexts | processes | mismatches |\n\
              |---|---|---|---|---|---|---|---|\n{}{}",
             self.rows, self.notes
