@@ -6,12 +6,14 @@ use std::path::Path;
 
 use pcce_testsuite::{Output, artifact, command, llvm, run, work_folder};
 
-/// The names that a shared library defines for others, with their versions.
+/// The functions that a shared library defines for others, with their versions.
 fn exported(library: &Path) -> BTreeSet<String> {
     let list =
         command(llvm("llvm-nm"), &["-D", "--defined-only", "--format=just-symbols"]).arg(library).output();
     let list = String::from_utf8(list.expect("llvm-nm runs").stdout).expect("names are text");
-    list.lines().map(str::to_owned).collect()
+    // GNU ld also defines each version's own name.
+    let is_version = |name: &str| name.split_once("@@").is_some_and(|(name, version)| name == version);
+    list.lines().filter(|name| !is_version(name)).map(str::to_owned).collect()
 }
 
 /// zlib's version script names functions that a build may leave out: an error for lld, nothing to GNU ld.
