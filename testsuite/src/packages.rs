@@ -170,7 +170,11 @@ impl Packages {
     fn variant(&self, package: &Package, build: Build, report: &Path) -> Variant {
         let flags = match build {
             Build::Plain => FLAGS.to_owned(),
-            _ => format!("{FLAGS} --pcce-mode={} --pcce-verify={}", build.name(), report.display()),
+            _ => format!(
+                "{FLAGS} --pcce-mode={} --pcce-verify --pcce-verify-report={}",
+                build.name(),
+                report.display()
+            ),
         };
         Variant {
             name: format!("{}-{}", package.name, build.name()),
