@@ -314,7 +314,7 @@ mod tests {
             }
         }
         let last = all.iter().find(|package| !package.needs.is_empty()).unwrap();
-        let chosen = Package::named(&[last.name.clone()]).unwrap();
+        let chosen = Package::named(std::slice::from_ref(&last.name)).unwrap();
         assert_eq!(chosen.len(), 1 + last.needs.len());
         assert_eq!(chosen.last().unwrap().name, last.name);
         assert!(Package::named(&["none".into()]).unwrap_err().to_string().contains("there are: "));
