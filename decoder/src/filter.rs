@@ -9,7 +9,7 @@ use std::ops::Range;
 use memchr::{memchr, memmem};
 
 use crate::render::Format;
-use crate::session::{Failure, Outcome, Session};
+use crate::session::{Failure, MAX_CALLS_IN_LOG, Outcome, Session};
 use crate::token::BuildId;
 
 /// So many modules without dictionary are named.
@@ -170,7 +170,7 @@ impl<'d> Filter<'d> {
     #[must_use]
     pub fn new(session: Session<'d>) -> Self {
         let below = session.format() == Format::Below;
-        let session = session.bounded();
+        let session = session.bounded(MAX_CALLS_IN_LOG);
         Self { session, below, failures: Failures::default() }
     }
 
@@ -246,7 +246,7 @@ impl Census {
     /// Those of `out`.
     pub fn write(self, session: Session<'_>, out: &mut impl Write) -> io::Result<Failures> {
         let format = session.format();
-        let mut session = session.bounded();
+        let mut session = session.bounded(MAX_CALLS_IN_LOG);
         let mut failures = Failures::default();
         let mut contexts: HashMap<Box<[u8]>, u64> = HashMap::new();
         let mut trace = Vec::new();

@@ -114,8 +114,11 @@ pub struct Session<'d> {
     of_program: bool,
 }
 
-/// Traces of more calls are not written. A short token can stand for millions of equal calls.
-pub const MAX_CALLS: u64 = 100_000;
+/// Traces of more calls are not written into logs, of which many are read at a time. A short token can stand for millions
+/// of equal calls.
+pub const MAX_CALLS_IN_LOG: u64 = 100_000;
+/// Traces of more calls are not written at all. An endless recursion on a stack of 8 MB is a fifth of that.
+pub const MAX_CALLS: u64 = 1 << 20;
 
 /// Traces up to this length are always written.
 const SHORT: u64 = 256;
@@ -151,11 +154,11 @@ impl<'d> Session<'d> {
         Self { limit: calls, ..self }
     }
 
-    /// Makes failures of tokens whose traces have more than [`MAX_CALLS`] calls, and of long traces where there are very many: what is
-    /// not trusted must not make output without an end.
+    /// Makes failures of tokens whose traces have more than so many calls, and of long traces where there are very
+    /// many: what is not trusted must not make output without an end.
     #[must_use]
-    pub fn bounded(self) -> Self {
-        Self { left: MAX_OF_LONG, ..self }.with_limit(MAX_CALLS)
+    pub fn bounded(self, calls: u64) -> Self {
+        Self { left: MAX_OF_LONG, ..self }.with_limit(calls)
     }
 
     /// Decodes a token, or a number of `pcce_context()` in digits (decimal, or hexadecimal after `0x`),

@@ -530,18 +530,28 @@ pub unsafe extern "C" fn __pcce_heap_start() {
     }
 }
 
+// What each sanitizer with an allocator of its own exports. Looking it up by name would allocate.
+core::arch::global_asm!(".weak __sanitizer_get_allocated_size", ".weak __scudo_print_stats");
+
 /// The wrappers refuse to link such a program; others may not know.
 fn refuse_sanitizers() {
-    // What each sanitizer with an allocator of its own exports.
-    for name in [c"__sanitizer_get_allocated_size", c"__scudo_print_stats"] {
-        // SAFETY: a plain lookup.
-        if unsafe { !libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()).is_null() } {
-            let message = "pcce: the program has a sanitizer that looks after the heap, and the heap profiler in its place: it would find nothing. \
-                           Link it without `--pcce-heap` (libpcce_heap.a) or without the sanitizer\n";
-            sys::write(libc::STDERR_FILENO, message.as_bytes());
-            // SAFETY: ends the process.
-            unsafe { sys::call(libc::SYS_exit_group, [1, 0, 0, 0, 0, 0]) };
-        }
+    let (sanitizer, scudo): (*const c_void, *const c_void);
+    // SAFETY: addresses out of the table that the loader fills; null where nobody defines them.
+    unsafe {
+        core::arch::asm!(
+            "mov {}, qword ptr [rip + __sanitizer_get_allocated_size@GOTPCREL]",
+            "mov {}, qword ptr [rip + __scudo_print_stats@GOTPCREL]",
+            out(reg) sanitizer,
+            out(reg) scudo,
+            options(nostack, readonly, preserves_flags)
+        );
+    }
+    if !sanitizer.is_null() || !scudo.is_null() {
+        let message = "pcce: the program has a sanitizer that looks after the heap, and the heap profiler in its place: it \
+                       would find nothing. Link it without `--pcce-heap` (libpcce_heap.a) or without the sanitizer\n";
+        sys::write(libc::STDERR_FILENO, message.as_bytes());
+        // SAFETY: ends the process.
+        unsafe { sys::call(libc::SYS_exit_group, [1, 0, 0, 0, 0, 0]) };
     }
 }
 

@@ -64,6 +64,8 @@ define void @switch(ptr %fiber) nounwind {
 ; VERIFY:         call void @pcce_fiber_restore(ptr %fiber)
 ; VERIFY-NEXT:    %[[NEXT:[0-9]+]] = getelementptr
 ; VERIFY-NEXT:    store ptr {{.*}}, ptr %[[NEXT]]
+; VERIFY-NEXT:    %[[LEFT:[0-9]+]] = getelementptr
+; VERIFY-NEXT:    store i64 0, ptr %[[LEFT]]
 ; VERIFY-NEXT:    load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
   call void @pcce_fiber_save(ptr %fiber)
   call void asm sideeffect "jmp *%rax", "~{memory}"()

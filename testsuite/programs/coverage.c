@@ -1,9 +1,7 @@
-// A program that has its own callbacks for coverage. In module mode they are inserted behind the pass.
+// A program that has its own callbacks for coverage. The pass comes behind those that insert their calls.
 //# Flags: -fsanitize-coverage=trace-pc-guard,indirect-calls -fno-sanitize-link-runtime
-//# Chain[lto] edge: record < __sanitizer_cov_trace_pc_guard < leaf < middle < main
-//# Chain[module] edge: record < __sanitizer_cov_trace_pc_guard < <unknown>
-//# Chain[lto] pointer: record < __sanitizer_cov_trace_pc_indir < middle < main
-//# Chain[module] pointer: record < __sanitizer_cov_trace_pc_indir < <unknown> < middle < main
+//# Chain edge: record < __sanitizer_cov_trace_pc_guard < leaf < middle < main
+//# Chain pointer: record < __sanitizer_cov_trace_pc_indir < middle < main
 //# Chain after: main
 #include "show.h"
 #include <stdint.h>

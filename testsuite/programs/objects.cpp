@@ -14,7 +14,8 @@
 //# Chain thread-made-main: Local::Local() < ... < use_local < main
 //# Chain thread-used: Local::use(char const*) < use_local < local_thread() < ...
 //# Chain thread-used-main: Local::use(char const*) < use_local < main
-//# Chain thread-ends: Local::~Local()
+// The thread's start routine was left by a tail call, which is not forgotten.
+//# Chain thread-ends: Local::~Local() < ...
 //# Chain static-in-other: Static::Static() < instance() < other_static < main
 //# Chain in-other: Inline::Inline < other_inline < main
 //# Chain here: Inline::Inline < main

@@ -507,6 +507,8 @@ pub(crate) fn compare_numbers(shown: &[Shown], decoded: &Decoded, wrong: &mut St
             let start = frames.iter().position(|f| !f.inlined).unwrap_or(0);
             let mut frames = frames[start..].to_vec();
             (frames[0].file, frames[0].line) = (None, None);
+            // Nor does it tell whether a tail call left what the thread began with.
+            frames.pop_if(|frame| frame.text == "<tail>");
             frames
         };
         let &mut token_first = number_of.entry((s.process, &s.token)).or_insert(i);

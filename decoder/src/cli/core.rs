@@ -10,7 +10,7 @@ use pcce::load::{self, LoadCause, LoadError};
 use pcce::program::ProgramError;
 use pcce::render::Format;
 use pcce::report::Report;
-use pcce::session::Session;
+use pcce::session::{MAX_CALLS, Session};
 use pcce::{Decoder, debug};
 use pcce_dictionary::Dictionary;
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ pub fn run(args: &CoreArgs) -> anyhow::Result<Status> {
 
 /// Writes the report as one JSON document.
 fn json(decoder: &Decoder, report: &Report) -> anyhow::Result<Status> {
-    let mut session = Session::new(decoder, Format::Json).bounded();
+    let mut session = Session::new(decoder, Format::Json).bounded(MAX_CALLS);
     // The core file and the program are of one build.
     session.set_of_program(true);
     let mut status = Status::Done;

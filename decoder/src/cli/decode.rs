@@ -8,7 +8,7 @@ use anyhow::Context;
 use pcce::Decoder;
 use pcce::render::Format;
 use pcce::report;
-use pcce::session::{Outcome, Session};
+use pcce::session::{MAX_CALLS, Outcome, Session};
 use pcce::token::{BuildId, is_start};
 
 use super::{DecodeArgs, Status};
@@ -73,7 +73,7 @@ impl<'d> Output<'d> {
     fn new(decoder: &'d Decoder, format: Format, across_threads: bool) -> Self {
         Self {
             decoder,
-            session: Session::new(decoder, format).bounded(),
+            session: Session::new(decoder, format).bounded(MAX_CALLS),
             format,
             across_threads,
             out: BufWriter::with_capacity(CHUNK, io::stdout().lock()),

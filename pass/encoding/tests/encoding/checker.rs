@@ -296,9 +296,10 @@ impl<'a> Checked<'a> {
             .filter(|&&e| e < self.calls)
             .filter_map(|&e| {
                 let caller = self.model.edges[e].0;
-                // Estimates of one power of four are equal.
+                // Estimates of one power of four are equal, where all values are small.
                 let weight = self.encoding.edge_weight(edge(e));
-                let heat = if self.model.counted(caller) { weight } else { power_of_four(weight) };
+                let exact = self.model.counted(caller) || num_cc[n] > small;
+                let heat = if exact { weight } else { power_of_four(weight) };
                 Some((self.added(e)?.into(), num_cc[caller], heat))
             })
             .collect();
