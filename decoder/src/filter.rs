@@ -210,6 +210,9 @@ impl<'d> Filter<'d> {
     }
 }
 
+/// Different traces that are counted take so many bytes at most.
+const MAX_KEPT: usize = 1 << 28;
+
 /// Counts the tokens of a text.
 #[derive(Debug, Default)]
 pub struct Census {
@@ -250,13 +253,24 @@ impl Census {
         let mut failures = Failures::default();
         let mut contexts: HashMap<Box<[u8]>, u64> = HashMap::new();
         let mut trace = Vec::new();
-        for (token, (count, line)) in self.tokens {
+        let mut kept = 0;
+        let mut tokens: Vec<_> = self.tokens.into_iter().collect();
+        tokens.sort_unstable_by_key(|&(_, (_, line))| line);
+        for (token, (count, line)) in tokens {
             trace.clear();
-            let outcome = session.decode(&token, &mut trace)?;
+            let mut outcome = session.decode(&token, &mut trace)?;
             if !matches!(outcome, Outcome::Failed(_)) {
                 // The object is {"token":TOKEN,"frames":…}, and equal contexts may have several tokens.
                 let frames = if format == Format::Json { "{\"token\":\"\",".len() + token.len() } else { 0 };
-                *contexts.entry(trace[frames..].into()).or_default() += count;
+                let trace = &trace[frames..];
+                if let Some(before) = contexts.get_mut(trace) {
+                    *before += count;
+                } else if kept + trace.len() <= MAX_KEPT {
+                    kept += trace.len();
+                    contexts.insert(trace.into(), count);
+                } else {
+                    outcome = Outcome::Failed(Failure::ManyTraces { kept });
+                }
             }
             failures.note(outcome, &session, count, || line);
         }

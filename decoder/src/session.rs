@@ -46,6 +46,14 @@ pub enum Failure {
         /// What the session still writes.
         left: u64,
     },
+    /// The different traces that are counted take too much memory.
+    #[error(
+        "the traces of the tokens before take {kept} bytes, and no more are kept; give a part of the text"
+    )]
+    ManyTraces {
+        /// What those take.
+        kept: usize,
+    },
 }
 
 /// What became of a text.
