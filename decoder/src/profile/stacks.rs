@@ -14,7 +14,7 @@ use super::{Context, Profile};
 const MAX_DEPTH: usize = 4096;
 
 /// More frames of all stacks are not held: behind them, stacks have [`FEW`].
-const MAX_FRAMES: usize = 1 << 24;
+const MAX_FRAMES: usize = 1 << 23;
 /// So many frames have stacks that are cut further.
 const FEW: usize = 16;
 
