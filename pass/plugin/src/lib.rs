@@ -30,6 +30,7 @@ mod profile;
 mod rewrite;
 mod tail;
 mod thunks;
+mod verify;
 
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};

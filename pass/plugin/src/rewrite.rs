@@ -32,7 +32,7 @@
 //! arrives without a return (a landing pad, the second return of `setjmp`, behind an `asm goto` that calls), the function
 //! stores the values it found at its entry.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use pcce_abi::{self as abi, layout};
 use pcce_encoding::{FlowBlock, FramePlace, Way, frame_places};
@@ -40,8 +40,9 @@ use pcce_options::PassOptions;
 
 use crate::analysis::{Analysis, Function, RuntimeCall, Unannounced};
 use crate::emit;
-use crate::llvm::{Analyses, Block, Builder, Callee, Module, TailCall, Type, Value};
+use crate::llvm::{Analyses, Block, Builder, Module, TailCall, Type, Value};
 use crate::plan::{Action, Leaves, Plan, PlannedCall, PlannedFunction, Push};
+use crate::verify;
 use llvm_sys::LLVMOpcode;
 
 /// The module's own tables, and what it uses of the runtime.
@@ -55,18 +56,7 @@ struct Symbols {
     /// Address of `tls.left`.
     left: Value,
     sites: Value,
-    verify: Option<VerifySymbols>,
-}
-
-struct VerifySymbols {
-    /// One `abi::FunctionRecord` for each function.
-    records: Value,
-    enter: Callee,
-    exit: Callee,
-    leave: Callee,
-    resume: Callee,
-    /// Address of `tls.shadow`.
-    shadow: Value,
+    verify: Option<verify::Symbols>,
 }
 
 /// Rewrites the module. `sites_name` becomes the name of its site array.
@@ -92,7 +82,7 @@ pub fn rewrite(
         left: module.const_offset(tls, layout::TLS_LEFT),
         call: options.publish.then(|| module.const_offset(tls, layout::TLS_CALL)),
         sites,
-        verify: options.common.verify.then(|| verify_symbols(module, analysis, plan, sites, tls)),
+        verify: options.common.verify.then(|| verify::symbols(module, analysis, plan, sites, tls)),
     };
     // Objects of another version of the ABI do not link.
     let version = module.add_internal("__pcce_abi", module.ptr(), true);
@@ -134,142 +124,6 @@ fn strip_memory_attributes(function: &Function, planned: &PlannedFunction) {
                 called.remove_attribute(attribute);
             }
         }
-    }
-}
-
-/// An in-edge of a function's record, with the places of its functions in the plan.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct InEdge {
-    start: u64,
-    constant: u64,
-    caller: usize,
-    site: u32,
-    callee: Option<u32>,
-}
-
-fn verify_symbols(
-    module: Module,
-    analysis: &Analysis,
-    plan: &Plan,
-    sites: Value,
-    tls: Value,
-) -> VerifySymbols {
-    let (i64, ptr, void) = (module.i64(), module.ptr(), module.void());
-    let record_type =
-        module.struct_type(&[ptr, i64, i64, i64, i64, i64, ptr, ptr, ptr, ptr, i64, i64, ptr, i64]);
-    let edge_type = module.struct_type(&[i64, i64, ptr, ptr, i64, ptr]);
-    // The open node has the last record.
-    let open = plan.dictionary.open_num_cc.map(|_| plan.functions.len());
-    let count = plan.functions.len() + usize::from(open.is_some());
-    let record_size = size_of::<abi::FunctionRecord>() as u64;
-    let edge_size = size_of::<abi::InEdge>() as u64;
-    let records = module.add_internal("__pcce_functions", module.array_type(record_type, count as u64), true);
-    let record = |i: usize| module.const_offset(records, i as u64 * record_size);
-
-    let mut in_edges: Vec<Vec<InEdge>> = vec![Vec::new(); count];
-    let mut pushes = BTreeMap::new();
-    let calls = plan.functions.iter().flat_map(|f| &f.calls);
-    let constants: HashMap<u32, u64> = calls
-        .filter_map(|call| match call.action {
-            Action::Add(constant) => Some((call.site, constant)),
-            _ => None,
-        })
-        .collect();
-    for edge in &plan.dictionary.edges {
-        let (start, callee) = match edge.code {
-            pcce_dictionary::EdgeCode::Add(start) => (start, edge.callee.map(|f| f as usize)),
-            pcce_dictionary::EdgeCode::Open(start) => (start, open),
-            _ => {
-                pushes.extend(edge.callee.filter(|_| open.is_some()).map(|callee| (edge.site, callee)));
-                continue;
-            }
-        };
-        if let Some(callee) = callee {
-            let caller = plan.dictionary.sites[edge.site as usize].function as usize;
-            let constant = constants.get(&edge.site).copied().unwrap_or(0);
-            in_edges[callee].push(InEdge { start, constant, caller, site: edge.site, callee: edge.callee });
-        }
-    }
-    let rows: Vec<Value> = (pushes.iter())
-        .map(|(&site, &callee)| {
-            module.const_struct(&[module.const_offset(sites, site.into()), record(callee as usize)])
-        })
-        .collect();
-    let start_type = module.struct_type(&[ptr, ptr]);
-    let start_table =
-        module.add_internal("__pcce_starts", module.array_type(start_type, rows.len() as u64), true);
-    start_table.initialize(module.const_array(start_type, &rows));
-
-    let mut edges = Vec::new();
-    let mut starts = Vec::with_capacity(count);
-    for list in &mut in_edges {
-        list.sort_unstable();
-        starts.push(edges.len() as u64);
-        for &InEdge { start, constant, caller, site, callee } in list.iter() {
-            let group = plan.dictionary.sites[site as usize].tail_group.map_or(abi::NO_GROUP, u64::from);
-            let site = module.const_offset(sites, site.into());
-            let (start, constant) = (module.const_i64(start), module.const_i64(constant));
-            let (group, callee) =
-                (module.const_i64(group), callee.map_or(module.null(), |callee| record(callee as usize)));
-            edges.push(module.const_struct(&[start, constant, record(caller), site, group, callee]));
-        }
-    }
-    let table =
-        module.add_internal("__pcce_in_edges", module.array_type(edge_type, edges.len() as u64), true);
-    table.initialize(module.const_array(edge_type, &edges));
-
-    let mut groups = Vec::new();
-    let mut group_starts = vec![0];
-    let lists = plan.dictionary.functions.iter().map(|f| &f.tail_groups);
-    for list in lists.chain(open.map(|_| &plan.dictionary.leaving_groups)) {
-        groups.extend(list.iter().map(|&group| module.const_i64(group.into())));
-        group_starts.push(groups.len() as u64);
-    }
-    let group_table =
-        module.add_internal("__pcce_tail_groups", module.array_type(i64, groups.len() as u64), true);
-    group_table.initialize(module.const_array(i64, &groups));
-
-    let mut names = String::new();
-    let mut name_starts = Vec::with_capacity(count);
-    for function in &analysis.functions {
-        name_starts.push(names.len() as u64);
-        names.push_str(&function.name);
-        names.push('\0');
-    }
-    name_starts.push(names.len() as u64);
-    let text = module.add_internal("__pcce_names", module.bytes(names.len() as u64 + 1), true);
-    text.initialize(module.const_string(names.as_bytes()));
-
-    let rows: Vec<Value> = (0..count)
-        .map(|i| {
-            let function = plan.dictionary.functions.get(i);
-            let entry_site = plan.functions.get(i).and_then(|f| f.entry_site);
-            module.const_struct(&[
-                module.const_offset(table, starts[i] * edge_size),
-                module.const_i64(in_edges[i].len() as u64),
-                module.const_i64(function.is_none_or(|f| f.entry).into()),
-                module.const_i64(function.is_some_and(|f| f.open).into()),
-                module.const_i64(function.map_or(0, |f| f.offset as u64)),
-                module.const_i64(function.is_some_and(|f| f.silent).into()),
-                module.const_offset(text, name_starts[i]),
-                entry_site.map_or(module.null(), |s| module.const_offset(sites, s.into())),
-                open.map_or(module.null(), record),
-                start_table,
-                module.const_i64(pushes.len() as u64),
-                module.const_i64(plan.functions.get(i).is_some_and(|f| f.needs_offset).into()),
-                module.const_offset(group_table, group_starts[i] * size_of::<u64>() as u64),
-                module.const_i64(group_starts[i + 1] - group_starts[i]),
-            ])
-        })
-        .collect();
-    records.initialize(module.const_array(record_type, &rows));
-    VerifySymbols {
-        records,
-        enter: module.external_function(abi::functions::VERIFY_ENTER, void, &[ptr, ptr]),
-        exit: module.external_function(abi::functions::VERIFY_EXIT, void, &[ptr]),
-        leave: module.external_function(abi::functions::VERIFY_LEAVE, void, &[ptr]),
-        resume: module.external_function(abi::functions::VERIFY_RESUME, void, &[ptr]),
-        shadow: module.const_offset(tls, layout::TLS_SHADOW),
     }
 }
 
