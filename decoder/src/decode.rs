@@ -495,7 +495,10 @@ impl Decoder {
     ) -> Result<Above, DecodeError> {
         if frame.site == OPEN_SITE && frame.id == 0 && !self.is_in_program(begin.start) {
             // Of a function that pushes at its entry always, and whose caller had pushed as well: the next frame tells which
-            // one, whether or not the executable's dictionary is there.
+            // one, whether or not the executable's dictionary is there. But it has left its activation, perhaps.
+            if frame.left && matches!(above, Above::Root(_)) {
+                trace.pieces.push(Piece::Tail(None));
+            }
             return Ok(above);
         }
         let Some(image) = trace.images[frame.image as usize].1 else {
@@ -560,7 +563,9 @@ impl Decoder {
                     if self.tables.functions[root as usize].tail_called
                         || self.tables.may_leave(site, root) =>
                 {
-                    trace.pieces.push(Piece::Tail(None));
+                    if !matches!(trace.pieces.last(), Some(Piece::Tail(_))) {
+                        trace.pieces.push(Piece::Tail(None));
+                    }
                 }
                 // The target is known only as the root above.
                 Above::Root(_) | Above::UnknownModule(_) => {}
@@ -603,6 +608,10 @@ impl Decoder {
             Ok(()) => {}
             Err(PathError::Ambiguous) => return Ok(Above::Interrupted),
             Err(_) => return Err(no_open_node()),
+        }
+        // The frame says nothing but this: who was called has pushed, too.
+        if left && matches!(above, Above::Root(_)) {
+            trace.pieces.push(Piece::Tail(None));
         }
         match (start, above) {
             (Some(start), Above::Root(root)) if !self.may_start(start, root) => Err(no_open_node()),

@@ -315,21 +315,22 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
         let mut frame = top.frame();
         let found = id.wrapping_sub(top.base());
         if (*function).silent == 1 {
-            // Called by instrumented code that knows it, it finds the caller's state. Whoever else calls it pushes, is an open
-            // call, or code that is not instrumented.
-            let known = !caller.is_null() && (id, top) == ((*caller).id, (*caller).top);
-            let entered = !caller.is_null()
-                && !frame.is_null()
-                && (*frame).site() == (*caller).site
-                && ((*frame).id, (*frame).prev, found) == ((*caller).id, (*caller).top, 0);
-            if known || entered || caller.is_null() {
+            let is_callers = |id, top| (id, top) == ((*caller).id, (*caller).top);
+            if caller.is_null() || is_callers(id, top) {
                 return Ok(());
             }
-            let open = (*(*caller).function).open;
-            // Or a function that an open call reached, and that pushed, has left its activation to it.
+            // A function that an open call reached has pushed, and has left its activation to this one.
             let diverted = !frame.is_null() && (*frame).site().is_null() && (*frame).left() && found == 0;
-            let state = if diverted { ((*frame).id, (*frame).prev) } else { (id, top) };
-            if !open.is_null() && in_edge(open, state.0, state.1, caller).is_ok() {
+            let (id, top) = if diverted { ((*frame).id, (*frame).prev) } else { (id, top) };
+            // Called by instrumented code that knows it, it finds the caller's state. Whoever else calls it pushes, is an open
+            // call, or code that is not instrumented.
+            let (frame, found) = (top.frame(), id.wrapping_sub(top.base()));
+            let known = is_callers(id, top);
+            let entered = !frame.is_null()
+                && (*frame).site() == (*caller).site
+                && ((*frame).id, (*frame).prev, found) == ((*caller).id, (*caller).top, 0);
+            let open = (*(*caller).function).open;
+            if known || entered || !open.is_null() && in_edge(open, id, top, caller).is_ok() {
                 return Ok(());
             }
             return Err("a silent function finds a state that is not its caller's");
@@ -342,9 +343,11 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
         if root && found == 0 {
             // A sub-path's root: the innermost frame names the call site.
             let from = |frame: *mut Frame| (*frame).id.wrapping_sub((*frame).prev.base());
+            let mut marked = false;
             let direct = |outer| !caller.is_null() && !known_start((*caller).function, outer).is_null();
             if !frame.is_null() && (*frame).site().is_null() && from(frame) == 0 && !direct((*frame).prev) {
                 // Pushed by a function at its entry, for its caller had pushed, too.
+                marked = (*frame).left();
                 frame = (*frame).prev.frame();
             }
             let entry_site = (*function).entry_site;
@@ -392,7 +395,7 @@ unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
                 return Err("the pushed frame holds another context than the caller's");
             }
             // Open calls that push without changing the id leave it to the dictionary, whose table has no row for them.
-            return said(!replaced || (*frame).left() || top.is_relative());
+            return said(!replaced || marked || (*frame).left() || top.is_relative());
         }
         let edge = in_edge(function, id, top, caller)?;
         said((*record).replaced == 0 || shows_tail(edge, function))

@@ -5,6 +5,7 @@
 //# Chain name: left_inner < <tail left_middle> < main
 //# Chain back: back < <tail> < call < main
 //# Chain again: left_inner < <tail> < call < back < <tail> < call < main
+//# Chain around: left_inner < <tail> < around < call < main
 //# Chain itself: left_stays < call < main
 //# Chain stays: left_stays < <tail> < call < main
 //# Chain[-O0] ordinary: left_inner < left_ordinary < call < main
@@ -34,6 +35,14 @@ NOINLINE static int back(const char *name) {
   }
   SHOW(name);
   return 1;
+}
+
+// A cycle of one call through a pointer, which therefore pushes.
+static left_function *volatile around_next;
+NOINLINE static int around(const char *name) {
+  int result = around_next(name);
+  KEEP;
+  return result;
 }
 
 // Of the program to a library. Only for calls of this type nobody knows whether one was made.
@@ -74,6 +83,10 @@ int main(void) {
   left_next = left_silent;
   printf("%d\n", call(left_middle, "silent"));
   printf("%d\n", call(left_ordinary, "silent"));
+  around_next = left_middle;
+  printf("%d\n", call(around, "silent"));
+  left_next = left_inner;
+  printf("%d\n", call(around, "around"));
   next_long = left_silent_long;
   printf("%d\n", (int)call_long(to_next, "silent"));
   int numbers[2] = {1, 2};
