@@ -42,3 +42,11 @@ fn some_flags() {
     let counts = check("flags", &known.step_by(11).collect::<Vec<_>>(), false);
     assert!(counts.builds >= 15 && counts.points > 1500, "{counts:?}");
 }
+
+#[test]
+fn passes_of_llvm_behind_the_pass() {
+    let behind = ["-hot-cold-split", "-enable-merge-functions"];
+    let known = cases(1).into_iter().filter(|case| behind.iter().any(|flag| case.flags.contains(flag)));
+    let counts = check("behind", &known.collect::<Vec<_>>(), true);
+    assert!(counts.builds == 18 && counts.points > 1500, "{counts:?}");
+}

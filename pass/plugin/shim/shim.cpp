@@ -404,6 +404,10 @@ void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Id, LLVM
   Call->setCallingConv(T.getCallingConv());
   Call->setAttributes(T.getAttributes());
   Call->setTailCallKind(CallInst::TCK_MustTail);
+  // LLVM's splitting of cold code (-hot-cold-split) comes behind the pass. It would take this cold call into a function of another
+  // type, where it cannot be a tail call. It leaves functions alone that are not inlined, and nothing is inlined any more.
+  if (!F.hasFnAttribute(Attribute::AlwaysInline))
+    F.addFnAttr(Attribute::NoInline);
   if (F.getReturnType()->isVoidTy())
     B.CreateRetVoid();
   else
