@@ -1,0 +1,89 @@
+//! A named module of C++20 and its importer: contexts through functions, templates and virtual calls of the module, and
+//! through its initializer.
+
+use std::fs;
+
+use pcce_testsuite::program::matches;
+use pcce_testsuite::{artifact, command, repository, run, work_folder};
+
+const MODULE: &str = r#"
+module;
+#include "show.h"
+export module shapes;
+static volatile long sum;
+extern "C++" NOINLINE inline void leaf(const char *name, long n) { sum = sum + n; SHOW(name); KEEP; }
+extern "C++" { export struct Shape { virtual void draw(long n) { leaf("virtual", n); KEEP; } }; }
+extern "C" NOINLINE void plain(long n) { leaf("plain", n); KEEP; }
+export NOINLINE void draw(long n) { plain(n); KEEP; }
+export template <class T> NOINLINE void each(long n, T f) { f(n); KEEP; }
+struct Global { Global() { plain(1); KEEP; } } global;
+"#;
+const PROGRAM: &str = r#"
+#include "show.h"
+import shapes;
+struct Square : Shape { NOINLINE void draw(long n) override { Shape::draw(n + 1); KEEP; } };
+extern "C" NOINLINE void by_pointer(void (*f)(long)) { f(3); KEEP; }
+int main() {
+  Square square;
+  Shape *shape = &square;
+  shape->draw(1); KEEP;
+  by_pointer(draw); KEEP;
+  each(2, [&](long n) { shape->draw(n); KEEP; }); KEEP;
+  return 0;
+}
+"#;
+/// What is shown, in order. Names that belong to the module are those of its symbols.
+const CHAINS: [(&str, &str); 4] = [
+    ("plain", "leaf < plain < _ZNW6shapes6GlobalC2Ev < __cxx_global_var_init < _ZGIW6shapes < ..."),
+    ("virtual", "leaf < Shape::draw < Square::draw < main"),
+    ("plain", "leaf < plain < _ZW6shapes4drawl < by_pointer < main"),
+    (
+        "virtual",
+        "leaf < Shape::draw < Square::draw < main::$_0::operator() < _ZW6shapes4eachIZ4mainE3$_0EvlT_ < main",
+    ),
+];
+
+#[test]
+fn contexts_through_a_module() {
+    let folder = work_folder("cxx_modules");
+    fs::write(folder.join("shapes.cppm"), MODULE).expect("can be written");
+    fs::write(folder.join("main.cpp"), PROGRAM).expect("can be written");
+    for mode in ["lto", "module"] {
+        for level in ["-O0", "-O2"] {
+            let mode_flag = format!("--pcce-mode={mode}");
+            let include = format!("-I{}", repository().join("testsuite/programs").display());
+            let compile = |arguments: &[&str]| {
+                let mut compiler =
+                    command(artifact("pcce-clang++"), &["-std=c++20", "-g", level, &mode_flag]);
+                compiler.current_dir(&folder).args(["--pcce-verify", "-fprebuilt-module-path=."]);
+                let _ = run(compiler.arg(&include).args(arguments)).expect_success();
+            };
+            compile(&["-c", "shapes.cppm", "-fmodule-output=shapes.pcm", "-o", "shapes.o"]);
+            compile(&["-c", "main.cpp", "-o", "main.o"]);
+            compile(&["main.o", "shapes.o", "-o", "program"]);
+            let (program, report) = (folder.join("program"), folder.join("report"));
+            let _ = fs::remove_file(&report);
+            let output = run(command(&program, &[]).env("PCCE_VERIFY_REPORT", &report)).expect_success();
+            let report = fs::read_to_string(report).expect("verify mode reports");
+            assert!(report.ends_with(" 0 mismatches\n"), "{mode} {level}: {report}");
+            let shown: Vec<Vec<&str>> = output.stdout.lines().map(|l| l.split(' ').collect()).collect();
+            let names: Vec<&str> = shown.iter().map(|words| &words[0][1..]).collect();
+            assert_eq!(names, CHAINS.map(|(name, _)| name), "{mode} {level}");
+            let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
+            pcce.arg(&program).args(shown.iter().map(|words| words[1]));
+            let decoded = run(&mut pcce).expect_success().stdout;
+            for ((name, chain), line) in CHAINS.iter().zip(decoded.lines()) {
+                let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
+                let frames = value["frames"].as_array().expect("frames");
+                let short = |name: &str| name.split('(').next().unwrap_or(name).to_owned();
+                let function = |frame: &serde_json::Value| match frame["function"].as_str() {
+                    Some(name) if name.contains("operator()") => "main::$_0::operator()".to_owned(),
+                    Some(name) => short(name),
+                    None => frame["kind"].to_string(),
+                };
+                let found: Vec<String> = frames.iter().map(function).collect();
+                assert!(matches(chain, &found), "{mode} {level}, {name}: expected {chain}, found {found:#?}");
+            }
+        }
+    }
+}
