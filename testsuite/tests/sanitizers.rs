@@ -152,6 +152,46 @@ fn other_sanitizers() {
     check("kcfi", BOTH, ONE, &["-fsanitize=kcfi"], &[]);
 }
 
+/// The sanitizer renames functions, but for those that its list names.
+#[test]
+fn data_flow() {
+    let work = work_folder("sanitizers/dataflow");
+    let list = work.join("list.txt");
+    fs::write(&list, "fun:pcce_*=uninstrumented\nfun:pcce_*=discard\n").expect("can be written");
+    let list = format!("-fsanitize-ignorelist={}", list.display());
+    let source = work.join("program.c");
+    let text = r#"
+        #include <sanitizer/dfsan_interface.h>
+        #include "show.h"
+        static volatile long sum;
+        NOINLINE void leaf(long n) { sum += n; SHOW("leaf"); KEEP; }
+        NOINLINE void by_pointer(void (*f)(long), long n) { f(n); KEEP; }
+        int main(void) {
+            long n = 1;
+            dfsan_set_label(1, &n, sizeof n);
+            leaf(n); KEEP;
+            by_pointer(leaf, n); KEEP;
+            printf("%d %d\n", dfsan_get_label(sum), dfsan_get_label(2));
+            return 0;
+        }"#;
+    fs::write(&source, text).expect("can be written");
+    for (mode, level) in BOTH.iter().flat_map(|mode| TWO.iter().map(move |level| (mode, level))) {
+        let (program, report) = (work.join(format!("{mode}{level}")), work.join("report"));
+        let flags = ["-x", "c", "-fsanitize=dataflow", &list, level];
+        let _ = compile(&program, &source, mode, true, &flags).expect_success();
+        let _ = fs::remove_file(&report);
+        let output = run(command(&program, &[]).env("PCCE_VERIFY_REPORT", &report)).expect_success();
+        let report = fs::read_to_string(&report).expect("a report");
+        assert!(report.ends_with(" 0 mismatches\n"), "{mode} {level}: {report}");
+        assert_eq!(ordinary_lines(&output), ["1 0"], "{mode} {level}");
+        let mut pcce = command(artifact("pcce"), &["filter", "--format", "folded"]);
+        let decoded = run_with_input(pcce.arg(&program), &output.stdout).expect_success().stdout;
+        let contexts: Vec<_> =
+            decoded.lines().filter_map(|line| line.strip_prefix('@')?.split(' ').nth(1)).collect();
+        assert_eq!(contexts, ["main;leaf", "main;by_pointer;leaf"], "{mode} {level}");
+    }
+}
+
 #[test]
 fn profiles_and_coverage() {
     check("coverage", BOTH, ONE, &["--coverage"], &[]);
