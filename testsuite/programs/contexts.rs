@@ -1,5 +1,5 @@
-//! Contexts of a Rust program: recursion, trait objects, closures, a panic that unwinds and is caught, a thread.
-//! What must come out stands in `tests/rust.rs`.
+//! Contexts of a Rust program: recursion, trait objects, closures, panics that unwind
+//! and are caught, a thread, a hook for panics. What must come out stands in `tests/rust.rs`.
 
 use std::ffi::{CStr, c_char};
 use std::hint::black_box;
@@ -105,14 +105,22 @@ fn main() {
         show("sort");
         a.cmp(b)
     });
-    catches(black_box(1));
-    // A panic that ends a thread is caught there, and goes on here.
-    let thread = std::thread::spawn(|| {
-        show("thread");
-        panics(black_box(0));
-    });
-    let panic = thread.join().unwrap_err();
-    let result = catch_unwind(AssertUnwindSafe(|| resume_unwind(panic)));
+    if cfg!(panic = "unwind") {
+        catches(black_box(1));
+        // A panic that ends a thread is caught there, and goes on here.
+        let thread = std::thread::spawn(|| {
+            show("thread");
+            panics(black_box(0));
+        });
+        let panic = thread.join().unwrap_err();
+        let result = catch_unwind(AssertUnwindSafe(|| resume_unwind(panic)));
+        println!("{}", result.is_err());
+    }
     show("main");
-    println!("{}", result.is_err());
+    // It is called where the panic is, whatever becomes of that.
+    std::panic::set_hook(Box::new(|_| {
+        show("hook");
+        std::process::exit(0)
+    }));
+    panics(black_box(1));
 }

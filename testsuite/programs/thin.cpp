@@ -1,7 +1,7 @@
-// ThinLTO: each module is encoded by itself, with what was imported into it. (LLVM runs no plugin at -O0 there.)
+// ThinLTO: each module is encoded by itself, with what was imported into it.
 //# Flags: -flto=thin
 //# Modes: lto
-//# Levels: -O1 -O2
+//# Levels: -O0 -O1 -O2
 //# With: parts/templates.cpp
 //# Chain int: int twice<int>(int, char const*) < main
 //# Chain int-in-other: int twice<int>(int, char const*) < in_other < main

@@ -1,5 +1,6 @@
 //! A Rust program, `programs/contexts.rs`, with `pcce-clang` as the linker: its modules encoded each by itself, and as a
-//! whole together with the standard library; names in both manglings.
+//! whole together with the standard library; at each level of optimisation, with both strategies for panics, names in
+//! both manglings.
 #![cfg(feature = "llvm22")]
 
 use std::fs;
@@ -9,7 +10,7 @@ use pcce_testsuite::program::matches;
 use pcce_testsuite::{LLVM, artifact, command, repository, run, work_folder};
 
 /// What is shown, in order, and the functions of the crate in its context.
-const CHAINS: [(&str, &str); 12] = [
+const CHAINS: [(&str, &str); 13] = [
     ("recursion", "show < recursion*3 < main"),
     ("square", "show < <Square as Shape>::area < measure < main"),
     ("rectangle", "show < <Rectangle as Shape>::area < measure < main"),
@@ -25,7 +26,11 @@ const CHAINS: [(&str, &str); 12] = [
     ("thread", "show < main::{closure}"),
     ("drop", "show < <Guard as core::ops::drop::Drop>::drop < panics < main::{closure}"),
     ("main", "show < main"),
+    ("hook", "show < main::{closure} < panics*2 < main"),
 ];
+
+/// What is shown only where panics unwind.
+const UNWINDING: [&str; 3] = ["drop", "caught", "thread"];
 
 /// The major version of rustc's own LLVM.
 fn llvm_of_rustc() -> u32 {
@@ -79,38 +84,59 @@ fn contexts_of_a_rust_program() {
     }
     let folder = work_folder("rust");
     let archive = format!("link-arg={}", artifact("libpcce_rt.a").display());
-    let (expected, tokens) = build_and_run(&folder, "plain", &["-O", "-C", &archive]);
-    assert!(tokens.len() == CHAINS.len() && tokens.iter().all(|(_, token)| token.is_empty()), "{tokens:?}");
-
     let linker = format!("linker={}", artifact("pcce-clang").display());
     let own = ["-C", "linker-plugin-lto", "-C", &linker];
     let verify = ["-C", "link-arg=--pcce-verify"];
     let v0 = ["-C", "symbol-mangling-version=v0"];
-    let whole = ["-C", "lto=fat"];
-    // Name, whether the standard library is compiled with the program, flags.
-    let variants = [
-        ("modules", false, [&["-O"][..], &v0].concat()),
-        ("modules-verify", false, [&["-O"][..], &verify].concat()),
-        ("whole", true, [&["-O"][..], &whole, &v0, &verify].concat()),
-        ("whole-O0", true, [&whole[..], &verify].concat()),
-    ];
-    for (name, with_std, flags) in variants {
-        let (lines, tokens) = build_and_run(&folder, name, &[&own[..], &flags].concat());
-        assert_eq!(lines, expected, "{name}");
-        let names: Vec<&str> = tokens.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, CHAINS.map(|(name, _)| name), "{name}");
-        let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
-        pcce.arg(folder.join(name)).args(tokens.iter().map(|(_, token)| token));
-        let decoded = run(&mut pcce).expect_success().stdout;
-        for ((shown, chain), line) in CHAINS.iter().zip(decoded.lines()) {
-            let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
-            let frames = value["frames"].as_array().expect("frames");
-            let functions: Vec<&str> = frames.iter().filter_map(|f| f["function"].as_str()).collect();
-            let found: Vec<String> = functions.iter().copied().filter(of_the_crate).map(short).collect();
-            assert!(matches(chain, &found), "{name}, {shown}: expected {chain}, found {functions:#?}");
-            // Between `main` and the start of the program there is some of the standard library.
-            let boundary = frames.iter().any(|f| f["kind"] != "call");
-            assert_eq!(boundary, !with_std && chain.ends_with(" main"), "{name}, {shown}: {functions:#?}");
+    for panic in ["unwind", "abort"] {
+        let panic_flag = format!("panic={panic}");
+        let strategy = ["-C", &panic_flag];
+        let chains: Vec<_> =
+            CHAINS.iter().filter(|(name, _)| panic == "unwind" || !UNWINDING.contains(name)).collect();
+        let plain = [&["-O", "-C", &archive][..], &strategy].concat();
+        let (expected, tokens) = build_and_run(&folder, &format!("plain-{panic}"), &plain);
+        assert!(
+            tokens.len() == chains.len() && tokens.iter().all(|(_, token)| token.is_empty()),
+            "{tokens:?}"
+        );
+        // Name, whether the standard library is compiled with the program, flags.
+        let mut variants = vec![("modules".to_owned(), false, [&own[..], &strategy, &["-O"], &v0].concat())];
+        let levels = ["0", "1", "2", "3", "s", "z"].map(|level| (level, format!("opt-level={level}")));
+        for (i, (level, flag)) in levels.iter().enumerate() {
+            let flags = [&own[..], &strategy, &verify, &["-C", flag]].concat();
+            // A whole program takes long: each level once.
+            if (i % 2 == 0) == (panic == "abort") {
+                let mangling = if i % 3 == 0 { &v0[..] } else { &[] };
+                let flags = [&flags[..], &["-C", "lto=fat"], mangling].concat();
+                variants.push((format!("whole-{level}"), true, flags));
+            }
+            variants.push((format!("modules-{level}"), false, flags));
         }
+        for (name, with_std, flags) in variants {
+            let name = format!("{name}-{panic}");
+            let (lines, tokens) = build_and_run(&folder, &name, &flags);
+            assert_eq!(lines, expected, "{name}");
+            check(&folder.join(&name), with_std, &chains, &tokens);
+        }
+    }
+}
+
+/// Decodes the program's tokens, and compares them.
+fn check(program: &Path, with_std: bool, chains: &[&(&str, &str)], tokens: &[(String, String)]) {
+    let at = program.display();
+    let names: Vec<&str> = tokens.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, chains.iter().map(|(name, _)| *name).collect::<Vec<_>>(), "{at}");
+    let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
+    pcce.arg(program).args(tokens.iter().map(|(_, token)| token));
+    let decoded = run(&mut pcce).expect_success().stdout;
+    for ((shown, chain), line) in chains.iter().zip(decoded.lines()) {
+        let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let frames = value["frames"].as_array().expect("frames");
+        let functions: Vec<&str> = frames.iter().filter_map(|f| f["function"].as_str()).collect();
+        let found: Vec<String> = functions.iter().copied().filter(of_the_crate).map(short).collect();
+        assert!(matches(chain, &found), "{at}, {shown}: expected {chain}, found {functions:#?}");
+        // Between `main` and the start of the program there is some of the standard library.
+        let boundary = frames.iter().any(|f| f["kind"] != "call");
+        assert_eq!(boundary, !with_std && chain.ends_with(" main"), "{at}, {shown}: {functions:#?}");
     }
 }

@@ -106,6 +106,9 @@ static const char KeptTailCall[] = "pcce.tail";
 // Metadata of calls through pointers that are reached only by other targets than those compared with.
 static const char Compared[] = "pcce.compared";
 
+// LLVM's own, by whose address it knows what it hands to callbacks. A copy in the plugin would have another one.
+extern template struct llvm::Any::TypeId<const Module *>;
+
 namespace {
 // Values of Phase, as in src/lib.rs.
 enum : uint32_t { PhaseModule = 0, PhaseLinkTime = 1, PhaseExplicit = 2, PhasePrint = 3 };
@@ -131,23 +134,46 @@ struct PccePass : PassInfoMixin<PccePass> {
 
 void pcce_shim_register(void *Builder) {
   auto &PB = *static_cast<PassBuilder *>(Builder);
+  // What the callbacks know of the pipelines that this builder makes.
+  struct State {
+    bool HasStart = false;
+    bool HasPass = false;
+    bool NextIsLast = false;
+    FunctionAnalysisManager *FAM = nullptr;
+  };
+  auto Known = std::make_shared<State>();
   // What else LLVM passes along is a matter of its version.
-  auto Add = [](ModulePassManager &MPM, OptimizationLevel Level, auto...) { MPM.addPass(PccePass(PhaseModule, Level)); };
+  auto Add = [Known](ModulePassManager &MPM, OptimizationLevel Level, auto...) {
+    Known->HasPass = true;
+    MPM.addPass(PccePass(PhaseModule, Level));
+  };
   // Clang registers its sanitizers behind the plugins. They come in front of the pass all the same, as they do at link time: what
   // they insert calls on, and what the pass inserts is not theirs to guard or to move. (Pipelines behind a link have no start.)
-  auto Last = std::make_shared<bool>(false);
-  PB.registerOptimizerLastEPCallback([Add, Last](ModulePassManager &MPM, OptimizationLevel Level, auto...) {
-    if (!*Last)
+  PB.registerOptimizerLastEPCallback([Add, Known](ModulePassManager &MPM, OptimizationLevel Level, auto...) {
+    if (!Known->HasStart)
       Add(MPM, Level);
   });
-  PB.registerPipelineStartEPCallback([&PB, Add, Last](ModulePassManager &, OptimizationLevel, auto...) {
-    if (!std::exchange(*Last, true))
+  PB.registerPipelineStartEPCallback([&PB, Add, Known](ModulePassManager &, OptimizationLevel, auto...) {
+    if (!std::exchange(Known->HasStart, true))
       PB.registerOptimizerLastEPCallback(Add);
   });
-  PB.registerFullLinkTimeOptimizationLastEPCallback(
-      [](ModulePassManager &MPM, OptimizationLevel Level, auto...) { MPM.addPass(PccePass(PhaseLinkTime, Level)); });
+  PB.registerFullLinkTimeOptimizationLastEPCallback([Known](ModulePassManager &MPM, OptimizationLevel Level, auto...) {
+    Known->HasPass = true;
+    MPM.addPass(PccePass(PhaseLinkTime, Level));
+  });
+  // ThinLTO's pipeline of -O0 asks no plugin. The pass comes behind its last two passes all the same.
+  PB.registerAnalysisRegistrationCallback([Known](FunctionAnalysisManager &FAM) { Known->FAM = &FAM; });
+  if (PassInstrumentationCallbacks *Callbacks = PB.getPassInstrumentationCallbacks())
+    Callbacks->registerAfterPassCallback([Known](StringRef Pass, Any IR, const PreservedAnalyses &) {
+      bool IsLast = std::exchange(Known->NextIsLast, Pass == "EliminateAvailableExternallyPass");
+      auto *M = any_cast<const Module *>(&IR);
+      if (!IsLast || Pass != "GlobalDCEPass" || !M || !Known->FAM || std::exchange(Known->HasPass, true))
+        return;
+      pcce_rs_run(wrap(*M), PhaseModule, 0, nullptr, 0, Known->FAM);
+      Known->FAM->clear();
+    });
   PB.registerPipelineParsingCallback(
-      [](StringRef Name, ModulePassManager &MPM, ArrayRef<PassBuilder::PipelineElement>) {
+      [Known](StringRef Name, ModulePassManager &MPM, ArrayRef<PassBuilder::PipelineElement>) {
         if (Name == "print<pcce-frames>") {
           MPM.addPass(PccePass(PhasePrint, OptimizationLevel::O2));
           return true;
@@ -156,6 +182,7 @@ void pcce_shim_register(void *Builder) {
           return false;
         if (!Name.empty() && !(Name.consume_front("<") && Name.consume_back(">")))
           return false;
+        Known->HasPass = true;
         MPM.addPass(PccePass(PhaseExplicit, OptimizationLevel::O2, Name));
         return true;
       });
