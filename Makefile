@@ -22,7 +22,7 @@
 #
 # LLVM=22 behind any of them is for that version instead of 19, in a target folder of its own, target/llvm22.
 #
-# Each of them first installs what the machine lacks (scripts/setup, with apt-get).
+# Each of them first installs what it needs and the machine lacks (scripts/setup, with apt-get).
 
 CARGO ?= cargo
 CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -36,16 +36,24 @@ RELEASE := $(CARGO_TARGET_DIR)/release
 
 export PREFIX DESTDIR LLVM
 
-.PHONY: all build setup install uninstall deb deb-check test test-all lint suite smoke demo evaluate torture matrix soak packages guide fuzz heap-cost clean
+.PHONY: all build tools install uninstall deb deb-check test test-all suite smoke demo evaluate torture matrix soak packages guide fuzz heap-cost clean
 all: build
 
-setup:
-	scripts/setup $(LLVM)
+define runtime
+scripts/build-runtime
+ln -sf pcce-clangxx $(RELEASE)/pcce-clang++
+endef
 
-build: setup
+build:
+	scripts/setup build $(LLVM)
+	$(CARGO) build --release -p pcce -p pcce-wrapper -p pcce-pass $(FEATURES)
+	$(runtime)
+
+# The same, and the programs that test and measure. Cargo gives what both use the features of all.
+tools:
+	scripts/setup test $(LLVM)
 	$(CARGO) build --release --workspace $(FEATURES)
-	scripts/build-runtime
-	ln -sf pcce-clangxx $(RELEASE)/pcce-clang++
+	$(runtime)
 
 install: build
 	scripts/install
@@ -54,9 +62,11 @@ uninstall:
 	scripts/install --remove
 
 deb: build
+	scripts/setup deb $(LLVM)
 	scripts/package-deb
 
 deb-check: build
+	scripts/setup deb-check $(LLVM)
 	scripts/check-deb
 
 test: suite
@@ -65,7 +75,7 @@ test: suite
 test-all: suite
 	$(MAKE) suite LLVM=22
 
-suite: build
+suite: tools
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets $(FEATURES) --quiet -- -D warnings
 	$(CARGO) test --workspace $(FEATURES)
@@ -73,32 +83,34 @@ suite: build
 
 # What differs from one LLVM to the next, in little time.
 smoke: build
+	scripts/setup test $(LLVM)
 	$(CARGO) test -p pcce-testsuite $(FEATURES) --test ir --test versions --test rust
 	$(CARGO) test -p pcce-testsuite $(FEATURES) --test programs -- --exact \
 	    callbacks coroutines exceptions modules recursion threads
 
 demo: build
+	scripts/setup demo $(LLVM)
 	testsuite/demo/run
 
-evaluate: build
+evaluate: tools
 	scripts/setup evaluate $(LLVM)
 	$(RELEASE)/evaluate $(foreach option,PROGRAMS VARIANTS STEPS PAIRS TOOLS,\
 	    $(if $($(option)),--$(shell echo $(option) | tr A-Z a-z) "$($(option))")) $(if $(DOCS),--docs)
 
-heap-cost: build
+heap-cost: tools
 	scripts/setup evaluate $(LLVM)
 	LLVM=$(LLVM) testsuite/profiles/measure $(PAIRS)
 
-torture: build
+torture: tools
 	$(RELEASE)/torture $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(PROGRAMS),--programs "$(PROGRAMS)")
 
-matrix: build
+matrix: tools
 	$(RELEASE)/matrix $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only="$(ONLY)")
 
-soak: build
+soak: tools
 	$(RELEASE)/soak $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(GENERATOR),--generator $(GENERATOR))
 
-packages: build
+packages: tools
 	scripts/setup packages $(LLVM)
 	$(RELEASE)/packages $(if $(N),--count $(N)) $(if $(PACKAGES),--packages "$(PACKAGES)") \
 	    $(if $(MODES),--modes "$(MODES)") $(if $(TOOLS),--tools "$(TOOLS)")
@@ -108,7 +120,8 @@ guide:
 	    --root $(CARGO_TARGET_DIR)/tools mdbook
 	PATH="$$PATH:$(CARGO_TARGET_DIR)/tools/bin" mdbook build --dest-dir $(CARGO_TARGET_DIR)/guide docs/guide
 
-fuzz: setup
+fuzz:
+	scripts/setup fuzz $(LLVM)
 	scripts/fuzz $(N)
 
 clean:

@@ -13,7 +13,7 @@ fn main() {
     let ask = |what: &str| {
         let output = Command::new(&config).arg(what).output().unwrap_or_else(|e| {
             panic!(
-                "{config} cannot be run ({e}); run scripts/setup {llvm}, or apt-get install llvm-{llvm}-dev"
+                "{config} cannot be run ({e}); run scripts/setup build {llvm}, or apt-get install llvm-{llvm}-dev"
             )
         });
         assert!(output.status.success(), "{config} {what} failed");

@@ -97,7 +97,7 @@ pub fn llvm(name: &str) -> PathBuf {
 #[must_use]
 pub fn llvm_of(version: &str, name: &str) -> PathBuf {
     let path = Path::new("/usr/lib").join(format!("llvm-{version}/bin")).join(name);
-    assert!(path.exists(), "{} is missing; run `scripts/setup {version}` first", path.display());
+    assert!(path.exists(), "{} is missing; run `scripts/setup test {version}` first", path.display());
     path
 }
 

@@ -145,3 +145,30 @@ fn the_debian_package_has_working_tools() {
         .collect();
     assert!(naming.is_empty(), "{naming:?}");
 }
+
+/// What `scripts/setup` says to somebody who may not install, on a machine that has nothing.
+fn setup(target: &str) -> String {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let bin = work_folder(&format!("install-setup-{target}"));
+    for (name, text) in [("dpkg-query", "exit 1"), ("id", "echo 1000"), ("cargo", "")] {
+        let path = bin.join(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("can be written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("is ours");
+    }
+    symlink("/bin/bash", bin.join("bash")).expect("can be made");
+    let output = run(script("setup").arg(target).env("PATH", &bin));
+    assert_eq!(output.status, 1, "nothing can be installed");
+    output.stderr
+}
+
+#[test]
+fn building_needs_no_tools_of_tests_and_who_cannot_install_is_told_the_command() {
+    let said = setup("build");
+    let (_, packages) = said.split_once("as root: apt-get install ").expect("names the command");
+    let packages: Vec<&str> = packages.split_whitespace().collect();
+    assert_eq!(
+        packages,
+        ["clang-19", "lld-19", "llvm-19", "llvm-19-dev", "g++", "libc6-dev", "binutils", "make"]
+    );
+    assert!(setup("test").contains("csmith"));
+}
