@@ -1,10 +1,10 @@
 //! The pass plugin of PCCE for LLVM: precise calling context encoding (Sumner et al., ICSE 2010).
 //!
-//! One run over a module: calls that LLVM would insert later are inserted, as far as they can be ([`inserted`] knows the others), [`analysis`] makes the call graph, `pcce-encoding` numbers it, [`known`] or, from counts, [`profile`] compares
-//! calls through pointers that push with their probable targets, [`thunks`] takes cold pushes out of functions, [`plan`] says what happens at each call and writes the
-//! dictionary, [`rewrite`] changes the code, [`emit`] puts the
-//! dictionary into the object file. With the option `hybrid`, [`frames`] first lets copies of the module go through all of it, and looks at their code. The pass runs after inlining: last in the pipeline of a module, or last
-//! at link time for a whole program, or where `opt -passes=pcce` puts it.
+//! One run over a module has four stages ([`pass`]): [`prepare`] changes the module so that all of it can be seen,
+//! [`facts`] reads it and makes the call graph, which `pcce-encoding` numbers, and [`contexts`] plans what happens at each
+//! call, changes the code, and puts the dictionary into the object file. With the option `hybrid`, copies of the module
+//! first go through all of it, and their code is looked at ([`contexts::frames`]). The pass runs after inlining: last in
+//! the pipeline of a module, or last at link time for a whole program, or where `opt -passes=pcce` puts it.
 //!
 //! Nothing here panics across the boundary to LLVM: a panic becomes a compiler error.
 
@@ -18,44 +18,22 @@ extern crate llvm_sys_19 as llvm_sys;
 #[cfg(feature = "llvm22")]
 extern crate llvm_sys_22 as llvm_sys;
 
-mod analysis;
-mod emit;
-mod frames;
-mod hybrid;
-mod inserted;
-mod known;
+mod code;
+mod contexts;
+mod error;
+mod facts;
 mod llvm;
-mod plan;
-mod profile;
-mod rewrite;
-mod tail;
-mod thunks;
-mod verify;
+mod pass;
+mod places;
+mod prepare;
 
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use llvm_sys::LLVMModule;
-use pcce_options::PassOptions;
 
-use crate::frames::Frames;
-use crate::llvm::{Analyses, CodeGeneration, Module};
-
-/// Named metadata of instrumented modules.
-const MARKER: &str = "pcce.instrumented";
-
-/// Where in the compilation the pass runs; the values are those of the shim.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// Last in the pipeline of a module.
-    Module = 0,
-    /// Last in the pipeline of a whole program, at link time.
-    LinkTime = 1,
-    /// Named in a pipeline (`opt -passes=pcce`).
-    Explicit = 2,
-    /// Named `print<pcce-frames>`: prints the frame offsets of the module as it is, and leaves it alone.
-    Print = 3,
-}
+use crate::llvm::{Analyses, Module};
+use crate::pass::Phase;
 
 /// The version of [`PassPluginLibraryInfo`].
 const API_VERSION: u32 = if cfg!(feature = "llvm22") { 2 } else { 1 };
@@ -137,11 +115,12 @@ unsafe extern "C" fn pcce_rs_run(
         2 => Phase::Explicit,
         _ => Phase::Print,
     };
-    let result = catch_unwind(AssertUnwindSafe(|| run(module, phase, opt_level, &parameters, analyses)));
+    let result =
+        catch_unwind(AssertUnwindSafe(|| pass::run((module, analyses), phase, opt_level, &parameters)));
     match result {
         Ok(Ok(changed)) => changed,
-        Ok(Err(message)) => {
-            module.emit_error(&format!("pcce: {message}"));
+        Ok(Err(error)) => {
+            module.emit_error(&format!("pcce: {error}"));
             false
         }
         Err(_) => {
@@ -151,183 +130,4 @@ unsafe extern "C" fn pcce_rs_run(
             true
         }
     }
-}
-
-/// What all runs over a module and its copies are made with.
-struct Job<'a> {
-    identifier: String,
-    options: &'a PassOptions,
-    no_callback: analysis::NoCallback,
-    targets: Option<analysis::Targets>,
-    profile: Option<profile::Profile>,
-    /// The module is the whole program after link-time resolution.
-    whole_program: bool,
-    /// It is the executable's: its graph has an open node.
-    open: bool,
-    /// How the module's code will be generated.
-    code: CodeGeneration,
-}
-
-/// What instrumenting a module came to.
-struct Outcome {
-    /// Whether it was changed: there was a function to instrument.
-    changed: bool,
-    /// What the encoding relies on.
-    used: Frames,
-    /// What the user should know.
-    warnings: Vec<String>,
-}
-
-fn run(
-    module: Module,
-    phase: Phase,
-    opt_level: u32,
-    parameters: &str,
-    analyses: Analyses,
-) -> Result<bool, String> {
-    if phase == Phase::Print {
-        return frames::print(module, analyses, CodeGeneration { level: opt_level, no_pie: false })
-            .map(|()| false);
-    }
-    let of_environment = std::env::var_os(pcce_options::VARIABLE).unwrap_or_default();
-    let options =
-        PassOptions::read([parameters, &of_environment.to_string_lossy()]).map_err(|e| e.to_string())?;
-    let identifier = module.identifier();
-    if module.has_named_metadata(MARKER) {
-        return Err(format!(
-            "{identifier} is instrumented already; give the plugin to the compiler (-fpass-plugin) or to the linker \
-             (--load-pass-plugin), not to both"
-        ));
-    }
-    if phase == Phase::Module && module.has_flag("ThinLTO") {
-        return Err(format!(
-            "{identifier} is compiled for link-time optimisation (-flto); give the plugin to the linker instead \
-             (-Wl,--load-pass-plugin=…), as pcce-clang does"
-        ));
-    }
-    let inserted = module.insert_late_calls(analyses);
-    let whole_program = phase == Phase::LinkTime || options.whole_program;
-    // Users without the wrapper, which says what the link makes, compile with -fPIC what may be for a shared library. The
-    // library's numbers and open calls would be told from the executable's by nothing.
-    let for_library = module.has_flag("PIC Level") && !module.has_flag("PIE Level");
-    let open = whole_program && options.makes_executable().unwrap_or(!for_library);
-    let job = Job {
-        identifier,
-        no_callback: analysis::NoCallback::load(module, open, &options.common.no_callback, options.publish)?,
-        targets: analysis::Targets::load(&options.common.targets, options.publish)?,
-        profile: options.common.profile_use.as_deref().map(profile::Profile::load).transpose()?,
-        whole_program,
-        open,
-        code: CodeGeneration {
-            // As lld does.
-            level: if phase == Phase::LinkTime { opt_level.max(2) } else { opt_level },
-            no_pie: options.no_pie,
-        },
-        options: &options,
-    };
-    let mut warnings = Vec::new();
-    // One command line is often for all of a program's libraries.
-    for missing in job.targets.iter().filter(|_| job.open).flat_map(|targets| targets.missing_in(module)) {
-        // Not an error: the function may have been inlined wherever it was called.
-        warnings.push(format!(
-            "target {missing}: the program neither defines nor calls a function of this name, or all its \
-             calls were inlined; C++ names are written with their scopes and without parameters, as app::Log::write"
-        ));
-    }
-    // Who counts need not be fast, and has other frames.
-    let frames = if options.common.hybrid && job.open && options.common.profile_generate.is_none() {
-        frames::find(&job, module, analyses, &mut warnings)?
-    } else {
-        Frames::default()
-    };
-    let outcome = instrument(&job, module, analyses, &frames)?;
-    for warning in warnings.iter().chain(&outcome.warnings) {
-        eprintln!("warning: pcce: {warning}");
-    }
-    Ok(inserted || outcome.changed)
-}
-
-/// Instruments the module, or a copy. `frames`: what is known of its code.
-fn instrument(job: &Job, module: Module, analyses: Analyses, frames: &Frames) -> Result<Outcome, String> {
-    let &Job { ref identifier, options, ref no_callback, whole_program, open, .. } = job;
-    let mut outcome = Outcome { changed: false, used: Frames::default(), warnings: Vec::new() };
-    tail::keep_in_cycles(module, no_callback);
-    let mut profile = job.profile.clone();
-    let request = analysis::Request {
-        no_callback,
-        whole_program,
-        open,
-        leaf_depth: options.leaf_depth(),
-        targets: job.targets.as_ref(),
-    };
-    let mut analysis = analysis::analyse(module, analyses, &request, profile.as_ref())?;
-    if analysis.functions.is_empty() {
-        return Ok(outcome);
-    }
-    // The sign of an id tells the executable's from those of other modules.
-    // A function of another module that is entered by a sub-path that is told apart by its start alone would find any sign.
-    let of_ids =
-        pcce_encoding::Options { id_bits: options.common.id_bits, known_starts: open && !options.basic };
-    let encode = |graph: &pcce_encoding::CallGraph| {
-        let mut encoding = pcce_encoding::encode(graph, &of_ids);
-        if options.basic {
-            encoding.drop_offsets();
-        }
-        encoding
-    };
-    let mut encoding = encode(&analysis.graph);
-    // Who counts leaves the calls as they are, to find them so when the profile is used.
-    let changes_calls = !options.basic && options.common.profile_generate.is_none();
-    let compared = if let Some(profile) = &mut profile {
-        outcome.warnings.extend(profile.report(identifier, &analysis.counts));
-        let is_exact = |function| analysis::is_exact(function, whole_program);
-        !options.basic && profile.compare(analyses, &analysis, &encoding, &of_ids, is_exact)
-    } else {
-        open && changes_calls && known::compare(module, analyses, no_callback, &analysis, &encoding)
-    };
-    if compared {
-        analysis = analysis::analyse(module, analyses, &request, profile.as_ref())?;
-        encoding = encode(&analysis.graph);
-    }
-    let producer = format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version());
-    if changes_calls {
-        thunks::outline(&mut analysis, &mut encoding);
-    }
-    let used = hybrid::apply(&analysis, &mut encoding, frames);
-    if let Some(used) = &used {
-        let name = |function: usize| analysis.functions[function].name.clone();
-        let offsets = used.frames.iter().enumerate();
-        outcome.used.offsets = offsets.filter_map(|(i, frame)| Some((name(i), (*frame)?))).collect();
-        let callee = |to: Option<usize>| to.map(name).unwrap_or_default();
-        outcome.used.jumps = used.jumps.iter().map(|&(from, to)| (name(from), callee(to))).collect();
-    }
-    let plan = plan::plan(&analysis, &encoding, used.as_ref(), options, identifier.clone(), producer);
-    let fragment = pcce_dictionary::fragment::to_bytes(&plan.dictionary);
-    let sites_name = format!("__pcce_sites.{:016x}", fnv1a(identifier.as_bytes(), &fragment));
-    if let Some(file) = &options.common.profile_generate {
-        profile::count(module, &analysis, file);
-    }
-    rewrite::rewrite(module, analyses, &analysis, &plan, &sites_name, options);
-    emit::emit(module, &fragment, &sites_name);
-    emit::emit_addresses(module, &analysis, &sites_name);
-    let common = &options.common;
-    for (symbol, path) in
-        [(emit::CRASH_REPORT, &common.crash_report), (emit::VERIFY_REPORT, &common.verify_report)]
-    {
-        if let Some(path) = path {
-            emit::emit_path(module, symbol, path);
-        }
-    }
-    module.add_named_metadata(MARKER);
-    if cfg!(debug_assertions) || options.check {
-        module.verify().map_err(|e| format!("the instrumented module is broken, please report it: {e}"))?;
-    }
-    outcome.changed = true;
-    Ok(outcome)
-}
-
-/// A name for the module's site array that other modules merged with it later do not have. FNV-1a, since the
-/// name must be the same in every build.
-fn fnv1a(a: &[u8], b: &[u8]) -> u64 {
-    a.iter().chain(b).fold(0xcbf2_9ce4_8422_2325, |h, &x| (h ^ u64::from(x)).wrapping_mul(0x0100_0000_01b3))
 }

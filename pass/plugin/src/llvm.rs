@@ -10,6 +10,8 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, c_char, c_void};
 
+use crate::error::Error;
+use crate::facts::SourceLocation;
 use llvm_sys::analysis::{LLVMVerifierFailureAction, LLVMVerifyModule};
 use llvm_sys::core::*;
 use llvm_sys::debuginfo::LLVMInstructionGetDebugLoc;
@@ -174,18 +176,6 @@ pub enum TailCall {
     Must,
 }
 
-/// One source location of an instruction. See `pcce_dictionary::Location`.
-pub struct SourceLocation {
-    /// Linkage name of the source function.
-    pub name: String,
-    /// File, with its folder where it is known.
-    pub file: String,
-    /// Line, 0 if unknown.
-    pub line: u32,
-    /// Column, 0 if unknown.
-    pub column: u32,
-}
-
 impl Analyses {
     /// # Safety
     /// `raw` is the `FunctionAnalysisManager` of the running pass.
@@ -247,11 +237,11 @@ impl Bitcode {
     ///
     /// # Errors
     /// LLVM does not read what it wrote.
-    pub fn copy(&self, analyses: Analyses) -> Result<ModuleCopy, String> {
+    pub fn copy(&self, analyses: Analyses) -> Result<ModuleCopy, Error> {
         // SAFETY: live bitcode; the name is copied.
         let raw = unsafe { pcce_shim_read(self.buffer, self.identifier.as_ptr(), self.identifier.len()) };
         if raw.is_null() {
-            return Err("LLVM cannot read the module that it wrote".to_owned());
+            return Err(Error::NoCode { said: "LLVM cannot read the module that it wrote".to_owned() });
         }
         Ok(ModuleCopy { module: Module(raw), analyses })
     }
@@ -302,7 +292,7 @@ impl ModuleCopy {
     ///
     /// # Errors
     /// LLVM cannot generate the code: why.
-    pub fn measure(self, code: CodeGeneration) -> Result<Measured, String> {
+    pub fn measure(self, code: CodeGeneration) -> Result<Measured, Error> {
         #[derive(Default)]
         struct Found {
             measured: Measured,
@@ -348,7 +338,7 @@ impl ModuleCopy {
         };
         let Found { mut measured, calls, error } = found;
         measured.jumps.retain(|jump| !calls.contains(jump));
-        if done { Ok(measured) } else { Err(error) }
+        if done { Ok(measured) } else { Err(Error::NoCode { said: error }) }
     }
 }
 
@@ -464,7 +454,7 @@ impl Module {
     }
 
     /// What LLVM's verifier says against the module.
-    pub fn verify(self) -> Result<(), String> {
+    pub fn verify(self) -> Result<(), Error> {
         let mut message = std::ptr::null_mut();
         // SAFETY: live module; the message is ours to dispose of.
         unsafe {
@@ -476,7 +466,7 @@ impl Module {
                 CStr::from_ptr(message).to_string_lossy().into_owned()
             };
             LLVMDisposeMessage(message);
-            if broken { Err(said) } else { Ok(()) }
+            if broken { Err(Error::Broken { said }) } else { Ok(()) }
         }
     }
 

@@ -8,7 +8,7 @@ use pcce_abi as abi;
 use pcce_dictionary::code;
 use pcce_dictionary::fragment::{SECTION, SITES_ADDRESS_OFFSET};
 
-use crate::analysis::Analysis;
+use crate::code::Code;
 use crate::llvm::Module;
 
 /// Appends the fragment to the module, as assembly: LLVM gives a variable in a section of
@@ -24,11 +24,11 @@ pub fn emit(module: Module, fragment: &[u8], sites_name: &str) {
 }
 
 /// Appends the row of addresses of the module's functions (`pcce_dictionary::code`).
-pub fn emit_addresses(module: Module, analysis: &Analysis, sites_name: &str) {
+pub fn emit_addresses(module: Module, functions: &Code, sites_name: &str) {
     let mut asm = format!(".pushsection {},\"\",@progbits\n", code::SECTION);
-    let _ = writeln!(asm, ".quad \"{sites_name}\", {}", analysis.functions.len());
-    let mut aliases = Vec::with_capacity(analysis.functions.len());
-    for (i, function) in analysis.functions.iter().enumerate() {
+    let _ = writeln!(asm, ".quad \"{sites_name}\", {}", functions.functions().len());
+    let mut aliases = Vec::with_capacity(functions.functions().len());
+    for (i, function) in functions.functions().iter().enumerate() {
         let name = format!(".L__pcce_function.{i}");
         aliases.push(module.add_private_alias(&name, function.value));
         let _ = writeln!(asm, ".quad \"{name}\"");

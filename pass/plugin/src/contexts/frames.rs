@@ -10,8 +10,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::llvm::{Analyses, CodeGeneration, FrameOffset, Module};
-use crate::{Job, instrument};
+use crate::error::Error;
+use crate::llvm::{Analyses, Bitcode, CodeGeneration, FrameOffset, Module};
 
 /// After so many copies without an end, no offset is relied upon.
 const MOST_ROUNDS: u32 = 8;
@@ -31,45 +31,26 @@ pub struct Frames {
     pub rounds: Option<u32>,
 }
 
-/// Finds the frame offsets that the module will have when it is instrumented with them.
-///
-/// That code cannot be generated here is a warning, and nothing is known then.
+/// Finds the frame offsets that the module will have when it is instrumented with them. `instrument` does that with a
+/// copy, and returns what the encoding relies on; none if nothing was changed.
 ///
 /// # Errors
-/// Those of instrumenting the module.
+/// Those of instrumenting the module, and that code cannot be generated here.
 pub fn find(
-    job: &Job,
-    module: Module,
+    bitcode: &Bitcode,
     analyses: Analyses,
-    warnings: &mut Vec<String>,
-) -> Result<Frames, String> {
-    let mut unknown = |why: String| {
-        warnings.push(format!(
-            "{}: the option hybrid has no effect, since the code cannot be generated ahead of time to see its frames: {why}",
-            job.identifier
-        ));
-        Ok(Frames::default())
-    };
-    let bitcode = module.bitcode();
+    code: CodeGeneration,
+    mut instrument: impl FnMut(Module, &Frames) -> Result<Option<Frames>, Error>,
+) -> Result<Frames, Error> {
     let mut frames = Frames::default();
     for round in 0..=MOST_ROUNDS {
         frames.rounds = (round > 0).then_some(round);
-        let copy = match bitcode.copy(analyses) {
-            Ok(copy) => copy,
-            Err(why) => return unknown(why),
-        };
-        let outcome = instrument(job, copy.module(), analyses, &frames)?;
-        if !outcome.changed {
-            break;
-        }
-        let used = outcome.used;
+        let copy = bitcode.copy(analyses)?;
+        let Some(used) = instrument(copy.module(), &frames)? else { break };
         if round > 0 && used.offsets.is_empty() {
             return Ok(frames);
         }
-        let measured = match copy.measure(job.code) {
-            Ok(measured) => measured,
-            Err(why) => return unknown(why),
-        };
+        let measured = copy.measure(code)?;
         let offset = |name: &String| match measured.offsets.get(name) {
             Some(&FrameOffset::Fixed(offset)) => Some(offset),
             _ => None,
@@ -115,7 +96,7 @@ pub fn find(
 ///
 /// # Errors
 /// Its code cannot be generated.
-pub fn print(module: Module, analyses: Analyses, code: CodeGeneration) -> Result<(), String> {
+pub fn print(module: Module, analyses: Analyses, code: CodeGeneration) -> Result<(), Error> {
     let measured = module.bitcode().copy(analyses)?.measure(code)?;
     let offsets: BTreeMap<_, _> = measured.offsets.into_iter().collect();
     for (name, offset) in offsets {

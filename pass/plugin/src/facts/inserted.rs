@@ -1,11 +1,11 @@
 //! Calls that LLVM inserts behind this pass: functions of the program that they reach are entered without a push.
 //!
-//! Where it can, the pass inserts such calls itself before it looks at the module ([`crate::llvm::Module::insert_late_calls`]). What is left
+//! Where it can, the pass inserts such calls itself before it looks at the module ([`crate::prepare`]). What is left
 //! is known by the names of the functions only.
 
 use std::collections::HashSet;
 
-use crate::analysis::names;
+use super::lists::names;
 use crate::llvm::Module;
 
 /// With these a program names functions that such calls, or what they call, come to: XRay's handlers, and the callbacks of
@@ -36,7 +36,7 @@ impl Inserted {
     /// Those of LLVM for the module's target, and the shipped list (`data/inserted.txt`).
     pub fn load(module: Module) -> Self {
         let mut known = Self { names: module.runtime_library_calls(), prefixes: Vec::new() };
-        for name in names(include_str!("../data/inserted.txt")) {
+        for name in names(include_str!("../../data/inserted.txt")) {
             match name.strip_suffix('*') {
                 Some(prefix) => known.prefixes.push(prefix),
                 None => _ = known.names.insert(name.to_owned()),

@@ -7,19 +7,17 @@
 use pcce_encoding::hybrid::{Hybrid, HybridOptions, Stack, hybrid};
 use pcce_encoding::{Encoding, FunctionId};
 
-use crate::analysis::{Analysis, CallKind, Function, RuntimeCall, STD_THREAD, Unannounced};
-use crate::frames::Frames;
-use crate::llvm::{Block, TailCall};
-use llvm_sys::LLVMOpcode;
+use super::frames::Frames;
+use crate::facts::{CallKind, Function, Program, RuntimeCall, STD_THREAD, Unannounced};
 
 /// A hybrid encoding, and what it relies on.
 pub struct Used {
     /// The encoding.
     pub hybrid: Hybrid,
-    /// The frame offset of each function, in the order of [`Analysis::functions`].
+    /// The frame offset of each function, in the order of [`Program::functions`].
     pub frames: Vec<Option<u32>>,
     /// Callers and callees where calls are taken to become jumps; no callee of calls through pointers.
-    pub jumps: Vec<(usize, Option<usize>)>,
+    pub jumps: Vec<(FunctionId, Option<FunctionId>)>,
     /// How often code was generated to measure them.
     pub rounds: u32,
 }
@@ -29,30 +27,29 @@ pub struct Used {
 ///
 /// A call that was free and became a jump may stay one: its callee begins where the caller does. Every other one without an addition is made to stay a
 /// call.
-pub fn apply(analysis: &Analysis, encoding: &mut Encoding, frames: &Frames) -> Option<Used> {
+pub fn apply(program: &Program, encoding: &mut Encoding, frames: &Frames) -> Option<Used> {
     let rounds = frames.rounds?;
-    let open_node = analysis.graph.open_node()?;
-    let mut stack = Stack::new(&analysis.graph);
+    let open_node = program.graph.open_node()?;
+    let mut stack = Stack::new(&program.graph);
     stack.set_unknown_base(open_node);
-    let mut used = Vec::with_capacity(analysis.functions.len());
+    let mut used = Vec::with_capacity(program.functions.len());
     let mut jumps = Vec::new();
-    for (i, function) in analysis.functions.iter().enumerate() {
-        let id = FunctionId::new(i as u32);
+    for (id, function) in program.iter() {
         let edges = || function.calls.iter().filter_map(|call| Some((call, call.edge?)));
-        let relied = edges().next().is_some() && !jumps_about(function);
+        let relied = edges().next().is_some() && !function.jumps_about;
         let frame = frames.offsets.get(&function.name).copied().filter(|_| relied);
         for (call, edge) in edges() {
             let callee = match call.kind {
                 CallKind::Direct(callee) => Some(callee),
                 _ => None,
             };
-            let name = callee.map(|callee| analysis.functions[callee].name.clone()).unwrap_or_default();
+            let name = callee.map(|callee| program[callee].name.clone()).unwrap_or_default();
             if encoding.constant(edge) == Some(0)
-                && call.instruction.tail_call() == TailCall::May
+                && call.may_be_jump
                 && frames.jumps.contains(&(function.name.clone(), name))
             {
                 stack.set_frame_offset(edge, JUMP);
-                jumps.push((edge, (i, callee)));
+                jumps.push((edge, (id, callee)));
             } else if let Some(frame) = frame {
                 stack.set_frame_offset(edge, frame);
             }
@@ -64,17 +61,17 @@ pub fn apply(analysis: &Analysis, encoding: &mut Encoding, frames: &Frames) -> O
         if is_observed(function) {
             stack.set_numbers_only(id);
         }
-        if analysis.graph.is_entry(id) && !is_main(analysis, i) {
+        if program.graph.is_entry(id) && !is_main(program, id) {
             stack.set_unknown_base(id);
         }
     }
     // Other edges become free than were. A jump to which an addition comes is a call.
     let hybrid = loop {
-        let hybrid = hybrid(&analysis.graph, encoding, &stack, &HybridOptions::default());
+        let hybrid = hybrid(&program.graph, encoding, &stack, &HybridOptions::default());
         let before = jumps.len();
         jumps.retain(|&(edge, (caller, _))| {
             let stays = hybrid.constant(edge) == Some(0);
-            match used[caller] {
+            match used[caller.index()] {
                 _ if stays => {}
                 Some(frame) => stack.set_frame_offset(edge, frame),
                 None => stack.clear_frame_offset(edge),
@@ -93,24 +90,11 @@ pub fn apply(analysis: &Analysis, encoding: &mut Encoding, frames: &Frames) -> O
 pub const JUMP: u32 = 0;
 
 /// Whether the function is `main`, and only the start-up code calls it.
-pub fn is_main(analysis: &Analysis, function: usize) -> bool {
-    let calls = analysis.functions.iter().flat_map(|f| &f.calls);
-    analysis.functions[function].name == "main"
-        && !analysis.graph.is_open(FunctionId::new(function as u32))
-        && !calls.into_iter().any(|call| matches!(call.kind, CallKind::Direct(callee) if callee == function))
-}
-
-/// Whether control comes to places of the function on ways that nobody can follow in its machine code, to see the frame there.
-fn jumps_about(function: &Function) -> bool {
-    let blocks = function.value.blocks();
-    let mut ends = blocks.iter().map(|block| block.terminator().opcode());
-    ends.any(|end| matches!(end, LLVMOpcode::LLVMCallBr | LLVMOpcode::LLVMIndirectBr))
-        || !function.returns_twice.is_empty()
-        || blocks.into_iter().flat_map(Block::instructions).any(|at| {
-            at.opcode() == LLVMOpcode::LLVMCall
-                && at.called().is_intrinsic()
-                && at.called().name().starts_with("llvm.eh.sjlj.")
-        })
+pub fn is_main(program: &Program, function: FunctionId) -> bool {
+    let calls = program.functions.iter().flat_map(|f| &f.calls);
+    program[function].name == "main"
+        && !program.graph.is_open(function)
+        && !calls.into_iter().any(|call| call.kind == CallKind::Direct(function))
 }
 
 /// Whether contexts are taken in the function by others than `pcce_context` and `pcce_token`, who do not know where its activation is.

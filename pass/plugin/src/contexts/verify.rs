@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use pcce_abi::{self as abi, layout};
 
-use crate::analysis::Analysis;
+use super::plan::{Action, Plan};
+use crate::facts::Program;
 use crate::llvm::{Callee, Module, Value};
-use crate::plan::{Action, Plan};
 
 /// What verify mode uses of the runtime, and its tables of the module.
 pub struct Symbols {
@@ -60,7 +60,7 @@ struct Maker<'a> {
 }
 
 /// Makes the tables. `sites`: the module's site array; `tls`: the thread's block.
-pub fn symbols(module: Module, analysis: &Analysis, plan: &Plan, sites: Value, tls: Value) -> Symbols {
+pub fn symbols(module: Module, program: &Program, plan: &Plan, sites: Value, tls: Value) -> Symbols {
     let (i64, ptr, void) = (module.i64(), module.ptr(), module.void());
     let record_type =
         module.struct_type(&[ptr, i64, i64, i64, i64, i64, ptr, ptr, ptr, ptr, i64, i64, ptr, i64]);
@@ -72,7 +72,7 @@ pub fn symbols(module: Module, analysis: &Analysis, plan: &Plan, sites: Value, t
     let (starts, start_count) = maker.starts();
     let edges = maker.in_edges();
     let groups = maker.tail_groups();
-    let names = maker.names(analysis);
+    let names = maker.names(program);
     let rows: Vec<Value> = (0..count)
         .map(|i| {
             let function = plan.dictionary.functions.get(i);
@@ -203,10 +203,10 @@ impl Maker<'_> {
     }
 
     /// The names, each with a zero behind it; the open node's is empty.
-    fn names(&self, analysis: &Analysis) -> Table {
+    fn names(&self, program: &Program) -> Table {
         let mut names = String::new();
         let mut starts = Vec::with_capacity(self.count);
-        for function in &analysis.functions {
+        for function in &program.functions {
             starts.push(names.len() as u64);
             names.push_str(&function.name);
             names.push('\0');

@@ -1,0 +1,103 @@
+//! A module that counts how often its functions and calls are executed, for [`crate::facts::Profile`].
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use pcce_abi as abi;
+use pcce_dictionary::calls;
+use pcce_encoding::FunctionId;
+
+use crate::code::Code;
+use crate::facts::{Function, Program, counted};
+use crate::llvm::{Module, Value};
+
+/// Makes the module count, and write its counts to the file.
+pub fn count(module: Module, program: &Program, code: &Code, file: &Path) {
+    let functions: Vec<(FunctionId, Vec<_>)> = program
+        .iter()
+        .filter(|(_, function)| !function.silent)
+        .map(|(id, function)| (id, counted(&program.functions, function).collect()))
+        .collect();
+    let text = calls::template(
+        &module.identifier(),
+        functions
+            .iter()
+            .map(|(id, calls)| (&*program[*id].name, calls.iter().map(|&(_, callee)| callee).collect())),
+    );
+    let count: usize = functions.iter().map(|(_, calls)| 1 + calls.len()).sum();
+    let (i64, ptr) = (module.i64(), module.ptr());
+    let counters = module.add_internal("__pcce_counters", module.array_type(i64, count as u64), false);
+
+    let b = module.builder();
+    let mut next = 0;
+    let mut increment = |at: &dyn Fn()| {
+        at();
+        let counter = module.const_offset(counters, next * 8);
+        next += 1;
+        b.store(b.add(b.load(i64, counter), module.const_i64(1)), counter);
+    };
+    let calls_through_pointers =
+        functions.iter().flat_map(|(_, calls)| calls).filter(|(_, callee)| callee.is_none()).count();
+    let target_count = (calls_through_pointers * abi::TARGETS) as u64;
+    let target_size = size_of::<abi::TargetCount>() as u64;
+    let targets =
+        module.add_internal("__pcce_targets", module.array_type(i64, target_count * target_size / 8), false);
+    let record = module.external_function(abi::functions::COUNTS_TARGET, module.void(), &[ptr, ptr]);
+    let mut next_targets = 0;
+    for (id, calls) in &functions {
+        increment(&|| _ = b.prologue(code.function(*id).value.blocks()[0].first_after_pads()));
+        for &(call, callee) in calls {
+            let instruction = code.call(*id, call);
+            increment(&|| _ = b.before(instruction, instruction));
+            if callee.is_none() {
+                let place = module.const_offset(targets, next_targets * target_size);
+                next_targets += abi::TARGETS as u64;
+                b.call(record, &[place, instruction.called()]);
+            }
+        }
+    }
+
+    let constant = |name: &str, text: &[u8]| {
+        let variable = module.add_internal(name, module.bytes(text.len() as u64 + 1), true);
+        variable.initialize(module.const_string(text));
+        variable
+    };
+    // What a pointer may reach.
+    let reached: Vec<(FunctionId, &Function)> =
+        program.iter().filter(|(_, function)| function.external || function.address_taken).collect();
+    let mut texts = Vec::new();
+    let mut starts = Vec::with_capacity(reached.len());
+    for (_, function) in &reached {
+        starts.push(texts.len() as u64);
+        texts.extend(calls::json(&function.name).bytes().chain([0]));
+    }
+    let texts = constant("__pcce_target_texts", &texts);
+    let name_type = module.struct_type(&[ptr, ptr]);
+    let names =
+        module.add_internal("__pcce_target_names", module.array_type(name_type, reached.len() as u64), true);
+    let rows: Vec<Value> = reached
+        .iter()
+        .zip(starts)
+        .map(|((id, _), start)| {
+            module.const_struct(&[code.function(*id).value, module.const_offset(texts, start)])
+        })
+        .collect();
+    names.initialize(module.const_array(name_type, &rows));
+
+    let fields = [
+        module.null(),
+        counters,
+        module.const_i64(count as u64),
+        targets,
+        module.const_i64(target_count),
+        names,
+        module.const_i64(reached.len() as u64),
+        constant("__pcce_counts_text", &text),
+        module.const_i64(text.len() as u64),
+        constant("__pcce_counts_file", file.as_os_str().as_bytes()),
+    ];
+    let ty = module.struct_type(&[ptr, ptr, i64, ptr, i64, ptr, i64, ptr, i64, ptr]);
+    let counts = module.add_internal("__pcce_counts", ty, false);
+    counts.initialize(module.const_struct(&fields));
+    module.call_at_start_and_end(abi::functions::COUNTS_START, abi::functions::COUNTS_END, counts);
+}

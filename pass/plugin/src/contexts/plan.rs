@@ -1,0 +1,457 @@
+//! The plan: what the rewriting does at each call, and the dictionary that describes it.
+//!
+//! Both are made from the same values in one place, so that the program and its dictionary
+//! cannot tell different stories.
+
+use std::collections::{HashMap, HashSet};
+
+use pcce_abi::{self as abi, HybridSite};
+use pcce_dictionary as dictionary;
+use pcce_encoding::{EdgeCode, Encoding, FunctionId, PushReason};
+use pcce_options::PassOptions;
+
+use super::begins::{self, FrameBegins};
+use super::hybrid::{self, Used};
+use crate::facts::{Call, CallKind, Function, Program, RuntimeCall, STD_THREAD, Source, TypeId, Unannounced};
+
+/// What is done at a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Nothing: the addition value is 0, or the callee cannot call back.
+    None,
+    /// `id += constant` before, `id -= constant` after.
+    Add(u64),
+    /// A frame is pushed before and popped after.
+    Push(Push),
+    /// The call is replaced by one of the runtime that is told the site.
+    Replace(RuntimeCall),
+    /// The runtime is told the site before, and after that the call is over.
+    Publish,
+}
+
+/// What the ids of the sub-path count from that a push begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Push {
+    /// 0: the id is stored, and put back after the call.
+    Zero,
+    /// The id at the push, which stays where it is.
+    Relative,
+}
+
+/// A call, with what is done and the site's number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlannedCall {
+    /// Its place in the function's calls.
+    pub call: usize,
+    /// What is done.
+    pub action: Action,
+    /// Of an addition: what the call before has left added.
+    pub left: u64,
+    /// Of an addition: it stays until the next call, which takes it away.
+    pub stays: bool,
+    /// The number of its site.
+    pub site: u32,
+    /// It creates a thread behind the back of the pass: the site where the context is taken before.
+    pub creation_site: Option<u32>,
+    /// The encoding relies on the call being one, and no jump.
+    pub keeps_frame: bool,
+}
+
+impl PlannedCall {
+    /// Whether it pushes.
+    pub fn pushes(&self) -> bool {
+        matches!(self.action, Action::Push(_))
+    }
+}
+
+/// What a function does before it leaves its activation to another one, by a tail call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leaves {
+    /// Nothing: only open calls and pushes that leave the id alone reach it, for which the dictionary tells who may
+    /// do so.
+    Silently,
+    /// It marks the frame that began its sub-path, or the thread: every call of it has pushed, or it is the outermost.
+    Marking,
+    /// It marks where the id says that it is so.
+    MarkingAtZero,
+}
+
+/// What is done in a function.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlannedFunction {
+    /// Its calls.
+    pub calls: Vec<PlannedCall>,
+    /// Where the frame for its pushes begins, if it pushes.
+    pub frame: Option<FrameBegins>,
+    /// The site of its own entry, if it pushes there always.
+    pub entry_site: Option<u32>,
+    /// What makes a context number of the function's id; [`abi::NO_RANGE`] if it has no range of numbers.
+    pub base: u64,
+    /// What its calls do that must stay tail calls.
+    pub leaves: Leaves,
+    /// Hybrid encoding: captures need the stack offset.
+    pub needs_offset: bool,
+    /// Hybrid encoding: it is `main`, which tells the runtime where its activation is.
+    pub begins_stack: bool,
+}
+
+/// The plan for a module.
+pub struct Plan {
+    /// In the order of [`Program::functions`].
+    pub functions: Vec<PlannedFunction>,
+    /// The dictionary of the module, sites included: site `i` is byte `i` of the site array.
+    pub dictionary: dictionary::Module,
+    /// Hybrid encoding: the bytes of the site array.
+    pub site_bytes: Option<Vec<u8>>,
+}
+
+/// Gives equal strings equal numbers.
+#[derive(Default)]
+struct Strings {
+    list: Vec<String>,
+    index: HashMap<String, u32>,
+}
+
+impl Strings {
+    fn number(&mut self, s: &str) -> u32 {
+        if let Some(&i) = self.index.get(s) {
+            return i;
+        }
+        let i = u32::try_from(self.list.len()).expect("fewer strings than 2^32");
+        self.list.push(s.to_owned());
+        self.index.insert(s.to_owned(), i);
+        i
+    }
+}
+
+/// Ranges of context numbers, one for each function of an executable that takes numbers, so that the number alone names function and
+/// context. Small ranges come first: the fewer digits a number has, the more room is there for that of a chain of frames beside it.
+/// Where a range does not fit below 2^63, the function has none, and its contexts are interned.
+fn ranges(program: &Program, encoding: &Encoding, used: Option<&Used>) -> Vec<Option<u64>> {
+    let mut ranges = vec![None; program.functions.len()];
+    if program.graph.open_node().is_none() {
+        return ranges;
+    }
+    let takes_number = |i: &usize| {
+        program.functions[*i]
+            .calls
+            .iter()
+            .any(|call| matches!(call.kind, CallKind::Runtime(RuntimeCall::Context)))
+    };
+    let by_number = |i: &usize| used.is_none_or(|u| !u.hybrid.needs_stack_offset(FunctionId::new(*i as u32)));
+    let num_cc = |i: usize| encoding.num_cc(FunctionId::new(i as u32));
+    let mut functions: Vec<usize> = (0..ranges.len()).filter(takes_number).filter(by_number).collect();
+    functions.sort_by_key(|&i| num_cc(i));
+    // Number 0 means "no context".
+    let mut next = 1_u64;
+    for i in functions {
+        let Some(end) = next.checked_add(num_cc(i)).filter(|&end| end <= abi::INTERNED) else { break };
+        ranges[i] = Some(next);
+        next = end;
+    }
+    ranges
+}
+
+/// What a plan is made of.
+pub struct Basis<'a> {
+    /// The program.
+    pub program: &'a Program,
+    /// Its encoding.
+    pub encoding: &'a Encoding,
+    /// What is left out of it.
+    pub used: Option<&'a Used>,
+    /// What is asked of the code.
+    pub source: &'a dyn Source,
+    /// What the user wants.
+    pub options: &'a PassOptions,
+}
+
+/// Makes the plan. `identifier`: the module's; `producer`: what made the dictionary.
+pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
+    let &Basis { program, encoding, used, options, .. } = basis;
+    let mut maker = Maker::new(basis);
+    let ranges = ranges(program, encoding, used);
+    let mut functions = Vec::with_capacity(program.functions.len());
+    let mut rows = Vec::with_capacity(program.functions.len());
+    for (id, function) in program.iter() {
+        let i = id.index();
+        let calls = maker.calls(id, function);
+        let entry_site = (function.unannounced == Unannounced::Anyhow)
+            .then(|| maker.new_site(id, dictionary::SiteKind::Entry, Vec::new(), None));
+        rows.push(maker.row(id, function, ranges[i]));
+        functions.push(maker.function(id, calls, entry_site, ranges[i]));
+    }
+    for (i, (row, function)) in rows.iter_mut().zip(&program.functions).enumerate() {
+        row.jumped_to = maker.jumps.may_lead_to(i, function);
+    }
+    let Maker { names, files, sites, edges, open_node, .. } = maker;
+    let site_bytes = used.map(|used| site_bytes(used, &sites, &edges));
+    Plan {
+        functions,
+        dictionary: dictionary::Module {
+            name: identifier,
+            producer,
+            options: options.describe(),
+            sites_address: 0,
+            hybrid_rounds: used.map(|used| used.rounds),
+            open_num_cc: open_node.map(|node| encoding.num_cc(node)),
+            files: files.list,
+            names: names.list,
+            functions: rows,
+            sites,
+            leaving_groups: program.leaving_groups.clone(),
+            edges,
+        },
+        site_bytes,
+    }
+}
+
+/// Makes the parts of the dictionary, and what belongs to them in the code.
+struct Maker<'a> {
+    basis: &'a Basis<'a>,
+    open_node: Option<FunctionId>,
+    names: Strings,
+    files: Strings,
+    sites: Vec<dictionary::Site>,
+    edges: Vec<dictionary::Edge>,
+    jumps: Jumps,
+}
+
+impl<'a> Maker<'a> {
+    fn new(basis: &'a Basis<'a>) -> Self {
+        Self {
+            basis,
+            open_node: basis.program.graph.open_node(),
+            names: Strings::default(),
+            files: Strings::default(),
+            sites: Vec::new(),
+            edges: Vec::new(),
+            jumps: Jumps::default(),
+        }
+    }
+
+    fn new_site(
+        &mut self,
+        function: FunctionId,
+        kind: dictionary::SiteKind,
+        locations: Vec<dictionary::Location>,
+        tail_group: Option<u32>,
+    ) -> u32 {
+        let function = function.index() as u32;
+        self.sites.push(dictionary::Site { function, kind, tail_group, locations });
+        u32::try_from(self.sites.len() - 1).expect("fewer sites than 2^32")
+    }
+
+    /// What is done at the function's calls, with their sites and edges.
+    fn calls(&mut self, id: FunctionId, function: &Function) -> Vec<PlannedCall> {
+        let Basis { program, options, .. } = *self.basis;
+        let mut calls = Vec::with_capacity(function.calls.len());
+        for (c, call) in function.calls.iter().enumerate() {
+            // A call of a silent function, which needs nothing, or in one.
+            let quiet =
+                function.silent || matches!(call.kind, CallKind::Direct(callee) if program[callee].silent);
+            let by_edge = if quiet { Action::None } else { self.by_edge(call) };
+            if by_edge == Action::None {
+                self.jumps.add(call);
+            }
+            if quiet && !options.common.verify {
+                continue;
+            }
+            let (kind, action) = match &call.kind {
+                CallKind::Silent(_) if !options.common.verify => continue,
+                CallKind::Silent(name) => {
+                    (dictionary::SiteKind::External(self.names.number(name)), Action::None)
+                }
+                CallKind::Published(name) => {
+                    (dictionary::SiteKind::External(self.names.number(name)), Action::Publish)
+                }
+                CallKind::External(name) => {
+                    (dictionary::SiteKind::External(self.names.number(name)), by_edge)
+                }
+                CallKind::Indirect => (dictionary::SiteKind::Indirect, by_edge),
+                CallKind::Asm => (dictionary::SiteKind::Asm, by_edge),
+                CallKind::Direct(_) => (dictionary::SiteKind::Direct, by_edge),
+                CallKind::Runtime(runtime) => (dictionary::SiteKind::Capture, Action::Replace(*runtime)),
+            };
+            let locations = self.locations(id, c);
+            let creates = matches!(&call.kind, CallKind::External(name) if name == STD_THREAD);
+            let creation_site =
+                creates.then(|| self.new_site(id, dictionary::SiteKind::Capture, locations.clone(), None));
+            let site = self.new_site(id, kind, locations, call.tail_group);
+            self.add_edge(call, site);
+            let frame = self.basis.used.and_then(|used| used.hybrid.frame_offset(call.edge?));
+            let keeps_frame = frame.is_some_and(|frame| frame != hybrid::JUMP);
+            calls.push(PlannedCall {
+                call: c,
+                action,
+                left: 0,
+                stays: false,
+                site,
+                creation_site,
+                keeps_frame,
+            });
+        }
+        calls
+    }
+
+    /// What the encoding says of a call.
+    fn by_edge(&self, call: &Call) -> Action {
+        // Ids of open calls are not negative; those of modules without an open node are not positive, so that a function of
+        // such a module knows who enters it.
+        let sign = |id: u64| if self.open_node.is_some() { id } else { id.wrapping_neg() };
+        // Functions of other modules find out by the id who enters them. Where only open calls enter them otherwise, the link's bit will
+        // do, too.
+        let inside =
+            self.open_node.is_some() && matches!(call.kind, CallKind::Direct(_) | CallKind::Indirect);
+        let push = if inside { Push::Relative } else { Push::Zero };
+        match call.edge.map(|edge| self.basis.encoding.constant(edge)) {
+            Some(Some(0)) => Action::None,
+            Some(Some(constant)) => Action::Add(sign(constant)),
+            Some(None) | None => Action::Push(push),
+        }
+    }
+
+    fn locations(&mut self, function: FunctionId, call: usize) -> Vec<dictionary::Location> {
+        let locations = self.basis.source.locations(function, call);
+        locations
+            .iter()
+            .map(|l| dictionary::Location {
+                name: self.names.number(&l.name),
+                file: self.files.number(&l.file),
+                line: l.line,
+                column: l.column,
+            })
+            .collect()
+    }
+
+    fn add_edge(&mut self, call: &Call, site: u32) {
+        let Basis { program, encoding, used, .. } = *self.basis;
+        let Some(edge) = call.edge else { return };
+        let callee = match call.kind {
+            CallKind::Direct(callee) => Some(callee.index() as u32),
+            _ => None,
+        };
+        let open_call = Some(program.graph.callee(edge)) == self.open_node;
+        self.edges.push(dictionary::Edge {
+            site,
+            callee,
+            code: match encoding.edge(edge) {
+                EdgeCode::Add(value) if open_call => dictionary::EdgeCode::Open(value),
+                EdgeCode::Add(value) => dictionary::EdgeCode::Add(value),
+                EdgeCode::Push(PushReason::Back) => dictionary::EdgeCode::Back,
+                EdgeCode::Push(PushReason::Cut) => dictionary::EdgeCode::Cut,
+                EdgeCode::Push(PushReason::Required) => dictionary::EdgeCode::Required,
+            },
+            frame: used.and_then(|used| used.hybrid.frame_offset(edge)),
+        });
+    }
+
+    fn row(&mut self, id: FunctionId, function: &Function, range: Option<u64>) -> dictionary::Function {
+        let Basis { program, encoding, used, .. } = *self.basis;
+        // Other modules know an external function by its linkage name; nobody knows a local one.
+        let source_name = if function.external { None } else { function.source_name.as_ref() };
+        dictionary::Function {
+            name: self.names.number(source_name.unwrap_or(&function.name)),
+            num_cc: encoding.num_cc(id),
+            offset: encoding.offset(id) as i64,
+            entry: encoding.is_entry(id),
+            open: program.graph.is_open(id),
+            silent: function.silent,
+            external: function.external,
+            push_thunk: function.push_thunk,
+            tail_groups: function.tail_groups.clone(),
+            jumped_to: false,
+            tail_called: false,
+            aliases: function.aliases.iter().map(|alias| self.names.number(alias)).collect(),
+            range,
+            unknown_base: used.is_some_and(|used| used.hybrid.has_unknown_base(id)),
+            frame_offset: used.and_then(|used| used.frames[id.index()]),
+        }
+    }
+
+    fn function(
+        &self,
+        id: FunctionId,
+        mut calls: Vec<PlannedCall>,
+        entry_site: Option<u32>,
+        range: Option<u64>,
+    ) -> PlannedFunction {
+        let Basis { program, encoding, used, source, .. } = *self.basis;
+        let frame = begins::find(&program[id], &calls, || source.flow(id));
+        chain(&program[id], &mut calls, frame.as_ref());
+        PlannedFunction {
+            calls,
+            frame,
+            entry_site,
+            base: range.map_or(abi::NO_RANGE, |range| range.wrapping_sub(encoding.offset(id))),
+            leaves: match () {
+                () if self.open_node.is_none() => Leaves::Marking,
+                () if encoding.is_entry(id) => Leaves::MarkingAtZero,
+                () => Leaves::Silently,
+            },
+            needs_offset: used.is_some_and(|used| used.hybrid.needs_stack_offset(id)),
+            begins_stack: used.is_some() && hybrid::is_main(program, id),
+        }
+    }
+}
+
+/// Lets what a call adds stay until the next one in the same block that adds, where nothing in between could look. (LLVM
+/// does not see that it could: it knows the value that was stored, and makes five instructions of what are two.)
+fn chain(function: &Function, calls: &mut [PlannedCall], frame: Option<&FrameBegins>) {
+    // These look at the state, or bring another one.
+    if function.reads_state || function.returns_twice {
+        return;
+    }
+    for next in 1..calls.len() {
+        let [call, next] = &mut calls[next - 1..=next] else { unreachable!("two calls") };
+        let same_block = function.calls[call.call].block == function.calls[next.call].block;
+        let behind_frame = frame.is_some_and(|frame| frame.is_before(&function.calls[next.call]));
+        if let (Action::Add(left), Action::Add(_)) = (call.action, next.action)
+            && same_block
+            && !behind_frame
+        {
+            call.stays = true;
+            next.left = left;
+        }
+    }
+}
+
+/// Where calls lead that code generation may make jumps of.
+#[derive(Default)]
+struct Jumps {
+    callees: HashSet<usize>,
+    types: HashSet<TypeId>,
+}
+
+impl Jumps {
+    /// Adds a call behind which nothing is done.
+    fn add(&mut self, call: &Call) {
+        match call.kind {
+            _ if !call.may_be_jump => {}
+            CallKind::Direct(callee) => _ = self.callees.insert(callee.index()),
+            CallKind::Indirect => _ = self.types.insert(call.ty),
+            _ => {}
+        }
+    }
+
+    fn may_lead_to(&self, number: usize, function: &Function) -> bool {
+        let by_pointer = function.external || function.address_taken;
+        self.callees.contains(&number)
+            || by_pointer && self.types.contains(&function.ty)
+            || !function.tail_groups.is_empty()
+    }
+}
+
+/// What the runtime must know of each site in a hybrid encoding.
+fn site_bytes(used: &Used, sites: &[dictionary::Site], edges: &[dictionary::Edge]) -> Vec<u8> {
+    let needs = |site: &dictionary::Site| used.hybrid.needs_stack_offset(FunctionId::new(site.function));
+    let mut bytes: Vec<u8> =
+        sites.iter().map(|site| if needs(site) { HybridSite::NEEDS_OFFSET } else { 0 }).collect();
+    for edge in edges {
+        let pushes = !matches!(edge.code, dictionary::EdgeCode::Add(_) | dictionary::EdgeCode::Open(_));
+        if pushes && edge.callee.is_some() && edge.frame.is_some() {
+            bytes[edge.site as usize] |= HybridSite::KNOWN_BASE;
+        }
+    }
+    bytes
+}

@@ -1,0 +1,113 @@
+//! From the plan to the code: the module's tables and symbols, and each of its functions ([`super::sequences`]).
+
+use pcce_abi::{self as abi, layout};
+use pcce_encoding::FunctionId;
+use pcce_options::PassOptions;
+
+use super::plan::{Action, Plan, PlannedFunction};
+use super::sequences::Rewriter;
+use super::thunks::Thunk;
+use super::{emit, verify};
+use crate::code::Code;
+use crate::facts::Program;
+use crate::llvm::{Module, Value};
+
+/// The module's own tables, and what it uses of the runtime.
+pub struct Symbols {
+    /// Address of `tls.id`; the block's address too.
+    pub id: Value,
+    /// Address of `tls.top`.
+    pub top: Value,
+    /// Address of `tls.call`, where calls are published.
+    pub call: Option<Value>,
+    /// Address of `tls.left`.
+    pub left: Value,
+    /// The site array.
+    pub sites: Value,
+    /// Verify mode.
+    pub verify: Option<verify::Symbols>,
+}
+
+/// Rewrites the module. `sites_name` becomes the name of its site array.
+pub fn rewrite(
+    module: Module,
+    (program, plan): (&Program, &Plan),
+    code: &Code,
+    sites_name: &str,
+    options: &PassOptions,
+) {
+    let symbols = symbols(module, (program, plan), sites_name, options);
+    if plan.site_bytes.is_some() {
+        emit::emit_hybrid(module);
+    }
+    let ends = abi::REPLACED_ENDS
+        .iter()
+        .filter(|_| options.common.verify || options.common.profile_generate.is_some());
+    for (name, replacement) in abi::REPLACED.iter().chain(ends) {
+        module.replace_declaration(name, replacement);
+    }
+    let builder = module.builder();
+    for ((id, function), planned) in program.iter().zip(&plan.functions) {
+        if !function.silent {
+            strip_memory_attributes(code, id, planned);
+        }
+        Rewriter::new(&builder, &symbols, (function, planned), code, id).run();
+    }
+}
+
+/// Makes the push thunks, in the order of their numbers.
+pub fn make_thunks(code: &mut Code, thunks: &[Thunk]) {
+    for thunk in thunks {
+        code.make_push_thunk(thunk.caller, thunk.call, &thunk.name);
+    }
+}
+
+fn symbols(
+    module: Module,
+    (program, plan): (&Program, &Plan),
+    sites_name: &str,
+    options: &PassOptions,
+) -> Symbols {
+    // Text has a zero behind it.
+    let size = plan.dictionary.sites.len().max(1) + usize::from(plan.site_bytes.is_some());
+    let sites = module.add_internal(sites_name, module.bytes(size as u64), false);
+    module.keep(&[sites]);
+    if let Some(bytes) = plan.site_bytes.as_ref().filter(|bytes| !bytes.is_empty()) {
+        sites.initialize(module.const_string(bytes));
+    }
+    let tls = module.external_thread_local(abi::TLS_SYMBOL, layout::TLS_SIZE, layout::TLS_ALIGN);
+    let symbols = Symbols {
+        id: module.const_offset(tls, layout::TLS_ID),
+        top: module.const_offset(tls, layout::TLS_TOP),
+        left: module.const_offset(tls, layout::TLS_LEFT),
+        call: options.publish.then(|| module.const_offset(tls, layout::TLS_CALL)),
+        sites,
+        verify: options.common.verify.then(|| verify::symbols(module, program, plan, sites, tls)),
+    };
+    // Objects of another version of the ABI do not link.
+    let version = module.add_internal("__pcce_abi", module.ptr(), true);
+    version.initialize(module.external_variable(abi::VERSION_SYMBOL, module.bytes(1)));
+    module.retain(version);
+    symbols
+}
+
+/// What the function and its calls promise about memory is no longer true: they update the
+/// thread's block, and what they call may read it.
+fn strip_memory_attributes(code: &Code, function: FunctionId, planned: &PlannedFunction) {
+    const PROMISES: [&str; 2] = ["memory", "speculatable"];
+    for attribute in PROMISES {
+        code.function(function).value.remove_attribute(attribute);
+    }
+    for call in &planned.calls {
+        let instruction = code.call(function, call.call);
+        let called = instruction.called();
+        for attribute in PROMISES {
+            instruction.remove_call_attribute(attribute);
+            if called.is_function()
+                && matches!(call.action, Action::Add(_) | Action::Push(_) | Action::Publish)
+            {
+                called.remove_attribute(attribute);
+            }
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! The sequences that the pass emits, and where they go in a function.
+//!
+//! The emitted sequences, in C (`tls` is the thread's block, `frame` a local of the function):
+//!
+//! ```c
+//! tls.id += c;  call;  tls.id -= c;                                  // an addition
+//! tls.id += c;  call;  tls.id += d - c;  call;  tls.id -= d;           // two, with nothing between them that could look
+//!
+//! frame.prev = tls.top; frame.id = tls.id;                            // once in front of all pushes of an activation
+//!
+//! frame.site = &sites[s];                                            // a push
+//! tls.top = &frame; tls.id = 0;  call;  tls.id = frame.id; tls.top = frame.prev;
+//!
+//! frame.site = &sites[s];                                            // a relative one, in executables with an open node
+//! tls.top = &frame + 1;  call;  tls.top = frame.prev;
+//!
+//! n = tls.top ? __pcce_context(&sites[s], base) : tls.id + base;     // pcce_context(), in functions whose ids have a range of numbers
+//!
+//! tls.call = &sites[s];  call;  tls.call = 0;                         // a call that is published
+//!
+//! // before a call that stays a tail call, behind a push or at the beginning of a thread:
+//! (tls.top ? tls.top->marks : tls.left) = LEFT;
+//!
+//! // a function that an open call of another module's may reach, at its entry:
+//! if (tls.id > 0 || tls.top & 1) return f.pcce_open(…);   // a tail call of a function that pushes with site 0 and calls f
+//! ```
+//!
+//! Whoever interrupts the thread finds the id, or the frame that holds it, after each instruction: a frame is whole before
+//! it is on the chain, and on the chain from before the id is overwritten until it is back.
+//!
+//! The rule that every function returns with `id` and `top` as it found them makes both exact. Where control
+//! arrives without a return (a landing pad, the second return of `setjmp`, behind an `asm goto` that calls), the function
+//! stores the values it found at its entry.
+
+use pcce_abi::{self as abi, layout};
+use pcce_encoding::FunctionId;
+
+use super::plan::{Action, Leaves, PlannedCall, PlannedFunction, Push};
+use super::rewrite::Symbols;
+use crate::code::{Code, FunctionCode};
+use crate::facts::{Function, RuntimeCall, Unannounced};
+use crate::llvm::{Block, Builder, TailCall, Type, Value};
+use crate::places;
+
+/// Rewrites a function.
+pub struct Rewriter<'a> {
+    b: &'a Builder,
+    symbols: &'a Symbols,
+    function: &'a Function,
+    planned: &'a PlannedFunction,
+    code: &'a FunctionCode,
+    id: FunctionId,
+    i64: Type,
+    ptr: Type,
+    /// The frame for pushes, in functions that push at calls.
+    frame: Option<Value>,
+    /// The frame for the push at the function's own entry.
+    entry_frame: Option<Value>,
+    /// `id` and `top` as the function's code finds them, where they are needed again.
+    found: Option<(Value, Value)>,
+    /// Verify mode: the record on the shadow stack.
+    shadow: Option<Value>,
+}
+
+impl<'a> Rewriter<'a> {
+    /// Of a function and what is planned for it.
+    pub fn new(
+        b: &'a Builder,
+        symbols: &'a Symbols,
+        (function, planned): (&'a Function, &'a PlannedFunction),
+        code: &'a Code,
+        id: FunctionId,
+    ) -> Self {
+        let code = code.function(id);
+        let (i64, ptr) = (b.module.i64(), b.module.ptr());
+        let (frame, entry_frame, found, shadow) = (None, None, None, None);
+        Self { b, symbols, function, planned, code, id, i64, ptr, frame, entry_frame, found, shadow }
+    }
+
+    /// Rewrites it.
+    pub fn run(mut self) {
+        self.prologue();
+        // No terminator has updates in front of it yet.
+        self.begin_early();
+        for call in &self.planned.calls {
+            self.call(call);
+        }
+        if self.found.is_some() {
+            for block in &self.code.comes_back {
+                let at = block.first_after_pads();
+                self.restore(at);
+            }
+            for &call in &self.code.returns_twice {
+                // What is stored there again must not have lost its place on the stack.
+                call.add_call_attribute("returns_twice");
+                if let Some(at) = places::behind(call) {
+                    self.restore(at);
+                }
+            }
+        }
+        for &exit in &self.code.exits {
+            self.exit(exit);
+        }
+        if self.function.unannounced == Unannounced::Open && self.entry_frame.is_none() {
+            self.divert();
+        }
+    }
+
+    /// Whoever enters the function by an open call of another module's is sent to a function that pushes.
+    fn divert(&self) {
+        let function = self.code.value;
+        let call = function.thunk(&format!("{}.pcce_open", self.function.name));
+        let b = self.b.prologue(call);
+        call.function().decide_on_stack_protector();
+        let frame = b.alloca(layout::FRAME_SIZE, c"pcce.frame");
+        self.begin(frame);
+        self.push(frame, b.module.null(), Push::Zero);
+        let pads = call.function().blocks().into_iter().filter(|block| block.is_landing_pad());
+        for end in places::behind(call).into_iter().chain(pads.map(Block::first_after_pads)) {
+            b.before(end, call);
+            self.pop(frame, Push::Zero);
+        }
+        function.divert(call.function(), self.symbols.id, self.symbols.top, layout::RELATIVE);
+    }
+
+    fn prologue(&mut self) {
+        let pushes = self.planned.frame.is_some();
+        let comes_back =
+            !self.function.silent && (!self.code.comes_back.is_empty() || self.function.returns_twice);
+        let verify = self.symbols.verify.as_ref();
+        let open = self.function.unannounced == Unannounced::Open;
+        let not_diverted = || open && !self.function.can_be_diverted;
+        let entry_site = self.planned.entry_site.map(|site| self.site(site));
+        let entry_site = entry_site.or_else(|| not_diverted().then(|| self.b.module.null()));
+        if self.planned.begins_stack {
+            let b = self.b.prologue(self.code.value.blocks()[0].first());
+            let base = b.module.external_variable(abi::MAIN_BASE_SYMBOL, self.ptr);
+            b.store(self.canonical_frame_address(), base);
+            // What runs before and after begins elsewhere.
+            for &exit in &self.code.exits {
+                b.before(exit, exit);
+                b.store(b.module.null(), base);
+            }
+        }
+        if !pushes && !comes_back && verify.is_none() && entry_site.is_none() {
+            return;
+        }
+        let b = self.b.prologue(self.code.value.blocks()[0].first());
+        self.code.value.decide_on_stack_protector();
+        // Outer frames have higher addresses, also of two in one activation.
+        let both = pushes && entry_site.is_some();
+        let size = if both { 2 * layout::FRAME_SIZE } else { layout::FRAME_SIZE };
+        let frames = (pushes || entry_site.is_some())
+            .then(|| b.alloca(size, if pushes { c"pcce.frame" } else { c"pcce.entry" }));
+        self.frame = frames.filter(|_| pushes);
+        self.entry_frame = frames
+            .filter(|_| entry_site.is_some())
+            .map(|frames| if both { b.offset(frames, layout::FRAME_SIZE) } else { frames });
+        self.shadow = verify.map(|_| b.alloca(layout::SHADOW_SIZE, c"pcce.shadow"));
+        if let (Some(site), Some(frame)) = (entry_site, self.entry_frame) {
+            self.begin(frame);
+            self.push(frame, site, Push::Zero);
+            // Whoever called may have published the call.
+            self.publish(None);
+            self.found = comes_back.then(|| (b.module.const_i64(0), frame));
+        } else if comes_back {
+            self.found = Some((b.load(self.i64, self.symbols.id), b.load(self.ptr, self.symbols.top)));
+        }
+        if let (Some(verify), Some(shadow)) = (verify, self.shadow) {
+            let record = self.id.index() as u64 * size_of::<abi::FunctionRecord>() as u64;
+            b.call(verify.enter, &[shadow, b.module.const_offset(verify.records, record)]);
+        }
+    }
+
+    /// Where the activation begins on the stack: what is above its return address.
+    fn canonical_frame_address(&self) -> Value {
+        let name = "llvm.addressofreturnaddress.p0";
+        let address = self.b.call(self.b.module.external_function(name, self.ptr, &[]), &[]);
+        self.b.offset(address, size_of::<u64>() as u64)
+    }
+
+    fn site(&self, site: u32) -> Value {
+        self.b.module.const_offset(self.symbols.sites, site.into())
+    }
+
+    /// Writes the words of a frame that all pushes of this activation have in common: they hold the state that it found at its entry.
+    fn begin(&self, frame: Value) {
+        let b = self.b;
+        let (top, id) = (b.load(self.ptr, self.symbols.top), b.load(self.i64, self.symbols.id));
+        b.store(top, b.offset(frame, layout::FRAME_PREV));
+        b.store(id, b.offset(frame, layout::FRAME_ID));
+    }
+
+    fn push(&self, frame: Value, site: Value, push: Push) {
+        let b = self.b;
+        b.store(site, b.offset(frame, layout::FRAME_SITE));
+        b.signal_fence();
+        match push {
+            Push::Relative => b.store(b.offset(frame, layout::RELATIVE), self.symbols.top),
+            Push::Zero => {
+                b.store(frame, self.symbols.top);
+                b.signal_fence();
+                b.store(b.module.const_i64(0), self.symbols.id);
+            }
+        }
+    }
+
+    fn pop(&self, frame: Value, push: Push) {
+        let b = self.b;
+        let prev = b.load(self.ptr, b.offset(frame, layout::FRAME_PREV));
+        if push == Push::Zero {
+            let id = b.load(self.i64, b.offset(frame, layout::FRAME_ID));
+            b.store(id, self.symbols.id);
+            b.signal_fence();
+        }
+        b.store(prev, self.symbols.top);
+    }
+
+    /// Tells the runtime the site of the call that comes next, or that it is over. Nothing where calls are not published.
+    fn publish(&self, site: Option<u32>) {
+        if let Some(call) = self.symbols.call {
+            self.b.store(site.map_or(self.b.module.null(), |site| self.site(site)), call);
+        }
+    }
+
+    fn add(&self, value: u64) {
+        if value == 0 {
+            return;
+        }
+        let b = self.b;
+        b.store(b.add(b.load(self.i64, self.symbols.id), b.module.const_i64(value)), self.symbols.id);
+    }
+
+    /// Begins the frame where that is best, outside of pushes.
+    fn begin_early(&self) {
+        let (Some(frame), Some(begins)) = (self.frame, &self.planned.frame) else { return };
+        let blocks = self.code.value.blocks();
+        let on_ways = begins.on_ways.iter().map(|&(from, way)| {
+            let from = blocks[from as usize];
+            from.terminator().successors()[way as usize].on_edge_from(from)
+        });
+        let on_ways: Vec<Block> = on_ways.collect();
+        for block in begins.at_ends.iter().map(|&block| blocks[block as usize]).chain(on_ways) {
+            let end = block.terminator();
+            self.b.before(end, end);
+            self.begin(frame);
+        }
+    }
+
+    fn call(&self, call: &PlannedCall) {
+        let instruction = self.code.calls[call.call];
+        let begins = self.planned.frame.as_ref();
+        let at = match begins.is_some_and(|begins| begins.is_before(&self.function.calls[call.call])) {
+            true => instruction,
+            false => places::in_front_of(instruction, self.found.is_some()),
+        };
+        // The callee reaches frames and records of this activation through the thread's block.
+        let reaches = matches!(call.action, Action::Push(_) | Action::Publish)
+            || self.entry_frame.is_some()
+            || self.shadow.is_some();
+        if call.keeps_frame || reaches {
+            instruction.clear_tail();
+        }
+        match call.action {
+            Action::Replace(runtime) => self.replace(instruction, call.site, runtime),
+            Action::None if self.shadow.is_none() => {}
+            Action::None | Action::Add(_) | Action::Push(_) | Action::Publish => {
+                let behind = places::behind(instruction);
+                self.b.before(at, instruction);
+                self.before_call(call, instruction);
+                if let Some(behind) = behind {
+                    self.b.before(behind, instruction);
+                    self.behind_call(call);
+                }
+            }
+        }
+    }
+
+    fn before_call(&self, call: &PlannedCall, instruction: Value) {
+        if let Some(site) = call.creation_site {
+            let module = self.b.module;
+            let prepare =
+                module.external_function(abi::functions::STD_THREAD, module.void(), &[self.ptr, self.ptr]);
+            self.b.call(prepare, &[instruction.argument(1), self.site(site)]);
+        }
+        if let Some(shadow) = self.shadow {
+            self.b.store(self.site(call.site), self.b.offset(shadow, layout::SHADOW_SITE));
+            self.b.store(self.b.module.const_i64(0), self.b.offset(shadow, layout::SHADOW_LEFT));
+        }
+        match call.action {
+            Action::Add(value) => self.add(value.wrapping_sub(call.left)),
+            Action::Push(push) => {
+                let frame = self.frame.expect("made for every function that pushes");
+                if self.planned.frame.as_ref().is_some_and(|begins| begins.at_pushes.contains(&call.call)) {
+                    self.begin(frame);
+                }
+                self.push(frame, self.site(call.site), push);
+            }
+            Action::Publish => self.publish(Some(call.site)),
+            Action::None | Action::Replace(_) => {}
+        }
+    }
+
+    fn behind_call(&self, call: &PlannedCall) {
+        match call.action {
+            Action::Add(value) if !call.stays => self.add(value.wrapping_neg()),
+            Action::Push(push) => self.pop(self.frame.expect("made for every function that pushes"), push),
+            Action::Publish => self.publish(None),
+            Action::Add(_) | Action::None | Action::Replace(_) => {}
+        }
+        if let (Some(verify), Some(shadow)) = (&self.symbols.verify, self.shadow) {
+            // Code that is not instrumented may have caught an exception that passed through activations of ours.
+            self.b.store(shadow, verify.shadow);
+        }
+    }
+
+    /// Calls the runtime's function instead, which is told the site.
+    fn replace(&self, instruction: Value, site: u32, runtime: RuntimeCall) {
+        let instruction = instruction.into_call();
+        self.b.before(instruction, instruction);
+        let mut arguments: Vec<Value> =
+            (0..instruction.argument_count()).map(|i| instruction.argument(i)).collect();
+        arguments.push(self.site(site));
+        let below = self.planned.needs_offset;
+        let name = match runtime {
+            RuntimeCall::Context if below => {
+                arguments.push(self.canonical_frame_address());
+                abi::functions::CONTEXT_BELOW
+            }
+            RuntimeCall::Token if below => {
+                arguments.push(self.canonical_frame_address());
+                abi::functions::TOKEN_BELOW
+            }
+            RuntimeCall::Context => {
+                arguments.push(self.b.module.const_i64(self.planned.base));
+                abi::functions::CONTEXT
+            }
+            RuntimeCall::Token => abi::functions::TOKEN,
+            RuntimeCall::TokenAt => abi::functions::TOKEN_AT,
+            RuntimeCall::PthreadCreate => abi::functions::PTHREAD_CREATE,
+            RuntimeCall::ThrdCreate => abi::functions::THRD_CREATE,
+        };
+        let types: Vec<Type> = arguments.iter().map(|a| a.ty()).collect();
+        let callee = self.b.module.external_function(name, instruction.ty(), &types);
+        // Creating a thread allocates.
+        let allocates = matches!(runtime, RuntimeCall::PthreadCreate | RuntimeCall::ThrdCreate);
+        if allocates {
+            self.publish(Some(site));
+        }
+        let number = (name == abi::functions::CONTEXT && self.planned.base != abi::NO_RANGE).then(|| {
+            let (b, base) = (self.b, self.b.module.const_i64(self.planned.base));
+            let top = b.load(self.ptr, self.symbols.top);
+            (top, b.add(b.load(self.i64, self.symbols.id), base))
+        });
+        let mut replacement = self.b.call(callee, &arguments);
+        if allocates {
+            self.publish(None);
+        }
+        if let Some((top, number)) = number {
+            replacement = replacement.unless_null(top, number);
+        }
+        instruction.replace_with(replacement);
+    }
+
+    /// Control came here without a return: the state is what the function found.
+    fn restore(&self, at: Value) {
+        let Some((id, top)) = self.found else { return };
+        self.b.before(at, at);
+        // The id comes last: from then on the state is the function's own.
+        self.b.store(top, self.symbols.top);
+        self.b.signal_fence();
+        self.b.store(id, self.symbols.id);
+        self.publish(None);
+        if let (Some(verify), Some(shadow)) = (&self.symbols.verify, self.shadow) {
+            self.b.call(verify.resume, &[shadow]);
+        }
+    }
+
+    fn exit(&self, at: Value) {
+        self.b.before(at, at);
+        let leaves = at.tail_call() == TailCall::Must;
+        if let (Some(verify), Some(shadow)) = (&self.symbols.verify, self.shadow) {
+            self.b.call(if leaves { verify.leave } else { verify.exit }, &[shadow]);
+        }
+        if let Some(frame) = self.entry_frame {
+            self.pop(frame, Push::Zero);
+        }
+        let id = match self.planned.leaves {
+            Leaves::MarkingAtZero => Some(self.symbols.id),
+            Leaves::Marking => None,
+            Leaves::Silently => return,
+        };
+        if leaves {
+            let link = (self.symbols.top, layout::RELATIVE);
+            at.mark_left(id, link, layout::FRAME_MARKS, self.symbols.left, layout::LEFT);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Functions that callers may enter without having pushed.
+
+use std::collections::HashSet;
+
+use super::inserted::{self, Inserted};
+use super::lists::{NoCallback, makes_streams};
+use crate::llvm::{Block, Module, TailCall, Value};
+
+/// By what names, and through what pointers, others enter functions of the module.
+pub struct Entered {
+    inserted: Inserted,
+    /// Whether functions of this module whose address is taken may be called without a push: such an executable calls the
+    /// streams that this module makes, or calls that LLVM inserts reach handlers that it sets.
+    by_pointer: bool,
+    makes_streams: bool,
+}
+
+impl Entered {
+    /// Of the module as the compiler gave it. `open`: it is an executable built as a whole.
+    pub fn new(module: Module, open: bool) -> Self {
+        let makes_streams = module.functions().iter().any(|function| makes_streams(&function.name()));
+        Self {
+            inserted: Inserted::load(module),
+            by_pointer: !open && makes_streams || inserted::sets_handlers(module),
+            makes_streams,
+        }
+    }
+
+    /// Whether the module makes streams that call functions of the program.
+    pub fn makes_streams(&self) -> bool {
+        self.makes_streams
+    }
+}
+
+/// The functions of the module that callers may enter without having pushed: those that other code reaches under a name
+/// of the lists, personality functions,
+/// which the unwinder calls from wherever it was called last (a function that resumes unwinding does not push), and handlers
+/// that the machine calls wherever it interrupts. And whatever such callers may call through pointers.
+pub fn entered_unpushed(module: Module, no_callback: &NoCallback, entered: &Entered) -> HashSet<Value> {
+    let mut found = listed(module, no_callback, entered);
+    let functions = module.functions();
+    found.extend(functions.iter().filter_map(|function| function.personality()));
+    found.extend(functions.iter().filter(|f| f.has_body() && f.is_interrupt_handler()));
+    if entered.by_pointer {
+        let keeps_frame = |function: &Value| {
+            let mut instructions = function.blocks().into_iter().flat_map(Block::instructions);
+            !instructions.any(|instruction| instruction.tail_call() == TailCall::Must)
+        };
+        let pointed_to = functions.iter().filter(|f| f.has_body() && f.has_address_taken());
+        found.extend(pointed_to.copied().filter(keeps_frame));
+    }
+    found
+}
+
+/// The functions of the module that other code reaches under a name of the lists: so named, by an
+/// alias, or through the linker's `--wrap`. Calls that LLVM inserts reach local ones, too.
+fn listed(module: Module, no_callback: &NoCallback, entered: &Entered) -> HashSet<Value> {
+    let mut found = HashSet::new();
+    for global in module.functions().into_iter().chain(module.aliases()) {
+        let name = global.name();
+        let name = name.strip_prefix("__wrap_").unwrap_or(&name);
+        if no_callback.lists(name) && !global.linkage().local || entered.inserted.may_call(name) {
+            found.insert(global.aliased());
+        }
+    }
+    found
+}

@@ -1,0 +1,149 @@
+//! From the functions to the call graph (pcce.txt, Definition 1): who is an entry, which calls are edges, and how often
+//! each is expected to be executed.
+
+use std::collections::HashMap;
+
+use pcce_encoding::{CallGraph, FunctionId};
+
+use super::profile::{Matched, Profile};
+use super::program::{CallKind, Function, Program, TypeId, Unannounced, ids};
+use super::{Mode, groups, silent};
+use crate::error::Error;
+
+/// How often an open call is expected to reach a function that it has never reached in the profile, beside what is expected without
+/// a profile.
+const NEVER_SEEN: f64 = 1e-6;
+
+/// Makes the call graph, and says of the functions what follows from all of them together. `profile`: how often functions
+/// and calls were executed, by the name of the module; without it, LLVM's own profile or estimates tell.
+///
+/// # Errors
+/// A function that cannot be instrumented nor left out without wrong contexts.
+pub fn derive(
+    mut functions: Vec<Function>,
+    mode: &Mode<'_>,
+    profile: Option<(&Profile, &str)>,
+) -> Result<Program, Error> {
+    match mode.targets {
+        // What is not instrumented may allocate, too.
+        Some(targets) => {
+            silent::mark_untargeted(&mut functions, mode.open && !mode.publishes, targets);
+        }
+        None => silent::mark_near_leaves(&mut functions, mode.leaf_depth),
+    }
+    let counts = profile.map(|(profile, module)| profile.find(module, &functions)).unwrap_or_default();
+    let mut graph = CallGraph::new();
+    for (i, function) in functions.iter_mut().enumerate() {
+        let count = counts.functions.get(i).copied().flatten();
+        add_function(&mut graph, function, mode.open, count)?;
+    }
+    if mode.open {
+        graph.add_open_node();
+        add_open_targets(&mut graph, &functions, &counts);
+    }
+    set_counted(&mut functions, &counts);
+    add_edges(&mut graph, &mut functions, mode);
+    let leaving_groups = if mode.open { groups::find(&mut functions) } else { Vec::new() };
+    Ok(Program { functions, graph, leaving_groups, counts })
+}
+
+/// Adds the function to the graph, and says whether open calls of other modules may enter it.
+fn add_function(
+    graph: &mut CallGraph,
+    function: &mut Function,
+    open: bool,
+    count: Option<f64>,
+) -> Result<(), Error> {
+    let pushes_itself = function.unannounced == Unannounced::Anyhow;
+    if pushes_itself && function.leaves() {
+        return Err(Error::FrameNotKept { function: function.name.clone() });
+    }
+    // Any use that is not the callee of an edge: another module, a pointer, an alias, a constructor table, or a caller
+    // that is not instrumented.
+    let entry = function.external || function.otherwise_used;
+    if entry && !open && !pushes_itself && !function.silent {
+        function.unannounced = Unannounced::Open;
+    }
+    // A function that makes tail calls hands its own activation to their callees, which start
+    // a sub-path where it did: so it must have started one, or have been reached by an open call, as they are.
+    // The frame that one pushes at its entry that cannot be diverted holds an open call's id, or 0.
+    let frame_at_entry = function.unannounced == Unannounced::Open && !function.can_be_diverted;
+    let required_push = pushes_itself || frame_at_entry || (function.leaves() && !open);
+    let id = graph.add_function(entry, required_push);
+    // A silent one has no edges: nobody asks for its id.
+    if let Some(count) = count.or(function.entry_count).filter(|_| !function.silent) {
+        graph.set_count(id, count);
+    }
+    Ok(())
+}
+
+/// Says what open calls may reach. A call through a pointer is expected to reach each function of its type equally often; of others,
+/// few.
+fn add_open_targets(graph: &mut CallGraph, functions: &[Function], counts: &Matched) {
+    let mut targets: HashMap<TypeId, Vec<FunctionId>> = HashMap::new();
+    for (id, function) in ids(functions) {
+        let reached = function.otherwise_used || function.leaves() || function.is_callable_by_name();
+        if reached && !function.silent {
+            targets.entry(function.ty).or_default().push(id);
+        }
+    }
+    let mut open_calls: HashMap<TypeId, usize> = HashMap::new();
+    let calls = functions.iter().flat_map(|function| &function.calls);
+    for call in calls.filter(|call| call.kind == CallKind::Indirect) {
+        *open_calls.entry(call.ty).or_default() += 1;
+    }
+    let calls: usize = open_calls.values().sum();
+    let entered = counts.entered_openly(functions);
+    let all_entered: f64 = entered.iter().sum();
+    for (ty, of_this_type) in targets {
+        let of_type = open_calls.get(&ty).copied().unwrap_or(0) as f64;
+        for &function in &of_this_type {
+            let expected = (of_type + 0.01) / (calls.max(1) * of_this_type.len()) as f64;
+            let share = if all_entered > 0.0 {
+                entered[function.index()] / all_entered + expected * NEVER_SEEN
+            } else {
+                expected
+            };
+            graph.add_open_target(function, share);
+        }
+    }
+}
+
+/// Lets calls be executed as often as the profile has counted.
+fn set_counted(functions: &mut [Function], counts: &Matched) {
+    for (&(caller, call), &calls) in &counts.calls {
+        if let Some(&Some(entries)) = counts.functions.get(caller)
+            && calls + entries > 0.0
+        {
+            functions[caller].calls[call].frequency = calls / entries.max(1.0);
+        }
+    }
+}
+
+fn add_edges(graph: &mut CallGraph, functions: &mut [Function], mode: &Mode<'_>) {
+    let open_node = graph.open_node();
+    let facts: Vec<(bool, bool)> = functions.iter().map(|f| (f.silent, f.leaves())).collect();
+    for (from, caller) in (0..).map(FunctionId::new).zip(functions).filter(|(_, caller)| !caller.silent) {
+        for call in &mut caller.calls {
+            let to = match call.kind {
+                CallKind::Direct(callee) => {
+                    let (silent, leaves) = facts[callee.index()];
+                    if silent {
+                        continue;
+                    }
+                    open_node.filter(|_| leaves).unwrap_or(callee)
+                }
+                // Not calls that leave the program by name, nor assembly: they may switch stacks, and only a push
+                // puts back what was there before.
+                // A heap profiler asks in code that is not instrumented, where only a push names the site.
+                // What is left of one that was compared with its known targets is cold: it pushes.
+                CallKind::Indirect if !mode.publishes && !call.compared => match open_node {
+                    Some(node) => node,
+                    None => continue,
+                },
+                _ => continue,
+            };
+            call.edge = Some(graph.add_edge(from, to, call.frequency));
+        }
+    }
+}

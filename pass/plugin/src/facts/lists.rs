@@ -1,0 +1,139 @@
+//! Lists of functions by their names: those that do not call back, and those whose contexts are wanted.
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+
+/// The names of a list: one or more a line, `#` begins a comment.
+pub fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(|line| line.split('#').next().unwrap_or("").split_whitespace())
+}
+
+fn add_names(text: &str, to: &mut HashSet<String>) {
+    to.extend(names(text).map(str::to_owned));
+}
+
+fn read(file: &Path, option: &'static str) -> Result<String, Error> {
+    std::fs::read_to_string(file).map_err(|cause| Error::Unreadable { file: file.to_owned(), option, cause })
+}
+
+/// The functions whose contexts are wanted, by their names (*targeted mode*).
+pub struct Targets(HashSet<String>);
+
+impl Targets {
+    /// From names and `@FILE`s with lists of them; None if there are none, and all contexts are wanted. `publish`: those of
+    /// the calls that are published are, which takes no name.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn load(given: &[String], publish: bool) -> Result<Option<Self>, Error> {
+        let mut names = HashSet::new();
+        for name in given {
+            match name.strip_prefix('@') {
+                Some(file) => add_names(&read(Path::new(file), "target")?, &mut names),
+                None => _ = names.insert(name.clone()),
+            }
+        }
+        Ok((publish || !given.is_empty()).then_some(Self(names)))
+    }
+
+    /// The targets of this linkage name: it, or the name in the source with its scopes, without parameters
+    /// (`app::Log::write`).
+    fn named(&self, linkage: &str) -> impl Iterator<Item = &str> {
+        let in_source = linkage.starts_with("_Z").then(|| {
+            let symbol = cpp_demangle::Symbol::new(linkage).ok()?;
+            symbol.demangle_with_options(&cpp_demangle::DemangleOptions::new().no_params()).ok()
+        });
+        let names = [self.0.get(linkage), in_source.flatten().and_then(|name| self.0.get(&name))];
+        names.into_iter().flatten().map(String::as_str)
+    }
+
+    /// Whether the function of this linkage name is a target.
+    pub fn contains(&self, linkage: &str) -> bool {
+        self.named(linkage).next().is_some()
+    }
+
+    /// The targets that are not among these linkage names, in alphabetical order.
+    pub fn missing(&self, names: impl Iterator<Item = String>) -> Vec<&str> {
+        let mut missing: BTreeSet<&str> = self.0.iter().map(String::as_str).collect();
+        for name in names {
+            for target in self.named(&name) {
+                missing.remove(target);
+            }
+        }
+        missing.into_iter().collect()
+    }
+}
+
+/// What makes streams and conversions that call functions of the program (the last ones: libbsd's).
+const STREAM_MAKERS: [&str; 7] = [
+    "fopencookie",
+    "register_printf_function",
+    "register_printf_specifier",
+    "register_printf_modifier",
+    "register_printf_type",
+    "funopen",
+    "funopen2",
+];
+
+/// Whether a function of this name makes streams that call functions of the program.
+pub fn makes_streams(name: &str) -> bool {
+    STREAM_MAKERS.contains(&name)
+}
+
+/// Functions known not to call back into the program (`data/no-callback.txt`, `data/streams.txt`, and the user's files).
+pub struct NoCallback {
+    names: HashSet<String>,
+    /// Those that may call back through a program's own streams (`data/streams.txt`).
+    streams: HashSet<String>,
+    /// Whether calls of these do not call back: in an executable built as a whole that makes no such streams.
+    trusts_streams: bool,
+    /// Those whose calls are published: that may allocate (`data/allocating.txt`, all of `streams`, and all of the user's
+    /// files). Empty without the option `publish`.
+    published: HashSet<String>,
+}
+
+impl NoCallback {
+    /// The shipped lists, and the files named by the user.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn load(trusts_streams: bool, files: &[PathBuf], publish: bool) -> Result<Self, Error> {
+        let (mut names, mut streams, mut published) = (HashSet::new(), HashSet::new(), HashSet::new());
+        add_names(include_str!("../../data/no-callback.txt"), &mut names);
+        add_names(include_str!("../../data/streams.txt"), &mut streams);
+        if publish {
+            add_names(include_str!("../../data/allocating.txt"), &mut published);
+            published.extend(streams.iter().cloned());
+        }
+        for file in files {
+            let text = read(file, "no-callback")?;
+            add_names(&text, &mut names);
+            if publish {
+                add_names(&text, &mut published);
+            }
+        }
+        Ok(Self { names, streams, trusts_streams, published })
+    }
+
+    /// Whether calls that may allocate are published.
+    pub fn publishes(&self) -> bool {
+        !self.published.is_empty()
+    }
+
+    /// Whether calls of this function are published.
+    pub fn is_published(&self, name: &str) -> bool {
+        self.published.contains(name)
+    }
+
+    /// Whether a function of this name is known not to call back.
+    pub fn contains(&self, name: &str) -> bool {
+        self.names.contains(name) || self.trusts_streams && self.streams.contains(name)
+    }
+
+    /// Whether the name is on one of the lists, whoever may call back.
+    pub fn lists(&self, name: &str) -> bool {
+        self.names.contains(name) || self.streams.contains(name)
+    }
+}

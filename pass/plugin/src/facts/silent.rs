@@ -1,0 +1,100 @@
+//! Silent functions: those below which nothing looks at the context.
+
+use pcce_encoding::FunctionId;
+
+use super::lists::Targets;
+use super::program::{CallKind, Function, Unannounced};
+
+/// Whether the function is never silent, whatever it calls: who enters it or comes back to it expects the state to be kept.
+fn keeps_state(function: &Function) -> bool {
+    function.leaves()
+        || function.reads_state
+        || function.unannounced == Unannounced::Anyhow
+        // A signal handler that reaches a target may jump back, without a call that the function makes.
+        || function.returns_twice
+}
+
+/// Marks functions that are at most `depth` calls away from the leaves, among calls whose callees are known.
+pub fn mark_near_leaves(functions: &mut [Function], depth: u32) {
+    let mut callers = vec![Vec::new(); functions.len()];
+    // Calls of functions not known to be silent yet; none for functions that cannot be.
+    let mut waiting: Vec<Option<u32>> = Vec::with_capacity(functions.len());
+    for (i, function) in functions.iter().enumerate() {
+        let mut count = Some(0);
+        for call in &function.calls {
+            count = match call.kind {
+                CallKind::Silent(_) => count,
+                CallKind::Direct(callee) => {
+                    callers[callee.index()].push(i);
+                    count.map(|n: u32| n + 1)
+                }
+                _ => None,
+            };
+        }
+        waiting.push(count.filter(|_| !keeps_state(function)));
+    }
+    let mut leaves: Vec<usize> = (0..functions.len()).filter(|&i| waiting[i] == Some(0)).collect();
+    for _ in 0..depth {
+        let mut next = Vec::new();
+        for leaf in leaves {
+            functions[leaf].silent = true;
+            for &caller in &callers[leaf] {
+                if let Some(count) = &mut waiting[caller] {
+                    *count -= 1;
+                    if *count == 0 {
+                        next.push(caller);
+                    }
+                }
+            }
+        }
+        leaves = next;
+    }
+}
+
+/// Marks functions that reach no target, by calls that may: those through pointers, of other modules, and of assembly may
+/// reach whatever can be entered from outside. What they reach in other modules of the program is known of an executable
+/// built as a whole (`closed`) only: nothing.
+pub fn mark_untargeted(functions: &mut [Function], closed: bool, targets: &Targets) {
+    let entered: Vec<bool> =
+        functions.iter().map(|function| function.otherwise_used || function.is_callable_by_name()).collect();
+    let mut callers: Vec<Vec<FunctionId>> = vec![Vec::new(); functions.len()];
+    let mut unknown = Vec::new();
+    let mut reaching = Vec::new();
+    for (i, function) in (0..).map(FunctionId::new).zip(functions.iter_mut()) {
+        // A tail call is no call of the list.
+        let mut calls_unknown = function.leaves();
+        let mut reaches = keeps_state(function)
+            || function.aliases.iter().chain([&function.name]).any(|name| targets.contains(name))
+            // Linking renames local functions of equal names.
+            || function.source_name.as_ref().is_some_and(|name| targets.contains(name));
+        for call in &function.calls {
+            match &call.kind {
+                CallKind::Direct(callee) => callers[callee.index()].push(i),
+                CallKind::Silent(name) => reaches |= targets.contains(name),
+                CallKind::External(name) => {
+                    calls_unknown = true;
+                    reaches |= targets.contains(name);
+                }
+                CallKind::Indirect | CallKind::Asm => calls_unknown = true,
+                CallKind::Runtime(_) | CallKind::Published(_) => reaches = true,
+            }
+        }
+        function.silent = true;
+        reaches |= calls_unknown && !closed;
+        if calls_unknown {
+            unknown.push(i);
+        }
+        if reaches {
+            reaching.push(i);
+        }
+    }
+    while let Some(function) = reaching.pop() {
+        if !std::mem::replace(&mut functions[function.index()].silent, false) {
+            continue;
+        }
+        reaching.append(&mut callers[function.index()]);
+        if entered[function.index()] {
+            reaching.append(&mut unknown);
+        }
+    }
+}

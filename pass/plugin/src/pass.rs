@@ -1,0 +1,320 @@
+//! One run over a module, from the options to the instrumented code.
+
+use std::collections::HashSet;
+
+use pcce_encoding::{CallGraph, Encoding, FunctionId};
+use pcce_options::PassOptions;
+
+use crate::code::Code;
+use crate::contexts::frames::{self, Frames};
+use crate::contexts::hybrid::{self, Used};
+use crate::contexts::{count, emit, plan, rewrite, thunks};
+use crate::error::Error;
+use crate::facts::{self, Entered, Mode, NoCallback, Profile, Program, Targets};
+use crate::llvm::{self, Analyses, CodeGeneration, Module, Value};
+use crate::prepare::{self, targets};
+
+/// Named metadata of instrumented modules.
+const MARKER: &str = "pcce.instrumented";
+
+/// Where in the compilation the pass runs; the values are those of the shim.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Last in the pipeline of a module.
+    Module = 0,
+    /// Last in the pipeline of a whole program, at link time.
+    LinkTime = 1,
+    /// Named in a pipeline (`opt -passes=pcce`).
+    Explicit = 2,
+    /// Named `print<pcce-frames>`: prints the frame offsets of the module as it is, and leaves it alone.
+    Print = 3,
+}
+
+/// What all runs over a module and its copies are made with.
+struct Job<'a> {
+    identifier: String,
+    options: &'a PassOptions,
+    no_callback: NoCallback,
+    entered: Entered,
+    targets: Option<Targets>,
+    profile: Option<Profile>,
+    /// The module is the whole program after link-time resolution.
+    whole_program: bool,
+    /// It is the executable's: its graph has an open node.
+    open: bool,
+    /// How the module's code will be generated.
+    code: CodeGeneration,
+    encoding: pcce_encoding::Options,
+}
+
+/// Runs the pass on a module. Returns whether it was changed.
+///
+/// # Errors
+/// Why it cannot be instrumented. It may have been changed.
+pub fn run(
+    (module, analyses): (Module, Analyses),
+    phase: Phase,
+    opt_level: u32,
+    parameters: &str,
+) -> Result<bool, Error> {
+    if phase == Phase::Print {
+        let code = CodeGeneration { level: opt_level, no_pie: false };
+        return frames::print(module, analyses, code).map(|()| false);
+    }
+    let of_environment = std::env::var_os(pcce_options::VARIABLE).unwrap_or_default();
+    let options = PassOptions::read([parameters, &of_environment.to_string_lossy()])?;
+    let identifier = module.identifier();
+    if module.has_named_metadata(MARKER) {
+        return Err(Error::Instrumented { module: identifier });
+    }
+    if phase == Phase::Module && module.has_flag("ThinLTO") {
+        return Err(Error::BeforeLink { module: identifier });
+    }
+    let inserted = prepare::insert_late_calls(module, analyses);
+    let job = Job::new(module, identifier, phase, opt_level, &options)?;
+    let mut warnings = job.missing_targets(module);
+    // Who counts need not be fast, and has other frames.
+    let frames = if options.common.hybrid && job.open && options.common.profile_generate.is_none() {
+        job.find_frames(module, analyses, &mut warnings)?
+    } else {
+        Frames::default()
+    };
+    let changed = job.instrument(module, analyses, &frames, &mut warnings)?.is_some();
+    for warning in warnings {
+        eprintln!("warning: pcce: {warning}");
+    }
+    Ok(inserted || changed)
+}
+
+impl<'a> Job<'a> {
+    fn new(
+        module: Module,
+        identifier: String,
+        phase: Phase,
+        opt_level: u32,
+        options: &'a PassOptions,
+    ) -> Result<Self, Error> {
+        let whole_program = phase == Phase::LinkTime || options.whole_program;
+        // Users without the wrapper, which says what the link makes, compile with -fPIC what may be for a shared library. The
+        // library's numbers and open calls would be told from the executable's by nothing.
+        let for_library = module.has_flag("PIC Level") && !module.has_flag("PIE Level");
+        let open = whole_program && options.makes_executable().unwrap_or(!for_library);
+        let entered = Entered::new(module, open);
+        let common = &options.common;
+        Ok(Self {
+            identifier,
+            no_callback: NoCallback::load(
+                open && !entered.makes_streams(),
+                &common.no_callback,
+                options.publish,
+            )?,
+            entered,
+            targets: Targets::load(&common.targets, options.publish)?,
+            profile: common.profile_use.as_deref().map(Profile::load).transpose()?,
+            whole_program,
+            open,
+            code: CodeGeneration {
+                // As lld does.
+                level: if phase == Phase::LinkTime { opt_level.max(2) } else { opt_level },
+                no_pie: options.no_pie,
+            },
+            // The sign of an id tells the executable's from those of other modules.
+            // A function of another module that is entered by a sub-path that is told apart by its start alone would find any sign.
+            encoding: pcce_encoding::Options {
+                id_bits: common.id_bits,
+                known_starts: open && !options.basic,
+            },
+            options,
+        })
+    }
+
+    /// Says which targets the program does not have.
+    fn missing_targets(&self, module: Module) -> Vec<String> {
+        // One command line is often for all of a program's libraries.
+        let Some(targets) = self.targets.as_ref().filter(|_| self.open) else { return Vec::new() };
+        let names = module.functions().into_iter().chain(module.aliases()).flat_map(|value| {
+            let source = value.is_function().then(|| value.source_name()).flatten();
+            [Some(value.name()), source].into_iter().flatten()
+        });
+        // Not an error: the function may have been inlined wherever it was called.
+        let warning = |missing: &str| {
+            format!(
+                "target {missing}: the program neither defines nor calls a function of this name, or all its \
+                 calls were inlined; C++ names are written with their scopes and without parameters, as app::Log::write"
+            )
+        };
+        targets.missing(names).into_iter().map(warning).collect()
+    }
+
+    /// Finds the frame offsets of the code. That it cannot be generated here is a warning, and nothing is known then.
+    fn find_frames(
+        &self,
+        module: Module,
+        analyses: Analyses,
+        warnings: &mut Vec<String>,
+    ) -> Result<Frames, Error> {
+        let found = frames::find(&module.bitcode(), analyses, self.code, |copy, frames| {
+            // What is to be said of a copy is said of the module itself.
+            self.instrument(copy, analyses, frames, &mut Vec::new())
+        });
+        match found {
+            Err(Error::NoCode { said }) => {
+                warnings.push(format!(
+                    "{}: the option hybrid has no effect, since the code cannot be generated ahead of time to see its \
+                     frames: {said}",
+                    self.identifier
+                ));
+                Ok(Frames::default())
+            }
+            found => found,
+        }
+    }
+
+    /// Instruments the module, or a copy. `frames`: what is known of its code. Returns what the encoding relies on; none if
+    /// there is no function to instrument, and nothing was changed.
+    fn instrument(
+        &self,
+        module: Module,
+        analyses: Analyses,
+        frames: &Frames,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Frames>, Error> {
+        let Some((mut program, mut code, mut encoding)) = self.read(module, analyses, warnings)? else {
+            return Ok(None);
+        };
+        let thunks = match self.changes_calls() {
+            true => thunks::outline(&mut program, &mut encoding, &code),
+            false => Vec::new(),
+        };
+        let used = hybrid::apply(&program, &mut encoding, frames);
+        let basis = plan::Basis {
+            program: &program,
+            encoding: &encoding,
+            used: used.as_ref(),
+            source: &code,
+            options: self.options,
+        };
+        let producer = format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version());
+        let plan = plan::plan(&basis, self.identifier.clone(), producer);
+        rewrite::make_thunks(&mut code, &thunks);
+        self.rewrite(module, (&program, &plan), &code)?;
+        Ok(Some(used.map(|used| relied_on(&program, &used)).unwrap_or_default()))
+    }
+
+    /// Prepares the module, reads it, and encodes its call graph. None if there is no function to instrument.
+    fn read(
+        &self,
+        module: Module,
+        analyses: Analyses,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<(Program, Code, Encoding)>, Error> {
+        let unpushed = facts::entered_unpushed(module, &self.no_callback, &self.entered);
+        prepare::control_flow(module, analyses, &unpushed, self.open);
+        let mut profile = self.profile.clone();
+        let (program, code) = self.gather(module, analyses, &unpushed, profile.as_ref())?;
+        if program.functions.is_empty() {
+            return Ok(None);
+        }
+        let encoding = self.encode(&program.graph);
+        let compared = if let Some(profile) = &mut profile {
+            warnings.extend(profile.report(&self.identifier, &program.counts));
+            let encoded = (&encoding, &self.encoding);
+            !self.options.basic
+                && targets::compare_counted(profile, &program, &code, encoded, self.whole_program)
+        } else {
+            let module = (module, analyses);
+            self.open
+                && self.changes_calls()
+                && targets::compare_guessed(module, &self.no_callback, &program, &code, &encoding)
+        };
+        if !compared {
+            return Ok(Some((program, code, encoding)));
+        }
+        let (program, code) = self.gather(module, analyses, &unpushed, profile.as_ref())?;
+        let encoding = self.encode(&program.graph);
+        Ok(Some((program, code, encoding)))
+    }
+
+    fn gather(
+        &self,
+        module: Module,
+        analyses: Analyses,
+        unpushed: &HashSet<Value>,
+        profile: Option<&Profile>,
+    ) -> Result<(Program, Code), Error> {
+        let knowledge = facts::Knowledge {
+            no_callback: &self.no_callback,
+            whole_program: self.whole_program,
+            open: self.open,
+            unpushed,
+        };
+        let (functions, code) = facts::gather(module, analyses, &knowledge);
+        let mode = Mode {
+            open: self.open,
+            publishes: self.no_callback.publishes(),
+            leaf_depth: self.options.leaf_depth(),
+            targets: self.targets.as_ref(),
+        };
+        let program = facts::derive(functions, &mode, profile.map(|profile| (profile, &*self.identifier)))?;
+        Ok((program, code))
+    }
+
+    fn encode(&self, graph: &CallGraph) -> Encoding {
+        let mut encoding = pcce_encoding::encode(graph, &self.encoding);
+        if self.options.basic {
+            encoding.drop_offsets();
+        }
+        encoding
+    }
+
+    /// Who counts leaves the calls as they are, to find them so when the profile is used.
+    fn changes_calls(&self) -> bool {
+        !self.options.basic && self.options.common.profile_generate.is_none()
+    }
+
+    /// Changes the code, and adds the dictionary.
+    fn rewrite(
+        &self,
+        module: Module,
+        (program, plan): (&Program, &plan::Plan),
+        code: &Code,
+    ) -> Result<(), Error> {
+        let options = self.options;
+        let fragment = pcce_dictionary::fragment::to_bytes(&plan.dictionary);
+        let sites_name = format!("__pcce_sites.{:016x}", fnv1a(self.identifier.as_bytes(), &fragment));
+        if let Some(file) = &options.common.profile_generate {
+            count::count(module, program, code, file);
+        }
+        rewrite::rewrite(module, (program, plan), code, &sites_name, options);
+        emit::emit(module, &fragment, &sites_name);
+        emit::emit_addresses(module, code, &sites_name);
+        let common = &options.common;
+        for (symbol, path) in
+            [(emit::CRASH_REPORT, &common.crash_report), (emit::VERIFY_REPORT, &common.verify_report)]
+        {
+            if let Some(path) = path {
+                emit::emit_path(module, symbol, path);
+            }
+        }
+        module.add_named_metadata(MARKER);
+        if cfg!(debug_assertions) || options.check { module.verify() } else { Ok(()) }
+    }
+}
+
+/// What the encoding relies on, by the functions' names.
+fn relied_on(program: &Program, used: &Used) -> Frames {
+    let name = |function: FunctionId| program[function].name.clone();
+    let offsets = program.iter().zip(&used.frames);
+    let callee = |to: Option<FunctionId>| to.map(name).unwrap_or_default();
+    Frames {
+        offsets: offsets.filter_map(|((id, _), frame)| Some((name(id), (*frame)?))).collect(),
+        jumps: used.jumps.iter().map(|&(from, to)| (name(from), callee(to))).collect(),
+        ..Frames::default()
+    }
+}
+
+/// A name for the module's site array that other modules merged with it later do not have. FNV-1a, since the
+/// name must be the same in every build.
+fn fnv1a(a: &[u8], b: &[u8]) -> u64 {
+    a.iter().chain(b).fold(0xcbf2_9ce4_8422_2325, |h, &x| (h ^ u64::from(x)).wrapping_mul(0x0100_0000_01b3))
+}

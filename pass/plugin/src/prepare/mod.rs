@@ -1,0 +1,34 @@
+//! Every change of the module in front of the analysis: after that, [`crate::facts`] only reads, and what follows from
+//! the facts is made by [`crate::contexts`].
+//!
+//! The order is: calls that LLVM would insert later ([`insert_late_calls`], once, before copies of the module are made),
+//! tail calls that stay, exceptions that leave ([`control_flow`]), and, once a first encoding tells which calls push,
+//! comparisons of pointers with probable targets ([`targets`]). Push thunks are no preparation: which calls get one is
+//! planned, and they change no other fact.
+
+mod tails;
+pub mod targets;
+
+use std::collections::HashSet;
+
+use crate::facts::eligible::Eligibility;
+use crate::llvm::{Analyses, Module, Value};
+
+/// Inserts calls that code generation would insert, as far as they can be: of functions' hooks (`mcount`,
+/// `__cyg_profile_func_enter`) after inlining, and of functions that take the place of traps. Of the others the facts
+/// know names. Returns whether there are any.
+pub fn insert_late_calls(module: Module, analyses: Analyses) -> bool {
+    module.insert_late_calls(analyses)
+}
+
+/// Lets control leave functions only where the pass can see it. `unpushed`: the functions that callers may enter without
+/// having pushed. `open`: the call graph will have an open node.
+pub fn control_flow(module: Module, analyses: Analyses, unpushed: &HashSet<Value>, open: bool) {
+    // Those push at their entry: they have to pop.
+    tails::keep_in_cycles(module, unpushed);
+    // Who catches may be code that is not instrumented, and goes on: what it called must leave the state as it found
+    // it, also where it throws.
+    for function in Eligibility::new(module, open).instrumented(module) {
+        analyses.catch_escapes(function);
+    }
+}

@@ -1,0 +1,65 @@
+//! Ordinary tail calls in recursive cycles.
+//!
+//! Nothing can be undone behind a tail call, so a call that is instrumented is none: it needs stack. Where tail calls
+//! alone make a cycle, the plain program recurses in constant stack, and any depth of it may be reached. There the calls
+//! stay tail calls, and from here on they are what those are that the language guarantees.
+//!
+//! A call through a pointer may reach any function of its type whose address this module takes. This is no matter of
+//! right contexts, only of which frames are kept, so the guess does no harm where it is wrong. Calls of other modules
+//! are taken to end: a cycle through modules compiled apart does need stack.
+
+use std::collections::{HashMap, HashSet};
+
+use pcce_encoding::{CallGraph, FunctionId, edges_on_cycles};
+
+use crate::facts::{AddressPlaces, Pointer, TypeId, pointers_to};
+use crate::llvm::{Module, Type, Value};
+
+/// Finds the calls to keep, and marks them. Not those of functions that callers may enter without having pushed.
+pub fn keep_in_cycles(module: Module, unpushed: &HashSet<Value>) {
+    let functions: Vec<Value> =
+        module.functions().into_iter().filter(|f| f.has_body() && !unpushed.contains(f)).collect();
+    let mut graph = CallGraph::new();
+    let index: HashMap<Value, FunctionId> =
+        functions.iter().map(|&function| (function, graph.add_function(false, false))).collect();
+    // One node for all calls through pointers that may reach the same functions.
+    let mut pointers: HashMap<Pointer, FunctionId> = HashMap::new();
+    let mut types: HashMap<Type, TypeId> = HashMap::new();
+    let mut calls = Vec::new();
+    for &function in &functions {
+        for call in function.blocks().into_iter().flat_map(|block| block.instructions()) {
+            if !call.is_sibling_call() {
+                continue;
+            }
+            let target = call.called().aliased();
+            let callee = match index.get(&target) {
+                Some(&callee) => callee,
+                None if target.is_pointer() => {
+                    let next = TypeId(types.len() as u32);
+                    let ty = *types.entry(call.called_type()).or_insert(next);
+                    let pointer = Pointer { ty, is_virtual: call.is_virtual_call() };
+                    *pointers.entry(pointer).or_insert_with(|| graph.add_function(false, false))
+                }
+                None => continue,
+            };
+            graph.add_edge(index[&function], callee, 1.0);
+            calls.push(call);
+        }
+    }
+    for &function in &functions {
+        // No call goes to functions of other types.
+        let Some(&ty) = types.get(&function.function_type()) else { continue };
+        let (in_table, elsewhere) = function.address_places();
+        for pointer in pointers_to(ty, AddressPlaces { in_table, elsewhere }) {
+            if let Some(&node) = pointers.get(&pointer) {
+                graph.add_edge(node, index[&function], 1.0);
+            }
+        }
+    }
+    // The edges of the calls are the first ones.
+    for (call, on_cycle) in calls.into_iter().zip(edges_on_cycles(&graph)) {
+        if on_cycle {
+            call.keep_tail_call();
+        }
+    }
+}

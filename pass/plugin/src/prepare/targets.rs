@@ -1,0 +1,77 @@
+//! Comparisons of a call's pointer with functions that it probably leads to, which then are called directly (the paper, §7;
+//! DACCE, §3.2, take them from profiles).
+//!
+//! A direct call adds, or does nothing, where a call through a pointer would have to push: one that closes a cycle, as most
+//! do that seem to once the open node takes all targets for one. Comparing pays where the targets are few. A profile
+//! knows them. Without one, those are guessed whose address is taken and that have the call's type, if they are few: the
+//! allocator that Lua calls through a pointer, or the page cache of sqlite3. All other targets still get the push, so a
+//! guess may be wrong.
+
+use std::collections::HashMap;
+
+use pcce_encoding::{Encoding, Options};
+
+use crate::code::Code;
+use crate::facts::{CallKind, NoCallback, Profile, Program, is_exact};
+use crate::llvm::{Analyses, Module, Type, Value};
+
+/// With more guesses for a call, none is compared.
+const MOST: usize = 3;
+
+/// Compares the calls through pointers that push with the functions that they probably reach. Returns whether there were any, so that the
+/// module must be read again.
+pub fn compare_guessed(
+    (module, analyses): (Module, Analyses),
+    no_callback: &NoCallback,
+    program: &Program,
+    code: &Code,
+    encoding: &Encoding,
+) -> bool {
+    let mut guesses: HashMap<Type, Vec<Value>> = HashMap::new();
+    for function in module.functions() {
+        let direct = if function.has_body() {
+            is_exact(function, true)
+        } else {
+            !function.is_intrinsic() && no_callback.contains(&function.name())
+        };
+        if direct && function.has_address_taken() {
+            guesses.entry(function.function_type()).or_default().push(function);
+        }
+    }
+    let mut changed = false;
+    for (id, function) in program.iter() {
+        for (c, call) in function.calls.iter().enumerate() {
+            let pushes = call.edge.is_some_and(|edge| encoding.edge(edge).pushes());
+            if !pushes || call.kind != CallKind::Indirect {
+                continue;
+            }
+            let call = code.call(id, c);
+            let guesses = guesses.get(&call.called_type()).filter(|guesses| guesses.len() <= MOST);
+            for &target in guesses.into_iter().flatten() {
+                changed |= analyses.compare_target(call, target);
+            }
+        }
+    }
+    changed
+}
+
+/// Compares calls through pointers that push with the functions that the profile has seen them reach most. The profile then
+/// has the new calls. Returns whether there are any, so that the module must be read again.
+pub fn compare_counted(
+    profile: &mut Profile,
+    program: &Program,
+    code: &Code,
+    (encoding, options): (&Encoding, &Options),
+    whole_program: bool,
+) -> bool {
+    let candidates = profile.candidates(program, encoding, options, |function| {
+        is_exact(code.function(function).value, whole_program)
+    });
+    let compared = candidates.into_iter().filter(|candidate| {
+        let call = code.call(candidate.function, candidate.call);
+        code.compare_target(call, candidate.callee)
+    });
+    let compared: Vec<_> = compared.collect();
+    profile.insert(program, &compared);
+    !compared.is_empty()
+}
