@@ -11,5 +11,7 @@ pub mod hybrid;
 pub mod plan;
 pub mod rewrite;
 mod sequences;
+#[cfg(test)]
+mod tests;
 pub mod thunks;
 mod verify;

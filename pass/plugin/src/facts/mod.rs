@@ -15,6 +15,10 @@ mod profile;
 mod program;
 mod resolve;
 mod silent;
+#[cfg(test)]
+pub mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use entered::{Entered, entered_unpushed};
 pub use gather::{Knowledge, gather};
@@ -24,7 +28,7 @@ pub use lists::{NoCallback, Targets};
 pub use profile::{Profile, counted};
 pub use program::{
     AddressPlaces, Call, CallKind, Function, Pointer, Program, RuntimeCall, STD_THREAD, Source,
-    SourceLocation, TypeId, Unannounced,
+    SourceLocation, TailCallee, TypeId, Unannounced,
 };
 pub use resolve::is_exact;
 

@@ -1,0 +1,352 @@
+//! What is planned for small programs, and what their dictionaries say.
+
+use pcce_dictionary as dictionary;
+use pcce_encoding::{Encoding, FlowBlock, FunctionId, Way};
+use pcce_options::PassOptions;
+
+use super::plan::{self, Action, Basis, Plan, PlannedCall, Push};
+use super::thunks;
+use crate::facts::testing::*;
+use crate::facts::{
+    Call, CallKind, Function, Mode, Program, RuntimeCall, STD_THREAD, Source, SourceLocation, TailCallee,
+    Unannounced,
+};
+use Action::{Add, None as Nothing};
+
+/// Code of which everything is known that is asked.
+struct Stub {
+    flow: Vec<FlowBlock>,
+    fits_thunk: bool,
+}
+
+impl Source for Stub {
+    fn locations(&self, function: FunctionId, call: usize) -> Vec<SourceLocation> {
+        let name = format!("f{}", function.index());
+        vec![SourceLocation { name, file: "a.c".to_owned(), line: call as u32, column: 1 }]
+    }
+
+    fn flow(&self, _: FunctionId) -> Vec<FlowBlock> {
+        self.flow.clone()
+    }
+
+    fn fits_thunk(&self, _: FunctionId, _: usize) -> bool {
+        self.fits_thunk
+    }
+}
+
+/// One block.
+fn straight() -> Stub {
+    Stub { flow: vec![FlowBlock { frequency: 1.0, ways: Vec::new() }], fits_thunk: true }
+}
+
+fn options(given: &str) -> PassOptions {
+    PassOptions::read([given]).expect("options of the plugin")
+}
+
+fn encode(program: &Program) -> Encoding {
+    pcce_encoding::encode(&program.graph, &pcce_encoding::Options::default())
+}
+
+fn planned(program: &Program, encoding: &Encoding, given: &str, source: &dyn Source) -> Plan {
+    let options = options(given);
+    let basis = Basis { program, encoding, used: None, source, options: &options };
+    plan::plan(&basis, "m.c".to_owned(), "test".to_owned())
+}
+
+fn plan_of(mode: &Mode<'_>, functions: &[Function]) -> Plan {
+    let program = program(mode, functions);
+    planned(&program, &encode(&program), "", &straight())
+}
+
+/// What is done at the calls of a function.
+fn actions(plan: &Plan, function: usize) -> Vec<Action> {
+    plan.functions[function].calls.iter().map(|call| call.action).collect()
+}
+
+/// Two ways to a function: Fig. 1 of the paper in small.
+fn two_ways() -> Vec<Function> {
+    vec![
+        exported("main", &[direct(1), direct(2)]),
+        local("a", &[direct(2), direct(2)]),
+        local("b", &[call(CallKind::Runtime(RuntimeCall::Token))]),
+    ]
+}
+
+#[test]
+fn calls_add_what_tells_them_apart_and_each_has_a_site() {
+    let plan = plan_of(&EXECUTABLE, &two_ways());
+    let dictionary = &plan.dictionary;
+    let sites: Vec<(u32, u32)> = dictionary.sites.iter().map(|s| (s.function, s.locations[0].line)).collect();
+    assert_eq!(sites, [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]);
+    assert_eq!(actions(&plan, 2), [Action::Replace(RuntimeCall::Token)]);
+    let num_cc: Vec<u64> = dictionary.functions.iter().map(|f| f.num_cc).collect();
+    assert_eq!(num_cc, [1, 1, 3]);
+    // The three ways to `b` have three numbers.
+    let mut starts: Vec<u64> = dictionary.edges[1..].iter().map(|edge| start(edge)).collect();
+    starts.sort_unstable();
+    assert_eq!(starts, [0, 1, 2]);
+    // With its offset, what a call adds is the same number.
+    for (call, edge) in plan.functions.iter().flat_map(|f| &f.calls).zip(&dictionary.edges) {
+        let offset = |f: u32| dictionary.functions[f as usize].offset as u64;
+        let caller = dictionary.sites[edge.site as usize].function;
+        let callee = edge.callee.expect("a direct call");
+        let constant = start(edge).wrapping_add(offset(callee)).wrapping_sub(offset(caller));
+        assert_eq!(call.action, if constant == 0 { Nothing } else { Add(constant) });
+    }
+}
+
+/// The smallest id that an edge that adds brings to its callee.
+fn start(edge: &dictionary::Edge) -> u64 {
+    match edge.code {
+        dictionary::EdgeCode::Add(start) | dictionary::EdgeCode::Open(start) => start,
+        other => panic!("{other:?} adds nothing"),
+    }
+}
+
+#[test]
+fn ids_of_modules_are_not_positive() {
+    let adds = |mode| {
+        let plan = plan_of(mode, &two_ways());
+        let calls: Vec<Action> = (0..2).flat_map(|f| actions(&plan, f)).collect();
+        calls
+            .into_iter()
+            .filter_map(|a| if let Add(n) = a { Some(n as i64) } else { None })
+            .collect::<Vec<_>>()
+    };
+    assert!(adds(&EXECUTABLE).iter().all(|&n| n > 0) && !adds(&EXECUTABLE).is_empty());
+    assert!(adds(&MODULE).iter().all(|&n| n < 0) && !adds(&MODULE).is_empty());
+}
+
+#[test]
+fn back_edges_push() {
+    let functions = [exported("main", &[direct(1)]), local("f", &[direct(1)])];
+    let whole = plan_of(&EXECUTABLE, &functions);
+    assert_eq!(actions(&whole, 1), [Action::Push(Push::Relative)]);
+    assert_eq!(whole.dictionary.edges[1].code, dictionary::EdgeCode::Back);
+    assert_eq!(actions(&plan_of(&MODULE, &functions), 1), [Action::Push(Push::Zero)]);
+}
+
+#[test]
+fn open_calls_add_in_executables_and_push_in_modules() {
+    let functions = [
+        exported("main", &[call(CallKind::Indirect), call(CallKind::Indirect), external("qsort")]),
+        pointed_to(local("handler", &[])),
+    ];
+    let whole = plan_of(&EXECUTABLE, &functions);
+    let mut starts: Vec<u64> = whole.dictionary.edges.iter().map(start).collect();
+    starts.sort_unstable();
+    // Id 0 is of whoever begins in a target without an open call.
+    assert_eq!(starts, [1, 2]);
+    assert!(matches!(whole.dictionary.edges[0].code, dictionary::EdgeCode::Open(_)));
+    assert_eq!(whole.dictionary.edges[0].callee, None);
+    assert_eq!(whole.dictionary.open_num_cc, Some(3));
+    // Who leaves the executable pushes 0: other modules look at the id.
+    assert_eq!(actions(&whole, 0)[2], Action::Push(Push::Zero));
+    let module = plan_of(&MODULE, &functions);
+    assert_eq!(actions(&module, 0), [Action::Push(Push::Zero); 3]);
+    assert_eq!(module.dictionary.edges, []);
+    assert_eq!(module.dictionary.open_num_cc, None);
+}
+
+#[test]
+fn nothing_is_done_around_silent_functions() {
+    let functions = [
+        exported("main", &[direct(1), call(CallKind::Silent("puts".into())), direct(2)]),
+        local("leaf", &[call(CallKind::Silent("strlen".into()))]),
+        local("out", &[external("qsort")]),
+    ];
+    let program = program(&Mode { leaf_depth: 1, ..EXECUTABLE }, &functions);
+    let silent = planned(&program, &encode(&program), "", &straight());
+    assert_eq!(silent.functions[0].calls.len(), 1);
+    assert_eq!(silent.functions[0].calls[0].call, 2);
+    assert_eq!(silent.dictionary.sites.len(), 2);
+    assert!(silent.dictionary.functions[1].silent);
+    // Verify mode's list has all calls, and no more is done.
+    let verify = planned(&program, &encode(&program), "verify", &straight());
+    assert_eq!(actions(&verify, 0), [Nothing, Nothing, Nothing]);
+    assert_eq!(actions(&verify, 1), [Nothing]);
+    assert_eq!(verify.dictionary.sites.len(), 5);
+}
+
+#[test]
+fn pushes_are_required_of_callers_of_functions_that_leave() {
+    let f = leaving(local("f", &[]), TailCallee::Away);
+    let module = plan_of(&MODULE, &[exported("main", &[direct(1)]), f.clone()]);
+    assert_eq!(actions(&module, 0), [Action::Push(Push::Zero)]);
+    assert_eq!(module.dictionary.edges[0].code, dictionary::EdgeCode::Required);
+    assert_eq!(module.functions[1].leaves, plan::Leaves::Marking);
+    let whole = plan_of(&EXECUTABLE, &[exported("main", &[direct(1), direct(1)]), f]);
+    // An open call has one number for all that it may reach, and its group says who may stand there.
+    assert!(matches!(whole.dictionary.edges[0].code, dictionary::EdgeCode::Open(_)));
+    assert_eq!(whole.dictionary.sites[0].tail_group, Some(0));
+    assert_eq!(whole.dictionary.leaving_groups, [0]);
+    assert_eq!(whole.functions[1].leaves, plan::Leaves::MarkingAtZero);
+    // Nothing but calls by their names reaches it.
+    assert_eq!(whole.functions[0].leaves, plan::Leaves::MarkingAtZero);
+}
+
+#[test]
+fn functions_that_are_entered_anyhow_have_a_site_of_their_own() {
+    let malloc = Function { unannounced: Unannounced::Anyhow, ..exported("malloc", &[external("mmap")]) };
+    let plan = plan_of(&EXECUTABLE, &[exported("main", &[direct(1)]), malloc]);
+    assert_eq!(actions(&plan, 0), [Action::Push(Push::Relative)]);
+    let site = plan.functions[1].entry_site.expect("it pushes at its entry");
+    assert_eq!(plan.dictionary.sites[site as usize].kind, dictionary::SiteKind::Entry);
+    assert_eq!(plan.functions[0].entry_site, None);
+}
+
+#[test]
+fn a_thread_is_created_where_the_context_is_taken_before() {
+    let plan = plan_of(&EXECUTABLE, &[exported("main", &[external(STD_THREAD), external("f")])]);
+    let calls = &plan.functions[0].calls;
+    assert_eq!([calls[0].creation_site, calls[1].creation_site], [Some(0), None]);
+    assert_eq!([calls[0].site, calls[1].site], [1, 2]);
+    assert_eq!(plan.dictionary.sites[0].kind, dictionary::SiteKind::Capture);
+}
+
+/// A function with calls in these blocks, of `callee`, from which all add.
+fn three_adding(first: u32, second: u32) -> Vec<Function> {
+    let within = |block| Call { block, ..direct(1) };
+    vec![exported("main", &[within(0), within(first), within(second)]), pointed_to(local("f", &[]))]
+}
+
+fn chained(plan: &Plan) -> Vec<(u64, bool)> {
+    plan.functions[0].calls.iter().map(|call| (call.left, call.stays)).collect()
+}
+
+fn added(call: &PlannedCall) -> u64 {
+    if let Add(value) = call.action { value } else { panic!("{:?}", call.action) }
+}
+
+#[test]
+fn additions_stay_until_the_next_one_of_the_block() {
+    let plan = plan_of(&MODULE, &three_adding(0, 1));
+    let first = added(&plan.functions[0].calls[0]);
+    assert_eq!(chained(&plan), [(0, true), (first, false), (0, false)]);
+    // Not where something looks, or brings another state.
+    for special in [
+        Function { reads_state: true, ..three_adding(0, 0)[0].clone() },
+        Function { returns_twice: true, ..three_adding(0, 0)[0].clone() },
+    ] {
+        let plan = plan_of(&MODULE, &[special, three_adding(0, 0)[1].clone()]);
+        assert_eq!(chained(&plan), [(0, false); 3]);
+    }
+    // Nor across a call that pushes.
+    let mut functions = three_adding(0, 0);
+    functions[0].calls[1] = external("qsort");
+    assert_eq!(chained(&plan_of(&MODULE, &functions)), [(0, false); 3]);
+}
+
+fn way(to: u32, probability: f64) -> Way {
+    Way { to, probability, can_be_split: true }
+}
+
+#[test]
+fn the_frame_begins_in_front_of_loops_that_push() {
+    // Block 0 leads to the loop of block 1, and that to block 2.
+    let flow = vec![
+        FlowBlock { frequency: 1.0, ways: vec![way(1, 1.0)] },
+        FlowBlock { frequency: 100.0, ways: vec![way(1, 0.99), way(2, 0.01)] },
+        FlowBlock { frequency: 1.0, ways: Vec::new() },
+    ];
+    let source = Stub { flow, fits_thunk: false };
+    let pushes = Call { block: 1, frequency: 100.0, ..external("qsort") };
+    let functions = [exported("main", &[pushes.clone(), pushes.clone()])];
+    let of = |functions: &[Function]| {
+        let program = program(&EXECUTABLE, functions);
+        planned(&program, &encode(&program), "", &source).functions[0].frame.clone().expect("it pushes")
+    };
+    let begins = of(&functions);
+    assert_eq!(begins.at_ends.into_iter().collect::<Vec<_>>(), [0]);
+    assert!(begins.at_pushes.is_empty() && begins.on_ways.is_empty());
+    // One that may bring another state begins its frame at each push.
+    let begins = of(&[Function { reads_state: true, ..functions[0].clone() }]);
+    assert_eq!(begins.at_pushes.into_iter().collect::<Vec<_>>(), [0, 1]);
+    assert!(begins.at_ends.is_empty());
+    assert!(plan_of(&EXECUTABLE, &two_ways()).functions[0].frame.is_none());
+}
+
+#[test]
+fn an_addition_does_not_stay_where_the_frame_begins() {
+    // The invoke that adds ends block 0, in front of which the frame of the pushes behind it begins.
+    let flow = vec![
+        FlowBlock { frequency: 1.0, ways: vec![way(1, 1.0)] },
+        FlowBlock { frequency: 100.0, ways: vec![way(1, 0.99), way(2, 0.01)] },
+        FlowBlock { frequency: 1.0, ways: Vec::new() },
+    ];
+    let source = Stub { flow, fits_thunk: false };
+    let invoke = Call { ends_block: true, ..direct(1) };
+    let pushes = Call { block: 1, frequency: 100.0, ..external("qsort") };
+    let stays = |calls: &[Call]| {
+        let program = program(&MODULE, &[exported("main", calls), pointed_to(local("f", &[]))]);
+        chained(&planned(&program, &encode(&program), "", &source))[0].1
+    };
+    assert!(!stays(&[direct(1), invoke.clone(), pushes.clone()]));
+    assert!(stays(&[direct(1), direct(1), invoke, pushes]));
+}
+
+#[test]
+fn seldom_pushes_go_through_thunks() {
+    let cold = Call { frequency: 0.1, may_be_jump: true, ..external("report") };
+    let functions = [
+        exported("main", &[direct(1), direct(2)]),
+        local("seldom", &[cold.clone(), cold.clone()]),
+        local("often", &[Call { frequency: 0.9, ..cold.clone() }, cold]),
+    ];
+    let mut whole = program(&EXECUTABLE, &functions);
+    let open = whole.graph.open_node().expect("an executable has one");
+    let mut encoding = encode(&whole);
+    let made = thunks::outline(&mut whole, &mut encoding, &straight());
+    let names: Vec<&str> = made.iter().map(|thunk| &*thunk.name).collect();
+    assert_eq!(names, ["seldom.pcce_push", "seldom.pcce_push.2"]);
+    // They come in front of the open node.
+    assert_eq!(whole.functions.len(), 5);
+    assert_eq!(whole.graph.open_node(), Some(FunctionId::new(open.index() as u32 + 2)));
+    let plan = planned(&whole, &encoding, "", &straight());
+    assert_eq!(actions(&plan, 1), [Nothing, Nothing]);
+    assert_eq!(actions(&plan, 3), [Action::Push(Push::Zero)]);
+    assert_eq!(actions(&plan, 2), [Action::Push(Push::Zero); 2]);
+    assert!(plan.functions[1].frame.is_none() && plan.functions[3].frame.is_some());
+    let thunk = &plan.dictionary.functions[3];
+    assert!(thunk.push_thunk && thunk.jumped_to);
+    // Nothing goes through a thunk that could see it.
+    let mut whole = program(&EXECUTABLE, &functions);
+    assert_eq!(
+        thunks::outline(&mut whole, &mut encoding.clone(), &Stub { fits_thunk: false, ..straight() }),
+        []
+    );
+}
+
+#[test]
+fn functions_that_take_numbers_have_ranges_and_the_smallest_come_first() {
+    let takes = call(CallKind::Runtime(RuntimeCall::Context));
+    let functions = [
+        exported("main", &[direct(1), direct(1), direct(2)]),
+        local("many", &[takes.clone()]),
+        local("one", &[takes.clone()]),
+        local("other", &[]),
+    ];
+    let plan = plan_of(&EXECUTABLE, &functions);
+    let ranges: Vec<Option<u64>> = plan.dictionary.functions.iter().map(|f| f.range).collect();
+    // Number 0 means "no context".
+    assert_eq!(ranges, [None, Some(2), Some(1), None]);
+    let offset = plan.dictionary.functions[1].offset as u64;
+    assert_eq!(plan.functions[1].base, 2_u64.wrapping_sub(offset));
+    assert_eq!(plan.functions[0].base, pcce_abi::NO_RANGE);
+    assert!(plan_of(&MODULE, &functions).dictionary.functions.iter().all(|f| f.range.is_none()));
+}
+
+#[test]
+fn where_nothing_is_done_behind_a_call_it_may_become_a_jump() {
+    let jump = |call: Call| Call { may_be_jump: true, ..call };
+    let functions = [
+        exported("main", &[jump(direct(1)), direct(2), jump(direct(3)), direct(3)]),
+        local("jumped_to", &[]),
+        local("called", &[]),
+        local("added", &[direct(3)]),
+    ];
+    let plan = plan_of(&EXECUTABLE, &functions);
+    let jumped: Vec<bool> = plan.dictionary.functions.iter().map(|f| f.jumped_to).collect();
+    let free = actions(&plan, 0)[2] == Nothing;
+    assert_eq!(jumped, [false, true, false, free]);
+}

@@ -1,0 +1,68 @@
+//! Programs in a few lines, for tests.
+
+use pcce_encoding::FunctionId;
+
+use super::program::{Call, CallKind, Function, Program, TailCallee, TypeId};
+use super::{Mode, derive};
+
+/// The function with this number.
+pub fn id(number: u32) -> FunctionId {
+    FunctionId::new(number)
+}
+
+/// A call in block 0, executed once.
+pub fn call(kind: CallKind) -> Call {
+    Call {
+        kind,
+        block: 0,
+        ends_block: false,
+        frequency: 1.0,
+        ty: TypeId(0),
+        is_virtual: None,
+        compared: false,
+        may_be_jump: false,
+        tail_group: None,
+        edge: None,
+    }
+}
+
+/// A direct call.
+pub fn direct(callee: u32) -> Call {
+    call(CallKind::Direct(id(callee)))
+}
+
+/// A call out of the module.
+pub fn external(name: &str) -> Call {
+    call(CallKind::External(name.to_owned()))
+}
+
+/// A local function with these calls.
+pub fn local(name: &str, calls: &[Call]) -> Function {
+    Function { calls: calls.to_vec(), ..Function::new(name.to_owned(), TypeId(0)) }
+}
+
+/// The same, and other modules can call it.
+pub fn exported(name: &str, calls: &[Call]) -> Function {
+    Function { external: true, ..local(name, calls) }
+}
+
+/// The same function, which anybody may reach through a pointer.
+pub fn pointed_to(function: Function) -> Function {
+    Function { address_taken: true, otherwise_used: true, ..function }
+}
+
+/// The same function, which makes a call that must stay a tail call.
+pub fn leaving(function: Function, to: TailCallee) -> Function {
+    Function { tail_callees: vec![to], ..function }
+}
+
+/// A module by itself, with all functions' contexts.
+pub const MODULE: Mode<'static> = Mode { open: false, publishes: false, leaf_depth: 0, targets: None };
+
+/// An executable built as a whole.
+pub const EXECUTABLE: Mode<'static> = Mode { open: true, ..MODULE };
+
+/// The program of these functions.
+pub fn program(mode: &Mode<'_>, functions: &[Function]) -> Program {
+    derive(functions.to_vec(), mode, None).expect("it can be instrumented")
+}

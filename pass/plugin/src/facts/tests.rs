@@ -1,0 +1,197 @@
+//! What follows from the facts, for small programs.
+
+use std::path::PathBuf;
+
+use pcce_dictionary::calls::{self, Calls};
+use pcce_encoding::EdgeId;
+
+use super::testing::*;
+use super::*;
+use crate::error::Error;
+
+/// Caller and callee of each edge.
+fn edges(program: &Program) -> Vec<(usize, usize)> {
+    let graph = &program.graph;
+    let ends = |edge| (graph.caller(edge).index(), graph.callee(edge).index());
+    (0..graph.edges() as u32).map(EdgeId::new).map(ends).collect()
+}
+
+fn silent(program: &Program) -> Vec<&str> {
+    program.functions.iter().filter(|f| f.silent).map(|f| &*f.name).collect()
+}
+
+#[test]
+fn functions_near_the_leaves_are_silent() {
+    let functions = [
+        exported("main", &[direct(1), direct(3)]),
+        local("two", &[direct(2), direct(2)]),
+        local("one", &[direct(4), call(CallKind::Silent("strlen".into()))]),
+        local("out", &[external("qsort"), direct(4)]),
+        local("leaf", &[]),
+    ];
+    let of_depth = |leaf_depth| program(&Mode { leaf_depth, ..MODULE }, &functions);
+    assert_eq!(silent(&of_depth(0)), [""; 0]);
+    assert_eq!(silent(&of_depth(1)), ["leaf"]);
+    assert_eq!(silent(&of_depth(2)), ["one", "leaf"]);
+    let all = of_depth(9);
+    assert_eq!(silent(&all), ["two", "one", "leaf"]);
+    // Only calls between functions that look are edges.
+    assert_eq!(edges(&all), [(0, 3)]);
+    assert_eq!(edges(&of_depth(0)).len(), 6);
+}
+
+#[test]
+fn whoever_keeps_the_state_is_not_silent() {
+    let plain = || local("f", &[]);
+    let kept = [
+        Function { reads_state: true, ..plain() },
+        Function { returns_twice: true, ..plain() },
+        Function { unannounced: Unannounced::Anyhow, ..plain() },
+        leaving(plain(), TailCallee::Away),
+        local("recursive", &[direct(4)]),
+        local("captures", &[call(CallKind::Runtime(RuntimeCall::Context))]),
+    ];
+    assert_eq!(silent(&program(&Mode { leaf_depth: 9, ..MODULE }, &kept)), [""; 0]);
+}
+
+#[test]
+fn functions_that_reach_no_target_are_silent() {
+    let functions = [
+        exported("main", &[direct(1), direct(2), direct(3)]),
+        local("hits", &[direct(4)]),
+        local("misses", &[]),
+        local("anything", &[call(CallKind::Indirect)]),
+        local("log_write", &[]),
+    ];
+    let targets = Targets::load(&["log_write".to_owned()], false).expect("no file").expect("one target");
+    let mode = Mode { targets: Some(&targets), ..EXECUTABLE };
+    assert_eq!(silent(&program(&mode, &functions)), ["misses", "anything"]);
+    // Now the pointer may lead to it.
+    let mut pointed = functions.clone();
+    pointed[4] = pointed_to(pointed[4].clone());
+    assert_eq!(silent(&program(&mode, &pointed)), ["misses"]);
+    // Other modules may have functions of this name, or call back.
+    assert_eq!(silent(&program(&Mode { open: false, ..mode }, &functions)), ["misses"]);
+}
+
+#[test]
+fn calls_through_pointers_are_edges_to_the_open_node_of_an_executable() {
+    let compared = Call { compared: true, ..call(CallKind::Indirect) };
+    let functions = [
+        exported("main", &[call(CallKind::Indirect), external("qsort"), compared]),
+        pointed_to(local("handler", &[])),
+        local("unreached", &[]),
+        exported("api", &[]),
+    ];
+    let whole = program(&EXECUTABLE, &functions);
+    let open = whole.graph.open_node().expect("an executable has one").index();
+    assert_eq!(open, functions.len());
+    assert_eq!(edges(&whole), [(0, open)]);
+    // Nothing but the start-up code calls `main`.
+    let reached: Vec<bool> = whole.iter().map(|(id, _)| whole.graph.is_open(id)).collect();
+    assert_eq!(reached, [false, true, false, true]);
+    assert_eq!(edges(&program(&MODULE, &functions)), []);
+    assert_eq!(edges(&program(&Mode { publishes: true, ..EXECUTABLE }, &functions)), []);
+}
+
+#[test]
+fn other_modules_enter_functions_of_a_module_unannounced() {
+    let functions = [
+        exported("api", &[]),
+        pointed_to(local("handler", &[])),
+        local("inner", &[]),
+        Function { unannounced: Unannounced::Anyhow, ..exported("malloc", &[]) },
+    ];
+    use Unannounced::{Anyhow, Never, Open};
+    let of = |mode| program(mode, &functions).functions.iter().map(|f| f.unannounced).collect::<Vec<_>>();
+    assert_eq!(of(&MODULE), [Open, Open, Never, Anyhow]);
+    assert_eq!(of(&EXECUTABLE), [Never, Never, Never, Anyhow]);
+    let module = program(&MODULE, &functions);
+    let entries: Vec<bool> = module.iter().map(|(id, _)| module.graph.is_entry(id)).collect();
+    assert_eq!(entries, [true, true, false, true]);
+}
+
+/// Whether the call of function 1 must push.
+fn must_push(mode: &Mode<'_>, callee: Function) -> bool {
+    let program = program(mode, &[exported("main", &[direct(1)]), callee]);
+    let encoding = pcce_encoding::encode(&program.graph, &pcce_encoding::Options::default());
+    encoding.edge(program.functions[0].calls[0].edge.expect("an edge")).pushes()
+}
+
+#[test]
+fn who_cannot_be_entered_with_a_number_is_pushed_for() {
+    assert!(!must_push(&MODULE, local("f", &[])));
+    assert!(must_push(&MODULE, Function { unannounced: Unannounced::Anyhow, ..local("f", &[]) }));
+    // It pushes at its entry, since nothing can be put in front of it.
+    assert!(must_push(&MODULE, Function { can_be_diverted: false, ..exported("f", &[]) }));
+    assert!(!must_push(&MODULE, Function { can_be_diverted: false, ..local("f", &[]) }));
+    assert!(!must_push(&EXECUTABLE, Function { can_be_diverted: false, ..exported("f", &[]) }));
+    // It leaves its activation: of a module it must have begun the sub-path.
+    assert!(must_push(&MODULE, leaving(local("f", &[]), TailCallee::Away)));
+}
+
+#[test]
+fn functions_that_leave_are_reached_by_open_calls() {
+    let functions =
+        [exported("main", &[direct(1)]), leaving(local("f", &[]), TailCallee::Known(id(2))), local("g", &[])];
+    let whole = program(&EXECUTABLE, &functions);
+    assert_eq!(edges(&whole), [(0, 3)]);
+    assert!(whole.graph.is_open(id(1)));
+}
+
+#[test]
+fn a_function_that_pushes_at_its_entry_cannot_leave() {
+    let f = Function { unannounced: Unannounced::Anyhow, ..leaving(local("malloc", &[]), TailCallee::Away) };
+    let error = derive(vec![f], &MODULE, None).expect_err("its frame cannot be kept");
+    assert!(matches!(&error, Error::FrameNotKept { function } if function == "malloc"), "{error}");
+}
+
+#[test]
+fn groups_say_who_may_stand_in_the_place_of_what_was_called() {
+    let pointer = Pointer { ty: TypeId(1), is_virtual: None };
+    let mut reached = pointed_to(local("reached", &[]));
+    reached.ty = TypeId(1);
+    reached.places.elsewhere = true;
+    let whole = program(
+        &EXECUTABLE,
+        &[
+            exported("main", &[direct(1), direct(2), direct(3), direct(4), call(CallKind::Indirect)]),
+            leaving(local("known", &[]), TailCallee::Known(id(4))),
+            leaving(local("also_known", &[]), TailCallee::Known(id(4))),
+            leaving(local("through", &[]), TailCallee::Pointer(pointer)),
+            local("plain", &[]),
+            reached,
+        ],
+    );
+    let groups: Vec<Option<u32>> = whole.functions[0].calls.iter().map(|call| call.tail_group).collect();
+    // Two calls with one group, since both end in `plain`; no function of the type leaves that the pointer calls.
+    assert_eq!(groups, [Some(0), Some(0), Some(1), None, None]);
+    assert_eq!(whole.functions[4].tail_groups, [0]);
+    assert_eq!(whole.functions[5].tail_groups, [1]);
+    // A pointer may lead out of the module.
+    assert_eq!(whole.leaving_groups, [1]);
+}
+
+#[test]
+fn a_profile_says_how_often_calls_are_executed() {
+    let functions = [exported("main", &[direct(1), call(CallKind::Indirect)]), pointed_to(local("f", &[]))];
+    let counted = |function: &str, count, calls: &[(Option<&str>, u64)]| calls::Function {
+        function: function.to_owned(),
+        count,
+        calls: calls
+            .iter()
+            .map(|&(callee, n)| calls::Call(callee.map(str::to_owned), n, Vec::new()))
+            .collect(),
+    };
+    let main = counted("main", 2, &[(Some("f"), 10), (None, 4)]);
+    let counts = Calls {
+        functions: vec![("m.c".to_owned(), main), ("m.c".to_owned(), counted("f", 14, &[]))],
+        ..Calls::default()
+    };
+    let profile = Profile::new(PathBuf::new(), counts);
+    let program = derive(functions.to_vec(), &EXECUTABLE, Some((&profile, "m.c"))).expect("it is whole");
+    let frequencies: Vec<f64> = program.functions[0].calls.iter().map(|call| call.frequency).collect();
+    assert_eq!(frequencies, [5.0, 2.0]);
+    assert_eq!(program.counts.entered_openly(&program.functions), [2.0, 4.0]);
+    assert_eq!(profile.report("m.c", &program.counts), None);
+}
