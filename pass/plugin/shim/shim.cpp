@@ -76,7 +76,9 @@ void pcce_shim_divert(LLVMValueRef F, LLVMValueRef Thunk, LLVMValueRef Id, LLVMV
 LLVMValueRef pcce_shim_keep_on_stack(LLVMValueRef A);
 bool pcce_shim_has_address_taken(LLVMValueRef F);
 bool pcce_shim_is_sibling_call(LLVMValueRef I);
-void pcce_shim_keep_tail_call(LLVMValueRef Call);
+LLVMValueRef pcce_shim_keep_tail_call(LLVMValueRef Call);
+void pcce_shim_unlink(LLVMValueRef I);
+void pcce_shim_fold_phis(LLVMBasicBlockRef Block);
 void pcce_shim_mark_left(LLVMValueRef Call, LLVMValueRef Id, LLVMValueRef Top, uint64_t Tag, uint64_t Offset,
                          LLVMValueRef Thread, uint8_t Mark);
 bool pcce_shim_is_kept_tail_call(LLVMValueRef Call);
@@ -242,8 +244,41 @@ LLVMBasicBlockRef pcce_shim_unique_predecessor(LLVMBasicBlockRef Block) {
   return wrap(unwrap(Block)->getSinglePredecessor());
 }
 
-LLVMValueRef pcce_shim_invoke_to_call(LLVMValueRef Invoke) {
-  return wrap(changeToCall(unwrap<InvokeInst>(Invoke)));
+// Takes the instruction, which nothing uses, out of its block. It is deleted at the end of the run: until then there may be
+// handles to it.
+void pcce_shim_unlink(LLVMValueRef V) {
+  auto *I = unwrap<Instruction>(V);
+  I->removeFromParent();
+  I->dropAllReferences();
+}
+
+// At the end of the run, for a block that lost a predecessor: replaces the phis that have one value only, as
+// BasicBlock::removePredecessor would have done at once.
+void pcce_shim_fold_phis(LLVMBasicBlockRef Block) {
+  for (PHINode &Phi : make_early_inc_range(unwrap(Block)->phis())) {
+    Value *Only = Phi.getNumIncomingValues() == 0 ? PoisonValue::get(Phi.getType()) : Phi.hasConstantValue();
+    if (!Only)
+      continue;
+    Phi.replaceAllUsesWith(Only);
+    Phi.eraseFromParent();
+  }
+}
+
+// A call in the invoke's place, with a branch behind it. As changeToCall, but the invoke is left to be unlinked.
+LLVMValueRef pcce_shim_invoke_to_call(LLVMValueRef V) {
+  auto *Invoke = unwrap<InvokeInst>(V);
+  CallInst *Call = createCallMatchingInvoke(Invoke);
+  Call->takeName(Invoke);
+  Call->insertBefore(Invoke->getIterator());
+  Invoke->replaceAllUsesWith(Call);
+  BranchInst *Branch = BranchInst::Create(Invoke->getNormalDest(), Invoke->getIterator());
+#if LLVM_VERSION_MAJOR >= 21
+  Branch->setDebugLoc(Invoke->getDebugLoc());
+#else
+  (void)Branch;
+#endif
+  Invoke->getUnwindDest()->removePredecessor(Invoke->getParent(), /*KeepOneInputPHIs=*/true);
+  return wrap(Call);
 }
 
 // Makes exceptions that leave a function which code of other modules can call stop at a landing
@@ -540,19 +575,19 @@ bool pcce_shim_is_sibling_call(LLVMValueRef V) {
          returnOf(*Call);
 }
 
-// Also gives it a return of its own, as code generation would.
-void pcce_shim_keep_tail_call(LLVMValueRef V) {
+// Also gives it a return of its own, as code generation would. Then it returns the branch that came there, to be unlinked.
+LLVMValueRef pcce_shim_keep_tail_call(LLVMValueRef V) {
   auto *Call = unwrap<CallInst>(V);
   BasicBlock *Block = Call->getParent();
   Call->setMetadata(KeptTailCall, MDNode::get(Block->getContext(), {}));
   ReturnInst *Ret = returnOf(*Call);
   if (Ret->getParent() == Block)
-    return;
+    return nullptr;
   Instruction *Branch = Block->getTerminator();
   auto *Own = ReturnInst::Create(Block->getContext(), Ret->getReturnValue() ? Call : nullptr, Branch->getIterator());
   Own->setDebugLoc(Branch->getDebugLoc());
-  Ret->getParent()->removePredecessor(Block);
-  Branch->eraseFromParent();
+  Ret->getParent()->removePredecessor(Block, /*KeepOneInputPHIs=*/true);
+  return wrap(Branch);
 }
 
 bool pcce_shim_is_kept_tail_call(LLVMValueRef V) {
@@ -604,7 +639,8 @@ bool pcce_shim_looks_at_caller(LLVMValueRef V) {
 }
 
 // Replaces the call by one of a new local function, whose first instruction calls what the call did with the arguments that it
-// gets. For a call through a pointer, the pointer comes last, in a register that no argument uses. Returns the new call.
+// gets. For a call through a pointer, the pointer comes last, in a register that no argument uses. Returns the new call; the
+// other is left to be unlinked.
 LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef V, const char *Name, size_t Len) {
   auto &Call = *unwrap<CallBase>(V);
   Function &Caller = *Call.getFunction();
@@ -674,7 +710,6 @@ LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef V, const char *Name, size_t 
     New->setDoesNotThrow();
   New->takeName(&Call);
   Call.replaceAllUsesWith(New);
-  Call.eraseFromParent();
   return wrap(New);
 }
 

@@ -4,82 +4,82 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use llvm_sys::LLVMOpcode;
 use pcce_encoding::{FlowBlock, FunctionId, Way};
 
 use crate::facts::{Source, SourceLocation};
-use crate::llvm::{Analyses, Block, Value};
+use crate::llvm::{Block, Call, Function, Instruction, Module, Opcode};
 
 /// Where a function's parts are.
-pub struct FunctionCode {
+pub struct FunctionCode<'m> {
     /// The function.
-    pub value: Value,
+    pub value: Function<'m>,
     /// Its calls: calls, invokes, and assembly that may jump.
-    pub calls: Vec<Value>,
+    pub calls: Vec<Call<'m>>,
     /// Blocks to which control may come without a return: those that begin with a landing pad, and those to which
     /// assembly that calls may jump.
-    pub comes_back: Vec<Block>,
+    pub comes_back: Vec<Block<'m>>,
     /// Calls that can return twice (`setjmp`, `vfork`).
-    pub returns_twice: Vec<Value>,
+    pub returns_twice: Vec<Call<'m>>,
     /// The points just before the activation ends: `ret`, or the call that stays a tail call in front of it, and
     /// `resume`, where unwinding goes on.
-    pub exits: Vec<Value>,
+    pub exits: Vec<Instruction<'m>>,
 }
 
-impl FunctionCode {
+impl<'m> FunctionCode<'m> {
     /// Of a function without any.
-    pub fn new(value: Value) -> Self {
+    pub fn new(value: Function<'m>) -> Self {
         let (calls, comes_back, returns_twice, exits) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { value, calls, comes_back, returns_twice, exits }
     }
 }
 
 /// The code of a program. Push thunks have none until they are made ([`Code::make_push_thunk`]).
-pub struct Code {
-    analyses: Analyses,
-    functions: Vec<FunctionCode>,
-    looks_at_caller: RefCell<HashMap<Value, bool>>,
+pub struct Code<'m> {
+    module: Module<'m>,
+    functions: Vec<FunctionCode<'m>>,
+    looks_at_caller: RefCell<HashMap<Function<'m>, bool>>,
 }
 
-impl Code {
+impl<'m> Code<'m> {
     /// Of functions in the order of their numbers.
-    pub fn new(analyses: Analyses, functions: Vec<FunctionCode>) -> Self {
-        Self { analyses, functions, looks_at_caller: RefCell::default() }
+    pub fn new(module: Module<'m>, functions: Vec<FunctionCode<'m>>) -> Self {
+        Self { module, functions, looks_at_caller: RefCell::default() }
     }
 
     /// The functions, in the order of their numbers.
-    pub fn functions(&self) -> &[FunctionCode] {
+    pub fn functions(&self) -> &[FunctionCode<'m>] {
         &self.functions
     }
 
     /// A function's code.
-    pub fn function(&self, function: FunctionId) -> &FunctionCode {
+    pub fn function(&self, function: FunctionId) -> &FunctionCode<'m> {
         &self.functions[function.index()]
     }
 
     /// A call.
-    pub fn call(&self, function: FunctionId, call: usize) -> Value {
+    pub fn call(&self, function: FunctionId, call: usize) -> Call<'m> {
         self.functions[function.index()].calls[call]
     }
 
     /// Calls the function directly where the call's pointer is its address; the call itself remains for other targets.
     /// Returns whether that can be.
-    pub fn compare_target(&self, call: Value, callee: FunctionId) -> bool {
-        self.analyses.compare_target(call, self.function(callee).value)
+    pub fn compare_target(&self, call: Call<'m>, callee: FunctionId) -> bool {
+        self.module.compare_target(call, self.function(callee).value)
     }
 
     /// Lets a call go through a new function of this name, the next one: it calls what the call did.
     pub fn make_push_thunk(&mut self, function: FunctionId, call: usize, name: &str) {
         let call = &mut self.functions[function.index()].calls[call];
-        *call = call.make_push_thunk(name);
-        let value = call.called();
-        let block = value.blocks()[0];
-        let (calls, exits) = (vec![block.first()], vec![block.terminator()]);
+        *call = self.module.make_push_thunk(*call, name);
+        let value = call.called().as_function().expect("it calls the thunk");
+        let block = value.entry();
+        let calls = vec![block.first().as_call().expect("the thunk calls first")];
+        let exits = vec![block.terminator()];
         self.functions.push(FunctionCode { calls, exits, ..FunctionCode::new(value) });
     }
 }
 
-impl Source for Code {
+impl Source for Code<'_> {
     fn locations(&self, function: FunctionId, call: usize) -> Vec<SourceLocation> {
         let code = self.functions.get(function.index());
         code.map(|code| code.calls[call].locations()).unwrap_or_default()
@@ -90,12 +90,12 @@ impl Source for Code {
             return vec![FlowBlock { frequency: 1.0, ways: Vec::new() }];
         };
         let blocks = code.value.blocks();
-        let numbers: HashMap<Block, u32> = blocks.iter().copied().zip(0..).collect();
-        let frequencies = self.analyses.block_frequencies(code.value);
-        let mut probabilities = self.analyses.branch_probabilities(code.value).into_iter();
+        let numbers: HashMap<Block<'_>, u32> = blocks.iter().copied().zip(0..).collect();
+        let frequencies = self.module.block_frequencies(code.value);
+        let mut probabilities = self.module.branch_probabilities(code.value).into_iter();
         let flow = blocks.iter().zip(frequencies).map(|(block, frequency)| {
             let end = block.terminator();
-            let plain = matches!(end.opcode(), LLVMOpcode::LLVMBr | LLVMOpcode::LLVMSwitch);
+            let plain = matches!(end.opcode(), Opcode::Br | Opcode::Switch);
             let successors = end.successors();
             let ways = successors.iter().map(|to| Way {
                 to: numbers[to],
@@ -109,10 +109,12 @@ impl Source for Code {
 
     fn fits_thunk(&self, function: FunctionId, call: usize) -> bool {
         let call = self.call(function, call);
-        let callee = call.called().aliased();
         let mut known = self.looks_at_caller.borrow_mut();
         // It would find the thunk.
-        let mut looks = || *known.entry(callee).or_insert_with(|| callee.looks_at_caller());
-        call.can_go_through_thunk() && !(callee.is_function() && looks())
+        call.can_go_through_thunk()
+            && !call
+                .called()
+                .aliased()
+                .is_some_and(|callee| *known.entry(callee).or_insert_with(|| callee.looks_at_caller()))
     }
 }

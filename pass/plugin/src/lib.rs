@@ -30,9 +30,7 @@ mod prepare;
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use llvm_sys::LLVMModule;
-
-use crate::llvm::{Analyses, Module};
+use crate::llvm::{LLVMModule, Run};
 use crate::pass::Phase;
 
 /// The version of [`PassPluginLibraryInfo`].
@@ -101,13 +99,13 @@ unsafe extern "C" fn pcce_rs_run(
     analyses: *mut c_void,
 ) -> bool {
     // SAFETY: by the contract.
-    let (module, analyses, parameters) = unsafe {
+    let (mut run, parameters) = unsafe {
         let parameters = if options_len == 0 {
             &[]
         } else {
             std::slice::from_raw_parts(options.cast::<u8>(), options_len)
         };
-        (Module::new(module), Analyses::new(analyses), String::from_utf8_lossy(parameters))
+        (Run::new(module, analyses), String::from_utf8_lossy(parameters))
     };
     let phase = match phase {
         0 => Phase::Module,
@@ -115,16 +113,15 @@ unsafe extern "C" fn pcce_rs_run(
         2 => Phase::Explicit,
         _ => Phase::Print,
     };
-    let result =
-        catch_unwind(AssertUnwindSafe(|| pass::run((module, analyses), phase, opt_level, &parameters)));
+    let result = catch_unwind(AssertUnwindSafe(|| pass::run(&mut run, phase, opt_level, &parameters)));
     match result {
         Ok(Ok(changed)) => changed,
         Ok(Err(error)) => {
-            module.emit_error(&format!("pcce: {error}"));
+            run.module().emit_error(&format!("pcce: {error}"));
             false
         }
         Err(_) => {
-            module.emit_error(
+            run.module().emit_error(
                 "pcce: internal error of the pass (see the panic message above); please report it",
             );
             true

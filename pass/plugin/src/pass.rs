@@ -1,7 +1,5 @@
 //! One run over a module, from the options to the instrumented code.
 
-use std::collections::HashSet;
-
 use pcce_encoding::{CallGraph, Encoding, FunctionId};
 use pcce_options::PassOptions;
 
@@ -11,7 +9,7 @@ use crate::contexts::hybrid::{self, Used};
 use crate::contexts::{count, emit, plan, rewrite, thunks};
 use crate::error::Error;
 use crate::facts::{self, Entered, Mode, NoCallback, Profile, Program, Targets};
-use crate::llvm::{self, Analyses, CodeGeneration, Module, Value};
+use crate::llvm::{self, CodeGeneration, Module, Run};
 use crate::prepare::{self, targets};
 
 /// Named metadata of instrumented modules.
@@ -51,18 +49,14 @@ struct Job<'a> {
 ///
 /// # Errors
 /// Why it cannot be instrumented. It may have been changed.
-pub fn run(
-    (module, analyses): (Module, Analyses),
-    phase: Phase,
-    opt_level: u32,
-    parameters: &str,
-) -> Result<bool, Error> {
+pub fn run(run: &mut Run, phase: Phase, opt_level: u32, parameters: &str) -> Result<bool, Error> {
     if phase == Phase::Print {
         let code = CodeGeneration { level: opt_level, no_pie: false };
-        return frames::print(module, analyses, code).map(|()| false);
+        return frames::print(run, code).map(|()| false);
     }
     let of_environment = std::env::var_os(pcce_options::VARIABLE).unwrap_or_default();
     let options = PassOptions::read([parameters, &of_environment.to_string_lossy()])?;
+    let module = run.module();
     let identifier = module.identifier();
     if module.has_named_metadata(MARKER) {
         return Err(Error::Instrumented { module: identifier });
@@ -70,16 +64,16 @@ pub fn run(
     if phase == Phase::Module && module.has_flag("ThinLTO") {
         return Err(Error::BeforeLink { module: identifier });
     }
-    let inserted = prepare::insert_late_calls(module, analyses);
-    let job = Job::new(module, identifier, phase, opt_level, &options)?;
-    let mut warnings = job.missing_targets(module);
+    let inserted = prepare::insert_late_calls(run);
+    let job = Job::new(run.module(), identifier, phase, opt_level, &options)?;
+    let mut warnings = job.missing_targets(run.module());
     // Who counts need not be fast, and has other frames.
     let frames = if options.common.hybrid && job.open && options.common.profile_generate.is_none() {
-        job.find_frames(module, analyses, &mut warnings)?
+        job.find_frames(run, &mut warnings)?
     } else {
         Frames::default()
     };
-    let changed = job.instrument(module, analyses, &frames, &mut warnings)?.is_some();
+    let changed = job.instrument(run, &frames, &mut warnings)?.is_some();
     for warning in warnings {
         eprintln!("warning: pcce: {warning}");
     }
@@ -88,7 +82,7 @@ pub fn run(
 
 impl<'a> Job<'a> {
     fn new(
-        module: Module,
+        module: Module<'_>,
         identifier: String,
         phase: Phase,
         opt_level: u32,
@@ -129,13 +123,12 @@ impl<'a> Job<'a> {
     }
 
     /// Says which targets the program does not have.
-    fn missing_targets(&self, module: Module) -> Vec<String> {
+    fn missing_targets(&self, module: Module<'_>) -> Vec<String> {
         // One command line is often for all of a program's libraries.
         let Some(targets) = self.targets.as_ref().filter(|_| self.open) else { return Vec::new() };
-        let names = module.functions().into_iter().chain(module.aliases()).flat_map(|value| {
-            let source = value.is_function().then(|| value.source_name()).flatten();
-            [Some(value.name()), source].into_iter().flatten()
-        });
+        let functions = module.functions().into_iter();
+        let functions = functions.flat_map(|f| [Some(f.name()), f.source_name()].into_iter().flatten());
+        let names = functions.chain(module.aliases().into_iter().map(|alias| alias.name()));
         // Not an error: the function may have been inlined wherever it was called.
         let warning = |missing: &str| {
             format!(
@@ -147,15 +140,10 @@ impl<'a> Job<'a> {
     }
 
     /// Finds the frame offsets of the code. That it cannot be generated here is a warning, and nothing is known then.
-    fn find_frames(
-        &self,
-        module: Module,
-        analyses: Analyses,
-        warnings: &mut Vec<String>,
-    ) -> Result<Frames, Error> {
-        let found = frames::find(&module.bitcode(), analyses, self.code, |copy, frames| {
+    fn find_frames(&self, run: &Run, warnings: &mut Vec<String>) -> Result<Frames, Error> {
+        let found = frames::find(run, self.code, |copy, frames| {
             // What is to be said of a copy is said of the module itself.
-            self.instrument(copy, analyses, frames, &mut Vec::new())
+            self.instrument(copy, frames, &mut Vec::new())
         });
         match found {
             Err(Error::NoCode { said }) => {
@@ -174,12 +162,26 @@ impl<'a> Job<'a> {
     /// there is no function to instrument, and nothing was changed.
     fn instrument(
         &self,
-        module: Module,
-        analyses: Analyses,
+        run: &mut Run,
         frames: &Frames,
         warnings: &mut Vec<String>,
     ) -> Result<Option<Frames>, Error> {
-        let Some((mut program, mut code, mut encoding)) = self.read(module, analyses, warnings)? else {
+        prepare::control_flow(run, &self.no_callback, &self.entered, self.open);
+        let relied_on = self.instrument_prepared(run.module(), frames, warnings)?;
+        if cfg!(debug_assertions) || self.options.check {
+            run.verify()?;
+        }
+        Ok(relied_on)
+    }
+
+    /// The same of a module that is prepared.
+    fn instrument_prepared(
+        &self,
+        module: Module<'_>,
+        frames: &Frames,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Frames>, Error> {
+        let Some((mut program, mut code, mut encoding)) = self.read(module, warnings)? else {
             return Ok(None);
         };
         let thunks = match self.changes_calls() {
@@ -197,21 +199,19 @@ impl<'a> Job<'a> {
         let producer = format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version());
         let plan = plan::plan(&basis, self.identifier.clone(), producer);
         rewrite::make_thunks(&mut code, &thunks);
-        self.rewrite(module, (&program, &plan), &code)?;
+        self.rewrite(module, (&program, &plan), &code);
         Ok(Some(used.map(|used| relied_on(&program, &used)).unwrap_or_default()))
     }
 
-    /// Prepares the module, reads it, and encodes its call graph. None if there is no function to instrument.
-    fn read(
+    /// Reads the module, and encodes its call graph; again, if pointers were compared. None if there is no function to
+    /// instrument.
+    fn read<'m>(
         &self,
-        module: Module,
-        analyses: Analyses,
+        module: Module<'m>,
         warnings: &mut Vec<String>,
-    ) -> Result<Option<(Program, Code, Encoding)>, Error> {
-        let unpushed = facts::entered_unpushed(module, &self.no_callback, &self.entered);
-        prepare::control_flow(module, analyses, &unpushed, self.open);
+    ) -> Result<Option<(Program, Code<'m>, Encoding)>, Error> {
         let mut profile = self.profile.clone();
-        let (program, code) = self.gather(module, analyses, &unpushed, profile.as_ref())?;
+        let (program, code) = self.gather(module, profile.as_ref())?;
         if program.functions.is_empty() {
             return Ok(None);
         }
@@ -222,7 +222,6 @@ impl<'a> Job<'a> {
             !self.options.basic
                 && targets::compare_counted(profile, &program, &code, encoded, self.whole_program)
         } else {
-            let module = (module, analyses);
             self.open
                 && self.changes_calls()
                 && targets::compare_guessed(module, &self.no_callback, &program, &code, &encoding)
@@ -230,25 +229,24 @@ impl<'a> Job<'a> {
         if !compared {
             return Ok(Some((program, code, encoding)));
         }
-        let (program, code) = self.gather(module, analyses, &unpushed, profile.as_ref())?;
+        let (program, code) = self.gather(module, profile.as_ref())?;
         let encoding = self.encode(&program.graph);
         Ok(Some((program, code, encoding)))
     }
 
-    fn gather(
+    fn gather<'m>(
         &self,
-        module: Module,
-        analyses: Analyses,
-        unpushed: &HashSet<Value>,
+        module: Module<'m>,
         profile: Option<&Profile>,
-    ) -> Result<(Program, Code), Error> {
+    ) -> Result<(Program, Code<'m>), Error> {
+        let unpushed = facts::entered_unpushed(module, &self.no_callback, &self.entered);
         let knowledge = facts::Knowledge {
             no_callback: &self.no_callback,
             whole_program: self.whole_program,
             open: self.open,
-            unpushed,
+            unpushed: &unpushed,
         };
-        let (functions, code) = facts::gather(module, analyses, &knowledge);
+        let (functions, code) = facts::gather(module, &knowledge);
         let mode = Mode {
             open: self.open,
             publishes: self.no_callback.publishes(),
@@ -273,12 +271,7 @@ impl<'a> Job<'a> {
     }
 
     /// Changes the code, and adds the dictionary.
-    fn rewrite(
-        &self,
-        module: Module,
-        (program, plan): (&Program, &plan::Plan),
-        code: &Code,
-    ) -> Result<(), Error> {
+    fn rewrite<'m>(&self, module: Module<'m>, (program, plan): (&Program, &plan::Plan), code: &Code<'m>) {
         let options = self.options;
         let fragment = pcce_dictionary::fragment::to_bytes(&plan.dictionary);
         let sites_name = format!("__pcce_sites.{:016x}", fnv1a(self.identifier.as_bytes(), &fragment));
@@ -297,7 +290,6 @@ impl<'a> Job<'a> {
             }
         }
         module.add_named_metadata(MARKER);
-        if cfg!(debug_assertions) || options.check { module.verify() } else { Ok(()) }
     }
 }
 

@@ -1,34 +1,31 @@
 //! Where code goes around calls.
 
-use llvm_sys::LLVMOpcode;
-
-use crate::llvm::Value;
+use crate::llvm::{Call, Instruction, Opcode};
 
 /// The instruction in front of which the work after a call goes; none if the call does not return, or control comes
 /// back elsewhere.
-pub fn behind(call: Value) -> Option<Value> {
+pub fn behind(call: Call<'_>) -> Option<Instruction<'_>> {
     let next = match call.opcode() {
-        LLVMOpcode::LLVMInvoke => call.normal_destination().on_edge_from(call.block()).first_after_pads(),
-        LLVMOpcode::LLVMCallBr => return None,
+        Opcode::Invoke => call.normal_destination()?.on_edge_from(call.block()).first_after_pads(),
+        Opcode::CallBr => return None,
         _ => call.next()?,
     };
-    (next.opcode() != LLVMOpcode::LLVMUnreachable).then_some(next)
+    (next.opcode() != Opcode::Unreachable).then_some(next)
 }
 
 /// Where the work in front of a call goes. If the call goes through a pointer that is loaded for nothing else, in front of the load: the machine's call
 /// can do that itself, but LLVM lets it only if nothing is stored in between. `restores`: where control arrives without a return, the state is put back.
-pub fn in_front_of(call: Value, restores: bool) -> Value {
-    let load = call.called();
-    if !load.is_load() || load.block() != call.block() || load.use_count() != 1 {
-        return call;
-    }
-    let calls = |at: Value| at.opcode() == LLVMOpcode::LLVMCall;
-    if std::iter::successors(load.next(), |at| at.next()).take_while(|&at| at != call).any(calls) {
-        return call;
+pub fn in_front_of(call: Call<'_>, restores: bool) -> Instruction<'_> {
+    let called = call.called().as_instruction();
+    let is_own_load =
+        |i: &Instruction<'_>| i.opcode() == Opcode::Load && i.block() == call.block() && i.use_count() == 1;
+    let Some(load) = called.filter(is_own_load) else { return *call };
+    let calls = |at: Instruction<'_>| at.opcode() == Opcode::Call;
+    if std::iter::successors(load.next(), |at| at.next()).take_while(|&at| at != *call).any(calls) {
+        return *call;
     }
     // There the state is restored perhaps, in front of the load as well.
-    let arrives = |at: Value| {
-        matches!(at.opcode(), LLVMOpcode::LLVMCall | LLVMOpcode::LLVMPHI | LLVMOpcode::LLVMLandingPad)
-    };
-    if restores && load.previous().is_none_or(arrives) { call } else { load }
+    let arrives =
+        |at: Instruction<'_>| matches!(at.opcode(), Opcode::Call | Opcode::Phi | Opcode::LandingPad);
+    if restores && load.previous().is_none_or(arrives) { *call } else { load }
 }

@@ -9,10 +9,10 @@ use pcce_encoding::FunctionId;
 
 use crate::code::Code;
 use crate::facts::{Function, Program, counted};
-use crate::llvm::{Module, Value};
+use crate::llvm::{Constant, Module};
 
 /// Makes the module count, and write its counts to the file.
-pub fn count(module: Module, program: &Program, code: &Code, file: &Path) {
+pub fn count<'m>(module: Module<'m>, program: &Program, code: &Code<'m>, file: &Path) {
     let functions: Vec<(FunctionId, Vec<_>)> = program
         .iter()
         .filter(|(_, function)| !function.silent)
@@ -26,7 +26,8 @@ pub fn count(module: Module, program: &Program, code: &Code, file: &Path) {
     );
     let count: usize = functions.iter().map(|(_, calls)| 1 + calls.len()).sum();
     let (i64, ptr) = (module.i64(), module.ptr());
-    let counters = module.add_internal("__pcce_counters", module.array_type(i64, count as u64), false);
+    let counters =
+        module.add_internal("__pcce_counters", module.array_type(i64, count as u64), false).address();
 
     let b = module.builder();
     let mut next = 0;
@@ -34,7 +35,7 @@ pub fn count(module: Module, program: &Program, code: &Code, file: &Path) {
         at();
         let counter = module.const_offset(counters, next * 8);
         next += 1;
-        b.store(b.add(b.load(i64, counter), module.const_i64(1)), counter);
+        b.store(b.add(b.load_word(counter), module.const_i64(1)), counter);
     };
     let calls_through_pointers =
         functions.iter().flat_map(|(_, calls)| calls).filter(|(_, callee)| callee.is_none()).count();
@@ -42,17 +43,18 @@ pub fn count(module: Module, program: &Program, code: &Code, file: &Path) {
     let target_size = size_of::<abi::TargetCount>() as u64;
     let targets =
         module.add_internal("__pcce_targets", module.array_type(i64, target_count * target_size / 8), false);
-    let record = module.external_function(abi::functions::COUNTS_TARGET, module.void(), &[ptr, ptr]);
+    let record = module.external_function(abi::functions::COUNTS_TARGET, None, &[ptr, ptr]);
     let mut next_targets = 0;
     for (id, calls) in &functions {
-        increment(&|| _ = b.prologue(code.function(*id).value.blocks()[0].first_after_pads()));
+        increment(&|| _ = b.prologue(code.function(*id).value.entry().first_after_pads()));
         for &(call, callee) in calls {
             let instruction = code.call(*id, call);
-            increment(&|| _ = b.before(instruction, instruction));
-            if callee.is_none() {
-                let place = module.const_offset(targets, next_targets * target_size);
+            increment(&|| _ = b.before(*instruction, *instruction));
+            let pointer = instruction.called().as_address().filter(|_| callee.is_none());
+            if let Some(pointer) = pointer {
+                let place = module.const_offset(targets.address(), next_targets * target_size);
                 next_targets += abi::TARGETS as u64;
-                b.call(record, &[place, instruction.called()]);
+                b.call(record, &[place, pointer]);
             }
         }
     }
@@ -60,7 +62,7 @@ pub fn count(module: Module, program: &Program, code: &Code, file: &Path) {
     let constant = |name: &str, text: &[u8]| {
         let variable = module.add_internal(name, module.bytes(text.len() as u64 + 1), true);
         variable.initialize(module.const_string(text));
-        variable
+        variable.address()
     };
     // What a pointer may reach.
     let reached: Vec<(FunctionId, &Function)> =
@@ -75,29 +77,30 @@ pub fn count(module: Module, program: &Program, code: &Code, file: &Path) {
     let name_type = module.struct_type(&[ptr, ptr]);
     let names =
         module.add_internal("__pcce_target_names", module.array_type(name_type, reached.len() as u64), true);
-    let rows: Vec<Value> = reached
+    let rows: Vec<Constant<'_>> = reached
         .iter()
         .zip(starts)
         .map(|((id, _), start)| {
-            module.const_struct(&[code.function(*id).value, module.const_offset(texts, start)])
+            let function = code.function(*id).value.address();
+            module.const_struct(&[function.into(), module.const_offset(texts, start).into()])
         })
         .collect();
     names.initialize(module.const_array(name_type, &rows));
 
-    let fields = [
-        module.null(),
-        counters,
-        module.const_i64(count as u64),
-        targets,
-        module.const_i64(target_count),
-        names,
-        module.const_i64(reached.len() as u64),
-        constant("__pcce_counts_text", &text),
-        module.const_i64(text.len() as u64),
-        constant("__pcce_counts_file", file.as_os_str().as_bytes()),
+    let fields: [Constant<'_>; 10] = [
+        module.null().into(),
+        counters.into(),
+        module.const_i64(count as u64).into(),
+        targets.address().into(),
+        module.const_i64(target_count).into(),
+        names.address().into(),
+        module.const_i64(reached.len() as u64).into(),
+        constant("__pcce_counts_text", &text).into(),
+        module.const_i64(text.len() as u64).into(),
+        constant("__pcce_counts_file", file.as_os_str().as_bytes()).into(),
     ];
     let ty = module.struct_type(&[ptr, ptr, i64, ptr, i64, ptr, i64, ptr, i64, ptr]);
     let counts = module.add_internal("__pcce_counts", ty, false);
     counts.initialize(module.const_struct(&fields));
-    module.call_at_start_and_end(abi::functions::COUNTS_START, abi::functions::COUNTS_END, counts);
+    module.call_at_start_and_end(abi::functions::COUNTS_START, abi::functions::COUNTS_END, counts.address());
 }

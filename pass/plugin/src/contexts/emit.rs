@@ -13,7 +13,7 @@ use crate::llvm::Module;
 
 /// Appends the fragment to the module, as assembly: LLVM gives a variable in a section of
 /// its own the flags of loaded data, whatever the section's name.
-pub fn emit(module: Module, fragment: &[u8], sites_name: &str) {
+pub fn emit(module: Module<'_>, fragment: &[u8], sites_name: &str) {
     let mut asm = String::with_capacity(fragment.len() * 3 + 256);
     let _ = writeln!(asm, ".pushsection {SECTION},\"\",@progbits");
     bytes(&mut asm, &fragment[..SITES_ADDRESS_OFFSET]);
@@ -24,7 +24,7 @@ pub fn emit(module: Module, fragment: &[u8], sites_name: &str) {
 }
 
 /// Appends the row of addresses of the module's functions (`pcce_dictionary::code`).
-pub fn emit_addresses(module: Module, functions: &Code, sites_name: &str) {
+pub fn emit_addresses<'m>(module: Module<'m>, functions: &Code<'m>, sites_name: &str) {
     let mut asm = format!(".pushsection {},\"\",@progbits\n", code::SECTION);
     let _ = writeln!(asm, ".quad \"{sites_name}\", {}", functions.functions().len());
     let mut aliases = Vec::with_capacity(functions.functions().len());
@@ -36,7 +36,7 @@ pub fn emit_addresses(module: Module, functions: &Code, sites_name: &str) {
     asm.push_str(".popsection\n");
     module.append_asm(&asm);
     // What the compiler does after the pass must not take them away.
-    module.keep(&aliases);
+    module.keep_aliases(&aliases);
 }
 
 /// The symbol of the path for crash reports (`runtime-lib/src/crash.rs`).
@@ -45,7 +45,7 @@ pub const CRASH_REPORT: &str = "__pcce_crash_report";
 pub const VERIFY_REPORT: &str = "__pcce_verify_report";
 
 /// Puts a path into the program, where the runtime finds it by the symbol.
-pub fn emit_path(module: Module, symbol: &str, path: &Path) {
+pub fn emit_path(module: Module<'_>, symbol: &str, path: &Path) {
     let mut asm = format!(".pushsection .rodata.{symbol},\"a\",@progbits\n.weak {symbol}\n");
     let _ = writeln!(asm, ".type {symbol},@object\n{symbol}:");
     bytes(&mut asm, path.as_os_str().as_bytes());
@@ -54,7 +54,7 @@ pub fn emit_path(module: Module, symbol: &str, path: &Path) {
 }
 
 /// Says that the program has a hybrid encoding (`runtime-lib/src/offset.rs`).
-pub fn emit_hybrid(module: Module) {
+pub fn emit_hybrid(module: Module<'_>) {
     let name = abi::HYBRID_SYMBOL;
     module.append_asm(&format!(
         ".pushsection .rodata.{name},\"a\",@progbits\n.weak {name}\n.type {name},@object\n{name}:\n.byte 1\n\

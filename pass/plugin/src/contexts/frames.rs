@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::error::Error;
-use crate::llvm::{Analyses, Bitcode, CodeGeneration, FrameOffset, Module};
+use crate::llvm::{CodeGeneration, FrameOffset, Run};
 
 /// After so many copies without an end, no offset is relied upon.
 const MOST_ROUNDS: u32 = 8;
@@ -37,16 +37,16 @@ pub struct Frames {
 /// # Errors
 /// Those of instrumenting the module, and that code cannot be generated here.
 pub fn find(
-    bitcode: &Bitcode,
-    analyses: Analyses,
+    run: &Run,
     code: CodeGeneration,
-    mut instrument: impl FnMut(Module, &Frames) -> Result<Option<Frames>, Error>,
+    mut instrument: impl FnMut(&mut Run, &Frames) -> Result<Option<Frames>, Error>,
 ) -> Result<Frames, Error> {
+    let bitcode = run.module().bitcode();
     let mut frames = Frames::default();
     for round in 0..=MOST_ROUNDS {
         frames.rounds = (round > 0).then_some(round);
-        let copy = bitcode.copy(analyses)?;
-        let Some(used) = instrument(copy.module(), &frames)? else { break };
+        let mut copy = bitcode.copy(run)?;
+        let Some(used) = instrument(copy.run(), &frames)? else { break };
         if round > 0 && used.offsets.is_empty() {
             return Ok(frames);
         }
@@ -96,8 +96,8 @@ pub fn find(
 ///
 /// # Errors
 /// Its code cannot be generated.
-pub fn print(module: Module, analyses: Analyses, code: CodeGeneration) -> Result<(), Error> {
-    let measured = module.bitcode().copy(analyses)?.measure(code)?;
+pub fn print(run: &Run, code: CodeGeneration) -> Result<(), Error> {
+    let measured = run.module().bitcode().copy(run)?.measure(code)?;
     let offsets: BTreeMap<_, _> = measured.offsets.into_iter().collect();
     for (name, offset) in offsets {
         println!("{name}: {offset:?}");

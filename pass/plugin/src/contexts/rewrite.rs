@@ -10,29 +10,29 @@ use super::thunks::Thunk;
 use super::{emit, verify};
 use crate::code::Code;
 use crate::facts::Program;
-use crate::llvm::{Module, Value};
+use crate::llvm::{Address, Module};
 
 /// The module's own tables, and what it uses of the runtime.
-pub struct Symbols {
+pub struct Symbols<'m> {
     /// Address of `tls.id`; the block's address too.
-    pub id: Value,
+    pub id: Address<'m>,
     /// Address of `tls.top`.
-    pub top: Value,
+    pub top: Address<'m>,
     /// Address of `tls.call`, where calls are published.
-    pub call: Option<Value>,
+    pub call: Option<Address<'m>>,
     /// Address of `tls.left`.
-    pub left: Value,
+    pub left: Address<'m>,
     /// The site array.
-    pub sites: Value,
+    pub sites: Address<'m>,
     /// Verify mode.
-    pub verify: Option<verify::Symbols>,
+    pub verify: Option<verify::Symbols<'m>>,
 }
 
 /// Rewrites the module. `sites_name` becomes the name of its site array.
-pub fn rewrite(
-    module: Module,
+pub fn rewrite<'m>(
+    module: Module<'m>,
     (program, plan): (&Program, &Plan),
-    code: &Code,
+    code: &Code<'m>,
     sites_name: &str,
     options: &PassOptions,
 ) {
@@ -56,25 +56,26 @@ pub fn rewrite(
 }
 
 /// Makes the push thunks, in the order of their numbers.
-pub fn make_thunks(code: &mut Code, thunks: &[Thunk]) {
+pub fn make_thunks(code: &mut Code<'_>, thunks: &[Thunk]) {
     for thunk in thunks {
         code.make_push_thunk(thunk.caller, thunk.call, &thunk.name);
     }
 }
 
-fn symbols(
-    module: Module,
+fn symbols<'m>(
+    module: Module<'m>,
     (program, plan): (&Program, &Plan),
     sites_name: &str,
     options: &PassOptions,
-) -> Symbols {
+) -> Symbols<'m> {
     // Text has a zero behind it.
     let size = plan.dictionary.sites.len().max(1) + usize::from(plan.site_bytes.is_some());
     let sites = module.add_internal(sites_name, module.bytes(size as u64), false);
-    module.keep(&[sites]);
+    module.keep(sites);
     if let Some(bytes) = plan.site_bytes.as_ref().filter(|bytes| !bytes.is_empty()) {
         sites.initialize(module.const_string(bytes));
     }
+    let sites = sites.address();
     let tls = module.external_thread_local(abi::TLS_SYMBOL, layout::TLS_SIZE, layout::TLS_ALIGN);
     let symbols = Symbols {
         id: module.const_offset(tls, layout::TLS_ID),
@@ -86,27 +87,26 @@ fn symbols(
     };
     // Objects of another version of the ABI do not link.
     let version = module.add_internal("__pcce_abi", module.ptr(), true);
-    version.initialize(module.external_variable(abi::VERSION_SYMBOL, module.bytes(1)));
+    version.initialize(module.external_variable(abi::VERSION_SYMBOL, module.bytes(1)).into());
     module.retain(version);
     symbols
 }
 
 /// What the function and its calls promise about memory is no longer true: they update the
 /// thread's block, and what they call may read it.
-fn strip_memory_attributes(code: &Code, function: FunctionId, planned: &PlannedFunction) {
+fn strip_memory_attributes(code: &Code<'_>, function: FunctionId, planned: &PlannedFunction) {
     const PROMISES: [&str; 2] = ["memory", "speculatable"];
     for attribute in PROMISES {
         code.function(function).value.remove_attribute(attribute);
     }
     for call in &planned.calls {
         let instruction = code.call(function, call.call);
-        let called = instruction.called();
+        let changes = matches!(call.action, Action::Add(_) | Action::Push(_) | Action::Publish);
+        let callee = instruction.called().as_function().filter(|_| changes);
         for attribute in PROMISES {
-            instruction.remove_call_attribute(attribute);
-            if called.is_function()
-                && matches!(call.action, Action::Add(_) | Action::Push(_) | Action::Publish)
-            {
-                called.remove_attribute(attribute);
+            instruction.remove_attribute(attribute);
+            if let Some(callee) = callee {
+                callee.remove_attribute(attribute);
             }
         }
     }

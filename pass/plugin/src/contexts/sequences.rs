@@ -39,42 +39,39 @@ use super::plan::{Action, Leaves, PlannedCall, PlannedFunction, Push};
 use super::rewrite::Symbols;
 use crate::code::{Code, FunctionCode};
 use crate::facts::{Function, RuntimeCall, Unannounced};
-use crate::llvm::{Block, Builder, TailCall, Type, Value};
+use crate::llvm::{Address, Block, Builder, Call, Constant, Instruction, TailCall, Word};
 use crate::places;
 
 /// Rewrites a function.
-pub struct Rewriter<'a> {
-    b: &'a Builder,
-    symbols: &'a Symbols,
+pub struct Rewriter<'a, 'm> {
+    b: &'a Builder<'m>,
+    symbols: &'a Symbols<'m>,
     function: &'a Function,
     planned: &'a PlannedFunction,
-    code: &'a FunctionCode,
+    code: &'a FunctionCode<'m>,
     id: FunctionId,
-    i64: Type,
-    ptr: Type,
     /// The frame for pushes, in functions that push at calls.
-    frame: Option<Value>,
+    frame: Option<Address<'m>>,
     /// The frame for the push at the function's own entry.
-    entry_frame: Option<Value>,
+    entry_frame: Option<Address<'m>>,
     /// `id` and `top` as the function's code finds them, where they are needed again.
-    found: Option<(Value, Value)>,
+    found: Option<(Word<'m>, Address<'m>)>,
     /// Verify mode: the record on the shadow stack.
-    shadow: Option<Value>,
+    shadow: Option<Address<'m>>,
 }
 
-impl<'a> Rewriter<'a> {
+impl<'a, 'm> Rewriter<'a, 'm> {
     /// Of a function and what is planned for it.
     pub fn new(
-        b: &'a Builder,
-        symbols: &'a Symbols,
+        b: &'a Builder<'m>,
+        symbols: &'a Symbols<'m>,
         (function, planned): (&'a Function, &'a PlannedFunction),
-        code: &'a Code,
+        code: &'a Code<'m>,
         id: FunctionId,
     ) -> Self {
         let code = code.function(id);
-        let (i64, ptr) = (b.module.i64(), b.module.ptr());
         let (frame, entry_frame, found, shadow) = (None, None, None, None);
-        Self { b, symbols, function, planned, code, id, i64, ptr, frame, entry_frame, found, shadow }
+        Self { b, symbols, function, planned, code, id, frame, entry_frame, found, shadow }
     }
 
     /// Rewrites it.
@@ -92,7 +89,7 @@ impl<'a> Rewriter<'a> {
             }
             for &call in &self.code.returns_twice {
                 // What is stored there again must not have lost its place on the stack.
-                call.add_call_attribute("returns_twice");
+                call.add_attribute("returns_twice");
                 if let Some(at) = places::behind(call) {
                     self.restore(at);
                 }
@@ -110,14 +107,14 @@ impl<'a> Rewriter<'a> {
     fn divert(&self) {
         let function = self.code.value;
         let call = function.thunk(&format!("{}.pcce_open", self.function.name));
-        let b = self.b.prologue(call);
+        let b = self.b.prologue(*call);
         call.function().decide_on_stack_protector();
-        let frame = b.alloca(layout::FRAME_SIZE, c"pcce.frame");
+        let frame = b.alloca(layout::FRAME_SIZE, "pcce.frame");
         self.begin(frame);
         self.push(frame, b.module.null(), Push::Zero);
         let pads = call.function().blocks().into_iter().filter(|block| block.is_landing_pad());
         for end in places::behind(call).into_iter().chain(pads.map(Block::first_after_pads)) {
-            b.before(end, call);
+            b.before(end, *call);
             self.pop(frame, Push::Zero);
         }
         function.divert(call.function(), self.symbols.id, self.symbols.top, layout::RELATIVE);
@@ -133,8 +130,8 @@ impl<'a> Rewriter<'a> {
         let entry_site = self.planned.entry_site.map(|site| self.site(site));
         let entry_site = entry_site.or_else(|| not_diverted().then(|| self.b.module.null()));
         if self.planned.begins_stack {
-            let b = self.b.prologue(self.code.value.blocks()[0].first());
-            let base = b.module.external_variable(abi::MAIN_BASE_SYMBOL, self.ptr);
+            let b = self.b.prologue(self.code.value.entry().first());
+            let base = b.module.external_variable(abi::MAIN_BASE_SYMBOL, b.module.ptr());
             b.store(self.canonical_frame_address(), base);
             // What runs before and after begins elsewhere.
             for &exit in &self.code.exits {
@@ -145,18 +142,18 @@ impl<'a> Rewriter<'a> {
         if !pushes && !comes_back && verify.is_none() && entry_site.is_none() {
             return;
         }
-        let b = self.b.prologue(self.code.value.blocks()[0].first());
+        let b = self.b.prologue(self.code.value.entry().first());
         self.code.value.decide_on_stack_protector();
         // Outer frames have higher addresses, also of two in one activation.
         let both = pushes && entry_site.is_some();
         let size = if both { 2 * layout::FRAME_SIZE } else { layout::FRAME_SIZE };
         let frames = (pushes || entry_site.is_some())
-            .then(|| b.alloca(size, if pushes { c"pcce.frame" } else { c"pcce.entry" }));
+            .then(|| b.alloca(size, if pushes { "pcce.frame" } else { "pcce.entry" }));
         self.frame = frames.filter(|_| pushes);
         self.entry_frame = frames
             .filter(|_| entry_site.is_some())
             .map(|frames| if both { b.offset(frames, layout::FRAME_SIZE) } else { frames });
-        self.shadow = verify.map(|_| b.alloca(layout::SHADOW_SIZE, c"pcce.shadow"));
+        self.shadow = verify.map(|_| b.alloca(layout::SHADOW_SIZE, "pcce.shadow"));
         if let (Some(site), Some(frame)) = (entry_site, self.entry_frame) {
             self.begin(frame);
             self.push(frame, site, Push::Zero);
@@ -164,7 +161,7 @@ impl<'a> Rewriter<'a> {
             self.publish(None);
             self.found = comes_back.then(|| (b.module.const_i64(0), frame));
         } else if comes_back {
-            self.found = Some((b.load(self.i64, self.symbols.id), b.load(self.ptr, self.symbols.top)));
+            self.found = Some((b.load_word(self.symbols.id), b.load_address(self.symbols.top)));
         }
         if let (Some(verify), Some(shadow)) = (verify, self.shadow) {
             let record = self.id.index() as u64 * size_of::<abi::FunctionRecord>() as u64;
@@ -173,25 +170,26 @@ impl<'a> Rewriter<'a> {
     }
 
     /// Where the activation begins on the stack: what is above its return address.
-    fn canonical_frame_address(&self) -> Value {
+    fn canonical_frame_address(&self) -> Address<'m> {
         let name = "llvm.addressofreturnaddress.p0";
-        let address = self.b.call(self.b.module.external_function(name, self.ptr, &[]), &[]);
+        let function = self.b.module.external_function(name, Some(self.b.module.ptr()), &[]);
+        let address = self.b.call(function, &[]).result().as_address().expect("it returns an address");
         self.b.offset(address, size_of::<u64>() as u64)
     }
 
-    fn site(&self, site: u32) -> Value {
+    fn site(&self, site: u32) -> Address<'m> {
         self.b.module.const_offset(self.symbols.sites, site.into())
     }
 
     /// Writes the words of a frame that all pushes of this activation have in common: they hold the state that it found at its entry.
-    fn begin(&self, frame: Value) {
+    fn begin(&self, frame: Address<'m>) {
         let b = self.b;
-        let (top, id) = (b.load(self.ptr, self.symbols.top), b.load(self.i64, self.symbols.id));
+        let (top, id) = (b.load_address(self.symbols.top), b.load_word(self.symbols.id));
         b.store(top, b.offset(frame, layout::FRAME_PREV));
         b.store(id, b.offset(frame, layout::FRAME_ID));
     }
 
-    fn push(&self, frame: Value, site: Value, push: Push) {
+    fn push(&self, frame: Address<'m>, site: Address<'m>, push: Push) {
         let b = self.b;
         b.store(site, b.offset(frame, layout::FRAME_SITE));
         b.signal_fence();
@@ -205,11 +203,11 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    fn pop(&self, frame: Value, push: Push) {
+    fn pop(&self, frame: Address<'m>, push: Push) {
         let b = self.b;
-        let prev = b.load(self.ptr, b.offset(frame, layout::FRAME_PREV));
+        let prev = b.load_address(b.offset(frame, layout::FRAME_PREV));
         if push == Push::Zero {
-            let id = b.load(self.i64, b.offset(frame, layout::FRAME_ID));
+            let id = b.load_word(b.offset(frame, layout::FRAME_ID));
             b.store(id, self.symbols.id);
             b.signal_fence();
         }
@@ -228,7 +226,7 @@ impl<'a> Rewriter<'a> {
             return;
         }
         let b = self.b;
-        b.store(b.add(b.load(self.i64, self.symbols.id), b.module.const_i64(value)), self.symbols.id);
+        b.store(b.add(b.load_word(self.symbols.id), b.module.const_i64(value)), self.symbols.id);
     }
 
     /// Begins the frame where that is best, outside of pushes.
@@ -239,7 +237,7 @@ impl<'a> Rewriter<'a> {
             let from = blocks[from as usize];
             from.terminator().successors()[way as usize].on_edge_from(from)
         });
-        let on_ways: Vec<Block> = on_ways.collect();
+        let on_ways: Vec<Block<'_>> = on_ways.collect();
         for block in begins.at_ends.iter().map(|&block| blocks[block as usize]).chain(on_ways) {
             let end = block.terminator();
             self.b.before(end, end);
@@ -251,7 +249,7 @@ impl<'a> Rewriter<'a> {
         let instruction = self.code.calls[call.call];
         let begins = self.planned.frame.as_ref();
         let at = match begins.is_some_and(|begins| begins.is_before(&self.function.calls[call.call])) {
-            true => instruction,
+            true => *instruction,
             false => places::in_front_of(instruction, self.found.is_some()),
         };
         // The callee reaches frames and records of this activation through the thread's block.
@@ -266,22 +264,22 @@ impl<'a> Rewriter<'a> {
             Action::None if self.shadow.is_none() => {}
             Action::None | Action::Add(_) | Action::Push(_) | Action::Publish => {
                 let behind = places::behind(instruction);
-                self.b.before(at, instruction);
+                self.b.before(at, *instruction);
                 self.before_call(call, instruction);
                 if let Some(behind) = behind {
-                    self.b.before(behind, instruction);
+                    self.b.before(behind, *instruction);
                     self.behind_call(call);
                 }
             }
         }
     }
 
-    fn before_call(&self, call: &PlannedCall, instruction: Value) {
-        if let Some(site) = call.creation_site {
-            let module = self.b.module;
-            let prepare =
-                module.external_function(abi::functions::STD_THREAD, module.void(), &[self.ptr, self.ptr]);
-            self.b.call(prepare, &[instruction.argument(1), self.site(site)]);
+    fn before_call(&self, call: &PlannedCall, instruction: Call<'m>) {
+        let state = || instruction.argument(1)?.as_address();
+        if let Some((site, state)) = call.creation_site.zip(state()) {
+            let (module, ptr) = (self.b.module, self.b.module.ptr());
+            let prepare = module.external_function(abi::functions::STD_THREAD, None, &[ptr, ptr]);
+            self.b.call(prepare, &[state, self.site(site)]);
         }
         if let Some(shadow) = self.shadow {
             self.b.store(self.site(call.site), self.b.offset(shadow, layout::SHADOW_SITE));
@@ -315,24 +313,23 @@ impl<'a> Rewriter<'a> {
     }
 
     /// Calls the runtime's function instead, which is told the site.
-    fn replace(&self, instruction: Value, site: u32, runtime: RuntimeCall) {
-        let instruction = instruction.into_call();
-        self.b.before(instruction, instruction);
-        let mut arguments: Vec<Value> =
-            (0..instruction.argument_count()).map(|i| instruction.argument(i)).collect();
-        arguments.push(self.site(site));
+    fn replace(&self, call: Call<'m>, site: u32, runtime: RuntimeCall) {
+        let module = self.b.module;
+        let call = module.without_unwinding(call);
+        self.b.before(*call, *call);
+        let mut further: Vec<Constant<'_>> = vec![self.site(site).into()];
         let below = self.planned.needs_offset;
         let name = match runtime {
             RuntimeCall::Context if below => {
-                arguments.push(self.canonical_frame_address());
+                further.push(self.canonical_frame_address().into());
                 abi::functions::CONTEXT_BELOW
             }
             RuntimeCall::Token if below => {
-                arguments.push(self.canonical_frame_address());
+                further.push(self.canonical_frame_address().into());
                 abi::functions::TOKEN_BELOW
             }
             RuntimeCall::Context => {
-                arguments.push(self.b.module.const_i64(self.planned.base));
+                further.push(module.const_i64(self.planned.base).into());
                 abi::functions::CONTEXT
             }
             RuntimeCall::Token => abi::functions::TOKEN,
@@ -340,30 +337,29 @@ impl<'a> Rewriter<'a> {
             RuntimeCall::PthreadCreate => abi::functions::PTHREAD_CREATE,
             RuntimeCall::ThrdCreate => abi::functions::THRD_CREATE,
         };
-        let types: Vec<Type> = arguments.iter().map(|a| a.ty()).collect();
-        let callee = self.b.module.external_function(name, instruction.ty(), &types);
         // Creating a thread allocates.
         let allocates = matches!(runtime, RuntimeCall::PthreadCreate | RuntimeCall::ThrdCreate);
         if allocates {
             self.publish(Some(site));
         }
         let number = (name == abi::functions::CONTEXT && self.planned.base != abi::NO_RANGE).then(|| {
-            let (b, base) = (self.b, self.b.module.const_i64(self.planned.base));
-            let top = b.load(self.ptr, self.symbols.top);
-            (top, b.add(b.load(self.i64, self.symbols.id), base))
+            let (b, base) = (self.b, module.const_i64(self.planned.base));
+            let top = b.load_address(self.symbols.top);
+            (top, b.add(b.load_word(self.symbols.id), base))
         });
-        let mut replacement = self.b.call(callee, &arguments);
+        let replacement = self.b.call_instead(call, name, &further);
         if allocates {
             self.publish(None);
         }
-        if let Some((top, number)) = number {
-            replacement = replacement.unless_null(top, number);
-        }
-        instruction.replace_with(replacement);
+        let result = match number {
+            Some((top, number)) => replacement.unless_null(top, number),
+            None => replacement.result(),
+        };
+        module.replace(call, result);
     }
 
     /// Control came here without a return: the state is what the function found.
-    fn restore(&self, at: Value) {
+    fn restore(&self, at: Instruction<'m>) {
         let Some((id, top)) = self.found else { return };
         self.b.before(at, at);
         // The id comes last: from then on the state is the function's own.
@@ -376,7 +372,7 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    fn exit(&self, at: Value) {
+    fn exit(&self, at: Instruction<'m>) {
         self.b.before(at, at);
         let leaves = at.tail_call() == TailCall::Must;
         if let (Some(verify), Some(shadow)) = (&self.symbols.verify, self.shadow) {

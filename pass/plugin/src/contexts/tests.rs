@@ -82,7 +82,7 @@ fn calls_add_what_tells_them_apart_and_each_has_a_site() {
     let num_cc: Vec<u64> = dictionary.functions.iter().map(|f| f.num_cc).collect();
     assert_eq!(num_cc, [1, 1, 3]);
     // The three ways to `b` have three numbers.
-    let mut starts: Vec<u64> = dictionary.edges[1..].iter().map(|edge| start(edge)).collect();
+    let mut starts: Vec<u64> = dictionary.edges[1..].iter().map(start).collect();
     starts.sort_unstable();
     assert_eq!(starts, [0, 1, 2]);
     // With its offset, what a call adds is the same number.
@@ -322,8 +322,8 @@ fn functions_that_take_numbers_have_ranges_and_the_smallest_come_first() {
     let takes = call(CallKind::Runtime(RuntimeCall::Context));
     let functions = [
         exported("main", &[direct(1), direct(1), direct(2)]),
-        local("many", &[takes.clone()]),
-        local("one", &[takes.clone()]),
+        local("many", std::slice::from_ref(&takes)),
+        local("one", std::slice::from_ref(&takes)),
         local("other", &[]),
     ];
     let plan = plan_of(&EXECUTABLE, &functions);

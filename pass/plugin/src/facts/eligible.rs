@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::llvm::{Block, Module, TailCall, Value};
+use crate::llvm::{Function, Module, TailCall};
 
 /// Why a function with a body is not instrumented. Calls of it are calls of external code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,19 +23,19 @@ pub enum Skipped {
 }
 
 /// Decides for the functions of a module.
-pub struct Eligibility {
-    resolvers: HashSet<Value>,
+pub struct Eligibility<'m> {
+    resolvers: HashSet<Function<'m>>,
     open: bool,
 }
 
-impl Eligibility {
+impl<'m> Eligibility<'m> {
     /// Of the module. `open`: its graph has an open node.
-    pub fn new(module: Module, open: bool) -> Self {
+    pub fn new(module: Module<'m>, open: bool) -> Self {
         Self { resolvers: module.ifunc_resolvers().into_iter().collect(), open }
     }
 
     /// Why the function, which has a body, is not instrumented; none if it is.
-    pub fn skipped(&self, function: Value) -> Option<Skipped> {
+    pub fn skipped(&self, function: Function<'m>) -> Option<Skipped> {
         let name = function.name();
         if !self.open && !function.can_be_diverted() && makes_tail_calls(function) {
             Some(Skipped::NoFrame)
@@ -55,13 +55,12 @@ impl Eligibility {
     }
 
     /// The functions of the module that are instrumented, in its order.
-    pub fn instrumented(&self, module: Module) -> impl Iterator<Item = Value> {
+    pub fn instrumented(&self, module: Module<'m>) -> impl Iterator<Item = Function<'m>> {
         module.functions().into_iter().filter(|f| f.has_body() && self.skipped(*f).is_none())
     }
 }
 
 /// Whether a call in the function must stay a tail call.
-fn makes_tail_calls(function: Value) -> bool {
-    let mut instructions = function.blocks().into_iter().flat_map(Block::instructions);
-    instructions.any(|instruction| instruction.tail_call() == TailCall::Must)
+pub fn makes_tail_calls(function: Function<'_>) -> bool {
+    function.instructions().any(|instruction| instruction.tail_call() == TailCall::Must)
 }

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
+use super::eligible::makes_tail_calls;
 use super::inserted::{self, Inserted};
 use super::lists::{NoCallback, makes_streams};
-use crate::llvm::{Block, Module, TailCall, Value};
+use crate::llvm::{Function, Module};
 
 /// By what names, and through what pointers, others enter functions of the module.
 pub struct Entered {
@@ -17,7 +18,7 @@ pub struct Entered {
 
 impl Entered {
     /// Of the module as the compiler gave it. `open`: it is an executable built as a whole.
-    pub fn new(module: Module, open: bool) -> Self {
+    pub fn new(module: Module<'_>, open: bool) -> Self {
         let makes_streams = module.functions().iter().any(|function| makes_streams(&function.name()));
         Self {
             inserted: Inserted::load(module),
@@ -36,16 +37,17 @@ impl Entered {
 /// of the lists, personality functions,
 /// which the unwinder calls from wherever it was called last (a function that resumes unwinding does not push), and handlers
 /// that the machine calls wherever it interrupts. And whatever such callers may call through pointers.
-pub fn entered_unpushed(module: Module, no_callback: &NoCallback, entered: &Entered) -> HashSet<Value> {
+pub fn entered_unpushed<'m>(
+    module: Module<'m>,
+    no_callback: &NoCallback,
+    entered: &Entered,
+) -> HashSet<Function<'m>> {
     let mut found = listed(module, no_callback, entered);
     let functions = module.functions();
     found.extend(functions.iter().filter_map(|function| function.personality()));
     found.extend(functions.iter().filter(|f| f.has_body() && f.is_interrupt_handler()));
     if entered.by_pointer {
-        let keeps_frame = |function: &Value| {
-            let mut instructions = function.blocks().into_iter().flat_map(Block::instructions);
-            !instructions.any(|instruction| instruction.tail_call() == TailCall::Must)
-        };
+        let keeps_frame = |function: &Function<'_>| !makes_tail_calls(*function);
         let pointed_to = functions.iter().filter(|f| f.has_body() && f.has_address_taken());
         found.extend(pointed_to.copied().filter(keeps_frame));
     }
@@ -54,14 +56,12 @@ pub fn entered_unpushed(module: Module, no_callback: &NoCallback, entered: &Ente
 
 /// The functions of the module that other code reaches under a name of the lists: so named, by an
 /// alias, or through the linker's `--wrap`. Calls that LLVM inserts reach local ones, too.
-fn listed(module: Module, no_callback: &NoCallback, entered: &Entered) -> HashSet<Value> {
-    let mut found = HashSet::new();
-    for global in module.functions().into_iter().chain(module.aliases()) {
-        let name = global.name();
+fn listed<'m>(module: Module<'m>, no_callback: &NoCallback, entered: &Entered) -> HashSet<Function<'m>> {
+    let reached = |name: String, local: bool| {
         let name = name.strip_prefix("__wrap_").unwrap_or(&name);
-        if no_callback.lists(name) && !global.linkage().local || entered.inserted.may_call(name) {
-            found.insert(global.aliased());
-        }
-    }
-    found
+        no_callback.lists(name) && !local || entered.inserted.may_call(name)
+    };
+    let functions = module.functions().into_iter().filter(|f| reached(f.name(), f.linkage().local));
+    let aliases = module.aliases().into_iter().filter(|a| reached(a.name(), a.linkage().local));
+    functions.chain(aliases.filter_map(|alias| alias.function())).collect()
 }

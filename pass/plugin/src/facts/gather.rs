@@ -11,8 +11,7 @@ use super::program::{
 use super::resolve::{Target, resolve};
 use super::{NoCallback, assembly};
 use crate::code::{Code, FunctionCode};
-use crate::llvm::{Analyses, Module, TailCall, Type, Value};
-use llvm_sys::LLVMOpcode;
+use crate::llvm::{self, Instruction, Module, Opcode, Signature, TailCall};
 
 /// Functions of the C library that return twice. The front end says so of them, but not with `-fno-builtin` (clang's Builtins.td).
 const RETURNS_TWICE: [&str; 7] =
@@ -24,7 +23,7 @@ const TRANSPARENT: [&str; 4] =
     ["pcce_fiber_save", "pcce_fiber_restore", "pcce_thread_token", "pcce_install_crash_handler"];
 
 /// What is known of the module besides its code.
-pub struct Knowledge<'a> {
+pub struct Knowledge<'a, 'm> {
     /// Functions that do not call back.
     pub no_callback: &'a NoCallback,
     /// The module is the whole program after link-time resolution, so a definition in a comdat group is the one that was
@@ -33,17 +32,18 @@ pub struct Knowledge<'a> {
     /// The call graph will have an open node.
     pub open: bool,
     /// Functions that callers may enter without having pushed.
-    pub unpushed: &'a HashSet<Value>,
+    pub unpushed: &'a HashSet<llvm::Function<'m>>,
 }
 
 /// Numbers the functions that are instrumented, and reads their calls.
-pub fn gather(module: Module, analyses: Analyses, knowledge: &Knowledge<'_>) -> (Vec<Function>, Code) {
-    let values: Vec<Value> = Eligibility::new(module, knowledge.open).instrumented(module).collect();
+pub fn gather<'m>(module: Module<'m>, knowledge: &Knowledge<'_, 'm>) -> (Vec<Function>, Code<'m>) {
+    let values: Vec<llvm::Function<'m>> =
+        Eligibility::new(module, knowledge.open).instrumented(module).collect();
     let index = values.iter().copied().zip((0..).map(FunctionId::new)).collect();
-    let mut aliases: HashMap<Value, Vec<String>> = HashMap::new();
+    let mut aliases: HashMap<llvm::Function<'_>, Vec<String>> = HashMap::new();
     for alias in module.aliases() {
-        if !alias.linkage().local {
-            aliases.entry(alias.aliased()).or_default().push(alias.name());
+        if let Some(function) = alias.function().filter(|_| !alias.linkage().local) {
+            aliases.entry(function).or_default().push(alias.name());
         }
     }
     let mut reader = Reader {
@@ -56,7 +56,7 @@ pub fn gather(module: Module, analyses: Analyses, knowledge: &Knowledge<'_>) -> 
     let mut functions = Vec::with_capacity(values.len());
     let mut code = Vec::with_capacity(values.len());
     for value in values {
-        let (mut function, places) = reader.read(value, &analyses.block_frequencies(value));
+        let (mut function, places) = reader.read(value, &module.block_frequencies(value));
         function.aliases = aliases.remove(&value).unwrap_or_default();
         functions.push(function);
         code.push(places);
@@ -64,61 +64,47 @@ pub fn gather(module: Module, analyses: Analyses, knowledge: &Knowledge<'_>) -> 
     for ((function, code), uses) in functions.iter_mut().zip(&code).zip(reader.direct_uses) {
         function.otherwise_used = code.value.use_count() > uses;
     }
-    (functions, Code::new(analyses, code))
+    (functions, Code::new(module, code))
 }
 
-fn builtin_jumps(module: Module) -> HashMap<Value, bool> {
-    let of_name = |value: Value| {
-        let name = value.name();
-        Some((value, name.strip_prefix("llvm.eh.sjlj.")? == "setjmp"))
-    };
-    module.functions().into_iter().filter_map(of_name).collect()
+fn builtin_jumps(module: Module<'_>) -> HashMap<llvm::Function<'_>, bool> {
+    let is_setjmp = |name: String| Some(name.strip_prefix("llvm.eh.sjlj.")? == "setjmp");
+    module.functions().into_iter().filter_map(|f| Some((f, is_setjmp(f.name())?))).collect()
 }
 
-struct Reader<'a> {
-    knowledge: &'a Knowledge<'a>,
-    index: HashMap<Value, FunctionId>,
+struct Reader<'a, 'm> {
+    knowledge: &'a Knowledge<'a, 'm>,
+    index: HashMap<llvm::Function<'m>, FunctionId>,
     /// Intrinsics for `__builtin_setjmp` and its like, and whether it is that one.
-    builtin_jumps: HashMap<Value, bool>,
-    types: HashMap<Type, TypeId>,
+    builtin_jumps: HashMap<llvm::Function<'m>, bool>,
+    types: HashMap<Signature<'m>, TypeId>,
     /// How many direct calls of each function there are in instrumented ones.
     direct_uses: Vec<usize>,
 }
 
-impl Reader<'_> {
-    fn read(&mut self, value: Value, frequencies: &[f64]) -> (Function, FunctionCode) {
+impl<'m> Reader<'_, 'm> {
+    fn read(&mut self, value: llvm::Function<'m>, frequencies: &[f64]) -> (Function, FunctionCode<'m>) {
         let mut function = self.facts(value);
         let mut code = FunctionCode::new(value);
         for ((number, block), &frequency) in (0..).zip(value.blocks()).zip(frequencies) {
             if block.is_landing_pad() {
                 code.comes_back.push(block);
             }
-            let mut tail: Option<Value> = None;
+            let mut tail: Option<Instruction<'m>> = None;
             for instruction in block.instructions() {
                 match instruction.opcode() {
-                    LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke => {}
-                    LLVMOpcode::LLVMCallBr => function.jumps_about = true,
-                    LLVMOpcode::LLVMRet => {
-                        code.exits.push(tail.unwrap_or(instruction));
-                        continue;
-                    }
-                    LLVMOpcode::LLVMResume => {
-                        code.exits.push(instruction);
-                        continue;
-                    }
-                    LLVMOpcode::LLVMIndirectBr => {
-                        function.jumps_about = true;
-                        continue;
-                    }
-                    _ => continue,
+                    Opcode::Return => code.exits.push(tail.unwrap_or(instruction)),
+                    Opcode::Resume => code.exits.push(instruction),
+                    Opcode::IndirectBr | Opcode::CallBr => function.jumps_about = true,
+                    _ => {}
                 }
-                if instruction.tail_call() == TailCall::Must {
+                let Some(call) = instruction.as_call() else { continue };
+                if call.tail_call() == TailCall::Must {
                     tail = Some(instruction);
-                    function.tail_callees.push(self.tail_callee(instruction));
-                } else if let Some(kind) = self.kind(instruction, &mut function, &mut code) {
-                    let call = self.call(instruction, kind, number, frequency);
-                    function.calls.push(call);
-                    code.calls.push(instruction);
+                    function.tail_callees.push(self.tail_callee(call));
+                } else if let Some(kind) = self.kind(call, &mut function, &mut code) {
+                    function.calls.push(self.call(call, kind, number, frequency));
+                    code.calls.push(call);
                 }
             }
         }
@@ -128,9 +114,9 @@ impl Reader<'_> {
     }
 
     /// What is known of a function without a look at its body.
-    fn facts(&mut self, value: Value) -> Function {
+    fn facts(&mut self, value: llvm::Function<'m>) -> Function {
         let external = !value.linkage().local;
-        let places = |value: Value| {
+        let places = |value: llvm::Function<'_>| {
             let (in_table, elsewhere) = value.address_places();
             AddressPlaces { in_table, elsewhere }
         };
@@ -143,51 +129,56 @@ impl Reader<'_> {
             can_be_diverted: value.can_be_diverted(),
             entry_count: value.entry_count(),
             unannounced: if unpushed { Unannounced::Anyhow } else { Unannounced::Never },
-            ..Function::new(value.name(), self.type_id(value.function_type()))
+            ..Function::new(value.name(), self.type_id(value.signature()))
         }
     }
 
-    fn type_id(&mut self, ty: Type) -> TypeId {
+    fn type_id(&mut self, ty: Signature<'m>) -> TypeId {
         let next = TypeId(self.types.len() as u32);
         *self.types.entry(ty).or_insert(next)
     }
 
-    fn call(&mut self, instruction: Value, kind: CallKind, block: u32, frequency: f64) -> Call {
+    fn call(&mut self, call: llvm::Call<'m>, kind: CallKind, block: u32, frequency: f64) -> Call {
         let indirect = kind == CallKind::Indirect;
         Call {
             block,
-            ends_block: instruction.opcode() != LLVMOpcode::LLVMCall,
+            ends_block: call.opcode() != Opcode::Call,
             frequency,
-            ty: self.type_id(instruction.called_type()),
-            is_virtual: if indirect { instruction.is_virtual_call() } else { None },
-            compared: indirect && instruction.is_compared(),
-            may_be_jump: instruction.tail_call() == TailCall::May,
+            ty: self.type_id(call.signature()),
+            is_virtual: if indirect { call.is_virtual_call() } else { None },
+            compared: indirect && call.is_compared(),
+            may_be_jump: call.tail_call() == TailCall::May,
             tail_group: None,
             edge: None,
             kind,
         }
     }
 
-    fn tail_callee(&mut self, call: Value) -> TailCallee {
+    fn tail_callee(&mut self, call: llvm::Call<'m>) -> TailCallee {
         match resolve(call.called(), false) {
             Target::Function { value, .. } => {
                 self.index.get(&value).map_or(TailCallee::Away, |&callee| TailCallee::Known(callee))
             }
             Target::Pointer | Target::Asm(_) | Target::Intrinsic(_) => TailCallee::Pointer(Pointer {
-                ty: self.type_id(call.called_type()),
+                ty: self.type_id(call.signature()),
                 is_virtual: call.is_virtual_call(),
             }),
         }
     }
 
     /// What the call is; none if it is none that the pass knows. What it says of the function is noted there.
-    fn kind(&mut self, call: Value, function: &mut Function, code: &mut FunctionCode) -> Option<CallKind> {
+    fn kind(
+        &mut self,
+        call: llvm::Call<'m>,
+        function: &mut Function,
+        code: &mut FunctionCode<'m>,
+    ) -> Option<CallKind> {
         match resolve(call.called(), self.knowledge.whole_program) {
             Target::Asm(text) => {
                 if !assembly::may_call(&text) {
                     return None;
                 }
-                if call.opcode() == LLVMOpcode::LLVMCallBr {
+                if call.opcode() == Opcode::CallBr {
                     code.comes_back.extend(call.successors());
                 }
                 Some(CallKind::Asm)
@@ -204,7 +195,7 @@ impl Reader<'_> {
             Target::Function { value, exact } => {
                 let name = value.name();
                 let declaration = value.linkage().declaration;
-                if call.call_has_attribute("returns_twice")
+                if call.has_attribute("returns_twice")
                     || value.has_attribute("returns_twice")
                     || declaration && RETURNS_TWICE.contains(&name.as_str())
                 {
@@ -222,8 +213,8 @@ impl Reader<'_> {
     /// What a call is of the function that it names.
     fn direct(
         &mut self,
-        call: Value,
-        (callee, exact): (Value, bool),
+        call: llvm::Call<'m>,
+        (callee, exact): (llvm::Function<'m>, bool),
         name: String,
         declaration: bool,
     ) -> CallKind {
@@ -231,7 +222,7 @@ impl Reader<'_> {
         match (self.index.get(&callee), RuntimeCall::of(&name, call.argument_count())) {
             (_, Some(runtime)) if declaration => CallKind::Runtime(runtime),
             (Some(&number), _) if exact => {
-                self.direct_uses[number.index()] += usize::from(call.called() == callee);
+                self.direct_uses[number.index()] += usize::from(call.called().as_function() == Some(callee));
                 CallKind::Direct(number)
             }
             // Not LLVM's `nocallback`, which clang makes of `__attribute__((leaf))`: it

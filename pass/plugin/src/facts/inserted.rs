@@ -34,7 +34,7 @@ pub struct Inserted {
 
 impl Inserted {
     /// Those of LLVM for the module's target, and the shipped list (`data/inserted.txt`).
-    pub fn load(module: Module) -> Self {
+    pub fn load(module: Module<'_>) -> Self {
         let mut known = Self { names: module.runtime_library_calls(), prefixes: Vec::new() };
         for name in names(include_str!("../../data/inserted.txt")) {
             match name.strip_suffix('*') {
@@ -52,6 +52,6 @@ impl Inserted {
 }
 
 /// Whether the module may hand addresses of functions to what inserted calls come to.
-pub fn sets_handlers(module: Module) -> bool {
+pub fn sets_handlers(module: Module<'_>) -> bool {
     module.functions().iter().any(|function| HANDLER_SETTERS.contains(&&*function.name()))
 }

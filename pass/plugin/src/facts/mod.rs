@@ -26,9 +26,11 @@ pub use graph::derive;
 pub use groups::pointers_to;
 pub use lists::{NoCallback, Targets};
 pub use profile::{Profile, counted};
+#[cfg(test)]
+pub use program::TailCallee;
 pub use program::{
     AddressPlaces, Call, CallKind, Function, Pointer, Program, RuntimeCall, STD_THREAD, Source,
-    SourceLocation, TailCallee, TypeId, Unannounced,
+    SourceLocation, TypeId, Unannounced,
 };
 pub use resolve::is_exact;
 

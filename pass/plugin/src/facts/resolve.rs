@@ -1,49 +1,48 @@
 //! What a call calls.
 
-use crate::llvm::Value;
+use crate::llvm::{Function, LinkageFacts, Operand};
 
 /// What is called.
-pub enum Target {
+pub enum Target<'m> {
     /// Inline assembly, with its text.
     Asm(String),
     /// One of LLVM's intrinsics.
-    Intrinsic(Value),
+    Intrinsic(Function<'m>),
     /// Whatever a pointer leads to.
     Pointer,
     /// A function.
     Function {
         /// It.
-        value: Value,
+        value: Function<'m>,
         /// Whether its definition in this module is the one that runs.
         exact: bool,
     },
 }
 
 /// Whether the function's definition in this module is the one that runs.
-pub fn is_exact(function: Value, whole_program: bool) -> bool {
-    matches!(resolve(function, whole_program), Target::Function { exact: true, .. })
+pub fn is_exact(function: Function<'_>, whole_program: bool) -> bool {
+    !function.is_intrinsic() && runs(function.linkage(), whole_program)
+}
+
+/// Whether the definition with this linkage is the one that runs.
+fn runs(linkage: LinkageFacts, whole_program: bool) -> bool {
+    linkage.exact && (linkage.local || !linkage.comdat || whole_program)
 }
 
 /// What a called operand is.
-pub fn resolve(called: Value, whole_program: bool) -> Target {
+pub fn resolve(called: Operand<'_>, whole_program: bool) -> Target<'_> {
     if let Some(text) = called.asm_text() {
         return Target::Asm(text);
     }
-    let exact = |v: Value| {
-        let facts = v.linkage();
-        facts.exact && (facts.local || !facts.comdat || whole_program)
-    };
     let mut value = called;
     let mut all_exact = true;
-    while let Some(aliasee) = value.aliasee() {
-        all_exact &= exact(value);
-        value = aliasee;
+    while let Some(alias) = value.as_alias() {
+        all_exact &= runs(alias.linkage(), whole_program);
+        value = alias.aliasee();
     }
-    if !value.is_function() {
-        Target::Pointer
-    } else if value.is_intrinsic() {
-        Target::Intrinsic(value)
-    } else {
-        Target::Function { value, exact: all_exact && exact(value) }
+    match value.as_function() {
+        None => Target::Pointer,
+        Some(value) if value.is_intrinsic() => Target::Intrinsic(value),
+        Some(value) => Target::Function { value, exact: all_exact && runs(value.linkage(), whole_program) },
     }
 }

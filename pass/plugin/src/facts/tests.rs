@@ -184,10 +184,8 @@ fn a_profile_says_how_often_calls_are_executed() {
             .collect(),
     };
     let main = counted("main", 2, &[(Some("f"), 10), (None, 4)]);
-    let counts = Calls {
-        functions: vec![("m.c".to_owned(), main), ("m.c".to_owned(), counted("f", 14, &[]))],
-        ..Calls::default()
-    };
+    let counts =
+        Calls { functions: vec![("m.c".to_owned(), main), ("m.c".to_owned(), counted("f", 14, &[]))] };
     let profile = Profile::new(PathBuf::new(), counts);
     let program = derive(functions.to_vec(), &EXECUTABLE, Some((&profile, "m.c"))).expect("it is whole");
     let frequencies: Vec<f64> = program.functions[0].calls.iter().map(|call| call.frequency).collect();

@@ -9,26 +9,23 @@
 mod tails;
 pub mod targets;
 
-use std::collections::HashSet;
-
 use crate::facts::eligible::Eligibility;
-use crate::llvm::{Analyses, Module, Value};
+use crate::facts::{Entered, NoCallback, entered_unpushed};
+use crate::llvm::Run;
 
 /// Inserts calls that code generation would insert, as far as they can be: of functions' hooks (`mcount`,
 /// `__cyg_profile_func_enter`) after inlining, and of functions that take the place of traps. Of the others the facts
 /// know names. Returns whether there are any.
-pub fn insert_late_calls(module: Module, analyses: Analyses) -> bool {
-    module.insert_late_calls(analyses)
+pub fn insert_late_calls(run: &mut Run) -> bool {
+    run.insert_late_calls()
 }
 
-/// Lets control leave functions only where the pass can see it. `unpushed`: the functions that callers may enter without
-/// having pushed. `open`: the call graph will have an open node.
-pub fn control_flow(module: Module, analyses: Analyses, unpushed: &HashSet<Value>, open: bool) {
-    // Those push at their entry: they have to pop.
-    tails::keep_in_cycles(module, unpushed);
+/// Lets control leave functions only where the pass can see it. `open`: the call graph will have an open node.
+pub fn control_flow(run: &mut Run, no_callback: &NoCallback, entered: &Entered, open: bool) {
+    // Those that callers may enter without having pushed do so at their entry: they have to pop.
+    let unpushed = entered_unpushed(run.module(), no_callback, entered);
+    tails::keep_in_cycles(run.module(), &unpushed);
     // Who catches may be code that is not instrumented, and goes on: what it called must leave the state as it found
     // it, also where it throws.
-    for function in Eligibility::new(module, open).instrumented(module) {
-        analyses.catch_escapes(function);
-    }
+    run.catch_escapes(|module| Eligibility::new(module, open).instrumented(module).collect());
 }

@@ -13,30 +13,29 @@ use std::collections::{HashMap, HashSet};
 use pcce_encoding::{CallGraph, FunctionId, edges_on_cycles};
 
 use crate::facts::{AddressPlaces, Pointer, TypeId, pointers_to};
-use crate::llvm::{Module, Type, Value};
+use crate::llvm::{Function, Module, Signature};
 
 /// Finds the calls to keep, and marks them. Not those of functions that callers may enter without having pushed.
-pub fn keep_in_cycles(module: Module, unpushed: &HashSet<Value>) {
-    let functions: Vec<Value> =
+pub fn keep_in_cycles<'m>(module: Module<'m>, unpushed: &HashSet<Function<'m>>) {
+    let functions: Vec<Function<'m>> =
         module.functions().into_iter().filter(|f| f.has_body() && !unpushed.contains(f)).collect();
     let mut graph = CallGraph::new();
-    let index: HashMap<Value, FunctionId> =
+    let index: HashMap<Function<'m>, FunctionId> =
         functions.iter().map(|&function| (function, graph.add_function(false, false))).collect();
     // One node for all calls through pointers that may reach the same functions.
     let mut pointers: HashMap<Pointer, FunctionId> = HashMap::new();
-    let mut types: HashMap<Type, TypeId> = HashMap::new();
+    let mut types: HashMap<Signature<'m>, TypeId> = HashMap::new();
     let mut calls = Vec::new();
     for &function in &functions {
-        for call in function.blocks().into_iter().flat_map(|block| block.instructions()) {
+        for call in function.instructions().filter_map(|i| i.as_call()) {
             if !call.is_sibling_call() {
                 continue;
             }
-            let target = call.called().aliased();
-            let callee = match index.get(&target) {
+            let callee = match call.called().aliased().and_then(|target| index.get(&target)) {
                 Some(&callee) => callee,
-                None if target.is_pointer() => {
+                None if call.called().is_pointer() => {
                     let next = TypeId(types.len() as u32);
-                    let ty = *types.entry(call.called_type()).or_insert(next);
+                    let ty = *types.entry(call.signature()).or_insert(next);
                     let pointer = Pointer { ty, is_virtual: call.is_virtual_call() };
                     *pointers.entry(pointer).or_insert_with(|| graph.add_function(false, false))
                 }
@@ -48,7 +47,7 @@ pub fn keep_in_cycles(module: Module, unpushed: &HashSet<Value>) {
     }
     for &function in &functions {
         // No call goes to functions of other types.
-        let Some(&ty) = types.get(&function.function_type()) else { continue };
+        let Some(&ty) = types.get(&function.signature()) else { continue };
         let (in_table, elsewhere) = function.address_places();
         for pointer in pointers_to(ty, AddressPlaces { in_table, elsewhere }) {
             if let Some(&node) = pointers.get(&pointer) {
@@ -59,7 +58,7 @@ pub fn keep_in_cycles(module: Module, unpushed: &HashSet<Value>) {
     // The edges of the calls are the first ones.
     for (call, on_cycle) in calls.into_iter().zip(edges_on_cycles(&graph)) {
         if on_cycle {
-            call.keep_tail_call();
+            module.keep_tail_call(call);
         }
     }
 }

@@ -13,21 +13,21 @@ use pcce_encoding::{Encoding, Options};
 
 use crate::code::Code;
 use crate::facts::{CallKind, NoCallback, Profile, Program, is_exact};
-use crate::llvm::{Analyses, Module, Type, Value};
+use crate::llvm::{Function, Module, Signature};
 
 /// With more guesses for a call, none is compared.
 const MOST: usize = 3;
 
 /// Compares the calls through pointers that push with the functions that they probably reach. Returns whether there were any, so that the
 /// module must be read again.
-pub fn compare_guessed(
-    (module, analyses): (Module, Analyses),
+pub fn compare_guessed<'m>(
+    module: Module<'m>,
     no_callback: &NoCallback,
     program: &Program,
-    code: &Code,
+    code: &Code<'m>,
     encoding: &Encoding,
 ) -> bool {
-    let mut guesses: HashMap<Type, Vec<Value>> = HashMap::new();
+    let mut guesses: HashMap<Signature<'m>, Vec<Function<'m>>> = HashMap::new();
     for function in module.functions() {
         let direct = if function.has_body() {
             is_exact(function, true)
@@ -35,7 +35,7 @@ pub fn compare_guessed(
             !function.is_intrinsic() && no_callback.contains(&function.name())
         };
         if direct && function.has_address_taken() {
-            guesses.entry(function.function_type()).or_default().push(function);
+            guesses.entry(function.signature()).or_default().push(function);
         }
     }
     let mut changed = false;
@@ -46,9 +46,9 @@ pub fn compare_guessed(
                 continue;
             }
             let call = code.call(id, c);
-            let guesses = guesses.get(&call.called_type()).filter(|guesses| guesses.len() <= MOST);
+            let guesses = guesses.get(&call.signature()).filter(|guesses| guesses.len() <= MOST);
             for &target in guesses.into_iter().flatten() {
-                changed |= analyses.compare_target(call, target);
+                changed |= module.compare_target(call, target);
             }
         }
     }
@@ -60,7 +60,7 @@ pub fn compare_guessed(
 pub fn compare_counted(
     profile: &mut Profile,
     program: &Program,
-    code: &Code,
+    code: &Code<'_>,
     (encoding, options): (&Encoding, &Options),
     whole_program: bool,
 ) -> bool {

@@ -1,0 +1,248 @@
+//! Functions and their blocks.
+
+use std::hash::Hash;
+
+use inkwell::attributes::{Attribute, AttributeLoc};
+use inkwell::basic_block::BasicBlock;
+use inkwell::values::{AsValueRef, FunctionValue, InstructionOpcode};
+use llvm_sys::prelude::*;
+
+use super::shim::*;
+use super::value::{name, text};
+use super::{Address, Call, Instruction, LinkageFacts, Module, Signature};
+
+/// A function.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Function<'m>(pub(super) FunctionValue<'m>);
+
+/// A basic block.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Block<'m>(pub(super) BasicBlock<'m>);
+
+impl<'m> Function<'m> {
+    /// The function, if the value is one.
+    ///
+    /// # Safety
+    /// A live value of the run's module, or null.
+    pub(super) unsafe fn of(raw: LLVMValueRef) -> Option<Self> {
+        // SAFETY: by the contract; inkwell looks what it is.
+        unsafe { FunctionValue::new(raw) }.map(Self)
+    }
+
+    pub(super) fn raw(self) -> LLVMValueRef {
+        self.0.as_value_ref()
+    }
+
+    /// Its name.
+    pub fn name(self) -> String {
+        // SAFETY: live value.
+        unsafe { name(self.raw()) }
+    }
+
+    /// The linkage name of the function in its source, where debug information has it: link-time optimisation renames
+    /// local functions of equal names.
+    pub fn source_name(self) -> Option<String> {
+        let mut len = 0;
+        // SAFETY: live function; the text is copied.
+        let name = unsafe { text(pcce_shim_source_name(self.raw(), &mut len), len) };
+        (!name.is_empty()).then_some(name)
+    }
+
+    /// Its address.
+    pub fn address(self) -> Address<'m> {
+        Address(self.0.as_global_value().as_pointer_value())
+    }
+
+    /// Whether it has a body.
+    pub fn has_body(self) -> bool {
+        !self.0.as_global_value().is_declaration()
+    }
+
+    /// Whether it is one of LLVM's intrinsics.
+    pub fn is_intrinsic(self) -> bool {
+        self.0.get_intrinsic_id() != 0
+    }
+
+    /// What linkage and visibility say about it.
+    pub fn linkage(self) -> LinkageFacts {
+        // SAFETY: live function.
+        unsafe { LinkageFacts::of(self.raw()) }
+    }
+
+    /// Its type.
+    pub fn signature(self) -> Signature<'m> {
+        Signature(self.0.get_type())
+    }
+
+    /// Whether the machine calls the function where it interrupts a program (`__attribute__((interrupt))`).
+    pub fn is_interrupt_handler(self) -> bool {
+        // SAFETY: live function.
+        unsafe { pcce_shim_is_interrupt_handler(self.raw()) }
+    }
+
+    /// Whether [`Function::divert`] can be: not a variadic function, nor one whose calling convention forbids the call or the
+    /// jump.
+    pub fn can_be_diverted(self) -> bool {
+        // SAFETY: live function.
+        unsafe { pcce_shim_can_be_diverted(self.raw()) }
+    }
+
+    /// A new local function with the same signature that calls this one, which can be diverted, and returns what it returns.
+    /// Returns the call, an invoke if exceptions may leave the function.
+    pub fn thunk(self, name: &str) -> Call<'m> {
+        // SAFETY: live function; `name` is copied. The result is a call.
+        unsafe { Call::new(pcce_shim_make_thunk(self.raw(), name.as_ptr(), name.len())) }
+    }
+
+    /// Makes the function jump to `thunk`, of its signature, at its entry if the word at the address `id` is positive, or the
+    /// one at `top` has a bit of `tag`.
+    pub fn divert(self, thunk: Function<'m>, id: Address<'m>, top: Address<'m>, tag: u64) {
+        let (id, top) = (id.0.as_value_ref(), top.0.as_value_ref());
+        // SAFETY: live functions, and the addresses of words.
+        unsafe { pcce_shim_divert(self.raw(), thunk.raw(), id, top, tag) }
+    }
+
+    /// The function that the unwinder calls for frames of this one.
+    pub fn personality(self) -> Option<Function<'m>> {
+        self.0.get_personality_function().map(Self)
+    }
+
+    /// Executions of the function in the profile, if there is one (`-fprofile-use`).
+    pub fn entry_count(self) -> Option<f64> {
+        // SAFETY: live function.
+        Some(unsafe { pcce_shim_entry_count(self.raw()) }).filter(|count| *count >= 0.0)
+    }
+
+    /// Number of uses.
+    pub fn use_count(self) -> usize {
+        // SAFETY: live value.
+        unsafe { pcce_shim_use_count(self.raw()) }
+    }
+
+    /// Whether anything in the module uses the function but to call it.
+    pub fn has_address_taken(self) -> bool {
+        // SAFETY: live function.
+        unsafe { pcce_shim_has_address_taken(self.raw()) }
+    }
+
+    /// Whether the function's address is in a C++ virtual table, and whether it is anywhere else, besides in calls of
+    /// it.
+    pub fn address_places(self) -> (bool, bool) {
+        // SAFETY: a live function.
+        let places = unsafe { pcce_shim_address_places(self.raw()) };
+        (places & 1 != 0, places & 2 != 0)
+    }
+
+    /// Whether the function's body asks for its return address, or for the frame of its caller.
+    pub fn looks_at_caller(self) -> bool {
+        // SAFETY: live function.
+        unsafe { pcce_shim_looks_at_caller(self.raw()) }
+    }
+
+    /// Whether the function has the enum attribute.
+    pub fn has_attribute(self, name: &str) -> bool {
+        let kind = Attribute::get_named_enum_kind_id(name);
+        self.0.get_enum_attribute(AttributeLoc::Function, kind).is_some()
+    }
+
+    /// Removes an enum attribute from the function.
+    pub fn remove_attribute(self, name: &str) {
+        self.0.remove_enum_attribute(AttributeLoc::Function, Attribute::get_named_enum_kind_id(name));
+    }
+
+    /// Keeps a function that has no use for a stack protector as it is from being guarded for the sake of what is added to its frame
+    /// afterwards. (`-fstack-protector-strong` guards every function that lets an address of its frame escape.)
+    pub fn decide_on_stack_protector(self) {
+        // SAFETY: live function.
+        if !unsafe { pcce_shim_requires_stack_protector(self.raw()) } {
+            self.remove_attribute("ssp");
+            self.remove_attribute("sspstrong");
+        }
+    }
+
+    /// The function's blocks, in order.
+    pub fn blocks(self) -> Vec<Block<'m>> {
+        self.0.get_basic_block_iter().map(Block).collect()
+    }
+
+    /// All its instructions, in order.
+    pub fn instructions(self) -> impl Iterator<Item = Instruction<'m>> {
+        self.blocks().into_iter().flat_map(Block::instructions)
+    }
+
+    /// The block in which it begins.
+    ///
+    /// # Panics
+    /// When it has no body.
+    pub fn entry(self) -> Block<'m> {
+        Block(self.0.get_first_basic_block().expect("the function has a body"))
+    }
+}
+
+impl<'m> Block<'m> {
+    /// The block's instructions, in order.
+    pub fn instructions(self) -> impl Iterator<Item = Instruction<'m>> {
+        self.0.get_instructions().map(Instruction)
+    }
+
+    /// The first instruction.
+    ///
+    /// # Panics
+    /// When the block is empty, as none of a well-formed module is.
+    pub fn first(self) -> Instruction<'m> {
+        Instruction(self.0.get_first_instruction().expect("well-formed blocks are not empty"))
+    }
+
+    /// The last instruction.
+    ///
+    /// # Panics
+    /// When the block has no terminator, as all of a well-formed module have.
+    pub fn terminator(self) -> Instruction<'m> {
+        Instruction(self.0.get_terminator().expect("well-formed blocks end with a terminator"))
+    }
+
+    /// The first instruction that is neither a phi nor a landing pad.
+    pub fn first_after_pads(self) -> Instruction<'m> {
+        let pad =
+            |i: &Instruction| matches!(i.opcode(), InstructionOpcode::Phi | InstructionOpcode::LandingPad);
+        self.instructions().find(|i| !pad(i)).expect("a block ends with a terminator")
+    }
+
+    /// Whether the block begins with a landing pad, phis aside.
+    pub fn is_landing_pad(self) -> bool {
+        let first = self.instructions().find(|i| i.opcode() != InstructionOpcode::Phi);
+        first.is_some_and(|first| first.opcode() == InstructionOpcode::LandingPad)
+    }
+
+    /// The block that is executed exactly when control goes from `from`, which leads here, to this one: this one, or
+    /// a new one between them.
+    pub fn on_edge_from(self, from: Block<'m>) -> Block<'m> {
+        // SAFETY: live blocks with an edge between them; what splits the edge deletes nothing that was there.
+        let split = unsafe {
+            if !pcce_shim_unique_predecessor(self.0.as_mut_ptr()).is_null() {
+                return self;
+            }
+            BasicBlock::new(pcce_shim_split_edge(from.0.as_mut_ptr(), self.0.as_mut_ptr()))
+        };
+        Block(split.expect("the ways that the pass splits can be split"))
+    }
+}
+
+impl Module<'_> {
+    /// Executions of each block of `function`, in block order, for one execution of it.
+    pub fn block_frequencies(self, function: Function<'_>) -> Vec<f64> {
+        let mut out = vec![0.0; function.0.count_basic_blocks() as usize];
+        // SAFETY: the shim writes one number for each block.
+        unsafe { pcce_shim_block_frequencies(self.0.analyses, function.raw(), out.as_mut_ptr()) };
+        out
+    }
+
+    /// How likely each way out of each block of `function` is: of all blocks, in block order, for each successor.
+    pub fn branch_probabilities(self, function: Function<'_>) -> Vec<f64> {
+        let ends = function.blocks().into_iter().map(Block::terminator);
+        let mut out = vec![0.0; ends.map(|end| end.successors().len()).sum()];
+        // SAFETY: the shim writes one number for each successor.
+        unsafe { pcce_shim_branch_probabilities(self.0.analyses, function.raw(), out.as_mut_ptr()) };
+        out
+    }
+}

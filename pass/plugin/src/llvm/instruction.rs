@@ -1,0 +1,355 @@
+//! Instructions, and among them the calls.
+
+use std::ffi::c_void;
+use std::ops::Deref;
+
+use inkwell::attributes::{Attribute, AttributeLoc};
+use inkwell::basic_block::BasicBlock;
+use inkwell::values::{AsValueRef, CallSiteValue, InstructionOpcode, InstructionValue};
+use llvm_sys::LLVMTailCallKind;
+use llvm_sys::core::*;
+use llvm_sys::prelude::*;
+
+use super::shim::*;
+use super::value::text;
+use super::{Address, Block, Function, Module, Operand, Signature, Word};
+use crate::facts::SourceLocation;
+
+/// An instruction. Its result may be of any type ([`Operand`]).
+///
+/// One that was replaced is out of its block; to ask it for anything is a mistake, and panics.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Instruction<'m>(pub(super) InstructionValue<'m>);
+
+/// A call, an invoke, or assembly that may jump.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Call<'m>(Instruction<'m>);
+
+/// How a call relates to the caller's frame.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum TailCall {
+    /// No marker, or `notail`.
+    None,
+    /// `tail`: may become a tail call.
+    May,
+    /// `musttail`: the language guarantees it. Or the pass keeps it one ([`Module::keep_tail_call`]).
+    Must,
+}
+
+impl<'m> Instruction<'m> {
+    /// # Safety
+    /// A live instruction of the run's module.
+    pub(super) unsafe fn new(raw: LLVMValueRef) -> Self {
+        // SAFETY: by the contract.
+        Self(unsafe { InstructionValue::new(raw) })
+    }
+
+    /// The instruction, wherever it is.
+    pub(super) fn value(self) -> LLVMValueRef {
+        self.0.as_value_ref()
+    }
+
+    /// The instruction, which is in a block.
+    pub(super) fn raw(self) -> LLVMValueRef {
+        // SAFETY: live instruction.
+        let parent = unsafe { LLVMGetInstructionParent(self.value()) };
+        assert!(!parent.is_null(), "the instruction was replaced");
+        self.value()
+    }
+
+    /// Its opcode.
+    pub fn opcode(self) -> InstructionOpcode {
+        self.0.get_opcode()
+    }
+
+    /// The instruction in front of this one in its block.
+    pub fn previous(self) -> Option<Self> {
+        self.raw();
+        self.0.get_previous_instruction().map(Self)
+    }
+
+    /// The instruction behind this one in its block.
+    pub fn next(self) -> Option<Self> {
+        self.raw();
+        self.0.get_next_instruction().map(Self)
+    }
+
+    /// The block that holds it.
+    pub fn block(self) -> Block<'m> {
+        Block(self.0.get_parent().expect("the instruction was replaced"))
+    }
+
+    /// The function that contains it.
+    pub fn function(self) -> Function<'m> {
+        Function(self.block().0.get_parent().expect("blocks are in functions"))
+    }
+
+    /// Number of uses.
+    pub fn use_count(self) -> usize {
+        // SAFETY: live value.
+        unsafe { pcce_shim_use_count(self.value()) }
+    }
+
+    /// Where control may go from it, if it is a terminator.
+    pub fn successors(self) -> Vec<Block<'m>> {
+        if !self.0.is_terminator() {
+            return Vec::new();
+        }
+        let raw = self.raw();
+        // SAFETY: live terminator; the indices are in range.
+        let block = |i| unsafe { BasicBlock::new(LLVMGetSuccessor(raw, i)) };
+        // SAFETY: live terminator.
+        let count = unsafe { LLVMGetNumSuccessors(raw) };
+        (0..count).filter_map(block).map(Block).collect()
+    }
+
+    /// The call, if it is one.
+    pub fn as_call(self) -> Option<Call<'m>> {
+        use InstructionOpcode as Opcode;
+        matches!(self.opcode(), Opcode::Call | Opcode::Invoke | Opcode::CallBr).then_some(Call(self))
+    }
+
+    /// How it relates to the caller's frame, if it is a call.
+    pub fn tail_call(self) -> TailCall {
+        self.as_call().map_or(TailCall::None, Call::tail_call)
+    }
+
+    /// In front of it, a tail call: writes `mark` at `offset` in the frame to which the word `top` leads, or to the byte
+    /// `thread` if there is none.
+    /// With the address of an id, only where that is 0 and the link does not have `tag`; then the block is split.
+    pub fn mark_left(
+        self,
+        id: Option<Address<'m>>,
+        (top, tag): (Address<'m>, u64),
+        offset: u64,
+        thread: Address<'m>,
+        mark: u8,
+    ) {
+        let id = id.map_or(std::ptr::null_mut(), |id| id.0.as_value_ref());
+        let (top, thread) = (top.0.as_value_ref(), thread.0.as_value_ref());
+        // SAFETY: a live instruction, and the addresses of words and a byte.
+        unsafe { pcce_shim_mark_left(self.raw(), id, top, tag, offset, thread, mark) }
+    }
+}
+
+impl<'m> Deref for Call<'m> {
+    type Target = Instruction<'m>;
+
+    fn deref(&self) -> &Instruction<'m> {
+        &self.0
+    }
+}
+
+impl<'m> Call<'m> {
+    /// # Safety
+    /// A live call of the run's module.
+    pub(super) unsafe fn new(raw: LLVMValueRef) -> Self {
+        // SAFETY: by the contract.
+        Self(unsafe { Instruction::new(raw) })
+    }
+
+    fn site(self) -> CallSiteValue<'m> {
+        // SAFETY: a live call in a block.
+        unsafe { CallSiteValue::new(self.raw()) }
+    }
+
+    /// What is called.
+    pub fn called(self) -> Operand<'m> {
+        // SAFETY: live call.
+        unsafe { Operand::new(LLVMGetCalledValue(self.raw())) }
+    }
+
+    /// The type of the function that is called.
+    pub fn signature(self) -> Signature<'m> {
+        Signature(self.site().get_called_fn_type())
+    }
+
+    /// The number of its arguments.
+    pub fn argument_count(self) -> u32 {
+        self.site().count_arguments()
+    }
+
+    /// The `i`-th argument, if there are so many.
+    pub fn argument(self, i: u32) -> Option<Operand<'m>> {
+        // SAFETY: live call, whose first operands are its arguments.
+        (i < self.argument_count()).then(|| unsafe { Operand::new(LLVMGetOperand(self.raw(), i)) })
+    }
+
+    /// Its tail marker.
+    pub fn tail_call(self) -> TailCall {
+        if self.opcode() != InstructionOpcode::Call {
+            return TailCall::None;
+        }
+        match self.site().get_tail_call_kind() {
+            // SAFETY: live call.
+            LLVMTailCallKind::LLVMTailCallKindTail if unsafe { pcce_shim_is_kept_tail_call(self.raw()) } => {
+                TailCall::Must
+            }
+            LLVMTailCallKind::LLVMTailCallKindTail => TailCall::May,
+            LLVMTailCallKind::LLVMTailCallKindMustTail => TailCall::Must,
+            _ => TailCall::None,
+        }
+    }
+
+    /// Removes a `tail` marker: the callee may see the caller's frame.
+    pub fn clear_tail(self) {
+        if self.tail_call() == TailCall::May {
+            self.site().set_tail_call_kind(LLVMTailCallKind::LLVMTailCallKindNone);
+        }
+    }
+
+    /// Whether the code generator makes a jump of the call although nothing guarantees it.
+    pub fn is_sibling_call(self) -> bool {
+        // SAFETY: live instruction.
+        unsafe { pcce_shim_is_sibling_call(self.raw()) }
+    }
+
+    /// Whether the call's pointer was loaded from a C++ virtual table; None where nobody knows.
+    pub fn is_virtual_call(self) -> Option<bool> {
+        // SAFETY: a live call.
+        match unsafe { pcce_shim_pointer_kind(self.raw()) } {
+            0 => None,
+            kind => Some(kind == 2),
+        }
+    }
+
+    /// Whether the call's pointer was compared with other targets ([`Module::compare_target`]).
+    pub fn is_compared(self) -> bool {
+        // SAFETY: a live call.
+        unsafe { pcce_shim_is_compared(self.raw()) }
+    }
+
+    /// Whether a function in between could hand on the call's arguments.
+    pub fn can_go_through_thunk(self) -> bool {
+        // SAFETY: a live call.
+        unsafe { pcce_shim_can_go_through_thunk(self.raw()) }
+    }
+
+    /// Lets the call, which is no invoke, be made only where `pointer` is not null; otherwise the result is `otherwise`.
+    /// Returns the result. Blocks are split.
+    pub fn unless_null(self, pointer: Address<'m>, otherwise: Word<'m>) -> Operand<'m> {
+        assert!(self.opcode() == InstructionOpcode::Call, "a call that returns here only");
+        let (pointer, otherwise) = (pointer.0.as_value_ref(), otherwise.0.as_value_ref());
+        // SAFETY: a live call, and values that were made in front of it, a pointer and one of the result's type.
+        unsafe { Operand::new(pcce_shim_unless_null(self.raw(), pointer, otherwise)) }
+    }
+
+    /// Its result.
+    pub fn result(self) -> Operand<'m> {
+        // SAFETY: live value.
+        unsafe { Operand::new(self.raw()) }
+    }
+
+    /// Whether the call site itself (not the callee) has the enum attribute.
+    pub fn has_attribute(self, name: &str) -> bool {
+        let kind = Attribute::get_named_enum_kind_id(name);
+        self.site().get_enum_attribute(AttributeLoc::Function, kind).is_some()
+    }
+
+    /// Adds an enum attribute without a value to the call site.
+    pub fn add_attribute(self, name: &str) {
+        let attribute = self.block().0.get_context();
+        let attribute = attribute.create_enum_attribute(Attribute::get_named_enum_kind_id(name), 0);
+        self.site().add_attribute(AttributeLoc::Function, attribute);
+    }
+
+    /// Removes an enum attribute from the call site.
+    pub fn remove_attribute(self, name: &str) {
+        let kind = Attribute::get_named_enum_kind_id(name);
+        self.site().remove_enum_attribute(AttributeLoc::Function, kind);
+    }
+
+    /// Where an invoke goes on when the call returns.
+    pub fn normal_destination(self) -> Option<Block<'m>> {
+        let invoke = self.opcode() == InstructionOpcode::Invoke;
+        // SAFETY: live invoke.
+        invoke.then(|| unsafe { BasicBlock::new(LLVMGetNormalDest(self.raw())) }).flatten().map(Block)
+    }
+
+    /// The source locations, innermost first; empty without debug information.
+    pub fn locations(self) -> Vec<SourceLocation> {
+        #[allow(clippy::too_many_arguments)]
+        extern "C" fn add(
+            out: *mut c_void,
+            name: *const u8,
+            name_len: usize,
+            dir: *const u8,
+            dir_len: usize,
+            file: *const u8,
+            file_len: usize,
+            line: u32,
+            column: u32,
+        ) {
+            // SAFETY: `out` is the vector below; the strings live during the call.
+            unsafe {
+                let out = &mut *out.cast::<Vec<SourceLocation>>();
+                let name = text(name.cast(), name_len);
+                let (dir, mut file) = (text(dir.cast(), dir_len), text(file.cast(), file_len));
+                if !file.starts_with('/') && !dir.is_empty() && !file.is_empty() {
+                    file = format!("{}/{file}", dir.trim_end_matches('/'));
+                }
+                out.push(SourceLocation { name, file, line, column });
+            }
+        }
+        let mut out: Vec<SourceLocation> = Vec::new();
+        // SAFETY: live instruction; the callback gets the vector that it expects.
+        unsafe { pcce_shim_locations(self.raw(), add, (&raw mut out).cast()) };
+        out
+    }
+}
+
+impl<'m> Module<'m> {
+    /// Makes a sibling call one that must be a tail call for the pass ([`TailCall::Must`]), with a return of its own behind
+    /// it.
+    pub fn keep_tail_call(self, call: Call<'m>) {
+        assert!(call.is_sibling_call(), "only calls that code generation makes jumps of");
+        // SAFETY: live sibling call. A branch that came to a return of others is unlinked, and where it led is noted.
+        unsafe {
+            let branch = pcce_shim_keep_tail_call(call.raw());
+            if !branch.is_null() {
+                self.0.left.borrow_mut().push(LLVMGetSuccessor(branch, 0));
+                self.0.unlink(Instruction::new(branch));
+            }
+        }
+    }
+
+    /// Calls the function directly where the call's pointer is its address; the call itself remains for other targets. Returns whether
+    /// that can be.
+    pub fn compare_target(self, call: Call<'m>, callee: Function<'m>) -> bool {
+        // SAFETY: the function analyses of the running pass manager; a live call and a live function.
+        unsafe { pcce_shim_compare_target(self.0.analyses, call.raw(), callee.raw()) }
+    }
+
+    /// Replaces the call, which can go through a thunk, by one of a new local function, whose first instruction calls what this one
+    /// did. Returns the new call.
+    pub fn make_push_thunk(self, call: Call<'m>, name: &str) -> Call<'m> {
+        assert!(call.can_go_through_thunk(), "its arguments can be handed on");
+        // SAFETY: a live call, which nothing uses afterwards; `name` is copied. The result is a call.
+        let new = unsafe { Call::new(pcce_shim_make_push_thunk(call.raw(), name.as_ptr(), name.len())) };
+        self.0.unlink(*call);
+        new
+    }
+
+    /// Turns an invoke into a call followed by a branch to its normal destination.
+    pub fn without_unwinding(self, call: Call<'m>) -> Call<'m> {
+        if call.opcode() != InstructionOpcode::Invoke {
+            return call;
+        }
+        // SAFETY: live invoke, which nothing uses afterwards. Where it unwound to is noted. The result is a call.
+        unsafe {
+            self.0.left.borrow_mut().push(LLVMGetUnwindDest(call.raw()));
+            let new = Call::new(pcce_shim_invoke_to_call(call.raw()));
+            self.0.unlink(*call);
+            new
+        }
+    }
+
+    /// Lets everything use the value `new`, of the same type, instead of the call's result, and takes the call away, which is
+    /// no terminator.
+    pub fn replace(self, call: Call<'m>, new: Operand<'m>) {
+        assert!(!call.0.0.is_terminator(), "a block ends with a terminator");
+        // SAFETY: live values, of one type as the verifier sees; afterwards nothing uses the call.
+        unsafe { LLVMReplaceAllUsesWith(call.raw(), new.raw()) }
+        self.0.unlink(*call);
+    }
+}

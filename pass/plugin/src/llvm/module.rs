@@ -1,0 +1,308 @@
+//! A module: what is in it, and what is added to it.
+
+use std::collections::HashSet;
+use std::ffi::c_void;
+use std::mem::ManuallyDrop;
+
+use inkwell::AddressSpace;
+use inkwell::ThreadLocalMode;
+use inkwell::attributes::{Attribute, AttributeLoc};
+use inkwell::context::ContextRef;
+use inkwell::module::{Linkage, Module as LlvmModule};
+use inkwell::types::{AsTypeRef, BasicMetadataTypeEnum, BasicType};
+use inkwell::values::{ArrayValue, AsValueRef, BasicValue};
+use llvm_sys::core::*;
+use llvm_sys::prelude::*;
+
+use super::code::Bitcode;
+use super::run::Run;
+use super::shim::*;
+use super::value::{cstring, list, text};
+use super::{Address, Alias, Builder, Callee, Constant, Function, Type, Variable, Word};
+
+/// A module, lent for one run of the pass.
+#[derive(Clone, Copy)]
+pub struct Module<'m>(pub(super) &'m Run);
+
+impl<'m> Module<'m> {
+    pub(super) fn raw(self) -> LLVMModuleRef {
+        self.0.raw()
+    }
+
+    /// inkwell's module. It is LLVM's to dispose of, so it is never dropped.
+    pub(super) fn llvm(self) -> ManuallyDrop<LlvmModule<'m>> {
+        // SAFETY: live module.
+        ManuallyDrop::new(unsafe { LlvmModule::new(self.raw()) })
+    }
+
+    pub(super) fn context(self) -> ContextRef<'m> {
+        self.llvm().get_context()
+    }
+
+    /// The module's identifier, usually the source file.
+    pub fn identifier(self) -> String {
+        let mut len = 0;
+        // SAFETY: live module; the text is copied.
+        unsafe { text(LLVMGetModuleIdentifier(self.raw(), &mut len), len) }
+    }
+
+    /// All functions, in order.
+    pub fn functions(self) -> Vec<Function<'m>> {
+        self.llvm().get_functions().map(Function).collect()
+    }
+
+    /// All aliases, in order.
+    pub fn aliases(self) -> Vec<Alias<'m>> {
+        // SAFETY: live module.
+        let first = unsafe { LLVMGetFirstGlobalAlias(self.raw()) };
+        // SAFETY: what is in the list are aliases.
+        list(first, LLVMGetNextGlobalAlias).map(|alias| unsafe { Alias::new(alias) }).collect()
+    }
+
+    /// The functions that choose the targets of ifuncs.
+    pub fn ifunc_resolvers(self) -> Vec<Function<'m>> {
+        // SAFETY: live module.
+        let first = unsafe { LLVMGetFirstGlobalIFunc(self.raw()) };
+        // SAFETY: live ifuncs.
+        let resolvers = list(first, LLVMGetNextGlobalIFunc).map(|f| unsafe { LLVMGetGlobalIFuncResolver(f) });
+        // SAFETY: live values.
+        resolvers.filter_map(|resolver| unsafe { Function::of(resolver) }).collect()
+    }
+
+    /// The module as it is now, of which copies can be made.
+    pub fn bitcode(self) -> Bitcode {
+        // SAFETY: live module; the buffer is the result's to dispose of.
+        unsafe { Bitcode::new(pcce_shim_write(self.raw()), self.identifier()) }
+    }
+
+    /// The names of the functions that code generation for the module's target calls, whatever the module says.
+    pub fn runtime_library_calls(self) -> HashSet<String> {
+        extern "C" fn add(names: *mut c_void, name: *const u8, len: usize) {
+            // SAFETY: the shim hands on what it got from the call below, with a text.
+            unsafe { (*names.cast::<HashSet<String>>()).insert(text(name.cast(), len)) };
+        }
+        let mut names = HashSet::new();
+        // SAFETY: live module; the callback is called with `names` during the call.
+        unsafe { pcce_shim_runtime_library_calls(self.raw(), add, (&raw mut names).cast()) };
+        names
+    }
+
+    /// Reports an error as the compiler's own, which makes the compilation fail.
+    pub fn emit_error(self, message: &str) {
+        // SAFETY: live module; the message is copied.
+        unsafe { pcce_shim_emit_error(self.raw(), message.as_ptr(), message.len()) }
+    }
+
+    /// Whether the module has the named flag.
+    pub fn has_flag(self, name: &str) -> bool {
+        // SAFETY: live module.
+        unsafe { pcce_shim_has_module_flag(self.raw(), name.as_ptr(), name.len()) }
+    }
+
+    /// Whether there is named metadata of this name.
+    pub fn has_named_metadata(self, name: &str) -> bool {
+        // SAFETY: live module.
+        unsafe { !LLVMGetNamedMetadata(self.raw(), name.as_ptr().cast(), name.len()).is_null() }
+    }
+
+    /// Adds empty named metadata.
+    pub fn add_named_metadata(self, name: &str) {
+        // SAFETY: live module.
+        unsafe { LLVMGetOrInsertNamedMetadata(self.raw(), name.as_ptr().cast(), name.len()) };
+    }
+
+    /// Appends assembly to the module.
+    pub fn append_asm(self, asm: &str) {
+        // SAFETY: live module; the text is copied.
+        unsafe { LLVMAppendModuleInlineAsm(self.raw(), asm.as_ptr().cast(), asm.len()) }
+    }
+
+    /// The type of integers of 64 bits.
+    pub fn i64(self) -> Type<'m> {
+        self.context().i64_type().into()
+    }
+
+    /// The pointer type.
+    pub fn ptr(self) -> Type<'m> {
+        self.context().ptr_type(AddressSpace::default()).into()
+    }
+
+    /// The type of arrays of `len` bytes.
+    pub fn bytes(self, len: u64) -> Type<'m> {
+        self.array_type(self.context().i8_type().into(), len)
+    }
+
+    /// The type of arrays of `len` elements.
+    pub fn array_type(self, element: Type<'m>, len: u64) -> Type<'m> {
+        element.array_type(len.try_into().expect("tables have less than 2^32 rows")).into()
+    }
+
+    /// The type of [`Module::const_struct`] for fields of these types.
+    pub fn struct_type(self, fields: &[Type<'m>]) -> Type<'m> {
+        self.context().struct_type(fields, false).into()
+    }
+
+    /// An integer constant of 64 bits.
+    pub fn const_i64(self, value: u64) -> Word<'m> {
+        Word(self.context().i64_type().const_int(value, false))
+    }
+
+    /// The null pointer.
+    pub fn null(self) -> Address<'m> {
+        Address(self.context().ptr_type(AddressSpace::default()).const_null())
+    }
+
+    /// The constant address `base + offset` bytes.
+    pub fn const_offset(self, base: Address<'m>, offset: u64) -> Address<'m> {
+        if offset == 0 {
+            return base;
+        }
+        let (byte, offset) = (self.context().i8_type(), self.const_i64(offset).0);
+        // SAFETY: one index into bytes; that it stays within the variable is what the address is used for.
+        Address(unsafe { base.0.const_in_bounds_gep(byte, &[offset]) })
+    }
+
+    /// A constant structure without padding between the fields but what their types ask for.
+    pub fn const_struct(self, fields: &[Constant<'m>]) -> Constant<'m> {
+        let fields: Vec<_> = fields.iter().map(|field| field.0).collect();
+        Constant(self.context().const_struct(&fields, false).into())
+    }
+
+    /// A constant array of equal structures, or of words.
+    pub fn const_array(self, element: Type<'m>, elements: &[Constant<'m>]) -> Constant<'m> {
+        let elements: Vec<_> = elements.iter().map(|element| element.0.as_value_ref()).collect();
+        // SAFETY: constants; they are of the element type, as all rows of our tables are.
+        let array = unsafe { ArrayValue::new_raw_const_array(element.as_type_ref(), &elements) };
+        Constant(array.into())
+    }
+
+    /// A constant array of bytes with a final zero.
+    pub fn const_string(self, s: &[u8]) -> Constant<'m> {
+        Constant(self.context().const_string(s, true).into())
+    }
+
+    /// A new internal variable, which is zero until it is set with [`Variable::initialize`].
+    pub fn add_internal(self, name: &str, ty: Type<'m>, constant: bool) -> Variable<'m> {
+        let global = self.llvm().add_global(ty, None, name);
+        global.set_linkage(Linkage::Internal);
+        global.set_constant(constant);
+        global.set_initializer(&ty.const_zero());
+        Variable(global)
+    }
+
+    /// The thread-local variable `name` of another object: initial-exec, or local-exec where
+    /// the code generator finds that the module becomes part of an executable.
+    pub fn external_thread_local(self, name: &str, size: u64, align: u32) -> Address<'m> {
+        let old = self.llvm().get_global(name);
+        let global = old.unwrap_or_else(|| {
+            let global = self.llvm().add_global(self.bytes(size), None, name);
+            global.set_thread_local_mode(Some(ThreadLocalMode::InitialExecTLSModel));
+            global.set_alignment(align);
+            // SAFETY: live global.
+            unsafe { pcce_shim_set_dso_local(global.as_value_ref()) };
+            global
+        });
+        Address(global.as_pointer_value())
+    }
+
+    /// The variable `name` of another object.
+    pub fn external_variable(self, name: &str, ty: Type<'m>) -> Address<'m> {
+        let old = self.llvm().get_global(name);
+        Address(old.unwrap_or_else(|| self.llvm().add_global(ty, None, name)).as_pointer_value())
+    }
+
+    /// The function `name` of another object, which does not throw.
+    pub fn external_function(
+        self,
+        name: &str,
+        result: Option<Type<'m>>,
+        parameters: &[Type<'m>],
+    ) -> Callee<'m> {
+        let parameters: Vec<BasicMetadataTypeEnum<'_>> = parameters.iter().map(|&ty| ty.into()).collect();
+        let ty = match result {
+            Some(ty) => ty.fn_type(&parameters, false),
+            None => self.context().void_type().fn_type(&parameters, false),
+        };
+        let function = self.llvm().get_function(name).unwrap_or_else(|| {
+            let new = self.llvm().add_function(name, ty, None);
+            let kind = Attribute::get_named_enum_kind_id("nounwind");
+            new.add_attribute(AttributeLoc::Function, self.context().create_enum_attribute(kind, 0));
+            new
+        });
+        Callee { ty, address: function.as_global_value().as_pointer_value() }
+    }
+
+    /// Lets the module use the function `replacement` of another object wherever it uses `name` of another object.
+    pub fn replace_declaration(self, name: &str, replacement: &str) {
+        let Some(old) = self.llvm().get_function(name).map(Function).filter(|f| !f.has_body()) else {
+            return;
+        };
+        match self.llvm().get_function(replacement) {
+            Some(new) => old.0.replace_all_uses_with(new),
+            None => old.0.as_global_value().set_name(replacement),
+        }
+    }
+
+    /// A name for a function that ends with the object: of this very definition, whichever one the linker chooses. Assembly
+    /// knows it as `name`: what the function's calling convention adds to names (`vectorcall`) is not added.
+    pub fn add_private_alias(self, name: &str, function: Function<'m>) -> Alias<'m> {
+        let name = cstring(&format!("\u{1}{name}"));
+        // SAFETY: live module and function; the name is copied.
+        unsafe {
+            let ty = LLVMGlobalGetValueType(function.raw());
+            let alias = LLVMAddAlias2(self.raw(), ty, 0, function.raw(), name.as_ptr());
+            LLVMSetLinkage(alias, llvm_sys::LLVMLinkage::LLVMPrivateLinkage);
+            Alias::new(alias)
+        }
+    }
+
+    /// Keeps a variable that only assembly refers to, as far as the compiler goes.
+    pub fn keep(self, variable: Variable<'m>) {
+        self.keep_all(&[variable.0.as_value_ref()], false);
+    }
+
+    /// The same for aliases.
+    pub fn keep_aliases(self, aliases: &[Alias<'m>]) {
+        let aliases: Vec<LLVMValueRef> = aliases.iter().map(|alias| alias.raw()).collect();
+        self.keep_all(&aliases, false);
+    }
+
+    /// Keeps a variable that nothing refers to, against the linker too.
+    pub fn retain(self, variable: Variable<'m>) {
+        self.keep_all(&[variable.0.as_value_ref()], true);
+    }
+
+    fn keep_all(self, globals: &[LLVMValueRef], against_linker: bool) {
+        // SAFETY: live globals of the module.
+        unsafe { pcce_shim_keep(self.raw(), globals.as_ptr(), globals.len(), against_linker) }
+    }
+
+    /// Lets the program call `start` of another object with the argument before its own constructors, and `end` behind its
+    /// destructors.
+    pub fn call_at_start_and_end(self, start: &str, end: &str, argument: Address<'m>) {
+        for (name, at_end) in [(start, false), (end, true)] {
+            // SAFETY: live module and constant; the name is copied.
+            unsafe {
+                let argument = argument.0.as_value_ref();
+                pcce_shim_call_at(self.raw(), name.as_ptr(), name.len(), argument, at_end);
+            }
+        }
+    }
+
+    /// A builder of instructions.
+    pub fn builder(self) -> Builder<'m> {
+        Builder::new(self, self.context().create_builder())
+    }
+}
+
+impl<'m> Variable<'m> {
+    /// Its address.
+    pub fn address(self) -> Address<'m> {
+        Address(self.0.as_pointer_value())
+    }
+
+    /// Sets its initial value, which is of its type.
+    pub fn initialize(self, value: Constant<'m>) {
+        self.0.set_initializer(&value.0 as &dyn BasicValue<'m>);
+    }
+}

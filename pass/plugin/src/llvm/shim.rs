@@ -1,0 +1,99 @@
+//! What the C++ shim (`shim/shim.cpp`) offers.
+
+use std::ffi::{c_char, c_void};
+
+use llvm_sys::prelude::*;
+
+pub type LocationCallback =
+    extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize, *const u8, usize, u32, u32);
+pub type CallCallback = extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize, bool, i64);
+pub type TextCallback = extern "C" fn(*mut c_void, *const u8, usize);
+
+unsafe extern "C" {
+    pub fn pcce_shim_register(builder: *mut c_void);
+    pub fn pcce_shim_llvm_version() -> *const c_char;
+    pub fn pcce_shim_branch_probabilities(analyses: *mut c_void, f: LLVMValueRef, out: *mut f64);
+    pub fn pcce_shim_block_frequencies(analyses: *mut c_void, function: LLVMValueRef, out: *mut f64);
+    pub fn pcce_shim_locations(instruction: LLVMValueRef, callback: LocationCallback, context: *mut c_void);
+    pub fn pcce_shim_split_edge(from: LLVMBasicBlockRef, to: LLVMBasicBlockRef) -> LLVMBasicBlockRef;
+    pub fn pcce_shim_unique_predecessor(block: LLVMBasicBlockRef) -> LLVMBasicBlockRef;
+    pub fn pcce_shim_invoke_to_call(invoke: LLVMValueRef) -> LLVMValueRef;
+    pub fn pcce_shim_catch_escapes(analyses: *mut c_void, function: LLVMValueRef);
+    pub fn pcce_shim_linkage_facts(value: LLVMValueRef) -> u32;
+    pub fn pcce_shim_set_dso_local(value: LLVMValueRef);
+    pub fn pcce_shim_keep(
+        module: LLVMModuleRef,
+        values: *const LLVMValueRef,
+        count: usize,
+        against_linker: bool,
+    );
+    pub fn pcce_shim_call_at(
+        module: LLVMModuleRef,
+        name: *const u8,
+        len: usize,
+        argument: LLVMValueRef,
+        end: bool,
+    );
+    pub fn pcce_shim_emit_error(module: LLVMModuleRef, message: *const u8, len: usize);
+    pub fn pcce_shim_has_module_flag(module: LLVMModuleRef, name: *const u8, len: usize) -> bool;
+    pub fn pcce_shim_source_name(function: LLVMValueRef, len: *mut usize) -> *const c_char;
+    pub fn pcce_shim_use_count(value: LLVMValueRef) -> usize;
+    pub fn pcce_shim_entry_count(function: LLVMValueRef) -> f64;
+    pub fn pcce_shim_make_thunk(function: LLVMValueRef, name: *const u8, len: usize) -> LLVMValueRef;
+    pub fn pcce_shim_divert(
+        function: LLVMValueRef,
+        thunk: LLVMValueRef,
+        id: LLVMValueRef,
+        top: LLVMValueRef,
+        tag: u64,
+    );
+    pub fn pcce_shim_keep_on_stack(variable: LLVMValueRef) -> LLVMValueRef;
+    pub fn pcce_shim_has_address_taken(function: LLVMValueRef) -> bool;
+    pub fn pcce_shim_is_sibling_call(instruction: LLVMValueRef) -> bool;
+    pub fn pcce_shim_keep_tail_call(call: LLVMValueRef) -> LLVMValueRef;
+    pub fn pcce_shim_unlink(instruction: LLVMValueRef);
+    pub fn pcce_shim_fold_phis(block: LLVMBasicBlockRef);
+    pub fn pcce_shim_mark_left(
+        call: LLVMValueRef,
+        id: LLVMValueRef,
+        top: LLVMValueRef,
+        tag: u64,
+        offset: u64,
+        thread: LLVMValueRef,
+        mark: u8,
+    );
+    pub fn pcce_shim_is_kept_tail_call(call: LLVMValueRef) -> bool;
+    pub fn pcce_shim_compare_target(analyses: *mut c_void, call: LLVMValueRef, callee: LLVMValueRef) -> bool;
+    pub fn pcce_shim_pointer_kind(call: LLVMValueRef) -> u32;
+    pub fn pcce_shim_address_places(function: LLVMValueRef) -> u32;
+    pub fn pcce_shim_is_compared(call: LLVMValueRef) -> bool;
+    pub fn pcce_shim_can_go_through_thunk(call: LLVMValueRef) -> bool;
+    pub fn pcce_shim_is_interrupt_handler(function: LLVMValueRef) -> bool;
+    pub fn pcce_shim_can_be_diverted(function: LLVMValueRef) -> bool;
+    pub fn pcce_shim_unless_null(
+        call: LLVMValueRef,
+        pointer: LLVMValueRef,
+        otherwise: LLVMValueRef,
+    ) -> LLVMValueRef;
+    pub fn pcce_shim_looks_at_caller(function: LLVMValueRef) -> bool;
+    pub fn pcce_shim_make_push_thunk(call: LLVMValueRef, name: *const u8, len: usize) -> LLVMValueRef;
+    pub fn pcce_shim_requires_stack_protector(function: LLVMValueRef) -> bool;
+    pub fn pcce_shim_runtime_library_calls(
+        module: LLVMModuleRef,
+        on_name: TextCallback,
+        context: *mut c_void,
+    );
+    pub fn pcce_shim_insert_late_calls(analyses: *mut c_void, module: LLVMModuleRef) -> bool;
+    pub fn pcce_shim_write(module: LLVMModuleRef) -> LLVMMemoryBufferRef;
+    pub fn pcce_shim_read(bitcode: LLVMMemoryBufferRef, name: *const u8, len: usize) -> LLVMModuleRef;
+    pub fn pcce_shim_dispose_copy(analyses: *mut c_void, module: LLVMModuleRef);
+    pub fn pcce_shim_frame_offsets(
+        analyses: *mut c_void,
+        module: LLVMModuleRef,
+        level: u32,
+        no_pie: bool,
+        on_call: CallCallback,
+        on_error: TextCallback,
+        context: *mut c_void,
+    ) -> bool;
+}

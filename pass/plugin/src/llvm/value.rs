@@ -1,0 +1,245 @@
+//! Values: operands of the program's code, of which only the kind is known, and the words and addresses of ours.
+
+use std::ffi::{CString, c_char};
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+
+use inkwell::types::{AsTypeRef, BasicTypeEnum, FunctionType};
+use inkwell::values::{AsValueRef, BasicValueEnum, GlobalValue, IntValue, PointerValue};
+use llvm_sys::LLVMTypeKind;
+use llvm_sys::core::*;
+use llvm_sys::prelude::*;
+
+use super::shim::*;
+use super::{Function, Instruction};
+
+/// A type of words, tables and records of ours.
+pub type Type<'m> = BasicTypeEnum<'m>;
+
+/// A word of 64 bits.
+#[derive(Clone, Copy)]
+pub struct Word<'m>(pub(super) IntValue<'m>);
+
+/// An address.
+#[derive(Clone, Copy)]
+pub struct Address<'m>(pub(super) PointerValue<'m>);
+
+/// A constant of a table of ours.
+#[derive(Clone, Copy)]
+pub struct Constant<'m>(pub(super) BasicValueEnum<'m>);
+
+/// A variable of the module.
+#[derive(Clone, Copy)]
+pub struct Variable<'m>(pub(super) GlobalValue<'m>);
+
+/// A function of another object to call.
+#[derive(Clone, Copy)]
+pub struct Callee<'m> {
+    pub(super) ty: FunctionType<'m>,
+    pub(super) address: PointerValue<'m>,
+}
+
+impl<'m> From<Word<'m>> for Constant<'m> {
+    fn from(word: Word<'m>) -> Self {
+        Self(word.0.into())
+    }
+}
+
+impl<'m> From<Address<'m>> for Constant<'m> {
+    fn from(address: Address<'m>) -> Self {
+        Self(address.0.into())
+    }
+}
+
+/// The type of a function or call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Signature<'m>(pub(super) FunctionType<'m>);
+
+impl Hash for Signature<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.as_type_ref().hash(state);
+    }
+}
+
+/// What an instruction works with. It may be of any type, also of those that inkwell panics about: tokens, MMX, AMX, target
+/// extension types, labels, metadata.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Operand<'m> {
+    raw: LLVMValueRef,
+    run: PhantomData<&'m ()>,
+}
+
+impl<'m> Operand<'m> {
+    /// # Safety
+    /// A live value of the run's module.
+    pub(super) unsafe fn new(raw: LLVMValueRef) -> Self {
+        Self { raw, run: PhantomData }
+    }
+
+    pub(super) fn raw(self) -> LLVMValueRef {
+        self.raw
+    }
+
+    /// The function, if the value is one.
+    pub fn as_function(self) -> Option<Function<'m>> {
+        // SAFETY: live value.
+        unsafe { Function::of(self.raw) }
+    }
+
+    /// The alias, if the value is one.
+    pub fn as_alias(self) -> Option<Alias<'m>> {
+        // SAFETY: live value.
+        unsafe { (!LLVMIsAGlobalAlias(self.raw).is_null()).then(|| Alias::new(self.raw)) }
+    }
+
+    /// The function that the value is, or to which it leads as an alias in the end.
+    pub fn aliased(self) -> Option<Function<'m>> {
+        let mut value = self;
+        while let Some(alias) = value.as_alias() {
+            value = alias.aliasee();
+        }
+        value.as_function()
+    }
+
+    /// The instruction that makes the value, if one does.
+    pub fn as_instruction(self) -> Option<Instruction<'m>> {
+        // SAFETY: live value.
+        unsafe { (!LLVMIsAInstruction(self.raw).is_null()).then(|| Instruction::new(self.raw)) }
+    }
+
+    /// The value as an address, if it is of a pointer type.
+    pub fn as_address(self) -> Option<Address<'m>> {
+        // SAFETY: live value, of a pointer type where it is taken for one.
+        unsafe {
+            let kind = LLVMGetTypeKind(LLVMTypeOf(self.raw));
+            matches!(kind, LLVMTypeKind::LLVMPointerTypeKind).then(|| Address(PointerValue::new(self.raw)))
+        }
+    }
+
+    /// The text of inline assembly, if the value is that.
+    pub fn asm_text(self) -> Option<String> {
+        let mut len = 0;
+        // SAFETY: live value; the text is copied.
+        unsafe {
+            (!LLVMIsAInlineAsm(self.raw).is_null())
+                .then(|| text(LLVMGetInlineAsmAsmString(self.raw, &mut len), len))
+        }
+    }
+
+    /// Whether a call of it goes through a pointer: it is neither a function nor another global nor assembly.
+    pub fn is_pointer(self) -> bool {
+        // SAFETY: live value.
+        unsafe { LLVMIsAGlobalValue(self.raw).is_null() && LLVMIsAInlineAsm(self.raw).is_null() }
+    }
+}
+
+/// An alias of a global.
+#[derive(Clone, Copy)]
+pub struct Alias<'m>(Operand<'m>);
+
+impl<'m> Alias<'m> {
+    /// # Safety
+    /// A live alias of the run's module.
+    pub(super) unsafe fn new(raw: LLVMValueRef) -> Self {
+        // SAFETY: by the contract.
+        Self(unsafe { Operand::new(raw) })
+    }
+
+    pub(super) fn raw(self) -> LLVMValueRef {
+        self.0.raw
+    }
+
+    /// Its name.
+    pub fn name(self) -> String {
+        // SAFETY: live value.
+        unsafe { name(self.raw()) }
+    }
+
+    /// What it stands for, which may be another alias.
+    pub fn aliasee(self) -> Operand<'m> {
+        // SAFETY: live alias.
+        unsafe { Operand::new(LLVMAliasGetAliasee(self.raw())) }
+    }
+
+    /// The function to which it leads in the end, if it is one.
+    pub fn function(self) -> Option<Function<'m>> {
+        self.0.aliased()
+    }
+
+    /// What linkage and visibility say about it.
+    pub fn linkage(self) -> LinkageFacts {
+        // SAFETY: live global value.
+        unsafe { LinkageFacts::of(self.raw()) }
+    }
+}
+
+/// What linkage and visibility say about a global value.
+#[derive(Clone, Copy)]
+pub struct LinkageFacts {
+    /// Internal or private.
+    pub local: bool,
+    /// The definition in this module is the one that runs: no other may replace it at link or load time.
+    pub exact: bool,
+    /// Member of a comdat group.
+    pub comdat: bool,
+    /// There is no definition in this module, or only one for the optimiser (`available_externally`).
+    pub declaration: bool,
+}
+
+impl LinkageFacts {
+    /// # Safety
+    /// A live global value.
+    pub(super) unsafe fn of(global: LLVMValueRef) -> Self {
+        // SAFETY: by the contract.
+        let bits = unsafe { pcce_shim_linkage_facts(global) };
+        Self { local: bits & 1 != 0, exact: bits & 2 != 0, comdat: bits & 4 != 0, declaration: bits & 8 != 0 }
+    }
+}
+
+/// The name of a value.
+///
+/// # Safety
+/// A live value.
+pub(super) unsafe fn name(value: LLVMValueRef) -> String {
+    let mut len = 0;
+    // SAFETY: by the contract; the text is copied.
+    unsafe { text(LLVMGetValueName2(value, &mut len), len) }
+}
+
+/// A copy of a text.
+///
+/// # Safety
+/// There are `len` readable bytes.
+pub(super) unsafe fn text(start: *const c_char, len: usize) -> String {
+    // SAFETY: by the contract.
+    let bytes = if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(start.cast::<u8>(), len) } };
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+pub(super) fn cstring(s: &str) -> CString {
+    CString::new(s).expect("names of ours have no zero byte")
+}
+
+/// Elements of one of LLVM's linked lists, which is not changed while it is read.
+pub(super) fn list<T>(
+    first: *mut T,
+    next: unsafe extern "C" fn(*mut T) -> *mut T,
+) -> impl Iterator<Item = *mut T> {
+    let some = |p: *mut T| (!p.is_null()).then_some(p);
+    // SAFETY: the list belongs to a live module.
+    std::iter::successors(some(first), move |&p| some(unsafe { next(p) }))
+}
+
+impl<'m> From<Address<'m>> for Operand<'m> {
+    fn from(address: Address<'m>) -> Self {
+        // SAFETY: live value.
+        unsafe { Self::new(address.0.as_value_ref()) }
+    }
+}
+
+impl<'m> From<Word<'m>> for Operand<'m> {
+    fn from(word: Word<'m>) -> Self {
+        // SAFETY: live value.
+        unsafe { Self::new(word.0.as_value_ref()) }
+    }
+}
