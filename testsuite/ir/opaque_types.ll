@@ -6,19 +6,6 @@
 ; PASSES: pcce<check;publish>
 target triple = "x86_64-unknown-linux-gnu"
 
-; MMX.
-define void @mmx(ptr %p) nounwind {
-; CHECK-LABEL: define void @mmx(
-; CHECK:         store ptr %pcce.frame, ptr getelementptr
-; CHECK:         call {{.*}} @takes_mmx(
-; CHECK:         ret void
-  %v = load x86_mmx, ptr %p
-  %r = call x86_mmx @takes_mmx(x86_mmx %v)
-  store x86_mmx %r, ptr %p
-  ret void
-}
-declare x86_mmx @takes_mmx(x86_mmx)
-
 ; Tiles of AMX, which only intrinsics take and return.
 define void @amx(ptr %p) nounwind {
 ; CHECK-LABEL: define void @amx(

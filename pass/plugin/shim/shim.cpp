@@ -616,7 +616,7 @@ LLVMValueRef pcce_shim_unless_null(LLVMValueRef V, LLVMValueRef Pointer, LLVMVal
   IRBuilder<> B(&Call);
   Instruction *End = SplitBlockAndInsertIfThen(B.CreateIsNotNull(unwrap(Pointer)), &Call, false);
   BasicBlock *Tail = Call.getParent();
-  Call.moveBefore(End);
+  Call.moveBefore(*End->getParent(), End->getIterator());
   B.SetInsertPoint(Tail, Tail->begin());
   PHINode *Result = B.CreatePHI(Call.getType(), 2);
   Result->addIncoming(&Call, Call.getParent());
