@@ -619,7 +619,9 @@ impl Flow<'_> {
                     Place::Pointer => Known::Thread(0),
                     Place::Block(0) => match machine.id {
                         State::Added(value) => Known::Id(value),
-                        _ => Known::Nothing,
+                        // Behind a push for a call nothing reads it: this push is that of the function's own entry.
+                        State::Pushed => Known::Id(0),
+                        State::Unknown => Known::Nothing,
                     },
                     Place::Block(TOP) => Known::Link,
                     Place::Slot(part, at) => {
@@ -778,9 +780,10 @@ impl Flow<'_> {
         if matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::None | OpAccess::NoMemAccess) {
             return;
         }
-        let wide = instruction.memory_size().size() == 8;
+        let size = instruction.memory_size().size() as i64;
+        let wide = size == 8;
         match self.place(machine, instruction) {
-            Place::Block(at) if (-7..8).contains(&at) => {
+            Place::Block(at) if at < 8 && 0 < at.saturating_add(size) => {
                 let operand = match instruction.mnemonic() {
                     Mnemonic::Inc | Mnemonic::Dec => Known::Constant(1),
                     _ => self.operand(machine, instruction, 1),
@@ -795,8 +798,6 @@ impl Flow<'_> {
                     }
                     (Mnemonic::Mov, _, Known::Constant(0)) => State::Pushed,
                     (Mnemonic::Mov, _, Known::Id(value)) => State::Added(value),
-                    (Mnemonic::Mov, _, Known::Constant(_)) => State::Unknown,
-                    (Mnemonic::Mov, _, _) => State::Added(0),
                     _ => State::Unknown,
                 };
             }
