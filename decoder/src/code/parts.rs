@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use object::{Object, ObjectSymbol, SymbolKind};
 use pcce_dictionary::code::Role;
 
-use super::Image;
+use super::function::Function;
+use super::image::Image;
 use super::ranges::Range;
-use super::state::Function;
 
 /// Ends of symbols of parts (LLVM's `MachineBasicBlock::getSymbol`, `MachineFunctionSplitter`).
 const SUFFIXES: [&str; 2] = [".cold", ".eh"];

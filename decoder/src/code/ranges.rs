@@ -6,7 +6,8 @@ use object::{Object, ObjectSymbol, SymbolKind};
 use pcce_dictionary::Module;
 use pcce_dictionary::code::Role;
 
-use super::{Unwind, parts};
+use super::parts;
+use super::unwind::Unwind;
 
 /// What the dictionary says of addresses. Where a linker has put one function in the place of another, the first one
 /// is it.

@@ -1,0 +1,221 @@
+//! The linked file as the data flow sees it.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use object::elf;
+use object::{
+    Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationFlags, RelocationTarget, SectionKind,
+    SymbolKind,
+};
+
+use super::flow::{Called, Surroundings};
+use super::function::{Function, names_block};
+use super::ranges::Range;
+use crate::names;
+
+/// Name of the thread-local block.
+const BLOCK: &str = pcce_abi::TLS_SYMBOL;
+
+/// Steps that following the functions of an image may take, and more for each of its bytes. Those of real programs take one
+/// for each byte.
+const STEPS: u64 = 1 << 26;
+const STEPS_A_BYTE: u64 = 16;
+
+/// The linked file as the data flow sees it.
+pub(super) struct Image<'f> {
+    file: &'f object::File<'f>,
+    /// Loaded sections with content: address, bytes.
+    sections: Vec<(u64, &'f [u8])>,
+    offset: Option<i64>,
+    /// Words that hold the block's offset at run time, with what is added to it.
+    slots: HashMap<u64, i64>,
+    /// Addresses in data, ascending.
+    taken: Vec<u64>,
+    /// Words that hold the address of a function of another image.
+    imports: HashMap<u64, String>,
+    /// Where the linker's stubs are.
+    stubs: Vec<std::ops::Range<u64>>,
+    /// Code that the machine outliner has taken out of functions.
+    pub(super) outlined: HashMap<u64, Function>,
+    /// Functions that may come back with another id.
+    pub(super) opaque: HashSet<u64>,
+    /// What may still be spent on following its functions.
+    steps: Cell<u64>,
+}
+
+impl<'f> Image<'f> {
+    pub(super) fn new(file: &'f object::File<'f>, offset: Option<i64>) -> Self {
+        let mut sections: Vec<(u64, &[u8])> = file
+            .sections()
+            .filter(|s| !matches!(s.kind(), SectionKind::Debug | SectionKind::Metadata) && s.address() != 0)
+            .filter_map(|s| Some((s.address(), s.data().ok().filter(|d| !d.is_empty())?)))
+            .collect();
+        sections.sort_unstable_by_key(|s| s.0);
+        let mut image = Self {
+            file,
+            sections,
+            offset,
+            slots: HashMap::new(),
+            taken: Vec::new(),
+            imports: HashMap::new(),
+            stubs: file
+                .sections()
+                .filter(|s| s.name().is_ok_and(|name| name.starts_with(".plt") || name == ".iplt"))
+                .map(|s| s.address()..s.address().saturating_add(s.size()))
+                .collect(),
+            outlined: HashMap::new(),
+            opaque: HashSet::new(),
+            steps: Cell::new(0),
+        };
+        image.read_relocations();
+        if file.kind() == object::ObjectKind::Executable {
+            image.scan_data();
+        }
+        image.taken.sort_unstable();
+        image.taken.dedup();
+        let bytes = image.sections.iter().map(|section| section.1.len() as u64).sum::<u64>();
+        image.steps = Cell::new(STEPS.saturating_add(bytes.saturating_mul(STEPS_A_BYTE)));
+        image
+    }
+
+    /// The bytes of a range, as far as the file has them.
+    pub(super) fn code(&self, range: &Range) -> &[u8] {
+        let bytes = self.bytes(range.start);
+        bytes.get(..range.len as usize).unwrap_or_default()
+    }
+
+    /// Whether a linker's stub is at an address.
+    pub(super) fn is_stub(&self, address: u64) -> bool {
+        self.stubs.iter().any(|stubs| stubs.contains(&address))
+    }
+
+    /// Whether a range that is not in the dictionary names the thread's block, and is none of the runtime's.
+    pub(super) fn changes_id(&self, range: &Range, name: &str) -> bool {
+        let bytes = self.code(range);
+        let may = bytes.contains(&0x64) || !self.slots.is_empty();
+        let runtime =
+            |name: String| ["pcce_", "__pcce_", "<pcce_runtime"].iter().any(|p| name.starts_with(p));
+        may && names_block(range.start, bytes, self) && !runtime(names::demangle(name))
+    }
+
+    fn read_relocations(&mut self) {
+        let symbols = self.file.dynamic_symbol_table();
+        for (address, relocation) in self.file.dynamic_relocations().into_iter().flatten() {
+            let RelocationFlags::Elf { r_type } = relocation.flags() else { continue };
+            let name = match (relocation.target(), &symbols) {
+                (RelocationTarget::Symbol(index), Some(symbols)) => {
+                    symbols.symbol_by_index(index).ok().and_then(|s| s.name().ok())
+                }
+                _ => None,
+            };
+            match r_type {
+                elf::R_X86_64_TPOFF64 if name == Some(BLOCK) => {
+                    self.slots.insert(address, relocation.addend());
+                }
+                elf::R_X86_64_JUMP_SLOT | elf::R_X86_64_GLOB_DAT => {
+                    if let Some(name) = name {
+                        self.imports.insert(address, name.to_owned());
+                    }
+                }
+                elf::R_X86_64_RELATIVE => self.taken.push(relocation.addend() as u64),
+                _ => {}
+            }
+        }
+    }
+
+    /// A program at fixed addresses has no relocations that tell which words are addresses.
+    fn scan_data(&mut self) {
+        let (mut low, mut high) = (u64::MAX, 0);
+        for section in self.file.sections().filter(|s| s.kind() == SectionKind::Text) {
+            low = low.min(section.address());
+            high = high.max(section.address().saturating_add(section.size()));
+        }
+        for section in self.file.sections() {
+            let data = matches!(
+                section.kind(),
+                SectionKind::Data | SectionKind::ReadOnlyData | SectionKind::ReadOnlyDataWithRel
+            );
+            if let (true, Ok(bytes)) = (data, section.data()) {
+                let words = bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("8 bytes")));
+                self.taken.extend(words.filter(|word| (low..high).contains(word)));
+            }
+        }
+    }
+}
+
+impl Surroundings for Image<'_> {
+    fn bytes(&self, address: u64) -> &[u8] {
+        let after = self.sections.partition_point(|s| s.0 <= address);
+        let found = after.checked_sub(1).map(|i| self.sections[i]);
+        found.and_then(|(start, data)| data.get((address - start) as usize..)).unwrap_or_default()
+    }
+
+    fn tls_offset(&self) -> Option<i64> {
+        self.offset
+    }
+
+    fn called(&self, address: u64) -> Called<'_> {
+        match self.outlined.get(&address) {
+            Some(code) => Called::Outlined(code),
+            None if self.opaque.contains(&address) => Called::Opaque,
+            None => Called::Function,
+        }
+    }
+
+    fn tls_slot(&self, address: u64) -> Option<i64> {
+        if let Some(&addend) = self.slots.get(&address) {
+            return Some(addend);
+        }
+        // A word that the linker filled in.
+        let word = self.bytes(address).first_chunk::<8>().map(|w| i64::from_le_bytes(*w));
+        (word.is_some() && word == self.offset).then_some(0)
+    }
+
+    fn address_taken(&self, from: u64, to: u64) -> &[u64] {
+        let first = self.taken.partition_point(|a| *a < from);
+        let behind = self.taken.partition_point(|a| *a < to);
+        self.taken.get(first..behind).unwrap_or_default()
+    }
+
+    fn spend(&self, steps: u64) -> bool {
+        let left = self.steps.get().checked_sub(steps);
+        self.steps.set(left.unwrap_or(0));
+        left.is_some()
+    }
+}
+
+/// The offset of the thread's block from the thread pointer, in bytes, in the image that defines it, if that is a program: its thread-local
+/// storage ends at the thread pointer (System V psABI). None for other images.
+pub fn tls_offset(file: &object::File<'_>) -> Option<i64> {
+    let symbol = file
+        .symbols()
+        .chain(file.dynamic_symbols())
+        .find(|s| s.kind() == SymbolKind::Tls && !s.is_undefined() && s.name() == Ok(BLOCK))?;
+    let object::File::Elf64(elf_file) = file else { return None };
+    let endian = elf_file.endian();
+    let segment = elf_file.elf_program_headers().iter().find(|h| h.p_type.get(endian) == elf::PT_TLS)?;
+    let (size, align) = (segment.p_memsz.get(endian), segment.p_align.get(endian).max(1));
+    let end = segment.p_vaddr.get(endian).checked_add(size)?.checked_next_multiple_of(align)?;
+    let start = segment.p_vaddr.get(endian);
+    Some((symbol.address() as i64).wrapping_sub((end - start) as i64))
+}
+
+/// The linker's stubs for calls of other images' functions: address, length, name.
+pub(super) fn stubs(image: &Image<'_>) -> BTreeMap<u64, (u64, String)> {
+    let mut stubs = BTreeMap::new();
+    for section in image.file.sections() {
+        let (Ok(name), Ok(data)) = (section.name(), section.data()) else { continue };
+        if !matches!(name, ".plt" | ".plt.sec" | ".plt.got") {
+            continue;
+        }
+        for (number, bytes) in data.chunks(16).enumerate() {
+            let start = section.address().wrapping_add(number as u64 * 16);
+            let slot = Function::new(&[(start, bytes)]).and_then(|f| f.jumps_through());
+            if let Some(name) = slot.and_then(|slot| image.imports.get(&slot)) {
+                stubs.insert(start, (bytes.len() as u64, name.clone()));
+            }
+        }
+    }
+    stubs
+}
