@@ -17,6 +17,9 @@ use crate::names;
 /// Name of the thread-local block.
 const BLOCK: &str = pcce_abi::TLS_SYMBOL;
 
+/// Mangled names of the runtime library are shorter.
+const LONGEST_OWN: usize = 1 << 12;
+
 /// Steps that following the functions of an image may take, and more for each of its bytes. Those of real programs take one
 /// for each byte.
 const STEPS: u64 = 1 << 26;
@@ -33,8 +36,8 @@ pub(super) struct Image<'f> {
     /// Addresses in data, ascending.
     taken: Vec<u64>,
     /// Words that hold the address of a function of another image.
-    imports: HashMap<u64, String>,
-    /// Where the linker's stubs are.
+    imports: HashMap<u64, &'f str>,
+    /// Where the linker's stubs are, by address.
     stubs: Vec<std::ops::Range<u64>>,
     /// Code that the machine outliner has taken out of functions.
     pub(super) outlined: HashMap<u64, Function>,
@@ -52,6 +55,12 @@ impl<'f> Image<'f> {
             .filter_map(|s| Some((s.address(), s.data().ok().filter(|d| !d.is_empty())?)))
             .collect();
         sections.sort_unstable_by_key(|s| s.0);
+        let mut stubs: Vec<std::ops::Range<u64>> = file
+            .sections()
+            .filter(|s| s.name().is_ok_and(|name| name.starts_with(".plt") || name == ".iplt"))
+            .map(|s| s.address()..s.address().saturating_add(s.size()))
+            .collect();
+        stubs.sort_unstable_by_key(|stubs| stubs.start);
         let mut image = Self {
             file,
             sections,
@@ -59,11 +68,7 @@ impl<'f> Image<'f> {
             slots: HashMap::new(),
             taken: Vec::new(),
             imports: HashMap::new(),
-            stubs: file
-                .sections()
-                .filter(|s| s.name().is_ok_and(|name| name.starts_with(".plt") || name == ".iplt"))
-                .map(|s| s.address()..s.address().saturating_add(s.size()))
-                .collect(),
+            stubs,
             outlined: HashMap::new(),
             opaque: HashSet::new(),
             steps: Cell::new(0),
@@ -87,7 +92,8 @@ impl<'f> Image<'f> {
 
     /// Whether a linker's stub is at an address.
     pub(super) fn is_stub(&self, address: u64) -> bool {
-        self.stubs.iter().any(|stubs| stubs.contains(&address))
+        let after = self.stubs.partition_point(|stubs| stubs.start <= address);
+        self.stubs[..after].last().is_some_and(|stubs| address < stubs.end)
     }
 
     /// Whether a range that is not in the dictionary names the thread's block, and is none of the runtime's.
@@ -96,7 +102,8 @@ impl<'f> Image<'f> {
         let may = bytes.contains(&0x64) || !self.slots.is_empty();
         let runtime =
             |name: String| ["pcce_", "__pcce_", "<pcce_runtime"].iter().any(|p| name.starts_with(p));
-        may && names_block(range.start, bytes, self) && !runtime(names::demangle(name))
+        let runtimes = || name.len() < LONGEST_OWN && runtime(names::demangle(name));
+        may && names_block(range.start, bytes, self) && !runtimes()
     }
 
     fn read_relocations(&mut self) {
@@ -115,7 +122,7 @@ impl<'f> Image<'f> {
                 }
                 elf::R_X86_64_JUMP_SLOT | elf::R_X86_64_GLOB_DAT => {
                     if let Some(name) = name {
-                        self.imports.insert(address, name.to_owned());
+                        self.imports.insert(address, name);
                     }
                 }
                 elf::R_X86_64_RELATIVE => self.taken.push(relocation.addend() as u64),
@@ -185,6 +192,15 @@ impl Surroundings for Image<'_> {
     }
 }
 
+/// How many bytes of the file its sections take. None if two take the same ones, so that a small file seems to hold very much.
+pub(super) fn stored(file: &object::File<'_>) -> Option<u64> {
+    let mut places: Vec<(u64, u64)> =
+        file.sections().filter_map(|s| s.file_range()).filter(|r| r.1 > 0).collect();
+    places.sort_unstable();
+    let apart = places.is_sorted_by(|a, b| a.0.checked_add(a.1).is_some_and(|end| end <= b.0));
+    apart.then(|| places.iter().map(|place| place.1).sum())
+}
+
 /// The offset of the thread's block from the thread pointer, in bytes, in the image that defines it, if that is a program: its thread-local
 /// storage ends at the thread pointer (System V psABI). None for other images.
 pub fn tls_offset(file: &object::File<'_>) -> Option<i64> {
@@ -202,7 +218,7 @@ pub fn tls_offset(file: &object::File<'_>) -> Option<i64> {
 }
 
 /// The linker's stubs for calls of other images' functions: address, length, name.
-pub(super) fn stubs(image: &Image<'_>) -> BTreeMap<u64, (u64, String)> {
+pub(super) fn stubs<'f>(image: &Image<'f>) -> BTreeMap<u64, (u64, &'f str)> {
     let mut stubs = BTreeMap::new();
     for section in image.file.sections() {
         let (Ok(name), Ok(data)) = (section.name(), section.data()) else { continue };
@@ -213,7 +229,7 @@ pub(super) fn stubs(image: &Image<'_>) -> BTreeMap<u64, (u64, String)> {
             let start = section.address().wrapping_add(number as u64 * 16);
             let slot = Function::new(&[(start, bytes)]).and_then(|f| f.jumps_through());
             if let Some(name) = slot.and_then(|slot| image.imports.get(&slot)) {
-                stubs.insert(start, (bytes.len() as u64, name.clone()));
+                stubs.insert(start, (bytes.len() as u64, *name));
             }
         }
     }

@@ -8,9 +8,11 @@ use object::Object;
 use pcce_dictionary::code::Place;
 
 use super::Names;
+use super::dwarf::is_bounded;
 use crate::program::content;
 
-type Reader = EndianArcSlice<LittleEndian>;
+/// How the debug information is read.
+pub(super) type Reader = EndianArcSlice<LittleEndian>;
 
 /// Places by address.
 pub(super) struct Lines {
@@ -19,18 +21,25 @@ pub(super) struct Lines {
     pub(super) places: Vec<Place>,
     file_index: HashMap<String, u32>,
     index: HashMap<Place, u32>,
+    /// How many steps the places of further instructions may take: an inlined call each, and more for long names.
+    left: u64,
 }
 
+/// Steps that a program of any size may take, and more for each byte of its file.
+const STEPS: u64 = 1 << 26;
+const STEPS_A_BYTE: u64 = 16;
+
 impl Lines {
-    /// Without debug information there are no places.
-    pub(super) fn new(file: &object::File<'_>) -> Self {
+    /// Without debug information there are no places. `len`: the size of the file, in bytes.
+    pub(super) fn new(file: &object::File<'_>, len: u64) -> Self {
         let section = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
             let data = file.section_by_name(id.name()).and_then(|s| content(&s, id.name()).ok());
             Ok(Reader::new(data.unwrap_or(Cow::Borrowed(&[])).into(), LittleEndian))
         };
-        let context = gimli::Dwarf::load(section).and_then(addr2line::Context::from_dwarf).ok();
+        let dwarf = gimli::Dwarf::load(section).ok().filter(|dwarf| is_bounded(dwarf, len));
         Self {
-            context,
+            context: dwarf.and_then(|dwarf| addr2line::Context::from_dwarf(dwarf).ok()),
+            left: STEPS.saturating_add(len.saturating_mul(STEPS_A_BYTE)),
             files: Vec::new(),
             places: Vec::new(),
             file_index: HashMap::new(),
@@ -47,6 +56,10 @@ impl Lines {
             let Some(name) = frame.function.as_ref().and_then(|f| f.raw_name().ok()) else { return 0 };
             let location = frame.location.as_ref();
             let file = location.and_then(|l| l.file).unwrap_or("");
+            let Some(left) = self.left.checked_sub(1 + (name.len() + file.len()) as u64 / 64) else {
+                return 0;
+            };
+            self.left = left;
             let file = match self.file_index.get(file) {
                 Some(&number) => number,
                 None => {

@@ -1,6 +1,7 @@
 //! From a program's machine code to what contexts at any instruction need: which function an address is in, its source
 //! lines, and what the function has done to the id there.
 
+mod dwarf;
 mod effects;
 mod findings;
 mod flow;
@@ -21,7 +22,7 @@ use pcce_dictionary::code::{Code, FunctionCode, Role, State};
 use self::flow::{LandingPad, Surroundings};
 use self::function::Function;
 pub use self::image::tls_offset;
-use self::image::{Image, stubs};
+use self::image::{Image, stored, stubs};
 use self::lines::Lines;
 use self::ranges::{Range, ranges, roles};
 use self::unwind::unwind_tables;
@@ -35,25 +36,26 @@ pub(crate) fn build(
     modules: &[Module],
     addresses: &[(u64, Vec<u64>)],
 ) -> Code {
+    let (Some(len), Some(_)) = (stored(file), stored(loaded)) else { return Code::default() };
     let mut image = Image::new(loaded, tls_offset(file));
     let unwind = unwind_tables(loaded);
-    let mut ranges = ranges(file, &unwind, roles(modules, addresses), &stubs(&image));
+    let mut ranges = ranges(file, &unwind, roles(modules, addresses), stubs(&image));
     let mut parts = parts::find(&mut ranges, file, &image);
-    let name_at: BTreeMap<u64, String> = ranges.iter().map(|r| (r.start, r.name(modules))).collect();
+    let name_at: BTreeMap<u64, &str> = ranges.iter().map(|r| (r.start, r.name(modules))).collect();
     for range in ranges.iter_mut().filter(|r| r.role == Role::Plain) {
-        if range.symbol.as_deref().is_some_and(parts::is_outlined) {
+        if range.symbol.is_some_and(parts::is_outlined) {
             range.role = Role::Opaque;
             if let Some(code) = Function::new(&[(range.start, image.code(range))]) {
                 image.outlined.insert(range.start, code);
             }
-        } else if image.changes_id(range, &name_at[&range.start]) {
+        } else if image.changes_id(range, name_at[&range.start]) {
             range.role = Role::Opaque;
             image.opaque.insert(range.start);
         }
     }
-    let mut table = Table { names: Names::default(), lines: Lines::new(file), rows: BTreeMap::new() };
+    let mut table = Table { names: Names::new(), lines: Lines::new(file, len), rows: BTreeMap::new() };
     for range in &ranges {
-        let name = table.names.number(&name_at[&range.start]);
+        let name = table.names.number(name_at[&range.start]);
         table.rows.insert(range.start, row(range, name));
     }
     // Where code goes on that no range is known to be.
@@ -63,28 +65,33 @@ pub(crate) fn build(
             continue;
         }
         let parts = parts.remove(&number).unwrap_or_default();
-        let parts: Vec<&Range> =
+        let parts: Vec<&Range<'_>> =
             std::iter::once(range).chain(parts.iter().map(|&part| &ranges[part])).collect();
         let code: Vec<_> = parts.iter().map(|part| (part.start, image.code(part))).collect();
         let Some(function) = Function::new(&code) else { continue };
-        elsewhere.extend(function.exits().filter(|target| name_at.get(target).is_none_or(String::is_empty)));
+        elsewhere
+            .extend(function.exits().filter(|target| name_at.get(target).is_none_or(|name| name.is_empty())));
         let pads =
-            |part: &&Range| unwind.get(&part.start).map_or(Some(&[][..]), |entry| entry.pads.as_deref());
+            |part: &&Range<'_>| unwind.get(&part.start).map_or(Some(&[][..]), |entry| entry.pads.as_deref());
         if let Some(pads) = parts.iter().map(pads).collect::<Option<Vec<_>>>() {
             table.fill(&function, &image, &pads.concat(), range.start, &name_at);
         }
     }
     // That code may go on elsewhere, too.
     let mut known = elsewhere.clone();
+    let mut read = BTreeSet::new();
     while let Some(target) = elsewhere.pop_first() {
         if image.is_stub(target) {
             continue;
         }
         let Some((start, len)) = table.lose(target, &image) else { continue };
+        if !read.insert(start) {
+            continue;
+        }
         let bytes = image.bytes(start);
         let code = Function::new(&[(start, bytes.get(..len as usize).unwrap_or_default())]);
         for next in code.iter().flat_map(Function::exits) {
-            if name_at.get(&next).is_none_or(String::is_empty) && known.insert(next) {
+            if name_at.get(&next).is_none_or(|name| name.is_empty()) && known.insert(next) {
                 elsewhere.insert(next);
             }
         }
@@ -99,7 +106,7 @@ pub(crate) fn build(
 }
 
 /// The row of a range of which nothing is known yet.
-fn row(range: &Range, name: u32) -> FunctionCode {
+fn row(range: &Range<'_>, name: u32) -> FunctionCode {
     FunctionCode {
         start: range.start,
         len: range.len,
@@ -135,7 +142,7 @@ impl Table {
         image: &Image<'_>,
         pads: &[LandingPad],
         start: u64,
-        name_at: &BTreeMap<u64, String>,
+        name_at: &BTreeMap<u64, &str>,
     ) {
         let findings = findings::findings(function, image, pads);
         // A jump to where no function begins leads to more code of this one.
@@ -190,17 +197,28 @@ impl Table {
 }
 
 /// Gives equal strings equal numbers.
-#[derive(Default)]
 struct Names {
     list: Vec<String>,
     index: HashMap<String, u32>,
+    /// How many bytes there may still be of them: strings in a file may share theirs.
+    left: usize,
 }
 
+/// The names of a program's functions have no more bytes.
+const MOST_NAMES: usize = 1 << 27;
+
 impl Names {
+    fn new() -> Self {
+        Self { list: Vec::new(), index: HashMap::new(), left: MOST_NAMES }
+    }
+
+    /// The number of a name; that of no name if there are too many.
     fn number(&mut self, name: &str) -> u32 {
         if let Some(&number) = self.index.get(name) {
             return number;
         }
+        let Some(left) = self.left.checked_sub(name.len()) else { return self.number("") };
+        self.left = left;
         let number = self.list.len() as u32;
         self.list.push(name.to_owned());
         self.index.insert(name.to_owned(), number);

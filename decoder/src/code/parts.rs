@@ -38,13 +38,13 @@ pub(super) fn is_outlined(symbol: &str) -> bool {
 /// Finds the parts of instrumented functions: their indices, by that of the function. They get its role; those whose
 /// function is not known become opaque.
 pub(super) fn find(
-    ranges: &mut [Range],
+    ranges: &mut [Range<'_>],
     file: &object::File<'_>,
     image: &Image<'_>,
 ) -> BTreeMap<usize, Vec<usize>> {
     let mut parts: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (number, range) in ranges.iter().enumerate().filter(|(_, r)| r.role == Role::Plain) {
-        if let Some(whole) = range.symbol.as_deref().and_then(whole) {
+        if let Some(whole) = range.symbol.and_then(whole) {
             parts.entry(whole).or_default().push(number);
         }
     }
@@ -87,16 +87,19 @@ pub(super) fn find(
 fn by_jumps(
     functions: &[usize],
     parts: &[usize],
-    ranges: &[Range],
+    ranges: &[Range<'_>],
     image: &Image<'_>,
 ) -> Vec<(usize, Option<usize>)> {
+    // By address, as the ranges are.
+    debug_assert!(functions.is_sorted() && parts.is_sorted());
+    let is_function = |number: &usize| functions.binary_search(number).is_ok();
     let mut all: Vec<usize> = functions.iter().chain(parts).copied().collect();
     all.sort_unstable();
     let at = |address: u64| {
         let found = all.partition_point(|&n| ranges[n].start <= address).checked_sub(1)?;
         let range = &ranges[all[found]];
         // Where a function begins, a jump may be a call.
-        let call = address == range.start && functions.contains(&all[found]);
+        let call = address == range.start && is_function(&all[found]);
         (address - range.start < range.len && !call).then_some(found)
     };
     // Each one's group, by its smallest member.
@@ -110,10 +113,10 @@ fn by_jumps(
         }
     }
     let mut owners: HashMap<usize, Vec<usize>> = HashMap::new();
-    for (n, &number) in all.iter().enumerate().filter(|(_, number)| functions.contains(number)) {
+    for (n, &number) in all.iter().enumerate().filter(|(_, number)| is_function(number)) {
         owners.entry(root(&mut groups, n)).or_default().push(number);
     }
-    let parts = all.iter().enumerate().filter(|(_, number)| parts.contains(number));
+    let parts = all.iter().enumerate().filter(|(_, number)| parts.binary_search(number).is_ok());
     let parts: Vec<(usize, usize)> = parts.map(|(n, &number)| (n, number)).collect();
     let owner = |group: usize| match owners.get(&group).map(Vec::as_slice) {
         Some(&[one]) => Some(one),

@@ -1,6 +1,6 @@
 //! Where the functions of a program are, and what the dictionary says of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use object::{Object, ObjectSymbol, SymbolKind};
 use pcce_dictionary::Module;
@@ -13,10 +13,12 @@ use super::unwind::Unwind;
 /// is it.
 pub(super) fn roles(modules: &[Module], addresses: &[(u64, Vec<u64>)]) -> BTreeMap<u64, Role> {
     let mut roles = BTreeMap::new();
+    let mut lists: HashMap<u64, &[u64]> = HashMap::new();
+    for (sites, list) in addresses {
+        lists.entry(*sites).or_insert(list);
+    }
     for (number, module) in modules.iter().enumerate() {
-        let Some((_, list)) = addresses.iter().find(|(sites, _)| *sites == module.sites_address) else {
-            continue;
-        };
+        let Some(list) = lists.get(&module.sites_address) else { continue };
         if list.len() != module.functions.len() {
             continue;
         }
@@ -28,36 +30,37 @@ pub(super) fn roles(modules: &[Module], addresses: &[(u64, Vec<u64>)]) -> BTreeM
 }
 
 /// Where a function is.
-pub(super) struct Range {
+pub(super) struct Range<'f> {
     pub(super) start: u64,
     pub(super) len: u64,
-    pub(super) symbol: Option<String>,
+    pub(super) symbol: Option<&'f str>,
     pub(super) role: Role,
     /// Whether it is a part of a function that begins elsewhere.
     pub(super) part: bool,
 }
 
-impl Range {
-    pub(super) fn name(&self, modules: &[Module]) -> String {
+impl<'f> Range<'f> {
+    /// The linkage name; empty if it has none.
+    pub(super) fn name<'m: 'f>(&self, modules: &'m [Module]) -> &'f str {
         let row = match self.role {
             Role::Instrumented(module, function) => modules.get(module as usize).and_then(|module| {
                 let name = module.functions.get(function as usize)?.name;
-                module.names.get(name as usize).cloned()
+                module.names.get(name as usize).map(String::as_str)
             }),
             _ => None,
         };
-        row.or_else(|| self.symbol.clone()).unwrap_or_default()
+        row.or(self.symbol).unwrap_or_default()
     }
 }
 
 /// All functions, by ascending address, without overlaps.
-pub(super) fn ranges(
-    file: &object::File<'_>,
+pub(super) fn ranges<'f>(
+    file: &object::File<'f>,
     unwind: &BTreeMap<u64, Unwind>,
     roles: BTreeMap<u64, Role>,
-    stubs: &BTreeMap<u64, (u64, String)>,
-) -> Vec<Range> {
-    let mut symbols: BTreeMap<u64, (u64, String)> = stubs.clone();
+    stubs: BTreeMap<u64, (u64, &'f str)>,
+) -> Vec<Range<'f>> {
+    let mut symbols = stubs;
     for symbol in file.symbols().chain(file.dynamic_symbols()) {
         // Symbols of parts have no type.
         let part = || symbol.kind() == SymbolKind::Unknown && symbol.name().is_ok_and(parts::is_part);
@@ -69,15 +72,12 @@ pub(super) fn ranges(
         if symbol.size() > known
             && let Ok(name) = symbol.name()
         {
-            symbols.insert(symbol.address(), (symbol.size(), name.to_owned()));
+            symbols.insert(symbol.address(), (symbol.size(), name));
         }
     }
     let mut starts: BTreeMap<u64, Range> = BTreeMap::new();
     for (&start, (len, name)) in &symbols {
-        starts.insert(
-            start,
-            Range { start, len: *len, symbol: Some(name.clone()), role: Role::Plain, part: false },
-        );
+        starts.insert(start, Range { start, len: *len, symbol: Some(name), role: Role::Plain, part: false });
     }
     for (&start, entry) in unwind {
         let role = Role::Plain;
@@ -89,7 +89,7 @@ pub(super) fn ranges(
             range.role = role;
         }
     }
-    let mut ranges: Vec<Range> = Vec::with_capacity(starts.len());
+    let mut ranges: Vec<Range<'f>> = Vec::with_capacity(starts.len());
     for range in starts.into_values() {
         if range.len == 0 || range.len > u64::from(u32::MAX) || range.start.checked_add(range.len).is_none() {
             continue;

@@ -1,6 +1,6 @@
 //! Unwind tables: where functions are, and where exceptions go on in them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use gimli::{BaseAddresses, EhFrame, EndianSlice, LittleEndian, Reader, UnwindSection};
 use object::{Object, ObjectSection};
@@ -27,16 +27,24 @@ pub(super) fn unwind_tables(file: &object::File<'_>) -> BTreeMap<u64, Unwind> {
     let table = file.section_by_name(".gcc_except_table");
     let exceptions = table.as_ref().and_then(|t| Some((t.address(), t.data().ok()?)));
     let frame = EhFrame::new(&data, LittleEndian);
+    // Many entries share one: it is parsed once.
+    let mut common = HashMap::new();
+    let mut common = |frame: &EhFrame<_>, bases: &BaseAddresses, offset: gimli::EhFrameOffset<usize>| {
+        let parsed = common.entry(offset.0).or_insert_with(|| frame.cie_from_offset(bases, offset));
+        parsed.clone()
+    };
+    // What is left of the lists of calls: each function has its own.
+    let mut left = exceptions.map_or(0, |(_, data)| data.len());
     let mut entries = frame.entries(&bases);
     while let Ok(Some(entry)) = entries.next() {
         let gimli::CieOrFde::Fde(partial) = entry else { continue };
-        let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else { continue };
+        let Ok(fde) = partial.parse(&mut common) else { continue };
         let start = fde.initial_address();
         let pads = match (fde.lsda(), exceptions) {
             (None, _) => Some(Vec::new()),
             (Some(gimli::Pointer::Direct(lsda)), Some((base, data))) => {
                 let data = lsda.checked_sub(base).and_then(|at| data.get(at as usize..));
-                data.and_then(|data| landing_pads(data, lsda, start).ok())
+                data.and_then(|data| landing_pads(data, lsda, start, &mut left).ok())
             }
             _ => None,
         };
@@ -45,8 +53,9 @@ pub(super) fn unwind_tables(file: &object::File<'_>) -> BTreeMap<u64, Unwind> {
     found
 }
 
-/// Reads the call sites of the language-specific data area at an address, of the range that begins at `start` (the Itanium C++ ABI's, which GCC and LLVM write for all languages).
-fn landing_pads(data: &[u8], address: u64, start: u64) -> gimli::Result<Vec<LandingPad>> {
+/// Reads the call sites of the language-specific data area at an address, of the range that begins at `start` (the Itanium
+/// C++ ABI's, which GCC and LLVM write for all languages). `left`: more bytes than that are not read.
+fn landing_pads(data: &[u8], address: u64, start: u64, left: &mut usize) -> gimli::Result<Vec<LandingPad>> {
     let len = data.len();
     let mut data = EndianSlice::new(data, LittleEndian);
     let wrong = |encoding| gimli::Error::UnsupportedPointerEncoding(gimli::DwEhPe(encoding));
@@ -66,6 +75,7 @@ fn landing_pads(data: &[u8], address: u64, start: u64) -> gimli::Result<Vec<Land
     }
     let encoding = gimli::DwEhPe(data.read_u8()?);
     let len = data.read_uleb128()? as usize;
+    *left = left.checked_sub(len).ok_or(gimli::Error::UnexpectedEof(data.offset_id()))?;
     data.truncate(len)?;
     let number = |data: &mut EndianSlice<'_, LittleEndian>| match encoding {
         gimli::DW_EH_PE_uleb128 => data.read_uleb128(),

@@ -1,0 +1,177 @@
+//! Whether debug information is such that reading it takes no more than its file can honestly ask for.
+//!
+//! In DWARF a few bytes can stand for very much: tables and strings that many units share, entries within entries. What
+//! reads it (addr2line) follows all of that. What no compiler writes is found here before.
+
+use std::collections::BTreeMap;
+
+use gimli::{
+    Abbreviations, DebugAbbrev, DebugAbbrevOffset, Dwarf, EntriesRaw, Reader as _, Section, UnitHeader,
+};
+
+use super::lines::Reader;
+
+/// Entries within entries: compilers inline far less deeply.
+const MOST_NESTED: isize = 1 << 10;
+/// Of everything that is counted, so much is fine in a file of any size.
+const BASE: u64 = 1 << 20;
+
+/// What may still be read, by kind: of each no more than a file of its size has. In bytes, but for entries.
+struct Left {
+    abbreviations: u64,
+    /// Subprograms and inlined calls.
+    functions: u64,
+    ranges: u64,
+    line_headers: u64,
+    line_programs: u64,
+    file_names: u64,
+}
+
+/// Whether debug information in a file of so many bytes is no more than such a file can hold. Not if it is damaged, either.
+pub(super) fn is_bounded(dwarf: &Dwarf<Reader>, file: u64) -> bool {
+    let bound = |shift: u32| BASE + (file >> shift);
+    let mut left = Left {
+        abbreviations: bound(2),
+        functions: bound(2),
+        ranges: bound(2),
+        line_headers: bound(3),
+        line_programs: bound(0),
+        file_names: 128 * BASE + 16 * file,
+    };
+    left.read(dwarf) == Ok(true)
+}
+
+/// Takes from what is left; false if that is not enough.
+fn take(left: &mut u64, count: u64) -> bool {
+    let rest = left.checked_sub(count);
+    *left = rest.unwrap_or(0);
+    rest.is_some()
+}
+
+impl Left {
+    fn read(&mut self, dwarf: &Dwarf<Reader>) -> gimli::Result<bool> {
+        let mut headers = Vec::new();
+        let mut units = dwarf.units();
+        while let Some(header) = units.next()? {
+            headers.push(header);
+        }
+        let Some(tables) = self.abbreviations(dwarf, &headers)? else { return Ok(false) };
+        for header in headers {
+            let table = &tables[&header.debug_abbrev_offset().0];
+            if !self.entries(header.entries_raw(table, None)?)? || !self.lines(dwarf, &header, table)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The tables of abbreviations, by offset; None if they are too many, or lie within one another.
+    fn abbreviations(
+        &mut self,
+        dwarf: &Dwarf<Reader>,
+        headers: &[UnitHeader<Reader>],
+    ) -> gimli::Result<Option<BTreeMap<usize, Abbreviations>>> {
+        let section = dwarf.debug_abbrev.reader();
+        let mut tables: BTreeMap<usize, Abbreviations> = BTreeMap::new();
+        let mut end = section.len();
+        let mut offsets: Vec<usize> = headers.iter().map(|header| header.debug_abbrev_offset().0).collect();
+        offsets.sort_unstable();
+        offsets.dedup();
+        for start in offsets.into_iter().rev() {
+            let mut bytes = section.clone();
+            bytes.truncate(end)?;
+            bytes.skip(start)?;
+            if !take(&mut self.abbreviations, bytes.len() as u64) {
+                return Ok(None);
+            }
+            let table = DebugAbbrev::from(bytes).abbreviations(DebugAbbrevOffset(0))?;
+            tables.insert(start, table);
+            end = start;
+        }
+        Ok(Some(tables))
+    }
+
+    /// Reads the entries of a unit.
+    fn entries(&mut self, mut entries: EntriesRaw<'_, Reader>) -> gimli::Result<bool> {
+        while !entries.is_empty() {
+            if entries.next_depth() > MOST_NESTED {
+                return Ok(false);
+            }
+            let Some(entry) = entries.read_abbreviation()? else { continue };
+            let function = matches!(entry.tag(), gimli::DW_TAG_subprogram | gimli::DW_TAG_inlined_subroutine);
+            if function && !take(&mut self.functions, 1) {
+                return Ok(false);
+            }
+            entries.skip_attributes(entry.attributes())?;
+        }
+        Ok(true)
+    }
+
+    /// Reads what a unit refers to in other sections: its lines, and the ranges of its functions.
+    fn lines(
+        &mut self,
+        dwarf: &Dwarf<Reader>,
+        header: &UnitHeader<Reader>,
+        table: &Abbreviations,
+    ) -> gimli::Result<bool> {
+        let mut root = header.entries_raw(table, None)?;
+        let Some(entry) = root.read_abbreviation()? else { return Ok(true) };
+        for attribute in entry.attributes() {
+            let attribute = root.read_attribute(*attribute)?;
+            if let (gimli::DW_AT_stmt_list, gimli::AttributeValue::DebugLineRef(offset)) =
+                (attribute.name(), attribute.value())
+                && !self.line_header(dwarf, offset.0)?
+            {
+                return Ok(false);
+            }
+        }
+        let unit = dwarf.unit(header.clone())?;
+        let unit = unit.unit_ref(dwarf);
+        if let Some(program) = &unit.line_program {
+            let lines = program.header();
+            for file in lines.file_names() {
+                let directory = file.directory(lines).map(|directory| unit.attr_string(directory));
+                let parts = [Some(unit.attr_string(file.path_name())), directory];
+                let own = unit.comp_dir.as_ref().map_or(0, |directory| directory.len());
+                let parts = parts.into_iter().flatten().flatten().map(|part| part.len());
+                if !take(&mut self.file_names, (own + parts.sum::<usize>()) as u64) {
+                    return Ok(false);
+                }
+            }
+        }
+        let mut entries = header.entries_raw(table, None)?;
+        while !entries.is_empty() {
+            let Some(entry) = entries.read_abbreviation()? else { continue };
+            if entry.attributes().iter().all(|attribute| attribute.name() != gimli::DW_AT_ranges) {
+                entries.skip_attributes(entry.attributes())?;
+                continue;
+            }
+            for attribute in entry.attributes() {
+                let attribute = entries.read_attribute(*attribute)?;
+                if attribute.name() == gimli::DW_AT_ranges
+                    && let Some(mut ranges) = unit.attr_ranges(attribute.value())?
+                {
+                    while ranges.next()?.is_some() {
+                        if !take(&mut self.ranges, 1) {
+                            return Ok(false);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads how long the line program at an offset is (DWARF 5, 6.2.4).
+    fn line_header(&mut self, dwarf: &Dwarf<Reader>, offset: usize) -> gimli::Result<bool> {
+        let mut reader = dwarf.debug_line.reader().clone();
+        reader.skip(offset)?;
+        let (length, format) = reader.read_initial_length()?;
+        if reader.read_u16()? >= 5 {
+            // Sizes of addresses and of segments.
+            reader.skip(2)?;
+        }
+        let header = reader.read_length(format)?;
+        Ok(take(&mut self.line_programs, length as u64) && take(&mut self.line_headers, header as u64))
+    }
+}
