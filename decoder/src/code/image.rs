@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use object::elf;
+use object::read::elf::SectionHeader;
 use object::{
     Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationFlags, RelocationTarget, SectionKind,
     SymbolKind,
@@ -199,6 +200,26 @@ pub(super) fn stored(file: &object::File<'_>) -> Option<u64> {
     places.sort_unstable();
     let apart = places.is_sorted_by(|a, b| a.0.checked_add(a.1).is_some_and(|end| end <= b.0));
     apart.then(|| places.iter().map(|place| place.1).sum())
+}
+
+/// Whether the names of a file's symbols can be read in a time that goes with its size: symbols may share a name without an end.
+pub(crate) fn names_are_bounded(file: &object::File<'_>) -> bool {
+    /// Bytes that reading all names once may take, and more for each byte of the file.
+    const BASE: u64 = 1 << 34;
+    const A_BYTE: u64 = 1 << 10;
+    let object::File::Elf64(file) = file else { return false };
+    let (endian, data) = (file.endian(), file.data());
+    let sections = file.elf_section_table();
+    sections.iter().filter(|s| matches!(s.sh_type(endian), elf::SHT_SYMTAB | elf::SHT_DYNSYM)).all(
+        |symbols| {
+            let strings = sections.section(symbols.link(endian));
+            let Ok(strings) = strings.and_then(|strings| strings.data(endian, data)) else { return false };
+            let longest = strings.split(|byte| *byte == 0).map(<[u8]>::len).max().unwrap_or(0) as u64;
+            let all = (symbols.sh_size(endian) / size_of::<elf::Sym64<object::LittleEndian>>() as u64)
+                .saturating_mul(longest);
+            all <= BASE.saturating_add(A_BYTE.saturating_mul(data.len() as u64))
+        },
+    )
 }
 
 /// The offset of the thread's block from the thread pointer, in bytes, in the image that defines it, if that is a program: its thread-local

@@ -21,6 +21,7 @@ use pcce_dictionary::code::{Code, FunctionCode, Role, State};
 
 use self::flow::{LandingPad, Surroundings};
 use self::function::Function;
+pub(crate) use self::image::names_are_bounded;
 pub use self::image::tls_offset;
 use self::image::{Image, stored, stubs};
 use self::lines::Lines;
@@ -37,6 +38,9 @@ pub(crate) fn build(
     addresses: &[(u64, Vec<u64>)],
 ) -> Code {
     let (Some(len), Some(_)) = (stored(file), stored(loaded)) else { return Code::default() };
+    if !names_are_bounded(file) || !names_are_bounded(loaded) {
+        return Code::default();
+    }
     let mut image = Image::new(loaded, tls_offset(file));
     let unwind = unwind_tables(loaded);
     let mut ranges = ranges(file, &unwind, roles(modules, addresses), stubs(&image));

@@ -23,6 +23,10 @@ pub trait Process<'p> {
     fn word(&mut self, address: usize) -> Option<u64>;
     /// The image that holds an address; None if there is none.
     fn image(&mut self, address: usize) -> Option<Tables<'p>>;
+    /// Whether an entry of the unwind tables with so many bytes may be read.
+    fn allows(&mut self, _bytes: usize) -> bool {
+        true
+    }
 }
 
 /// What unwinding needs of an image.
@@ -282,6 +286,9 @@ fn step<'p, P: Process<'p>>(
         let offset = pc.checked_sub(loaded).filter(|_| exact)?;
         return called(registers, stub_words(image, offset)?, process);
     };
+    if !process.allows(entry.entry_len() + entry.cie().entry_len()) {
+        return None;
+    }
     let row = entry.unwind_info_for_address(&section, &bases, context, lookup as u64).ok()?;
     let evaluate = |expression: &UnwindExpression<usize>, initial: Option<u64>, process: &mut P| {
         let code = expression.get(&section).ok()?.0;

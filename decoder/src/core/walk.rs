@@ -1,0 +1,222 @@
+//! From a thread's registers to its token: what the runtime library does in `token.rs` and `chain.rs`.
+
+use pcce_abi as abi;
+use pcce_abi::layout;
+use pcce_abi::unwind::{End, Interruption, Process, Registers, Tables};
+
+use super::image::Image;
+use super::notes::State;
+use super::{Core, Places, take};
+use crate::token::{BuildId, CodeAddress, MAX_FRAMES, Point, PointEnd, PushedFrame, Token};
+
+/// The process at its end.
+struct Snapshot<'c> {
+    core: &'c Core,
+}
+
+impl<'c> Process<'c> for Snapshot<'c> {
+    fn word(&mut self, address: usize) -> Option<u64> {
+        if !address.is_multiple_of(8) {
+            return None;
+        }
+        self.core.word(address as u64)
+    }
+
+    fn image(&mut self, address: usize) -> Option<Tables<'c>> {
+        self.core.images.iter().find(|image| image.contains(address as u64)).map(Image::tables)
+    }
+
+    fn allows(&mut self, bytes: usize) -> bool {
+        take(&self.core.left.tables, bytes as u64)
+    }
+}
+
+impl Core {
+    /// The token of a thread, and behind `+` those of its creation.
+    pub(super) fn context(&self, thread: &State, places: &Places) -> Option<String> {
+        let block = thread.fs_base().wrapping_add(places.block);
+        let field = |offset: u64| self.word(block.wrapping_add(offset));
+        let (id, top) = (field(layout::TLS_ID)?, field(layout::TLS_TOP)?);
+        let own = (field(layout::TLS_STACK_LOW)?, field(layout::TLS_STACK_HIGH)?);
+        let mut walk =
+            Walk { core: self, places, token: Token::default(), stack: self.stack(thread.sp(), own) };
+        walk.token.with_offsets = places.hybrid;
+        walk.token.left = field(layout::TLS_LEFT & !7)?.to_le_bytes()[(layout::TLS_LEFT & 7) as usize] != 0;
+        walk.thread(thread.unwinding(), id, top);
+        let mut word = walk.token.encode();
+        if let Some(creation) = field(layout::TLS_CREATION).and_then(|record| self.creation(record)) {
+            word.push('+');
+            word.push_str(&creation);
+        }
+        Some(word)
+    }
+
+    /// The bounds of the stack on which a thread runs, as far as they are known. `own`: those that it keeps itself.
+    fn stack(&self, sp: u64, own: (u64, u64)) -> Option<(u64, u64)> {
+        if own.1 != 0 && own.1 != u64::MAX && own.0 <= sp && sp < own.1 {
+            return Some(own);
+        }
+        // A segment of its own is one stack. Those of several threads may be neighbours.
+        (own.1 == 0 || own.1 == u64::MAX).then(|| self.segment(sp))?
+    }
+
+    fn creation(&self, record: u64) -> Option<String> {
+        let len = self.word(record.checked_add(layout::CREATION_LEN)?)?;
+        if record == 0 || len == 0 || len > layout::CREATION_SIZE - layout::CREATION_TEXT {
+            return None;
+        }
+        let text = self.memory(record + layout::CREATION_TEXT, len)?;
+        let allowed = |c: &u8| c.is_ascii_alphanumeric() || b"-_.+~".contains(c);
+        text.iter().all(allowed).then(|| String::from_utf8_lossy(text).into_owned())
+    }
+}
+
+/// On the way from a thread's registers to its token: what the runtime does in `token.rs`.
+struct Walk<'c> {
+    core: &'c Core,
+    places: &'c Places,
+    token: Token,
+    stack: Option<(u64, u64)>,
+}
+
+/// The frame to which a link leads ([`abi::Link`]).
+fn frame(link: u64) -> u64 {
+    link & !layout::RELATIVE
+}
+
+/// The site of a pushed frame without the marks.
+fn unmarked(site: u64) -> u64 {
+    site & ((1 << layout::MARKS_SHIFT) - 1)
+}
+
+impl Walk<'_> {
+    fn thread(&mut self, registers: Registers, id: u64, top: u64) {
+        let sp = registers.sp() as u64;
+        let frame = frame(top);
+        let point = Interruption::walk(registers, frame as usize, &mut Snapshot { core: self.core });
+        // The owner of the innermost frame is an activation here, or both are on one stack.
+        let together = self.stack.is_some_and(|(low, high)| low <= sp && sp <= frame && frame < high);
+        let followed = top == 0 || point.end == End::Pushed || together;
+        let detached = point.detached || !followed;
+        let id = self.base(top).filter(|_| followed || frame == top).map(|base| id.wrapping_sub(base));
+        let base = if detached { 0 } else { self.offset_base(top) };
+        self.token.point = Some(self.point(id.unwrap_or(0), &point, base));
+        self.token.other_state = point.is_whole() || id.is_none();
+        self.token.damaged = detached && !point.is_whole();
+        self.token.start_missing = self.token.damaged && frame != top;
+        if !detached {
+            self.frames(top);
+        }
+    }
+
+    /// What the ids of the sub-path count from that a link's frame begins.
+    fn base(&self, link: u64) -> Option<u64> {
+        let id = frame(link).checked_add(layout::FRAME_ID)?;
+        if frame(link) == link { Some(0) } else { self.core.word(id) }
+    }
+
+    /// Adds the frames that a link leads to, as far as they can be followed.
+    fn frames(&mut self, top: u64) {
+        let mut link = top;
+        let mut count = 1;
+        while link != 0 {
+            let follow = count < MAX_FRAMES && take(&self.core.left.frames, 1);
+            let next = if follow { self.next_frame(link) } else { None };
+            let (prev, goes_on) = next.unwrap_or((link, false));
+            if !goes_on {
+                self.token.damaged = true;
+                self.token.start_missing = frame(prev) != prev;
+                return;
+            }
+            link = prev;
+            count += 1;
+        }
+    }
+
+    /// Adds the frame that a link leads to. Returns the frame's own link, and whether that can be followed; None if the frame is none.
+    fn next_frame(&mut self, link: u64) -> Option<(u64, bool)> {
+        let at = frame(link);
+        let word = |i: u64| self.core.word(at.checked_add(i * 8)?);
+        let (prev, id, marked) = (word(0)?, word(1)?, word(2)?);
+        let (site, left) = (unmarked(marked), (marked >> layout::MARKS_SHIFT) as u8 & layout::LEFT != 0);
+        let to = frame(prev);
+        // A link leads upwards; only that of a signal handler on its own stack may lead anywhere on the thread's.
+        let inside = |a: u64| self.stack.is_some_and(|(low, high)| (low..high).contains(&a));
+        let possible = if inside(at) { at < to && inside(to) } else { at < to || inside(to) };
+        let possible = prev == 0 || possible;
+        let id = id.wrapping_sub(self.base(prev).filter(|_| possible || to == prev)?);
+        if Some(site) == self.places.signal_site {
+            let process = &mut Snapshot { core: self.core };
+            let registers = word(4).and_then(|c| Registers::interrupted(process, c as usize))?;
+            let point = Interruption::walk(registers, to as usize, process);
+            let before = self.token.frames.len();
+            let base = if point.detached { 0 } else { self.offset_base(prev) };
+            let row = self.point(id, &point, base);
+            self.token.signals.push((before, row));
+            return Some((prev, possible && !point.detached));
+        }
+        let image = self.core.images.iter().find(|i| i.contains(site))?;
+        let needed = self.site_byte(site) & abi::HybridSite::NEEDS_OFFSET != 0;
+        let distance =
+            if needed { abi::HybridSite::distance(at as usize, self.offset_base(prev) as usize) } else { 0 };
+        let (number, site) = (self.image(image.build_id), site.wrapping_sub(image.bias));
+        let since_signal = self.token.signals.last().map_or(0, |s| s.0) < self.token.frames.len();
+        match self.token.frames.last_mut().filter(|_| since_signal) {
+            Some(last)
+                if (last.image, last.site, last.left, last.id, last.distance)
+                    == (number, site, left, id, distance) =>
+            {
+                last.count += 1;
+            }
+            _ => self.token.frames.push(PushedFrame { image: number, site, left, id, distance, count: 1 }),
+        }
+        Some((prev, possible))
+    }
+
+    /// The byte of a site ([`abi::HybridSite`]); 0 in programs without a hybrid encoding.
+    fn site_byte(&self, site: u64) -> u8 {
+        let word = if self.places.hybrid { self.core.word(site & !7) } else { None };
+        word.unwrap_or(0).to_le_bytes()[(site & 7) as usize]
+    }
+
+    /// Where distances count from in the sub-path above a link; 0 if that is not known.
+    fn offset_base(&self, link: u64) -> u64 {
+        let at = frame(link);
+        if link == 0 {
+            let inside = |base: &u64| self.stack.is_some_and(|(low, high)| (low..high).contains(base));
+            return self.places.main_base.filter(inside).unwrap_or(0);
+        }
+        let site = at.checked_add(layout::FRAME_SITE).and_then(|site| self.core.word(site)).unwrap_or(0);
+        let known = self.site_byte(unmarked(site)) & abi::HybridSite::KNOWN_BASE != 0;
+        if known { at } else { 0 }
+    }
+
+    /// `base`: where distances count from.
+    fn point(&mut self, id: u64, walked: &Interruption, base: u64) -> Point {
+        let addresses = walked.addresses().zip(walked.frames()).map(|((address, exact), cfa)| {
+            let distance = if self.places.hybrid { abi::HybridSite::distance(cfa, base as usize) } else { 0 };
+            let address = address as u64;
+            let image = self.core.images.iter().find(|i| i.contains(address));
+            let (id, bias) = image.map_or((BuildId::default(), 0), |i| (i.build_id, i.bias));
+            CodeAddress { image: self.image(id), address: address.wrapping_sub(bias), exact, distance }
+        });
+        let addresses = addresses.collect();
+        let end = match walked.end {
+            End::Pushed => PointEnd::Pushed,
+            End::Outermost => PointEnd::Outermost,
+            End::Bound => PointEnd::Bound,
+            End::Lost => PointEnd::Lost,
+        };
+        Point { id, addresses, end }
+    }
+
+    /// The number of an image in the token.
+    fn image(&mut self, id: BuildId) -> u32 {
+        let images = &mut self.token.images;
+        let number = images.iter().position(|known| *known == id).unwrap_or_else(|| {
+            images.push(id);
+            images.len() - 1
+        });
+        number as u32
+    }
+}
