@@ -53,7 +53,7 @@ struct Left {
 }
 
 /// Bytes of unwind tables that the walks over all stacks may read.
-const MOST_TABLES: u64 = 1 << 30;
+const MOST_TABLES: u64 = 1 << 28;
 /// Bytes of shared libraries that are read.
 const MOST_LIBRARIES: u64 = 1 << 28;
 

@@ -1,23 +1,15 @@
 //! Files that are made to take the machine's memory, with `pcce` under a limit of 1 GiB.
 
+#[path = "common/limits.rs"]
+mod limits;
+
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
-use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-
-/// The exit status and the messages of `pcce` with these arguments. Out of memory, it ends by a signal, and has no status.
-fn bounded(folder: &Path, args: &str) -> (Option<i32>, String) {
-    let start = Instant::now();
-    let line = format!("ulimit -v 1048576; exec {} {args}", env!("CARGO_BIN_EXE_pcce"));
-    let output =
-        Command::new("sh").args(["-c", &line]).current_dir(folder).output().expect("there is a shell");
-    assert!(start.elapsed() < Duration::from_secs(60), "{args}: {:?}", start.elapsed());
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
-}
+use limits::bounded;
 
 /// A zlib stream of a text that is repeated.
 fn packed(parts: &[(&str, usize)]) -> Vec<u8> {
