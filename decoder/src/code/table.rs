@@ -8,6 +8,9 @@ use pcce_dictionary::code::{Code, FunctionCode, Place, Role, State};
 
 use crate::names;
 
+/// Calls that are inlined at one instruction: each point there shows them all.
+const MOST_INLINED: u16 = 1 << 10;
+
 /// A name, with its demangled form once it was asked for.
 #[derive(Debug)]
 struct Name {
@@ -40,6 +43,13 @@ impl CodeTable {
         }
         if !code.places.iter().enumerate().all(|(i, place)| place.caller as usize <= i) {
             return Err("a place is called from one behind it");
+        }
+        let mut depths = vec![0_u16];
+        for place in &code.places {
+            depths.push(depths[place.caller as usize] + 1);
+            if depths.last() > Some(&MOST_INLINED) {
+                return Err("calls are inlined within one another more deeply than compilers do it");
+            }
         }
         let mut end = 0;
         for function in &code.functions {
@@ -215,6 +225,18 @@ mod tests {
     fn table(functions: Vec<FunctionCode>) -> Result<CodeTable, &'static str> {
         let code = Code { names: vec!["f".to_owned()], functions, ..Code::default() };
         CodeTable::new(code, &[(0, 1), (0, 3)])
+    }
+
+    #[test]
+    fn inlined_calls_have_a_bounded_depth() {
+        let with = |depth: u32| {
+            let places = (0..depth).map(|caller| Place { name: 0, file: 0, line: 1, column: 0, caller });
+            let (names, files) = (vec!["f".to_owned()], vec![String::new()]);
+            CodeTable::new(Code { names, files, places: places.collect(), ..Code::default() }, &[])
+        };
+        assert!(with(MOST_INLINED.into()).is_ok());
+        let error = with(u32::from(MOST_INLINED) + 1).err();
+        assert_eq!(error, Some("calls are inlined within one another more deeply than compilers do it"));
     }
 
     #[test]
