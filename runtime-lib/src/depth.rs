@@ -9,7 +9,7 @@ use core::ffi::CStr;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::output::FileName;
-use crate::verify::print_to;
+use crate::text::print_to;
 
 /// Names the file; nothing is counted without it.
 pub const VARIABLE: &CStr = c"PCCE_VERIFY_DEPTHS";

@@ -19,6 +19,7 @@ extern crate std;
 use pcce_abi as abi;
 use pcce_abi::unwind;
 
+mod alternate;
 mod context;
 mod counts;
 mod crash;
@@ -38,6 +39,7 @@ mod sample;
 mod signal;
 mod state;
 mod sys;
+mod text;
 mod thread;
 mod token;
 mod verify;

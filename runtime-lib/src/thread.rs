@@ -12,7 +12,7 @@ use core::ptr::{copy_nonoverlapping, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
 
 use crate::abi::{Link, layout};
-use crate::crash;
+use crate::alternate;
 use crate::own::Own;
 use crate::state::tls;
 use crate::sys;
@@ -139,7 +139,7 @@ unsafe extern "C" fn enter(creation: *mut Creation) {
     unsafe {
         (*tls()).creation = creation.cast();
         own_stack(creation);
-        (*creation).alternate_stack = crash::begin_thread();
+        (*creation).alternate_stack = alternate::begin_thread();
         // Without memory for the value, the page is lost.
         libc::pthread_setspecific((KEY.load(Ordering::Relaxed) - 1) as c_uint, creation.cast());
     }
@@ -188,7 +188,7 @@ unsafe extern "C" fn end(creation: *mut c_void) {
         if (*creation).rounds < DESTRUCTOR_ROUNDS && libc::pthread_setspecific(key, creation.cast()) == 0 {
             return;
         }
-        crash::end_thread((*creation).alternate_stack);
+        alternate::end_thread((*creation).alternate_stack);
         (&raw mut (*tls()).creation).write_volatile(null_mut());
         compiler_fence(Ordering::SeqCst);
         give_back(creation);

@@ -1,0 +1,82 @@
+//! Alternate stacks, on which threads handle signals though their own stack is full.
+
+use core::ffi::c_void;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use crate::sys;
+
+/// Size of an alternate stack, without what the kernel writes to it.
+pub const STACK: usize = 1 << 16;
+
+/// Whether threads need them: crashes are reported.
+pub static NEEDED: AtomicBool = AtomicBool::new(false);
+
+/// Memory for an alternate stack, with a page below it that nobody may touch. Null if there is none.
+pub fn new_stack() -> *mut c_void {
+    let size = stack_size() + PAGE;
+    let stack = sys::map(size, libc::MAP_NORESERVE);
+    if !stack.is_null() {
+        let arguments = [stack as usize, PAGE, libc::PROT_NONE as usize, 0, 0, 0];
+        // SAFETY: the first page of what was just made.
+        unsafe { sys::call(libc::SYS_mprotect, arguments) };
+    }
+    stack
+}
+
+const PAGE: usize = 4096;
+
+fn stack_size() -> usize {
+    /// What the kernel writes (`AT_MINSIGSTKSZ`).
+    const FRAME: libc::c_ulong = 51;
+    // SAFETY: a plain lookup.
+    (STACK + unsafe { libc::getauxval(FRAME) } as usize).next_multiple_of(PAGE)
+}
+
+/// Signals are handled on this stack from now on.
+///
+/// # Safety
+/// A stack of [`new_stack`], or null.
+pub unsafe fn use_stack(stack: *mut c_void) {
+    if stack.is_null() {
+        return;
+    }
+    // SAFETY: by the contract.
+    unsafe {
+        let stack = libc::stack_t { ss_sp: stack.add(PAGE), ss_flags: 0, ss_size: stack_size() };
+        sys::set_alternate_stack(&stack);
+    }
+}
+
+/// An alternate stack for a new thread, if crashes are reported; null if not.
+pub fn begin_thread() -> *mut c_void {
+    if !NEEDED.load(Ordering::Acquire) {
+        return null_mut();
+    }
+    let stack = new_stack();
+    // SAFETY: just made.
+    unsafe { use_stack(stack) };
+    stack
+}
+
+/// Gives the alternate stack of an ending thread back.
+///
+/// # Safety
+/// `stack` is what [`begin_thread`] gave in this thread.
+pub unsafe fn end_thread(stack: *mut c_void) {
+    if stack.is_null() {
+        return;
+    }
+    let Some(current) = sys::alternate_stack() else { return };
+    // SAFETY: by the contract; the program may have another alternate stack meanwhile.
+    unsafe {
+        if current.ss_sp == stack.add(PAGE) {
+            if current.ss_flags & libc::SS_ONSTACK != 0 {
+                return;
+            }
+            let none = libc::stack_t { ss_sp: null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+            sys::set_alternate_stack(&none);
+        }
+        sys::unmap(stack, stack_size() + PAGE);
+    }
+}

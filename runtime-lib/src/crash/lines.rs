@@ -1,0 +1,154 @@
+//! The lines of a report.
+
+use core::ffi::c_int;
+use core::sync::atomic::Ordering;
+
+use super::{DESCRIPTOR, FILE, SI_KERNEL, wait};
+use crate::digits::Decimal;
+use crate::output::How;
+use crate::sys;
+
+/// Lines on their way to the report.
+pub(super) struct Out {
+    descriptor: c_int,
+    buffer: [u8; 256],
+    len: usize,
+}
+
+impl Out {
+    pub(super) fn open() -> Self {
+        let mut descriptor = DESCRIPTOR.load(Ordering::Relaxed);
+        if descriptor < 0 {
+            descriptor = FILE.open(How::AppendAtOnce, 0).unwrap_or(libc::STDERR_FILENO);
+        }
+        Self { descriptor, buffer: [0; 256], len: 0 }
+    }
+
+    pub(super) fn text(&mut self, text: &[u8]) {
+        for &byte in text {
+            if self.len == self.buffer.len() {
+                self.flush();
+            }
+            self.buffer[self.len] = byte;
+            self.len += 1;
+        }
+    }
+
+    pub(super) fn flush(&mut self) {
+        let len = core::mem::take(&mut self.len);
+        write(self.descriptor, &self.buffer[..len]);
+    }
+
+    pub(super) fn line(&mut self) {
+        self.text(b"\n");
+    }
+
+    /// A text that somebody else has made.
+    pub(super) fn name(&mut self, name: &[u8]) {
+        for &byte in name {
+            self.text(&[if byte < b' ' || byte == 0x7f { b'?' } else { byte }]);
+        }
+    }
+
+    pub(super) fn decimal(&mut self, number: i64) {
+        if number < 0 {
+            self.text(b"-");
+        }
+        self.text(Decimal::of(number.unsigned_abs()).text());
+    }
+
+    pub(super) fn hexadecimal(&mut self, number: u64, width: u32) {
+        let digits = (u64::BITS - number.leading_zeros()).div_ceil(4).max(width);
+        for digit in (0..digits).rev() {
+            self.text(&[b"0123456789abcdef"[(number >> (digit * 4) & 15) as usize]]);
+        }
+    }
+
+    pub(super) fn signal(&mut self, signal: c_int, code: c_int) {
+        let name: &[u8] = match signal {
+            libc::SIGSEGV => b"SIGSEGV",
+            libc::SIGABRT => b"SIGABRT",
+            libc::SIGBUS => b"SIGBUS",
+            libc::SIGFPE => b"SIGFPE",
+            _ => b"SIGILL",
+        };
+        self.text(name);
+        self.text(b" (");
+        self.decimal(signal.into());
+        self.text(b"), code ");
+        self.decimal(code.into());
+        let meaning: &[u8] = match (signal, code) {
+            (_, libc::SI_USER) => b"SI_USER",
+            (_, libc::SI_QUEUE) => b"SI_QUEUE",
+            (_, libc::SI_TKILL) => b"SI_TKILL",
+            (_, SI_KERNEL) => b"SI_KERNEL",
+            (libc::SIGSEGV, 1) => b"SEGV_MAPERR",
+            (libc::SIGSEGV, 2) => b"SEGV_ACCERR",
+            (libc::SIGBUS, 1) => b"BUS_ADRALN",
+            (libc::SIGBUS, 2) => b"BUS_ADRERR",
+            (libc::SIGFPE, 1) => b"FPE_INTDIV",
+            (libc::SIGILL, 2) => b"ILL_ILLOPN",
+            _ => return,
+        };
+        self.text(b" (");
+        self.text(meaning);
+        self.text(b")");
+    }
+
+    /// `thread: NUMBER NAME`.
+    pub(super) fn thread(&mut self, thread: c_int) {
+        self.text(b"thread: ");
+        self.decimal(thread.into());
+        let mut name = [0_u8; 16];
+        let len = thread_name(thread, &mut name);
+        if len > 0 {
+            self.text(b" ");
+            self.name(&name[..len]);
+        }
+        self.line();
+    }
+
+    pub(super) fn context(&mut self, word: &[u8]) {
+        self.text(b"context: ");
+        if word.is_empty() {
+            self.text(b"none");
+        } else {
+            self.flush();
+            write(self.descriptor, word);
+        }
+        self.line();
+    }
+}
+
+fn write(descriptor: c_int, mut bytes: &[u8]) {
+    let mut tries = 0;
+    while !bytes.is_empty() && tries < 1000 {
+        let written = sys::write(descriptor, bytes);
+        match usize::try_from(written) {
+            Ok(written) => bytes = &bytes[written.min(bytes.len())..],
+            // Nobody reads the pipe at the moment.
+            Err(_) if written == -(libc::EAGAIN as isize) || written == -(libc::EINTR as isize) => {
+                tries += 1;
+                wait(1_000_000, 1_000_000, || false);
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+/// Reads the name that the kernel knows a thread by. Returns its length.
+fn thread_name(thread: c_int, name: &mut [u8]) -> usize {
+    let mut path = Out { descriptor: -1, buffer: [0; 256], len: 0 };
+    path.text(b"/proc/self/task/");
+    path.decimal(thread.into());
+    path.text(b"/comm\0");
+    // SAFETY: the path ends with a zero.
+    let file = unsafe { sys::open(path.buffer.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC, 0) };
+    if file < 0 {
+        return 0;
+    }
+    let len = sys::read(file as c_int, name);
+    sys::close(file as c_int);
+    let len = usize::try_from(len).unwrap_or(0).min(name.len());
+    name[..len].iter().position(|c| *c == b'\n').unwrap_or(len)
+}

@@ -1,0 +1,186 @@
+//! The contexts of the other threads, which they tell themselves.
+
+use core::cell::UnsafeCell;
+use core::ffi::c_int;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use super::lines::Out;
+use super::{Crash, SIGNALS, Shared, is_ours, now, stay, wait, word};
+use crate::sys::{self, Action, getpid, gettid};
+
+/// Room for the context of a thread.
+const OTHER_TEXT: usize = 1 << 13;
+
+/// How long one thread is waited for, and all of them, in nanoseconds.
+const ONE_WAIT: u64 = 500_000_000;
+const ALL_WAIT: u64 = 5_000_000_000;
+/// A thread that crashed while another one was reporting.
+struct Other {
+    thread: AtomicI32,
+    signal: AtomicI32,
+    code: AtomicI32,
+    context: AtomicPtr<libc::ucontext_t>,
+}
+
+static OTHERS: [Other; 16] = [const {
+    Other {
+        thread: AtomicI32::new(0),
+        signal: AtomicI32::new(0),
+        code: AtomicI32::new(0),
+        context: AtomicPtr::new(null_mut()),
+    }
+}; 16];
+
+/// Where a thread that is asked writes its context.
+struct Slot {
+    state: AtomicU32,
+    len: AtomicUsize,
+    text: Shared<[u8; OTHER_TEXT]>,
+}
+
+const FREE: u32 = 0;
+const ASKED: u32 = 1;
+const ANSWERING: u32 = 2;
+const ANSWERED: u32 = 3;
+
+/// One is lost with each thread that begins to answer and does not end.
+static SLOTS: [Slot; 4] = [const {
+    Slot {
+        state: AtomicU32::new(FREE),
+        len: AtomicUsize::new(0),
+        text: Shared(UnsafeCell::new([0; OTHER_TEXT])),
+    }
+}; 4];
+
+/// The question that may be answered: its number, and in the lowest byte the slot.
+pub(super) static QUESTION: AtomicU64 = AtomicU64::new(0);
+/// In the note of each question.
+pub(super) const NOTE: u64 = 0x7063_6365_0000_0000;
+
+/// Waits for the report of another thread, which asks this one for its context.
+pub(super) fn park(crash: &Crash, own: c_int) {
+    let free = |o: &&Other| o.thread.compare_exchange(0, -1, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    if let Some(place) = OTHERS.iter().find(free) {
+        place.signal.store(crash.signal, Ordering::Relaxed);
+        place.code.store(crash.info.si_code, Ordering::Relaxed);
+        place.context.store(crash.context, Ordering::Relaxed);
+        place.thread.store(own, Ordering::Release);
+    }
+    stay();
+}
+
+/// Writes the context of this thread to where the reporting thread reads it.
+///
+/// # Safety
+/// `context` is what the kernel gave to the handler.
+pub(super) unsafe fn answer(question: u64, mut context: *mut libc::ucontext_t) {
+    if QUESTION.load(Ordering::Acquire) != question {
+        return;
+    }
+    let slot = &SLOTS[question as usize & 0xff];
+    if slot.state.compare_exchange(ASKED, ANSWERING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        return;
+    }
+    let own = gettid();
+    let crashed = OTHERS.iter().find(|o| o.thread.load(Ordering::Acquire) == own);
+    if let Some(crashed) = crashed {
+        context = crashed.context.load(Ordering::Relaxed);
+    }
+    // SAFETY: the slot is this thread's until it has answered.
+    let len = unsafe { word(slot.text.0.get().cast(), OTHER_TEXT, context, false) };
+    slot.len.store(len, Ordering::Relaxed);
+    slot.state.store(ANSWERED, Ordering::Release);
+    // What the signal interrupted may be a wait: going on, the program might even end before it has crashed.
+    if crashed.is_none() {
+        stay();
+    }
+}
+
+/// The contexts of all threads but this one.
+pub(super) fn others(out: &mut Out, signal: c_int, own: c_int) {
+    // Not the signal that is about to have its former action back.
+    let ours = |s: &c_int| Action::of(*s).is_some_and(|action| is_ours(&action));
+    let mut candidates = SIGNALS.into_iter().rev();
+    let question_signal = candidates.find(|s| *s != signal && ours(s)).or(Some(signal).filter(ours));
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    // SAFETY: opens a folder.
+    let folder = unsafe { sys::open(c"/proc/self/task".as_ptr(), flags, 0) };
+    if folder < 0 {
+        out.text(b"incomplete: the other threads cannot be listed, /proc is not there\n");
+        return;
+    }
+    let end = now().saturating_add(ALL_WAIT);
+    let mut slot = 0;
+    let mut entries = [0_u64; 256];
+    loop {
+        let arguments = [folder as usize, entries.as_mut_ptr() as usize, size_of_val(&entries), 0, 0, 0];
+        // SAFETY: writes at most that many bytes.
+        let len = unsafe { sys::call(libc::SYS_getdents64, arguments) };
+        let Ok(len @ 1..) = usize::try_from(len) else { break };
+        // SAFETY: written by the kernel.
+        let bytes = unsafe { core::slice::from_raw_parts(entries.as_ptr().cast::<u8>(), len) };
+        let mut at = 0;
+        // `struct linux_dirent64`: the length at byte 16, the name from byte 19 on.
+        while let Some(entry) = bytes.get(at..).filter(|entry| entry.len() > 19) {
+            let size = u16::from_ne_bytes([entry[16], entry[17]]) as usize;
+            if size < 20 || size > entry.len() {
+                break;
+            }
+            at += size;
+            let digits = entry[19..size].iter().take_while(|c| c.is_ascii_digit());
+            let thread = digits.fold(0_i32, |n, c| n.wrapping_mul(10).wrapping_add((c - b'0').into()));
+            if thread != 0 && thread != own {
+                other(out, thread, question_signal, end, &mut slot);
+            }
+        }
+    }
+    sys::close(folder as c_int);
+}
+
+/// The context of one other thread.
+fn other(out: &mut Out, thread: c_int, signal: Option<c_int>, end: u64, slot: &mut usize) {
+    out.thread(thread);
+    if let Some(other) = OTHERS.iter().find(|o| o.thread.load(Ordering::Acquire) == thread) {
+        out.text(b"also-crashed: ");
+        out.signal(other.signal.load(Ordering::Relaxed), other.code.load(Ordering::Relaxed));
+        out.line();
+    }
+    // The line may be the last one.
+    out.flush();
+    let left = end.saturating_sub(now());
+    let (Some(signal), true, Some(place)) = (signal, left > 0, SLOTS.get(*slot)) else {
+        out.text(b"context: not asked\n");
+        return;
+    };
+    let question = (QUESTION.load(Ordering::Relaxed) >> 8).wrapping_add(1) << 8 & 0xffff_ff00 | *slot as u64;
+    place.state.store(ASKED, Ordering::Relaxed);
+    QUESTION.store(question, Ordering::Release);
+    // The beginning of `siginfo_t`: signal, error, code; sender and value from byte 16 on.
+    let mut info = [0_u64; 16];
+    info[0] = signal as u64;
+    info[1] = libc::SI_QUEUE as u32 as u64;
+    info[2] = getpid() as u64;
+    info[3] = NOTE | question;
+    let arguments = [getpid() as usize, thread as usize, signal as usize, info.as_ptr() as usize, 0, 0];
+    // SAFETY: a whole `siginfo_t`.
+    if unsafe { sys::call(libc::SYS_rt_tgsigqueueinfo, arguments) } != 0 {
+        place.state.store(FREE, Ordering::Relaxed);
+        out.text(b"context: none, the thread has ended\n");
+        return;
+    }
+    const PAUSE: i64 = 50_000;
+    let answered = || place.state.load(Ordering::Acquire) == ANSWERED;
+    if !wait(ONE_WAIT.min(left), PAUSE, answered) {
+        let withdrawn =
+            place.state.compare_exchange(ASKED, FREE, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if withdrawn || !wait(ONE_WAIT, PAUSE, answered) {
+            *slot += usize::from(!withdrawn);
+            out.text(b"context: no answer\n");
+            return;
+        }
+    }
+    let len = place.len.load(Ordering::Relaxed);
+    // SAFETY: the thread has written it, and is done.
+    out.context(unsafe { core::slice::from_raw_parts(place.text.0.get().cast(), len) });
+}

@@ -1,0 +1,154 @@
+//! The profile's file: when it is written, and what.
+
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use super::block::fail;
+use super::records::{CONTEXTS, PEAK, UNKNOWN};
+use crate::output::{self, FileName};
+use crate::profile::Writer;
+use crate::sys;
+
+/// Names the file; a name that is used without it.
+const VARIABLE: &core::ffi::CStr = c"PCCE_HEAP_PROFILE";
+const DEFAULT: &core::ffi::CStr = c"pcce-heap.%p";
+/// Names a signal on which a profile is written, by its number.
+const SIGNAL: &core::ffi::CStr = c"PCCE_HEAP_SIGNAL";
+
+static FILE: FileName = FileName::new();
+
+/// Writes the profile as it is now.
+fn write(number: u64) {
+    let mut out = Writer::create(&FILE, number);
+    let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    out.head("heap");
+    out.member("peak_bytes", get(&PEAK));
+    out.text(b"}\n");
+    let mut contexts = 0;
+    for record in CONTEXTS.values().chain([&UNKNOWN]) {
+        if get(&record.allocations) == 0 {
+            continue;
+        }
+        contexts += 1;
+        let token = record.token.load(Ordering::Acquire);
+        // SAFETY: it ends with a zero.
+        out.context(
+            (!token.is_null()).then(|| unsafe { core::ffi::CStr::from_ptr(token.cast()) }.to_bytes()),
+        );
+        out.member("allocations", get(&record.allocations));
+        out.member("allocated", get(&record.allocated));
+        out.member("frees", get(&record.frees));
+        out.member("freed", get(&record.freed));
+        let (blocks, bytes) = record.at_peak();
+        out.member("peak_blocks", blocks);
+        out.member("peak_bytes", bytes);
+        out.member("own_peak_bytes", get(&record.own_peak));
+        out.text(b"}\n");
+    }
+    out.finish(contexts);
+}
+
+/// Constructor of the program.
+///
+/// # Safety
+/// Called once, by the loader.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_heap_start() {
+    refuse_sanitizers();
+    FILE.set_from(VARIABLE, Some(DEFAULT));
+    // SAFETY: plain calls. What is registered first runs last. The handler stays what it is, whatever the program does with its own.
+    unsafe {
+        __cxa_at_quick_exit(at_exit, null_mut());
+        let value = output::variable(SIGNAL);
+        let signal = if value.is_null() { 0 } else { sys::number(core::ffi::CStr::from_ptr(value)) };
+        if signal > 0 {
+            let mut action: libc::sigaction = core::mem::zeroed();
+            action.sa_sigaction = on_signal as *const () as usize;
+            action.sa_flags = libc::SA_RESTART;
+            if libc::sigaction(signal, &raw const action, null_mut()) != 0 {
+                let message = "pcce: PCCE_HEAP_SIGNAL is not the number of a signal that can be caught\n";
+                sys::write(libc::STDERR_FILENO, message.as_bytes());
+            }
+        }
+    }
+}
+
+// What each sanitizer with an allocator of its own exports. Looking it up by name would allocate.
+core::arch::global_asm!(".weak __sanitizer_get_allocated_size", ".weak __scudo_print_stats");
+
+/// The wrappers refuse to link such a program; others may not know.
+fn refuse_sanitizers() {
+    let (sanitizer, scudo): (*const c_void, *const c_void);
+    // SAFETY: addresses out of the table that the loader fills; null where nobody defines them.
+    unsafe {
+        core::arch::asm!(
+            "mov {}, qword ptr [rip + __sanitizer_get_allocated_size@GOTPCREL]",
+            "mov {}, qword ptr [rip + __scudo_print_stats@GOTPCREL]",
+            out(reg) sanitizer,
+            out(reg) scudo,
+            options(nostack, readonly, preserves_flags)
+        );
+    }
+    if !sanitizer.is_null() || !scudo.is_null() {
+        let message = "pcce: the program has a sanitizer that looks after the heap, and the heap profiler in its place: it \
+                       would find nothing. Link it without `--pcce-heap` (libpcce_heap.a) or without the sanitizer\n";
+        sys::write(libc::STDERR_FILENO, message.as_bytes());
+        // SAFETY: ends the process.
+        unsafe { sys::call(libc::SYS_exit_group, [1, 0, 0, 0, 0, 0]) };
+    }
+}
+
+extern "C" fn on_signal(_: c_int) {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    // SAFETY: this thread's.
+    let errno = unsafe { *libc::__errno_location() };
+    write(COUNT.fetch_add(1, Ordering::Relaxed) + 1);
+    fail(errno);
+}
+
+unsafe extern "C" {
+    fn __cxa_at_quick_exit(f: extern "C" fn(*mut c_void), dso: *mut c_void) -> c_int;
+}
+
+extern "C" fn at_exit(_: *mut c_void) {
+    if FILE.is_wanted(true) {
+        write(0);
+    }
+}
+
+/// Destructor of the program. Those of the libraries follow, and may free: what is registered while `exit` runs, runs
+/// behind them.
+///
+/// # Safety
+/// Called once, by `exit`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_heap_end() {
+    // SAFETY: a plain call.
+    unsafe { sys::at_exit(at_exit, null_mut(), null_mut()) };
+}
+
+/// `_exit`. A forked child ends so where it could not start another program: it writes nothing.
+///
+/// # Safety
+/// As `_exit`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_exit_now(status: c_int) -> ! {
+    if FILE.is_wanted(false) {
+        write(0);
+    }
+    loop {
+        // SAFETY: a plain system call.
+        unsafe { sys::call(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// `_Exit`, the same in C.
+///
+/// # Safety
+/// As `_Exit`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_exit_at_once(status: c_int) -> ! {
+    // SAFETY: passed on.
+    unsafe { __pcce_exit_now(status) }
+}

@@ -1,0 +1,141 @@
+//! The chain of pushed frames, read with the care that the moment needs.
+
+use core::ptr::null;
+
+use crate::abi::{Frame, Link};
+use crate::fiber::Links;
+use crate::offset;
+use crate::own::Own;
+use crate::signal::SignalFrame;
+use crate::unwind::{Interruption, Process, Registers};
+
+/// The chain of frames, read with the care that is needed.
+pub(super) struct Frames {
+    pub(super) links: Links,
+    pub(super) suspect: bool,
+    pub(super) process: Own,
+    /// Whether the chain ended in something that is no frame.
+    pub(super) damaged: bool,
+    /// A frame met before, and how many frames after it the next one is put here: a damaged chain may be a ring.
+    pub(super) mark: *const Frame,
+    pub(super) steps: u64,
+    pub(super) limit: u64,
+}
+
+impl Frames {
+    pub(super) fn new(suspect: bool) -> Self {
+        Self {
+            links: Links::new(),
+            suspect,
+            process: Own::new(),
+            damaged: false,
+            mark: null(),
+            steps: 0,
+            limit: 1,
+        }
+    }
+
+    /// What a frame holds, with the id of its sub-path; None at the end.
+    pub(super) fn read(&mut self, link: Link) -> Option<Frame> {
+        if link.is_null() {
+            return None;
+        }
+        let frame = link.frame();
+        if !self.suspect {
+            // SAFETY: a live frame of this thread's chain.
+            return unsafe {
+                if self.links.is_lost(link) {
+                    self.damaged = true;
+                    return None;
+                }
+                let prev = self.links.outer(frame);
+                Some(Frame::new(prev, (*frame).id.wrapping_sub(prev.base()), (*frame).marked_site))
+            };
+        }
+        let mut word = |i: usize| self.process.word((frame as usize).wrapping_add(i * 8));
+        let words = (|| Some([word(0)?, word(1)?, word(2)?]))();
+        if self.mark == frame.cast_const() {
+            self.damaged = true;
+            return None;
+        }
+        self.steps += 1;
+        if self.steps == self.limit {
+            (self.mark, self.steps, self.limit) = (frame, 0, self.limit * 2);
+        }
+        self.damaged |= words.is_none();
+        let [_, id, site] = words?;
+        // SAFETY: its words are readable.
+        let (prev, lost) = unsafe { (self.links.outer(frame), self.links.is_lost(link)) };
+        let base = self.base(prev).filter(|_| !lost);
+        self.damaged |= base.is_none();
+        Some(Frame::new(prev, id.wrapping_sub(base?), site as *const u8))
+    }
+
+    /// The address from which stack offsets count in the sub-path above a link, which leads to the frame, if any.
+    fn offset_base(&mut self, link: Link, frame: Option<&Frame>) -> usize {
+        let missing = frame.is_none() && !link.is_null();
+        let site = frame.map_or(null(), Frame::site);
+        if missing { 0 } else { offset::base(link, site, self.suspect.then_some(&mut self.process)) }
+    }
+
+    /// How far a place in the function of a site is below the base of its sub-path, in words.
+    pub(super) fn distance(&mut self, site: *const u8, place: usize, base: usize) -> u64 {
+        offset::distance(site, place, base, self.suspect.then_some(&mut self.process))
+    }
+
+    /// What the ids of a sub-path count from, though its frame may not be there.
+    pub(super) fn base(&mut self, link: Link) -> Option<u64> {
+        let id = link.frame().addr() + core::mem::offset_of!(Frame, id);
+        if link.is_relative() { self.process.word(id) } else { Some(0) }
+    }
+
+    /// The point that was interrupted where a signal's frame was pushed.
+    pub(super) fn point(&mut self, link: Link, prev: Link) -> Option<Interruption> {
+        let context = link.frame().wrapping_add(1).cast::<*const libc::ucontext_t>();
+        debug_assert_eq!(core::mem::offset_of!(SignalFrame, context), size_of::<Frame>());
+        let context = self.process.word(context as usize)? as usize;
+        let registers = Registers::interrupted(&mut self.process, context)?;
+        Some(Interruption::walk(registers, prev.frame().addr(), &mut self.process))
+    }
+}
+
+/// A frame of the chain.
+pub(super) struct Element {
+    /// The link that leads to it.
+    pub(super) link: Link,
+    /// What it holds, with the id of its sub-path.
+    pub(super) frame: Frame,
+    /// Its stack offset, in words; 0 where that is not known, or not needed.
+    pub(super) distance: u64,
+    /// The address from which stack offsets count in its sub-path.
+    pub(super) base: usize,
+}
+
+/// The frames of a chain one by one.
+pub(super) struct Elements {
+    pub(super) frames: Frames,
+    pub(super) next: Option<(Link, Frame)>,
+}
+
+impl Elements {
+    /// From `top` on.
+    pub(super) fn new(mut frames: Frames, top: Link) -> Self {
+        let next = frames.read(top).map(|frame| (top, frame));
+        Self { frames, next }
+    }
+
+    /// The address from which stack offsets count in the sub-path above the next element, to which this link leads.
+    pub(super) fn base(&mut self, link: Link) -> usize {
+        self.frames.offset_base(link, self.next.as_ref().map(|(_, frame)| frame))
+    }
+
+    #[inline(never)]
+    pub(super) fn take(&mut self) -> Option<Element> {
+        let (link, frame) = self.next.take()?;
+        let outer = frame.prev;
+        self.next = self.frames.read(outer).map(|frame| (outer, frame));
+        let base = self.base(outer);
+        let distance = self.frames.distance(frame.site(), link.frame().addr(), base);
+        Some(Element { link, frame, distance, base })
+    }
+}

@@ -1,0 +1,195 @@
+//! One step of decoding: from the state at a function's entry to its caller and the state there.
+
+use core::ptr::{self, null};
+
+use crate::abi::{Frame, FunctionRecord, InEdge, Link, Shadow};
+use crate::signal;
+use crate::state::tls;
+
+/// Decodes one step: the state at the entry of `record`'s function must lead to the caller and the call site that the
+/// shadow stack has, and to the state that the caller had at its own entry.
+pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
+    // SAFETY: live records and frames of this thread, tables of loaded modules.
+    unsafe {
+        let Shadow { prev: caller, function, id, top, .. } = *record;
+        // In targeted mode an executable's functions that reach no target call those of other modules without a push. Where these
+        // take contexts, the decoder shows no callers.
+        if !caller.is_null() {
+            let callers = (*caller).function;
+            if (*callers).silent == 1 && !(*callers).open.is_null() && (*function).open.is_null() {
+                return Ok(());
+            }
+        }
+        let mut frame = top.frame();
+        let found = id.wrapping_sub(top.base());
+        if (*function).silent == 1 {
+            let is_callers = |id, top| (id, top) == ((*caller).id, (*caller).top);
+            if caller.is_null() || is_callers(id, top) {
+                return Ok(());
+            }
+            // A function that an open call reached has pushed, and has left its activation to this one.
+            let diverted = !frame.is_null() && (*frame).site().is_null() && (*frame).left() && found == 0;
+            let (id, top) = if diverted { ((*frame).id, (*frame).prev) } else { (id, top) };
+            // Called by instrumented code that knows it, it finds the caller's state. Whoever else calls it pushes, is an open
+            // call, or code that is not instrumented.
+            let (frame, found) = (top.frame(), id.wrapping_sub(top.base()));
+            let known = is_callers(id, top);
+            let entered = !frame.is_null()
+                && (*frame).site() == (*caller).site
+                && ((*frame).id, (*frame).prev, found) == ((*caller).id, (*caller).top, 0);
+            let open = (*(*caller).function).open;
+            if known || entered || !open.is_null() && in_edge(open, id, top, caller).is_ok() {
+                return Ok(());
+            }
+            return Err("a silent function finds a state that is not its caller's");
+        }
+        let start = known_start(function, top);
+        let root = match start.as_ref() {
+            Some(start) => ptr::eq(start, function) || (*function).entry == 1 && start.offset == 0,
+            None => (*function).entry == 1,
+        };
+        if root && found == 0 {
+            // A sub-path's root: the innermost frame names the call site.
+            let from = |frame: *mut Frame| (*frame).id.wrapping_sub((*frame).prev.base());
+            let mut marked = false;
+            let direct = |outer| !caller.is_null() && !known_start((*caller).function, outer).is_null();
+            if !frame.is_null() && (*frame).site().is_null() && from(frame) == 0 && !direct((*frame).prev) {
+                // Pushed by a function at its entry, for its caller had pushed, too.
+                marked = (*frame).left();
+                frame = (*frame).prev.frame();
+            }
+            let entry_site = (*function).entry_site;
+            if !frame.is_null() && !entry_site.is_null() && (*frame).site() == entry_site {
+                // Pushed by the function itself, at an entry from callers that may not push. The caller is
+                // the next frame's, if that is the one; else it is unknown by design, and no frame would be wrong.
+                let next = (*frame).prev.frame();
+                if from(frame) != 0 || next.is_null() || caller.is_null() || (*next).site() != (*caller).site
+                {
+                    return Ok(());
+                }
+                frame = next;
+            }
+            let replaced = (*record).replaced != 0;
+            if frame.is_null() {
+                return match () {
+                    () if !caller.is_null() => Err("decodes as the outermost, and has a caller"),
+                    () if replaced && (*tls()).left == 0 => Err(UNSAID),
+                    () => Ok(()),
+                };
+            }
+            if signal::is_site((*frame).site()) {
+                return if caller.is_null() {
+                    Ok(())
+                } else {
+                    Err("decodes as a signal handler, and has a caller")
+                };
+            }
+            if caller.is_null() {
+                return Err("decodes with a caller, and is the outermost");
+            }
+            if (*frame).site().is_null() {
+                // Pushed in front of the function, by one that an open call reached.
+                let open = (*(*caller).function).open;
+                if open.is_null() {
+                    return Err("the pushed frame is one of an open call, and the caller makes none");
+                }
+                let edge = in_edge(open, (*frame).id, (*frame).prev, caller)?;
+                return said(!replaced || (*frame).left() || shows_tail(edge, function));
+            }
+            if (*frame).site() != (*caller).site {
+                return Err("the pushed frame names another call site than the one in the caller");
+            }
+            if ((*frame).id, (*frame).prev) != ((*caller).id, (*caller).top) {
+                return Err("the pushed frame holds another context than the caller's");
+            }
+            // Open calls that push without changing the id leave it to the dictionary, whose table has no row for them.
+            return said(!replaced || marked || (*frame).left() || top.is_relative());
+        }
+        let edge = in_edge(function, id, top, caller)?;
+        said((*record).replaced == 0 || shows_tail(edge, function))
+    }
+}
+
+/// The mismatch of a context in which a function is missing.
+const UNSAID: &str = "a function that left by a tail call is missing, and no boundary says so";
+
+fn said(so: bool) -> Result<(), &'static str> {
+    if so { Ok(()) } else { Err(UNSAID) }
+}
+
+/// Whether the decoder shows a boundary between the call of an edge and this function.
+unsafe fn shows_tail(edge: *const InEdge, function: *const FunctionRecord) -> bool {
+    // SAFETY: tables of loaded modules.
+    unsafe {
+        let InEdge { caller, group, callee, .. } = edge.read();
+        let home = (*caller).open;
+        let list = if (*function).open == home { function } else { home };
+        let groups = core::slice::from_raw_parts((*list).groups, (*list).group_count as usize);
+        !callee.is_null() && callee != function || groups.binary_search(&group).is_ok()
+    }
+}
+
+/// Where it is kept that a function which this activation called has left its own one.
+pub(super) unsafe fn left_from(caller: *mut Shadow) -> *mut u8 {
+    // SAFETY: this thread's block, or a live record.
+    unsafe { if caller.is_null() { &raw mut (*tls()).shadow_left } else { (&raw mut (*caller).left).cast() } }
+}
+
+/// The function in which the sub-path starts above a frame, where a direct call tells; else null. `function`: one of the module whose
+/// sub-path it is.
+unsafe fn known_start(function: *const FunctionRecord, top: Link) -> *const FunctionRecord {
+    if top.is_null() {
+        return null();
+    }
+    // SAFETY: as in `step`.
+    unsafe {
+        let site = (*top.frame()).site();
+        let starts = core::slice::from_raw_parts((*function).starts, (*function).start_count as usize);
+        let found = starts.binary_search_by_key(&site.addr(), |start| start.site.addr());
+        found.map_or(null(), |i| starts[i].function)
+    }
+}
+
+/// The same for an id that came in by an in-edge, of the function or of the open node that reached it.
+unsafe fn in_edge(
+    function: *const FunctionRecord,
+    id: u64,
+    top: Link,
+    caller: *const Shadow,
+) -> Result<*const InEdge, &'static str> {
+    // SAFETY: as in `step`.
+    unsafe {
+        let edges = core::slice::from_raw_parts((*function).in_edges, (*function).in_edge_count as usize);
+        let found = id.wrapping_sub(top.base());
+        let plus_offset = if (*function).open.is_null() { found.wrapping_neg() } else { found };
+        let start = known_start(function, top).as_ref().map_or(0, |start| start.offset);
+        let number = plus_offset.wrapping_add(start).wrapping_sub((*function).offset);
+        let after = edges.partition_point(|e| e.start <= number);
+        let mut found = after.checked_sub(1).map(|i| &edges[i]);
+        if (*function).shared == 1 && !caller.is_null() {
+            // Several edges bring the same ids; `compare` looks whether the contexts differ.
+            let leads = |e: &&InEdge| (e.caller, e.site) == ((*caller).function, (*caller).site);
+            found = edges[..after].iter().find(leads).or(found);
+        }
+        let Some(edge) = found else {
+            return if (*function).reached == 1 {
+                in_edge((*function).open, id, top, caller)
+            } else {
+                Err("the id belongs to no in-edge")
+            };
+        };
+        if caller.is_null() {
+            return Err("the id names a caller, and the function is the outermost");
+        }
+        if edge.caller != (*caller).function {
+            return Err("the id names another caller");
+        }
+        if edge.site != (*caller).site {
+            return Err("the id names another call site in the caller");
+        }
+        if (id.wrapping_sub(edge.constant), top) != ((*caller).id, (*caller).top) {
+            return Err("the id leads to another context than the caller's");
+        }
+        Ok(edge)
+    }
+}
