@@ -27,6 +27,7 @@ use crate::output::{self, By, Environment, FileName};
 use crate::sys::{self, Action, getpid, gettid};
 use crate::thread;
 use crate::token::interrupted_token;
+use crate::x86_64::weak_address;
 
 use self::lines::Out;
 use self::others::{NOTE, answer, others, park};
@@ -126,26 +127,11 @@ fn install() -> c_int {
     0
 }
 
-// Behind the program's loading. By the exported name, so that of several runtimes in a process, the
-// executable's one is started.
-core::arch::global_asm!(
-    ".pushsection .init_array,\"aw\",@init_array",
-    ".p2align 3",
-    ".quad __pcce_crash_start",
-    ".popsection",
-    // What `--pcce-crash-report` puts into the program.
-    ".weak __pcce_crash_report",
-);
-
 /// Installs the handler if the environment or the program asks for reports.
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_crash_start(_: c_int, _: *const *const c_char, environment: Environment) {
-    let mut asked: *const c_char;
-    // SAFETY: the address of a text that ends with a zero, or null where the program has none.
-    unsafe {
-        core::arch::asm!("mov {}, qword ptr [rip + __pcce_crash_report@GOTPCREL]", out(reg) asked,
-            options(nostack, readonly, preserves_flags));
-    }
+    // What `--pcce-crash-report` puts into the program.
+    let mut asked: *const c_char = weak_address!("__pcce_crash_report").cast();
     // SAFETY: the environment is the constructor's, and its texts end with a zero.
     unsafe {
         let variable = output::variable_at_start(VARIABLE, environment);

@@ -5,13 +5,13 @@
 //! ([`followed`]); everywhere else the chain ends in [`UNKNOWN`], an explicit boundary. The public functions announce
 //! switches.
 
-use core::arch::{asm, global_asm};
 use core::cell::UnsafeCell;
 use core::ptr::{dangling, null_mut};
 
 use crate::abi::{Frame, Link, Shadow, Tls};
 use crate::state::tls;
 use crate::sys;
+use crate::x86_64::stack_pointer;
 
 /// `struct pcce_fiber` of the header: the state of a fiber while another one runs.
 #[repr(C)]
@@ -49,15 +49,6 @@ pub fn is_unknown(top: Link) -> bool {
 #[inline(always)]
 pub fn followed(top: Link) -> Link {
     followed_from(stack_pointer(), top)
-}
-
-/// Where the stack of the thread ends.
-#[inline(always)]
-pub fn stack_pointer() -> usize {
-    let sp: usize;
-    // SAFETY: reads the stack pointer.
-    unsafe { asm!("mov {}, rsp", out(reg) sp, options(nomem, nostack, preserves_flags)) };
-    sp
 }
 
 /// Whether the thread runs on the stack in its block, and `top` is a frame there. If not, [`followed`] may yet know more.
@@ -236,43 +227,10 @@ pub unsafe extern "C" fn pcce_fiber_restore(fiber: *const Fiber) {
     }
 }
 
-// Runs `body(argument)` in an empty context. In assembly, so that exceptions and foreign unwinding may pass.
-//
-// The frame: the state found (64 bytes), body, argument.
-global_asm!(
-    ".pushsection .text.pcce_fiber_run,\"ax\",@progbits",
-    ".type pcce_fiber_run,@function",
-    ".globl pcce_fiber_run",
-    "pcce_fiber_run:",
-    ".cfi_startproc",
-    "push rbp",
-    ".cfi_def_cfa_offset 16",
-    ".cfi_offset rbp, -16",
-    "mov rbp, rsp",
-    ".cfi_def_cfa_register rbp",
-    "sub rsp, 80",
-    "mov [rbp - 16], rdi",
-    "mov [rbp - 8], rsi",
-    "mov rdi, rsp",
-    "call {begin}",
-    "mov rdi, [rbp - 8]",
-    "call [rbp - 16]",
-    "mov rdi, rsp",
-    "call {restore}",
-    "leave",
-    ".cfi_def_cfa rsp, 8",
-    "ret",
-    ".cfi_endproc",
-    ".size pcce_fiber_run, . - pcce_fiber_run",
-    ".popsection",
-    begin = sym begin,
-    restore = sym pcce_fiber_restore,
-);
-
 const _: () = assert!(size_of::<Fiber>() == 64);
 
 /// Keeps the state, and makes the empty one of a fiber whose frames lie below `found`.
-unsafe extern "C" fn begin(found: *mut Fiber) {
+pub unsafe extern "C" fn begin(found: *mut Fiber) {
     // SAFETY: this thread's block; the frame of pcce_fiber_run().
     unsafe {
         pcce_fiber_save(found);

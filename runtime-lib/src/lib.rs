@@ -29,7 +29,6 @@ mod fiber;
 mod heap;
 mod image;
 mod intern;
-mod memory;
 mod offset;
 mod output;
 mod own;
@@ -43,10 +42,10 @@ mod text;
 mod thread;
 mod token;
 mod verify;
+mod x86_64;
 
 #[cfg(feature = "freestanding")]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    // SAFETY: ends the process by a signal, with no symbol of libc.
-    unsafe { core::arch::asm!("ud2", options(noreturn, nomem, nostack)) }
+    x86_64::trap()
 }

@@ -5,7 +5,6 @@
 //! encoding knows the way: bytes of the site array say so. What the decoder makes of it depends on where functions have their frames; for equality the
 //! distance will do.
 
-use core::arch::asm;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::abi::{Frame, HybridSite, Link};
@@ -14,6 +13,7 @@ use crate::own::Own;
 use crate::signal;
 use crate::state::tls;
 use crate::unwind::Process as _;
+use crate::x86_64::weak_address;
 
 /// Where the canonical frame address of `main`'s activation is; 0 before it is entered. Emitted code writes it.
 #[unsafe(no_mangle)]
@@ -22,13 +22,7 @@ pub static __pcce_main_base: AtomicUsize = AtomicUsize::new(0);
 /// Whether the executable has a hybrid encoding.
 #[inline(always)]
 pub fn is_used() -> bool {
-    let marker: usize;
-    // SAFETY: the address of a symbol, 0 if there is none.
-    unsafe {
-        asm!(".weak __pcce_hybrid", "mov {}, qword ptr [rip + __pcce_hybrid@GOTPCREL]", out(reg) marker,
-            options(nostack, readonly, pure, preserves_flags));
-    }
-    marker != 0
+    !weak_address!("__pcce_hybrid").is_null()
 }
 
 /// The byte of a site.

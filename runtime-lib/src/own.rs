@@ -1,11 +1,9 @@
 //! The process that the runtime is part of, as the walk over its stacks sees it: its memory, of which it is not known that it is
 //! there, its images, and the registers.
 
-use core::arch::asm;
-
 use crate::image::Image;
 use crate::sys;
-use crate::unwind::{Process, Registers, Tables};
+use crate::unwind::{Process, Tables};
 
 /// The process.
 pub struct Own {
@@ -61,48 +59,11 @@ impl Process<'static> for Own {
     }
 }
 
-/// The registers of the function into which this is inlined, as far as its callers' are found from them.
-#[inline(always)]
-pub fn here() -> Registers {
-    let mut registers = Registers::NONE;
-    let (rip, rsp, rbp, rbx, r12, r13, r14, r15): (u64, u64, u64, u64, u64, u64, u64, u64);
-    // SAFETY: reads registers only.
-    unsafe {
-        asm!(
-            "lea {rip}, [rip]",
-            "mov {rsp}, rsp",
-            "mov {rbp}, rbp",
-            "mov {rbx}, rbx",
-            rip = out(reg) rip,
-            rsp = out(reg) rsp,
-            rbp = out(reg) rbp,
-            rbx = out(reg) rbx,
-            options(nomem, nostack, preserves_flags),
-        );
-        asm!(
-            "mov {r12}, r12",
-            "mov {r13}, r13",
-            "mov {r14}, r14",
-            "mov {r15}, r15",
-            r12 = out(reg) r12,
-            r13 = out(reg) r13,
-            r14 = out(reg) r14,
-            r15 = out(reg) r15,
-            options(nomem, nostack, preserves_flags),
-        );
-    }
-    // By their numbers in the unwind tables.
-    let saved = [(16, rip), (7, rsp), (6, rbp), (3, rbx), (12, r12), (13, r13), (14, r14), (15, r15)];
-    for (number, value) in saved {
-        registers.set(number, value);
-    }
-    registers
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::unwind::{End, Interruption};
+    use crate::x86_64::here;
     use std::vec::Vec;
 
     #[inline(never)]

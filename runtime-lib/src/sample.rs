@@ -93,14 +93,6 @@ fn count(text: &[u8], nanoseconds: u64) {
     samples.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
 }
 
-// By the exported name, so that of several runtimes in a process, the executable's one is started.
-core::arch::global_asm!(
-    ".pushsection .init_array,\"aw\",@init_array",
-    ".p2align 3",
-    ".quad __pcce_sample_start",
-    ".popsection",
-);
-
 /// Starts or stops the timer.
 fn set_timer(timer: &libc::itimerval) {
     let arguments = [libc::ITIMER_PROF as usize, &raw const *timer as usize, 0, 0, 0, 0];

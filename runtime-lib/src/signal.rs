@@ -10,8 +10,9 @@ use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
 use crate::abi::{Frame, Link};
-use crate::fiber::{followed_from, is_lost, stack_pointer};
+use crate::fiber::{followed_from, is_lost};
 use crate::state::tls;
+use crate::x86_64::stack_pointer;
 
 /// Signals are numbered from 1 to 64.
 const SIGNALS: usize = 65;

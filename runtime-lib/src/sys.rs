@@ -1,36 +1,11 @@
 //! System calls by themselves. libc's functions would change `errno`, may be cancellation points, or the program's own; and
 //! each would be a symbol that the loader looks up.
 
-use core::arch::{asm, global_asm};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 
-/// A system call. Returns what the kernel returns: a negative error number if it failed.
-///
-/// # Safety
-/// As the system call.
-#[inline(always)]
-pub unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> isize {
-    let result: isize;
-    // SAFETY: by the contract; the kernel changes these registers only.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") number as isize => result,
-            in("rdi") arguments[0],
-            in("rsi") arguments[1],
-            in("rdx") arguments[2],
-            in("r10") arguments[3],
-            in("r8") arguments[4],
-            in("r9") arguments[5],
-            lateout("rcx") _,
-            lateout("r11") _,
-            options(nostack),
-        );
-    }
-    result
-}
+pub use crate::x86_64::call;
 
 /// A system call with up to three arguments.
 ///
@@ -182,23 +157,6 @@ pub fn number(text: &CStr) -> c_int {
     let digits = text.to_bytes().iter().take_while(|c| c.is_ascii_digit());
     digits.fold(0_i32, |n, c| n.saturating_mul(10).saturating_add((c - b'0').into()))
 }
-
-// LLVM knows these functions of libc, and would have them looked up at the program's start (`RtLibUseGOT` in core's
-// bitcode): so they are called from here, through the procedure linkage table.
-global_asm!(
-    ".pushsection .text.__pcce_libc,\"ax\",@progbits",
-    ".hidden __pcce_at_exit",
-    ".globl __pcce_at_exit",
-    ".type __pcce_at_exit,@function",
-    "__pcce_at_exit: jmp __cxa_atexit@PLT",
-    ".size __pcce_at_exit, . - __pcce_at_exit",
-    ".hidden __pcce_flush",
-    ".globl __pcce_flush",
-    ".type __pcce_flush,@function",
-    "__pcce_flush: jmp fflush@PLT",
-    ".size __pcce_flush, . - __pcce_flush",
-    ".popsection",
-);
 
 /// Has `child` called in each child of `fork`, before its code goes on. Not in one of `vfork`.
 pub fn after_fork(child: extern "C" fn()) {

@@ -5,7 +5,6 @@
 //! context into a [`Creation`], a page of its own that belongs to the new thread and is given back when the thread has
 //! ended. The new thread begins in [`__pcce_thread_start`], which calls the program's start routine.
 
-use core::arch::{asm, global_asm};
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::mem::{MaybeUninit, offset_of};
 use core::ptr::{copy_nonoverlapping, null_mut};
@@ -17,6 +16,7 @@ use crate::own::Own;
 use crate::state::tls;
 use crate::sys;
 use crate::token::__pcce_token;
+use crate::x86_64::thread_pointer;
 
 /// Size of a [`Creation`]: a page, so that creating a thread never calls the program's `malloc`.
 const PAGE: usize = layout::CREATION_SIZE as usize;
@@ -34,8 +34,8 @@ type Start = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 pub struct Creation {
     /// For `std::thread`: libstdc++ takes the record for a `std::thread::_State`.
     methods: *const Methods,
-    start: Start,
-    argument: *mut c_void,
+    pub(super) start: Start,
+    pub(super) argument: *mut c_void,
     stack_size: usize,
     /// How often the destructor of [`KEY`] was called.
     rounds: usize,
@@ -78,63 +78,8 @@ unsafe extern "C" {
     fn __pcce_thread_start(creation: *mut c_void) -> *mut c_void;
 }
 
-// Where a thread begins. `pthread_exit` and cancellation end the start routine in the middle, and destructors of
-// thread-local objects run afterwards: the state must be the empty one for them. So this is a cleanup handler, as
-// pthread_cleanup_push makes it in C; it works without unwind tables as well. In assembly, since Rust has no call that
-// returns twice, and no frame that foreign unwinding may pass.
-//
-// The frame: __pthread_unwind_buf_t (104 bytes), the result at 112.
-global_asm!(
-    ".pushsection .text.__pcce_thread_start,\"ax\",@progbits",
-    ".type __pcce_thread_start,@function",
-    ".globl __pcce_thread_start",
-    ".hidden __pcce_thread_start",
-    "__pcce_thread_start:",
-    ".cfi_startproc",
-    "push rbx",
-    ".cfi_def_cfa_offset 16",
-    ".cfi_offset rbx, -16",
-    "sub rsp, 128",
-    ".cfi_def_cfa_offset 144",
-    "mov rbx, rdi",
-    "call {enter}",
-    "mov rdi, rsp",
-    "xor esi, esi",
-    "call __sigsetjmp@PLT",
-    "test eax, eax",
-    "jne 2f",
-    "mov rdi, rsp",
-    "call __pthread_register_cancel@PLT",
-    "mov rdi, [rbx + {argument}]",
-    "call [rbx + {start}]",
-    "mov [rsp + 112], rax",
-    "mov rdi, rsp",
-    "call __pthread_unregister_cancel@PLT",
-    "mov rax, [rsp + 112]",
-    ".cfi_remember_state",
-    "add rsp, 128",
-    ".cfi_def_cfa_offset 16",
-    "pop rbx",
-    ".cfi_def_cfa_offset 8",
-    "ret",
-    ".cfi_restore_state",
-    "2:",
-    "mov rdi, rbx",
-    "call {leave}",
-    "mov rdi, rsp",
-    "call __pthread_unwind_next@PLT",
-    "ud2",
-    ".cfi_endproc",
-    ".size __pcce_thread_start, . - __pcce_thread_start",
-    ".popsection",
-    enter = sym enter,
-    leave = sym leave,
-    start = const offset_of!(Creation, start),
-    argument = const offset_of!(Creation, argument),
-);
-
 /// In the new thread, before its start routine.
-unsafe extern "C" fn enter(creation: *mut Creation) {
+pub unsafe extern "C" fn enter(creation: *mut Creation) {
     // SAFETY: this thread's block, and its own record, which the destructor of the key gives back.
     unsafe {
         (*tls()).creation = creation.cast();
@@ -154,17 +99,9 @@ unsafe fn own_stack(creation: *const Creation) {
     }
 }
 
-/// glibc keeps the thread's descriptor at the upper end of the thread's stack.
-fn thread_pointer() -> usize {
-    let pointer: usize;
-    // SAFETY: the psABI's way to read the thread pointer.
-    unsafe { asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, readonly, pure)) };
-    pointer
-}
-
 /// All activations of the start routine are gone, and their frames with them; so is the fiber in which it ended, if it
 /// was in one.
-unsafe extern "C" fn leave(creation: *mut Creation) {
+pub unsafe extern "C" fn leave(creation: *mut Creation) {
     // SAFETY: this thread's block and record.
     unsafe {
         own_stack(creation);

@@ -18,9 +18,10 @@ use self::write::{Capture, Context, token};
 use crate::abi::Link;
 use crate::abi::token::flag;
 use crate::fiber::{followed, followed_from, is_unknown, relative};
-use crate::own::{self, Own};
+use crate::own::Own;
 use crate::state::current;
 use crate::unwind::{self, Interruption, Registers};
+use crate::x86_64::here;
 
 /// The token of the current context at `site`, which is null where that is not known. See `pcce_token` in the header.
 ///
@@ -89,7 +90,7 @@ pub fn outside() -> Option<(State, Interruption)> {
     if state.top.is_null() && state.id == 0 {
         return None;
     }
-    let mut point = state.walk(own::here());
+    let mut point = state.walk(here());
     point.leave_first_out();
     Some((state, point))
 }
@@ -116,7 +117,7 @@ pub unsafe extern "C" fn __pcce_token_at(
     }
     // What an instrumented handler does that the trampoline did not call, changes the state.
     let other = if site.is_null() { 0 } else { flag::OTHER_STATE };
-    let known = unwind::find(own::here(), pc, sp, &mut Own::new());
+    let known = unwind::find(here(), pc, sp, &mut Own::new());
     let registers = known.unwrap_or(Registers::at(pc, sp));
     // SAFETY: passed on.
     unsafe { point_token(buf, size, registers, state, flag::POINT | other) }

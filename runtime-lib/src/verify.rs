@@ -41,6 +41,7 @@ use crate::signal;
 use crate::state::{current, tls};
 use crate::sys;
 use crate::text::print_to;
+use crate::x86_64::weak_address;
 
 /// Names the file to which the report is appended; the program's own file without it, and standard error without either. Read at the first function entry:
 /// programs may leave nothing of the environment at their end.
@@ -159,18 +160,12 @@ pub unsafe extern "C" fn __pcce_verify_resume(shadow: *mut Shadow) {
     }
 }
 
-// What `--pcce-verify-report=PATH` puts into the program: children with an environment of their own report, too.
-core::arch::global_asm!(".weak __pcce_verify_report");
-
 /// The program's own path for the report.
 fn built_in_report() -> Option<&'static CStr> {
-    let path: *const c_char;
-    // SAFETY: the address of a text that ends with a zero, or null where the program has none.
-    unsafe {
-        core::arch::asm!("mov {}, qword ptr [rip + __pcce_verify_report@GOTPCREL]", out(reg) path,
-            options(nostack, readonly, preserves_flags));
-        (!path.is_null()).then(|| CStr::from_ptr(path))
-    }
+    // What `--pcce-verify-report=PATH` puts into the program: children with an environment of their own report, too.
+    let path: *const c_char = weak_address!("__pcce_verify_report").cast();
+    // SAFETY: it ends with a zero.
+    (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) })
 }
 
 /// Runs `work` unless the thread is in such work already.

@@ -9,6 +9,7 @@ use super::records::{CONTEXTS, PEAK, UNKNOWN};
 use crate::output::{self, FileName};
 use crate::profile::Writer;
 use crate::sys;
+use crate::x86_64::weak_address;
 
 /// Names the file; a name that is used without it.
 const VARIABLE: &core::ffi::CStr = c"PCCE_HEAP_PROFILE";
@@ -74,22 +75,11 @@ pub unsafe extern "C" fn __pcce_heap_start() {
     }
 }
 
-// What each sanitizer with an allocator of its own exports. Looking it up by name would allocate.
-core::arch::global_asm!(".weak __sanitizer_get_allocated_size", ".weak __scudo_print_stats");
-
 /// The wrappers refuse to link such a program; others may not know.
 fn refuse_sanitizers() {
-    let (sanitizer, scudo): (*const c_void, *const c_void);
-    // SAFETY: addresses out of the table that the loader fills; null where nobody defines them.
-    unsafe {
-        core::arch::asm!(
-            "mov {}, qword ptr [rip + __sanitizer_get_allocated_size@GOTPCREL]",
-            "mov {}, qword ptr [rip + __scudo_print_stats@GOTPCREL]",
-            out(reg) sanitizer,
-            out(reg) scudo,
-            options(nostack, readonly, preserves_flags)
-        );
-    }
+    // What each sanitizer with an allocator of its own exports. Looking it up by name would allocate.
+    let sanitizer = weak_address!("__sanitizer_get_allocated_size");
+    let scudo = weak_address!("__scudo_print_stats");
     if !sanitizer.is_null() || !scudo.is_null() {
         let message = "pcce: the program has a sanitizer that looks after the heap, and the heap profiler in its place: it \
                        would find nothing. Link it without `--pcce-heap` (libpcce_heap.a) or without the sanitizer\n";

@@ -1,0 +1,133 @@
+//! What is the processor's own: everything here and below is for x86-64, as is the walk over stacks in `pcce-abi`.
+
+mod functions;
+mod memory;
+
+use core::arch::asm;
+
+use crate::abi::Tls;
+use crate::unwind::Registers;
+
+/// The address of a symbol that need not be there, out of the table that the loader fills: null where nobody defines it.
+macro_rules! weak_address {
+    ($symbol:literal) => {{
+        let address: *const u8;
+        // SAFETY: reads a word that the loader has written, before any code runs.
+        unsafe {
+            core::arch::asm!(
+                concat!(".weak ", $symbol),
+                concat!("mov {}, qword ptr [rip + ", $symbol, "@GOTPCREL]"),
+                out(reg) address,
+                options(nostack, readonly, pure, preserves_flags),
+            );
+        }
+        address
+    }};
+}
+pub(crate) use weak_address;
+
+/// Where the stack of the thread ends.
+#[inline(always)]
+pub fn stack_pointer() -> usize {
+    let sp: usize;
+    // SAFETY: reads the stack pointer.
+    unsafe { asm!("mov {}, rsp", out(reg) sp, options(nomem, nostack, preserves_flags)) };
+    sp
+}
+
+/// glibc keeps the thread's descriptor at the upper end of the thread's stack.
+#[inline(always)]
+pub fn thread_pointer() -> usize {
+    let pointer: usize;
+    // SAFETY: the psABI's way to read the thread pointer.
+    unsafe { asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, readonly, pure)) };
+    pointer
+}
+
+/// The registers of the function into which this is inlined, as far as its callers' are found from them.
+#[inline(always)]
+pub fn here() -> Registers {
+    let mut registers = Registers::NONE;
+    let (rip, rsp, rbp, rbx, r12, r13, r14, r15): (u64, u64, u64, u64, u64, u64, u64, u64);
+    // SAFETY: reads registers only.
+    unsafe {
+        asm!(
+            "lea {rip}, [rip]",
+            "mov {rsp}, rsp",
+            "mov {rbp}, rbp",
+            "mov {rbx}, rbx",
+            rip = out(reg) rip,
+            rsp = out(reg) rsp,
+            rbp = out(reg) rbp,
+            rbx = out(reg) rbx,
+            options(nomem, nostack, preserves_flags),
+        );
+        asm!(
+            "mov {r12}, r12",
+            "mov {r13}, r13",
+            "mov {r14}, r14",
+            "mov {r15}, r15",
+            r12 = out(reg) r12,
+            r13 = out(reg) r13,
+            r14 = out(reg) r14,
+            r15 = out(reg) r15,
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+    // By their numbers in the unwind tables.
+    let saved = [(16, rip), (7, rsp), (6, rbp), (3, rbx), (12, r12), (13, r13), (14, r14), (15, r15)];
+    for (number, value) in saved {
+        registers.set(number, value);
+    }
+    registers
+}
+
+/// The calling thread's block.
+#[inline(always)]
+pub fn tls() -> *mut Tls {
+    let block: *mut Tls;
+    // SAFETY: reads the thread pointer and the block's offset from it, as the psABI's
+    // initial-exec sequence does; the linker relaxes it where it can. Neither changes while a function of the runtime runs.
+    unsafe {
+        asm!(
+            "mov {block}, qword ptr fs:[0]",
+            "add {block}, qword ptr [rip + __pcce_tls@GOTTPOFF]",
+            block = out(reg) block,
+            options(pure, nostack, readonly),
+        );
+    }
+    block
+}
+
+/// A system call. Returns what the kernel returns: a negative error number if it failed.
+///
+/// # Safety
+/// As the system call.
+#[inline(always)]
+pub unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: by the contract; the kernel changes these registers only.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") arguments[0],
+            in("rsi") arguments[1],
+            in("rdx") arguments[2],
+            in("r10") arguments[3],
+            in("r8") arguments[4],
+            in("r9") arguments[5],
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// Ends the process by a signal, with no symbol of libc.
+#[cfg(feature = "freestanding")]
+pub fn trap() -> ! {
+    // SAFETY: an instruction that raises a signal.
+    unsafe { asm!("ud2", options(noreturn, nomem, nostack)) }
+}

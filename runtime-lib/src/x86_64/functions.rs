@@ -1,0 +1,136 @@
+//! Functions and tables in assembly: what Rust cannot say, and frames that foreign unwinding may pass.
+
+use core::arch::global_asm;
+use core::mem::offset_of;
+
+use crate::abi::Tls;
+use crate::fiber::{begin, pcce_fiber_restore};
+use crate::thread::{Creation, enter, leave};
+
+// Rust has no stable way to define an initial-exec thread-local variable with a C name.
+// Protected visibility would stop the executable's instance from serving shared libraries.
+global_asm!(
+    ".section .tbss.__pcce_tls,\"awT\",@nobits",
+    ".globl __pcce_tls",
+    ".type __pcce_tls,@object",
+    ".size __pcce_tls,{size}",
+    ".p2align 6",
+    "__pcce_tls:",
+    ".zero {size}",
+    ".text",
+    size = const size_of::<Tls>(),
+);
+
+// Runs `body(argument)` in an empty context. In assembly, so that exceptions and foreign unwinding may pass.
+//
+// The frame: the state found (64 bytes), body, argument.
+global_asm!(
+    ".pushsection .text.pcce_fiber_run,\"ax\",@progbits",
+    ".type pcce_fiber_run,@function",
+    ".globl pcce_fiber_run",
+    "pcce_fiber_run:",
+    ".cfi_startproc",
+    "push rbp",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset rbp, -16",
+    "mov rbp, rsp",
+    ".cfi_def_cfa_register rbp",
+    "sub rsp, 80",
+    "mov [rbp - 16], rdi",
+    "mov [rbp - 8], rsi",
+    "mov rdi, rsp",
+    "call {begin}",
+    "mov rdi, [rbp - 8]",
+    "call [rbp - 16]",
+    "mov rdi, rsp",
+    "call {restore}",
+    "leave",
+    ".cfi_def_cfa rsp, 8",
+    "ret",
+    ".cfi_endproc",
+    ".size pcce_fiber_run, . - pcce_fiber_run",
+    ".popsection",
+    begin = sym begin,
+    restore = sym pcce_fiber_restore,
+);
+
+// Where a thread begins. `pthread_exit` and cancellation end the start routine in the middle, and destructors of
+// thread-local objects run afterwards: the state must be the empty one for them. So this is a cleanup handler, as
+// pthread_cleanup_push makes it in C; it works without unwind tables as well. In assembly, since Rust has no call that
+// returns twice, and no frame that foreign unwinding may pass.
+//
+// The frame: __pthread_unwind_buf_t (104 bytes), the result at 112.
+global_asm!(
+    ".pushsection .text.__pcce_thread_start,\"ax\",@progbits",
+    ".type __pcce_thread_start,@function",
+    ".globl __pcce_thread_start",
+    ".hidden __pcce_thread_start",
+    "__pcce_thread_start:",
+    ".cfi_startproc",
+    "push rbx",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset rbx, -16",
+    "sub rsp, 128",
+    ".cfi_def_cfa_offset 144",
+    "mov rbx, rdi",
+    "call {enter}",
+    "mov rdi, rsp",
+    "xor esi, esi",
+    "call __sigsetjmp@PLT",
+    "test eax, eax",
+    "jne 2f",
+    "mov rdi, rsp",
+    "call __pthread_register_cancel@PLT",
+    "mov rdi, [rbx + {argument}]",
+    "call [rbx + {start}]",
+    "mov [rsp + 112], rax",
+    "mov rdi, rsp",
+    "call __pthread_unregister_cancel@PLT",
+    "mov rax, [rsp + 112]",
+    ".cfi_remember_state",
+    "add rsp, 128",
+    ".cfi_def_cfa_offset 16",
+    "pop rbx",
+    ".cfi_def_cfa_offset 8",
+    "ret",
+    ".cfi_restore_state",
+    "2:",
+    "mov rdi, rbx",
+    "call {leave}",
+    "mov rdi, rsp",
+    "call __pthread_unwind_next@PLT",
+    "ud2",
+    ".cfi_endproc",
+    ".size __pcce_thread_start, . - __pcce_thread_start",
+    ".popsection",
+    enter = sym enter,
+    leave = sym leave,
+    start = const offset_of!(Creation, start),
+    argument = const offset_of!(Creation, argument),
+);
+
+// LLVM knows these functions of libc, and would have them looked up at the program's start (`RtLibUseGOT` in core's
+// bitcode): so they are called from here, through the procedure linkage table.
+global_asm!(
+    ".pushsection .text.__pcce_libc,\"ax\",@progbits",
+    ".hidden __pcce_at_exit",
+    ".globl __pcce_at_exit",
+    ".type __pcce_at_exit,@function",
+    "__pcce_at_exit: jmp __cxa_atexit@PLT",
+    ".size __pcce_at_exit, . - __pcce_at_exit",
+    ".hidden __pcce_flush",
+    ".globl __pcce_flush",
+    ".type __pcce_flush,@function",
+    "__pcce_flush: jmp fflush@PLT",
+    ".size __pcce_flush, . - __pcce_flush",
+    ".popsection",
+);
+
+// Constructors. By the exported name, so that of several runtimes in a process, the executable's ones are started.
+global_asm!(
+    ".pushsection .init_array,\"aw\",@init_array",
+    ".p2align 3",
+    ".quad __pcce_crash_start",
+    ".quad __pcce_sample_start",
+    ".popsection",
+);
