@@ -119,11 +119,11 @@ fn symbols_that_share_names() {
         is_read(name, &program(vec![0xc3; 200_000], &[TEXT], sections.to_vec()));
     }
     // Names of a few kilobytes, of which each is another.
-    let functions = (0..100_000_u64).map(|i| (1 + (i % 4000) as u32 * 500, FUNCTION, 1, TEXT + i, 1));
+    let functions = (0..30_000_u64).map(|i| (1 + (i % 4000) as u32 * 500, FUNCTION, 1, TEXT + i, 1));
     let strings: Vec<u8> =
         (0..2_000_000_u32).map(|i| if i % 40_000 == 0 { 0 } else { b'a' + (i / 499 % 26) as u8 }).collect();
     let sections = named(OWN + 1, functions, strings);
-    is_read("many_names", &program(vec![0xc3; 100_000], &[TEXT], sections.to_vec()));
+    is_read("many_names", &program(vec![0xc3; 30_000], &[TEXT], sections.to_vec()));
 }
 
 #[test]

@@ -1,0 +1,188 @@
+//! Whether a decoded chain is that of a backtrace.
+
+use crate::chain::{Frame, is_push_thunk};
+use crate::llvm;
+use anyhow::Result;
+use std::collections::HashSet;
+use std::path::Path;
+use std::process::Command;
+
+/// Direct jumps and calls from one function to the beginning of another, and the functions that have ones through pointers.
+#[derive(Debug, Default)]
+pub(super) struct Transfers {
+    jumps: HashSet<(String, String)>,
+    calls: HashSet<(String, String)>,
+    jumps_through_pointers: HashSet<String>,
+    calls_through_pointers: HashSet<String>,
+}
+
+impl Transfers {
+    /// Those of a program, by LLVM's disassembler.
+    pub(super) fn of(executable: &Path) -> Result<Self> {
+        let words = ["-d", "--no-show-raw-insn", "--no-leading-addr"];
+        let output = Command::new(llvm("llvm-objdump")).args(words).arg(executable).output();
+        let text = crate::checked("llvm-objdump", output)?.stdout;
+        let mut transfers = Self::default();
+        let mut function = String::new();
+        for line in String::from_utf8_lossy(&text).lines() {
+            if let Some(name) = line.strip_prefix('<').and_then(|line| line.strip_suffix(">:")) {
+                name.clone_into(&mut function);
+                continue;
+            }
+            let mut words = line.split_whitespace();
+            let (instruction, target) = (words.next().unwrap_or(""), words.last().unwrap_or(""));
+            if target.starts_with('*') {
+                let set = match instruction {
+                    "callq" | "call" => &mut transfers.calls_through_pointers,
+                    _ => &mut transfers.jumps_through_pointers,
+                };
+                set.insert(function.clone());
+                continue;
+            }
+            let Some(target) = target.strip_prefix('<').and_then(|t| t.strip_suffix('>')) else { continue };
+            let pair = (function.clone(), target.to_owned());
+            match instruction {
+                "callq" | "call" => transfers.calls.insert(pair),
+                _ if instruction.starts_with('j') => transfers.jumps.insert(pair),
+                _ => false,
+            };
+        }
+        Ok(transfers)
+    }
+
+    /// Whether the first function may leave by a jump to the second one.
+    fn jump(&self, from: &str, to: &str) -> bool {
+        self.jumps_through_pointers.contains(from)
+            || self.jumps.contains(&(from.to_owned(), to.to_owned()))
+            || thunks(&self.jumps, from).any(|thunk| self.call(thunk, to))
+    }
+
+    /// Whether the function may leave by a jump to one that pushes for it.
+    fn jumps_to_thunk(&self, from: &str) -> bool {
+        thunks(&self.jumps, from).next().is_some()
+    }
+
+    /// Whether the function may leave by a jump to one of a shared library.
+    fn jumps_out(&self, from: &str) -> bool {
+        self.jumps_through_pointers.contains(from)
+            || self.jumps.iter().any(|(function, target)| function == from && target.ends_with("@plt"))
+    }
+
+    /// Whether the first function may call the second one.
+    fn call(&self, from: &str, to: &str) -> bool {
+        self.calls_through_pointers.contains(from)
+            || self.calls.contains(&(from.to_owned(), to.to_owned()))
+            || thunks(&self.calls, from).any(|thunk| self.call(thunk, to))
+    }
+}
+
+/// What a function transfers control to that pushes for it.
+fn thunks<'a>(transfers: &'a HashSet<(String, String)>, from: &'a str) -> impl Iterator<Item = &'a str> {
+    transfers.iter().filter(move |(function, to)| function == from && is_push_thunk(to)).map(|(_, to)| &**to)
+}
+
+/// How a chain agrees with gdb's backtrace.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Agreement {
+    /// Lines are those of the symboliser, or the debug information has none.
+    pub(super) lines: bool,
+    /// The chain has functions in it that have left by a tail call.
+    pub(super) tail: bool,
+}
+
+/// Whether a chain is that of gdb's backtrace. The line of a call may be that of LLVM's symboliser, or another one where the debug
+/// information has none: the compiler has made one call of several, and only the site tells which of them it was. The id
+/// remembers functions that have left by a tail call; there must be such a jump, and a call of the function.
+pub(super) fn agreement(
+    found: &[Frame],
+    gdb: &[Frame],
+    symboliser: &[Frame],
+    transfers: &Transfers,
+) -> Option<Agreement> {
+    let (gdb, symboliser) = (groups(gdb), groups(symboliser));
+    let mut found = groups(found).into_iter();
+    let mut agreement = Agreement::default();
+    // The last function that has a frame or had one.
+    let mut inner: Option<&str> = None;
+    // It is code that is not instrumented.
+    let mut plain = false;
+    if gdb.len() != symboliser.len() {
+        return None;
+    }
+    for (gdb, symboliser) in gdb.into_iter().zip(symboliser) {
+        let mut gone = false;
+        loop {
+            let group = found.next()?;
+            let owner = owner(group);
+            if let Some(lines) = same(group, gdb, symboliser) {
+                agreement.lines |= lines;
+                if gone && !transfers.call(owner?, inner?) {
+                    return None;
+                }
+                (inner, plain) = (owner, *group == [Frame::Plain]);
+                break;
+            }
+            let jumps = match inner {
+                Some(inner) => transfers.jump(owner?, inner),
+                None if plain => transfers.jumps_out(owner?),
+                // Those are not shown.
+                None => transfers.jumps_to_thunk(owner?),
+            };
+            if !jumps {
+                return None;
+            }
+            (inner, gone, agreement.tail) = (owner, true, true);
+        }
+    }
+    found.next().is_none().then_some(agreement)
+}
+
+/// The parts of a chain that are one function of the machine code each, with what is inlined there.
+fn groups(chain: &[Frame]) -> Vec<&[Frame]> {
+    chain.split_inclusive(|frame| !matches!(frame, Frame::Call(_, _, true))).collect()
+}
+
+/// The function of a part; None if it is a boundary.
+fn owner(group: &[Frame]) -> Option<&str> {
+    match group.last() {
+        Some(Frame::Call(name, ..) | Frame::Tail(name)) => Some(name),
+        _ => None,
+    }
+}
+
+/// Whether the parts agree, and if so, whether there is a line that is not gdb's.
+fn same(found: &[Frame], gdb: &[Frame], symboliser: &[Frame]) -> Option<bool> {
+    if found == gdb {
+        return Some(false);
+    }
+    // gdb knows of jumps, too, where the debug information lists them.
+    if let ([Frame::Tail(name)], [.., Frame::Call(gone, ..)]) = (found, gdb) {
+        return (name == gone).then_some(false);
+    }
+    // gdb takes what is inlined in a function that has nothing else to do for the function itself.
+    if let ([inner @ .., Frame::Call(name, line, false)], Some((Frame::Call(a, own, true), rest))) =
+        (gdb, found.get(..gdb.len()).and_then(<[Frame]>::split_last))
+        && found == symboliser
+        && (name, line) == (a, own)
+        && inner == rest
+    {
+        return Some(true);
+    }
+    // A call that was made of several has lost what was inlined around them, too.
+    if let (Some(Frame::Call(a, ..)), Some(Frame::Call(b, ..)), [Frame::Call(c, 0, false)]) =
+        (found.last(), gdb.last(), symboliser)
+    {
+        return (a == b && a == c).then_some(true);
+    }
+    let all = found.len() == gdb.len()
+        && found.len() == symboliser.len()
+        && found.iter().zip(gdb).zip(symboliser).all(|frames| match frames {
+            ((Frame::Call(name, line, inlined), Frame::Call(a, own, b)), Frame::Call(c, other, d)) => {
+                (name, inlined) == (a, b)
+                    && (name, inlined) == (c, d)
+                    && (line == own || line == other || *other == 0)
+            }
+            ((found, gdb), _) => found == gdb,
+        });
+    all.then_some(true)
+}
