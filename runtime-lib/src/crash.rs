@@ -14,13 +14,14 @@
 
 mod lines;
 mod others;
-
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::{MaybeUninit, zeroed};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
+use self::lines::Out;
+use self::others::{NOTE, answer, others, park};
 use crate::alternate::{self, STACK, new_stack, use_stack};
 use crate::image::Image;
 use crate::output::{self, By, Environment, FileName};
@@ -28,9 +29,6 @@ use crate::sys::{self, Action, getpid, gettid};
 use crate::thread;
 use crate::token::interrupted_token;
 use crate::x86_64::weak_address;
-
-use self::lines::Out;
-use self::others::{NOTE, answer, others, park};
 
 /// The signals that are reported.
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGABRT, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];

@@ -4,7 +4,6 @@
 //! only where it runs on the stack that is known to be the thread's current one, and the chain lies on that stack, too
 //! ([`followed`]); everywhere else the chain ends in [`UNKNOWN`], an explicit boundary. The public functions announce
 //! switches.
-
 use core::cell::UnsafeCell;
 use core::ptr::{dangling, null_mut};
 

@@ -15,7 +15,6 @@
 mod block;
 mod file;
 mod records;
-
 use core::ffi::{c_char, c_int};
 use core::ptr::null_mut;
 

@@ -15,7 +15,6 @@
 mod index;
 #[cfg(test)]
 mod tests;
-
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
 

@@ -4,7 +4,6 @@
 //! what `main` found on the stack. The distance is taken only where the function needs it to tell contexts apart, and only from places to which the
 //! encoding knows the way: bytes of the site array say so. What the decoder makes of it depends on where functions have their frames; for equality the
 //! distance will do.
-
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::abi::{Frame, HybridSite, Link};

@@ -3,7 +3,6 @@
 //! The pass puts the functions here in the place of `signal` and `sigaction` in instrumented code. They install
 //! [`trampoline`], which pushes a [`SignalFrame`], lets the handler start a sub-path, and puts the state
 //! back. The program sees its own handlers wherever it asks for them.
-
 use core::ffi::{c_int, c_void};
 use core::mem::transmute;
 use core::ptr::{null, null_mut};

@@ -1,5 +1,4 @@
 //! The thread-local block: its definition and the access to it.
-
 use crate::abi::{Link, Tls};
 pub use crate::x86_64::tls;
 

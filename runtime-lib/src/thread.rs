@@ -4,7 +4,6 @@
 //! [`__pcce_std_thread`] called in front of libstdc++'s `std::thread::_M_start_thread`. They write the token of the creating
 //! context into a [`Creation`], a page of its own that belongs to the new thread and is given back when the thread has
 //! ended. The new thread begins in [`__pcce_thread_start`], which calls the program's start routine.
-
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::mem::{MaybeUninit, offset_of};
 use core::ptr::{copy_nonoverlapping, null_mut};

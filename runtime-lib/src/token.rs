@@ -8,7 +8,6 @@ mod state;
 mod tests;
 mod write;
 mod writer;
-
 use core::ffi::c_char;
 use core::ptr::null;
 

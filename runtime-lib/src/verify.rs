@@ -22,7 +22,6 @@
 //! which control comes back by unwinding or `longjmp` must have restored them.
 
 mod step;
-
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};

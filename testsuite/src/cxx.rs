@@ -18,10 +18,6 @@ mod make;
 mod run;
 mod tree;
 mod write;
-
-use self::make::Maker;
-use self::run::Interpreter;
-use self::write::Writer;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
@@ -29,6 +25,9 @@ use std::path::Path;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
+use self::make::Maker;
+use self::run::Interpreter;
+use self::write::Writer;
 use crate::runner::Frame;
 
 /// A generated program.

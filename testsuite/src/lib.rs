@@ -198,6 +198,25 @@ pub fn run_within(command: &mut Command, input: &str, time: Duration) -> Result<
     }
 }
 
+/// The files of a folder.
+///
+/// # Errors
+/// If it cannot be read, naming it.
+pub fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    entries.map(|entry| Ok(entry?.path())).collect()
+}
+
+/// A declaration in TOML, and its name, which is that of its file.
+///
+/// # Errors
+/// If it cannot be read, naming it.
+pub fn declaration<T: serde::de::DeserializeOwned>(path: &Path) -> anyhow::Result<(String, T)> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let declared = toml::from_str(&text).with_context(|| path.display().to_string())?;
+    Ok((path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), declared))
+}
+
 /// The output of a command that must have succeeded.
 ///
 /// # Errors

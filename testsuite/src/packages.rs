@@ -8,17 +8,16 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::evaluation::build::{Workshop, tarball};
+use crate::evaluation::build::{Workshop, tarball, unpack};
 use crate::evaluation::program::{Compiler, Variant};
 use crate::evaluation::run::{Shell, Usage};
 use crate::evaluation::store::{Store, fingerprint};
 use crate::evaluation::verify::{Verified, read_report};
-use crate::{checked, repository};
+use crate::{declaration, files, repository};
 
 /// Of every build. The sources are older than clang's errors.
 const FLAGS: &str = "-O2 -w -Wno-error -Wno-return-mismatch -Wno-return-type -Wno-implicit-function-declaration \
@@ -59,12 +58,9 @@ impl Package {
     pub fn all() -> Result<Vec<Package>> {
         let folder = repository().join("testsuite/packages");
         let mut packages = Vec::new();
-        for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
-            let path = entry?.path();
-            let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-            let mut package: Package = toml::from_str(&text).with_context(|| path.display().to_string())?;
-            package.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            packages.push(package);
+        for path in files(&folder)? {
+            let (name, package) = declaration(&path)?;
+            packages.push(Package { name, ..package });
         }
         packages.sort_by(|a, b| (a.minutes, &a.name).cmp(&(b.minutes, &b.name)));
         let mut ordered: Vec<Package> = Vec::new();
@@ -227,12 +223,7 @@ impl Packages {
         for new in [&folder, &logs] {
             fs::create_dir_all(new).with_context(|| new.display().to_string())?;
         }
-        let unpacked = Command::new("tar")
-            .args(["--strip-components=1", "-xf"])
-            .arg(&sources)
-            .current_dir(&folder)
-            .output();
-        checked("tar", unpacked)?;
+        unpack(&sources, &folder)?;
 
         let report = logs.join("report");
         let compilers = self.workshop.compilers(&self.variant(package, build, &report), false)?;

@@ -9,10 +9,6 @@ mod agreement;
 mod backtrace;
 mod run;
 mod victim;
-
-use self::agreement::{Transfers, agreement};
-use self::backtrace::{backtraces, chain};
-pub use self::victim::Victim;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,6 +18,9 @@ use anyhow::{Context as _, Result, ensure};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
+use self::agreement::{Transfers, agreement};
+use self::backtrace::{backtraces, chain};
+pub use self::victim::Victim;
 use crate::chain::{Frame, decoded, show};
 use crate::{artifact, command, run_with_input};
 

@@ -1,5 +1,4 @@
 //! The lines of a report.
-
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 

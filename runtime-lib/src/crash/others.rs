@@ -1,5 +1,4 @@
 //! The contexts of the other threads, which they tell themselves.
-
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::ptr::null_mut;

@@ -1,5 +1,4 @@
 //! Blocks, and the headers in front of them.
-
 use core::ffi::c_int;
 
 use super::records::{Record, change_live, record};

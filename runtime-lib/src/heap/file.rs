@@ -1,5 +1,4 @@
 //! The profile's file: when it is written, and what.
-
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU64, Ordering};

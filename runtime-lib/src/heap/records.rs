@@ -1,5 +1,4 @@
 //! What was allocated, by context.
-
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 

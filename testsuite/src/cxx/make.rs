@@ -1,9 +1,9 @@
 //! From random numbers to a program.
+use rand::RngExt as _;
+use rand::rngs::StdRng;
 
 use super::THROWN;
 use super::tree::{Action, Argument, Callee, Condition, Features, Function, Handler, Kind, Statement, Tree};
-use rand::RngExt as _;
-use rand::rngs::StdRng;
 
 pub(super) struct Maker<'a> {
     random: &'a mut StdRng,

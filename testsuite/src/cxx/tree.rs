@@ -1,5 +1,4 @@
 //! What a program consists of: functions, and what they do.
-
 use std::fmt;
 
 pub(super) struct Tree {

@@ -1,8 +1,8 @@
 //! From a program to its text in C++.
+use std::fmt::Write as _;
 
 use super::tree::{Action, Callee, Function, Handler, Kind, Statement, Tree};
 use super::{PLAIN, PLAIN_FILE, THROWN};
-use std::fmt::Write as _;
 
 #[derive(Default)]
 pub(super) struct Writer {

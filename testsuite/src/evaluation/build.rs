@@ -121,13 +121,7 @@ impl Workshop {
         }
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-        let sources = tarball(&program.package)?;
-        let unpacked = Command::new("tar")
-            .args(["--strip-components=1", "-xf"])
-            .arg(&sources)
-            .current_dir(&folder)
-            .output();
-        checked("tar", unpacked)?;
+        unpack(&tarball(&program.package)?, &folder)?;
         self.shell(program, variant, false, &program.prepare, &folder)
             .with_context(|| format!("preparing the sources of {}", program.name))?;
         fs::write(stamp, prepared)?;
@@ -208,6 +202,16 @@ impl Workshop {
         let (output, errors) = (log.join("output"), log.join("errors"));
         Shell { commands, folder, environment, output: &output, errors: &errors }.run()
     }
+}
+
+/// Unpacks sources into a folder.
+///
+/// # Errors
+/// What `tar` says.
+pub fn unpack(sources: &Path, folder: &Path) -> Result<()> {
+    let mut tar = Command::new("tar");
+    tar.args(["--strip-components=1", "-xf"]).arg(sources).current_dir(folder);
+    checked("tar", tar.output()).map(drop)
 }
 
 /// The upstream tarball of a Debian source package.

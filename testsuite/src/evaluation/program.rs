@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
 use super::store::fingerprint;
-use crate::repository;
+use crate::{declaration, files, repository};
 
 /// The folder with the declarations.
 #[must_use]
@@ -68,11 +68,8 @@ impl Program {
     pub fn all() -> Result<Vec<Program>> {
         let folder = declarations().join("programs");
         let mut programs = Vec::new();
-        for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|e| e == "toml") {
-                programs.push(Self::read(&path)?);
-            }
+        for path in files(&folder)?.into_iter().filter(|path| path.extension().is_some_and(|e| e == "toml")) {
+            programs.push(Self::read(&path)?);
         }
         programs.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(programs)
@@ -92,10 +89,8 @@ impl Program {
     }
 
     fn read(path: &Path) -> Result<Program> {
-        let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        let mut program: Program = toml::from_str(&text).with_context(|| path.display().to_string())?;
-        program.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(program)
+        let (name, program) = declaration(path)?;
+        Ok(Program { name, ..program })
     }
 
     /// Changes when what the workload runs changes: its commands, the scripts that they name, the inputs.

@@ -1,11 +1,12 @@
 //! Whether a decoded chain is that of a backtrace.
-
-use crate::chain::{Frame, is_push_thunk};
-use crate::llvm;
-use anyhow::Result;
 use std::collections::HashSet;
 use std::path::Path;
 use std::process::Command;
+
+use anyhow::Result;
+
+use crate::chain::{Frame, is_push_thunk};
+use crate::llvm;
 
 /// Direct jumps and calls from one function to the beginning of another, and the functions that have ones through pointers.
 #[derive(Debug, Default)]

@@ -1,13 +1,14 @@
 //! What gdb says of a core file.
-
-use crate::chain::{Frame, add, is_push_thunk};
-use crate::repository;
-use anyhow::{Context as _, Result, ensure};
-use serde::Deserialize;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use serde::Deserialize;
+
+use crate::chain::{Frame, add, is_push_thunk};
+use crate::repository;
 
 /// A backtrace that gdb printed.
 #[derive(Debug, Deserialize)]

@@ -1,7 +1,10 @@
 //! One run of a program, and its death.
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use super::victim::Victim;
-use crate::evaluation::program::workloads;
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::libc;
 use nix::sys::ptrace;
@@ -10,11 +13,9 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use rand::RngExt as _;
 use rand::rngs::StdRng;
-use std::fs;
-use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+
+use super::victim::Victim;
+use crate::evaluation::program::workloads;
 
 /// A copy of the program that was killed.
 pub(super) struct Death {

@@ -1,4 +1,12 @@
 //! A program that is killed.
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use object::{Object as _, ObjectSection as _};
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
 
 use super::agreement::{Transfers, agreement};
 use super::backtrace::{backtraces, by_symboliser, chain, lookups};
@@ -9,13 +17,6 @@ use crate::evaluation::build::Workshop;
 use crate::evaluation::inputs;
 use crate::evaluation::program::{Program, Variant};
 use crate::{artifact, command, run_with_input, target};
-use anyhow::{Context as _, Result, ensure};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use object::{Object as _, ObjectSection as _};
-use rand::SeedableRng as _;
-use rand::rngs::StdRng;
-use std::fs;
-use std::path::{Path, PathBuf};
 
 /// A program that is tortured. When it is dropped, its folder loses all but the executable and the list of mismatches: a few core
 /// files, and the sources, take gigabytes.

@@ -1,5 +1,4 @@
 //! Expressions of the unwind tables.
-
 use gimli::constants as dw;
 use gimli::{EndianSlice, NativeEndian, Reader};
 

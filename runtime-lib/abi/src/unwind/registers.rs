@@ -1,5 +1,4 @@
 //! The registers of x86-64, by their numbers in the unwind tables.
-
 use super::Process;
 
 /// Numbers of the registers in the unwind tables (System V psABI for x86-64).

@@ -1,5 +1,4 @@
 //! Steps where there are no unwind tables: the linker's stubs of x86-64, and calls that led nowhere.
-
 use super::registers::{RIP, RSP};
 use super::{Process, Registers, Step};
 

@@ -1,0 +1,261 @@
+use super::*;
+use crate::args;
+
+const PLUGIN: &str = "-fpass-plugin=/r/libpcce_pass.so";
+const LLD: &str = "-fuse-ld=lld -Wl,--undefined-version";
+const LTO_LINK: &str = "-Xlinker --load-pass-plugin=/r/libpcce_pass.so -Wl,--fat-lto-objects";
+const ID: &str = "-Wl,--build-id";
+const ARCHIVE: &str = "-Xlinker /r/libpcce_rt.a";
+const EXPORTS: &str = "-Wl,--export-dynamic-symbol=__pcce_* -Wl,--export-dynamic-symbol=pcce_*";
+const SHARED: &str = "-L /r -lpcce_rt -Xlinker -rpath=/r";
+const HEADER: &str = "-isystem /i";
+
+fn facts() -> Facts {
+    Facts {
+        files: Files { libraries: "/r".into(), header: Some(Header::Own("/i".into())) },
+        working_directory: "/w".into(),
+        pass_options: None,
+    }
+}
+
+fn plan_with(facts: &Facts, line: &str) -> Result<Plan, Error> {
+    let arguments = args::parse(line.split_whitespace().map(Into::into), |_| None)?;
+    plan(arguments, facts)
+}
+
+/// What the wrapper adds to `line`, which must stand at the end and in the fence.
+fn added(mode: &str, line: &str) -> String {
+    let plan = plan_with(&facts(), &format!("--pcce-mode={mode} {line}")).unwrap();
+    let argv = plan.argv.join(OsStr::new(" ")).into_string().unwrap();
+    let rest = argv.strip_prefix(line).unwrap_or_else(|| panic!("`{line}` became `{argv}`"));
+    if rest.is_empty() {
+        return String::new();
+    }
+    let fenced = rest
+        .strip_prefix(" --start-no-unused-arguments ")
+        .and_then(|rest| rest.strip_suffix(" --end-no-unused-arguments"));
+    fenced.unwrap_or_else(|| panic!("no fence: `{argv}`")).to_owned()
+}
+
+fn pass_options(facts: &Facts, line: &str) -> Option<String> {
+    plan_with(facts, line).unwrap().pass_options.map(|options| options.into_string().unwrap())
+}
+
+#[test]
+fn the_table_of_lto_mode() {
+    for (line, expected) in [
+        // Compilations.
+        ("-c a.c", format!("-flto -ffat-lto-objects {HEADER}")),
+        ("-c -fPIC -O2 a.c b.c", format!("-flto -ffat-lto-objects {HEADER}")),
+        ("-c -fno-fat-lto-objects a.c", format!("-flto {HEADER}")),
+        ("-c -flto=thin a.c", HEADER.into()),
+        ("-c -flto -ffat-lto-objects a.c", HEADER.into()),
+        ("-c -fno-lto a.c", format!("{PLUGIN} {HEADER}")),
+        ("-S a.c", format!("{PLUGIN} {HEADER}")),
+        ("-S -flto a.c", HEADER.into()),
+        ("-S -emit-llvm a.c", format!("-flto {HEADER}")),
+        ("-c -emit-llvm a.c", format!("-flto {HEADER}")),
+        ("-c a.s", HEADER.into()),
+        ("-c a.o", String::new()),
+        // Links.
+        ("a.o -o x", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
+        ("a.c b.c -o x", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS} {HEADER}")),
+        ("-fno-lto a.o", format!("{LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
+        ("-fno-lto a.c", format!("{PLUGIN} {LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS} {HEADER}")),
+        ("-flto=thin a.o", format!("{LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
+        ("-fuse-ld=lld a.o", format!("-flto {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
+        ("-static a.o", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE}")),
+        ("-static-pie a.o", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE}")),
+        ("-nostdlib a.o", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
+        ("-shared a.o", format!("-flto {LLD} {LTO_LINK} {ID} {SHARED}")),
+        ("-r a.o", format!("-flto {LLD} {LTO_LINK}")),
+        ("-nostdlib -Wl,-r a.o", format!("-flto {LLD} {LTO_LINK}")),
+        ("-Wl,--no-undefined-version a.o", format!("-flto -fuse-ld=lld {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
+        ("-Wl,--build-id=none a.o", format!("-flto {LLD} {LTO_LINK} {ARCHIVE} {EXPORTS}")),
+    ] {
+        assert_eq!(added("lto", line), expected, "{line}");
+    }
+}
+
+#[test]
+fn the_table_of_module_mode() {
+    for (line, expected) in [
+        ("-c a.c", format!("{PLUGIN} {HEADER}")),
+        ("-S a.c", format!("{PLUGIN} {HEADER}")),
+        ("-c -flto a.c", format!("-fno-lto {PLUGIN} {HEADER}")),
+        (
+            "-c -flto -fwhole-program-vtables a.c",
+            format!("-fno-lto -fno-whole-program-vtables {PLUGIN} {HEADER}"),
+        ),
+        ("-flto=thin a.o -o x", format!("-fno-lto {ID} {ARCHIVE} {EXPORTS}")),
+        ("-c -emit-llvm a.c", format!("{PLUGIN} {HEADER}")),
+        ("-c a.S", HEADER.into()),
+        ("a.o -o x", format!("{ID} {ARCHIVE} {EXPORTS}")),
+        ("a.c -o x", format!("{PLUGIN} {ID} {ARCHIVE} {EXPORTS} {HEADER}")),
+        ("-fuse-ld=gold a.o", format!("{ID} {ARCHIVE} {EXPORTS}")),
+        ("-static-pie a.o", format!("{ID} {ARCHIVE}")),
+        ("-shared a.o", format!("{ID} {SHARED}")),
+        ("-r a.o", String::new()),
+    ] {
+        assert_eq!(added("module", line), expected, "{line}");
+    }
+}
+
+#[test]
+fn commands_without_code_find_the_header_and_nothing_else() {
+    for mode in ["lto", "module"] {
+        for line in ["-E a.c", "-M a.c", "-fsyntax-only a.c", "-E -", "a.h", "-x c-header -c a.c -o a.gch"] {
+            assert_eq!(added(mode, line), HEADER, "{line}");
+        }
+        for line in ["-v", "--version", "-dumpmachine", "-print-search-dirs", "", "--version a.c", "-E"] {
+            assert_eq!(added(mode, line), "", "{line}");
+        }
+    }
+}
+
+#[test]
+fn an_installed_header_comes_after_all_others() {
+    let mut facts = facts();
+    facts.files.header = Some(Header::Shared("/usr/include".into()));
+    let argv = plan_with(&facts, "-E a.c").unwrap().argv;
+    assert_eq!(argv[3..5], ["-idirafter", "/usr/include"]);
+    facts.files.header = None;
+    assert_eq!(plan_with(&facts, "-E a.c").unwrap().argv, ["-E", "a.c"]);
+}
+
+#[test]
+fn another_linker_gives_way_to_lld_and_is_named() {
+    let plan = plan_with(&facts(), "-fuse-ld=lld --ld-path=/bin/ld.bfd a.o -fuse-ld=gold").unwrap();
+    assert_eq!(plan.argv[..3], ["a.o", "--start-no-unused-arguments", "-flto"]);
+    assert!(plan.argv.contains(&"-fuse-ld=lld".into()));
+    assert!(plan.argv.contains(&"-Wl,--undefined-version".into()));
+    assert_eq!(plan.notes.len(), 1);
+    assert!(plan.notes[0].contains("`/bin/ld.bfd`"), "{:?}", plan.notes);
+    // No link, no linker to talk about.
+    assert_eq!(plan_with(&facts(), "-c a.c -fuse-ld=gold").unwrap().notes, [""; 0]);
+}
+
+#[test]
+fn only_what_is_used_is_needed() {
+    for (line, needs) in [
+        ("-c a.c", vec![]),
+        ("--version", vec![]),
+        ("-S a.c", vec!["/r/libpcce_pass.so"]),
+        ("a.c", vec!["/r/libpcce_pass.so", "/r/libpcce_rt.a"]),
+        ("-shared a.c", vec!["/r/libpcce_pass.so", "/r/libpcce_rt.so"]),
+        ("-r a.o", vec!["/r/libpcce_pass.so"]),
+        ("--pcce-mode=module a.o", vec!["/r/libpcce_rt.a"]),
+    ] {
+        let plan = plan_with(&facts(), line).unwrap();
+        assert_eq!(plan.needs, needs.iter().map(PathBuf::from).collect::<Vec<_>>(), "{line}");
+    }
+    assert!(plan_with(&facts(), "a.o").unwrap().needs_lld);
+    assert!(!plan_with(&facts(), "--pcce-mode=module a.o").unwrap().needs_lld);
+}
+
+#[test]
+fn programs_that_report_have_what_they_need_for_it() {
+    let archive = |facts: &Facts, line: &str| {
+        let needs = plan_with(facts, line).unwrap().needs;
+        needs.last().unwrap().file_name().unwrap().to_str().unwrap().to_owned()
+    };
+    let mut facts = facts();
+    for line in ["--pcce-verify a.o", "--pcce-profile-generate a.o", "--pcce-verify --pcce-mode=module a.c"] {
+        assert_eq!(archive(&facts, line), "libpcce_verify.a", "{line}");
+    }
+    assert_eq!(archive(&facts, "--pcce-verify --pcce-heap a.o"), "libpcce_heap.a");
+    assert_eq!(archive(&facts, "--pcce-verify -shared a.o"), "libpcce_rt.so");
+    for options in ["verify", "publish;verify", "profile-generate=p"] {
+        facts.pass_options = Some(options.into());
+        assert_eq!(archive(&facts, "a.o"), "libpcce_verify.a", "{options}");
+    }
+    facts.pass_options = Some("no-callback=verify".into());
+    assert_eq!(archive(&facts, "a.o"), "libpcce_rt.a");
+}
+
+#[test]
+fn a_heap_profile_takes_the_place_of_the_allocator() {
+    let command = "--pcce-heap --pcce-mode=module a.o";
+    let plan = plan_with(&facts(), command).unwrap();
+    assert_eq!(plan.needs, [PathBuf::from("/r/libpcce_heap.a")]);
+    for word in
+        ["/r/libpcce_heap.a", "-Wl,--export-dynamic-symbol=malloc", "-Wl,--export-dynamic-symbol=_exit"]
+    {
+        assert!(plan.argv.contains(&word.into()), "{word} in {:?}", plan.argv);
+    }
+    assert_eq!(pass_options(&facts(), command).as_deref(), Some("publish;executable"));
+    assert_eq!(pass_options(&facts(), "--pcce-heap -c a.c").as_deref(), Some("publish"));
+    // A shared library uses the executable's.
+    assert_eq!(
+        plan_with(&facts(), "--pcce-heap -shared a.o").unwrap().needs[1..],
+        [PathBuf::from("/r/libpcce_rt.so")]
+    );
+    let error = plan_with(&facts(), "--pcce-heap -static a.o").unwrap_err().to_string();
+    assert!(error.contains("leave out `-static`"), "{error}");
+}
+
+#[test]
+fn heap_profiles_and_sanitizers_with_allocators_are_refused() {
+    for (flags, named) in [
+        ("-fsanitize=address", "-fsanitize=address"),
+        ("-fsanitize=undefined,leak", "-fsanitize=leak"),
+        ("-fsanitize=memory -fno-sanitize=address", "-fsanitize=memory"),
+        ("-fsanitize=thread", "-fsanitize=thread"),
+        ("-fsanitize=hwaddress", "-fsanitize=hwaddress"),
+        ("-fsanitize=scudo", "-fsanitize=scudo"),
+        ("-fmemory-profile", "-fmemory-profile"),
+    ] {
+        let error = plan_with(&facts(), &format!("--pcce-heap {flags} a.o")).unwrap_err().to_string();
+        assert!(error.contains(&format!("`{named}`")), "{flags}: {error}");
+        assert!(plan_with(&facts(), &format!("{flags} a.o")).is_ok());
+    }
+    for flags in ["-fsanitize=undefined,cfi", "-fsanitize=safe-stack", "-fsanitize=address -fno-sanitize=all"]
+    {
+        assert!(plan_with(&facts(), &format!("--pcce-heap {flags} a.o")).is_ok(), "{flags}");
+    }
+}
+
+#[test]
+fn emulated_thread_local_variables_are_refused() {
+    for command in ["-femulated-tls -c a.c", "-femulated-tls a.o"] {
+        let error = plan_with(&facts(), command).unwrap_err().to_string();
+        assert!(error.contains("leave out `-femulated-tls`"), "{error}");
+    }
+    assert!(plan_with(&facts(), "-femulated-tls -fno-emulated-tls -c a.c").is_ok());
+    assert!(plan_with(&facts(), "-femulated-tls -E a.c").is_ok());
+}
+
+#[test]
+fn options_for_the_pass_travel_in_one_variable() {
+    let mut facts = facts();
+    assert_eq!(pass_options(&facts, "-c a.c"), None);
+    assert_eq!(pass_options(&facts, "a.o").as_deref(), Some("executable"));
+    assert_eq!(pass_options(&facts, "-static-pie a.o").as_deref(), Some("executable"));
+    assert_eq!(pass_options(&facts, "-shared a.o").as_deref(), Some("shared"));
+    assert_eq!(pass_options(&facts, "-r a.o").as_deref(), Some("relocatable"));
+    assert_eq!(pass_options(&facts, "-shared -fPIC -c a.c"), None);
+    let own = "--pcce-verify --pcce-no-callback=l --pcce-no-callback=/a/m --pcce-targets=f,@t -shared a.c";
+    assert_eq!(
+        pass_options(&facts, own).as_deref(),
+        Some("verify;target=f;target=@/w/t;no-callback=/w/l;no-callback=/a/m;shared")
+    );
+    assert_eq!(
+        pass_options(&facts, "--pcce-crash-report a.c").as_deref(),
+        Some("crash-report=stderr;executable")
+    );
+    let path = "--pcce-crash-report --pcce-crash-report=log/a -c a.c";
+    assert_eq!(pass_options(&facts, path).as_deref(), Some("crash-report=log/a"));
+    assert_eq!(
+        pass_options(&facts, "--pcce-profile-generate=p.%p --pcce-profile-use=f -c a.c").as_deref(),
+        Some("profile-generate=p.%p;profile-use=/w/f")
+    );
+    assert_eq!(pass_options(&facts, "--pcce-id-bits=32 -c a.c").as_deref(), Some("id-bits=32"));
+    assert_eq!(pass_options(&facts, "--pcce-hybrid a.c").as_deref(), Some("hybrid;executable"));
+    let fixed = "--pcce-hybrid -no-pie a.c";
+    assert_eq!(pass_options(&facts, fixed).as_deref(), Some("hybrid;no-pie;executable"));
+    facts.pass_options = Some("mine".into());
+    assert_eq!(pass_options(&facts, "-c a.c"), None);
+    assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("mine;verify;executable"));
+    facts.pass_options = Some("".into());
+    assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("verify;executable"));
+}

@@ -1,0 +1,136 @@
+//! Everything measured of one program in one variant.
+use std::fmt::Write as _;
+
+use super::super::build::Built;
+use super::super::callgrind::Counts;
+use super::super::graph::Graph;
+use super::super::hybrid::Hybrid;
+use super::super::measure::Times;
+use super::super::statistics::{Median, median};
+use super::super::verify::Verified;
+
+/// Everything measured of one program in one variant.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The baseline's build, and the variant's.
+    pub built: (Built, Built),
+    /// Interleaved runs.
+    pub times: Option<Times>,
+    /// The baseline's dynamic counts, and the variant's.
+    pub counts: Option<(Counts, Counts)>,
+    /// Verify mode.
+    pub verified: Option<Verified>,
+    /// The call graph.
+    pub graph: Option<Graph>,
+    /// What stack offsets would bring.
+    pub hybrid: Option<Hybrid>,
+}
+
+impl Measured {
+    /// Builds, of which nothing is known yet.
+    #[must_use]
+    pub fn new(baseline: Built, variant: Built) -> Measured {
+        let built = (baseline, variant);
+        Measured { built, times: None, counts: None, verified: None, graph: None, hybrid: None }
+    }
+
+    /// User time, variant to baseline.
+    #[must_use]
+    pub fn time_ratio(&self) -> Option<Median> {
+        let pairs = &self.times.as_ref()?.pairs;
+        median(&pairs.iter().map(|(base, with)| with.user / base.user).collect::<Vec<_>>())
+    }
+
+    /// The shortest run of the variant to the shortest of the baseline: disturbances only add.
+    #[must_use]
+    pub fn best_time_ratio(&self) -> Option<f64> {
+        let pairs = &self.times.as_ref()?.pairs;
+        let best = |times: &mut dyn Iterator<Item = f64>| times.min_by(f64::total_cmp);
+        Some(best(&mut pairs.iter().map(|p| p.1.user))? / best(&mut pairs.iter().map(|p| p.0.user))?)
+    }
+
+    /// Peak memory, variant to baseline.
+    #[must_use]
+    pub fn memory_ratio(&self) -> Option<f64> {
+        let pairs = &self.times.as_ref()?.pairs;
+        let ratios: Vec<f64> =
+            pairs.iter().map(|(base, with)| with.peak_memory as f64 / base.peak_memory as f64).collect();
+        Some(median(&ratios)?.median)
+    }
+
+    /// Instructions, variant to baseline.
+    #[must_use]
+    pub fn instruction_ratio(&self) -> Option<f64> {
+        let (base, with) = self.counts.as_ref()?;
+        Some(with.instructions as f64 / base.instructions as f64)
+    }
+
+    /// Machine code, variant to baseline.
+    #[must_use]
+    pub fn code_ratio(&self) -> f64 {
+        self.built.1.code_size as f64 / self.built.0.code_size as f64
+    }
+
+    /// User time of the build, variant to baseline.
+    #[must_use]
+    pub fn build_ratio(&self) -> f64 {
+        self.built.1.usage.user / self.built.0.usage.user
+    }
+
+    /// Stores to the id for each executed direct call.
+    #[must_use]
+    pub fn updates_per_direct_call(&self) -> Option<f64> {
+        let counts = &self.counts.as_ref()?.1;
+        Some(counts.id_updates as f64 / counts.direct_calls as f64)
+    }
+
+    /// User time of a run of the baseline, in seconds.
+    #[must_use]
+    pub fn seconds(&self) -> Option<f64> {
+        let pairs = &self.times.as_ref()?.pairs;
+        Some(median(&pairs.iter().map(|p| p.0.user).collect::<Vec<_>>())?.median)
+    }
+
+    /// Entries of the program's functions in a second of the baseline's user time.
+    #[must_use]
+    pub fn entries_per_second(&self) -> Option<f64> {
+        Some(self.verified.as_ref()?.compared as f64 / self.seconds()?)
+    }
+
+    /// Pushes in such a second, where the whole workload pushes as often for each call as the small one.
+    #[must_use]
+    pub fn pushes_per_second(&self) -> Option<f64> {
+        let counts = &self.counts.as_ref()?.1;
+        let calls = counts.direct_calls + counts.indirect_calls;
+        Some(self.entries_per_second()? * counts.pushes as f64 / calls as f64)
+    }
+
+    /// So many of `what`, for each thousand calls of any kind.
+    pub(super) fn per_thousand_calls(&self, what: impl Fn(&Counts) -> u64) -> Option<f64> {
+        let counts = &self.counts.as_ref()?.1;
+        Some(1000.0 * what(counts) as f64 / counts.calls() as f64)
+    }
+}
+
+/// A line for a terminal.
+#[must_use]
+pub fn line(program: &str, variant: &str, measured: &Measured) -> String {
+    let mut text = format!("{program} {variant}:");
+    if let Some(ratio) = measured.instruction_ratio() {
+        let _ = write!(text, " instructions {ratio:.4}");
+    }
+    if let Some(Median { median, interval: (low, high), .. }) = measured.time_ratio() {
+        let best = measured.best_time_ratio().unwrap_or(f64::NAN);
+        let _ = write!(text, " time {median:.3} ({low:.3} to {high:.3}, best {best:.3})");
+    }
+    if let (Some(updates), Some(pushes)) =
+        (measured.per_thousand_calls(|c| c.id_updates), measured.per_thousand_calls(|c| c.pushes))
+    {
+        let _ = write!(text, " updates {updates:.0}‰ pushes {pushes:.0}‰");
+    }
+    let _ = write!(text, " code {:.3} build {:.3}", measured.code_ratio(), measured.build_ratio());
+    if let Some(verified) = &measured.verified {
+        let _ = write!(text, " verified {} ({} wrong)", verified.compared, verified.mismatches);
+    }
+    text
+}
