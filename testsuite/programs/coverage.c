@@ -3,7 +3,7 @@
 //# Chain edge: record < __sanitizer_cov_trace_pc_guard < leaf < middle < main
 //# Chain pointer: record < __sanitizer_cov_trace_pc_indir < middle < main
 //# Chain after: main
-#include "show.h"
+#include "parts/middle.h"
 #include <stdint.h>
 
 #define UNCOVERED __attribute__((no_sanitize("coverage"))) NOINLINE
@@ -25,7 +25,6 @@ UNCOVERED void __sanitizer_cov_trace_pc_indir(uintptr_t callee) {
 }
 UNCOVERED void __sanitizer_cov_trace_pc_guard_init(uint32_t *start, uint32_t *stop) { (void)start, (void)stop; }
 
-NOINLINE static int leaf(int n) { return n + 1; }
 static int (*volatile called)(int) = leaf;
 NOINLINE static int middle(int n) {
   edge = "edge";
@@ -35,11 +34,4 @@ NOINLINE static int middle(int n) {
   n = called(n);
   KEEP;
   return n;
-}
-
-int main(int argc, char **argv) {
-  (void)argv;
-  printf("%d\n", middle(argc));
-  SHOW("after");
-  return 0;
 }

@@ -3,7 +3,7 @@
 //# Chain[lto] enter: record < mcount < leaf < middle < main
 //# Chain[module] enter: record < mcount < leaf < middle < main
 //# Chain after: main
-#include "show.h"
+#include "parts/middle.h"
 
 #define UNPROFILED __attribute__((no_instrument_function)) NOINLINE
 
@@ -16,17 +16,9 @@ __attribute__((used)) UNPROFILED void mcount(void) {
   if (of) record(of);
 }
 
-NOINLINE static int leaf(int n) { return n + 1; }
 NOINLINE static int middle(int n) {
   name = "enter";
   n = leaf(n);
   KEEP;
   return n;
-}
-
-int main(int argc, char **argv) {
-  (void)argv;
-  printf("%d\n", middle(argc));
-  SHOW("after");
-  return 0;
 }

@@ -1,4 +1,4 @@
-#include "../show.h"
+#include "middle.h"
 
 #define HOOK __attribute__((no_instrument_function, used)) NOINLINE void
 
@@ -21,7 +21,6 @@ HOOK __cyg_profile_func_exit(void *function, void *site) {
   RECORD(left);
 }
 
-NOINLINE static int leaf(int n) { return n + 1; }
 NOINLINE static int middle(int n) {
   entered = "enter";
   n = leaf(n);
@@ -31,11 +30,4 @@ NOINLINE static int middle(int n) {
   KEEP;
   left = "end";
   return n;
-}
-
-int main(int argc, char **argv) {
-  (void)argv;
-  printf("%d\n", middle(argc));
-  SHOW("after");
-  return 0;
 }
