@@ -1,9 +1,9 @@
 //! Core files: the contexts of a dead process's threads.
 //!
-//! A core file holds registers and the memory that the program had written; the rest is in the files of program and shared
-//! libraries. From these, [`Core::report`] makes for each thread the token that `pcce_token_at` would have written: the
-//! walk over the stack is the runtime library's own (`pcce_abi::unwind`). Nothing that is read is trusted: a chain of frames
-//! counts as far as it lies on the stack on which the thread ran.
+//! A core file holds registers and the memory that the program had written; the rest is in the files of program and
+//! shared libraries. From these, [`Core::report`] makes for each thread the token that `pcce_token_at` would have
+//! written: the walk over the stack is the runtime library's own (`pcce_abi::unwind`). Nothing that is read is trusted:
+//! a chain of frames counts as far as it lies on the stack on which the thread ran.
 
 mod error;
 mod image;
@@ -253,8 +253,8 @@ impl Core {
     /// The contexts of all threads. `debug` is the content of the program's debug file, if it has one.
     ///
     /// # Errors
-    /// [`CoreError::NoState`] if the program does not say where they are, [`CoreError::OtherVersion`] if they are not where this version has
-    /// them.
+    /// [`CoreError::NoState`] if the program does not say where they are, [`CoreError::OtherVersion`] if they are not
+    /// where this version has them.
     pub fn report(&self, debug: Option<&[u8]>) -> Result<Report, CoreError> {
         let main = &self.images[0];
         let program = main.path.clone().unwrap_or_default();

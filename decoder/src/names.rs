@@ -41,9 +41,9 @@ fn demangle_cpp(linkage: &str) -> Option<String> {
     Some(without_empty_packs(&out.0))
 }
 
-/// The crate writes the commas around packs of parameters that have none, and of expanded ones what stands beside the parameter
-/// (`&&`). In C++, nothing else leads to a comma behind an opening bracket, a comma, or in front of a closing one, or to parameters
-/// without a type.
+/// The crate writes the commas around packs of parameters that have none, and of expanded ones what stands beside the
+/// parameter (`&&`). In C++, nothing else leads to a comma behind an opening bracket, a comma, or in front of a closing
+/// one, or to parameters without a type.
 fn without_empty_packs(name: &str) -> String {
     const COMMA: &str = ", ";
     const EXPANDED: [&str; 4] = ["&&", "&", " const&", "const&"];
@@ -55,7 +55,8 @@ fn without_empty_packs(name: &str) -> String {
         let expanded =
             EXPANDED.iter().find_map(|e| item.strip_prefix(e)).filter(|rest| !first && closes(rest));
         item = expanded.unwrap_or(item);
-        // Where a list is closed, its last comma goes, and the blank between two brackets comes, which the comma had made needless.
+        // Where a list is closed, its last comma goes, and the blank between two brackets comes, which the comma had
+        // made needless.
         if item.starts_with(['>', ')']) && out.ends_with(COMMA) {
             out.truncate(out.len() - COMMA.len());
             if item.starts_with('>') && out.ends_with('>') {

@@ -1,7 +1,7 @@
 //! Text of files that are not trusted, as it goes to people.
 //!
-//! Names and paths may hold what controls a terminal, ends a line, or makes the text look like another one: each such character is
-//! written as its number. JSON has escapes of its own.
+//! Names and paths may hold what controls a terminal, ends a line, or makes the text look like another one: each such
+//! character is written as its number. JSON has escapes of its own.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,8 @@ fn is_escaped(c: char) -> bool {
             '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
             // Separators of lines and paragraphs.
             | '\u{2028}' | '\u{2029}'
-            // What nobody sees: without width, byte order mark, tags, annotations, format characters that are deprecated.
+            // What nobody sees: without width, byte order mark, tags, annotations, format characters that are
+            // deprecated.
             | '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}'
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
         )

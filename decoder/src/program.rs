@@ -105,8 +105,8 @@ pub(crate) fn content<'data>(
     data.decompress().map_err(cause)
 }
 
-/// Reads the machine code of the program that `dictionary` was made of, from the content of its file, `bytes`. If that is a
-/// separate debug file, `stripped` is the program's own. None if the program does not say where its functions are.
+/// Reads the machine code of the program that `dictionary` was made of, from the content of its file, `bytes`. If that
+/// is a separate debug file, `stripped` is the program's own. None if the program does not say where its functions are.
 ///
 /// # Errors
 /// [`ProgramError`]; never panics, whatever the bytes.

@@ -1,5 +1,5 @@
-//! Programs whose machine code, unwind tables, symbols or debug information are made to take memory and time, with `pcce dict` under
-//! a limit of both.
+//! Programs whose machine code, unwind tables, symbols or debug information are made to take memory and time, with
+//! `pcce dict` under a limit of both.
 
 mod common;
 #[path = "common/elf.rs"]
@@ -57,8 +57,8 @@ fn named(
     [table, Section { name: ".strtab", kind: STRTAB, data: strings, ..Section::default() }]
 }
 
-/// A program with this code, in which the dictionary's functions are at these addresses. Section 1 is the code; those that are
-/// given come behind the first [`OWN`] ones.
+/// A program with this code, in which the dictionary's functions are at these addresses. Section 1 is the code; those
+/// that are given come behind the first [`OWN`] ones.
 fn program(text: Vec<u8>, functions: &[u64], more: Vec<Section>) -> Vec<u8> {
     let mut dictionary = common::app();
     dictionary.modules.truncate(1);
@@ -164,7 +164,8 @@ fn code_that_is_no_function() {
     is_read("lost", &program(text, &[TEXT], one(u64::from(JUMPS) * 6 + 1).to_vec()));
 }
 
-/// An unwind table of many functions, of which each has 16 bytes. `augmentation`: of all of them; `lsda`: their call sites' address.
+/// An unwind table of many functions, of which each has 16 bytes. `augmentation`: of all of them; `lsda`: their call
+/// sites' address.
 fn unwind_table(augmentation: &[u8], data: &[u8], lsda: Option<u32>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut entry = |content: &[u8]| {

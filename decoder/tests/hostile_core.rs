@@ -75,8 +75,8 @@ fn auxiliary() -> Vec<u8> {
     note("CORE", 6, &[3_u64.to_le_bytes(), (IMAGE + 64).to_le_bytes()].concat())
 }
 
-/// A core file with these notes, which are there so many times, and with memory from [`MEMORY`] on: the block with this innermost frame,
-/// and the stack.
+/// A core file with these notes, which are there so many times, and with memory from [`MEMORY`] on: the block with this
+/// innermost frame, and the stack.
 fn core(notes: Vec<u8>, times: usize, top: u64, stack: Vec<u8>) -> Vec<u8> {
     let mut memory = vec![0; (STACK - MEMORY) as usize];
     let end = STACK + stack.len() as u64;

@@ -17,16 +17,17 @@ use crate::token::{self, State};
 use crate::unwind::{Interruption, Registers};
 
 /// Chains of frames, and contexts that are no [`pair`]. A chain's key is (number of the chain outwards of its
-/// innermost frame, name of the site, id); a context's is the same with its capture site and current id, or [`RANGE`] and a number. The
-/// addresses of an interrupted point are numbered as frames behind that of the signal, with the address in place of the site.
+/// innermost frame, name of the site, id); a context's is the same with its capture site and current id, or [`RANGE`]
+/// and a number. The addresses of an interrupted point are numbered as frames behind that of the signal, with the
+/// address in place of the site.
 static CHAINS: Interner<()> = Interner::new();
 
 /// The interned number of the chain that starts at `top`; 0 for no frame, and also if there is no
 /// memory (then `None` says so).
 ///
-/// Numbers are kept in the frames, so that only frames pushed since the last call cost anything. A chain is walked outwards up to
-/// the first frame that has one, and numbered inwards. A signal handler that interrupts this may number the same frames, with the same
-/// numbers.
+/// Numbers are kept in the frames, so that only frames pushed since the last call cost anything. A chain is walked
+/// outwards up to the first frame that has one, and numbered inwards. A signal handler that interrupts this may number
+/// the same frames, with the same numbers.
 ///
 /// # Safety
 /// `top` is null or the calling thread's innermost frame, and the chain is intact.
@@ -182,8 +183,8 @@ fn addresses_number(mut number: u64, point: &Interruption) -> Option<u64> {
     Some(number)
 }
 
-/// The context number at a capture site. `base` is what makes a number of the id in the site's function, [`NO_RANGE`] if the function has
-/// none.
+/// The context number at a capture site. `base` is what makes a number of the id in the site's function, [`NO_RANGE`]
+/// if the function has none.
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_context(site: *const u8, base: u64) -> u64 {
     let block = tls();
@@ -251,15 +252,16 @@ fn any_context(site: *const u8, base: u64, cfa: usize) -> u64 {
     number.map_or(0, |n| n | INTERNED)
 }
 
-/// The number of the chain from a frame on that has none yet, if that frame is the only one that was pushed since the last call, and such a chain was
-/// numbered before, as most often. None for what takes longer.
+/// The number of the chain from a frame on that has none yet, if that frame is the only one that was pushed since the
+/// last call, and such a chain was numbered before, as most often. None for what takes longer.
 ///
 /// # Safety
 /// A frame on the calling thread's stack.
 #[inline(always)]
 unsafe fn only_fresh(top: Link) -> Option<u64> {
     let (links, frame) = (Links::new(), top.frame());
-    // SAFETY: a frame on this thread's stack is one of a live activation, and so is the one that its link leads to upwards.
+    // SAFETY: a frame on this thread's stack is one of a live activation, and so is the one that its link leads to
+    // upwards.
     unsafe {
         let outer = (*frame).prev;
         let outer_number = match outer.is_null() {
@@ -271,7 +273,8 @@ unsafe fn only_fresh(top: Link) -> Option<u64> {
     }
 }
 
-/// Numbers the chain from a frame on as [`number_frame`] does, if there was such a chain before, as most often. None for what takes longer.
+/// Numbers the chain from a frame on as [`number_frame`] does, if there was such a chain before, as most often. None
+/// for what takes longer.
 ///
 /// # Safety
 /// As for [`number_frame`].
@@ -307,16 +310,18 @@ unsafe fn marked(name: u64, frame: *const Frame) -> u64 {
 /// Stands for the site in keys whose last word is a number in a function's range. No address of a site.
 const RANGE: u64 = 2;
 
-/// Stands for the site in keys whose last word is a stack offset, and whose first one the number of what has it. No address of a site.
+/// Stands for the site in keys whose last word is a stack offset, and whose first one the number of what has it. No
+/// address of a site.
 const OFFSET: u64 = 3;
 
 /// Set in numbers that are made by [`pair`].
 const PAIR: u64 = 1 << 62;
-/// Bits for the two numbers in a pair. In the six above is the place of the second one's highest bit, behind which the first one begins.
+/// Bits for the two numbers in a pair. In the six above is the place of the second one's highest bit, behind which the
+/// first one begins.
 const PAIR_BITS: u32 = 56;
 
-/// One number for a chain's number, which is not 0, and one in the range of a function, where they are small enough, as most are: nothing
-/// need be looked up.
+/// One number for a chain's number, which is not 0, and one in the range of a function, where they are small enough, as
+/// most are: nothing need be looked up.
 #[inline(always)]
 fn pair(chain: u64, number: u64) -> Option<u64> {
     let highest = (number | 1).ilog2();
@@ -324,8 +329,8 @@ fn pair(chain: u64, number: u64) -> Option<u64> {
         .then(|| INTERNED | PAIR | u64::from(highest) << PAIR_BITS | chain << 1 << highest | number)
 }
 
-/// Where the thread is, as far as numbers tell contexts apart, when code that is not instrumented asks: ⟨number of the chain,
-/// name of the site of the call that is published, id⟩. None if there is no memory.
+/// Where the thread is, as far as numbers tell contexts apart, when code that is not instrumented asks: ⟨number of the
+/// chain, name of the site of the call that is published, id⟩. None if there is no memory.
 #[inline]
 pub fn outside() -> Option<[u64; 3]> {
     let block = tls();
@@ -348,8 +353,8 @@ pub fn outside() -> Option<[u64; 3]> {
     Some([chain, site, id])
 }
 
-/// The number of the chain of the thread's frames, and the id of the sub-path, 0 where that is not known, of the thread's id and `top`. None if there
-/// is no memory.
+/// The number of the chain of the thread's frames, and the id of the sub-path, 0 where that is not known, of the
+/// thread's id and `top`. None if there is no memory.
 #[inline(never)]
 fn numbered(id: u64, found: Link) -> Option<(u64, u64)> {
     // SAFETY: this thread's block; a frame on its stack is one of a live activation.

@@ -1,8 +1,8 @@
 //! The profile of calls: what programs built with `--pcce-profile-generate` count, written when they end.
 //!
 //! The code of each module counts for itself, in plain additions: threads that count the same at the same time may lose
-//! some. A module is written when it is unloaded or the program ends, `_exit` included. A forked child begins with zeros, and
-//! writes what it has counted itself.
+//! some. A module is written when it is unloaded or the program ends, `_exit` included. A forked child begins with
+//! zeros, and writes what it has counted itself.
 
 use core::ffi::CStr;
 use core::ptr::null_mut;
@@ -130,8 +130,8 @@ fn write_targets(out: &mut Writer, module: &Counts, targets: &[TargetCount]) {
     out.text(if before.len() == 2 { b"[]" } else { b"]]" });
 }
 
-/// Counts a target of a call through a pointer. When all places are taken, the others wear the last one out (as Misra and
-/// Gries find frequent elements).
+/// Counts a target of a call through a pointer. When all places are taken, the others wear the last one out (as Misra
+/// and Gries find frequent elements).
 ///
 /// # Safety
 /// Called by emitted code only: the call's own places.

@@ -1,16 +1,17 @@
-//! Crash reports: on a fatal signal, a few lines of text (`docs/formats.md`) with the contexts of all threads, and then the
-//! program dies as it would have without.
+//! Crash reports: on a fatal signal, a few lines of text (`docs/formats.md`) with the contexts of all threads, and then
+//! the program dies as it would have without.
 //!
-//! The handler allocates nothing, locks nothing, calls the kernel by itself, and asks before it reads memory that may be damaged;
-//! each line is written as soon as it is known. It runs on an alternate stack, where the thread has one: threads get it from
-//! [`install`] and at their start ([`alternate`]).
+//! The handler allocates nothing, locks nothing, calls the kernel by itself, and asks before it reads memory that may
+//! be damaged; each line is written as soon as it is known. It runs on an alternate stack, where the thread has one:
+//! threads get it from [`install`] and at their start ([`alternate`]).
 //!
-//! At its end the handler puts the signal's former action back and sends the signal to its own thread again, with the same
-//! information: the kernel delivers it when the handler returns, at the same instruction. So core dump, exit status and the
-//! program's own handlers see what they would have seen.
+//! At its end the handler puts the signal's former action back and sends the signal to its own thread again, with the
+//! same information: the kernel delivers it when the handler returns, at the same instruction. So core dump, exit
+//! status and the program's own handlers see what they would have seen.
 //!
-//! Other threads tell their contexts themselves: the reporting thread sends them one of the signals with a note, one after
-//! another, and waits a bounded time for each. A thread that has answered stays in the handler until the process ends.
+//! Other threads tell their contexts themselves: the reporting thread sends them one of the signals with a note, one
+//! after another, and waits a bounded time for each. A thread that has answered stays in the handler until the process
+//! ends.
 
 mod lines;
 mod others;
@@ -273,8 +274,8 @@ fn stay() {
     }
 }
 
-/// Writes the token of the point that the signal interrupted, and behind a `+` that of the thread's creation. Returns the
-/// length.
+/// Writes the token of the point that the signal interrupted, and behind a `+` that of the thread's creation. Returns
+/// the length.
 ///
 /// # Safety
 /// `text` can take `size` bytes.

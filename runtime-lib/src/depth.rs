@@ -2,8 +2,8 @@
 //!
 //! Two depths are counted: that of the plain stack (activations of instrumented functions) and that of the encoding
 //! (pushed frames), as pcce.txt Table 2 and Fig. 9 compare them. Each process appends at its exit, to the file that
-//! [`VARIABLE`] names, one line for each depth that occurred: `plain DEPTH ENTRIES` and `frames DEPTH ENTRIES`. Depths from
-//! [`DEPTHS`] - 1 on are counted as one, that one.
+//! [`VARIABLE`] names, one line for each depth that occurred: `plain DEPTH ENTRIES` and `frames DEPTH ENTRIES`. Depths
+//! from [`DEPTHS`] - 1 on are counted as one, that one.
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU64, Ordering};

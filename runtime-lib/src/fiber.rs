@@ -1,9 +1,9 @@
 //! Fibers: stacks that the program switches to by itself.
 //!
-//! The thread's block does not follow a switch of stacks that nobody announces. So a capture follows the chain of frames
-//! only where it runs on the stack that is known to be the thread's current one, and the chain lies on that stack, too
-//! ([`followed`]); everywhere else the chain ends in [`UNKNOWN`], an explicit boundary. The public functions announce
-//! switches.
+//! The thread's block does not follow a switch of stacks that nobody announces. So a capture follows the chain of
+//! frames only where it runs on the stack that is known to be the thread's current one, and the chain lies on that
+//! stack, too ([`followed`]); everywhere else the chain ends in [`UNKNOWN`], an explicit boundary. The public functions
+//! announce switches.
 use core::cell::UnsafeCell;
 use core::ptr::{dangling, null_mut};
 
@@ -50,7 +50,8 @@ pub fn followed(top: Link) -> Link {
     followed_from(stack_pointer(), top)
 }
 
-/// Whether the thread runs on the stack in its block, and `top` is a frame there. If not, [`followed`] may yet know more.
+/// Whether the thread runs on the stack in its block, and `top` is a frame there. If not, [`followed`] may yet know
+/// more.
 ///
 /// # Safety
 /// The calling thread's block.
@@ -75,8 +76,8 @@ pub fn followed_from(sp: usize, top: Link) -> Link {
     if top.is_null() || unsafe { is_on_stack_from(tls(), sp, top) } { top } else { elsewhere(sp, top) }
 }
 
-/// The id of a sub-path: what the thread's block has, without what it counts from. `followed`: what became of `top`. None if nothing is known
-/// of the frame from whose id it counts.
+/// The id of a sub-path: what the thread's block has, without what it counts from. `followed`: what became of `top`.
+/// None if nothing is known of the frame from whose id it counts.
 #[inline(always)]
 pub fn relative(id: u64, top: Link, followed: Link) -> Option<u64> {
     // SAFETY: a frame that can be followed is one of a live activation.
@@ -139,7 +140,8 @@ impl Links {
         unsafe { Self { low: (*tls()).stack_low, high: (*tls()).stack_high } }
     }
 
-    /// Whether a frame's link leads upwards on the thread's stack, as nearly all do. [`outer`](Self::outer) is then where it leads to.
+    /// Whether a frame's link leads upwards on the thread's stack, as nearly all do. [`outer`](Self::outer) is then
+    /// where it leads to.
     #[inline(always)]
     pub fn is_plain(self, frame: *mut Frame, prev: Link) -> bool {
         self.low <= frame.addr() && frame < prev.frame() && prev.frame().addr() < self.high

@@ -1,16 +1,16 @@
 //! The heap profile: every allocation, by its context, with no sampling.
 //!
-//! The build script makes of the functions here the allocation functions of programs that are linked with `--pcce-heap`:
-//! `__pcce_malloc` becomes `malloc`, and so on. The program's definitions serve the whole process, libc included, and
-//! they call glibc's own by the names that it has for such programs (`__libc_malloc`).
+//! The build script makes of the functions here the allocation functions of programs that are linked with
+//! `--pcce-heap`: `__pcce_malloc` becomes `malloc`, and so on. The program's definitions serve the whole process, libc
+//! included, and they call glibc's own by the names that it has for such programs (`__libc_malloc`).
 //!
-//! Each block has a [`Header`] in front of it that names the record of its context, so a block is freed without any table: that
-//! costs 16 bytes a block, in a cache line that the allocator touches anyway. Blocks without a header that fits their address are not
-//! ours, and left to glibc.
+//! Each block has a [`Header`] in front of it that names the record of its context, so a block is freed without any
+//! table: that costs 16 bytes a block, in a cache line that the allocator touches anyway. Blocks without a header that
+//! fits their address are not ours, and left to glibc.
 //!
-//! The context is that of the innermost activation of instrumented code, which is known exactly: its call either pushed, and the
-//! frame names the site, or the pass published the site ([`Tls::call`](crate::abi::Tls::call)). Where neither is so, though the id
-//! says that there is such an activation, nothing is said.
+//! The context is that of the innermost activation of instrumented code, which is known exactly: its call either
+//! pushed, and the frame names the site, or the pass published the site ([`Tls::call`](crate::abi::Tls::call)). Where
+//! neither is so, though the id says that there is such an activation, nothing is said.
 
 mod block;
 mod file;

@@ -1,16 +1,16 @@
 //! Interning: a map from a key of three words to a dense number and a value, which only grows.
 //!
 //! Nodes lie in blocks of doubling size, in the order of their numbers. They never move, and never change once they are
-//! linked in, which is one compare-and-swap of a slot of a hash table with open addressing. So readers and writers of all
-//! threads, signal handlers and forked children included, need no lock.
+//! linked in, which is one compare-and-swap of a slot of a hash table with open addressing. So readers and writers of
+//! all threads, signal handlers and forked children included, need no lock.
 //!
-//! A table that is filling up gets a successor of twice the size. Who needs that goes through all slots of the old one first:
-//! what is there he links into the new one as well, and what is empty he closes for ever. Several threads may do so at
-//! once, and a signal handler does not wait for the one that it has interrupted. So nothing is added to a table as long as
-//! anything can be added to the one before, and no key gets two numbers.
+//! A table that is filling up gets a successor of twice the size. Who needs that goes through all slots of the old one
+//! first: what is there he links into the new one as well, and what is empty he closes for ever. Several threads may do
+//! so at once, and a signal handler does not wait for the one that it has interrupted. So nothing is added to a table
+//! as long as anything can be added to the one before, and no key gets two numbers.
 //!
-//! Memory comes from `mmap` and is never given back: a number stays valid as long as the process, and a table for who is
-//! still reading it.
+//! Memory comes from `mmap` and is never given back: a number stays valid as long as the process, and a table for who
+//! is still reading it.
 
 mod index;
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! Stack offsets, in executables with a hybrid encoding (pcce.txt §6): how far below the beginning of its sub-path an activation is.
+//! Stack offsets, in executables with a hybrid encoding (pcce.txt §6): how far below the beginning of its sub-path an
+//! activation is.
 //!
-//! A frame, and the point of a capture, are at a distance from the place where their sub-path begins that the context determines: the pushed frame, or
-//! what `main` found on the stack. The distance is taken only where the function needs it to tell contexts apart, and only from places to which the
-//! encoding knows the way: bytes of the site array say so. What the decoder makes of it depends on where functions have their frames; for equality the
-//! distance will do.
+//! A frame, and the point of a capture, are at a distance from the place where their sub-path begins that the context
+//! determines: the pushed frame, or what `main` found on the stack. The distance is taken only where the function needs
+//! it to tell contexts apart, and only from places to which the encoding knows the way: bytes of the site array say so.
+//! What the decoder makes of it depends on where functions have their frames; for equality the distance will do.
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::abi::{Frame, HybridSite, Link};
@@ -39,8 +40,8 @@ fn flags(site: *const u8, process: Option<&mut Own>) -> u8 {
     }
 }
 
-/// The address from which distances count in the sub-path above a link; 0 where it is not known. `site`: that of the frame to which the link
-/// leads. `process`: to read memory that may be damaged.
+/// The address from which distances count in the sub-path above a link; 0 where it is not known. `site`: that of the
+/// frame to which the link leads. `process`: to read memory that may be damaged.
 #[inline(never)]
 pub fn base(outer: Link, site: *const u8, process: Option<&mut Own>) -> usize {
     if !is_used() {
@@ -57,7 +58,8 @@ pub fn base(outer: Link, site: *const u8, process: Option<&mut Own>) -> usize {
     if known { outer.frame().addr() } else { 0 }
 }
 
-/// How far a place of the function of a site is below `base`, in words; 0 where that is not known, or the function does not need it.
+/// How far a place of the function of a site is below `base`, in words; 0 where that is not known, or the function does
+/// not need it.
 #[inline(never)]
 pub fn distance(site: *const u8, place: usize, base: usize, process: Option<&mut Own>) -> u64 {
     if base > place && flags(site, process) & HybridSite::NEEDS_OFFSET != 0 {

@@ -1,9 +1,10 @@
 //! The files that the runtime writes: what names them, and the one function that opens them.
 //!
-//! A variable of the environment is its user's wish: such a file is opened as a shell would do it. Nobody asked for a name
-//! that is built into the program in the folder where it stands now, perhaps somebody else's: no link is followed there,
-//! and only the owner may read the file. A program that runs with more rights than who started it (`AT_SECURE`: set-user-ID,
-//! capabilities) takes nothing from the environment, and of the names that are built in only absolute ones.
+//! A variable of the environment is its user's wish: such a file is opened as a shell would do it. Nobody asked for a
+//! name that is built into the program in the folder where it stands now, perhaps somebody else's: no link is followed
+//! there, and only the owner may read the file. A program that runs with more rights than who started it (`AT_SECURE`:
+//! set-user-ID, capabilities) takes nothing from the environment, and of the names that are built in only absolute
+//! ones.
 //!
 //! Nothing here allocates or takes a lock: signal handlers open files, too.
 
@@ -29,7 +30,8 @@ pub fn variable(name: &CStr) -> *const c_char {
 /// The environment as constructors get it.
 pub type Environment = *const *const c_char;
 
-/// The same for a constructor: where the environment has nothing for the runtime, as in nearly all runs, libc need not be asked.
+/// The same for a constructor: where the environment has nothing for the runtime, as in nearly all runs, libc need not
+/// be asked.
 ///
 /// # Safety
 /// The environment is the one that the constructor got.
@@ -156,7 +158,8 @@ impl FileName {
         !text.is_empty() && (!child || by_exit && text.windows(2).any(|two| two == b"%p"))
     }
 
-    /// Opens the file for writing; `number` follows its name if it is not 0. The error is the kernel's; it has been told to the user.
+    /// Opens the file for writing; `number` follows its name if it is not 0. The error is the kernel's; it has been
+    /// told to the user.
     pub fn open(&self, how: How, number: u64) -> Result<c_int, c_int> {
         if !self.is_named() {
             return Err(libc::ENOENT);

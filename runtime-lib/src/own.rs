@@ -1,5 +1,5 @@
-//! The process that the runtime is part of, as the walk over its stacks sees it: its memory, of which it is not known that it is
-//! there, its images, and the registers.
+//! The process that the runtime is part of, as the walk over its stacks sees it: its memory, of which it is not known
+//! that it is there, its images, and the registers.
 
 use crate::image::Image;
 use crate::sys;

@@ -1,8 +1,8 @@
 //! Names of addresses in loaded images that stay right when libraries are unloaded and loaded again.
 //!
 //! A number that is interned for a site must not be that of another library's site that is loaded where the first one
-//! was, and the same library may come back at another address. So an address in a shared library is known by the library's
-//! build id and its offset. The program itself stays where it is.
+//! was, and the same library may come back at another address. So an address in a shared library is known by the
+//! library's build id and its offset. The program itself stays where it is.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 

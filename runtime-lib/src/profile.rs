@@ -1,4 +1,5 @@
-//! What the profilers share: memory that is never given back, and the text of a profile (`docs/formats.md`). Nothing here allocates but with `mmap`, or takes a lock: signal handlers may write profiles.
+//! What the profilers share: memory that is never given back, and the text of a profile (`docs/formats.md`). Nothing
+//! here allocates but with `mmap`, or takes a lock: signal handlers may write profiles.
 
 use core::ffi::c_int;
 use core::ptr::null_mut;

@@ -1,9 +1,9 @@
 //! The CPU profile: samples of the running threads, by context.
 //!
-//! With [`VARIABLE`] in its environment, a program has a timer of that many hertz that counts the CPU time of all its threads;
-//! its signal comes to the thread that is running. The handler takes the context of the interrupted instruction
-//! (`pcce_token_at`) and counts it. Kernels look at such timers at their ticks, often 250 a second, so a sample also carries the CPU
-//! time since the one before it. All is in memory until the program ends.
+//! With [`VARIABLE`] in its environment, a program has a timer of that many hertz that counts the CPU time of all its
+//! threads; its signal comes to the thread that is running. The handler takes the context of the interrupted
+//! instruction (`pcce_token_at`) and counts it. Kernels look at such timers at their ticks, often 250 a second, so a
+//! sample also carries the CPU time since the one before it. All is in memory until the program ends.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{null, null_mut};

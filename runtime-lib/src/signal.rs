@@ -74,7 +74,8 @@ unsafe extern "C" fn trampoline(signal: c_int, info: *mut c_void, context: *mut 
         let call = &raw mut (*block).call;
         let (interrupted, interrupted_call) = (shadow.read_volatile(), call.read_volatile());
         let (interrupted_top, interrupted_id) = (top.read_volatile(), id.read_volatile());
-        // ThreadSanitizer keeps signals, and calls handlers later, with a copy: what it shows is not what is interrupted now.
+        // ThreadSanitizer keeps signals, and calls handlers later, with a copy: what it shows is not what is
+        // interrupted now.
         let own = stack_pointer();
         let now = (own..own + NEAR).contains(&context.addr());
         let sp = match now {
@@ -158,7 +159,8 @@ pub unsafe extern "C" fn __pcce_signal(signal: c_int, handler: usize) -> usize {
     // SAFETY: passed on; an action is written and read.
     unsafe {
         let old = install(libc_signal, signal, handler);
-        // MemorySanitizer calls handlers itself, those of `signal` with the number alone: they are to get the context, too.
+        // MemorySanitizer calls handlers itself, those of `signal` with the number alone: they are to get the context,
+        // too.
         let mut action: libc::sigaction = core::mem::zeroed();
         if is_function(handler)
             && old != libc::SIG_ERR

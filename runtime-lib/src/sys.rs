@@ -1,5 +1,5 @@
-//! System calls by themselves. libc's functions would change `errno`, may be cancellation points, or the program's own; and
-//! each would be a symbol that the loader looks up.
+//! System calls by themselves. libc's functions would change `errno`, may be cancellation points, or the program's own;
+//! and each would be a symbol that the loader looks up.
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;

@@ -1,9 +1,9 @@
 //! Threads: in which context a thread was created, and an empty state for what runs after its start routine.
 //!
 //! The pass replaces calls of `pthread_create` and `thrd_create` in instrumented code by the functions here, and has
-//! [`__pcce_std_thread`] called in front of libstdc++'s `std::thread::_M_start_thread`. They write the token of the creating
-//! context into a [`Creation`], a page of its own that belongs to the new thread and is given back when the thread has
-//! ended. The new thread begins in [`__pcce_thread_start`], which calls the program's start routine.
+//! [`__pcce_std_thread`] called in front of libstdc++'s `std::thread::_M_start_thread`. They write the token of the
+//! creating context into a [`Creation`], a page of its own that belongs to the new thread and is given back when the
+//! thread has ended. The new thread begins in [`__pcce_thread_start`], which calls the program's start routine.
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::mem::{MaybeUninit, offset_of};
 use core::ptr::{copy_nonoverlapping, null_mut};
@@ -206,7 +206,8 @@ unsafe fn new(start: Start, argument: *mut c_void, stack_size: usize, site: *con
     }
 }
 
-/// Copies tokens that are joined by `+`, as many whole ones as fit into `size` bytes with a final zero. Returns the length.
+/// Copies tokens that are joined by `+`, as many whole ones as fit into `size` bytes with a final zero. Returns the
+/// length.
 unsafe fn copy(from: *const u8, len: usize, to: *mut u8, size: usize) -> usize {
     // SAFETY: by the caller: `len` readable bytes, `size` writable ones.
     unsafe {
@@ -311,7 +312,8 @@ pub unsafe extern "C" fn __pcce_std_thread(state: *mut *mut c_void, site: *const
     }
 }
 
-/// The destructor of our state: in the new thread behind its start routine, or in the creating one if there is no new thread.
+/// The destructor of our state: in the new thread behind its start routine, or in the creating one if there is no new
+/// thread.
 unsafe extern "C" fn delete_state(creation: *mut Creation) {
     // SAFETY: by libstdc++: the state is deleted once.
     unsafe {

@@ -62,8 +62,8 @@ pub unsafe extern "C" fn __pcce_token_below(
     }
 }
 
-/// The public entry. The pass replaces calls of it in instrumented code, so who arrives here is code that is not instrumented.
-/// What called that may have changed the id: it is described as an interrupted point is.
+/// The public entry. The pass replaces calls of it in instrumented code, so who arrives here is code that is not
+/// instrumented. What called that may have changed the id: it is described as an interrupted point is.
 ///
 /// # Safety
 /// `buf` can take `size` bytes.
@@ -80,8 +80,8 @@ pub unsafe extern "C" fn pcce_token(buf: *mut c_char, size: usize) -> usize {
     unsafe { walked_token(buf, size, point, state, flag::POINT) }
 }
 
-/// The point in code that is not instrumented at which the function was called into which this is inlined. None where nothing
-/// instrumented is known to be active.
+/// The point in code that is not instrumented at which the function was called into which this is inlined. None where
+/// nothing instrumented is known to be active.
 #[inline(always)]
 pub fn outside() -> Option<(State, Interruption)> {
     let (id, top) = current();
@@ -122,8 +122,8 @@ pub unsafe extern "C" fn __pcce_token_at(
     unsafe { point_token(buf, size, registers, state, flag::POINT | other) }
 }
 
-/// The token of the point that a signal interrupted in this thread, for a handler that is not instrumented. `overflow`: the stack
-/// is full.
+/// The token of the point that a signal interrupted in this thread, for a handler that is not instrumented. `overflow`:
+/// the stack is full.
 ///
 /// # Safety
 /// `buf` can take `size` bytes; `context` is what the kernel gave to the handler.

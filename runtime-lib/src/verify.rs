@@ -7,9 +7,9 @@
 //! DecodeStack do, and each step must give the caller and the call site that the shadow stack
 //! has, and end where it ends.
 //!
-//! Decoding happens once for each distinct context, and as far as the next caller whose context matched already: what was
-//! found right is remembered as ⟨context of the caller, call site, function⟩ ↦ ⟨id, number of the chain⟩, and a later
-//! entry with the same shadow stack must show the same pair. So every entry is compared, in constant time.
+//! Decoding happens once for each distinct context, and as far as the next caller whose context matched already: what
+//! was found right is remembered as ⟨context of the caller, call site, function⟩ ↦ ⟨id, number of the chain⟩, and a
+//! later entry with the same shadow stack must show the same pair. So every entry is compared, in constant time.
 //!
 //! The program may define what this code calls (`memset`, `write`, …), instrumented: entries from there are not
 //! compared ([`Tls::busy`](crate::abi::Tls::busy)).
@@ -42,8 +42,8 @@ use crate::sys;
 use crate::text::print_to;
 use crate::x86_64::weak_address;
 
-/// Names the file to which the report is appended; the program's own file without it, and standard error without either. Read at the first function entry:
-/// programs may leave nothing of the environment at their end.
+/// Names the file to which the report is appended; the program's own file without it, and standard error without
+/// either. Read at the first function entry: programs may leave nothing of the environment at their end.
 const REPORT_VARIABLE: &CStr = c"PCCE_VERIFY_REPORT";
 /// Exit status of a program with mismatches.
 const EXIT_MISMATCH: c_int = 97;
@@ -100,8 +100,8 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
     }
 }
 
-/// How deep an activation is that was entered with the chain `top`: activations, and pushed frames. Only the frames that
-/// were pushed since its caller's entry are walked.
+/// How deep an activation is that was entered with the chain `top`: activations, and pushed frames. Only the frames
+/// that were pushed since its caller's entry are walked.
 unsafe fn depths(caller: *const Shadow, top: Link) -> (u64, u64) {
     // SAFETY: live records and frames of this thread.
     unsafe {
@@ -273,7 +273,8 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
     }
 }
 
-/// The number of the context that has this encoding in the function with this name: `context`, if it is a new one. None if there is no memory.
+/// The number of the context that has this encoding in the function with this name: `context`, if it is a new one. None
+/// if there is no memory.
 fn encoding(name: u64, id: u64, chain: u64, distance: u64, context: u64) -> Option<u64> {
     let key = [SHARED.insert(&[name, id, chain], ())?, distance, 0];
     match ENCODINGS.find(&key) {
@@ -282,8 +283,8 @@ fn encoding(name: u64, id: u64, chain: u64, distance: u64, context: u64) -> Opti
     }
 }
 
-/// How far an activation is below the beginning of its sub-path, as far as its function needs that: its record's distance, which differs from the
-/// activation's by a constant of the function.
+/// How far an activation is below the beginning of its sub-path, as far as its function needs that: its record's
+/// distance, which differs from the activation's by a constant of the function.
 unsafe fn distance(shadow: *const Shadow) -> u64 {
     // SAFETY: a live record, and frames of this thread.
     unsafe {

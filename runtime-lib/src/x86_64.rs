@@ -8,7 +8,8 @@ use core::arch::asm;
 use crate::abi::Tls;
 use crate::unwind::Registers;
 
-/// The address of a symbol that need not be there, out of the table that the loader fills: null where nobody defines it.
+/// The address of a symbol that need not be there, out of the table that the loader fills: null where nobody defines
+/// it.
 macro_rules! weak_address {
     ($symbol:literal) => {{
         let address: *const u8;
@@ -87,7 +88,8 @@ pub fn here() -> Registers {
 pub fn tls() -> *mut Tls {
     let block: *mut Tls;
     // SAFETY: reads the thread pointer and the block's offset from it, as the psABI's
-    // initial-exec sequence does; the linker relaxes it where it can. Neither changes while a function of the runtime runs.
+    // initial-exec sequence does; the linker relaxes it where it can. Neither changes while a function of the runtime
+    // runs.
     unsafe {
         asm!(
             "mov {block}, qword ptr fs:[0]",

@@ -40,7 +40,8 @@ static int hide_tables(struct dl_phdr_info *image, size_t size, void *x) {
   while (tables != end && tables->p_type != PT_GNU_EH_FRAME) tables++;
   if (tables == end) return 1;
   while (load->p_type != PT_LOAD || tables->p_vaddr - load->p_vaddr >= load->p_memsz) load++;
-  uintptr_t page = 4095, from = image->dlpi_addr + tables->p_vaddr, to = image->dlpi_addr + load->p_vaddr + load->p_memsz;
+  uintptr_t page = 4095, from = image->dlpi_addr + tables->p_vaddr;
+  uintptr_t to = image->dlpi_addr + load->p_vaddr + load->p_memsz;
   from = (from + page) & ~page;
   if (mprotect((void *)from, ((to + page) & ~page) - from, PROT_NONE) != 0) _exit(8);
   return 1;
@@ -140,7 +141,8 @@ int main(int count, char **arguments) {
   }
   pthread_barrier_init(&barrier, NULL, 5);
   pthread_t ids[4];
-  void *(*starts[])(void *) = {quiet, !strcmp(threads, "deaf") ? deaf : quiet, crasher, !strcmp(threads, "two") ? crasher : quiet};
+  int is_deaf = !strcmp(threads, "deaf"), two = !strcmp(threads, "two");
+  void *(*starts[])(void *) = {quiet, is_deaf ? deaf : quiet, crasher, two ? crasher : quiet};
   for (int i = 0; i < 4; i++) pthread_create(&ids[i], NULL, starts[i], NULL);
   pthread_barrier_wait(&barrier);
   for (int i = 0; i < 4; i++) pthread_join(ids[i], NULL);

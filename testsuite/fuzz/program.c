@@ -1,5 +1,5 @@
-// The program of the core files: it writes what a core file would hold of it to standard output, as a row of 64-bit words, and ends. Without
-// a C library and at fixed addresses, it is small, and the same each time.
+// The program of the core files: it writes what a core file would hold of it to standard output, as a row of 64-bit
+// words, and ends. Without a C library and at fixed addresses, it is small, and the same each time.
 //
 // The words: rip, rsp, rbp, fs_base; the address of `stack`, the number of its words, they; the same of `block`.
 typedef unsigned long word;
@@ -27,7 +27,8 @@ NOINLINE static void dump(frame *top) {
   __pcce_tls[0] = 7;
   __pcce_tls[1] = (word)top;
   word state[4];
-  __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2" : "=r"(state[0]), "=r"(state[1]), "=r"(state[2]));
+  __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2"
+                   : "=r"(state[0]), "=r"(state[1]), "=r"(state[2]));
   state[3] = (word)&block[8];
   word of_stack[2] = {(word)stack, ROOM}, of_block[2] = {(word)block, 9};
   call(1, 1, state, sizeof state);

@@ -1,5 +1,5 @@
-// Contexts of C, with a handler that takes some at random. Built with each row of flags.toml: ../src/matrix.rs. Lines of
-// the output that begin with @ or % are compared with a backtrace, all others with those of the plain program.
+// Contexts of C, with a handler that takes some at random. Built with each row of flags.toml: ../src/matrix.rs. Lines
+// of the output that begin with @ or % are compared with a backtrace, all others with those of the plain program.
 #define _GNU_SOURCE
 #include "calls.h"
 #include <pthread.h>

@@ -1,5 +1,5 @@
-// Counted calls. ARGUMENT: how often `often` calls; `fork` and `_exit` let a child do it, too. With LIBRARY the part that a shared
-// library has, which the program uses with USES_LIBRARY. CHANGED is a later version of the source.
+// Counted calls. ARGUMENT: how often `often` calls; `fork` and `_exit` let a child do it, too. With LIBRARY the part
+// that a shared library has, which the program uses with USES_LIBRARY. CHANGED is a later version of the source.
 #include <pcce.h>
 #include <stdio.h>
 #include <stdlib.h>

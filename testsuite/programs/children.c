@@ -1,4 +1,5 @@
-// New programs and processes: exec, posix_spawn, system, daemon; a child of fork goes on, is nested, and comes from a thread.
+// New programs and processes: exec, posix_spawn, system, daemon; a child of fork goes on, is nested, and comes from a
+// thread.
 //# Chain exec: leaf < child_main < main
 //# Chain spawned: leaf < child_main < main
 //# Chain shell: leaf < child_main < main

@@ -1,5 +1,5 @@
-// Calls through pointers that reach functions of an instrumented library: they push in the executable's place. Exceptions
-// leave them for code that is not instrumented, which goes on calling.
+// Calls through pointers that reach functions of an instrumented library: they push in the executable's place.
+// Exceptions leave them for code that is not instrumented, which goes on calling.
 //# PlainLibrary: parts/catches.cpp
 //# Library: parts/diverted.cpp
 //# Chain thrower: library_leaf < library_throws < caller < main

@@ -1,5 +1,6 @@
-// Fibers that announce their switches (pcce_fiber_save, pcce_fiber_restore, pcce_fiber_run): by swapcontext and by a switch in
-// assembly, resumed from different callers, one fiber by another, on another thread, and abandoned. Contexts are exact.
+// Fibers that announce their switches (pcce_fiber_save, pcce_fiber_restore, pcce_fiber_run): by swapcontext and by a
+// switch in assembly, resumed from different callers, one fiber by another, on another thread, and abandoned. Contexts
+// are exact.
 //# Cut
 //# Chain body: leaf < body < fiber
 //# Chain deep: leaf < deep*4 < body < fiber

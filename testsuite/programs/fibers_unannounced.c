@@ -1,5 +1,6 @@
-// Fibers of a program that announces no switch, by swapcontext and in assembly: the program runs as it does, contexts on the
-// threads' own stacks are exact, and those in fibers end at an explicit boundary. Nothing of a stack that is gone is looked at.
+// Fibers of a program that announces no switch, by swapcontext and in assembly: the program runs as it does, contexts
+// on the threads' own stacks are exact, and those in fibers end at an explicit boundary. Nothing of a stack that is
+// gone is looked at.
 //# Cut
 //# Chain body: leaf < body < entry < <damaged>
 //# Chain deep: leaf < deep < <damaged>

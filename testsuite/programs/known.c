@@ -1,5 +1,5 @@
-// Calls through pointers in cycles, compared with the targets that their type suggests: expected ones, one of another type, a library's
-// function, and one of a shared library.
+// Calls through pointers in cycles, compared with the targets that their type suggests: expected ones, one of another
+// type, a library's function, and one of a shared library.
 //# Chain first: even < step < odd < step < even < step < main
 //# Chain second: odd < step < main
 //# Chain cast: other_type < step < main

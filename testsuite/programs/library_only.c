@@ -15,7 +15,11 @@
 #include "parts/library.h"
 
 NOINLINE static void leaf(const char *name) { SHOW(name); KEEP; }
-NOINLINE static void callback(int n) { leaf(n == 0 ? "callback" : "nested"); if (n > 0) library_calls(callback, n - 1); KEEP; }
+NOINLINE static void callback(int n) {
+  leaf(n == 0 ? "callback" : "nested");
+  if (n > 0) library_calls(callback, n - 1);
+  KEEP;
+}
 NOINLINE void exported(const char *name) { leaf(name); KEEP; }
 
 int main(void) {

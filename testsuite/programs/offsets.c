@@ -1,5 +1,5 @@
-// Ways to a function that differ in nothing but stack offsets, which is what a hybrid encoding goes by: frames of several sizes, in `main`'s sub-path, in
-// recursion, in callbacks, in threads and in handlers of signals.
+// Ways to a function that differ in nothing but stack offsets, which is what a hybrid encoding goes by: frames of
+// several sizes, in `main`'s sub-path, in recursion, in callbacks, in threads and in handlers of signals.
 //# Chain way: bottom < middle < large < main
 //# Chain way: bottom < middle < small < main
 //# Chain way: bottom < large_middle < large < main

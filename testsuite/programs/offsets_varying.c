@@ -1,5 +1,5 @@
-// Below a frame that has another size each time, the stack offsets of equal contexts differ: there ids tell alone, and the numbers of equal contexts are
-// equal.
+// Below a frame that has another size each time, the stack offsets of equal contexts differ: there ids tell alone, and
+// the numbers of equal contexts are equal.
 //# Chain varying: under < small < varying < main
 //# Chain varying: under < large < varying < main
 //# Chain varying: under < small < varying < main
@@ -77,7 +77,8 @@ int main(void) {
     varying(i * 100, 1);
     KEEP;
   }
-  printf("%d %d %d\n", numbers[0] == numbers[2] && numbers[2] == numbers[4], numbers[1] == numbers[3] && numbers[3] == numbers[5],
-         numbers[8] == numbers[9]);
+  int even = numbers[0] == numbers[2] && numbers[2] == numbers[4];
+  int odd = numbers[1] == numbers[3] && numbers[3] == numbers[5];
+  printf("%d %d %d\n", even, odd, numbers[8] == numbers[9]);
   return 0;
 }

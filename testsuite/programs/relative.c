@@ -1,5 +1,6 @@
-// Pushes whose sub-paths count their ids from the frame: recursion through pointers and by name, on the way into an instrumented library and
-// back out of it, and through code that is not instrumented; left by longjmp, and interrupted by a signal.
+// Pushes whose sub-paths count their ids from the frame: recursion through pointers and by name, on the way into an
+// instrumented library and back out of it, and through code that is not instrumented; left by longjmp, and interrupted
+// by a signal.
 //# Chain leaf: show < step < show_after < step < show_after < step < main
 //# Chain library: visit < step < show_after < step < main
 //# Chain returned: show < step < visit < step < main

@@ -20,8 +20,8 @@ static inline NOINLINE void show_line(const char *name, const char *token, unsig
   if (write(1, line, (size_t)length) != length) _exit(99);
 }
 
-// With SHOW_BACKTRACE, each line has another one behind it, for a comparison with libgcc's unwinder: `%NAME TOKEN ADDRESS…`,
-// the addresses of the calls from here outwards, as offsets in the executable; 0 for code that is elsewhere.
+// With SHOW_BACKTRACE, each line has another one behind it, for a comparison with libgcc's unwinder: `%NAME TOKEN
+// ADDRESS…`, the addresses of the calls from here outwards, as offsets in the executable; 0 for code that is elsewhere.
 #ifdef SHOW_BACKTRACE
 #include <unwind.h>
 extern char __executable_start, _end;

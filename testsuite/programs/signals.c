@@ -1,5 +1,5 @@
-// Signal handlers: their own chain, the boundary, and the interrupted chain. Installed by sigaction, by signal and through
-// a pointer, nested, left by siglongjmp; the program sees its own handlers when it asks.
+// Signal handlers: their own chain, the boundary, and the interrupted chain. Installed by sigaction, by signal and
+// through a pointer, nested, left by siglongjmp; the program sees its own handlers when it asks.
 //# Chain raised: in_handler < on_usr1 < <signal> < <raise> < raising < main
 //# Chain nested: on_usr2 < <signal> < <raise> < on_nested < <signal> < <raise> < nesting < main
 //# Chain left: in_handler < on_left < <signal> < <raise> < leaving < main

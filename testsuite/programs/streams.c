@@ -1,4 +1,5 @@
-// Streams and conversions of the program's own: stdio's functions call back, so their calls push. A module by itself does not know whether all calls do.
+// Streams and conversions of the program's own: stdio's functions call back, so their calls push. A module by itself
+// does not know whether all calls do.
 //# Chain[lto] write: on_write < <fputs> < print < main
 //# Chain[module] write: on_write < <unknown fputs> < print < main
 //# Chain[lto] convert: on_convert < <printf> < convert < main

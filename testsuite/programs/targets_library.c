@@ -1,5 +1,5 @@
-// Targeted mode, and a library that takes contexts: what lies between them and the program's targets is not known, and said to be
-// so.
+// Targeted mode, and a library that takes contexts: what lies between them and the program's targets is not known, and
+// said to be so.
 //# Library: parts/library.c
 //# Modes: lto
 //# Flags[!plain]: --pcce-targets=store

@@ -13,7 +13,12 @@
 NOINLINE static void leaf(const char *name) { SHOW_ACROSS(name); KEEP; }
 
 static pthread_key_t key;
-NOINLINE static void use_stack(void) { char buffer[20000]; memset(buffer, 0x55, sizeof buffer); KEEP; __asm__ volatile("" ::"r"(buffer)); }
+NOINLINE static void use_stack(void) {
+  char buffer[20000];
+  memset(buffer, 0x55, sizeof buffer);
+  KEEP;
+  __asm__ volatile("" ::"r"(buffer));
+}
 static void key_end(void *value) { (void)value; use_stack(); leaf("key"); KEEP; }
 NOINLINE static void cleanup(void *value) { (void)value; leaf("cleanup"); KEEP; }
 

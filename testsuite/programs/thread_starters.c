@@ -1,5 +1,5 @@
-// Threads that a library without the pass creates: nothing is said of their creation, and what they create has its own. Threads
-// on stacks that the program provides, of any place and size.
+// Threads that a library without the pass creates: nothing is said of their creation, and what they create has its own.
+// Threads on stacks that the program provides, of any place and size.
 //# PlainLibrary: parts/starter.c
 //# Chain foreign: leaf < recurse*4 < foreign
 //# Chain second: leaf < recurse*4 < second < <thread> < spawn < foreign

@@ -1,5 +1,5 @@
-// The contexts in which threads of the C++ library were created: std::thread, std::jthread's kind and std::async, several
-// generations, with exceptions, and where the creation fails.
+// The contexts in which threads of the C++ library were created: std::thread, std::jthread's kind and std::async,
+// several generations, with exceptions, and where the creation fails.
 //# Chain first: work < first < ... < <thread> < ... < spawn < main
 //# Chain second: work < second < ... < <thread> < ... < first < ... < <thread> < ... < spawn < main
 //# Chain async: work < asynchronous < ... < <thread> < ... < spawn_async < main

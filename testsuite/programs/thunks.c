@@ -1,5 +1,6 @@
-// Pushes that are expected to be seldom go through functions of the pass's own, which no context shows: recursion, calls through pointers, with
-// few and with many arguments, variable ones too, callbacks of the C library, and calls that are left by longjmp.
+// Pushes that are expected to be seldom go through functions of the pass's own, which no context shows: recursion,
+// calls through pointers, with few and with many arguments, variable ones too, callbacks of the C library, and calls
+// that are left by longjmp.
 //# Chain again: again < seldom < seldom < main
 //# Chain pointer: callee < through < seldom < main
 //# Chain recursive: callee < through < callee < through < seldom < main

@@ -1,6 +1,6 @@
-// Numbers of contexts behind a push: with ids of few bits and of sixty, for which there is no room beside the chain's number. Every pair of
-// different contexts has different numbers, and the second visit of each gives the same number as the first (the runner compares them all).
-// A number is that of the function's context, whichever of its calls asks.
+// Numbers of contexts behind a push: with ids of few bits and of sixty, for which there is no room beside the chain's
+// number. Every pair of different contexts has different numbers, and the second visit of each gives the same number as
+// the first (the runner compares them all). A number is that of the function's context, whichever of its calls asks.
 //# Chain wide: leaf < ... < main
 //# Modes: lto
 #include "show.h"

@@ -1,4 +1,5 @@
-// A signal that comes while the program computes. ThreadSanitizer calls the handler in the next function of libc's that waits.
+// A signal that comes while the program computes. ThreadSanitizer calls the handler in the next function of libc's that
+// waits.
 #include <csignal>
 #include <cstdio>
 #include <pcce.h>

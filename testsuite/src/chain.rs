@@ -1,5 +1,5 @@
-//! Chains of calls from different sources, to be compared: what `pcce decode` prints, and what LLVM's symboliser says of
-//! addresses.
+//! Chains of calls from different sources, to be compared: what `pcce decode` prints, and what LLVM's symboliser says
+//! of addresses.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;

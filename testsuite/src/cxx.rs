@@ -5,14 +5,14 @@
 //! the context of each place that takes one. So the expected chains come from the meaning of the source alone, and the
 //! program carries nothing for it that could change how it is compiled.
 //!
-//! What a program has: direct calls, recursion (also deep, and between units), calls through pointers, tables, `std::function`,
-//! virtual functions and thunks, lambdas, callbacks from `qsort` and `std::sort`, functions in several units (`inline`),
-//! static initialisers, local objects whose constructors and destructors call on and take contexts (also while the
-//! stack is unwound), exceptions thrown through all of that, caught by type or not, and thrown again, threads, and code that
-//! is not instrumented, which calls back, catches, and calls back again.
+//! What a program has: direct calls, recursion (also deep, and between units), calls through pointers, tables,
+//! `std::function`, virtual functions and thunks, lambdas, callbacks from `qsort` and `std::sort`, functions in several
+//! units (`inline`), static initialisers, local objects whose constructors and destructors call on and take contexts
+//! (also while the stack is unwound), exceptions thrown through all of that, caught by type or not, and thrown again,
+//! threads, and code that is not instrumented, which calls back, catches, and calls back again.
 //!
-//! Every function has a parameter `n` that each call makes smaller and returns at once where `n` is 0, so that programs end
-//! whatever they call. Conditions depend on `n` and on counters of loops only: the interpreter knows both.
+//! Every function has a parameter `n` that each call makes smaller and returns at once where `n` is 0, so that programs
+//! end whatever they call. Conditions depend on `n` and on counters of loops only: the interpreter knows both.
 
 mod make;
 mod run;
@@ -32,7 +32,8 @@ use crate::runner::Frame;
 
 /// A generated program.
 pub struct Program {
-    /// Names and texts of its files. Those with the extension `cpp` are to be compiled, [`PLAIN_FILE`] without the pass.
+    /// Names and texts of its files. Those with the extension `cpp` are to be compiled, [`PLAIN_FILE`] without the
+    /// pass.
     pub files: Vec<(String, String)>,
     /// The contexts that it takes.
     pub model: Model,
@@ -59,7 +60,8 @@ struct Known {
     end: &'static str,
     /// A boundary has none.
     file: Option<String>,
-    /// Not known where a destructor is called: compilers choose between the end of the block and the statement that leaves it.
+    /// Not known where a destructor is called: compilers choose between the end of the block and the statement that
+    /// leaves it.
     line: Option<u32>,
 }
 
@@ -128,8 +130,8 @@ impl Model {
 }
 
 impl Expected {
-    /// Compares with a decoded chain of a program whose files are in `folder`; frames of the standard library's headers are left out.
-    /// The error is what was found.
+    /// Compares with a decoded chain of a program whose files are in `folder`; frames of the standard library's headers
+    /// are left out. The error is what was found.
     pub(crate) fn compare(&self, found: &[Frame], folder: &Path) -> Result<(), String> {
         let name = |frame: &'_ Frame| frame.text.trim_start_matches("inlined ").to_owned();
         let ours = |frame: &&Frame| match &frame.file {

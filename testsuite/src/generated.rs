@@ -1,8 +1,8 @@
 //! Random programs, each made from a seed: the instrumented builds must do what the plain build does, and
 //! verify mode must find nothing. Every other seed has flags of the matrix ([`matrix::flags_for`]) as well.
 //!
-//! Two generators: csmith, for C (what its programs compute depends on nearly everything the compiler can break), and our
-//! own, for C++ ([`cxx`]), whose programs take contexts that are known beforehand.
+//! Two generators: csmith, for C (what its programs compute depends on nearly everything the compiler can break), and
+//! our own, for C++ ([`cxx`]), whose programs take contexts that are known beforehand.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -33,8 +33,8 @@ pub enum Verdict {
         /// Contexts that the program took, and whose decoded chains were the known ones.
         decoded: u64,
     },
-    /// The plain build runs too long or crashes, or what it does depends on the level of optimisation (as with some programs of
-    /// csmith that do not end): nothing to compare with.
+    /// The plain build runs too long or crashes, or what it does depends on the level of optimisation (as with some
+    /// programs of csmith that do not end): nothing to compare with.
     Skipped,
     /// What is wrong, with the build that shows it. The program is left in its folder.
     Different(String),
@@ -43,7 +43,8 @@ pub enum Verdict {
 const LEVELS: [&str; 5] = ["-O0", "-O1", "-O2", "-Os", "-O3"];
 const MODES: [&str; 2] = ["lto", "module"];
 
-/// Processor time, in seconds, that the plain build may take; processor time does not depend on what else the machine does.
+/// Processor time, in seconds, that the plain build may take; processor time does not depend on what else the machine
+/// does.
 const PLAIN_SECONDS: u64 = 1;
 /// The same for the other builds. Verify mode is slow: what is above this does not end.
 const INSTRUMENTED_SECONDS: u64 = 100;
@@ -116,8 +117,8 @@ impl Generator {
     }
 }
 
-/// Generates the program of `seed` in `folder`, which is made anew, builds it plain and, in both modes, with and without
-/// verify mode, and compares. The folder stays only where something differs.
+/// Generates the program of `seed` in `folder`, which is made anew, builds it plain and, in both modes, with and
+/// without verify mode, and compares. The folder stays only where something differs.
 #[must_use]
 pub fn check(generator: Generator, seed: u64, folder: &Path) -> Verdict {
     let _ = fs::remove_dir_all(folder);

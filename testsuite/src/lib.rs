@@ -5,14 +5,16 @@
 //!
 //! - `programs/` and `tests/programs.rs`: programs with directives in comments ([`program`] is their reference);
 //! - `ir/` and `tests/ir.rs`: modules before and after the pass;
-//! - `profiles/` and `tests/profiles.rs`: heap profiles next to valgrind, CPU profiles; `profiles/measure`: what the former cost;
+//! - `profiles/` and `tests/profiles.rs`: heap profiles next to valgrind, CPU profiles; `profiles/measure`: what the
+//!   former cost;
 //! - `tests/verify_mode.rs`: verify mode finds mismatches where there are some;
 //! - `tests/clash.rs`: the runtime in programs of several languages, and the code of a direct call;
 //! - `tests/versions.rs`, `tests/rust.rs`: the build for LLVM 22 beside that for 19, and Rust programs, which need it;
 //! - [`generated`], `tests/generated.rs`, `bin/soak.rs`: random programs, by csmith and by a generator of our own;
-//! - `matrix/`, [`matrix`], `tests/matrix.rs`, `bin/matrix.rs`: programs built with many flags and attributes, compared with backtraces;
-//! - `stepping/`, `tests/anywhere.rs`, `tests/crash.rs`, [`torture`], `bin/torture.rs`: contexts at any instruction, crash reports and
-//!   core files, compared with other unwinders ([`chain`]);
+//! - `matrix/`, [`matrix`], `tests/matrix.rs`, `bin/matrix.rs`: programs built with many flags and attributes, compared
+//!   with backtraces;
+//! - `stepping/`, `tests/anywhere.rs`, `tests/crash.rs`, [`torture`], `bin/torture.rs`: contexts at any instruction,
+//!   crash reports and core files, compared with other unwinders ([`chain`]);
 //! - [`evaluation`], `tests/real_programs.rs`, `tests/cmake.rs`: programs and builds of other people;
 //! - [`packages`], `bin/packages.rs`: Debian's packages in verify mode, with the tests that they bring;
 //! - `tests/debuggers.rs`: `pcce bt` in gdb and lldb;

@@ -26,13 +26,16 @@
 //!
 //! `Chain`, `Fixed`, `Flags` and `Broken` take conditions: `//# Chain[lto, -O2] NAME: …` holds only there, and has
 //! precedence over one without conditions. A condition is a mode (`lto`, `module`), a level, `verify`,
-//! `plain`, or a shape (`hybrid`, `nodebug`, `no-pie`, `pie`, `static`, `static-pie`); `!` in front of it means the opposite.
+//! `plain`, or a shape (`hybrid`, `nodebug`, `no-pie`, `pie`, `static`, `static-pie`); `!` in front of it means the
+//! opposite.
 //!
 //! In a chain, functions stand with their demangled name, without the parameters where the directive names none.
 //! `inlined f` is a frame that was inlined into the next one. `f*3` is three frames. `...` stands for any number of
 //! frames (for the insides of the standard library only). Boundaries: `<qsort>`, code that is not
 //! instrumented behind a call of `qsort`; `<?>`, code that is not instrumented and not known by
-//! name; `<none>`, no context at all (a thread or program in which nothing is instrumented); `<tail f>`, `<unknown f>`, `<unknown>`, `<unknown-module>`, `<truncated>`, `<damaged>`, `<signal>`, `<thread>` (below it, the thread's creation).
+//! name; `<none>`, no context at all (a thread or program in which nothing is instrumented); `<tail f>`, `<unknown f>`,
+//! `<unknown>`, `<unknown-module>`, `<truncated>`, `<damaged>`, `<signal>`, `<thread>` (below it, the thread's
+//! creation).
 
 use std::collections::HashMap;
 use std::fs;

@@ -1,9 +1,9 @@
-//! Crash torture: a program is killed by SIGSEGV at random instructions, and its crash report must say each time what gdb says of
-//! the core file.
+//! Crash torture: a program is killed by SIGSEGV at random instructions, and its crash report must say each time what
+//! gdb says of the core file.
 //!
-//! One run of the program is interrupted again and again: after a random time, and a random number of single steps. At each
-//! point a copy of the process (a `clone` that is put into it) gets the signal and dies of it, with report and core file; the
-//! original goes on. gdb reads many core files in one go.
+//! One run of the program is interrupted again and again: after a random time, and a random number of single steps. At
+//! each point a copy of the process (a `clone` that is put into it) gets the signal and dies of it, with report and
+//! core file; the original goes on. gdb reads many core files in one go.
 
 mod agreement;
 mod backtrace;
@@ -46,8 +46,8 @@ pub struct Outcome {
     pub calls: usize,
     /// See `calls`.
     pub inlined: usize,
-    /// Points at which gdb's line of a call differed, and LLVM's symboliser agrees with the report, or the debug information has
-    /// no line there.
+    /// Points at which gdb's line of a call differed, and LLVM's symboliser agrees with the report, or the debug
+    /// information has no line there.
     pub symboliser: usize,
     /// Points at which the report has functions that left by a tail call, which gdb cannot see.
     pub tail: usize,
@@ -121,8 +121,8 @@ pub fn compare_core(program: &Path, core: &Path, folder: &Path) -> Result<(usize
     Ok((agreed, wrong))
 }
 
-/// Core files of `xz` with four threads at random times: all threads are compared with gdb's backtraces. Returns how many threads
-/// agree, and descriptions of the others.
+/// Core files of `xz` with four threads at random times: all threads are compared with gdb's backtraces. Returns how
+/// many threads agree, and descriptions of the others.
 ///
 /// # Errors
 /// If it cannot be built, or a tool fails.

@@ -10,7 +10,16 @@ static jmp_buf environment;
 NOINLINE static void leaf(int n) { sum += n; }
 static inline __attribute__((always_inline)) int inlined(int n) { leaf(n); KEEP; return n + sum; }
 NOINLINE static int a(int n) { leaf(n); KEEP; leaf(n + 1); KEEP; sum++; return inlined(n + 2) + inlined(sum); }
-NOINLINE static int recursive(int n) { int r = n; if (n > 0) r += recursive(n - 1); KEEP; r += a(n); KEEP; if (n > 2) r += recursive(n - 3); KEEP; return r; }
+NOINLINE static int recursive(int n) {
+  int r = n;
+  if (n > 0) r += recursive(n - 1);
+  KEEP;
+  r += a(n);
+  KEEP;
+  if (n > 2) r += recursive(n - 3);
+  KEEP;
+  return r;
+}
 NOINLINE static int compare(const void *x, const void *y) { a(1); KEEP; return *(const int *)x - *(const int *)y; }
 
 NOINLINE static int cases(int n) {

@@ -1,5 +1,6 @@
-// Interrupts the program after each instruction, and prints for each point the token and what the C library's own unwinder says.
-// A line for each: the token, whether it is in the unwinder, the program counter, and the return addresses, in hexadecimal digits, without the load bias.
+// Interrupts the program after each instruction, and prints for each point the token and what the C library's own
+// unwinder says. A line for each: the token, whether it is in the unwinder, the program counter, and the return
+// addresses, in hexadecimal digits, without the load bias.
 #ifndef STEP_H
 #define STEP_H
 #ifndef _GNU_SOURCE
@@ -75,8 +76,10 @@ static void step_begin(void) {
   signal(SIGSEGV, step_fault);
 }
 
-#define STEP_ON __asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; orq $0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::: "memory", "cc")
-#define STEP_OFF __asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; andq $~0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::: "memory", "cc")
+#define STEP(change) \
+  __asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; " change ", (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::: "memory", "cc")
+#define STEP_ON STEP("orq $0x100")
+#define STEP_OFF STEP("andq $~0x100")
 
 static void step_end(void) {
   fwrite(step_text, 1, step_length, stdout);

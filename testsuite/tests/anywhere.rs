@@ -226,8 +226,8 @@ fn every_point_with_exceptions() {
     }
 }
 
-/// Compilers take functions apart: into sections for each basic block, into hot and cold parts, and into sequences of instructions that
-/// several functions share, which belong to none of them.
+/// Compilers take functions apart: into sections for each basic block, into hot and cold parts, and into sequences of
+/// instructions that several functions share, which belong to none of them.
 #[test]
 fn every_point_of_functions_in_several_parts() {
     let profile = profile_of("mixed.c", &work_folder("anywhere/parts"));
@@ -248,7 +248,8 @@ fn every_point_of_functions_in_several_parts() {
     }
 }
 
-/// Within such sequences, and where the optimiser has made functions of parts after the pass, nothing tells what has been done to the id.
+/// Within such sequences, and where the optimiser has made functions of parts after the pass, nothing tells what has
+/// been done to the id.
 #[test]
 fn every_point_of_functions_that_share_code() {
     let outliner = "-Wl,-mllvm,-enable-machine-outliner=always";

@@ -220,7 +220,8 @@ fn the_runtime_costs_small_programs_little() {
         let lines = output.stdout.lines().filter(|line| line.contains(part));
         lines.filter_map(|line| line.split_whitespace().nth(word)).map(str::to_owned).collect()
     };
-    // What the loader looks up before the program starts is the toolchain's own, and so are the libraries that it loads.
+    // What the loader looks up before the program starts is the toolchain's own, and so are the libraries that it
+    // loads.
     for (flag, part, word) in [("--relocs", "R_X86_64_GLOB_DAT", 4), ("--dynamic", "(NEEDED)", 4)] {
         let [plain, instrumented] =
             programs.each_ref().map(|program| words("llvm-readelf", &[flag, "--wide"], program, part, word));

@@ -1,5 +1,5 @@
-//! Where activations and their frames are: what the decoder reads from machine code, against what an independent unwinder
-//! (libgcc's) says of a running program.
+//! Where activations and their frames are: what the decoder reads from machine code, against what an independent
+//! unwinder (libgcc's) says of a running program.
 
 use std::collections::BTreeMap;
 use std::fs;

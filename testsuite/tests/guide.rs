@@ -1,8 +1,8 @@
-//! The user's guide says what happens: every command of its ```` ```console ```` blocks is run, with an installation made for it,
-//! and the output must be the one that stands there.
+//! The user's guide says what happens: every command of its ```` ```console ```` blocks is run, with an installation
+//! made for it, and the output must be the one that stands there.
 //!
-//! - A line that ends in "this as `NAME`:", or a comment `<!-- file: NAME -->`, writes the block behind it to a file of the
-//!   page's folder, and `<!-- run: COMMAND -->` runs what a reader need not see;
+//! - A line that ends in "this as `NAME`:", or a comment `<!-- file: NAME -->`, writes the block behind it to a file of
+//!   the page's folder, and `<!-- run: COMMAND -->` runs what a reader need not see;
 //! - what differs from run to run (tokens, addresses, process numbers, build ids) is not compared;
 //! - the page's folder stands there as `/home/me/PAGE`, the installation as `/usr/local`;
 //! - `PCCE_GUIDE=write` writes what happens into the pages, for a person to look at.

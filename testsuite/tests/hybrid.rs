@@ -1,5 +1,5 @@
-//! Hybrid encoding (`--pcce-hybrid`, pcce.txt §6): what it leaves out, and that frames other than those it was made for are refused.
-//! Its contexts are compared in `programs` and `anywhere`.
+//! Hybrid encoding (`--pcce-hybrid`, pcce.txt §6): what it leaves out, and that frames other than those it was made for
+//! are refused. Its contexts are compared in `programs` and `anywhere`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,8 @@ fn additions_are_left_out_and_contexts_stay_exact() {
     assert_eq!(frames(&hybrid, &hybrid.program), expected);
     assert_eq!(frames(&hybrid, &hybrid.program.with_extension("json")), expected);
 
-    // Without the machine code nobody knows where frames are. What depends on it is unknown then, and the rest as it was.
+    // Without the machine code nobody knows where frames are. What depends on it is unknown then, and the rest as it
+    // was.
     let json = folder.join("without-code.json");
     let mut without_code = with;
     without_code.as_object_mut().unwrap().remove("code").expect("there is machine code");
@@ -114,7 +115,8 @@ fn frames_of_other_code_are_refused() {
     }
 }
 
-/// `rec` calls itself through two functions with frames of different sizes, by the bits of the argument, and `bottom` crashes.
+/// `rec` calls itself through two functions with frames of different sizes, by the bits of the argument, and `bottom`
+/// crashes.
 const CRASHES: &str = r#"
 #include <stdlib.h>
 #define FRAME(bytes) char frame[bytes]; __asm__ volatile("" : : "r"(frame) : "memory")

@@ -1,5 +1,5 @@
-//! Functions that LLVM's own calls reach: those whose names the LLVM in use knows push at their entry, if a program defines
-//! them. Nothing else tells that a newer LLVM inserts calls of new functions.
+//! Functions that LLVM's own calls reach: those whose names the LLVM in use knows push at their entry, if a program
+//! defines them. Nothing else tells that a newer LLVM inserts calls of new functions.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -104,7 +104,8 @@ fn options_of_the_environment_are_checked_too() {
     assert!(!with("").expect_success().stdout.contains("call void @__pcce_verify_enter"));
 }
 
-/// A target that the program does not have, misspelt perhaps, is named: where the whole program is there, and only then.
+/// A target that the program does not have, misspelt perhaps, is named: where the whole program is there, and only
+/// then.
 #[test]
 fn targets_that_the_program_does_not_have_are_named() {
     let plugin = format!("-load-pass-plugin={}", artifact("libpcce_pass.so").display());

@@ -1,5 +1,5 @@
-//! A Rust program, `programs/contexts.rs`, with `pcce-clang` as the linker: its modules encoded each by itself, and as a
-//! whole together with the standard library; at each level of optimisation, with both strategies for panics, names in
+//! A Rust program, `programs/contexts.rs`, with `pcce-clang` as the linker: its modules encoded each by itself, and as
+//! a whole together with the standard library; at each level of optimisation, with both strategies for panics, names in
 //! both manglings.
 #![cfg(feature = "llvm22")]
 

@@ -1,5 +1,5 @@
-//! Programs with sanitizers, profiles and other instrumentation of clang's: the contexts are those of the program without, in both
-//! modes, and verify mode compares every entry. The guide's page on sanitizers says what holds.
+//! Programs with sanitizers, profiles and other instrumentation of clang's: the contexts are those of the program
+//! without, in both modes, and verify mode compares every entry. The guide's page on sanitizers says what holds.
 
 #![cfg(not(feature = "llvm22"))]
 
@@ -12,8 +12,8 @@ use serde_json::Value;
 
 const BOTH: &[&str] = &["lto", "module"];
 
-/// What the program shows, and the context of that. Consecutive functions that are not instrumented are one: some sanitizers put their
-/// own in front of libc's.
+/// What the program shows, and the context of that. Consecutive functions that are not instrumented are one: some
+/// sanitizers put their own in front of libc's.
 const CHAINS: [(&str, &str); 9] = [
     ("recursive", "show recursive recursive recursive recursive recursive recursive main"),
     ("callback", "show compare <> main"),
@@ -307,7 +307,8 @@ fn cxx_modules() {
     }
 }
 
-/// ThreadSanitizer's late calls show a handler the registers of long ago: what was interrupted is not known, and not guessed.
+/// ThreadSanitizer's late calls show a handler the registers of long ago: what was interrupted is not known, and not
+/// guessed.
 #[test]
 fn late_handlers_under_thread_sanitizer() {
     let work = work_folder("sanitizers/late");

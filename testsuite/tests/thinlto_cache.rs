@@ -1,5 +1,5 @@
-//! ThinLTO's cache. Links with and without the pass, and with other options, share a folder in turns: each makes what it
-//! makes without a cache, and takes objects from the cache only if the same link has put them there.
+//! ThinLTO's cache. Links with and without the pass, and with other options, share a folder in turns: each makes what
+//! it makes without a cache, and takes objects from the cache only if the same link has put them there.
 
 use std::fs;
 use std::path::Path;

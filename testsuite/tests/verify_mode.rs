@@ -253,7 +253,8 @@ fn a_jump_that_nobody_restores_after() {
         r#"
         static jmp_buf buffer;
         NOINLINE static void fall(int n) { __pcce_tls.id += 7; longjmp(buffer, n); }
-        // It returns twice without saying so, under a name that does not call back either. (Clang knows all of setjmp's.)
+        // It returns twice without saying so, under a name that does not call back either. (Clang knows all of
+        // setjmp's.)
         __asm__(".text\n.globl strcoll\nstrcoll: jmp _setjmp@PLT\n");
         extern int hidden(void *) __asm__("strcoll");
         NOINLINE static void jumped(void) { if (hidden(buffer) == 0) fall(3); leaf(1); KEEP; }

@@ -27,7 +27,8 @@ struct Left {
     file_names: u64,
 }
 
-/// Whether debug information in a file of so many bytes is no more than such a file can hold. Not if it is damaged, either.
+/// Whether debug information in a file of so many bytes is no more than such a file can hold. Not if it is damaged,
+/// either.
 pub(super) fn is_bounded(dwarf: &Dwarf<Reader>, file: u64) -> bool {
     let bound = |shift: u32| BASE + (file >> shift);
     let mut left = Left {

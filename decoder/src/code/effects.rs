@@ -174,8 +174,8 @@ impl<'a> Effects<'a> {
         }
     }
 
-    /// What a call does to the machine, or a jump that leaves the function. `depth`: how many sequences of outlined code are
-    /// around it.
+    /// What a call does to the machine, or a jump that leaves the function. `depth`: how many sequences of outlined
+    /// code are around it.
     pub(super) fn call(&mut self, machine: &mut Machine, call: &Instruction, depth: u32) {
         let direct = call.op0_kind() == OpKind::NearBranch64;
         let called = if direct { self.image.called(call.near_branch_target()) } else { Called::Function };
@@ -321,7 +321,8 @@ impl<'a> Effects<'a> {
         }
     }
 
-    /// What a store to `top` pushes, if that is what an instruction does: how far the frame is below the canonical frame address, if that is known.
+    /// What a store to `top` pushes, if that is what an instruction does: how far the frame is below the canonical
+    /// frame address, if that is known.
     pub(super) fn push(&mut self, machine: &Machine, instruction: &Instruction) -> Option<Option<u32>> {
         if instruction.op0_kind() != OpKind::Memory {
             return None;
@@ -349,8 +350,8 @@ impl<'a> Effects<'a> {
     }
 }
 
-/// How far an address is below the canonical frame address, from its distance from the stack pointer at the function's entry. That points at the
-/// return address.
+/// How far an address is below the canonical frame address, from its distance from the stack pointer at the function's
+/// entry. That points at the return address.
 pub(super) fn below_cfa(at: i64) -> Option<u32> {
     u32::try_from(8_i64.checked_sub(at)?).ok()
 }

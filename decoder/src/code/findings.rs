@@ -1,8 +1,8 @@
-//! What a function's instructions have done to the id, and where its activations have their calls and frames, found in its
-//! machine code.
+//! What a function's instructions have done to the id, and where its activations have their calls and frames, found in
+//! its machine code.
 //!
-//! The result of the data flow ([`Flow`]) is only used if it holds together: wherever the function returns, the id must be
-//! what it was. What cannot be followed is [`State::Unknown`].
+//! The result of the data flow ([`Flow`]) is only used if it holds together: wherever the function returns, the id must
+//! be what it was. What cannot be followed is [`State::Unknown`].
 
 use std::collections::BTreeMap;
 
@@ -144,8 +144,8 @@ impl Flow<'_> {
         if ends_with.values().any(|id| matches!(id, State::Pushed | State::Added(1..))) {
             return None;
         }
-        // Code that nothing was seen to reach may belong to ways that were not followed, and a call to the middle of the function
-        // returns to nobody.
+        // Code that nothing was seen to reach may belong to ways that were not followed, and a call to the middle of
+        // the function returns to nobody.
         let missed = |(i, state): (&Instruction, &Option<State>)| {
             let target = i.near_branch_target();
             let inner = is_call(i) && target != function.start && function.contains(target);

@@ -1,8 +1,8 @@
 //! The data flow over a function's instructions.
 //!
 //! It follows the values that reach the id: constants, offsets of the thread-local block, and the id itself; through
-//! registers and the stack, where compilers spill them. What emitted code does to the id is an addition of a constant, a
-//! store of 0 (a push), or a store of what the function found at its entry. The same flow follows the stack pointer,
+//! registers and the stack, where compilers spill them. What emitted code does to the id is an addition of a constant,
+//! a store of 0 (a push), or a store of what the function found at its entry. The same flow follows the stack pointer,
 //! addresses on the stack, and what the function has read from `top`: a store of such an address to `top` is a push, a
 //! store of what `top` held is a pop.
 
@@ -29,8 +29,8 @@ pub(super) trait Surroundings {
     fn address_taken(&self, from: u64, to: u64) -> &[u64];
     /// What begins at the target of a call.
     fn called(&self, address: u64) -> Called<'_>;
-    /// Takes so many steps, about an instruction each, from those that the image may cost. False if there are none left: what
-    /// is not known by then stays unknown.
+    /// Takes so many steps, about an instruction each, from those that the image may cost. False if there are none
+    /// left: what is not known by then stays unknown.
     fn spend(&self, steps: u64) -> bool;
 }
 
@@ -61,12 +61,13 @@ const MOST_ENTRIES: u64 = 1 << 16;
 /// What the machines at a function's leaders may take, in units of [`Machine::size`]: a quarter of a gigabyte.
 const MOST_HELD: u64 = 1 << 22;
 
-/// The machines at a function's leaders: the instructions to which control comes in another way than from the one in front.
+/// The machines at a function's leaders: the instructions to which control comes in another way than from the one in
+/// front.
 pub(super) struct Flow<'a> {
     pub(super) effects: Effects<'a>,
     pub(super) leaders: BTreeSet<usize>,
-    /// The machines at the leaders that were reached, each with another id: where compilers merge the ends of two paths, the
-    /// constant that is added next makes them equal again.
+    /// The machines at the leaders that were reached, each with another id: where compilers merge the ends of two
+    /// paths, the constant that is added next makes them equal again.
     pub(super) entries: BTreeMap<usize, Vec<Machine>>,
     /// By address, without overlaps.
     pads: Vec<LandingPad>,

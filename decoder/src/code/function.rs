@@ -19,8 +19,8 @@ pub(super) struct Function {
 }
 
 impl Function {
-    /// Decodes the function from its parts, first of all the one that begins it: addresses and bytes. None if these are no code, or
-    /// too much of it.
+    /// Decodes the function from its parts, first of all the one that begins it: addresses and bytes. None if these are
+    /// no code, or too much of it.
     pub(super) fn new(parts: &[(u64, &[u8])]) -> Option<Self> {
         let bytes = parts.iter().map(|part| part.1.len()).sum::<usize>();
         if bytes > MOST_BYTES {

@@ -21,8 +21,8 @@ const BLOCK: &str = pcce_abi::TLS_SYMBOL;
 /// Mangled names of the runtime library are shorter.
 const LONGEST_OWN: usize = 1 << 12;
 
-/// Steps that following the functions of an image may take, and more for each of its bytes. Those of real programs take one
-/// for each byte.
+/// Steps that following the functions of an image may take, and more for each of its bytes. Those of real programs take
+/// one for each byte.
 const STEPS: u64 = 1 << 26;
 const STEPS_A_BYTE: u64 = 16;
 
@@ -193,7 +193,8 @@ impl Surroundings for Image<'_> {
     }
 }
 
-/// How many bytes of the file its sections take. None if two take the same ones, so that a small file seems to hold very much.
+/// How many bytes of the file its sections take. None if two take the same ones, so that a small file seems to hold
+/// very much.
 pub(super) fn stored(file: &object::File<'_>) -> Option<u64> {
     let mut places: Vec<(u64, u64)> =
         file.sections().filter_map(|s| s.file_range()).filter(|r| r.1 > 0).collect();
@@ -202,7 +203,8 @@ pub(super) fn stored(file: &object::File<'_>) -> Option<u64> {
     apart.then(|| places.iter().map(|place| place.1).sum())
 }
 
-/// Whether the names of a file's symbols can be read in a time that goes with its size: symbols may share a name without an end.
+/// Whether the names of a file's symbols can be read in a time that goes with its size: symbols may share a name
+/// without an end.
 pub(crate) fn names_are_bounded(file: &object::File<'_>) -> bool {
     /// Bytes that reading all names once may take, and more for each byte of the file.
     const BASE: u64 = 1 << 34;
@@ -222,8 +224,8 @@ pub(crate) fn names_are_bounded(file: &object::File<'_>) -> bool {
     )
 }
 
-/// The offset of the thread's block from the thread pointer, in bytes, in the image that defines it, if that is a program: its thread-local
-/// storage ends at the thread pointer (System V psABI). None for other images.
+/// The offset of the thread's block from the thread pointer, in bytes, in the image that defines it, if that is a
+/// program: its thread-local storage ends at the thread pointer (System V psABI). None for other images.
 pub fn tls_offset(file: &object::File<'_>) -> Option<i64> {
     let symbol = file
         .symbols()

@@ -28,8 +28,8 @@ use self::lines::Lines;
 use self::ranges::{Range, ranges, roles};
 use self::unwind::unwind_tables;
 
-/// Makes the table of a linked program. `file` has its symbols and debug information, `loaded` its instructions and unwind
-/// tables: the same file, or the stripped program beside its debug file. `addresses`: the content of
+/// Makes the table of a linked program. `file` has its symbols and debug information, `loaded` its instructions and
+/// unwind tables: the same file, or the stripped program beside its debug file. `addresses`: the content of
 /// [`SECTION`](pcce_dictionary::code::SECTION).
 pub(crate) fn build(
     file: &object::File<'_>,
@@ -178,8 +178,8 @@ impl Table {
         }
     }
 
-    /// Notes that an instrumented function goes on at an address where no function is known to begin. Returns where that code is, if
-    /// it is none of another instrumented function.
+    /// Notes that an instrumented function goes on at an address where no function is known to begin. Returns where
+    /// that code is, if it is none of another instrumented function.
     fn lose(&mut self, target: u64, image: &Image<'_>) -> Option<(u64, u64)> {
         let next = self.rows.range(target.checked_add(1)?..).next().map(|(start, _)| *start);
         if let Some(row) = self.row(target) {

@@ -1,7 +1,7 @@
 //! Functions in several parts: compilers put basic blocks that seldom run, or each of them, elsewhere.
 //!
-//! LLVM gives each part a symbol: that of its function, and [`SUFFIXES`] or [`NUMBERED`] with a number. Where several functions have
-//! that name, jumps tell whose part it is. A part of which nothing tells it is not known.
+//! LLVM gives each part a symbol: that of its function, and [`SUFFIXES`] or [`NUMBERED`] with a number. Where several
+//! functions have that name, jumps tell whose part it is. A part of which nothing tells it is not known.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -96,8 +96,8 @@ pub(super) fn ranges<'f>(
         }
         match ranges.last() {
             Some(last) if last.start + last.len > range.start => {
-                // One inside another: an entry point of its own, or assembly. The instrumented one counts, and one with a
-                // name: the unwind tables take all stubs of the linker together.
+                // One inside another: an entry point of its own, or assembly. The instrumented one counts, and one with
+                // a name: the unwind tables take all stubs of the linker together.
                 if last.role == Role::Plain && (range.role != Role::Plain || last.symbol.is_none()) {
                     let last = ranges.last_mut().expect("there is one");
                     last.len = range.start - last.start;

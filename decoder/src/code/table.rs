@@ -107,8 +107,8 @@ impl CodeTable {
         self.functions[..after].last().filter(|f| address - f.start < f.len)
     }
 
-    /// The code of a function of the dictionary: indices of its module and in that. None if it is not in the program, or a linker has put another
-    /// function in its place.
+    /// The code of a function of the dictionary: indices of its module and in that. None if it is not in the program,
+    /// or a linker has put another function in its place.
     pub(crate) fn of(&self, module: u32, function: u32) -> Option<&FunctionCode> {
         self.rows.get(&(module, function)).map(|&row| &self.functions[row])
     }

@@ -53,8 +53,8 @@ pub(super) fn unwind_tables(file: &object::File<'_>) -> BTreeMap<u64, Unwind> {
     found
 }
 
-/// Reads the call sites of the language-specific data area at an address, of the range that begins at `start` (the Itanium
-/// C++ ABI's, which GCC and LLVM write for all languages). `left`: more bytes than that are not read.
+/// Reads the call sites of the language-specific data area at an address, of the range that begins at `start` (the
+/// Itanium C++ ABI's, which GCC and LLVM write for all languages). `left`: more bytes than that are not read.
 fn landing_pads(data: &[u8], address: u64, start: u64, left: &mut usize) -> gimli::Result<Vec<LandingPad>> {
     let len = data.len();
     let mut data = EndianSlice::new(data, LittleEndian);

@@ -93,7 +93,8 @@ impl Notes {
                 });
                 self.auxiliary.extend(pairs);
             }
-            // `siginfo_t`: signal, error, code; the address or the sender at 16. There is one a process, or one a thread.
+            // `siginfo_t`: signal, error, code; the address or the sender at 16. There is one a process, or one a
+            // thread.
             NT_SIGINFO if self.threads.len() < 2 => {
                 if let (Some(number @ 1..), Some(code)) = (int(0), int(8)) {
                     let fault = code > 0 && code != 0x80 && matches!(number, 4 | 5 | 7 | 8 | 11);

@@ -133,7 +133,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Adds the frame that a link leads to. Returns the frame's own link, and whether that can be followed; None if the frame is none.
+    /// Adds the frame that a link leads to. Returns the frame's own link, and whether that can be followed; None if the
+    /// frame is none.
     fn next_frame(&mut self, link: u64) -> Option<(u64, bool)> {
         let at = frame(link);
         let word = |i: u64| self.core.word(at.checked_add(i * 8)?);

@@ -1,8 +1,9 @@
 //! Strongly connected components and orders of functions, by petgraph.
 //!
 //! Paths of call graphs can be as long as there are functions. So nothing here may recurse: components are Kosaraju's
-//! (petgraph's `tarjan_scc` recurses), and both orders come from searches with a stack of their own. (Components by hand
-//! took a sixth of the time, at 10⁶ edges 0.05 s in place of 0.35 s; the whole encoding of such a graph takes 10 s.)
+//! (petgraph's `tarjan_scc` recurses), and both orders come from searches with a stack of their own. (Components by
+//! hand took a sixth of the time, at 10⁶ edges 0.05 s in place of 0.35 s; the whole encoding of such a graph takes 10
+//! s.)
 
 use petgraph::algo::{kosaraju_scc, toposort};
 use petgraph::graph::{DiGraph, NodeIndex};

@@ -1,12 +1,12 @@
 //! The one table of options. The flags of the wrapper compilers, the options of the pass, `--pcce-help`, the manual
 //! page, the completions of shells and the keywords of `pcce_instrument` are all made from it.
 //!
-//! A flag of the wrapper is `--pcce-NAME` or `--pcce-NAME=VALUE`. The pass takes the same as `NAME` or `NAME=VALUE`, in a
-//! list separated by `;`: the linker parses its own options before it loads plugins, so no option of the command line
+//! A flag of the wrapper is `--pcce-NAME` or `--pcce-NAME=VALUE`. The pass takes the same as `NAME` or `NAME=VALUE`, in
+//! a list separated by `;`: the linker parses its own options before it loads plugins, so no option of the command line
 //! reaches the pass there. Only [`Common`] options go from the wrapper to the pass.
 //!
-//! What a value is stands at its declaration: a file that is read ([`ValueHint::FilePath`]) is made absolute on its way,
-//! since the linker may run elsewhere. One that the program will write ([`ValueHint::AnyPath`]) stays as it is.
+//! What a value is stands at its declaration: a file that is read ([`ValueHint::FilePath`]) is made absolute on its
+//! way, since the linker may run elsewhere. One that the program will write ([`ValueHint::AnyPath`]) stays as it is.
 
 mod documents;
 
@@ -157,19 +157,21 @@ pub struct PassOptions {
     /// The link makes an object file.
     #[arg(long = "pcce-relocatable", overrides_with = "executable")]
     relocatable: bool,
-    /// The paper's Algorithms 1 and 3 alone (pcce.txt §4, §5), to compare with: no silent functions, offsets of ids, known
-    /// starts of sub-paths, compared targets, or push thunks. Calls through pointers are edges to the open node, as ever.
+    /// The paper's Algorithms 1 and 3 alone (pcce.txt §4, §5), to compare with: no silent functions, offsets of ids,
+    /// known starts of sub-paths, compared targets, or push thunks. Calls through pointers are edges to the open node,
+    /// as ever.
     #[arg(long = "pcce-basic")]
     pub basic: bool,
-    /// The link makes an executable that is not position-independent, whatever its modules were compiled for. For `hybrid`.
+    /// The link makes an executable that is not position-independent, whatever its modules were compiled for. For
+    /// `hybrid`.
     #[arg(long = "pcce-no-pie")]
     pub no_pie: bool,
     /// Verify the module after instrumentation, in release builds of the plugin too.
     #[arg(long = "pcce-check")]
     pub check: bool,
     /// Functions at most this many calls above the leaves are silent. More saves less and less, and makes the return
-    /// addresses that tell an interrupted point in them more. What it saves: Lua's benchmark changes the id 7.35 million
-    /// times with it, 8.58 million times without.
+    /// addresses that tell an interrupted point in them more. What it saves: Lua's benchmark changes the id 7.35
+    /// million times with it, 8.58 million times without.
     #[arg(long = "pcce-leaf-depth", require_equals = true, default_value_t = 4)]
     leaf_depth: u32,
     /// The files that the options name, on which the result depends.
@@ -253,8 +255,8 @@ fn list_file(value: &OsStr) -> Option<&OsStr> {
 }
 
 impl PassOptions {
-    /// Reads lists of options separated by `;`. Blanks around options are ignored, and of two that contradict each other
-    /// the later one counts.
+    /// Reads lists of options separated by `;`. Blanks around options are ignored, and of two that contradict each
+    /// other the later one counts.
     ///
     /// # Errors
     /// [`Error::PassOption`] for what is not in the table.

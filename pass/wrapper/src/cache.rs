@@ -1,19 +1,21 @@
 //! ThinLTO's cache (`--thinlto-cache-dir`): which objects of earlier links a link may take over.
 //!
-//! lld takes an object for the module's own if nothing differs that it knows to matter: the modules, and its own options with
-//! those of `-mllvm`. Not the pass plugin, and not what the pass was asked for. So a link says that in an option of
-//! LLVM's that does nothing else.
+//! lld takes an object for the module's own if nothing differs that it knows to matter: the modules, and its own
+//! options with those of `-mllvm`. Not the pass plugin, and not what the pass was asked for. So a link says that in an
+//! option of LLVM's that does nothing else.
 
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::{OsStr, OsString};
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-/// An option of both LLVMs that holds any text: what names of pictures begin with that some passes for debugging draw. A link runs none of them.
+/// An option of both LLVMs that holds any text: what names of pictures begin with that some passes for debugging draw.
+/// A link runs none of them.
 const OPTION: &str = "-Wl,-mllvm,-cfg-dot-filename-prefix=pcce.";
 
 /// The word for a link that tells the plugin, the options of the pass and the content of all files from any other.
-/// `files`: those that the options name. `read_file`: None for a file that cannot be read, which is for the pass to report.
+/// `files`: those that the options name. `read_file`: None for a file that cannot be read, which is for the pass to
+/// report.
 pub fn key(
     plugin: &Path,
     options: &OsStr,

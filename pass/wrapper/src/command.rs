@@ -69,7 +69,8 @@ pub struct Command {
     pub shared: bool,
     /// The link makes a program that no shared library can join.
     pub r#static: bool,
-    /// The link makes a program that is not position-independent, as the command line says. (The compiler's default is not known.)
+    /// The link makes a program that is not position-independent, as the command line says. (The compiler's default is
+    /// not known.)
     pub no_pie: bool,
     /// The link makes an object file (`-r`).
     pub relocatable: bool,

@@ -58,7 +58,8 @@ pub struct Plan {
 ///
 /// # Errors
 ///
-/// [`pcce_options::Error::Semicolon`] if [`pcce_options::VARIABLE`] cannot hold a path; flags that instrumented code cannot be built with.
+/// [`pcce_options::Error::Semicolon`] if [`pcce_options::VARIABLE`] cannot hold a path; flags that instrumented code
+/// cannot be built with.
 pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     let command = Command::of(&arguments.words);
     let mut plan = Plan::default();

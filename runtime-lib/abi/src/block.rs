@@ -17,18 +17,19 @@ pub const VERSION: u32 = 7;
 /// Name of the symbol that exists only in a runtime of this version.
 pub const VERSION_SYMBOL: &str = "__pcce_abi_v7";
 
-/// Name of the byte whose address is the site of frames that were pushed for a signal's handler. Behind such a frame is the
-/// address of the `ucontext_t` that the kernel gave to the handler.
+/// Name of the byte whose address is the site of frames that were pushed for a signal's handler. Behind such a frame is
+/// the address of the `ucontext_t` that the kernel gave to the handler.
 pub const SIGNAL_SITE_SYMBOL: &str = "__pcce_signal_site";
 
 /// Name of the thread-local block ([`Tls`]), initial-exec, one instance a process.
 pub const TLS_SYMBOL: &str = "__pcce_tls";
 
-/// A frame, and how the sub-path that it begins counts its ids: from 0, or from the id in the frame, which the push has left in the
-/// thread's block (the lowest bit of the address says so). Null: nothing is pushed, and ids count from 0.
+/// A frame, and how the sub-path that it begins counts its ids: from 0, or from the id in the frame, which the push has
+/// left in the thread's block (the lowest bit of the address says so). Null: nothing is pushed, and ids count from 0.
 ///
-/// A push that leaves the id alone is one store, and so is its pop; but functions of other modules, which tell by the id whether an open call
-/// reached them, must not find it. So only calls inside of an executable with an open node, and its calls through pointers, push so.
+/// A push that leaves the id alone is one store, and so is its pop; but functions of other modules, which tell by the
+/// id whether an open call reached them, must not find it. So only calls inside of an executable with an open node, and
+/// its calls through pointers, push so.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Link(*mut Frame);
@@ -76,7 +77,8 @@ impl Link {
 /// The state of one thread. All zero in a new thread: id 0, nothing pushed.
 #[repr(C, align(64))]
 pub struct Tls {
-    /// The id of the current sub-path (pcce.txt §4), plus what `top` counts from. Emitted code adds to it at call sites.
+    /// The id of the current sub-path (pcce.txt §4), plus what `top` counts from. Emitted code adds to it at call
+    /// sites.
     pub id: u64,
     /// The innermost pushed frame.
     pub top: Link,
@@ -97,25 +99,25 @@ pub struct Tls {
     pub stack_low: usize,
     /// See `stack_low`.
     pub stack_high: usize,
-    /// In programs that record allocations: the site of the call that is being executed, where that is a call of a function
-    /// that does not call back and may allocate; else null.
+    /// In programs that record allocations: the site of the call that is being executed, where that is a call of a
+    /// function that does not call back and may allocate; else null.
     pub call: *const u8,
 }
 
-/// A pushed frame. It lives on the machine stack, in the function that pushes. All pushes of one activation have the same `prev` and `id`, so
-/// these are written once; each push writes its site, and that alone makes the handle invalid.
+/// A pushed frame. It lives on the machine stack, in the function that pushes. All pushes of one activation have the
+/// same `prev` and `id`, so these are written once; each push writes its site, and that alone makes the handle invalid.
 #[repr(C)]
 pub struct Frame {
     /// The next frame outwards: [`Tls::top`] as it was in the pushing function.
     pub prev: Link,
     /// [`Tls::id`] as it was in the pushing function.
     pub id: u64,
-    /// The site that pushed: an address in a module's site array. Null: the function entered next pushed, which an open call
-    /// of the executable's had reached; `id` is then one of its open node. Its highest byte holds marks:
-    /// [`NUMBERED`](layout::NUMBERED), or
-    /// [`LEFT`](layout::LEFT).
+    /// The site that pushed: an address in a module's site array. Null: the function entered next pushed, which an open
+    /// call of the executable's had reached; `id` is then one of its open node. Its highest byte holds marks:
+    /// [`NUMBERED`](layout::NUMBERED), or [`LEFT`](layout::LEFT).
     pub marked_site: *const u8,
-    /// The runtime's cache of the interned number of the chain from this frame on; nothing that counts before the site is marked.
+    /// The runtime's cache of the interned number of the chain from this frame on; nothing that counts before the site
+    /// is marked.
     pub handle: u64,
 }
 
@@ -153,7 +155,8 @@ impl Frame {
     /// # Safety
     /// The frame is on the calling thread's chain.
     pub unsafe fn set_number(this: *mut Self, number: u64) {
-        // SAFETY: by the contract. The mark comes last: a signal handler that interrupts finds both or writes the same number.
+        // SAFETY: by the contract. The mark comes last: a signal handler that interrupts finds both or writes the same
+        // number.
         unsafe {
             (&raw mut (*this).handle).write_volatile(number);
             compiler_fence(Ordering::Release);
@@ -172,7 +175,8 @@ impl HybridSite {
     /// The site pushes, and it is known how far the frame is from where the sub-path begins.
     pub const KNOWN_BASE: u8 = 2;
 
-    /// How far a place on the stack is below `base`, in words; 0 where one of them is not known (0), or they are on different stacks.
+    /// How far a place on the stack is below `base`, in words; 0 where one of them is not known (0), or they are on
+    /// different stacks.
     pub fn distance(place: usize, base: usize) -> u64 {
         /// What is further away is on another stack.
         const FURTHEST: usize = 1 << 30;
@@ -222,7 +226,8 @@ pub struct FunctionRecord {
     pub in_edge_count: u64,
     /// 1 if the function has the dummy in-edge (id 0 is its root), 0 if not.
     pub entry: u64,
-    /// 1 if open calls may reach the function, 0 if not. Ids below the start of the first in-edge are then the open node's.
+    /// 1 if open calls may reach the function, 0 if not. Ids below the start of the first in-edge are then the open
+    /// node's.
     pub reached: u64,
     /// The function's offset: its ids, negated or not, are numbers below its `numCC` plus this, modulo 2^64.
     pub offset: u64,
@@ -232,7 +237,8 @@ pub struct FunctionRecord {
     pub name: *const u8,
     /// The site of the function's own entry where callers may enter it without having pushed, else null.
     pub entry_site: *const u8,
-    /// The record of the module's open node, also in that record itself; null in modules without one, whose ids are negated.
+    /// The record of the module's open node, also in that record itself; null in modules without one, whose ids are
+    /// negated.
     pub open: *const FunctionRecord,
     /// The module's direct calls that push, in the order of their sites, for those in functions with `open`.
     pub starts: *const Start,
@@ -295,8 +301,8 @@ pub struct Counts {
     pub names: *const TargetName,
     /// How many.
     pub name_count: u64,
-    /// The module's part of the profile, with a byte [`COUNT_HERE`] in place of each number, and [`TARGETS_HERE`] in place of the
-    /// targets of a call.
+    /// The module's part of the profile, with a byte [`COUNT_HERE`] in place of each number, and [`TARGETS_HERE`] in
+    /// place of the targets of a call.
     pub text: *const u8,
     /// Its length.
     pub text_len: u64,
@@ -394,8 +400,8 @@ pub mod functions {
     pub const CONTEXT: &str = "__pcce_context";
     /// `size_t __pcce_token(buf, size, site)`: the token at a capture site.
     pub const TOKEN: &str = "__pcce_token";
-    /// `u64 __pcce_context_below(site, cfa)`: the context number at a capture site whose function needs stack offsets; `cfa` is the canonical frame
-    /// address of its activation.
+    /// `u64 __pcce_context_below(site, cfa)`: the context number at a capture site whose function needs stack offsets;
+    /// `cfa` is the canonical frame address of its activation.
     pub const CONTEXT_BELOW: &str = "__pcce_context_below";
     /// `size_t __pcce_token_below(buf, size, site, cfa)`: the token there.
     pub const TOKEN_BELOW: &str = "__pcce_token_below";
@@ -426,8 +432,8 @@ pub mod functions {
 
 /// For `__pcce_context`: the function has no range of numbers.
 pub const NO_RANGE: u64 = 1 << 63;
-/// Library functions, each with the function of the runtime that instrumented code calls in its place, or takes the address
-/// of.
+/// Library functions, each with the function of the runtime that instrumented code calls in its place, or takes the
+/// address of.
 pub const REPLACED: [(&str, &str); 6] = [
     ("signal", "__pcce_signal"),
     ("bsd_signal", "__pcce_signal"),

@@ -1,5 +1,5 @@
-//! The symbols that the runtime's archives define, and that programs and shared libraries find there. `build-runtime` keeps
-//! them when it makes the archives.
+//! The symbols that the runtime's archives define, and that programs and shared libraries find there. `build-runtime`
+//! keeps them when it makes the archives.
 
 use crate::{MAIN_BASE_SYMBOL, REPLACED, SIGNAL_SITE_SYMBOL, TLS_SYMBOL, VERSION_SYMBOL, functions};
 

@@ -1,12 +1,13 @@
 //! Interrupted points: the machine code that was being executed, from the innermost function outwards.
 //!
-//! Between an update and its call the id is that of no site. So what describes an interrupted point is its program counter,
-//! and the return addresses outwards of it, up to the activation that owns the innermost pushed frame: the id belongs to one
-//! of these functions. The decoder knows which of them are instrumented, and what each instruction has done to the id.
+//! Between an update and its call the id is that of no site. So what describes an interrupted point is its program
+//! counter, and the return addresses outwards of it, up to the activation that owns the innermost pushed frame: the id
+//! belongs to one of these functions. The decoder knows which of them are instrumented, and what each instruction has
+//! done to the id.
 //!
 //! The walk follows the unwind tables (`.eh_frame`), which describe every instruction, in any [`Process`]: the one that
-//! this is part of (the runtime's `own`), or one that a core file shows. Nothing here allocates or locks, and memory is asked
-//! for before it is read: the stack may be damaged, and signal handlers call this.
+//! this is part of (the runtime's `own`), or one that a core file shows. Nothing here allocates or locks, and memory is
+//! asked for before it is read: the stack may be damaged, and signal handlers call this.
 
 mod expression;
 mod registers;
@@ -73,14 +74,14 @@ pub struct Interruption {
     len: usize,
     /// Why there are no more.
     pub end: End,
-    /// Whether the chain of frames is not that of the activations here: it was left behind by `longjmp` or an exception that
-    /// is on its way, or the stack is another one.
+    /// Whether the chain of frames is not that of the activations here: it was left behind by `longjmp` or an exception
+    /// that is on its way, or the stack is another one.
     pub detached: bool,
 }
 
 impl Interruption {
-    /// The addresses, innermost first; with each, whether it is a program counter (of the first function, and of those that
-    /// a signal interrupted) and not a return address.
+    /// The addresses, innermost first; with each, whether it is a program counter (of the first function, and of those
+    /// that a signal interrupted) and not a return address.
     pub fn addresses(&self) -> impl Iterator<Item = (usize, bool)> {
         self.addresses[..self.len].iter().enumerate().map(|(i, &a)| (a, self.exact >> i & 1 == 1))
     }
@@ -90,8 +91,8 @@ impl Interruption {
         self.frames[..self.len].iter().copied()
     }
 
-    /// Whether the addresses alone tell the whole context, since there are all of them, and the chain of frames tells nothing of it:
-    /// it is that of activations that are gone, or of another stack.
+    /// Whether the addresses alone tell the whole context, since there are all of them, and the chain of frames tells
+    /// nothing of it: it is that of activations that are gone, or of another stack.
     pub fn is_whole(&self) -> bool {
         self.detached && self.end == End::Outermost
     }
@@ -114,7 +115,8 @@ impl Interruption {
         more
     }
 
-    /// Walks from the activation with these registers outwards. `top` is the address of the innermost pushed frame there, or 0.
+    /// Walks from the activation with these registers outwards. `top` is the address of the innermost pushed frame
+    /// there, or 0.
     #[inline(never)]
     pub fn walk<'p>(registers: Registers, top: usize, process: &mut impl Process<'p>) -> Self {
         let (addresses, frames) = ([0; MAX_ADDRESSES], [0; MAX_ADDRESSES]);

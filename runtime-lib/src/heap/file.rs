@@ -57,7 +57,8 @@ fn write(number: u64) {
 pub unsafe extern "C" fn __pcce_heap_start() {
     refuse_sanitizers();
     FILE.set_from(VARIABLE, Some(DEFAULT));
-    // SAFETY: plain calls. What is registered first runs last. The handler stays what it is, whatever the program does with its own.
+    // SAFETY: plain calls. What is registered first runs last. The handler stays what it is, whatever the program does
+    // with its own.
     unsafe {
         __cxa_at_quick_exit(at_exit, null_mut());
         let value = output::variable(SIGNAL);

@@ -117,8 +117,8 @@ impl Record {
         }
     }
 
-    /// Before anything is changed: keeps what was allocated at the last peak. With several threads, what they do at that very
-    /// moment may be in it or not.
+    /// Before anything is changed: keeps what was allocated at the last peak. With several threads, what they do at
+    /// that very moment may be in it or not.
     #[inline(always)]
     fn keep_peak(&self) {
         let peaks = PEAKS.load(Ordering::Relaxed);

@@ -9,7 +9,8 @@ use crate::sys;
 const FIRST_TABLE: u32 = 9;
 const TABLES: usize = 32;
 
-/// A slot of a table that is not empty holds the address of a node, and above it some bits of its hash, which are never 0.
+/// A slot of a table that is not empty holds the address of a node, and above it some bits of its hash, which are never
+/// 0.
 const ADDRESS: u64 = (1 << 48) - 1;
 /// In a slot that was empty when the table got a successor.
 const CLOSED: u64 = 1;
@@ -50,7 +51,8 @@ impl Table {
     }
 }
 
-/// Every bit depends on every bit of the key, of which the first two words are numbers and addresses that are far from random.
+/// Every bit depends on every bit of the key, of which the first two words are numbers and addresses that are far from
+/// random.
 #[inline(always)]
 pub(super) fn hash(key: &Key) -> u64 {
     let outer = key[0] ^ key[1].wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -128,8 +130,8 @@ impl Index {
         }
     }
 
-    /// The node of `key`, which was not found. If it is not there, that and its number are what `make` makes, which is called once.
-    /// None if there is no memory.
+    /// The node of `key`, which was not found. If it is not there, that and its number are what `make` makes, which is
+    /// called once. None if there is no memory.
     #[cold]
     #[inline(never)]
     pub(super) fn add(

@@ -59,7 +59,8 @@ impl Images {
         }
     }
 
-    /// The address in the file of the image. 0 where there is none: nobody could use it, and it would tell where the process has its memory.
+    /// The address in the file of the image. 0 where there is none: nobody could use it, and it would tell where the
+    /// process has its memory.
     pub(super) fn offset(&self, number: usize, address: usize) -> usize {
         let image = self.get(number);
         if image.is_none() { 0 } else { address.wrapping_sub(image.load_bias) }

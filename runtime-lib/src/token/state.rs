@@ -33,7 +33,8 @@ impl State {
         Self { id: id.wrapping_sub(base.unwrap_or(0)), top: followed, relative: top.is_relative(), lost }
     }
 
-    /// The way from the activation with these registers outwards. If it leads to an owner of a lost frame, the id is known.
+    /// The way from the activation with these registers outwards. If it leads to an owner of a lost frame, the id is
+    /// known.
     #[inline(always)]
     pub(super) fn walk(&mut self, registers: Registers) -> Interruption {
         let link = self.lost.unwrap_or(self.top);

@@ -22,7 +22,8 @@ struct Extent {
     /// Whether the shortest token (no frame) fits.
     fits_at_all: bool,
     damaged: bool,
-    /// Whether the ids of the outermost sub-path that was written count from those of a frame that was not; the same for the runs that fit.
+    /// Whether the ids of the outermost sub-path that was written count from those of a frame that was not; the same
+    /// for the runs that fit.
     start_missing: bool,
     start_missing_if_cut: bool,
 }
@@ -49,7 +50,8 @@ pub(super) enum Capture<'a> {
     Point(&'a Interruption),
 }
 
-/// Writes an interrupted point. `base`: from where stack offsets count in its sub-path, if they are written. False if there are too many images.
+/// Writes an interrupted point. `base`: from where stack offsets count in its sub-path, if they are written. False if
+/// there are too many images.
 fn write_point(
     out: &mut Writer,
     images: &mut Images,
@@ -127,7 +129,8 @@ unsafe fn write(
         }
     }
     extent.fits_at_all = out.finished_len() <= limit;
-    // What is not instrumented and has an id was reached by an open call of the executable's. If ids count from a frame, the decoder finds out.
+    // What is not instrumented and has an id was reached by an open call of the executable's. If ids count from a
+    // frame, the decoder finds out.
     let open = matches!(context.capture, Capture::None) && (context.id != 0 || context.relative);
     let mut next = match open {
         true => {

@@ -12,8 +12,8 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
     // SAFETY: live records and frames of this thread, tables of loaded modules.
     unsafe {
         let Shadow { prev: caller, function, id, top, .. } = *record;
-        // In targeted mode an executable's functions that reach no target call those of other modules without a push. Where these
-        // take contexts, the decoder shows no callers.
+        // In targeted mode an executable's functions that reach no target call those of other modules without a push.
+        // Where these take contexts, the decoder shows no callers.
         if !caller.is_null() {
             let callers = (*caller).function;
             if (*callers).silent == 1 && !(*callers).open.is_null() && (*function).open.is_null() {
@@ -30,8 +30,8 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             // A function that an open call reached has pushed, and has left its activation to this one.
             let diverted = !frame.is_null() && (*frame).site().is_null() && (*frame).left() && found == 0;
             let (id, top) = if diverted { ((*frame).id, (*frame).prev) } else { (id, top) };
-            // Called by instrumented code that knows it, it finds the caller's state. Whoever else calls it pushes, is an open
-            // call, or code that is not instrumented.
+            // Called by instrumented code that knows it, it finds the caller's state. Whoever else calls it pushes, is
+            // an open call, or code that is not instrumented.
             let (frame, found) = (top.frame(), id.wrapping_sub(top.base()));
             let known = is_callers(id, top);
             let entered = !frame.is_null()
@@ -135,8 +135,8 @@ pub(super) unsafe fn left_from(caller: *mut Shadow) -> *mut u8 {
     unsafe { if caller.is_null() { &raw mut (*tls()).shadow_left } else { (&raw mut (*caller).left).cast() } }
 }
 
-/// The function in which the sub-path starts above a frame, where a direct call tells; else null. `function`: one of the module whose
-/// sub-path it is.
+/// The function in which the sub-path starts above a frame, where a direct call tells; else null. `function`: one of
+/// the module whose sub-path it is.
 unsafe fn known_start(function: *const FunctionRecord, top: Link) -> *const FunctionRecord {
     if top.is_null() {
         return null();

@@ -1,12 +1,13 @@
 //! The functions of libc that compiled code calls by itself: copies, comparisons and the like.
 //!
-//! Only this library sees these (`scripts/build-runtime` keeps them from being visible): it needs no symbols of libc for
-//! them, and the program's own, which may be instrumented or damaged, are not called by signal handlers.
+//! Only this library sees these (`scripts/build-runtime` keeps them from being visible): it needs no symbols of libc
+//! for them, and the program's own, which may be instrumented or damaged, are not called by signal handlers.
 
 use core::arch::asm;
 use core::ffi::{c_int, c_void};
 
-/// Copies 16 bytes. In assembly: of a loop of plain copies the compiler would make a call of the function that the loop is in.
+/// Copies 16 bytes. In assembly: of a loop of plain copies the compiler would make a call of the function that the loop
+/// is in.
 #[inline(always)]
 unsafe fn copy_16(to: *mut u8, from: *const u8) {
     // SAFETY: by the caller: so many bytes are there.
@@ -97,7 +98,8 @@ unsafe extern "C" fn strlen(text: *const c_void) -> usize {
     let left: usize;
     // SAFETY: by the caller: there is a zero.
     unsafe {
-        asm!("repne scasb", inout("rcx") usize::MAX => left, inout("rdi") text => _, in("al") 0_u8, options(nostack, readonly));
+        asm!("repne scasb", inout("rcx") usize::MAX => left, inout("rdi") text => _, in("al") 0_u8,
+            options(nostack, readonly));
     }
     !left - 1
 }

@@ -1,5 +1,5 @@
-/* The hash table of captured contexts, and the walks by libraries. Compiled to machine code by itself, without the pass:
- * it is no part of the program that is measured. */
+/* The hash table of captured contexts, and the walks by libraries. Compiled to machine code by itself, without the
+ * pass: it is no part of the program that is measured. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>

@@ -1,4 +1,5 @@
-//! Core files of a program with one thread, which is in the middle of its calls: `program.c`, compiled and run when it is first needed.
+//! Core files of a program with one thread, which is in the middle of its calls: `program.c`, compiled and run when it
+//! is first needed.
 
 use std::cell::RefCell;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Dictionaries: JSON documents and programs as bytes, and good dictionaries with edits, in both forms, with the right lengths and
-//! checksums, which get further.
+//! Dictionaries: JSON documents and programs as bytes, and good dictionaries with edits, in both forms, with the right
+//! lengths and checksums, which get further.
 
 use std::sync::OnceLock;
 
@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::elf::{Compression, Kind};
 use crate::{Target, app, code, edits, elf, token};
 
-/// The first byte of an input says what the rest is: a file; or edits of the program's dictionary with its machine code, which is
-/// written as a JSON document or into a program.
+/// The first byte of an input says what the rest is: a file; or edits of the program's dictionary with its machine
+/// code, which is written as a JSON document or into a program.
 const FILE: u8 = 0;
 const DOCUMENT: u8 = 1;
 const PROGRAM: u8 = 2;

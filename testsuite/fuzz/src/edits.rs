@@ -1,5 +1,5 @@
-//! Edits of a JSON document, as bytes: the fuzzer changes the list of edits, so that what comes out is a document still, and mostly
-//! one of the right shape. What stores it then adds the right lengths and checksums.
+//! Edits of a JSON document, as bytes: the fuzzer changes the list of edits, so that what comes out is a document
+//! still, and mostly one of the right shape. What stores it then adds the right lengths and checksums.
 
 use serde_json::{Number, Value};
 

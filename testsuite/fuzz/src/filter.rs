@@ -1,4 +1,5 @@
-//! Logs: what a filter writes does not depend on where the text was cut into blocks, and a text without tokens stays as it is.
+//! Logs: what a filter writes does not depend on where the text was cut into blocks, and a text without tokens stays as
+//! it is.
 
 use std::cell::RefCell;
 

@@ -1,9 +1,9 @@
-//! What must hold for any input of each parser: no panic, no hang, and nothing is accepted that says something else than its
-//! bytes do.
+//! What must hold for any input of each parser: no panic, no hang, and nothing is accepted that says something else
+//! than its bytes do.
 //!
-//! A target is a module with a [`Target`]: it gives inputs to start from, and a check that panics when something is wrong. The
-//! same checks run in the tests, over some thousand mutations, and under libFuzzer (`make fuzz N=1000000`), which
-//! looks for inputs that reach new code. To add a target, write its module and list it in [`TARGETS`].
+//! A target is a module with a [`Target`]: it gives inputs to start from, and a check that panics when something is
+//! wrong. The same checks run in the tests, over some thousand mutations, and under libFuzzer (`make fuzz N=1000000`),
+//! which looks for inputs that reach new code. To add a target, write its module and list it in [`TARGETS`].
 
 #[path = "../../../decoder/tests/common/mod.rs"]
 mod app;

@@ -1,5 +1,5 @@
-//! Programs, for what is read of their machine code: instructions, unwind tables, symbols, relocations and debug information. The seeds are
-//! `machine.c` as a program and as a shared library, compiled when they are first needed.
+//! Programs, for what is read of their machine code: instructions, unwind tables, symbols, relocations and debug
+//! information. The seeds are `machine.c` as a program and as a shared library, compiled when they are first needed.
 
 use std::path::Path;
 use std::process::Command;

@@ -16,4 +16,7 @@ FILE *library_stream(void) {
 
 NOINLINE void library_print(const char *text, FILE *stream) { fputs(text, stream); KEEP; }
 
-NOINLINE void library_writes(ssize_t (*write)(void *, const char *, size_t)) { (write ? write : on_write)(NULL, "", 0); KEEP; }
+NOINLINE void library_writes(ssize_t (*write)(void *, const char *, size_t)) {
+  (write ? write : on_write)(NULL, "", 0);
+  KEEP;
+}

@@ -1,7 +1,7 @@
 //! What the encoding costs and what it gives, on real programs: `make evaluate`.
 //!
-//! Without arguments it evaluates all programs in all variants. What was measured already, with the same executables and
-//! workloads, is not measured again. Everything goes below `target/evaluation`.
+//! Without arguments it evaluates all programs in all variants. What was measured already, with the same executables
+//! and workloads, is not measured again. Everything goes below `target/evaluation`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,7 +31,8 @@ struct Arguments {
     /// Variants, separated by blanks; all without it. NAME@FOLDER uses the tools in that folder.
     #[arg(long, value_delimiter = ' ')]
     variants: Vec<String>,
-    /// What to measure, separated by blanks: time, callgrind, verify, captures, decode, hybrid; all but hybrid without it.
+    /// What to measure, separated by blanks: time, callgrind, verify, captures, decode, hybrid; all but hybrid without
+    /// it.
     #[arg(long, value_delimiter = ' ')]
     steps: Vec<String>,
     /// Interleaved pairs of runs.

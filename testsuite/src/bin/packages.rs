@@ -1,8 +1,8 @@
 //! Debian's source packages in verify mode: `make packages N=3`, or `make packages PACKAGES="zlib bash"`.
 //!
 //! As [`pcce_testsuite::packages`] says. Writes `target/packages/report.md` and `results.json`; the logs are beside
-//! them. What was built and tested already, with the same tools, is not built again. Exit status 1 if a package does not
-//! build, its tests end otherwise than with plain clang, or a context mismatched.
+//! them. What was built and tested already, with the same tools, is not built again. Exit status 1 if a package does
+//! not build, its tests end otherwise than with plain clang, or a context mismatched.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,9 +1,9 @@
 //! Many generated programs: `make soak N=2000 [SEED=1] [GENERATOR=csmith]`.
 //!
-//! Checks the programs of the seeds SEED, SEED + 1, … as [`pcce_testsuite::generated`] says, on all cores (or as many as
-//! `RAYON_NUM_THREADS` says). Seeds are independent: a run that was interrupted goes on with `SEED=` the position shown.
-//! Programs that differ stay in `target/soak/GENERATOR-SEED/`, with the reason in `difference.txt`; the summary is
-//! `target/soak/summary.json`. Exit status 1 if anything differed.
+//! Checks the programs of the seeds SEED, SEED + 1, … as [`pcce_testsuite::generated`] says, on all cores (or as many
+//! as `RAYON_NUM_THREADS` says). Seeds are independent: a run that was interrupted goes on with `SEED=` the position
+//! shown. Programs that differ stay in `target/soak/GENERATOR-SEED/`, with the reason in `difference.txt`; the summary
+//! is `target/soak/summary.json`. Exit status 1 if anything differed.
 
 use std::fs;
 use std::process::ExitCode;

@@ -20,8 +20,8 @@ struct Place {
     /// In a handler, where `throw;` has a meaning.
     handler: bool,
     counters: Vec<u32>,
-    /// Not in constructors and destructors themselves: a frame of theirs may come out twice (compilers make two functions
-    /// of one, and one may call the other), which must not be mistaken for one in the other.
+    /// Not in constructors and destructors themselves: a frame of theirs may come out twice (compilers make two
+    /// functions of one, and one may call the other), which must not be mistaken for one in the other.
     objects: bool,
 }
 

@@ -2,8 +2,9 @@
 //! (`testsuite/evaluation/capture`).
 //!
 //! Curves by capture rate: every n-th entry of a function of the program, against the same build without captures
-//! ("nothing"), which has the counter at each entry, too, so that the ratio holds the encoding (or the frame pointers) and
-//! the captures. And every allocation, against the plain build. And the cost of one capture by the depth of the stack.
+//! ("nothing"), which has the counter at each entry, too, so that the ratio holds the encoding (or the frame pointers)
+//! and the captures. And every allocation, against the plain build. And the cost of one capture by the depth of the
+//! stack.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -27,8 +28,8 @@ use crate::{checked, llvm};
 pub const PERIODS: [u64; 6] = [100_000, 10_000, 1000, 100, 10, 1];
 /// A way is not measured at rates at which it should take more than so many times the time of the program.
 const LIMIT: f64 = 15.0;
-/// At most so many pairs of runs for each point of the curves: there are many, and they differ by more than the noise. What
-/// captures at allocations cost is in the noise of so few.
+/// At most so many pairs of runs for each point of the curves: there are many, and they differ by more than the noise.
+/// What captures at allocations cost is in the noise of so few.
 const CURVE_PAIRS: usize = 3;
 /// The way that the others are compared with.
 const NOTHING: &str = "nothing";

@@ -1,8 +1,8 @@
 //! Static characteristics, as in pcce.txt Table 1, from a program's dictionary.
 //!
 //! "BL max ID" is what the original Ball-Larus numbering needs on the same acyclic graph (pcce.txt §2): it gives every
-//! path from a root to a leaf a number of its own, where PCCE numbers the paths to each function by themselves. Recursive
-//! calls end one path and start another in both.
+//! path from a root to a leaf a number of its own, where PCCE numbers the paths to each function by themselves.
+//! Recursive calls end one path and start another in both.
 
 use std::collections::HashSet;
 use std::path::Path;

@@ -1,9 +1,10 @@
-//! What hybrid stack offsets would bring (pcce.txt §6), without a build that has them: the algorithm of `pcce-encoding` on the
-//! call graph of the linked program, with the frame offsets of its unwind tables, and callgrind's count of each call.
+//! What hybrid stack offsets would bring (pcce.txt §6), without a build that has them: the algorithm of `pcce-encoding`
+//! on the call graph of the linked program, with the frame offsets of its unwind tables, and callgrind's count of each
+//! call.
 //!
-//! The graph is that of the machine code: an edge for each call instruction of an instrumented function that calls another
-//! one, directly or through a pointer, and for each jump from one to another (a tail call, whose frame offset is 0). The
-//! dictionary says which functions are silent, and which ones open calls may reach.
+//! The graph is that of the machine code: an edge for each call instruction of an instrumented function that calls
+//! another one, directly or through a pointer, and for each jump from one to another (a tail call, whose frame offset
+//! is 0). The dictionary says which functions are silent, and which ones open calls may reach.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -59,7 +60,8 @@ pub struct Hybrid {
     pub silent: u64,
     /// Those without a fixed frame offset.
     pub without_frame: u64,
-    /// Executed instructions that add to the id, in this build: two for an addition and its reversal, or one where they meet the next call's.
+    /// Executed instructions that add to the id, in this build: two for an addition and its reversal, or one where they
+    /// meet the next call's.
     #[serde(default)]
     pub executed_updates: u64,
     /// With the counts as weights.
@@ -265,7 +267,8 @@ fn read(variant: &Variant, executable: &Path, profile: &Profile) -> Result<(Vec<
 
 /// How far the stack pointer is below the beginning of the activation (the canonical frame address).
 struct Frames {
-    /// Ascending: first address, the one behind the last, distance. Where the stack pointer alone does not tell, there is no row.
+    /// Ascending: first address, the one behind the last, distance. Where the stack pointer alone does not tell, there
+    /// is no row.
     rows: Vec<(u64, u64, u32)>,
 }
 

@@ -1,9 +1,10 @@
 //! The evaluation: real programs from Debian's source packages, built plain and with the pass, run, and compared.
 //!
 //! Declared in `testsuite/evaluation`: [`program`] reads programs (one file each) and variants. [`build`] builds them,
-//! [`inputs`] makes what they read, [`run`], [`callgrind`], [`graph`] and [`verify`] look at them, [`hybrid`] at what stack offsets would change, [`measure`] are the
-//! steps, [`captures`] compares ways to capture, [`decode`] times the
-//! decoder, [`statistics`], [`report`] and [`charts`] sum up beside what the [`papers`] report, [`store`] keeps results.
+//! [`inputs`] makes what they read, [`run`], [`callgrind`], [`graph`] and [`verify`] look at them, [`hybrid`] at what
+//! stack offsets would change, [`measure`] are the steps, [`captures`] compares ways to capture, [`decode`] times the
+//! decoder, [`statistics`], [`report`] and [`charts`] sum up beside what the [`papers`] report, [`store`] keeps
+//! results.
 
 pub mod build;
 pub mod callgrind;

@@ -166,8 +166,8 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// The variant of this name, built with the tools in `tools`. `NAME@FOLDER` takes them from there, so that two builds
-    /// of the tools can be compared.
+    /// The variant of this name, built with the tools in `tools`. `NAME@FOLDER` takes them from there, so that two
+    /// builds of the tools can be compared.
     ///
     /// # Errors
     /// If there is none, or the declarations cannot be read.

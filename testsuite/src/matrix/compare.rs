@@ -170,8 +170,8 @@ fn jumping_functions(program: &Path) -> BTreeSet<String> {
     found
 }
 
-/// Whether a decoded chain says what is expected, as far as it says something. The functions `jumping` may have left by a tail call:
-/// they are no frames then.
+/// Whether a decoded chain says what is expected, as far as it says something. The functions `jumping` may have left by
+/// a tail call: they are no frames then.
 fn fits(expected: &[Frame], found: &[Frame], jumping: &BTreeSet<String>) -> bool {
     // Which beginnings of what is expected fit the frames so far.
     let mut ends: BTreeSet<usize> = BTreeSet::from([0]);

@@ -1,11 +1,12 @@
 //! Programs in all ways of building them, compared with a backtrace.
 //!
-//! A program takes contexts at many points, some in a handler of a timer's signal. At each point libgcc's unwinder tells the addresses
-//! of the calls, and LLVM's symboliser their functions, lines and inlined calls: that is what the decoded token must say.
-//! A boundary in it may hide frames, but no frame may be wrong, and none missing without a boundary.
+//! A program takes contexts at many points, some in a handler of a timer's signal. At each point libgcc's unwinder
+//! tells the addresses of the calls, and LLVM's symboliser their functions, lines and inlined calls: that is what the
+//! decoded token must say. A boundary in it may hide frames, but no frame may be wrong, and none missing without a
+//! boundary.
 //!
-//! `matrix/flags.toml` has the flags, `matrix/attributes.toml` calling conventions and attributes of functions. The programs
-//! are those of `matrix/`, one made of the attributes, and generated ones ([`crate::cxx`]).
+//! `matrix/flags.toml` has the flags, `matrix/attributes.toml` calling conventions and attributes of functions. The
+//! programs are those of `matrix/`, one made of the attributes, and generated ones ([`crate::cxx`]).
 
 mod attributes;
 mod compare;
@@ -233,8 +234,8 @@ pub fn cases(seed: u64) -> Vec<Case> {
     cases
 }
 
-/// The flags of a row for a generated program of this seed; none for every other seed. They change nothing that the program prints, and
-/// what it is linked with is there in all modes.
+/// The flags of a row for a generated program of this seed; none for every other seed. They change nothing that the
+/// program prints, and what it is linked with is there in all modes.
 #[must_use]
 pub fn flags_for(seed: u64, cxx: bool) -> Vec<String> {
     if seed.is_multiple_of(2) {
@@ -304,7 +305,8 @@ impl Case {
         self.listed
     }
 
-    /// Builds the program plain and in the modes, and compares. `work` is made anew, and stays only if something is wrong.
+    /// Builds the program plain and in the modes, and compares. `work` is made anew, and stays only if something is
+    /// wrong.
     ///
     /// # Errors
     /// What is wrong.

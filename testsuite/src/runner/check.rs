@@ -58,8 +58,8 @@ pub(crate) fn show_output_difference(output: &Output, status: i32, lines: &[Stri
     );
 }
 
-/// The report of verify mode: something was compared, and nothing differed; some entries were not compared only where `cut` says so.
-/// Returns how much was compared.
+/// The report of verify mode: something was compared, and nothing differed; some entries were not compared only where
+/// `cut` says so. Returns how much was compared.
 pub(crate) fn check_report(path: &Path, cut: bool, wrong: &mut String) -> u64 {
     let text = fs::read_to_string(path).unwrap_or_default();
     let mut compared = 0;

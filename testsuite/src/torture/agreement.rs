@@ -8,7 +8,8 @@ use anyhow::Result;
 use crate::chain::{Frame, is_push_thunk};
 use crate::llvm;
 
-/// Direct jumps and calls from one function to the beginning of another, and the functions that have ones through pointers.
+/// Direct jumps and calls from one function to the beginning of another, and the functions that have ones through
+/// pointers.
 #[derive(Debug, Default)]
 pub(super) struct Transfers {
     jumps: HashSet<(String, String)>,
@@ -91,9 +92,10 @@ pub(super) struct Agreement {
     pub(super) tail: bool,
 }
 
-/// Whether a chain is that of gdb's backtrace. The line of a call may be that of LLVM's symboliser, or another one where the debug
-/// information has none: the compiler has made one call of several, and only the site tells which of them it was. The id
-/// remembers functions that have left by a tail call; there must be such a jump, and a call of the function.
+/// Whether a chain is that of gdb's backtrace. The line of a call may be that of LLVM's symboliser, or another one
+/// where the debug information has none: the compiler has made one call of several, and only the site tells which of
+/// them it was. The id remembers functions that have left by a tail call; there must be such a jump, and a call of the
+/// function.
 pub(super) fn agreement(
     found: &[Frame],
     gdb: &[Frame],

@@ -18,8 +18,8 @@ use crate::evaluation::inputs;
 use crate::evaluation::program::{Program, Variant};
 use crate::{artifact, command, run_with_input, target};
 
-/// A program that is tortured. When it is dropped, its folder loses all but the executable and the list of mismatches: a few core
-/// files, and the sources, take gigabytes.
+/// A program that is tortured. When it is dropped, its folder loses all but the executable and the list of mismatches:
+/// a few core files, and the sources, take gigabytes.
 pub struct Victim {
     /// Its name.
     pub name: String,

@@ -6,9 +6,9 @@ use gimli::{EndianSlice, NativeEndian, Reader};
 use super::Tables;
 use super::{Process, Registers};
 
-/// The value of an expression of the unwind tables: those of stubs, of realigned frames, of the kernel's call of a handler. One with
-/// anything that none has (branches, division, types, pieces) has no value: gimli's own evaluation, which knows all that debug
-/// information may hold, would be a quarter of the runtime library.
+/// The value of an expression of the unwind tables: those of stubs, of realigned frames, of the kernel's call of a
+/// handler. One with anything that none has (branches, division, types, pieces) has no value: gimli's own evaluation,
+/// which knows all that debug information may hold, would be a quarter of the runtime library.
 pub(super) fn evaluate<'p>(
     mut code: EndianSlice<'p, NativeEndian>,
     initial: Option<u64>,

@@ -31,16 +31,16 @@ impl Registers {
         registers
     }
 
-    /// All of them, in the order of the unwind tables: rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 to r15, and the program
-    /// counter.
+    /// All of them, in the order of the unwind tables: rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 to r15, and the
+    /// program counter.
     pub fn all(values: [u64; REGISTERS]) -> Self {
         Self { values, known: (1 << REGISTERS) - 1 }
     }
 
     /// Those of the code that a signal interrupted, from the `ucontext_t` at this address. None if it cannot be read.
     pub fn interrupted<'p>(process: &mut impl Process<'p>, context: usize) -> Option<Self> {
-        // Words from the beginning of the structure on (`<sys/ucontext.h>`: `uc_mcontext.gregs` is at word 5), in the order
-        // of the registers' numbers.
+        // Words from the beginning of the structure on (`<sys/ucontext.h>`: `uc_mcontext.gregs` is at word 5), in the
+        // order of the registers' numbers.
         const SAVED: [usize; REGISTERS] = [18, 17, 19, 16, 14, 13, 15, 20, 5, 6, 7, 8, 9, 10, 11, 12, 21];
         let mut registers = Self::NONE;
         for (number, word) in SAVED.into_iter().enumerate() {

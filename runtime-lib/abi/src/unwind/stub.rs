@@ -2,8 +2,8 @@
 use super::registers::{RIP, RSP};
 use super::{Process, Registers, Step};
 
-/// How many words are above the return address, at an instruction of a stub in a procedure linkage table (System V psABI):
-/// some linkers write no unwind tables for them. None if it is no such instruction.
+/// How many words are above the return address, at an instruction of a stub in a procedure linkage table (System V
+/// psABI): some linkers write no unwind tables for them. None if it is no such instruction.
 pub(super) fn stub_words(image: &[u8], at: usize) -> Option<usize> {
     // Instructions: jump and push through a word of the image, push of a number, jump.
     const JUMP_THROUGH: &[u8] = &[0xff, 0x25];

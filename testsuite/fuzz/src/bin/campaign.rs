@@ -1,7 +1,7 @@
 //! Runs the fuzzer: `campaign FUZZER FOLDER COUNT [TARGET…]` gives COUNT inputs to each target, or to those named.
 //!
-//! Below the folder: `corpus/TARGET`, what it starts from; `grown/TARGET`, what it found to reach new code; `TARGET.log`; and
-//! `found`, inputs with which something is wrong. Exit status 1 if there is one.
+//! Below the folder: `corpus/TARGET`, what it starts from; `grown/TARGET`, what it found to reach new code;
+//! `TARGET.log`; and `found`, inputs with which something is wrong. Exit status 1 if there is one.
 
 use std::io::{self, Read as _};
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! One target under libFuzzer: the one that `PCCE_FUZZ` names. After each [`PROGRESS`] inputs it writes a byte to standard output.
+//! One target under libFuzzer: the one that `PCCE_FUZZ` names. After each [`PROGRESS`] inputs it writes a byte to
+//! standard output.
 
 #![no_main]
 

@@ -1,0 +1,160 @@
+//! The shape of the sources: lines of code have at most 120 columns, prose has 110, files have 500 lines.
+//!
+//! Texts in quotation marks may be longer, since whoever meets a message looks for it; so may rows of tables, and what
+//! Markdown shows as it is. A file may have more lines if one of its first lines says why: `Longer than 500 lines: …`.
+
+use std::path::Path;
+use std::process::Command;
+
+use pcce_testsuite::repository;
+
+const CODE: usize = 120;
+const PROSE: usize = 110;
+const LINES: usize = 500;
+/// What a file says that has more lines.
+const REASON: &str = "Longer than 500 lines:";
+
+/// To be split: folders and files of which the shape is not checked.
+const EXCEPT: [&str; 13] = [
+    "decoder/dictionary/",
+    "decoder/src/cli/",
+    "decoder/src/decode.rs",
+    "decoder/src/filter.rs",
+    "decoder/src/graph.rs",
+    "decoder/src/point.rs",
+    "decoder/src/profile/",
+    "decoder/src/session.rs",
+    "decoder/src/tables.rs",
+    "decoder/src/token.rs",
+    "decoder/src/trace.rs",
+    "decoder/tests/",
+    "pass/plugin/",
+];
+
+/// Written by `make evaluate DOCS=1`.
+const GENERATED: &str = "docs/evaluation.md";
+
+/// Where in the text a reader of Rust or C is.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Code,
+    LineComment,
+    Comment,
+    /// In a text: whether backslashes mean something, and how many `#` end it.
+    Text(bool, usize),
+}
+
+/// How many columns each line has besides the texts in it.
+fn columns(source: &str, rust: bool) -> Vec<usize> {
+    let mut widths = Vec::new();
+    let mut place = Place::Code;
+    for line in source.lines() {
+        let chars: Vec<char> = line.chars().collect();
+        let (mut width, mut at) = (0, 0);
+        let is = |at: usize, text: &str| text.chars().enumerate().all(|(i, c)| chars.get(at + i) == Some(&c));
+        while at < chars.len() {
+            let mut taken = 1;
+            match place {
+                Place::Text(escapes, marks) => {
+                    if escapes && chars[at] == '\\' {
+                        taken = 2;
+                    } else if is(at, &format!("\"{}", "#".repeat(marks))) {
+                        taken = 1 + marks;
+                        place = Place::Code;
+                    }
+                    at += taken;
+                    continue;
+                }
+                Place::Code if is(at, "//") => place = Place::LineComment,
+                Place::Code if is(at, "/*") => place = Place::Comment,
+                Place::Comment if is(at, "*/") => (place, taken) = (Place::Code, 2),
+                Place::Code if is(at, "'\"'") || is(at, "'\\") => taken = 3,
+                Place::Code if chars[at] == '"' => {
+                    let before = chars[..at].iter().rev();
+                    let marks = before.clone().take_while(|c| **c == '#').count();
+                    let raw = rust && before.clone().nth(marks) == Some(&'r');
+                    let long = !rust && is(at.wrapping_sub(1), "R\"");
+                    place = Place::Text(!raw && !long, if raw { marks } else { 0 });
+                }
+                _ => {}
+            }
+            width += taken;
+            at += taken;
+        }
+        // A line comment ends, and so does a text in C.
+        if place == Place::LineComment || !rust && matches!(place, Place::Text(..)) {
+            place = Place::Code;
+        }
+        // Rows of tables in comments, and directives of test programs, are one line each.
+        let row = ["//! |", "/// |", "//# "].iter().any(|start| line.trim_start().starts_with(start));
+        widths.push(if row { 0 } else { width });
+    }
+    widths
+}
+
+/// How many columns each line of Markdown has that could be broken.
+fn columns_of_prose(source: &str) -> Vec<usize> {
+    let mut shown = false;
+    let width = |line: &str| {
+        let text = line.trim_start();
+        shown ^= text.starts_with("```");
+        let whole = shown || text.starts_with('|') || text.starts_with('#') || !text.contains(' ');
+        if whole { 0 } else { line.chars().count() }
+    };
+    source.lines().map(width).collect()
+}
+
+fn wrong_with(name: &str, source: &str) -> Vec<String> {
+    let ending = Path::new(name).extension().and_then(|e| e.to_str()).unwrap_or_default();
+    let (widths, most) = match ending {
+        "rs" => (columns(source, true), CODE),
+        "c" | "cpp" | "h" => (columns(source, false), CODE),
+        "md" => (columns_of_prose(source), PROSE),
+        _ => return Vec::new(),
+    };
+    let lines = widths.len();
+    let wide = widths.into_iter().enumerate().filter(|(_, width)| *width > most);
+    let mut wrong: Vec<String> =
+        wide.map(|(i, width)| format!("{name}:{}: {width} columns, and {most} are allowed", i + 1)).collect();
+    let explained = source.lines().take(20).any(|line| line.contains(REASON));
+    if ending != "md" && lines > LINES && !explained {
+        wrong.push(format!("{name}: {lines} lines, and {LINES} are allowed; split it along its ideas"));
+    }
+    wrong
+}
+
+#[test]
+fn lines_and_files_are_short() {
+    let listed = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(repository())
+        .output()
+        .expect("there is git");
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    let list = String::from_utf8(listed.stdout).expect("names are UTF-8");
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    let checked = |name: &&str| *name != GENERATED && !EXCEPT.iter().any(|except| name.starts_with(except));
+    for name in list.lines().filter(checked) {
+        // What was deleted and not committed is listed, too.
+        let Ok(source) = std::fs::read_to_string(repository().join(name)) else { continue };
+        seen += 1;
+        wrong.extend(wrong_with(name, &source));
+    }
+    assert!(seen > 100, "only {seen} files");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_is_too_long_is_found() {
+    let long = "x".repeat(121);
+    let texts =
+        format!("let a = \"{long}\"; // {}\nlet b = r#\"\n{long}\n\"#;\nlet c = '\"'; {long}\n", &long[..80]);
+    assert_eq!(wrong_with("a.rs", &texts), ["a.rs:5: 134 columns, and 120 are allowed"]);
+    assert_eq!(wrong_with("a.c", &format!("/* {long}\n\"{long}\" */\n")).len(), 2);
+    let prose = format!("{}x\n| {long} |\n```\n{long} {long}\n```\n{}y\n", "x ".repeat(55), "x ".repeat(54));
+    assert_eq!(wrong_with("a.md", &prose), ["a.md:1: 111 columns, and 110 are allowed"]);
+    let lines = "x;\n".repeat(501);
+    assert_eq!(wrong_with("a.rs", &lines).len(), 1);
+    assert_eq!(wrong_with("a.rs", &format!("//! {REASON} one table.\n{lines}")).len(), 0);
+}
