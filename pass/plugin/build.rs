@@ -6,7 +6,7 @@ fn main() {
     // Functions of LLVM are looked up when they are first called: another version may lack some, and is told so before
     // that by `llvmGetPassPluginInfo`.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,lazy");
-    println!("cargo::rerun-if-changed=shim/shim.cpp");
+    println!("cargo::rerun-if-changed=shim");
     println!("cargo::rerun-if-env-changed=LLVM_CONFIG");
     let llvm = if cfg!(feature = "llvm22") { "22" } else { "19" };
     let config = std::env::var("LLVM_CONFIG").unwrap_or_else(|_| format!("llvm-config-{llvm}"));
@@ -25,7 +25,7 @@ fn main() {
     cc::Build::new()
         .cpp(true)
         .std("c++17")
-        .file("shim/shim.cpp")
+        .files(["pass", "facts", "prepare", "change", "code"].map(|name| format!("shim/{name}.cpp")))
         .flag("-isystem")
         .flag(ask("--includedir"))
         .flag("-fno-exceptions")

@@ -49,8 +49,8 @@ pub enum Error {
     },
     /// A function would have to push at its entry and to leave its activation to another one.
     #[error(
-        "function {function} is entered without a push (it replaces a library function that does not call back, or code \
-         that LLVM inserts calls it), and it makes calls that must stay tail calls; its frame cannot be \
+        "function {function} is entered without a push (it replaces a library function that does not call back, or \
+         code that LLVM inserts calls it), and it makes calls that must stay tail calls; its frame cannot be \
          kept. Rename it, or compile it without the pass"
     )]
     FrameNotKept {

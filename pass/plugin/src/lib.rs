@@ -1,10 +1,10 @@
 //! The pass plugin of PCCE for LLVM: precise calling context encoding (Sumner et al., ICSE 2010).
 //!
 //! One run over a module has four stages ([`pass`]): [`prepare`] changes the module so that all of it can be seen,
-//! [`facts`] reads it and makes the call graph, which `pcce-encoding` numbers, and [`contexts`] plans what happens at each
-//! call, changes the code, and puts the dictionary into the object file. With the option `hybrid`, copies of the module
-//! first go through all of it, and their code is looked at ([`contexts::frames`]). The pass runs after inlining: last in
-//! the pipeline of a module, or last at link time for a whole program, or where `opt -passes=pcce` puts it.
+//! [`facts`] reads it and makes the call graph, which `pcce-encoding` numbers, and [`contexts`] plans what happens at
+//! each call, changes the code, and puts the dictionary into the object file. With the option `hybrid`, copies of the
+//! module first go through all of it, and their code is looked at ([`contexts::frames`]). The pass runs after inlining:
+//! last in the pipeline of a module, or last at link time for a whole program, or where `opt -passes=pcce` puts it.
 //!
 //! Nothing here panics across the boundary to LLVM: a panic becomes a compiler error.
 
@@ -62,8 +62,8 @@ pub extern "C" fn llvmGetPassPluginInfo() -> PassPluginLibraryInfo {
     let (own, host) = (llvm::version(), llvm::host_version());
     if major(own) != major(&host) {
         eprintln!(
-            "error: pcce: this plugin is for LLVM {}, and LLVM {host} has loaded it; use the plugin for the compiler's or \
-             linker's own version (`make build LLVM={}`; supported are 19 and 22)",
+            "error: pcce: this plugin is for LLVM {}, and LLVM {host} has loaded it; use the plugin for the compiler's \
+             or linker's own version (`make build LLVM={}`; supported are 19 and 22)",
             major(own),
             major(&host),
         );
@@ -87,8 +87,8 @@ fn major(version: &str) -> &str {
 /// Runs the pass on a module. Returns whether it was changed.
 ///
 /// # Safety
-/// Called by the shim only: a live module, one of its phases, the pipeline's optimisation level, `options_len` bytes of text, and the
-/// function analyses of the running pass manager.
+/// Called by the shim only: a live module, one of its phases, the pipeline's optimisation level, `options_len` bytes of
+/// text, and the function analyses of the running pass manager.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pcce_rs_run(
     module: *mut LLVMModule,

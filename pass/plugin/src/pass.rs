@@ -89,8 +89,8 @@ impl<'a> Job<'a> {
         options: &'a PassOptions,
     ) -> Result<Self, Error> {
         let whole_program = phase == Phase::LinkTime || options.whole_program;
-        // Users without the wrapper, which says what the link makes, compile with -fPIC what may be for a shared library. The
-        // library's numbers and open calls would be told from the executable's by nothing.
+        // Users without the wrapper, which says what the link makes, compile with -fPIC what may be for a shared
+        // library. The library's numbers and open calls would be told from the executable's by nothing.
         let for_library = module.has_flag("PIC Level") && !module.has_flag("PIE Level");
         let open = whole_program && options.makes_executable().unwrap_or(!for_library);
         let entered = Entered::new(module, open);
@@ -112,8 +112,8 @@ impl<'a> Job<'a> {
                 level: if phase == Phase::LinkTime { opt_level.max(2) } else { opt_level },
                 no_pie: options.no_pie,
             },
-            // The sign of an id tells the executable's from those of other modules.
-            // A function of another module that is entered by a sub-path that is told apart by its start alone would find any sign.
+            // The sign of an id tells the executable's from those of other modules. A function of another module that
+            // is entered by a sub-path that is told apart by its start alone would find any sign.
             encoding: pcce_encoding::Options {
                 id_bits: common.id_bits,
                 known_starts: open && !options.basic,
@@ -158,8 +158,8 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Instruments the module, or a copy. `frames`: what is known of its code. Returns what the encoding relies on; none if
-    /// there is no function to instrument, and nothing was changed.
+    /// Instruments the module, or a copy. `frames`: what is known of its code. Returns what the encoding relies on;
+    /// none if there is no function to instrument, and nothing was changed.
     fn instrument(
         &self,
         run: &mut Run,

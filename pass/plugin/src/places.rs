@@ -13,8 +13,9 @@ pub fn behind(call: Call<'_>) -> Option<Instruction<'_>> {
     (next.opcode() != Opcode::Unreachable).then_some(next)
 }
 
-/// Where the work in front of a call goes. If the call goes through a pointer that is loaded for nothing else, in front of the load: the machine's call
-/// can do that itself, but LLVM lets it only if nothing is stored in between. `restores`: where control arrives without a return, the state is put back.
+/// Where the work in front of a call goes. If the call goes through a pointer that is loaded for nothing else, in front
+/// of the load: the machine's call can do that itself, but LLVM lets it only if nothing is stored in between.
+/// `restores`: where control arrives without a return, the state is put back.
 pub fn in_front_of(call: Call<'_>, restores: bool) -> Instruction<'_> {
     let called = call.called().as_instruction();
     let is_own_load =

@@ -14,7 +14,8 @@ pub struct FrameBegins {
     pub at_pushes: BTreeSet<usize>,
     /// In front of the last instruction of these blocks.
     pub at_ends: BTreeSet<u32>,
-    /// On ways from the end of one block to another, ⟨block, successor⟩, in the order in which blocks are made for them.
+    /// On ways from the end of one block to another, ⟨block, successor⟩, in the order in which blocks are made for
+    /// them.
     pub on_ways: Vec<(u32, u32)>,
 }
 

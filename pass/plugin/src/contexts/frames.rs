@@ -1,12 +1,12 @@
 //! Frame offsets before there is code: what the hybrid encoding needs to know of the stack (pcce.txt, §6).
 //!
-//! How far the stack pointer is below a function's frame address when it calls is decided by code generation, which comes last. So
-//! a copy of the module is instrumented and its code is generated, only to look at it. What the encoding does with these offsets changes the code
-//! again, so it is done to the next copy, until one has the offsets on which its own encoding relies. A function whose offset goes on
-//! changing is not relied upon any more, so this ends.
+//! How far the stack pointer is below a function's frame address when it calls is decided by code generation, which
+//! comes last. So a copy of the module is instrumented and its code is generated, only to look at it. What the encoding
+//! does with these offsets changes the code again, so it is done to the next copy, until one has the offsets on which
+//! its own encoding relies. A function whose offset goes on changing is not relied upon any more, so this ends.
 //!
-//! The linker may be told to make other code than that (`--lto-partitions`, `--lto-CGO0`). Whoever decodes compares the offsets
-//! with those of the program's machine code.
+//! The linker may be told to make other code than that (`--lto-partitions`, `--lto-CGO0`). Whoever decodes compares the
+//! offsets with those of the program's machine code.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -15,7 +15,8 @@ use crate::llvm::{CodeGeneration, FrameOffset, Run};
 
 /// After so many copies without an end, no offset is relied upon.
 const MOST_ROUNDS: u32 = 8;
-/// So many of them take the offsets of the copy before for what they are; from then on, those that have changed are not relied upon.
+/// So many of them take the offsets of the copy before for what they are; from then on, those that have changed are not
+/// relied upon.
 const PATIENT_ROUNDS: u32 = 3;
 
 /// What is known of the stack at calls.

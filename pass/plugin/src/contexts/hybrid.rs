@@ -1,8 +1,9 @@
 //! Hybrid encoding: additions that are left out where the stack offset tells the contexts apart (pcce.txt §6).
 //!
-//! What `pcce-encoding` needs for it is known here: how far functions have the stack pointer below their canonical frame address at calls, as measured in
-//! the code that LLVM generates, and where sub-paths begin. The measured offsets are assumptions on what will be generated in the end:
-//! the caller measures again, and the decoder compares with the linked program.
+//! What `pcce-encoding` needs for it is known here: how far functions have the stack pointer below their canonical
+//! frame address at calls, as measured in the code that LLVM generates, and where sub-paths begin. The measured offsets
+//! are assumptions on what will be generated in the end: the caller measures again, and the decoder compares with the
+//! linked program.
 
 use pcce_encoding::hybrid::{Hybrid, HybridOptions, Stack, hybrid};
 use pcce_encoding::{Encoding, FunctionId};
@@ -22,11 +23,11 @@ pub struct Used {
     pub rounds: u32,
 }
 
-/// Leaves out additions of the encoding. None if the module has no open node: who enters its functions, and from where, is not known; or if nothing
-/// was measured.
+/// Leaves out additions of the encoding. None if the module has no open node: who enters its functions, and from where,
+/// is not known; or if nothing was measured.
 ///
-/// A call that was free and became a jump may stay one: its callee begins where the caller does. Every other one without an addition is made to stay a
-/// call.
+/// A call that was free and became a jump may stay one: its callee begins where the caller does. Every other one
+/// without an addition is made to stay a call.
 pub fn apply(program: &Program, encoding: &mut Encoding, frames: &Frames) -> Option<Used> {
     let rounds = frames.rounds?;
     let open_node = program.graph.open_node()?;
@@ -97,7 +98,8 @@ pub fn is_main(program: &Program, function: FunctionId) -> bool {
         && !calls.into_iter().any(|call| call.kind == CallKind::Direct(function))
 }
 
-/// Whether contexts are taken in the function by others than `pcce_context` and `pcce_token`, who do not know where its activation is.
+/// Whether contexts are taken in the function by others than `pcce_context` and `pcce_token`, who do not know where its
+/// activation is.
 fn is_observed(function: &Function) -> bool {
     let observed = |kind: &CallKind| match kind {
         CallKind::Published(_) => true,

@@ -124,9 +124,10 @@ impl Strings {
     }
 }
 
-/// Ranges of context numbers, one for each function of an executable that takes numbers, so that the number alone names function and
-/// context. Small ranges come first: the fewer digits a number has, the more room is there for that of a chain of frames beside it.
-/// Where a range does not fit below 2^63, the function has none, and its contexts are interned.
+/// Ranges of context numbers, one for each function of an executable that takes numbers, so that the number alone names
+/// function and context. Small ranges come first: the fewer digits a number has, the more room is there for that of a
+/// chain of frames beside it. Where a range does not fit below 2^63, the function has none, and its contexts are
+/// interned.
 fn ranges(program: &Program, encoding: &Encoding, used: Option<&Used>) -> Vec<Option<u64>> {
     let mut ranges = vec![None; program.functions.len()];
     if program.graph.open_node().is_none() {
@@ -296,11 +297,11 @@ impl<'a> Maker<'a> {
 
     /// What the encoding says of a call.
     fn by_edge(&self, call: &Call) -> Action {
-        // Ids of open calls are not negative; those of modules without an open node are not positive, so that a function of
-        // such a module knows who enters it.
+        // Ids of open calls are not negative; those of modules without an open node are not positive, so that a
+        // function of such a module knows who enters it.
         let sign = |id: u64| if self.open_node.is_some() { id } else { id.wrapping_neg() };
-        // Functions of other modules find out by the id who enters them. Where only open calls enter them otherwise, the link's bit will
-        // do, too.
+        // Functions of other modules find out by the id who enters them. Where only open calls enter them otherwise,
+        // the link's bit will do, too.
         let inside =
             self.open_node.is_some() && matches!(call.kind, CallKind::Direct(_) | CallKind::Indirect);
         let push = if inside { Push::Relative } else { Push::Zero };
@@ -395,8 +396,8 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// Lets what a call adds stay until the next one in the same block that adds, where nothing in between could look. (LLVM
-/// does not see that it could: it knows the value that was stored, and makes five instructions of what are two.)
+/// Lets what a call adds stay until the next one in the same block that adds, where nothing in between could look.
+/// (LLVM does not see that it could: it knows the value that was stored, and makes five instructions of what are two.)
 fn chain(function: &Function, calls: &mut [PlannedCall], frame: Option<&FrameBegins>) {
     // These look at the state, or bring another one.
     if function.reads_state || function.returns_twice {

@@ -3,33 +3,40 @@
 //! The emitted sequences, in C (`tls` is the thread's block, `frame` a local of the function):
 //!
 //! ```c
-//! tls.id += c;  call;  tls.id -= c;                                  // an addition
-//! tls.id += c;  call;  tls.id += d - c;  call;  tls.id -= d;           // two, with nothing between them that could look
+//! // an addition; and two, with nothing between them that could look
+//! tls.id += c;  call;  tls.id -= c;
+//! tls.id += c;  call;  tls.id += d - c;  call;  tls.id -= d;
 //!
-//! frame.prev = tls.top; frame.id = tls.id;                            // once in front of all pushes of an activation
+//! // once in front of all pushes of an activation
+//! frame.prev = tls.top; frame.id = tls.id;
 //!
-//! frame.site = &sites[s];                                            // a push
+//! // a push
+//! frame.site = &sites[s];
 //! tls.top = &frame; tls.id = 0;  call;  tls.id = frame.id; tls.top = frame.prev;
 //!
-//! frame.site = &sites[s];                                            // a relative one, in executables with an open node
+//! // a relative one, in executables with an open node
+//! frame.site = &sites[s];
 //! tls.top = &frame + 1;  call;  tls.top = frame.prev;
 //!
-//! n = tls.top ? __pcce_context(&sites[s], base) : tls.id + base;     // pcce_context(), in functions whose ids have a range of numbers
+//! // pcce_context(), in functions whose ids have a range of numbers
+//! n = tls.top ? __pcce_context(&sites[s], base) : tls.id + base;
 //!
-//! tls.call = &sites[s];  call;  tls.call = 0;                         // a call that is published
+//! // a call that is published
+//! tls.call = &sites[s];  call;  tls.call = 0;
 //!
 //! // before a call that stays a tail call, behind a push or at the beginning of a thread:
 //! (tls.top ? tls.top->marks : tls.left) = LEFT;
 //!
-//! // a function that an open call of another module's may reach, at its entry:
-//! if (tls.id > 0 || tls.top & 1) return f.pcce_open(…);   // a tail call of a function that pushes with site 0 and calls f
+//! // a function that an open call of another module's may reach, at its entry: a tail call of a function that pushes
+//! // with site 0 and calls f
+//! if (tls.id > 0 || tls.top & 1) return f.pcce_open(…);
 //! ```
 //!
-//! Whoever interrupts the thread finds the id, or the frame that holds it, after each instruction: a frame is whole before
-//! it is on the chain, and on the chain from before the id is overwritten until it is back.
+//! Whoever interrupts the thread finds the id, or the frame that holds it, after each instruction: a frame is whole
+//! before it is on the chain, and on the chain from before the id is overwritten until it is back.
 //!
-//! The rule that every function returns with `id` and `top` as it found them makes both exact. Where control
-//! arrives without a return (a landing pad, the second return of `setjmp`, behind an `asm goto` that calls), the function
+//! The rule that every function returns with `id` and `top` as it found them makes both exact. Where control arrives
+//! without a return (a landing pad, the second return of `setjmp`, behind an `asm goto` that calls), the function
 //! stores the values it found at its entry.
 
 use pcce_abi::{self as abi, layout};
@@ -181,7 +188,8 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         self.b.module.const_offset(self.symbols.sites, site.into())
     }
 
-    /// Writes the words of a frame that all pushes of this activation have in common: they hold the state that it found at its entry.
+    /// Writes the words of a frame that all pushes of this activation have in common: they hold the state that it found
+    /// at its entry.
     fn begin(&self, frame: Address<'m>) {
         let b = self.b;
         let (top, id) = (b.load_address(self.symbols.top), b.load_word(self.symbols.id));
@@ -214,7 +222,8 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         b.store(prev, self.symbols.top);
     }
 
-    /// Tells the runtime the site of the call that comes next, or that it is over. Nothing where calls are not published.
+    /// Tells the runtime the site of the call that comes next, or that it is over. Nothing where calls are not
+    /// published.
     fn publish(&self, site: Option<u32>) {
         if let Some(call) = self.symbols.call {
             self.b.store(site.map_or(self.b.module.null(), |site| self.site(site)), call);

@@ -1,9 +1,10 @@
 //! Cold pushes go to functions of their own.
 //!
-//! A function that pushes has room for the frame on its stack, and often needs a register more, in each of its activations. Where it seldom
-//! pushes, its pushing calls go through *push thunks* instead: local functions that push, and call what was to be called. Each has one
-//! caller, which adds nothing, so the encoding stays as it is. To everything else a thunk is a function like others; only contexts do
-//! not show it. (Instructions of the small workloads: sqlite3 1.0243 to 1.0136, vim 1.0349 to 1.0332, Lua, gawk.)
+//! A function that pushes has room for the frame on its stack, and often needs a register more, in each of its
+//! activations. Where it seldom pushes, its pushing calls go through *push thunks* instead: local functions that push,
+//! and call what was to be called. Each has one caller, which adds nothing, so the encoding stays as it is. To
+//! everything else a thunk is a function like others; only contexts do not show it. (Instructions of the small
+//! workloads: sqlite3 1.0243 to 1.0136, vim 1.0349 to 1.0332, Lua, gawk.)
 //!
 //! Here the thunks are planned; [`super::rewrite`] makes them.
 
@@ -11,8 +12,8 @@ use pcce_encoding::{Encoding, FunctionId};
 
 use crate::facts::{Call, CallKind, Function, Program, Source};
 
-/// With more expected pushes for each activation, a function has the frame itself: a call of a thunk costs some five instructions, and room
-/// for a frame two or more.
+/// With more expected pushes for each activation, a function has the frame itself: a call of a thunk costs some five
+/// instructions, and room for a frame two or more.
 const SELDOM: f64 = 0.25;
 
 /// A call that goes through a thunk.

@@ -195,7 +195,8 @@ impl<'m> Maker<'_, 'm> {
         Table { address: address.address(), starts }
     }
 
-    /// The groups of functions of which one may have left its frame to the function; of the open node, to another module.
+    /// The groups of functions of which one may have left its frame to the function; of the open node, to another
+    /// module.
     fn tail_groups(&self) -> Table<'m> {
         let (module, dictionary) = (self.module, &self.plan.dictionary);
         let mut rows = Vec::new();

@@ -1,8 +1,8 @@
 //! Inline assembly: whether it may call.
 
 /// Whether the assembly may call something: any word with `call` in it, macros included, but for instructions that
-/// enter the kernel or a hypervisor; and jumps to what is no label of its own, or to an address on the stack, as a switch of
-/// stacks does. A push too many does no harm.
+/// enter the kernel or a hypervisor; and jumps to what is no label of its own, or to an address on the stack, as a
+/// switch of stacks does. A push too many does no harm.
 pub fn may_call(text: &str) -> bool {
     let is_call = |word: &str| {
         let word = word.to_ascii_lowercase();

@@ -17,8 +17,8 @@ pub enum Skipped {
     Runtime,
     /// An ifunc resolver: it runs before thread-local storage exists.
     Resolver,
-    /// It makes calls that must stay tail calls, and no thunk of ours can call it: it cannot keep the frame that it would
-    /// need.
+    /// It makes calls that must stay tail calls, and no thunk of ours can call it: it cannot keep the frame that it
+    /// would need.
     NoFrame,
 }
 

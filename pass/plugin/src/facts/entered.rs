@@ -10,8 +10,8 @@ use crate::llvm::{Function, Module};
 /// By what names, and through what pointers, others enter functions of the module.
 pub struct Entered {
     inserted: Inserted,
-    /// Whether functions of this module whose address is taken may be called without a push: such an executable calls the
-    /// streams that this module makes, or calls that LLVM inserts reach handlers that it sets.
+    /// Whether functions of this module whose address is taken may be called without a push: such an executable calls
+    /// the streams that this module makes, or calls that LLVM inserts reach handlers that it sets.
     by_pointer: bool,
     makes_streams: bool,
 }
@@ -34,9 +34,9 @@ impl Entered {
 }
 
 /// The functions of the module that callers may enter without having pushed: those that other code reaches under a name
-/// of the lists, personality functions,
-/// which the unwinder calls from wherever it was called last (a function that resumes unwinding does not push), and handlers
-/// that the machine calls wherever it interrupts. And whatever such callers may call through pointers.
+/// of the lists, personality functions, which the unwinder calls from wherever it was called last (a function that
+/// resumes unwinding does not push), and handlers that the machine calls wherever it interrupts. And whatever such
+/// callers may call through pointers.
 pub fn entered_unpushed<'m>(
     module: Module<'m>,
     no_callback: &NoCallback,

@@ -13,7 +13,8 @@ use super::{NoCallback, assembly};
 use crate::code::{Code, FunctionCode};
 use crate::llvm::{self, Instruction, Module, Opcode, Signature, TailCall};
 
-/// Functions of the C library that return twice. The front end says so of them, but not with `-fno-builtin` (clang's Builtins.td).
+/// Functions of the C library that return twice. The front end says so of them, but not with `-fno-builtin` (clang's
+/// Builtins.td).
 const RETURNS_TWICE: [&str; 7] =
     ["setjmp", "_setjmp", "sigsetjmp", "__sigsetjmp", "savectx", "vfork", "getcontext"];
 
@@ -26,8 +27,8 @@ const TRANSPARENT: [&str; 4] =
 pub struct Knowledge<'a, 'm> {
     /// Functions that do not call back.
     pub no_callback: &'a NoCallback,
-    /// The module is the whole program after link-time resolution, so a definition in a comdat group is the one that was
-    /// kept.
+    /// The module is the whole program after link-time resolution, so a definition in a comdat group is the one that
+    /// was kept.
     pub whole_program: bool,
     /// The call graph will have an open node.
     pub open: bool,

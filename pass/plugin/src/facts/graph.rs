@@ -10,12 +10,12 @@ use super::program::{CallKind, Function, Program, TypeId, Unannounced, ids};
 use super::{Mode, groups, silent};
 use crate::error::Error;
 
-/// How often an open call is expected to reach a function that it has never reached in the profile, beside what is expected without
-/// a profile.
+/// How often an open call is expected to reach a function that it has never reached in the profile, beside what is
+/// expected without a profile.
 const NEVER_SEEN: f64 = 1e-6;
 
-/// Makes the call graph, and says of the functions what follows from all of them together. `profile`: how often functions
-/// and calls were executed, by the name of the module; without it, LLVM's own profile or estimates tell.
+/// Makes the call graph, and says of the functions what follows from all of them together. `profile`: how often
+/// functions and calls were executed, by the name of the module; without it, LLVM's own profile or estimates tell.
 ///
 /// # Errors
 /// A function that cannot be instrumented nor left out without wrong contexts.
@@ -77,8 +77,8 @@ fn add_function(
     Ok(())
 }
 
-/// Says what open calls may reach. A call through a pointer is expected to reach each function of its type equally often; of others,
-/// few.
+/// Says what open calls may reach. A call through a pointer is expected to reach each function of its type equally
+/// often; of others, few.
 fn add_open_targets(graph: &mut CallGraph, functions: &[Function], counts: &Matched) {
     let mut targets: HashMap<TypeId, Vec<FunctionId>> = HashMap::new();
     for (id, function) in ids(functions) {
@@ -133,10 +133,9 @@ fn add_edges(graph: &mut CallGraph, functions: &mut [Function], mode: &Mode<'_>)
                     }
                     open_node.filter(|_| leaves).unwrap_or(callee)
                 }
-                // Not calls that leave the program by name, nor assembly: they may switch stacks, and only a push
-                // puts back what was there before.
-                // A heap profiler asks in code that is not instrumented, where only a push names the site.
-                // What is left of one that was compared with its known targets is cold: it pushes.
+                // Not calls that leave the program by name, nor assembly: they may switch stacks, and only a push puts
+                // back what was there before. A heap profiler asks in code that is not instrumented, where only a push
+                // names the site. What is left of one that was compared with its known targets is cold: it pushes.
                 CallKind::Indirect if !mode.publishes && !call.compared => match open_node {
                     Some(node) => node,
                     None => continue,

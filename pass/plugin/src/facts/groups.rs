@@ -66,8 +66,8 @@ impl<'a> Ways<'a> {
     }
 }
 
-/// Sets [`Call::tail_group`](super::Call::tail_group) and [`Function::tail_groups`]. Returns the groups of functions that
-/// may leave their activations to functions of other modules.
+/// Sets [`Call::tail_group`](super::Call::tail_group) and [`Function::tail_groups`]. Returns the groups of functions
+/// that may leave their activations to functions of other modules.
 pub fn find(functions: &mut [Function]) -> Vec<u32> {
     let ways = Ways::new(functions);
     // Groups are told apart by whom they reach: that is all that contexts need.

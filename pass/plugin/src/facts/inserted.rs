@@ -8,8 +8,8 @@ use std::collections::HashSet;
 use super::lists::names;
 use crate::llvm::Module;
 
-/// With these a program names functions that such calls, or what they call, come to: XRay's handlers, and the callbacks of
-/// the sanitizers' runtimes.
+/// With these a program names functions that such calls, or what they call, come to: XRay's handlers, and the callbacks
+/// of the sanitizers' runtimes.
 const HANDLER_SETTERS: [&str; 12] = [
     "__xray_set_handler",
     "__xray_set_handler_arg1",

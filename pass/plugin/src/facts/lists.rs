@@ -22,8 +22,8 @@ fn read(file: &Path, option: &'static str) -> Result<String, Error> {
 pub struct Targets(HashSet<String>);
 
 impl Targets {
-    /// From names and `@FILE`s with lists of them; None if there are none, and all contexts are wanted. `publish`: those of
-    /// the calls that are published are, which takes no name.
+    /// From names and `@FILE`s with lists of them; None if there are none, and all contexts are wanted. `publish`:
+    /// those of the calls that are published are, which takes no name.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -82,15 +82,16 @@ pub fn makes_streams(name: &str) -> bool {
     STREAM_MAKERS.contains(&name)
 }
 
-/// Functions known not to call back into the program (`data/no-callback.txt`, `data/streams.txt`, and the user's files).
+/// Functions known not to call back into the program (`data/no-callback.txt`, `data/streams.txt`, and the user's
+/// files).
 pub struct NoCallback {
     names: HashSet<String>,
     /// Those that may call back through a program's own streams (`data/streams.txt`).
     streams: HashSet<String>,
     /// Whether calls of these do not call back: in an executable built as a whole that makes no such streams.
     trusts_streams: bool,
-    /// Those whose calls are published: that may allocate (`data/allocating.txt`, all of `streams`, and all of the user's
-    /// files). Empty without the option `publish`.
+    /// Those whose calls are published: that may allocate (`data/allocating.txt`, all of `streams`, and all of the
+    /// user's files). Empty without the option `publish`.
     published: HashSet<String>,
 }
 

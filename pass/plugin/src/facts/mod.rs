@@ -1,7 +1,7 @@
 //! What the module's code says: read only, after everything that prepares it ([`crate::prepare`]).
 //!
-//! [`gather`] reads the code and numbers functions, calls and types. From then on LLVM is out of sight: [`derive`] makes
-//! the call graph of what was gathered, and says what follows from it for each function.
+//! [`gather`] reads the code and numbers functions, calls and types. From then on LLVM is out of sight: [`derive`]
+//! makes the call graph of what was gathered, and says what follows from it for each function.
 
 mod assembly;
 pub mod eligible;

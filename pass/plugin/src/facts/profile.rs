@@ -1,7 +1,8 @@
-//! The profile of calls: what one that the program wrote says of a module ([`crate::contexts::count`] lets it write one).
+//! The profile of calls: what one that the program wrote says of a module ([`crate::contexts::count`] lets it write
+//! one).
 //!
-//! Both runs of the pass come after inlining, so with the same flags and sources they see the same calls. Where the sources have changed,
-//! functions are found by their names, and the calls in them by the functions they call.
+//! Both runs of the pass come after inlining, so with the same flags and sources they see the same calls. Where the
+//! sources have changed, functions are found by their names, and the calls in them by the functions they call.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,8 +13,8 @@ use pcce_encoding::{EdgeId, Encoding, FunctionId};
 use super::program::{CallKind, Function, Program};
 use crate::error::Error;
 
-/// The calls of a function that are counted, ⟨place in its calls, callee⟩: direct ones of functions that are not silent,
-/// and those through pointers.
+/// The calls of a function that are counted, ⟨place in its calls, callee⟩: direct ones of functions that are not
+/// silent, and those through pointers.
 pub fn counted<'a>(
     functions: &'a [Function],
     function: &'a Function,
@@ -28,8 +29,8 @@ pub fn counted<'a>(
     })
 }
 
-/// A call through a pointer that pushes is worth a comparison with a target that gets one of so many calls: the comparison costs about an
-/// addition, and a push that is saved four, but for the addition of the direct call.
+/// A call through a pointer that pushes is worth a comparison with a target that gets one of so many calls: the
+/// comparison costs about an addition, and a push that is saved four, but for the addition of the direct call.
 const WORTH: f64 = 3.0;
 
 /// A profile, by the functions' names.
@@ -120,16 +121,17 @@ impl Profile {
         (missing + changed > 0).then(|| {
             format!(
                 "{module}: of {all} functions, {missing} are not in the profile {}, and {changed} have other calls \
-                 than when it was made, which were found by their callees as far as possible; make a new profile of this \
-                 source for the best result",
+                 than when it was made, which were found by their callees as far as possible; make a new profile of \
+                 this source for the best result",
                 self.path.display()
             )
         })
     }
 
-    /// Which calls through pointers that push are worth comparing with the functions that they reach most, since calling
-    /// those directly is expected to cost less: from the last call to the first, as the profile's list keeps its places in
-    /// front of what is inserted; of one call the hottest target first, which is the first to be compared.
+    /// Which calls through pointers that push are worth comparing with the functions that they reach most, since
+    /// calling those directly is expected to cost less: from the last call to the first, as the profile's list keeps
+    /// its places in front of what is inserted; of one call the hottest target first, which is the first to be
+    /// compared.
     pub fn candidates(
         &self,
         program: &Program,

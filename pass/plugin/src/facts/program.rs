@@ -212,8 +212,8 @@ impl Function {
         !self.tail_callees.is_empty()
     }
 
-    /// Whether code of other modules calls it. Nothing but the start-up code calls `main`, unless a call or a pointer in
-    /// the program shows.
+    /// Whether code of other modules calls it. Nothing but the start-up code calls `main`, unless a call or a pointer
+    /// in the program shows.
     pub fn is_callable_by_name(&self) -> bool {
         self.external && self.name != "main"
     }

@@ -5,7 +5,8 @@ use pcce_encoding::FunctionId;
 use super::lists::Targets;
 use super::program::{CallKind, Function, Unannounced};
 
-/// Whether the function is never silent, whatever it calls: who enters it or comes back to it expects the state to be kept.
+/// Whether the function is never silent, whatever it calls: who enters it or comes back to it expects the state to be
+/// kept.
 fn keeps_state(function: &Function) -> bool {
     function.leaves()
         || function.reads_state
@@ -51,9 +52,9 @@ pub fn mark_near_leaves(functions: &mut [Function], depth: u32) {
     }
 }
 
-/// Marks functions that reach no target, by calls that may: those through pointers, of other modules, and of assembly may
-/// reach whatever can be entered from outside. What they reach in other modules of the program is known of an executable
-/// built as a whole (`closed`) only: nothing.
+/// Marks functions that reach no target, by calls that may: those through pointers, of other modules, and of assembly
+/// may reach whatever can be entered from outside. What they reach in other modules of the program is known of an
+/// executable built as a whole (`closed`) only: nothing.
 pub fn mark_untargeted(functions: &mut [Function], closed: bool, targets: &Targets) {
     let entered: Vec<bool> =
         functions.iter().map(|function| function.otherwise_used || function.is_callable_by_name()).collect();

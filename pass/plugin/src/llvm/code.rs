@@ -32,7 +32,8 @@ impl Bitcode {
         Self { buffer, identifier }
     }
 
-    /// A copy of the module, in a context of its own: what LLVM has to say of it nobody is told, and all of it ends with it.
+    /// A copy of the module, in a context of its own: what LLVM has to say of it nobody is told, and all of it ends
+    /// with it.
     ///
     /// # Errors
     /// LLVM does not read what it wrote.
@@ -77,8 +78,8 @@ pub enum FrameOffset {
     Fixed(u32),
     /// So many at each call, but not the same at all of them: some have arguments on the stack.
     ByCall,
-    /// The unwind tables do not count from the stack pointer, or there are none: frames with `alloca`, large alignments, a frame pointer. It may be
-    /// another one each time.
+    /// The unwind tables do not count from the stack pointer, or there are none: frames with `alloca`, large
+    /// alignments, a frame pointer. It may be another one each time.
     Unknown,
 }
 
@@ -131,7 +132,8 @@ impl ModuleCopy {
         self.run.settle();
         let mut found = Found::default();
         let context = (&raw mut found).cast();
-        // SAFETY: a live module of ours, which is not used after that; the callbacks are called with `found` during the call.
+        // SAFETY: a live module of ours, which is not used after that; the callbacks are called with `found` during the
+        // call.
         let done = unsafe {
             let CodeGeneration { level, no_pie } = code;
             let (module, level) = (self.run.raw(), level.min(3));

@@ -80,22 +80,22 @@ impl<'m> Function<'m> {
         unsafe { pcce_shim_is_interrupt_handler(self.raw()) }
     }
 
-    /// Whether [`Function::divert`] can be: not a variadic function, nor one whose calling convention forbids the call or the
-    /// jump.
+    /// Whether [`Function::divert`] can be: not a variadic function, nor one whose calling convention forbids the call
+    /// or the jump.
     pub fn can_be_diverted(self) -> bool {
         // SAFETY: live function.
         unsafe { pcce_shim_can_be_diverted(self.raw()) }
     }
 
-    /// A new local function with the same signature that calls this one, which can be diverted, and returns what it returns.
-    /// Returns the call, an invoke if exceptions may leave the function.
+    /// A new local function with the same signature that calls this one, which can be diverted, and returns what it
+    /// returns. Returns the call, an invoke if exceptions may leave the function.
     pub fn thunk(self, name: &str) -> Call<'m> {
         // SAFETY: live function; `name` is copied. The result is a call.
         unsafe { Call::new(pcce_shim_make_thunk(self.raw(), name.as_ptr(), name.len())) }
     }
 
-    /// Makes the function jump to `thunk`, of its signature, at its entry if the word at the address `id` is positive, or the
-    /// one at `top` has a bit of `tag`.
+    /// Makes the function jump to `thunk`, of its signature, at its entry if the word at the address `id` is positive,
+    /// or the one at `top` has a bit of `tag`.
     pub fn divert(self, thunk: Function<'m>, id: Address<'m>, top: Address<'m>, tag: u64) {
         let (id, top) = (id.0.as_value_ref(), top.0.as_value_ref());
         // SAFETY: live functions, and the addresses of words.
@@ -150,8 +150,9 @@ impl<'m> Function<'m> {
         self.0.remove_enum_attribute(AttributeLoc::Function, Attribute::get_named_enum_kind_id(name));
     }
 
-    /// Keeps a function that has no use for a stack protector as it is from being guarded for the sake of what is added to its frame
-    /// afterwards. (`-fstack-protector-strong` guards every function that lets an address of its frame escape.)
+    /// Keeps a function that has no use for a stack protector as it is from being guarded for the sake of what is added
+    /// to its frame afterwards. (`-fstack-protector-strong` guards every function that lets an address of its frame
+    /// escape.)
     pub fn decide_on_stack_protector(self) {
         // SAFETY: live function.
         if !unsafe { pcce_shim_requires_stack_protector(self.raw()) } {

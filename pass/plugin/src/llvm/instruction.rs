@@ -114,9 +114,9 @@ impl<'m> Instruction<'m> {
         self.as_call().map_or(TailCall::None, Call::tail_call)
     }
 
-    /// In front of it, a tail call: writes `mark` at `offset` in the frame to which the word `top` leads, or to the byte
-    /// `thread` if there is none.
-    /// With the address of an id, only where that is 0 and the link does not have `tag`; then the block is split.
+    /// In front of it, a tail call: writes `mark` at `offset` in the frame to which the word `top` leads, or to the
+    /// byte `thread` if there is none. With the address of an id, only where that is 0 and the link does not have
+    /// `tag`; then the block is split.
     pub fn mark_left(
         self,
         id: Option<Address<'m>>,
@@ -225,8 +225,8 @@ impl<'m> Call<'m> {
         unsafe { pcce_shim_can_go_through_thunk(self.raw()) }
     }
 
-    /// Lets the call, which is no invoke, be made only where `pointer` is not null; otherwise the result is `otherwise`.
-    /// Returns the result. Blocks are split.
+    /// Lets the call, which is no invoke, be made only where `pointer` is not null; otherwise the result is
+    /// `otherwise`. Returns the result. Blocks are split.
     pub fn unless_null(self, pointer: Address<'m>, otherwise: Word<'m>) -> Operand<'m> {
         assert!(self.opcode() == InstructionOpcode::Call, "a call that returns here only");
         let (pointer, otherwise) = (pointer.0.as_value_ref(), otherwise.0.as_value_ref());
@@ -299,8 +299,8 @@ impl<'m> Call<'m> {
 }
 
 impl<'m> Module<'m> {
-    /// Makes a sibling call one that must be a tail call for the pass ([`TailCall::Must`]), with a return of its own behind
-    /// it.
+    /// Makes a sibling call one that must be a tail call for the pass ([`TailCall::Must`]), with a return of its own
+    /// behind it.
     pub fn keep_tail_call(self, call: Call<'m>) {
         assert!(call.is_sibling_call(), "only calls that code generation makes jumps of");
         // SAFETY: live sibling call. A branch that came to a return of others is unlinked, and where it led is noted.
@@ -313,15 +313,15 @@ impl<'m> Module<'m> {
         }
     }
 
-    /// Calls the function directly where the call's pointer is its address; the call itself remains for other targets. Returns whether
-    /// that can be.
+    /// Calls the function directly where the call's pointer is its address; the call itself remains for other targets.
+    /// Returns whether that can be.
     pub fn compare_target(self, call: Call<'m>, callee: Function<'m>) -> bool {
         // SAFETY: the function analyses of the running pass manager; a live call and a live function.
         unsafe { pcce_shim_compare_target(self.0.analyses, call.raw(), callee.raw()) }
     }
 
-    /// Replaces the call, which can go through a thunk, by one of a new local function, whose first instruction calls what this one
-    /// did. Returns the new call.
+    /// Replaces the call, which can go through a thunk, by one of a new local function, whose first instruction calls
+    /// what this one did. Returns the new call.
     pub fn make_push_thunk(self, call: Call<'m>, name: &str) -> Call<'m> {
         assert!(call.can_go_through_thunk(), "its arguments can be handed on");
         // SAFETY: a live call, which nothing uses afterwards; `name` is copied. The result is a call.
@@ -344,8 +344,8 @@ impl<'m> Module<'m> {
         }
     }
 
-    /// Lets everything use the value `new`, of the same type, instead of the call's result, and takes the call away, which is
-    /// no terminator.
+    /// Lets everything use the value `new`, of the same type, instead of the call's result, and takes the call away,
+    /// which is no terminator.
     pub fn replace(self, call: Call<'m>, new: Operand<'m>) {
         assert!(!call.0.0.is_terminator(), "a block ends with a terminator");
         // SAFETY: live values, of one type as the verifier sees; afterwards nothing uses the call.

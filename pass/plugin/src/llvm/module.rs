@@ -243,8 +243,8 @@ impl<'m> Module<'m> {
         }
     }
 
-    /// A name for a function that ends with the object: of this very definition, whichever one the linker chooses. Assembly
-    /// knows it as `name`: what the function's calling convention adds to names (`vectorcall`) is not added.
+    /// A name for a function that ends with the object: of this very definition, whichever one the linker chooses.
+    /// Assembly knows it as `name`: what the function's calling convention adds to names (`vectorcall`) is not added.
     pub fn add_private_alias(self, name: &str, function: Function<'m>) -> Alias<'m> {
         let name = cstring(&format!("\u{1}{name}"));
         // SAFETY: live module and function; the name is copied.
@@ -277,8 +277,8 @@ impl<'m> Module<'m> {
         unsafe { pcce_shim_keep(self.raw(), globals.as_ptr(), globals.len(), against_linker) }
     }
 
-    /// Lets the program call `start` of another object with the argument before its own constructors, and `end` behind its
-    /// destructors.
+    /// Lets the program call `start` of another object with the argument before its own constructors, and `end` behind
+    /// its destructors.
     pub fn call_at_start_and_end(self, start: &str, end: &str, argument: Address<'m>) {
         for (name, at_end) in [(start, false), (end, true)] {
             // SAFETY: live module and constant; the name is copied.

@@ -60,8 +60,8 @@ impl Run {
         }
     }
 
-    /// Inserts calls that code generation would insert: of functions' hooks (`mcount`, `__cyg_profile_func_enter`) after inlining, and
-    /// of functions that take the place of traps. Returns whether there are any.
+    /// Inserts calls that code generation would insert: of functions' hooks (`mcount`, `__cyg_profile_func_enter`)
+    /// after inlining, and of functions that take the place of traps. Returns whether there are any.
     pub fn insert_late_calls(&mut self) -> bool {
         self.settle();
         // SAFETY: live module and analyses; no handle is left to what is deleted.

@@ -1,4 +1,4 @@
-//! What the C++ shim (`shim/shim.cpp`) offers.
+//! What the C++ shim (`shim/`) offers.
 
 use std::ffi::{c_char, c_void};
 

@@ -61,8 +61,8 @@ impl Hash for Signature<'_> {
     }
 }
 
-/// What an instruction works with. It may be of any type, also of those that inkwell panics about: tokens, MMX, AMX, target
-/// extension types, labels, metadata.
+/// What an instruction works with. It may be of any type, also of those that inkwell panics about: tokens, MMX, AMX,
+/// target extension types, labels, metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Operand<'m> {
     raw: LLVMValueRef,

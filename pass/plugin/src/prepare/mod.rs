@@ -1,10 +1,10 @@
 //! Every change of the module in front of the analysis: after that, [`crate::facts`] only reads, and what follows from
 //! the facts is made by [`crate::contexts`].
 //!
-//! The order is: calls that LLVM would insert later ([`insert_late_calls`], once, before copies of the module are made),
-//! tail calls that stay, exceptions that leave ([`control_flow`]), and, once a first encoding tells which calls push,
-//! comparisons of pointers with probable targets ([`targets`]). Push thunks are no preparation: which calls get one is
-//! planned, and they change no other fact.
+//! The order is: calls that LLVM would insert later ([`insert_late_calls`], once, before copies of the module are
+//! made), tail calls that stay, exceptions that leave ([`control_flow`]), and, once a first encoding tells which calls
+//! push, comparisons of pointers with probable targets ([`targets`]). Push thunks are no preparation: which calls get
+//! one is planned, and they change no other fact.
 
 mod tails;
 pub mod targets;

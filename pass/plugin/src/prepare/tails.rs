@@ -1,8 +1,8 @@
 //! Ordinary tail calls in recursive cycles.
 //!
 //! Nothing can be undone behind a tail call, so a call that is instrumented is none: it needs stack. Where tail calls
-//! alone make a cycle, the plain program recurses in constant stack, and any depth of it may be reached. There the calls
-//! stay tail calls, and from here on they are what those are that the language guarantees.
+//! alone make a cycle, the plain program recurses in constant stack, and any depth of it may be reached. There the
+//! calls stay tail calls, and from here on they are what those are that the language guarantees.
 //!
 //! A call through a pointer may reach any function of its type whose address this module takes. This is no matter of
 //! right contexts, only of which frames are kept, so the guess does no harm where it is wrong. Calls of other modules

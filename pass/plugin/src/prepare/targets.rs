@@ -1,11 +1,11 @@
-//! Comparisons of a call's pointer with functions that it probably leads to, which then are called directly (the paper, §7;
-//! DACCE, §3.2, take them from profiles).
+//! Comparisons of a call's pointer with functions that it probably leads to, which then are called directly (the paper,
+//! §7; DACCE, §3.2, take them from profiles).
 //!
-//! A direct call adds, or does nothing, where a call through a pointer would have to push: one that closes a cycle, as most
-//! do that seem to once the open node takes all targets for one. Comparing pays where the targets are few. A profile
-//! knows them. Without one, those are guessed whose address is taken and that have the call's type, if they are few: the
-//! allocator that Lua calls through a pointer, or the page cache of sqlite3. All other targets still get the push, so a
-//! guess may be wrong.
+//! A direct call adds, or does nothing, where a call through a pointer would have to push: one that closes a cycle, as
+//! most do that seem to once the open node takes all targets for one. Comparing pays where the targets are few. A
+//! profile knows them. Without one, those are guessed whose address is taken and that have the call's type, if they are
+//! few: the allocator that Lua calls through a pointer, or the page cache of sqlite3. All other targets still get the
+//! push, so a guess may be wrong.
 
 use std::collections::HashMap;
 
@@ -18,8 +18,8 @@ use crate::llvm::{Function, Module, Signature};
 /// With more guesses for a call, none is compared.
 const MOST: usize = 3;
 
-/// Compares the calls through pointers that push with the functions that they probably reach. Returns whether there were any, so that the
-/// module must be read again.
+/// Compares the calls through pointers that push with the functions that they probably reach. Returns whether there
+/// were any, so that the module must be read again.
 pub fn compare_guessed<'m>(
     module: Module<'m>,
     no_callback: &NoCallback,
@@ -55,8 +55,8 @@ pub fn compare_guessed<'m>(
     changed
 }
 
-/// Compares calls through pointers that push with the functions that the profile has seen them reach most. The profile then
-/// has the new calls. Returns whether there are any, so that the module must be read again.
+/// Compares calls through pointers that push with the functions that the profile has seen them reach most. The profile
+/// then has the new calls. Returns whether there are any, so that the module must be read again.
 pub fn compare_counted(
     profile: &mut Profile,
     program: &Program,

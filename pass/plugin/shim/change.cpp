@@ -1,0 +1,285 @@
+//===- change.cpp - changes behind the analysis -------------------------------===//
+
+#include "shim.h"
+
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/MDBuilder.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include "llvm/Transforms/Utils/EscapeEnumerator.h"
+#include "llvm/Transforms/Utils/Local.h"
+#include "llvm/Transforms/Utils/ModuleUtils.h"
+
+using namespace llvm;
+
+LLVMBasicBlockRef pcce_shim_split_edge(LLVMBasicBlockRef From, LLVMBasicBlockRef To) {
+  return wrap(SplitEdge(unwrap(From), unwrap(To)));
+}
+
+// Takes the instruction, which nothing uses, out of its block. It is deleted at the end of the run: until then there
+// may be handles to it.
+void pcce_shim_unlink(LLVMValueRef V) {
+  auto *I = unwrap<Instruction>(V);
+  I->removeFromParent();
+  I->dropAllReferences();
+}
+
+// At the end of the run, for a block that lost a predecessor: replaces the phis that have one value only, as
+// BasicBlock::removePredecessor would have done at once.
+void pcce_shim_fold_phis(LLVMBasicBlockRef Block) {
+  for (PHINode &Phi : make_early_inc_range(unwrap(Block)->phis())) {
+    Value *Only = Phi.getNumIncomingValues() == 0 ? PoisonValue::get(Phi.getType()) : Phi.hasConstantValue();
+    if (!Only)
+      continue;
+    Phi.replaceAllUsesWith(Only);
+    Phi.eraseFromParent();
+  }
+}
+
+// A call in the invoke's place, with a branch behind it. As changeToCall, but the invoke is left to be unlinked.
+LLVMValueRef pcce_shim_invoke_to_call(LLVMValueRef V) {
+  auto *Invoke = unwrap<InvokeInst>(V);
+  CallInst *Call = createCallMatchingInvoke(Invoke);
+  Call->takeName(Invoke);
+  Call->insertBefore(Invoke->getIterator());
+  Invoke->replaceAllUsesWith(Call);
+  BranchInst *Branch = BranchInst::Create(Invoke->getNormalDest(), Invoke->getIterator());
+#if LLVM_VERSION_MAJOR >= 21
+  Branch->setDebugLoc(Invoke->getDebugLoc());
+#else
+  (void)Branch;
+#endif
+  Invoke->getUnwindDest()->removePredecessor(Invoke->getParent(), /*KeepOneInputPHIs=*/true);
+  return wrap(Call);
+}
+
+void pcce_shim_set_dso_local(LLVMValueRef V) { unwrap<GlobalValue>(V)->setDSOLocal(true); }
+
+void pcce_shim_keep(LLVMModuleRef M, const LLVMValueRef *Vs, size_t Count, bool AgainstLinker) {
+  SmallVector<GlobalValue *> Values;
+  for (size_t I = 0; I < Count; ++I)
+    Values.push_back(unwrap<GlobalValue>(Vs[I]));
+  if (AgainstLinker)
+    appendToUsed(*unwrap(M), Values);
+  else
+    appendToCompilerUsed(*unwrap(M), Values);
+}
+
+// Lets the module call a function of another object with one pointer: before its constructors, or after its
+// destructors.
+void pcce_shim_call_at(LLVMModuleRef MR, const char *Name, size_t Len, LLVMValueRef Argument, bool End) {
+  Module &M = *unwrap(MR);
+  LLVMContext &C = M.getContext();
+  Type *Void = Type::getVoidTy(C);
+  FunctionCallee Callee = M.getOrInsertFunction(StringRef(Name, Len), Void, PointerType::getUnqual(C));
+  auto *F = Function::Create(FunctionType::get(Void, false), GlobalValue::InternalLinkage, "__pcce_module", M);
+  IRBuilder<> B(BasicBlock::Create(C, "", F));
+  B.CreateCall(Callee, unwrap(Argument));
+  B.CreateRetVoid();
+  End ? appendToGlobalDtors(M, F, 0) : appendToGlobalCtors(M, F, 0);
+}
+
+// A local function that calls F with its own arguments and returns the result. Returns the call, or the invoke:
+// exceptions that leave it pass a landing pad.
+LLVMValueRef pcce_shim_make_thunk(LLVMValueRef V, const char *Name, size_t Len) {
+  Function &F = *unwrap<Function>(V);
+  auto *T = Function::Create(F.getFunctionType(), GlobalValue::InternalLinkage, F.getAddressSpace(),
+                             StringRef(Name, Len), F.getParent());
+  T->copyAttributesFrom(&F);
+  T->setLinkage(GlobalValue::InternalLinkage);
+  T->setVisibility(GlobalValue::DefaultVisibility);
+  T->setDLLStorageClass(GlobalValue::DefaultStorageClass);
+  // The linker keeps one copy of F, and this with it.
+  T->setComdat(F.getComdat());
+  T->removeFnAttr(Attribute::AlwaysInline);
+  if (!T->hasFnAttribute(Attribute::OptimizeNone))
+    T->addFnAttr(Attribute::Cold);
+  T->addFnAttr(Attribute::NoInline);
+  IRBuilder<> B(BasicBlock::Create(F.getContext(), "", T));
+  SmallVector<Value *, 8> Arguments;
+  for (Argument &A : T->args())
+    Arguments.push_back(&A);
+  CallInst *Call = B.CreateCall(&F, Arguments);
+  Call->setCallingConv(F.getCallingConv());
+  Call->setAttributes(F.getAttributes());
+  if (F.getReturnType()->isVoidTy())
+    B.CreateRetVoid();
+  else
+    B.CreateRet(Call);
+  EscapeEnumerator Escapes(*T, "pcce.unwind");
+  while (Escapes.Next())
+    ;
+  for (Instruction &I : T->getEntryBlock())
+    if (isa<CallBase>(I))
+      return wrap(&I);
+  llvm_unreachable("the entry block calls");
+}
+
+// Makes F jump to Thunk, which has its signature, at its entry if the word Id is positive or the word Top has a bit of
+// Tag.
+void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Id, LLVMValueRef Top, uint64_t Tag) {
+  Function &F = *unwrap<Function>(V);
+  Function &T = *unwrap<Function>(ThunkV);
+  BasicBlock &Entry = F.getEntryBlock();
+  // Allocas of constant size are part of the frame only in the entry block.
+  SmallVector<AllocaInst *, 8> Allocas;
+  for (Instruction &I : Entry)
+    if (auto *A = dyn_cast<AllocaInst>(&I); A && A->isStaticAlloca())
+      Allocas.push_back(A);
+  for (AllocaInst *A : Allocas)
+    A->moveBefore(Entry, Entry.getFirstInsertionPt());
+  auto At = Entry.begin();
+  while (isa<AllocaInst>(*At))
+    ++At;
+  IRBuilder<> B(&*At);
+  B.SetCurrentDebugLocation(DebugLoc());
+  auto Load = [&](LLVMValueRef Word) { return B.CreateAlignedLoad(B.getInt64Ty(), unwrap(Word), Align(8)); };
+  Value *Positive = B.CreateICmpSGT(Load(Id), B.getInt64(0));
+  Value *Tagged = B.CreateIsNotNull(B.CreateAnd(Load(Top), Tag));
+  Value *Diverts = B.CreateOr(Positive, Tagged);
+  MDNode *Unlikely = MDBuilder(F.getContext()).createUnlikelyBranchWeights();
+  Instruction *End = SplitBlockAndInsertIfThen(Diverts, &*At, /*Unreachable=*/true, Unlikely);
+  B.SetInsertPoint(End);
+  SmallVector<Value *, 8> Arguments;
+  for (Argument &A : F.args())
+    Arguments.push_back(&A);
+  CallInst *Call = B.CreateCall(&T, Arguments);
+  Call->setCallingConv(T.getCallingConv());
+  Call->setAttributes(T.getAttributes());
+  Call->setTailCallKind(CallInst::TCK_MustTail);
+  // LLVM's splitting of cold code (-hot-cold-split) comes behind the pass. It would take this cold call into a function
+  // of another type, where it cannot be a tail call. It leaves functions alone that are not inlined, and nothing is
+  // inlined any more.
+  if (!F.hasFnAttribute(Attribute::AlwaysInline))
+    F.addFnAttr(Attribute::NoInline);
+  if (F.getReturnType()->isVoidTy())
+    B.CreateRetVoid();
+  else
+    B.CreateRet(Call);
+  End->eraseFromParent();
+}
+
+// The address of a variable that SafeStack, which comes behind the pass, leaves where it is: it takes those away whose
+// address is stored, and does not look behind the assembly.
+LLVMValueRef pcce_shim_keep_on_stack(LLVMValueRef V) {
+  auto *A = unwrap<AllocaInst>(V);
+  IRBuilder<> B(A->getParent(), std::next(A->getIterator()));
+  auto *T = FunctionType::get(A->getType(), {A->getType()}, false);
+  CallInst *Address = B.CreateCall(T, InlineAsm::get(T, "", "=r,0", /*hasSideEffects=*/false), {A});
+  Address->setDoesNotAccessMemory();
+  Address->setDoesNotThrow();
+#if LLVM_VERSION_MAJOR >= 21
+  Address->addParamAttr(0, Attribute::getWithCaptureInfo(A->getContext(), CaptureInfo::none()));
+#else
+  Address->addParamAttr(0, Attribute::NoCapture);
+#endif
+  return wrap(Address);
+}
+
+// In front of a tail call: marks the frame that Top leads to, or the thread if there is none, as one whose function has
+// left its activation. Given Id, only where that is 0 and the link has no Tag: there the function has begun a sub-path.
+void pcce_shim_mark_left(LLVMValueRef V, LLVMValueRef Id, LLVMValueRef Top, uint64_t Tag, uint64_t Offset,
+                         LLVMValueRef Thread, uint8_t Mark) {
+  Instruction *At = unwrap<Instruction>(V);
+  IRBuilder<> B(At);
+  Value *Frame = B.CreateAlignedLoad(B.getPtrTy(), unwrap(Top), Align(8));
+  if (Id) {
+    Value *Number = B.CreateAlignedLoad(B.getInt64Ty(), unwrap(Id), Align(8));
+    Value *Tagged = B.CreateAnd(B.CreatePtrToInt(Frame, B.getInt64Ty()), Tag);
+    Value *Begins = B.CreateIsNull(B.CreateOr(Number, Tagged));
+    B.SetInsertPoint(SplitBlockAndInsertIfThen(Begins, At, /*Unreachable=*/false));
+  }
+  Value *Marks = B.CreateConstGEP1_64(B.getInt8Ty(), Frame, Offset);
+  B.CreateStore(B.getInt8(Mark), B.CreateSelect(B.CreateIsNull(Frame), unwrap(Thread), Marks));
+}
+
+// Lets the call be made only if the pointer is not null; otherwise its result is the other value. Returns the result.
+LLVMValueRef pcce_shim_unless_null(LLVMValueRef V, LLVMValueRef Pointer, LLVMValueRef Otherwise) {
+  auto &Call = *unwrap<CallInst>(V);
+  BasicBlock *Head = Call.getParent();
+  IRBuilder<> B(&Call);
+  Instruction *End = SplitBlockAndInsertIfThen(B.CreateIsNotNull(unwrap(Pointer)), &Call, false);
+  BasicBlock *Tail = Call.getParent();
+  Call.moveBefore(*End->getParent(), End->getIterator());
+  B.SetInsertPoint(Tail, Tail->begin());
+  PHINode *Result = B.CreatePHI(Call.getType(), 2);
+  Result->addIncoming(&Call, Call.getParent());
+  Result->addIncoming(unwrap(Otherwise), Head);
+  return wrap(Result);
+}
+
+// Replaces the call by one of a new local function, whose first instruction calls what the call did with the arguments
+// that it gets. For a call through a pointer, the pointer comes last, in a register that no argument uses. Returns the
+// new call; the other is left to be unlinked.
+LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef V, const char *Name, size_t Len) {
+  auto &Call = *unwrap<CallBase>(V);
+  Function &Caller = *Call.getFunction();
+  LLVMContext &Context = Call.getContext();
+  const AttributeList Given = Call.getAttributes();
+  Value *Callee = Call.getCalledOperand();
+  const bool Indirect = !isa<GlobalValue>(Callee);
+  SmallVector<Value *, 8> Arguments(Call.args());
+  if (Indirect)
+    Arguments.push_back(Callee);
+  SmallVector<Type *, 8> Types;
+  for (const Value *Argument : Arguments)
+    Types.push_back(Argument->getType());
+  auto *T = Function::Create(FunctionType::get(Call.getType(), Types, false), GlobalValue::InternalLinkage,
+                             Caller.getAddressSpace(), StringRef(Name, Len), Call.getModule());
+  // The linker keeps one copy of the caller, and this with it.
+  T->setComdat(Caller.getComdat());
+  T->setCallingConv(Call.getCallingConv());
+  T->addFnAttr(Attribute::Cold);
+  T->addFnAttr(Attribute::NoInline);
+  // What the machine and the program's users demand of every function.
+  for (Attribute::AttrKind Kind : {Attribute::UWTable, Attribute::NoRedZone, Attribute::NoImplicitFloat,
+                                   Attribute::ShadowCallStack, Attribute::SpeculativeLoadHardening})
+    if (Caller.hasFnAttribute(Kind))
+      T->addFnAttr(Caller.getFnAttribute(Kind));
+  for (StringRef Kind : {"target-cpu", "tune-cpu", "target-features", "frame-pointer", "probe-stack", "stack-probe-size"})
+    if (Caller.hasFnAttribute(Kind))
+      T->addFnAttr(Caller.getFnAttribute(Kind));
+
+  IRBuilder<> B(BasicBlock::Create(Context, "", T));
+  SmallVector<Value *, 8> Passed;
+  for (Argument &A : T->args())
+    Passed.push_back(&A);
+  Value *PassedCallee = Indirect ? Passed.pop_back_val() : Callee;
+  CallInst *Forwarded = B.CreateCall(Call.getFunctionType(), PassedCallee, Passed);
+  Forwarded->setCallingConv(Call.getCallingConv());
+  if (Call.getType()->isVoidTy())
+    B.CreateRetVoid();
+  else
+    B.CreateRet(Forwarded);
+
+  B.SetInsertPoint(&Call);
+  CallBase *New;
+  if (auto *Invoke = dyn_cast<InvokeInst>(&Call)) {
+    New = B.CreateInvoke(T, Invoke->getNormalDest(), Invoke->getUnwindDest(), Arguments);
+  } else {
+    auto *Plain = B.CreateCall(T, Arguments);
+    Plain->setTailCallKind(cast<CallInst>(Call).getTailCallKind());
+    New = Plain;
+  }
+  New->setCallingConv(Call.getCallingConv());
+  for (unsigned I : Given.indexes())
+    for (Attribute::AttrKind Extension : {Attribute::ZExt, Attribute::SExt})
+      if (I != AttributeList::FunctionIndex && Given.hasAttributeAtIndex(I, Extension)) {
+        const Attribute A = Attribute::get(Context, Extension);
+        Forwarded->addAttributeAtIndex(I, A);
+        T->addAttributeAtIndex(I, A);
+        New->addAttributeAtIndex(I, A);
+      }
+  if (Indirect) {
+    T->addParamAttr(Passed.size(), Attribute::Nest);
+    New->addParamAttr(Passed.size(), Attribute::Nest);
+  }
+  if (Call.doesNotReturn())
+    New->setDoesNotReturn();
+  if (Call.doesNotThrow())
+    New->setDoesNotThrow();
+  New->takeName(&Call);
+  Call.replaceAllUsesWith(New);
+  return wrap(New);
+}

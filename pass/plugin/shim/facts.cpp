@@ -1,0 +1,273 @@
+//===- facts.cpp - questions about IR -----------------------------------------===//
+
+#include "shim.h"
+
+#include "llvm/Analysis/BlockFrequencyInfo.h"
+#include "llvm/Analysis/BranchProbabilityInfo.h"
+#include "llvm/CodeGen/StackProtector.h"
+#include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/PassManager.h"
+#include "llvm/LTO/LTO.h"
+
+using namespace llvm;
+
+// Executions of each block for one execution of the function, in block order.
+void pcce_shim_block_frequencies(void *Analyses, LLVMValueRef V, double *Out) {
+  Function &F = *unwrap<Function>(V);
+  auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
+  auto &BFI = FAM.getResult<BlockFrequencyAnalysis>(F);
+  double Entry = static_cast<double>(BFI.getEntryFreq().getFrequency());
+  for (BasicBlock &BB : F)
+    *Out++ = Entry > 0 ? static_cast<double>(BFI.getBlockFreq(&BB).getFrequency()) / Entry : 1.0;
+}
+
+// One for each successor of each block, in their order.
+void pcce_shim_branch_probabilities(void *Analyses, LLVMValueRef V, double *Out) {
+  Function &F = *unwrap<Function>(V);
+  auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
+  auto &BPI = FAM.getResult<BranchProbabilityAnalysis>(F);
+  for (BasicBlock &BB : F)
+    for (unsigned I = 0, E = BB.getTerminator()->getNumSuccessors(); I != E; ++I)
+      *Out++ = static_cast<double>(BPI.getEdgeProbability(&BB, I).getNumerator()) / BranchProbability::getDenominator();
+}
+
+static StringRef sourceName(const DISubprogram *SP) {
+  return SP->getLinkageName().empty() ? SP->getName() : SP->getLinkageName();
+}
+
+// The locations of an instruction, innermost first. One without a location gets the function's
+// own name and file, with line 0.
+void pcce_shim_locations(LLVMValueRef V, LocationCallback Callback, void *Context) {
+  auto *I = unwrap<Instruction>(V);
+  auto Report = [&](const DISubprogram *SP, const DIFile *File, unsigned Line, unsigned Column) {
+    StringRef Name = sourceName(SP);
+    StringRef Dir = File ? File->getDirectory() : "", Base = File ? File->getFilename() : "";
+    Callback(Context, Name.data(), Name.size(), Dir.data(), Dir.size(), Base.data(), Base.size(),
+             Line, Column);
+  };
+  const DILocation *Loc = I->getDebugLoc();
+  if (!Loc) {
+    if (const DISubprogram *SP = I->getFunction()->getSubprogram())
+      Report(SP, SP->getFile(), 0, 0);
+    return;
+  }
+  for (; Loc; Loc = Loc->getInlinedAt())
+    Report(Loc->getScope()->getSubprogram(), Loc->getFile(), Loc->getLine(), Loc->getColumn());
+}
+
+LLVMBasicBlockRef pcce_shim_unique_predecessor(LLVMBasicBlockRef Block) {
+  return wrap(unwrap(Block)->getSinglePredecessor());
+}
+
+// Bit 0: local linkage. Bit 1: the definition here is the one that runs, as far as linkage and
+// visibility tell. Bit 2: member of a comdat group. Bit 3: no definition in this module.
+uint32_t pcce_shim_linkage_facts(LLVMValueRef V) {
+  auto *G = unwrap<GlobalValue>(V);
+  uint32_t Facts = 0;
+  if (G->hasLocalLinkage())
+    Facts |= 1;
+  if (G->hasLocalLinkage() || (G->isDefinitionExact() && !G->isInterposable() && G->isDSOLocal()))
+    Facts |= 2;
+  if (G->hasComdat())
+    Facts |= 4;
+  if (G->isDeclarationForLinker())
+    Facts |= 8;
+  return Facts;
+}
+
+const char *pcce_shim_source_name(LLVMValueRef F, size_t *Len) {
+  const DISubprogram *SP = unwrap<Function>(F)->getSubprogram();
+  StringRef Name = SP ? sourceName(SP) : "";
+  *Len = Name.size();
+  return Name.data();
+}
+
+// Executions of the function in the profile; negative if there is none.
+double pcce_shim_entry_count(LLVMValueRef F) {
+  auto Count = unwrap<Function>(F)->getEntryCount();
+  return Count ? static_cast<double>(Count->getCount()) : -1.0;
+}
+
+size_t pcce_shim_use_count(LLVMValueRef V) { return unwrap(V)->getNumUses(); }
+
+bool pcce_shim_is_interrupt_handler(LLVMValueRef V) {
+  return unwrap<Function>(V)->getCallingConv() == CallingConv::X86_INTR;
+}
+
+// Whether a thunk can call the function with its own arguments, and the function end in a call of that thunk.
+bool pcce_shim_can_be_diverted(LLVMValueRef V) {
+  const Function &F = *unwrap<Function>(V);
+  // An error result is a register that only a variable of its own can stand for, which no tail call can hand on.
+  if (F.isVarArg() || F.getAttributes().hasAttrSomewhere(Attribute::SwiftError))
+    return false;
+  switch (F.getCallingConv()) {
+  case CallingConv::C:
+  case CallingConv::Fast:
+  case CallingConv::Cold:
+  case CallingConv::Tail:
+  case CallingConv::Swift:
+  case CallingConv::SwiftTail:
+  case CallingConv::PreserveMost:
+  case CallingConv::PreserveAll:
+  case CallingConv::PreserveNone:
+  case CallingConv::X86_64_SysV:
+  case CallingConv::Win64:
+  case CallingConv::X86_VectorCall:
+  case CallingConv::X86_RegCall:
+    return true;
+  default:
+    return false;
+  }
+}
+
+bool pcce_shim_has_address_taken(LLVMValueRef F) { return unwrap<Function>(F)->hasAddressTaken(); }
+
+// Instructions that no code is made of.
+static bool isNothing(const Instruction &I) {
+  return I.isDebugOrPseudoInst() || I.isLifetimeStartOrEnd();
+}
+
+// The first instruction from It on that code is made of.
+static Instruction &skipNothing(BasicBlock::iterator It) {
+  while (isNothing(*It))
+    ++It;
+  return *It;
+}
+
+// The return that the call's block ends with, or the shared one that it branches to with nothing in
+// between (code generation duplicates that); null if there is none, or it returns something else.
+ReturnInst *returnOf(CallInst &Call) {
+  Instruction *Next = &skipNothing(std::next(Call.getIterator()));
+  auto *Branch = dyn_cast<BranchInst>(Next);
+  if (Branch && Branch->isUnconditional())
+    Next = &skipNothing(Branch->getSuccessor(0)->getFirstNonPHIIt());
+  auto *Ret = dyn_cast<ReturnInst>(Next);
+  if (!Ret || !Ret->getReturnValue())
+    return Ret;
+  Value *Returned = Ret->getReturnValue();
+  if (auto *Phi = dyn_cast<PHINode>(Returned); Phi && Branch && Phi->getParent() == Ret->getParent())
+    Returned = Phi->getIncomingValueForBlock(Call.getParent());
+  return Returned == &Call ? Ret : nullptr;
+}
+
+// Whether all arguments go in registers, as far as the plain rules of the x86-64 psABI tell.
+bool inRegisters(const CallBase &Call) {
+  unsigned Integers = 0, Vectors = 0;
+  for (const Use &Argument : Call.args()) {
+    Type *T = Argument->getType();
+    if (T->isPointerTy() || (T->isIntegerTy() && T->getIntegerBitWidth() <= 64))
+      ++Integers;
+    else if (T->isFloatTy() || T->isDoubleTy() ||
+             (isa<FixedVectorType>(T) && T->getPrimitiveSizeInBits().getFixedValue() <= 128))
+      ++Vectors;
+    else
+      return false;
+    unsigned I = Call.getArgOperandNo(&Argument);
+    if (Call.isPassPointeeByValueArgument(I) || Call.paramHasAttr(I, Attribute::StructRet))
+      return false;
+  }
+  return Integers <= 6 && Vectors <= 8;
+}
+
+// As X86TargetLowering::IsEligibleForTailCallOptimization decides, for the ordinary cases. Variadic callers are left
+// out: they are rarely worth it.
+bool pcce_shim_is_sibling_call(LLVMValueRef V) {
+  auto *Call = dyn_cast<CallInst>(unwrap(V));
+  if (!Call || Call->getTailCallKind() != CallInst::TCK_Tail)
+    return false;
+  const Function &Caller = *Call->getFunction();
+  // Registers that the caller has to hand back.
+  if (Caller.getAttributes().hasAttrSomewhere(Attribute::SwiftError) ||
+      Caller.hasFnAttribute("no_caller_saved_registers"))
+    return false;
+  return Caller.getCallingConv() == Call->getCallingConv() && !Caller.hasStructRetAttr() && !Caller.isVarArg() &&
+         Caller.getFnAttribute("disable-tail-calls").getValueAsString() != "true" && inRegisters(*Call) &&
+         returnOf(*Call);
+}
+
+bool pcce_shim_is_kept_tail_call(LLVMValueRef V) {
+  return unwrap<CallInst>(V)->hasMetadata(KeptTailCall);
+}
+
+// Whether a thunk can hand on the call's arguments as they are.
+bool pcce_shim_can_go_through_thunk(LLVMValueRef V) {
+  const auto &Call = *unwrap<CallBase>(V);
+  const bool Plain = Call.getCallingConv() == CallingConv::C || Call.getCallingConv() == CallingConv::Fast;
+  if (!Plain || isa<CallBrInst>(Call) || Call.isMustTailCall() || Call.isInlineAsm() || Call.hasOperandBundles() ||
+      Call.hasFnAttr(Attribute::ReturnsTwice) || !inRegisters(Call))
+    return false;
+  const AttributeList Given = Call.getAttributes();
+  for (Attribute::AttrKind Special :
+       {Attribute::InReg, Attribute::Nest, Attribute::SwiftSelf, Attribute::SwiftError, Attribute::SwiftAsync})
+    if (Given.hasAttrSomewhere(Special))
+      return false;
+  return true;
+}
+
+bool pcce_shim_looks_at_caller(LLVMValueRef V) {
+  for (const Instruction &I : instructions(unwrap<Function>(V)))
+    if (auto *Intrinsic = dyn_cast<IntrinsicInst>(&I))
+      switch (Intrinsic->getIntrinsicID()) {
+      case Intrinsic::returnaddress:
+      case Intrinsic::addressofreturnaddress:
+      case Intrinsic::frameaddress:
+        return true;
+      default:
+        break;
+      }
+  return false;
+}
+
+// How the called pointer was come by. 0: nobody knows. 1: it was loaded, and not from a C++ virtual table. 2: it was
+// loaded from one, as the types of memory accesses say.
+uint32_t pcce_shim_pointer_kind(LLVMValueRef V) {
+  auto *Load = dyn_cast<LoadInst>(unwrap<CallBase>(V)->getCalledOperand());
+  if (!Load)
+    return 0;
+  if (Load->hasMetadata(LLVMContext::MD_tbaa))
+    return 1;
+  auto *Table = dyn_cast<LoadInst>(Load->getPointerOperand()->stripInBoundsOffsets());
+  const MDNode *Tag = Table ? Table->getMetadata(LLVMContext::MD_tbaa) : nullptr;
+  return Tag && Tag->isTBAAVtableAccess() ? 2 : 0;
+}
+
+// Where the function's address is, besides in calls of it. Bit 0: in C++ virtual tables. Bit 1: elsewhere.
+uint32_t pcce_shim_address_places(LLVMValueRef V) {
+  uint32_t Places = 0;
+  SmallVector<const Use *, 8> Uses;
+  SmallPtrSet<const Value *, 8> Seen;
+  const auto Add = [&](const Value &Of) {
+    if (Seen.insert(&Of).second)
+      for (const Use &U : Of.uses())
+        Uses.push_back(&U);
+  };
+  Add(*unwrap<Function>(V));
+  while (!Uses.empty()) {
+    const Use &U = *Uses.pop_back_val();
+    const User *By = U.getUser();
+    if (auto *Call = dyn_cast<CallBase>(By); Call && Call->isCallee(&U))
+      continue;
+    if (auto *Table = dyn_cast<GlobalVariable>(By))
+      Places |= Table->getName().starts_with("_ZTV") || Table->getName().starts_with("_ZTC") ? 1 : 2;
+    else if (isa<ConstantAggregate>(By))
+      Add(*By);
+    else
+      Places |= 2;
+  }
+  return Places;
+}
+
+bool pcce_shim_is_compared(LLVMValueRef V) { return unwrap<CallBase>(V)->hasMetadata(Compared); }
+
+bool pcce_shim_requires_stack_protector(LLVMValueRef F) {
+  return StackProtector::requiresStackProtector(unwrap<Function>(F));
+}
+
+// The functions that code generation for the module's target calls by name.
+void pcce_shim_runtime_library_calls(LLVMModuleRef M, TextCallback OnName, void *Context) {
+  for (StringRef Name : lto::LTO::getRuntimeLibcallSymbols(Triple(unwrap(M)->getTargetTriple())))
+    OnName(Context, Name.data(), Name.size());
+}

@@ -1,0 +1,123 @@
+//===- prepare.cpp - changes in front of the analysis -------------------------===//
+
+#include "shim.h"
+
+#include "llvm/Analysis/TargetLibraryInfo.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/MDBuilder.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/PassManager.h"
+#include "llvm/Transforms/Utils/CallPromotionUtils.h"
+#include "llvm/Transforms/Utils/EntryExitInstrumenter.h"
+#include "llvm/Transforms/Utils/EscapeEnumerator.h"
+
+using namespace llvm;
+
+// Makes exceptions that leave a function which code of other modules can call stop at a landing
+// pad on their way out.
+void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef V) {
+  Function &F = *unwrap<Function>(V);
+  if (F.doesNotThrow() || (F.hasLocalLinkage() && !F.hasAddressTaken()))
+    return;
+  // An invoke is no tail call. Those that are kept leave no frame, and so nothing to restore.
+  SmallVector<CallInst *, 4> Kept;
+  for (BasicBlock &BB : F)
+    for (Instruction &I : BB)
+      if (auto *Call = dyn_cast<CallInst>(&I);
+          Call && Call->hasMetadata(KeptTailCall) && !Call->doesNotThrow())
+        Kept.push_back(Call);
+  for (CallInst *Call : Kept)
+    Call->setDoesNotThrow();
+  EscapeEnumerator Escapes(F, "pcce.unwind");
+  while (Escapes.Next())
+    ;
+  for (CallInst *Call : Kept)
+    Call->removeFnAttr(Attribute::NoUnwind);
+  auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
+  FAM.invalidate(F, PreservedAnalyses::none());
+}
+
+// Also gives it a return of its own, as code generation would. Then it returns the branch that came there, to be
+// unlinked.
+LLVMValueRef pcce_shim_keep_tail_call(LLVMValueRef V) {
+  auto *Call = unwrap<CallInst>(V);
+  BasicBlock *Block = Call->getParent();
+  Call->setMetadata(KeptTailCall, MDNode::get(Block->getContext(), {}));
+  ReturnInst *Ret = returnOf(*Call);
+  if (Ret->getParent() == Block)
+    return nullptr;
+  Instruction *Branch = Block->getTerminator();
+  auto *Own = ReturnInst::Create(Block->getContext(), Ret->getReturnValue() ? Call : nullptr, Branch->getIterator());
+  Own->setDebugLoc(Branch->getDebugLoc());
+  Ret->getParent()->removePredecessor(Block, /*KeepOneInputPHIs=*/true);
+  return wrap(Branch);
+}
+
+// Calls Callee directly where the call's pointer is its address. The call itself remains for all others. Returns
+// whether their types allow it.
+bool pcce_shim_compare_target(void *Analyses, LLVMValueRef V, LLVMValueRef CalleeV) {
+  auto &Call = *unwrap<CallBase>(V);
+  auto *Callee = unwrap<Function>(CalleeV);
+  if (!isLegalToPromote(Call, Callee))
+    return false;
+  LLVMContext &Context = Call.getContext();
+  CallBase &Direct =
+      promoteCallWithIfThenElse(Call, Callee, MDBuilder(Context).createLikelyBranchWeights());
+  Direct.setMetadata(Compared, nullptr);
+  Call.setMetadata(Compared, MDNode::get(Context, {}));
+  auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
+  FAM.invalidate(*Call.getFunction(), PreservedAnalyses::none());
+  return true;
+}
+
+// Calls the function that is named to take the trap's place, as SelectionDAGBuilder does.
+static bool callTrapFunction(Instruction &I) {
+  auto *Trap = dyn_cast<IntrinsicInst>(&I);
+  if (!Trap)
+    return false;
+  SmallVector<Value *, 1> Arguments;
+  switch (Trap->getIntrinsicID()) {
+  case Intrinsic::ubsantrap:
+    Arguments.push_back(Trap->getArgOperand(0));
+    break;
+  case Intrinsic::trap:
+  case Intrinsic::debugtrap:
+    break;
+  default:
+    return false;
+  }
+  StringRef Name = Trap->getAttributes().getFnAttr("trap-func-name").getValueAsString();
+  if (Name.empty())
+    return false;
+  SmallVector<Type *, 1> Types;
+  for (Value *Argument : Arguments)
+    Types.push_back(Argument->getType());
+  auto *T = FunctionType::get(Trap->getType(), Types, false);
+  IRBuilder<> B(Trap);
+  CallInst *Call = B.CreateCall(Trap->getModule()->getOrInsertFunction(Name, T), Arguments);
+  for (Attribute::AttrKind Kind : {Attribute::NoReturn, Attribute::NoUnwind, Attribute::Cold, Attribute::NoMerge})
+    if (Trap->hasFnAttr(Kind))
+      Call->addFnAttr(Kind);
+  Trap->eraseFromParent();
+  return true;
+}
+
+// Inserts calls that code generation would insert: of functions' hooks (mcount, __cyg_profile_func_enter) after
+// inlining, and in the place of traps. Returns whether there are any.
+bool pcce_shim_insert_late_calls(void *Analyses, LLVMModuleRef MR) {
+  auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
+  bool Any = false;
+  for (Function &F : *unwrap(MR)) {
+    if (F.isDeclaration())
+      continue;
+    bool Here = !EntryExitInstrumenterPass(/*PostInlining=*/true).run(F, FAM).areAllPreserved();
+    for (Instruction &I : make_early_inc_range(instructions(F)))
+      Here |= callTrapFunction(I);
+    if (Here)
+      FAM.invalidate(F, PreservedAnalyses::none());
+    Any |= Here;
+  }
+  return Any;
+}
