@@ -78,7 +78,7 @@ define void @ends() nounwind {
 ; Whoever catches may be code that is not instrumented, and calls on: an exception that leaves a function that such code can
 ; call leaves the state as it was found.
 define void @restores() {
-; CHECK-LABEL: define void @restores() personality ptr @__gcc_personality_v0 {
+; CHECK-LABEL: define void @restores(){{.*}} personality ptr @__gcc_personality_v0 {
 ; CHECK:         br i1
 ; CHECK:         %[[ID:[0-9]+]] = load i64, ptr @__pcce_tls
 ; CHECK-NEXT:    %[[TOP:[0-9]+]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
