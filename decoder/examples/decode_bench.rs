@@ -15,7 +15,7 @@ use pcce::render::Format;
 use pcce::session::{Outcome, Session};
 use pcce::token::{BuildId, Capture, PushedFrame, Token};
 use pcce_dictionary::{
-    Dictionary, Edge, EdgeCode, Function, Location, Module, SCHEMA_VERSION, Site, SiteKind,
+    Dictionary, Edge, EdgeCode, EncodedFunction, Encoding, Function, Location, Module, Site, SiteKind,
 };
 
 const FUNCTIONS: u32 = 500;
@@ -39,7 +39,6 @@ impl Random {
 /// one site in ten is a call through a pointer, as an interpreter's calls of its built-in functions.
 fn dictionary(random: &mut Random) -> Dictionary {
     let mut module = Module {
-        open_num_cc: Some(1), // ids are not negated
         name: "interpreter.c".to_owned(),
         producer: "bench".to_owned(),
         sites_address: SITES_ADDRESS,
@@ -48,6 +47,11 @@ fn dictionary(random: &mut Random) -> Dictionary {
             .map(|i| format!("interp_{}_{i}", ["run", "table_get", "gc", "parse"][i as usize % 4]))
             .collect(),
         ..Module::default()
+    };
+    let mut encoding = Encoding {
+        module_count: 1,
+        open_num_cc: Some(1), // ids are not negated
+        ..Encoding::default()
     };
     let mut pairs: Vec<(u32, u32)> = (1..FUNCTIONS)
         .map(|callee| (callee - 1 - random.below(u64::from(callee.min(60))) as u32, callee))
@@ -88,18 +92,18 @@ fn dictionary(random: &mut Random) -> Dictionary {
         };
         module.sites.push(Site {
             function: caller,
-            kind: SiteKind::Direct,
+            kind: SiteKind::Direct(Some(callee)),
             tail_group: None,
             locations: locations(random, caller),
         });
-        module.edges.push(Edge { site, callee: Some(callee), code, frame: None });
+        encoding.edges.push(Edge { site, code });
     }
     for function in 0..FUNCTIONS {
-        module.functions.push(Function {
-            name: function,
+        module.functions.push(Function { name: function, ..Function::default() });
+        encoding.functions.push(EncodedFunction {
             num_cc: num_cc[function as usize],
             entry: entry(function),
-            ..Function::default()
+            ..EncodedFunction::default()
         });
         for kind in [SiteKind::Capture, SiteKind::Indirect] {
             module.sites.push(Site {
@@ -111,16 +115,16 @@ fn dictionary(random: &mut Random) -> Dictionary {
         }
     }
     Dictionary {
-        version: SCHEMA_VERSION,
         build_id: "00112233445566778899aabbccddeeff00112233".to_owned(),
         program: "interpreter".to_owned(),
         modules: vec![module],
-        code: None,
+        encodings: vec![encoding],
+        ..Dictionary::default()
     }
 }
 
 fn tokens(dictionary: &Dictionary, random: &mut Random, repeated: u64) -> Vec<u8> {
-    let functions = &dictionary.modules[0].functions;
+    let functions = &dictionary.encodings[0].functions;
     let image = BuildId::from_prefix(&[0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77]);
     let site = |function: u64, kind: u64| SITES_ADDRESS + u64::from(EDGES) + function * 2 + kind;
     // The first tenth of the functions: sub-paths of about four calls.
@@ -198,10 +202,10 @@ fn measure(decoder: &Decoder, texts: &[u8], repeated: u64) -> io::Result<()> {
     let lines = || texts.split(|byte| *byte == b'\n').filter(|text| !text.is_empty());
     let different = lines().collect::<HashSet<_>>().len();
     let mut frames = 0;
-    let mut trace = pcce::Trace::default();
+    let mut context = pcce::Context::default();
     for text in lines().take(10_000) {
-        decoder.decode(&Token::parse(text).expect("a token"), &mut trace).expect("it fits");
-        frames += trace.frames(decoder).count();
+        decoder.decode(&Token::parse(text).expect("a token"), &mut context).expect("it fits");
+        frames += decoder.frames(&context).count();
     }
     println!(
         "{TOKENS} tokens, {repeated} % of 1000 hot ones; {different} different, {} bytes and {:.1} frames each",

@@ -1,4 +1,4 @@
-//! Text with context tokens anywhere in it: finds them, and writes the text with their traces.
+//! Text with context tokens anywhere in it: finds them, and writes the text with their contexts.
 //!
 //! The text is bytes, which need not be UTF-8. What is no token, or is one that cannot be decoded, is copied as it is.
 
@@ -155,7 +155,7 @@ impl Failures {
     }
 }
 
-/// Writes texts with the traces of their tokens: below the line of the token with [`Format::Below`], in
+/// Writes texts with the contexts of their tokens: below the line of the token with [`Format::Below`], in
 /// place of it with [`Format::InPlace`].
 #[derive(Debug)]
 pub struct Filter<'d> {
@@ -166,7 +166,7 @@ pub struct Filter<'d> {
 }
 
 impl<'d> Filter<'d> {
-    /// A filter that writes traces as `session` does.
+    /// A filter that writes contexts as `session` does.
     #[must_use]
     pub fn new(session: Session<'d>) -> Self {
         let below = session.format() == Format::Below;
@@ -176,7 +176,7 @@ impl<'d> Filter<'d> {
 
     /// Appends `text`, whole lines, to `out`. `line` is the number of the first one. `full` may take what is there, whenever that is much.
     pub fn text(&mut self, text: &[u8], line: u64, out: &mut Vec<u8>, mut full: impl FnMut(&mut Vec<u8>)) {
-        // Up to where the text is copied: with traces below, always up to the end of a line.
+        // Up to where the text is copied: with contexts below, always up to the end of a line.
         let mut copied = 0;
         let mut lines = Lines { text, at: 0, line };
         for token in tokens(text) {
@@ -210,7 +210,7 @@ impl<'d> Filter<'d> {
     }
 }
 
-/// Different traces that are counted take so many bytes at most.
+/// Different contexts that are counted take so many bytes at most.
 const MAX_KEPT: usize = 1 << 28;
 
 /// Counts the tokens of a text.
@@ -243,7 +243,7 @@ impl Census {
     }
 
     /// Writes each context once, the most frequent one first, in [`Format::Below`], [`Format::InPlace`] or [`Format::Json`].
-    /// Tokens with equal traces are one context.
+    /// Tokens with equal frames are one context.
     ///
     /// # Errors
     /// Those of `out`.
@@ -252,31 +252,31 @@ impl Census {
         let mut session = session.bounded(MAX_CALLS_IN_LOG);
         let mut failures = Failures::default();
         let mut contexts: HashMap<Box<[u8]>, u64> = HashMap::new();
-        let mut trace = Vec::new();
+        let mut text = Vec::new();
         let mut kept = 0;
         let mut tokens: Vec<_> = self.tokens.into_iter().collect();
         tokens.sort_unstable_by_key(|&(_, (_, line))| line);
         for (token, (count, line)) in tokens {
-            trace.clear();
-            let mut outcome = session.decode(&token, &mut trace)?;
+            text.clear();
+            let mut outcome = session.decode(&token, &mut text)?;
             if !matches!(outcome, Outcome::Failed(_)) {
                 // The object is {"token":TOKEN,"frames":…}, and equal contexts may have several tokens.
                 let frames = if format == Format::Json { "{\"token\":\"\",".len() + token.len() } else { 0 };
-                let trace = &trace[frames..];
-                if let Some(before) = contexts.get_mut(trace) {
+                let text = &text[frames..];
+                if let Some(before) = contexts.get_mut(text) {
                     *before += count;
-                } else if kept + trace.len() <= MAX_KEPT {
-                    kept += trace.len();
-                    contexts.insert(trace.into(), count);
+                } else if kept + text.len() <= MAX_KEPT {
+                    kept += text.len();
+                    contexts.insert(text.into(), count);
                 } else {
-                    outcome = Outcome::Failed(Failure::ManyTraces { kept });
+                    outcome = Outcome::Failed(Failure::ManyContexts { kept });
                 }
             }
             failures.note(outcome, &session, count, || line);
         }
         let mut contexts: Vec<_> = contexts.into_iter().collect();
         contexts.sort_unstable_by(|(a, m), (b, n)| (n, a).cmp(&(m, b)));
-        for (number, (trace, count)) in contexts.iter().enumerate() {
+        for (number, (text, count)) in contexts.iter().enumerate() {
             match format {
                 Format::Json => write!(out, "{{\"count\":{count},")?,
                 Format::Text | Format::Below => {
@@ -285,7 +285,7 @@ impl Census {
                 }
                 Format::Folded | Format::InPlace => {}
             }
-            out.write_all(trace)?;
+            out.write_all(text)?;
             if format == Format::InPlace {
                 writeln!(out, " {count}")?;
             }

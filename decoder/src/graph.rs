@@ -4,15 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt::Write as _;
 
-use pcce_dictionary::{Dictionary, EdgeCode, SiteKind};
+use pcce_dictionary::{Dictionary, EdgeCode, EncodedFunction, STATIC, SiteKind};
 use thiserror::Error;
 
+use crate::context::FrameKind;
 use crate::names::demangle;
 use crate::printable::printable;
 use crate::profile::Stacks;
 use crate::profile::report::amount;
 use crate::profile::{Metric, Unit};
-use crate::trace::FrameKind;
 
 /// What is drawn.
 #[derive(Clone, Debug, Default)]
@@ -124,92 +124,132 @@ pub fn draw(
     profile: Option<(&Stacks, usize, &Metric)>,
     selection: &Selection,
 ) -> Result<Drawing, GraphError> {
-    let linkage = |node: Node| {
-        let module = &dictionary.modules[node.0];
-        &*module.names[module.functions[node.1].name as usize]
+    let graph = Graph {
+        dictionary,
+        calls: calls(dictionary),
+        heat: profile.map(|(stacks, metric, _)| Heat::of(stacks, metric)),
     };
-    let calls = calls(dictionary);
-    let all: Vec<Node> = (dictionary.modules.iter().enumerate())
-        .flat_map(|(m, module)| {
-            let functions = module.functions.iter().enumerate();
-            functions.filter(|(_, function)| !function.push_thunk).map(move |(f, _)| (m, f))
-        })
-        .collect();
-    let heat = profile.map(|(stacks, metric, _)| Heat::of(stacks, metric));
-    let hot = |node: Node| {
-        heat.as_ref()
-            .is_none_or(|heat| heat.percent(heat.inclusive.get(linkage(node))) >= selection.min_percent)
-    };
-    let mut centre = BTreeSet::new();
-    let shown: BTreeSet<Node> = match &selection.around {
-        None => all.iter().copied().filter(|&node| hot(node)).collect(),
-        Some(name) => {
-            let is_named = |node: Node| {
-                let (linkage, source) = (linkage(node), demangle(linkage(node)));
-                linkage == name || source == *name || without_parameters(&source) == name
-            };
-            centre.extend(all.iter().copied().filter(|&node| is_named(node)));
-            if centre.is_empty() {
-                let mut names: Vec<_> = all.iter().map(|&node| demangle(linkage(node))).collect();
-                names.retain(|candidate| candidate.contains(name.as_str()));
-                names.sort_unstable();
-                names.dedup();
-                names.truncate(5);
-                return Err(GraphError::NoFunction { name: name.clone(), similar: names });
-            }
-            around(&centre, &calls, selection.depth)
-        }
-    };
+    let all = graph.functions();
+    let (shown, centre) = graph.select(&all, selection)?;
 
     let mut dot = String::from("digraph calls {\n");
     dot.push_str("  graph [fontname=\"sans-serif\", fontsize=12, labelloc=t, ranksep=0.45, nodesep=0.25");
     let mut title = format!("{}: {} of {} functions", dictionary.program, shown.len(), all.len());
-    if let (Some(heat), Some((_, _, metric))) = (&heat, &profile) {
+    if let (Some(heat), Some((_, _, metric))) = (&graph.heat, &profile) {
         let _ = write!(title, "; heat: {}, {} in all", metric.title, amount(heat.total, metric.unit));
     }
     let _ = writeln!(dot, ", label={}];", quoted(&title));
     dot.push_str("  node [shape=box, style=\"rounded,filled\", fillcolor=white, color=\"#5a5a5a\", fontname=\"sans-serif\", fontsize=11];\n");
     dot.push_str("  edge [color=\"#5a5a5a\", fontname=\"sans-serif\", fontsize=9, arrowsize=0.7];\n");
-    let mut arrows: Vec<(Node, Node, String)> = Vec::new();
-    for (&(from, to), calls) in &calls {
-        if !shown.contains(&from) || !shown.contains(&to) {
-            continue;
+    let mut arrows = graph.arrows(&shown, selection.around.is_none());
+    graph.add_dynamic_arrows(&shown, &mut arrows);
+    let encoded = encoded(dictionary);
+    for node in ordered(&shown, &arrows, |node| graph.linkage_name(node) == "main") {
+        graph.add_function(&mut dot, node, &encoded[node.0][node.1], centre.contains(&node));
+    }
+    for (_, _, arrow) in &arrows {
+        dot.push_str(arrow);
+        dot.push('\n');
+    }
+    dot.push_str("}\n");
+    Ok(Drawing { dot, shown: shown.len(), all: all.len() })
+}
+
+/// What is drawn of a dictionary.
+struct Graph<'d> {
+    dictionary: &'d Dictionary,
+    calls: BTreeMap<(Node, Node), Calls>,
+    heat: Option<Heat<'d>>,
+}
+
+impl<'d> Graph<'d> {
+    fn linkage_name(&self, node: Node) -> &'d str {
+        let module = &self.dictionary.modules[node.0];
+        &module.names[module.functions[node.1].name as usize]
+    }
+
+    /// All functions, but for those that only push for others.
+    fn functions(&self) -> Vec<Node> {
+        let modules = self.dictionary.modules.iter().enumerate();
+        modules
+            .flat_map(|(m, module)| {
+                let functions = module.functions.iter().enumerate();
+                functions.filter(|(_, function)| !function.push_thunk).map(move |(f, _)| (m, f))
+            })
+            .collect()
+    }
+
+    /// The functions that are shown, and those that were asked for.
+    fn select(
+        &self,
+        all: &[Node],
+        selection: &Selection,
+    ) -> Result<(BTreeSet<Node>, BTreeSet<Node>), GraphError> {
+        let Some(name) = &selection.around else {
+            let hot = |node: Node| {
+                let inclusive = |heat: &Heat<'_>| heat.percent(heat.inclusive.get(self.linkage_name(node)));
+                self.heat.as_ref().is_none_or(|heat| inclusive(heat) >= selection.min_percent)
+            };
+            return Ok((all.iter().copied().filter(|&node| hot(node)).collect(), BTreeSet::new()));
+        };
+        let is_named = |node: Node| {
+            let (linkage, source) = (self.linkage_name(node), demangle(self.linkage_name(node)));
+            linkage == name || source == *name || without_parameters(&source) == name
+        };
+        let centre: BTreeSet<Node> = all.iter().copied().filter(|&node| is_named(node)).collect();
+        if centre.is_empty() {
+            let mut names: Vec<_> = all.iter().map(|&node| demangle(self.linkage_name(node))).collect();
+            names.retain(|candidate| candidate.contains(name.as_str()));
+            names.sort_unstable();
+            names.dedup();
+            names.truncate(5);
+            return Err(GraphError::NoFunction { name: name.clone(), similar: names });
         }
-        let mut width = String::new();
-        if let Some(heat) = &heat {
-            match heat.calls.get(&(linkage(from), linkage(to))) {
-                None if selection.around.is_none() => continue,
-                value => width = pen(heat.percent(value)),
+        Ok((around(&centre, &self.calls, selection.depth), centre))
+    }
+
+    /// The calls of the dictionary between functions that are shown. `only_hot`: those that are in the profile, if there is
+    /// one.
+    fn arrows(&self, shown: &BTreeSet<Node>, only_hot: bool) -> Vec<(Node, Node, String)> {
+        let mut arrows = Vec::new();
+        for (&(from, to), calls) in &self.calls {
+            if !shown.contains(&from) || !shown.contains(&to) {
+                continue;
+            }
+            let mut width = String::new();
+            if let Some(heat) = &self.heat {
+                match heat.calls.get(&(self.linkage_name(from), self.linkage_name(to))) {
+                    None if only_hot => continue,
+                    value => width = pen(heat.percent(value)),
+                }
+            }
+            let arrow = arrow(from, to);
+            if !calls.added.is_empty() {
+                let label = quoted(&added(&calls.added));
+                arrows.push((from, to, format!("{arrow} [label={label}{width}];")));
+            }
+            if calls.pushes > 0 {
+                let label =
+                    if calls.pushes == 1 { "push".to_owned() } else { format!("push × {}", calls.pushes) };
+                let label = quoted(&label);
+                let colour = "color=\"#b03020\", fontcolor=\"#b03020\"";
+                arrows.push((from, to, format!("{arrow} [label={label}, style=dashed, {colour}{width}];")));
             }
         }
-        let arrow = arrow(from, to);
-        if !calls.added.is_empty() {
-            let label = added(&calls.added);
-            arrows.push((from, to, format!("{arrow} [label={}{width}];", quoted(&label))));
-        }
-        if calls.pushes > 0 {
-            let label =
-                if calls.pushes == 1 { "push".to_owned() } else { format!("push × {}", calls.pushes) };
-            arrows.push((
-                from,
-                to,
-                format!(
-                    "{arrow} [label={}, style=dashed, color=\"#b03020\", fontcolor=\"#b03020\"{width}];",
-                    quoted(&label)
-                ),
-            ));
-        }
+        arrows
     }
-    // Calls that only the profile knows: through pointers, or through code that is not instrumented.
-    if let Some(heat) = &heat {
+
+    /// Adds calls that only the profile knows: through pointers, or through code that is not instrumented.
+    fn add_dynamic_arrows(&self, shown: &BTreeSet<Node>, arrows: &mut Vec<(Node, Node, String)>) {
+        let Some(heat) = &self.heat else { return };
         let mut nodes: HashMap<&str, Node> = HashMap::new();
-        for &node in &shown {
-            nodes.insert(linkage(node), node);
+        for &node in shown {
+            nodes.insert(self.linkage_name(node), node);
         }
         let mut dynamic = BTreeMap::new();
         for ((from, to), value) in &heat.calls {
             if let (Some(&from), Some(&to)) = (nodes.get(from), nodes.get(to))
-                && !calls.contains_key(&(from, to))
+                && !self.calls.contains_key(&(from, to))
             {
                 dynamic.insert((from, to), value);
             }
@@ -219,39 +259,61 @@ pub fn draw(
             arrows.push((from, to, format!("{arrow} [style=dotted, color=\"#2050a0\"{width}];")));
         }
     }
-    for node in ordered(&shown, &arrows, |node| linkage(node) == "main") {
-        let module = &dictionary.modules[node.0];
-        let function = &module.functions[node.1];
-        let mut label = wrapped(&demangle(linkage(node)));
-        let _ = write!(label, "\nnumCC {}", amount(function.num_cc, Unit::Count));
+
+    /// Adds the box of a function.
+    fn add_function(&self, dot: &mut String, node: Node, encoded: &EncodedFunction, asked_for: bool) {
+        let name = self.linkage_name(node);
+        let mut label = wrapped(&demangle(name));
+        let _ = write!(label, "\nnumCC {}", amount(encoded.num_cc, Unit::Count));
         let mut attributes = String::new();
-        if let Some(heat) = &heat {
-            let inclusive = heat.percent(heat.inclusive.get(linkage(node)));
-            let own = heat.percent(heat.own.get(linkage(node)));
+        if let Some(heat) = &self.heat {
+            let inclusive = heat.percent(heat.inclusive.get(name));
+            let own = heat.percent(heat.own.get(name));
             let _ = write!(label, "\n{inclusive:.1} %");
             if own >= 0.05 {
                 let _ = write!(label, ", itself {own:.1} %");
             }
             let _ = write!(attributes, ", fillcolor=\"{}\"", colour(inclusive));
         }
-        let open = pointers(dictionary, node);
+        let open = pointers(self.dictionary, node);
         if open > 0 {
             let _ = write!(label, "\ncalls pointers at {open} place{}", if open == 1 { "" } else { "s" });
         }
-        if function.entry {
+        if encoded.entry {
             attributes.push_str(", peripheries=2");
         }
-        if centre.contains(&node) {
+        if asked_for {
             attributes.push_str(", penwidth=2.5, color=black");
         }
         let _ = writeln!(dot, "  f{}_{} [label={}{attributes}];", node.0, node.1, quoted(&label));
     }
-    for (_, _, arrow) in &arrows {
-        dot.push_str(arrow);
-        dot.push('\n');
+}
+
+/// How the functions of each module are encoded.
+fn encoded(dictionary: &Dictionary) -> Vec<&[EncodedFunction]> {
+    let mut rows: Vec<&[EncodedFunction]> = vec![&[]; dictionary.modules.len()];
+    for encoding in dictionary.encodings.iter().filter(|encoding| encoding.epoch == STATIC) {
+        let mut rest = &encoding.functions[..];
+        for module in (encoding.first_module as usize..).take(encoding.module_count as usize) {
+            (rows[module], rest) = rest.split_at(dictionary.modules[module].functions.len());
+        }
     }
-    dot.push_str("}\n");
-    Ok(Drawing { dot, shown: shown.len(), all: all.len() })
+    rows
+}
+
+/// What the edges say of the sites of each module.
+fn edge_codes(dictionary: &Dictionary) -> Vec<Vec<Option<EdgeCode>>> {
+    let mut codes: Vec<Vec<_>> =
+        dictionary.modules.iter().map(|module| vec![None; module.sites.len()]).collect();
+    for encoding in dictionary.encodings.iter().filter(|encoding| encoding.epoch == STATIC) {
+        let first = encoding.first_module as usize;
+        let modules = &mut codes[first..][..encoding.module_count as usize];
+        let mut sites: Vec<&mut Option<EdgeCode>> = modules.iter_mut().flatten().collect();
+        for edge in &encoding.edges {
+            *sites[edge.site as usize] = Some(edge.code);
+        }
+    }
+    codes
 }
 
 /// The calls between functions of the dictionary, in other modules by name. What thunks push for others is theirs.
@@ -265,30 +327,33 @@ fn calls(dictionary: &Dictionary) -> BTreeMap<(Node, Node), Calls> {
         }
     }
     let mut calls: BTreeMap<(Node, Node), Calls> = BTreeMap::new();
-    for (m, module) in dictionary.modules.iter().enumerate() {
-        let caller_of = |site: u32| module.sites[site as usize].function as usize;
+    for (m, (module, codes)) in dictionary.modules.iter().zip(edge_codes(dictionary)).enumerate() {
         let is_thunk = |callee: u32| module.functions[callee as usize].push_thunk;
         let mut callers: Vec<usize> = (0..module.functions.len()).collect();
-        for edge in &module.edges {
-            if let Some(thunk) = edge.callee.filter(|&callee| is_thunk(callee)) {
-                callers[thunk as usize] = caller_of(edge.site);
-            }
-        }
-        for edge in module.edges.iter().filter(|edge| !edge.callee.is_some_and(is_thunk)) {
-            let caller = callers[caller_of(edge.site)];
-            // Calls through pointers reach no function that is known.
-            let Some(callee) = edge.callee else { continue };
-            let entry = calls.entry(((m, caller), (m, callee as usize))).or_default();
-            match edge.code {
-                EdgeCode::Add(value) | EdgeCode::Open(value) => entry.added.push(value),
-                EdgeCode::Back | EdgeCode::Cut | EdgeCode::Required => entry.pushes += 1,
-            }
-        }
         for site in &module.sites {
-            if let SiteKind::External(name) = site.kind
-                && let Some(&callee) = by_name.get(&*module.names[name as usize])
+            if let SiteKind::Direct(Some(thunk)) = site.kind
+                && is_thunk(thunk)
             {
-                calls.entry(((m, callers[site.function as usize]), callee)).or_default().pushes += 1;
+                callers[thunk as usize] = site.function as usize;
+            }
+        }
+        for (site, code) in module.sites.iter().zip(codes) {
+            let caller = (m, callers[site.function as usize]);
+            match (site.kind, code) {
+                // Calls through pointers reach no function that is known.
+                (SiteKind::Direct(Some(callee)), Some(code)) if !is_thunk(callee) => {
+                    let entry = calls.entry((caller, (m, callee as usize))).or_default();
+                    match code {
+                        EdgeCode::Add(value) | EdgeCode::Open(value) => entry.added.push(value),
+                        EdgeCode::Back | EdgeCode::Cut | EdgeCode::Required => entry.pushes += 1,
+                    }
+                }
+                (SiteKind::External(name), _) => {
+                    if let Some(&callee) = by_name.get(&*module.names[name as usize]) {
+                        calls.entry((caller, callee)).or_default().pushes += 1;
+                    }
+                }
+                _ => {}
             }
         }
     }

@@ -2,10 +2,10 @@
 //!
 //! The steps, each a module: [`token`] reads the text of a token; [`load`] and [`program`] get the
 //! dictionary, from its JSON form or from the program; [`decode`] puts both together into a
-//! [`trace`]; [`render`] writes it. For tokens taken at any instruction, `code` finds in the machine code what the
-//! program had done to the id there, and `point` uses it. [`session`] runs all of them over many tokens, and [`filter`]
-//! over the tokens in a text. [`core`] makes the tokens of a core file's threads, as a [`report`]; [`debug`] finds
-//! separate debug files.
+//! [`context`]; [`render`] writes it. For tokens taken at any instruction, `code` finds in the machine code what the program
+//! had done to the id there, and `point` uses it. [`session`] runs all of them over many tokens, and [`filter`]
+//! over the tokens in a text. [`core`] makes the tokens of a core file's threads, as a [`report`]; [`debug`] finds separate
+//! debug files.
 //!
 //! Nothing that is read is trusted: bad input gives an error with cause and cure, never a panic, and
 //! never a guessed frame.
@@ -13,27 +13,30 @@
 #![forbid(unsafe_code)]
 
 mod code;
+pub mod context;
 pub mod core;
 pub mod debug;
 pub mod decode;
+mod encodings;
 pub mod filter;
+mod frames;
 pub mod graph;
+mod images;
+mod invalid;
 pub mod load;
 pub mod names;
-mod point;
 pub mod printable;
 pub mod profile;
 pub mod program;
 pub mod render;
 pub mod report;
 pub mod session;
-mod tables;
+mod symbols;
 mod thread;
 pub mod token;
-pub mod trace;
 
 pub use code::tls_offset;
+pub use context::{Context, Frame, FrameKind};
 pub use decode::{DecodeError, Decoder};
-pub use tables::{Cause, InvalidDictionary};
+pub use invalid::{Cause, InvalidDictionary};
 pub use token::{Token, TokenError};
-pub use trace::{Frame, FrameKind, Trace};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use object::{Object, ObjectKind, ObjectSection};
 use pcce_dictionary::code::{self, Code};
-use pcce_dictionary::{Dictionary, DictionaryError, SCHEMA_VERSION, fragment, most_unpacked};
+use pcce_dictionary::{Dictionary, DictionaryError, Encoding, fragment, most_unpacked};
 use thiserror::Error;
 
 /// First bytes of each ELF file.
@@ -74,21 +74,25 @@ pub fn dictionary(bytes: &[u8], name: &str) -> Result<Dictionary, ProgramError> 
     }
     let section = file.section_by_name(fragment::SECTION).ok_or(ProgramError::NoSection)?;
     let content = content(&section, fragment::SECTION)?;
-    let mut modules = fragment::parse_section(&content)?;
+    let mut fragments = fragment::parse_section(&content)?;
     // The linker writes 0 as the address of what it discarded (--gc-sections, lost COMDATs).
-    modules.retain(|module| module.sites_address != 0);
-    if modules.is_empty() {
+    fragments.retain(|fragment| fragment.module.sites_address != 0);
+    if fragments.is_empty() {
         return Err(if content.is_empty() { ProgramError::NoSection } else { ProgramError::NoModule });
     }
     let build_id = file.build_id().map_err(ProgramError::Elf)?.filter(|id| !id.is_empty());
     let build_id = build_id.ok_or(ProgramError::NoBuildId)?;
-    Ok(Dictionary {
-        version: SCHEMA_VERSION,
+    let mut dictionary = Dictionary {
         build_id: build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
         program: name.to_owned(),
-        modules,
-        code: None,
-    })
+        ..Dictionary::default()
+    };
+    for (number, fragment) in (0..).zip(fragments) {
+        dictionary.modules.push(fragment.module);
+        let encodings = fragment.encodings.into_iter();
+        dictionary.encodings.extend(encodings.map(|encoding| Encoding { first_module: number, ..encoding }));
+    }
+    Ok(dictionary)
 }
 
 /// The content of a section that may be compressed. A damaged header must not make it fill the memory.

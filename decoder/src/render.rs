@@ -1,26 +1,28 @@
-//! Traces as text (gdb's style), JSON, or folded stacks (for flame graphs).
+//! Contexts as text (gdb's style), JSON, or folded stacks (for flame graphs).
 //!
 //! Streams of tokens repeat their sites, not always their contexts. So the bytes of each site are
-//! made once, when it is first met, and a trace is then written by copying them.
+//! made once, when it is first met, and a context is then written by copying them.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use crate::context::{Context, Frame, FrameKind, Piece};
 use crate::decode::Decoder;
+use crate::frames::piece_frames;
+use crate::images::Images;
 use crate::printable::printable;
-use crate::trace::{Frame, FrameKind, Piece, Trace, piece_frames};
 
-/// How traces are written.
+/// How contexts are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// One frame a line, `#0  function at file:line:column`; an empty line between traces.
+    /// One frame a line, `#0  function at file:line:column`; an empty line between contexts.
     #[default]
     Text,
     /// One object a line for each token: `{"token": …, "frames": […]}`.
     Json,
     /// One line for each token: `outermost;…;innermost 1`.
     Folded,
-    /// As text, indented, with nothing between traces: stands below a line of a log.
+    /// As text, indented, with nothing between contexts: stands below a line of a log.
     Below,
     /// `outermost;…;innermost`, in place of a token.
     InPlace,
@@ -29,10 +31,10 @@ pub enum Format {
 /// What stands before each frame of [`Format::Below`].
 const INDENT: &[u8] = b"    ";
 
-/// Writes traces, and keeps the bytes of each site.
+/// Writes contexts, and keeps the bytes of each site.
 #[derive(Debug)]
 pub struct Renderer<'d> {
-    decoder: &'d Decoder,
+    images: &'d Images,
     format: Format,
     /// The bytes of the sites met so far.
     bytes: Vec<u8>,
@@ -48,7 +50,7 @@ pub struct Renderer<'d> {
 }
 
 impl<'d> Renderer<'d> {
-    /// A renderer of traces that `decoder` made.
+    /// A renderer of contexts that `decoder` made.
     #[must_use]
     pub fn new(decoder: &'d Decoder, format: Format) -> Self {
         let numbers = (0..100_u8)
@@ -57,11 +59,11 @@ impl<'d> Renderer<'d> {
             })
             .collect();
         Self {
-            decoder,
+            images: &decoder.images,
             format,
             bytes: Vec::new(),
             ends: vec![0],
-            sites: vec![(0, 0); decoder.tables.sites.len()],
+            sites: vec![(0, 0); decoder.images.symbols.sites.len()],
             numbers,
             scratch: String::new(),
             any: false,
@@ -74,16 +76,16 @@ impl<'d> Renderer<'d> {
         self.format
     }
 
-    /// Writes the trace of a token. `token` is its text, of characters that need no escape in JSON.
+    /// Writes the context of a token. `token` is its text, of characters that need no escape in JSON.
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn trace(&mut self, token: &[u8], trace: &Trace, out: &mut impl Write) -> io::Result<()> {
+    pub fn context(&mut self, token: &[u8], context: &Context, out: &mut impl Write) -> io::Result<()> {
         self.separator(out)?;
-        self.body(token, trace, out)
+        self.body(token, context, out)
     }
 
-    /// Writes what stands between two traces; nothing before the first one.
+    /// Writes what stands between two contexts; nothing before the first one.
     ///
     /// # Errors
     /// Those of `out`.
@@ -94,26 +96,26 @@ impl<'d> Renderer<'d> {
         Ok(())
     }
 
-    /// The next trace is written as the first one.
+    /// The next context is written as the first one.
     pub(crate) fn restart(&mut self) {
         self.any = false;
     }
 
-    /// Writes a trace without separator: the same bytes for the same token, each time.
-    pub(crate) fn body(&mut self, token: &[u8], trace: &Trace, out: &mut impl Write) -> io::Result<()> {
+    /// Writes a context without separator: the same bytes for the same token, each time.
+    pub(crate) fn body(&mut self, token: &[u8], context: &Context, out: &mut impl Write) -> io::Result<()> {
         match self.format {
-            Format::Text => self.text(trace, b"", out),
-            Format::Below => self.text(trace, INDENT, out),
+            Format::Text => self.text(context, b"", out),
+            Format::Below => self.text(context, INDENT, out),
             Format::Json => {
                 out.write_all(b"{\"token\":\"")?;
                 out.write_all(token)?;
                 out.write_all(b"\",\"frames\":[")?;
                 // Each chunk starts with a separator, and the first one is written without it.
                 let mut skipped = 1;
-                for (pieces, count) in trace.slices() {
+                for (pieces, count) in context.slices() {
                     for _ in 0..count {
                         for piece in pieces {
-                            self.piece(trace, *piece, skipped, out)?;
+                            self.piece(context, *piece, skipped, out)?;
                             skipped = 0;
                         }
                     }
@@ -122,10 +124,10 @@ impl<'d> Renderer<'d> {
             }
             Format::Folded | Format::InPlace => {
                 let mut skipped = 1;
-                for (pieces, count) in trace.slices().rev() {
+                for (pieces, count) in context.slices().rev() {
                     for _ in 0..count {
                         for piece in pieces.iter().rev() {
-                            self.piece(trace, *piece, skipped, out)?;
+                            self.piece(context, *piece, skipped, out)?;
                             skipped = 0;
                         }
                     }
@@ -154,12 +156,12 @@ impl<'d> Renderer<'d> {
         writeln!(out, "{{\"token\":{token},\"error\":{error}}}")
     }
 
-    fn text(&mut self, trace: &Trace, indent: &[u8], out: &mut impl Write) -> io::Result<()> {
+    fn text(&mut self, context: &Context, indent: &[u8], out: &mut impl Write) -> io::Result<()> {
         let mut number = 0_u64;
-        for (pieces, count) in trace.slices() {
+        for (pieces, count) in context.slices() {
             for _ in 0..count {
                 for piece in pieces {
-                    let (first, last) = self.chunks(trace, *piece);
+                    let (first, last) = self.chunks(context, *piece);
                     for chunk in first..last {
                         out.write_all(indent)?;
                         match self.numbers.get(number as usize) {
@@ -178,8 +180,14 @@ impl<'d> Renderer<'d> {
 
     /// Writes a piece that is one chunk, without its first `skipped` bytes.
     #[inline]
-    fn piece(&mut self, trace: &Trace, piece: Piece, skipped: usize, out: &mut impl Write) -> io::Result<()> {
-        let (chunk, _) = self.chunks(trace, piece);
+    fn piece(
+        &mut self,
+        context: &Context,
+        piece: Piece,
+        skipped: usize,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let (chunk, _) = self.chunks(context, piece);
         out.write_all(&self.chunk(chunk)[skipped..])?;
         self.forget(piece, chunk);
         Ok(())
@@ -192,14 +200,14 @@ impl<'d> Renderer<'d> {
 
     /// The chunks of a piece. Those of sites are kept; those of other pieces stay up to [`Self::forget`].
     #[inline]
-    fn chunks(&mut self, trace: &Trace, piece: Piece) -> (u32, u32) {
+    fn chunks(&mut self, context: &Context, piece: Piece) -> (u32, u32) {
         if let Piece::Site(site) = piece {
             let chunks = self.sites[site as usize];
             if chunks != (0, 0) {
                 return chunks;
             }
         }
-        self.make_chunks(trace, piece)
+        self.make_chunks(context, piece)
     }
 
     #[inline]
@@ -211,9 +219,9 @@ impl<'d> Renderer<'d> {
     }
 
     #[cold]
-    fn make_chunks(&mut self, trace: &Trace, piece: Piece) -> (u32, u32) {
+    fn make_chunks(&mut self, context: &Context, piece: Piece) -> (u32, u32) {
         let first = self.ends.len() as u32 - 1;
-        let frames = piece_frames(self.decoder, trace, piece);
+        let frames = piece_frames(self.images, context, piece);
         let mut line = std::mem::take(&mut self.scratch);
         match self.format {
             Format::Text | Format::Below => {

@@ -1,4 +1,4 @@
-//! Many tokens one after another: from the text of each to the rendered trace.
+//! Many tokens one after another: from the text of each to the rendered context.
 //!
 //! Memory is used again from token to token, so that a stream costs no allocation for each. Tokens
 //! that come again and again, as those of hot contexts do, are decoded only twice.
@@ -7,11 +7,11 @@ use std::io::{self, Write};
 
 use thiserror::Error;
 
+use crate::context::Context;
 use crate::decode::{DecodeError, Decoder, MAX_PIECES};
 use crate::render::{Format, Renderer};
 use crate::thread;
 use crate::token::{BuildId, Token, TokenError};
-use crate::trace::Trace;
 
 /// Why a text was not decoded.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -26,31 +26,31 @@ pub enum Failure {
     /// More than 64 bits.
     #[error("the number is larger than 64 bits: pcce_context() gives no such number")]
     NumberTooLarge,
-    /// The trace is longer than the session writes.
+    /// The context is longer than the session writes.
     #[error(
         "its trace has {pieces} calls, and {limit} are written at most: a short token can stand for any number of equal ones"
     )]
-    LongTrace {
-        /// Calls of the trace, without those inlined.
+    LongContext {
+        /// Calls of the context, without those inlined.
         pieces: u64,
         /// The session's limit.
         limit: u64,
     },
-    /// The traces of all tokens are longer than the session writes.
+    /// The contexts of all tokens are longer than the session writes.
     #[error(
         "its trace has {pieces} calls, and those of the tokens before had so many that only {left} more are written; give fewer tokens"
     )]
-    LongTraces {
-        /// Calls of the trace, without those inlined.
+    LongContexts {
+        /// Calls of the context, without those inlined.
         pieces: u64,
         /// What the session still writes.
         left: u64,
     },
-    /// The different traces that are counted take too much memory.
+    /// The different contexts that are counted take too much memory.
     #[error(
         "the traces of the tokens before take {kept} bytes, and no more are kept; give a part of the text"
     )]
-    ManyTraces {
+    ManyContexts {
         /// What those take.
         kept: usize,
     },
@@ -107,28 +107,28 @@ impl Memo {
     }
 }
 
-/// Decodes texts and writes the traces.
+/// Decodes texts and writes the contexts.
 #[derive(Debug)]
 pub struct Session<'d> {
     decoder: &'d Decoder,
     renderer: Renderer<'d>,
     token: Token,
-    trace: Trace,
+    context: Context,
     scratch: Vec<u8>,
     memo: Memo,
     limit: u64,
-    /// So many calls of long traces are still written.
+    /// So many calls of long contexts are still written.
     left: u64,
     of_program: bool,
 }
 
-/// Traces of more calls are not written into logs, of which many are read at a time. A short token can stand for millions
+/// Contexts of more calls are not written into logs, of which many are read at a time. A short token can stand for millions
 /// of equal calls.
 pub const MAX_CALLS_IN_LOG: u64 = 100_000;
-/// Traces of more calls are not written at all. An endless recursion on a stack of 8 MB is a fifth of that.
+/// Contexts of more calls are not written at all. An endless recursion on a stack of 8 MB is a fifth of that.
 pub const MAX_CALLS: u64 = 1 << 20;
 
-/// Traces up to this length are always written.
+/// Contexts up to this length are always written.
 const SHORT: u64 = 256;
 /// So many calls are written of longer ones, in a session.
 const MAX_OF_LONG: u64 = 1 << 25;
@@ -141,7 +141,7 @@ impl<'d> Session<'d> {
             decoder,
             renderer: Renderer::new(decoder, format),
             token: Token::default(),
-            trace: Trace::default(),
+            context: Context::default(),
             scratch: Vec::new(),
             memo: Memo::new(),
             limit: u64::MAX,
@@ -156,13 +156,13 @@ impl<'d> Session<'d> {
         self.of_program = of_program;
     }
 
-    /// Makes failures of tokens whose traces have more than so many calls.
+    /// Makes failures of tokens whose contexts have more than so many calls.
     #[must_use]
     pub fn with_limit(self, calls: u64) -> Self {
         Self { limit: calls, ..self }
     }
 
-    /// Makes failures of tokens whose traces have more than so many calls, and of long traces where there are very
+    /// Makes failures of tokens whose contexts have more than so many calls, and of long contexts where there are very
     /// many: what is not trusted must not make output without an end.
     #[must_use]
     pub fn bounded(self, calls: u64) -> Self {
@@ -170,7 +170,7 @@ impl<'d> Session<'d> {
     }
 
     /// Decodes a token, or a number of `pcce_context()` in digits (decimal, or hexadecimal after `0x`),
-    /// and writes the trace, or in JSON the error.
+    /// and writes the context, or in JSON the error.
     ///
     /// # Errors
     /// Those of `out`; what is wrong with the text is in the [`Outcome`].
@@ -181,20 +181,20 @@ impl<'d> Session<'d> {
             out.write_all(&slot.output)?;
             return Ok(Outcome::Decoded);
         }
-        let filled = self.fill_trace(text).and_then(|()| match self.trace.pieces_shown() {
-            pieces if pieces > self.limit => Err(Failure::LongTrace { pieces, limit: self.limit }),
+        let filled = self.fill_context(text).and_then(|()| match self.context.pieces_shown() {
+            pieces if pieces > self.limit => Err(Failure::LongContext { pieces, limit: self.limit }),
             pieces if pieces > SHORT => match self.left.checked_sub(pieces) {
                 Some(left) => {
                     self.left = left;
                     Ok(())
                 }
-                None => Err(Failure::LongTraces { pieces, left: self.left }),
+                None => Err(Failure::LongContexts { pieces, left: self.left }),
             },
             _ => Ok(()),
         });
         match filled {
             Ok(()) if self.missing().next().is_some() => {
-                self.renderer.trace(text, &self.trace, out)?;
+                self.renderer.context(text, &self.context, out)?;
                 Ok(Outcome::Incomplete)
             }
             Ok(()) => {
@@ -208,21 +208,21 @@ impl<'d> Session<'d> {
         }
     }
 
-    /// Has the next trace written without the empty line that stands between two.
+    /// Has the next context written without the empty line that stands between two.
     pub fn restart(&mut self) {
         self.renderer.restart();
     }
 
-    /// Writes the trace, and keeps the output if the token comes for the second time.
+    /// Writes the context, and keeps the output if the token comes for the second time.
     fn write(&mut self, text: &[u8], out: &mut impl Write) -> io::Result<()> {
         match self.memo.slot(text) {
-            // Each piece is some 100 bytes; those of a large trace would be made in vain.
+            // Each piece is some 100 bytes; those of a large context would be made in vain.
             Some((slot, key))
-                if slot.last == key && self.trace.pieces_shown() <= Memo::MAX_OUTPUT as u64 / 64 =>
+                if slot.last == key && self.context.pieces_shown() <= Memo::MAX_OUTPUT as u64 / 64 =>
             {
                 slot.text.clear();
                 slot.output.clear();
-                self.renderer.body(text, &self.trace, &mut slot.output)?;
+                self.renderer.body(text, &self.context, &mut slot.output)?;
                 self.renderer.separator(out)?;
                 out.write_all(&slot.output)?;
                 if slot.output.len() <= Memo::MAX_OUTPUT {
@@ -236,28 +236,28 @@ impl<'d> Session<'d> {
                 if let Some((slot, key)) = slot {
                     slot.last = key;
                 }
-                self.renderer.trace(text, &self.trace, out)
+                self.renderer.context(text, &self.context, out)
             }
         }
     }
 
-    fn fill_trace(&mut self, text: &[u8]) -> Result<(), Failure> {
+    fn fill_context(&mut self, text: &[u8]) -> Result<(), Failure> {
         let Some(parts) = thread::split(text) else { return self.fill_thread(text) };
         self.fill_thread(parts.first)?;
         for token in parts.creations {
-            let mut whole = std::mem::take(&mut self.trace);
+            let mut whole = std::mem::take(&mut self.context);
             whole.begin_creation();
             let result = self.fill_thread(token);
-            whole.append(&self.trace);
-            self.trace = whole;
+            whole.append(&self.context);
+            self.context = whole;
             result?;
-            if self.trace.pieces.len() > MAX_PIECES {
+            if self.context.pieces.len() > MAX_PIECES {
                 return Err(DecodeError::TooLong.into());
             }
         }
         if parts.cut {
-            self.trace.begin_creation();
-            self.trace.cut_creations();
+            self.context.begin_creation();
+            self.context.cut_creations();
         }
         Ok(())
     }
@@ -266,16 +266,16 @@ impl<'d> Session<'d> {
     fn fill_thread(&mut self, text: &[u8]) -> Result<(), Failure> {
         if let Some(number) = number(text) {
             let number = number.ok_or(Failure::NumberTooLarge)?;
-            return Ok(self.decoder.decode_number(number, &mut self.trace)?);
+            return Ok(self.decoder.decode_number(number, &mut self.context)?);
         }
         self.token.parse_into(text, &mut self.scratch)?;
         if self.of_program {
-            return Ok(self.decoder.decode_of_program(&self.token, &mut self.trace)?);
+            return Ok(self.decoder.decode_of_program(&self.token, &mut self.context)?);
         }
-        Ok(self.decoder.decode(&self.token, &mut self.trace)?)
+        Ok(self.decoder.decode(&self.token, &mut self.context)?)
     }
 
-    /// How traces are written.
+    /// How contexts are written.
     #[must_use]
     pub fn format(&self) -> Format {
         self.renderer.format()
@@ -283,7 +283,7 @@ impl<'d> Session<'d> {
 
     /// Build ids of the modules whose dictionary the last token needed, and was not given.
     pub fn missing(&self) -> impl Iterator<Item = BuildId> {
-        self.trace.missing()
+        self.context.missing()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Contexts across threads: a token, and behind `+` those of the creations of its thread, of the thread that
 //! created that one, and so on (docs/formats.md).
 
-use crate::trace::{Piece, Run, Trace};
+use crate::context::{Context, Piece, Run};
 
 /// Stands behind the last token where older creations were left out.
 const CUT: &[u8] = b"~";
@@ -30,7 +30,7 @@ pub(crate) fn split(text: &[u8]) -> Option<Parts<'_>> {
     Some(Parts { first, creations, cut })
 }
 
-impl Trace {
+impl Context {
     /// Adds the boundary between a thread and its creation.
     pub(crate) fn begin_creation(&mut self) {
         self.pieces.push(Piece::Thread);

@@ -6,8 +6,10 @@ use common::{app, lib, site, token};
 use pcce::decode::DecodeError;
 use pcce::render::{Format, Renderer};
 use pcce::token::{BuildId, PushedFrame, Token};
-use pcce::{Cause, Decoder, Frame, FrameKind, Trace};
-use pcce_dictionary::{Dictionary, Edge, EdgeCode, Function, Location, Site, SiteKind};
+use pcce::{Cause, Context, Decoder, Frame, FrameKind};
+use pcce_dictionary::{
+    Dictionary, Edge, EdgeCode, EncodedFunction, Encoding, Function, Hybrid, Location, Site, SiteKind,
+};
 use proptest::prelude::*;
 
 fn decoder() -> Decoder {
@@ -24,21 +26,21 @@ fn short_frame(frame: &Frame<'_>) -> String {
     }
 }
 
-fn trace_of(decoder: &Decoder, token: &Token) -> Result<String, DecodeError> {
+fn frames_of(decoder: &Decoder, token: &Token) -> Result<String, DecodeError> {
     // Through the text, as a user's token comes.
     let token = Token::parse(token.encode()).unwrap();
-    let mut trace = Trace::default();
-    decoder.decode(&token, &mut trace)?;
-    let frames: Vec<_> = trace.frames(decoder).map(|frame| short_frame(&frame)).collect();
+    let mut context = Context::default();
+    decoder.decode(&token, &mut context)?;
+    let frames: Vec<_> = decoder.frames(&context).map(|frame| short_frame(&frame)).collect();
     Ok(frames.join(" "))
 }
 
 fn decode(capture: Option<(u64, u64)>, frames: &[(u64, u64)]) -> String {
-    trace_of(&decoder(), &token(capture, frames)).unwrap()
+    frames_of(&decoder(), &token(capture, frames)).unwrap()
 }
 
 fn fails(capture: Option<(u64, u64)>, frames: &[(u64, u64)]) -> DecodeError {
-    trace_of(&decoder(), &token(capture, frames)).unwrap_err()
+    frames_of(&decoder(), &token(capture, frames)).unwrap_err()
 }
 
 #[test]
@@ -51,9 +53,9 @@ fn a_sub_path_ends_at_its_root() {
 #[test]
 fn frames_are_given_in_full() {
     let decoder = decoder();
-    let mut trace = Trace::default();
-    decoder.decode(&token(Some((site::LEAF_CAPTURE, 2)), &[]), &mut trace).unwrap();
-    let frames: Vec<_> = trace.frames(&decoder).collect();
+    let mut context = Context::default();
+    decoder.decode(&token(Some((site::LEAF_CAPTURE, 2)), &[]), &mut context).unwrap();
+    let frames: Vec<_> = decoder.frames(&context).collect();
     let call = Frame {
         kind: FrameKind::Call,
         function: Some("helper"),
@@ -102,7 +104,7 @@ fn push_thunks_are_not_shown() {
     module.functions.iter_mut().find(|function| function.name == leaf).unwrap().push_thunk = true;
     let decoder = Decoder::new(&[dictionary]).unwrap();
     let decode =
-        |frames: &[(u64, u64)]| trace_of(&decoder, &token(Some((site::TAIL_CAPTURE, 0)), frames)).unwrap();
+        |frames: &[(u64, u64)]| frames_of(&decoder, &token(Some((site::TAIL_CAPTURE, 0)), frames)).unwrap();
     assert_eq!(decode(&[(site::LEAF_TAIL, 2)]), "tail app::run(int):20 main:11");
     // Whether the call reached what runs is asked all the same.
     assert_eq!(decode(&[(site::LEAF_QSORT, 1)]), "tail [uninstrumented qsort] app::run(int):20 main:10");
@@ -117,25 +119,25 @@ fn equal_frames_are_repeated() {
         Some((site::LEAF_CAPTURE, 0)),
         &[(site::RUN_RUN, 0), (site::RUN_RUN, 0), (site::RUN_RUN, 0), (site::RUN_RUN, 1)],
     );
-    assert_eq!(trace_of(&decoder, &repeated), trace_of(&decoder, &single));
+    assert_eq!(frames_of(&decoder, &repeated), frames_of(&decoder, &single));
     // What lies above is asked for each: leaf's qsort calls back a function that ends in leaf again.
     let mut repeated = token(Some((site::TAIL_CAPTURE, 0)), &[(site::LEAF_QSORT, 1)]);
     repeated.frames[0].count = 2;
     assert_eq!(
-        trace_of(&decoder, &repeated).unwrap(),
+        frames_of(&decoder, &repeated).unwrap(),
         "tail [uninstrumented qsort] leaf:31 app::run(int):20 main:10 [uninstrumented qsort] leaf:31 app::run(int):20 main:10"
     );
     // The trace of many is compact.
     repeated.frames[0].count = pcce::token::MAX_FRAMES;
-    let mut trace = Trace::default();
-    decoder.decode(&repeated, &mut trace).unwrap();
-    assert_eq!(trace.frames(&decoder).take(1_000_000).count(), 1_000_000);
+    let mut context = Context::default();
+    decoder.decode(&repeated, &mut context).unwrap();
+    assert_eq!(decoder.frames(&context).take(1_000_000).count(), 1_000_000);
     // Repeated frames of a module without dictionary are one boundary.
     let decoder = Decoder::new(&[app()]).unwrap();
     let mut foreign =
         token(Some((site::TAIL_CAPTURE, 0)), &[(site::LIB_POINTER, 1), (site::LEAF_LIB_RUN, 0)]);
     foreign.frames[0].count = pcce::token::MAX_FRAMES - 1;
-    assert_eq!(trace_of(&decoder, &foreign).unwrap(), "tail [unknown-module -] leaf:32 app::run(int):20");
+    assert_eq!(frames_of(&decoder, &foreign).unwrap(), "tail [unknown-module -] leaf:32 app::run(int):20");
 }
 
 #[test]
@@ -168,7 +170,7 @@ fn external_calls_join_if_the_names_match() {
     dictionary.modules[1].functions[0].aliases = vec![other];
     let decoder = Decoder::new(&[dictionary]).unwrap();
     assert_eq!(
-        trace_of(&decoder, &token(Some((site::OTHER_CAPTURE, 0)), &[(site::LEAF_OTHER, 0)])).unwrap(),
+        frames_of(&decoder, &token(Some((site::OTHER_CAPTURE, 0)), &[(site::LEAF_OTHER, 0)])).unwrap(),
         "other:3 leaf:36 app::run(int):20"
     );
     // Only functions that other modules can call match.
@@ -176,7 +178,7 @@ fn external_calls_join_if_the_names_match() {
     dictionary.modules[1].functions[0].external = false;
     let decoder = Decoder::new(&[dictionary]).unwrap();
     assert_eq!(
-        trace_of(&decoder, &token(Some((site::OTHER_CAPTURE, 0)), &[(site::LEAF_OTHER, 0)])).unwrap(),
+        frames_of(&decoder, &token(Some((site::OTHER_CAPTURE, 0)), &[(site::LEAF_OTHER, 0)])).unwrap(),
         "other:3 [uninstrumented other] leaf:36 app::run(int):20"
     );
 }
@@ -194,16 +196,12 @@ fn a_direct_call_names_a_callee_that_is_gone() {
 fn a_call_through_a_pointer_tells_where_a_frame_may_be_gone() {
     let call = token(Some((site::LEAF_CAPTURE, 0)), &[(site::LEAF_POINTER, 0)]);
     let mut dictionary = app();
-    let straight = trace_of(&Decoder::new(&[dictionary.clone()]).unwrap(), &call).unwrap();
+    let straight = frames_of(&Decoder::new(&[dictionary.clone()]).unwrap(), &call).unwrap();
     assert_eq!(straight, "helper:7i leaf:35 app::run(int):20 leaf:33 app::run(int):20");
     let with_gap = "helper:7i leaf:35 app::run(int):20 [tail -] leaf:33 app::run(int):20";
     let of = |dictionary: &Dictionary, call: &Token| {
-        trace_of(&Decoder::new(std::slice::from_ref(dictionary)).unwrap(), call).unwrap()
+        frames_of(&Decoder::new(std::slice::from_ref(dictionary)).unwrap(), call).unwrap()
     };
-    // Of an earlier build.
-    dictionary.modules[0].functions[1].tail_called = true;
-    assert_eq!(of(&dictionary, &call), with_gap);
-    dictionary.modules[0].functions[1].tail_called = false;
     // The group of this call, and not one of others.
     dictionary.modules[0].sites[7].tail_group = Some(1);
     dictionary.modules[0].functions[1].tail_groups = vec![0, 2];
@@ -224,7 +222,7 @@ fn a_frame_tells_that_the_callee_is_gone() {
         token.left = thread;
         let word = token.encode();
         assert_eq!(Token::parse(&word).as_ref(), Ok(&token));
-        trace_of(&decoder(), &token).unwrap()
+        frames_of(&decoder(), &token).unwrap()
     };
     let through = |site| token(Some((site::LEAF_CAPTURE, 0)), &[(site, 0)]);
     let inner = "helper:7i leaf:35 app::run(int):20";
@@ -262,27 +260,6 @@ fn without_capture() {
     );
     assert_eq!(decode(None, &[(site::MALLOC_ENTRY, 9)]), "[uninstrumented -] [unknown malloc] [unknown -]");
     assert_eq!(fails(None, &[(0x9999, 0)]), fails(None, &[(0x9999, 1)]));
-}
-
-#[test]
-fn signal_handlers() {
-    let handler = Some((site::TAIL_CAPTURE, 0));
-    // The id of the frame belongs to the interrupted function, whatever it is.
-    assert_eq!(decode(handler, &[(site::LEAF_SIGNAL, u64::MAX)]), "tail [signal -] [unknown -]");
-    assert_eq!(
-        decode(handler, &[(site::LEAF_SIGNAL, 2), (site::LEAF_QSORT, 1)]),
-        "tail [signal -] [unknown qsort] leaf:31 app::run(int):20 main:10"
-    );
-    assert_eq!(
-        decode(handler, &[(site::LEAF_SIGNAL, 2), (site::LEAF_TAIL, 0)]),
-        "tail [signal -] [unknown tail] leaf:30 app::run(int):20"
-    );
-    // A handler that interrupted a handler, and one that is not instrumented.
-    assert_eq!(
-        decode(handler, &[(site::LEAF_SIGNAL, 0), (site::LEAF_SIGNAL, 0)]),
-        "tail [signal -] [unknown -] [signal -] [unknown -]"
-    );
-    assert_eq!(decode(None, &[(site::LEAF_SIGNAL, 0)]), "[uninstrumented -] [signal -] [unknown -]");
 }
 
 #[test]
@@ -328,12 +305,12 @@ fn an_entered_function_with_a_required_push() {
     let mut dictionary = app();
     dictionary.modules[0].sites[9] =
         Site { function: 3, kind: SiteKind::Entry, tail_group: None, locations: vec![] };
-    dictionary.modules[0].edges[4].code = EdgeCode::Required;
+    dictionary.encodings[0].edges[4].code = EdgeCode::Required;
     let decoder = Decoder::new(&[dictionary]).unwrap();
     let entered =
         |id| token(Some((site::TAIL_CAPTURE, 0)), &[(site::LEAF_CAPTURE, id), (site::LEAF_TAIL, 0)]);
-    assert_eq!(trace_of(&decoder, &entered(0)).unwrap(), "tail leaf:30 app::run(int):20");
-    assert_eq!(trace_of(&decoder, &entered(1)).unwrap(), "tail [unknown tail] leaf:30 app::run(int):20");
+    assert_eq!(frames_of(&decoder, &entered(0)).unwrap(), "tail leaf:30 app::run(int):20");
+    assert_eq!(frames_of(&decoder, &entered(1)).unwrap(), "tail [unknown tail] leaf:30 app::run(int):20");
 }
 
 #[test]
@@ -341,19 +318,19 @@ fn cut_and_damaged() {
     let decoder = decoder();
     let mut token = token(Some((site::TAIL_CAPTURE, 0)), &[(site::LEAF_POINTER, 0)]);
     token.cut = true;
-    assert_eq!(trace_of(&decoder, &token).unwrap(), "tail leaf:33 app::run(int):20 [truncated -]");
+    assert_eq!(frames_of(&decoder, &token).unwrap(), "tail leaf:33 app::run(int):20 [truncated -]");
     token.damaged = true;
     assert_eq!(
-        trace_of(&decoder, &token).unwrap(),
+        frames_of(&decoder, &token).unwrap(),
         "tail leaf:33 app::run(int):20 [truncated -] [damaged -]"
     );
     token.cut = false;
     token.frames.clear();
-    assert_eq!(trace_of(&decoder, &token).unwrap(), "tail [damaged -]");
+    assert_eq!(frames_of(&decoder, &token).unwrap(), "tail [damaged -]");
     // The caller of an entered function is among what was cut.
     let mut token = common::token(Some((site::MALLOC_CAPTURE, 0)), &[(site::MALLOC_ENTRY, 0)]);
     token.cut = true;
-    assert_eq!(trace_of(&decoder, &token).unwrap(), "malloc:5 [truncated -]");
+    assert_eq!(frames_of(&decoder, &token).unwrap(), "malloc:5 [truncated -]");
 }
 
 #[test]
@@ -363,29 +340,29 @@ fn modules_without_dictionary() {
         Some((site::TAIL_CAPTURE, 0)),
         &[(site::LIB_POINTER, 0), (site::LIB_POINTER, 5), (site::LEAF_LIB_RUN, 0)],
     );
-    assert_eq!(trace_of(&app_only, &crossing).unwrap(), "tail [unknown-module -] leaf:32 app::run(int):20");
-    let mut trace = Trace::default();
-    app_only.decode(&crossing, &mut trace).unwrap();
-    assert_eq!(trace.missing().collect::<Vec<_>>(), [BuildId::from_prefix(&common::LIB)]);
-    let module = trace.frames(&app_only).find(|frame| frame.kind == FrameKind::UnknownModule).unwrap();
+    assert_eq!(frames_of(&app_only, &crossing).unwrap(), "tail [unknown-module -] leaf:32 app::run(int):20");
+    let mut context = Context::default();
+    app_only.decode(&crossing, &mut context).unwrap();
+    assert_eq!(context.missing().collect::<Vec<_>>(), [BuildId::from_prefix(&common::LIB)]);
+    let module = app_only.frames(&context).find(|frame| frame.kind == FrameKind::UnknownModule).unwrap();
     assert_eq!(module.build_id, Some(BuildId::from_prefix(&common::LIB)));
 
     // The capture is in the module; what `tail`, which leaf called, has to do with it is not known.
     let inside = token(Some((site::LIB_CAPTURE, 0)), &[(site::LEAF_TAIL, 0)]);
     assert_eq!(
-        trace_of(&app_only, &inside).unwrap(),
+        frames_of(&app_only, &inside).unwrap(),
         "[unknown-module -] [unknown tail] leaf:30 app::run(int):20"
     );
 
     let lib_only = Decoder::new(&[lib()]).unwrap();
     let below = token(Some((site::MALLOC_CAPTURE, 0)), &[(site::MALLOC_ENTRY, 0), (site::LEAF_QSORT, 0)]);
-    assert_eq!(trace_of(&lib_only, &below).unwrap(), "malloc:5 [unknown -] [unknown-module -]");
+    assert_eq!(frames_of(&lib_only, &below).unwrap(), "malloc:5 [unknown -] [unknown-module -]");
     let frame = |image, site| PushedFrame { image, site, left: false, id: 0, distance: 0, count: 1 };
     let images = vec![BuildId::from_prefix(&common::APP), BuildId::from_prefix(&common::LIB)];
     let entry = Token { images, frames: vec![frame(0, 1), frame(1, site::MALLOC_ENTRY)], ..Token::default() };
-    assert!(matches!(trace_of(&lib_only, &entry), Err(DecodeError::NotEntered { .. })));
+    assert!(matches!(frames_of(&lib_only, &entry), Err(DecodeError::NotEntered { .. })));
     assert_eq!(
-        trace_of(&lib_only, &Token { frames: vec![frame(0, 1), frame(1, site::LIB_POINTER)], ..entry })
+        frames_of(&lib_only, &Token { frames: vec![frame(0, 1), frame(1, site::LIB_POINTER)], ..entry })
             .unwrap(),
         "[uninstrumented -] [unknown-module -] lib_run:3"
     );
@@ -394,16 +371,16 @@ fn modules_without_dictionary() {
 #[test]
 fn tokens_of_other_builds() {
     let lib_only = Decoder::new(&[lib()]).unwrap();
-    let error = trace_of(&lib_only, &token(Some((site::TAIL_CAPTURE, 0)), &[])).unwrap_err();
+    let error = frames_of(&lib_only, &token(Some((site::TAIL_CAPTURE, 0)), &[])).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("a001020304050607") && text.contains("b001020304050607 (lib.so)"), "{text}");
     let mut nameless = token(Some((site::TAIL_CAPTURE, 0)), &[]);
     nameless.images[0] = BuildId::default();
-    assert_eq!(trace_of(&lib_only, &nameless), Err(DecodeError::NoBuildId));
+    assert_eq!(frames_of(&lib_only, &nameless), Err(DecodeError::NoBuildId));
     // Not only the same start: a shorter id is another one.
     let mut shorter = token(Some((site::TAIL_CAPTURE, 0)), &[]);
     shorter.images[0] = BuildId::from_prefix(&common::APP[..7]);
-    assert!(matches!(trace_of(&decoder(), &shorter), Err(DecodeError::OtherBuild { .. })));
+    assert!(matches!(frames_of(&decoder(), &shorter), Err(DecodeError::OtherBuild { .. })));
 }
 
 #[test]
@@ -412,7 +389,7 @@ fn tokens_that_do_not_fit() {
     for address in [0, common::MAIN - 1, common::OTHER + 1, u64::MAX] {
         let mut token = token(capture, &[]);
         token.capture.as_mut().unwrap().site = address;
-        let error = trace_of(&decoder(), &token).unwrap_err();
+        let error = frames_of(&decoder(), &token).unwrap_err();
         assert!(matches!(error, DecodeError::NoSite { address: a, .. } if a == address), "{error}");
     }
     for (wrong, what) in
@@ -430,9 +407,9 @@ fn tokens_that_do_not_fit() {
     assert_eq!(fails(capture, &[(site::LEAF_POINTER, u64::MAX)]), no_id("leaf", u64::MAX, 3));
     // A direct call without an edge.
     let mut dictionary = app();
-    dictionary.modules[0].edges.remove(3);
+    dictionary.encodings[0].edges.remove(3);
     let decoder = Decoder::new(&[dictionary]).unwrap();
-    let error = trace_of(&decoder, &token(capture, &[(site::RUN_RUN, 0)])).unwrap_err();
+    let error = frames_of(&decoder, &token(capture, &[(site::RUN_RUN, 0)])).unwrap_err();
     assert!(error.to_string().contains("without an edge"), "{error}");
 }
 
@@ -440,9 +417,9 @@ fn tokens_that_do_not_fit() {
 fn numbers() {
     let decoder = decoder();
     let number = |number| {
-        let mut trace = Trace::default();
-        decoder.decode_number(number, &mut trace)?;
-        let frames: Vec<_> = trace.frames(&decoder).map(|frame| short_frame(&frame)).collect();
+        let mut context = Context::default();
+        decoder.decode_number(number, &mut context)?;
+        let frames: Vec<_> = decoder.frames(&context).map(|frame| short_frame(&frame)).collect();
         Ok(frames.join(" "))
     };
     assert_eq!(number(1).unwrap(), "main");
@@ -458,14 +435,14 @@ fn numbers() {
 
     // Modules compiled apart may have the same ranges.
     let mut dictionary = app();
-    dictionary.modules[1].functions[0].range = Some(6);
+    dictionary.encodings[1].functions[0].range = Some(6);
     let decoder = Decoder::new(&[dictionary]).unwrap();
-    let mut trace = Trace::default();
-    let error = decoder.decode_number(6, &mut trace).unwrap_err();
+    let mut context = Context::default();
+    let error = decoder.decode_number(6, &mut context).unwrap_err();
     let (first, second) = ("leaf".to_owned(), "other".to_owned());
     assert_eq!(error, DecodeError::Ambiguous { number: 6, first, second });
-    assert_eq!(decoder.decode_number(7, &mut trace), Ok(()));
-    assert_eq!(decoder.decode_number(5, &mut trace), Ok(()));
+    assert_eq!(decoder.decode_number(7, &mut context), Ok(()));
+    assert_eq!(decoder.decode_number(5, &mut context), Ok(()));
 }
 
 #[test]
@@ -475,13 +452,13 @@ fn formats() {
     let decoder = Decoder::new(&[dictionary]).unwrap();
     let mut token = token(Some((site::LEAF_CAPTURE, 1)), &[(site::LEAF_QSORT, 0)]);
     token.cut = true;
-    let mut trace = Trace::default();
-    decoder.decode(&token, &mut trace).unwrap();
+    let mut context = Context::default();
+    decoder.decode(&token, &mut context).unwrap();
     let render = |format| {
         let mut out = Vec::new();
         let mut renderer = Renderer::new(&decoder, format);
-        renderer.trace(b"T", &trace, &mut out).unwrap();
-        renderer.trace(b"T", &trace, &mut out).unwrap();
+        renderer.context(b"T", &context, &mut out).unwrap();
+        renderer.context(b"T", &context, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     };
     let once = "#0  helper at /src/helper.h:7:9 [inlined]
@@ -519,10 +496,10 @@ fn text_numbers_of_long_traces() {
     let decoder = decoder();
     let mut token = token(Some((site::TAIL_CAPTURE, 0)), &[(site::LEAF_POINTER, 0)]);
     token.frames[0].count = 60;
-    let mut trace = Trace::default();
-    decoder.decode(&token, &mut trace).unwrap();
+    let mut context = Context::default();
+    decoder.decode(&token, &mut context).unwrap();
     let mut out = Vec::new();
-    Renderer::new(&decoder, Format::Text).trace(b"", &trace, &mut out).unwrap();
+    Renderer::new(&decoder, Format::Text).context(b"", &context, &mut out).unwrap();
     let out = String::from_utf8(out).unwrap();
     let lines: Vec<_> = out.lines().collect();
     assert_eq!(lines.len(), 121);
@@ -550,21 +527,54 @@ fn inconsistent_dictionaries_are_refused() {
         (&|d| d.modules[0].sites[2].kind = SiteKind::External(8), "site 2 names name 8"),
         (&|d| d.modules[0].sites[2].locations[0].file = 2, "a location of site 2 names file 2"),
         (&|d| d.modules[0].sites[2].locations[0].name = 8, "a location of site 2 names name 8"),
-        (&|d| d.modules[0].edges[2].site = 13, "edge 2 names site 13, and there are 13"),
-        (&|d| d.modules[0].edges[2].callee = Some(4), "edge 2 names function 4"),
-        (&|d| d.modules[0].edges[3].site = 5, "edge 3 is at site 5, which is no call of that kind"),
-        (&|d| d.modules[0].edges[3].site = 2, "edge 3 is at site 2, which has another edge"),
-        (&|d| d.modules[0].edges[1].code = EdgeCode::Add(1), "id 1 of function 1"),
-        (&|d| d.modules[0].functions[3].num_cc = 0, "numCC is 0"),
-        (&|d| d.modules[0].functions[0].range = Some(0), "start at 0"),
+        (&|d| d.modules[0].sites[2].kind = SiteKind::Direct(Some(4)), "site 2 names function 4"),
+        (&|d| d.encodings[0].edges[2].site = 12, "edge 2 names site 12, and there are 12"),
+        (&|d| d.encodings[0].edges[2].site = 5, "edge 2 is at site 5, which is no call of that kind"),
+        (&|d| d.encodings[0].edges[3].site = 9, "edge 3 is at site 9, which is no call of that kind"),
         (
-            &|d| d.modules[0].functions[0].range = Some(u64::MAX),
+            &|d| d.modules[0].sites[4].kind = SiteKind::Direct(None),
+            "edge 4 is at site 4, which is no call of",
+        ),
+        (&|d| d.encodings[1].edges = vec![Edge { site: 0, code: EdgeCode::Open(0) }], "edge 0 is at site 0"),
+        (&|d| d.encodings[0].edges[3].site = 2, "edge 3 is at site 2, which has another edge"),
+        (&|d| d.encodings[0].edges[1].code = EdgeCode::Add(1), "id 1 of function 1"),
+        (&|d| d.encodings[0].functions[3].num_cc = 0, "numCC is 0"),
+        (&|d| d.encodings[0].functions[0].range = Some(0), "start at 0"),
+        (
+            &|d| d.encodings[0].functions[0].range = Some(u64::MAX),
             "numbers of function main start at 18446744073709551615",
         ),
-        (&|d| d.modules[0].functions[0].range = Some(1 << 63), "numbers of function main"),
-        (&|d| d.modules[1].sites_address -= 1, "its site array at 0x400c with 1 sites overlaps"),
+        (&|d| d.encodings[0].functions[0].range = Some(1 << 63), "numbers of function main"),
+        (&|d| drop(d.encodings.pop()), "module other.c: it has no encoding"),
+        (&|d| d.encodings[1].epoch = 1, "module other.c: it has no encoding"),
+        (&|d| d.encodings.push(d.encodings[1].clone()), "module other.c: it has two encodings of epoch 0"),
         (
-            &|d| d.modules[0].sites_address = u64::MAX - 12,
+            &|d| d.encodings[1].first_module = 2,
+            "encoding 1 is of 1 modules from number 2 on, and there are 2",
+        ),
+        (&|d| d.encodings[1].first_module = u32::MAX, "encoding 1 is of 1 modules"),
+        (&|d| d.encodings[0].module_count = 0, "encoding 0 is of 0 modules"),
+        (&|d| d.encodings[0].functions.truncate(3), "its encoding has 3 functions, and there are 4"),
+        (&|d| d.encodings[1].open_num_cc = Some(1), "another module has an open node"),
+        (
+            &|d| d.encodings[0].hybrid = Some(Hybrid { stack_sizes: vec![(4, 8)], ..Hybrid::default() }),
+            "names function 4, and there are 4",
+        ),
+        (
+            &|d| d.encodings[0].hybrid = Some(Hybrid { unknown_bases: vec![9], ..Hybrid::default() }),
+            "an unknown base 0 names function 9",
+        ),
+        (
+            &|d| d.encodings[0].hybrid = Some(Hybrid { stack_offsets: vec![(5, 8)], ..Hybrid::default() }),
+            "names edge 5, and there are 5",
+        ),
+        (
+            &|d| d.encodings[0].hybrid = Some(Hybrid { stack_offsets: vec![(1, 8); 2], ..Hybrid::default() }),
+            "edge 1 twice",
+        ),
+        (&|d| d.modules[1].sites_address -= 1, "its site array at 0x400b with 1 sites overlaps"),
+        (
+            &|d| d.modules[0].sites_address = u64::MAX - 11,
             "overlaps another one, or the end of the address space",
         ),
         (&|d| d.modules[1].sites_address = d.modules[0].sites_address, "overlaps"),
@@ -584,51 +594,52 @@ prop_compose! {
     fn any_dictionary()(
         functions in proptest::collection::vec((0_u32..4, 0_u64..4, -1_i64..2, any::<[bool; 3]>(), proptest::option::of(any::<u64>())), 0..4),
         open_num_cc in proptest::option::of(0_u64..3),
-        sites in proptest::collection::vec((0_u32..4, 0_u8..6, 0_u32..4, 0_usize..3), 0..8),
-        edges in proptest::collection::vec((0_u32..8, proptest::option::of(0_u32..4), 0_u8..8), 0..6),
+        sites in proptest::collection::vec((0_u32..4, 0_u8..7, 0_u32..4, 0_usize..3), 0..8),
+        edges in proptest::collection::vec((0_u32..8, 0_u8..8), 0..6),
         sites_address in prop_oneof![Just(common::MAIN), any::<u64>()],
     ) -> Dictionary {
         let mut dictionary = app();
+        dictionary.encodings[0] = Encoding {
+            module_count: 1,
+            open_num_cc,
+            functions: functions.iter().map(|&(_, num_cc, id_offset, [entry, open, _], range)| {
+                EncodedFunction { num_cc, id_offset, entry, open, range }
+            }).collect(),
+            edges: edges.into_iter().map(|(site, code)| Edge {
+                site,
+                code: match code {
+                    0 => EdgeCode::Back,
+                    1 => EdgeCode::Cut,
+                    2 => EdgeCode::Required,
+                    3 | 4 => EdgeCode::Open(u64::from(code) - 3),
+                    value => EdgeCode::Add(u64::from(value) - 5),
+                },
+            }).collect(),
+            ..Encoding::default()
+        };
         let module = &mut dictionary.modules[0];
         module.sites_address = sites_address;
-        module.open_num_cc = open_num_cc;
         module.functions = functions.into_iter()
-            .map(|(name, num_cc, offset, [entry, open, external], range)| Function {
+            .map(|(name, _, _, [_, _, external], _)| Function {
                 name,
-                num_cc,
-                offset,
-                entry,
-                open,
                 external,
                 aliases: vec![name; usize::from(external)],
-                range,
                 ..Function::default()
             })
             .collect();
         module.sites = sites.into_iter().map(|(function, kind, name, locations)| Site {
             function,
             kind: match kind {
-                0 => SiteKind::Direct,
+                0 => SiteKind::Direct(Some(name)),
                 1 => SiteKind::External(name),
                 2 => SiteKind::Indirect,
                 3 => SiteKind::Asm,
                 4 => SiteKind::Capture,
+                5 => SiteKind::Direct(None),
                 _ => SiteKind::Entry,
             },
             tail_group: None,
             locations: vec![Location { name, file: name % 3, line: 0, column: 0 }; locations],
-        }).collect();
-        module.edges = edges.into_iter().map(|(site, callee, code)| Edge {
-            frame: None,
-            site,
-            callee,
-            code: match code {
-                0 => EdgeCode::Back,
-                1 => EdgeCode::Cut,
-                2 => EdgeCode::Required,
-                3 | 4 => EdgeCode::Open(u64::from(code) - 3),
-                value => EdgeCode::Add(u64::from(value) - 5),
-            },
         }).collect();
         dictionary
     }
@@ -647,9 +658,9 @@ proptest! {
             for (frame, (_, _, count)) in token.frames.iter_mut().zip(&frames) {
                 frame.count = *count;
             }
-            let mut trace = Trace::default();
-            if decoder.decode(&token, &mut trace).is_ok() {
-                prop_assert!(trace.frames(&decoder).count() >= 1);
+            let mut context = Context::default();
+            if decoder.decode(&token, &mut context).is_ok() {
+                prop_assert!(decoder.frames(&context).count() >= 1);
             }
         }
     }
@@ -673,6 +684,53 @@ proptest! {
             }).collect(),
             ..token.clone()
         };
-        prop_assert_eq!(trace_of(&decoder, &token), trace_of(&decoder, &expanded));
+        prop_assert_eq!(frames_of(&decoder, &token), frames_of(&decoder, &expanded));
     }
+}
+
+/// Both modules of the program in one encoding: what a link would make that knows both.
+fn linked() -> Dictionary {
+    let mut dictionary = app();
+    let other = dictionary.encodings.pop().unwrap();
+    let encoding = &mut dictionary.encodings[0];
+    encoding.module_count = 2;
+    encoding.functions.extend(other.functions);
+    // `leaf` calls `other` through a pointer, and adds.
+    encoding.edges.push(Edge { site: 7, code: EdgeCode::Open(1) });
+    encoding.functions[4] = EncodedFunction { num_cc: 4, open: true, ..encoding.functions[4] };
+    encoding.open_num_cc = Some(4);
+    dictionary
+}
+
+#[test]
+fn modules_of_one_encoding_have_one_table_of_paths() {
+    let mut dictionary = linked();
+    let open = |dictionary: &Dictionary, id| {
+        let decoder = Decoder::new(std::slice::from_ref(dictionary)).unwrap();
+        frames_of(&decoder, &token(Some((site::OTHER_CAPTURE, id)), &[]))
+    };
+    assert_eq!(open(&dictionary, 2).unwrap(), "other:3 leaf:33 app::run(int):20 main:10");
+    assert_eq!(open(&dictionary, 3).unwrap(), "other:3 leaf:33 app::run(int):20 main:11");
+    // Sites of the second module are numbered behind those of the first one.
+    dictionary.encodings[0].edges.push(Edge { site: 12, code: EdgeCode::Back });
+    let error = Decoder::new(std::slice::from_ref(&dictionary)).unwrap_err().to_string();
+    assert!(error.starts_with("the dictionary of app: edge 6 is at site 12"), "{error}");
+}
+
+#[test]
+fn encodings_of_later_epochs_are_not_those_of_tokens() {
+    let mut dictionary = app();
+    let mut later = Encoding { epoch: 1, ..dictionary.encodings[0].clone() };
+    // The two calls of `run` in `main` the other way round.
+    (later.edges[0].code, later.edges[1].code) = (later.edges[1].code, later.edges[0].code);
+    dictionary.encodings.insert(0, later.clone());
+    let first = token(Some((site::LEAF_CAPTURE, 1)), &[]);
+    let decoder = Decoder::new(std::slice::from_ref(&dictionary)).unwrap();
+    let expected = "helper:7i leaf:35 app::run(int):20 main:10";
+    assert_eq!(frames_of(&decoder, &first).unwrap(), expected);
+    let mut context = Context::default();
+    decoder.decode_number(6, &mut context).unwrap();
+    // They are checked all the same.
+    dictionary.encodings[0].edges[0].code = EdgeCode::Add(1);
+    assert!(Decoder::new(&[dictionary]).is_err());
 }

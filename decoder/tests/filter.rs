@@ -125,7 +125,7 @@ fn tokens_that_cannot_be_decoded_stay_and_are_counted() {
     let (out, err) = folder.incomplete(&[], log.as_bytes());
     assert_eq!(out, format!("{leaf}\n{LEAF_BELOW}\n{damaged} {newer}\n{leaf}\n{LEAF_BELOW}{damaged}\n"));
     assert_eq!(err.lines().count(), 1, "{err}");
-    assert!(err.starts_with("error: 3 tokens were not decoded, and left as they are; the first one: line 3: the token was altered"), "{err}");
+    assert!(err.starts_with("error: 3 tokens were not decoded, and left as they are; the first one: line 3: the token is truncated, or altered"), "{err}");
     let (out, _) = folder.incomplete(&["--format", "folded"], log.as_bytes());
     assert_eq!(out, format!("{LEAF_IN_PLACE}\n\n{damaged} {newer}\n{LEAF_IN_PLACE}\n{damaged}\n"));
     let (out, err) = folder.incomplete(&["--collapse", "--format", "folded"], log.as_bytes());

@@ -61,3 +61,23 @@ fn check(version: &str) {
 fn version_1_decodes_to_the_same_frames() {
     check("v1");
 }
+
+#[test]
+fn version_2_decodes_to_the_same_frames() {
+    check("v2");
+}
+
+/// The contexts are those of version 1, whose tokens have other build ids.
+#[test]
+fn the_frames_of_both_versions_are_the_same() {
+    for (name, _) in PROGRAMS {
+        let [mut old, mut new] = ["v1", "v2"].map(|version| {
+            let lines = fs::read_to_string(folder(version).join(format!("{name}.frames"))).unwrap();
+            let frames = |line: &str| line.split_once(r#","frames""#).unwrap().1.to_owned();
+            lines.lines().map(frames).collect::<Vec<_>>()
+        });
+        old.sort_unstable();
+        new.sort_unstable();
+        assert_eq!(old, new, "{name}");
+    }
+}

@@ -7,7 +7,7 @@ mod common;
 use code::{MAIN_CODE, code};
 use common::{APP, app, site};
 use pcce::token::{BuildId, CodeAddress, Point, PointEnd, PushedFrame};
-use pcce::{Decoder, Token, Trace};
+use pcce::{Context, Decoder, Token};
 use pcce_dictionary::Dictionary;
 use pcce_dictionary::code::{Code, Role, to_text};
 use proptest::prelude::*;
@@ -37,12 +37,14 @@ fn token(point: Point, frames: &[(u64, u64)]) -> Token {
 }
 
 fn decode(decoder: &Decoder, token: &Token) -> String {
-    let mut trace = Trace::default();
-    if let Err(error) = decoder.decode(token, &mut trace) {
+    let mut context = Context::default();
+    if let Err(error) = decoder.decode(token, &mut context) {
         return error.to_string();
     }
-    let frames: Vec<String> =
-        trace.frames(decoder).map(|f| format!("{}:{}", f.kind.name(), f.function.unwrap_or("-"))).collect();
+    let frames: Vec<String> = decoder
+        .frames(&context)
+        .map(|f| format!("{}:{}", f.kind.name(), f.function.unwrap_or("-")))
+        .collect();
     frames.join(" ")
 }
 

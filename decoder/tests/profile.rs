@@ -64,7 +64,7 @@ fn decoded(text: &str) -> (Profile, Stacks) {
 #[test]
 fn equal_contexts_are_one_stack() {
     let (profile, stacks) = decoded(&heap());
-    assert_eq!((profile.kind, profile.process, profile.contexts.len()), (Kind::Heap, 42, 6));
+    assert_eq!((profile.kind, profile.process, profile.records.len()), (Kind::Heap, 42, 6));
     let allocations = 5;
     assert_eq!(profile.total(allocations), 25);
     assert_eq!(

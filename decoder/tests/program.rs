@@ -9,6 +9,7 @@ use common::{APP, app};
 use elf::{Compression, Kind};
 use pcce::load::{self, LoadCause};
 use pcce::program::{ProgramError, dictionary};
+use pcce_dictionary::Encoding;
 
 #[test]
 fn every_form_of_the_section_is_read() {
@@ -27,6 +28,7 @@ fn discarded_modules_are_left_out() {
     program.modules[0].sites_address = 0;
     let found = dictionary(&elf::program(&program, &APP), "app").unwrap();
     assert_eq!(found.modules, app().modules[1..]);
+    assert_eq!(found.encodings, [Encoding { first_module: 0, ..app().encodings[1].clone() }]);
     program.modules[1].sites_address = 0;
     let error = dictionary(&elf::program(&program, &APP), "app").unwrap_err();
     assert!(matches!(error, ProgramError::NoModule), "{error}");

@@ -7,8 +7,10 @@ mod common;
 
 use common::APP;
 use pcce::token::{BuildId, Capture, PushedFrame, Token};
-use pcce::{Decoder, FrameKind, Trace};
-use pcce_dictionary::{Dictionary, Edge, Function, Location, Module, SCHEMA_VERSION, Site, SiteKind};
+use pcce::{Context, Decoder, FrameKind};
+use pcce_dictionary::{
+    Dictionary, Edge, EncodedFunction, Encoding, Function, Location, Module, Site, SiteKind,
+};
 use pcce_encoding::{CallGraph, EdgeCode, FunctionId, Options, PushReason, encode};
 use proptest::prelude::*;
 
@@ -64,8 +66,6 @@ fn build(program: &Program) -> (Dictionary, Vec<Option<u64>>) {
     let mut module = Module {
         name: "walk.c".to_owned(),
         sites_address: ADDRESS,
-        hybrid_rounds: None,
-        open_num_cc: program.open.then(|| encoding.num_cc(FunctionId::new(functions.len() as u32))),
         files: vec!["walk.c".to_owned()],
         names: (0..functions.len()).map(|i| format!("f{i}")).collect(),
         ..Module::default()
@@ -75,13 +75,18 @@ fn build(program: &Program) -> (Dictionary, Vec<Option<u64>>) {
         let locations = vec![Location { name: function as u32, file: 0, line, column: 0 }];
         module.sites.push(Site { function: function as u32, kind, tail_group: None, locations });
     };
-    for (caller, ..) in &program.calls {
-        site(*caller, SiteKind::Direct);
+    for (caller, callee, _) in &program.calls {
+        site(*caller, SiteKind::Direct(Some(*callee as u32)));
     }
     for function in 0..functions.len() {
         site(function, SiteKind::Capture);
         site(function, SiteKind::Indirect);
     }
+    let mut encoded = Encoding {
+        module_count: 1,
+        open_num_cc: program.open.then(|| encoding.num_cc(FunctionId::new(functions.len() as u32))),
+        ..Encoding::default()
+    };
     for (at, edge) in edges.iter().enumerate() {
         // Of the calls through pointers, after all others.
         let open = at.checked_sub(program.calls.len());
@@ -92,29 +97,28 @@ fn build(program: &Program) -> (Dictionary, Vec<Option<u64>>) {
             EdgeCode::Push(PushReason::Required) => pcce_dictionary::EdgeCode::Required,
             EdgeCode::Push(_) => pcce_dictionary::EdgeCode::Cut,
         };
-        let callee = program.calls.get(at).map(|call| call.1 as u32);
         let site = open.map_or(at, |function| program.calls.len() + 2 * function + 1);
-        module.edges.push(Edge { site: site as u32, callee, code, frame: None });
+        encoded.edges.push(Edge { site: site as u32, code });
     }
     for (at, function) in functions.iter().enumerate() {
-        module.functions.push(Function {
-            name: at as u32,
+        module.functions.push(Function { name: at as u32, ..Function::default() });
+        encoded.functions.push(EncodedFunction {
             num_cc: encoding.num_cc(*function),
-            offset: encoding.offset(*function) as i64,
+            id_offset: encoding.offset(*function) as i64,
             entry: encoding.is_entry(*function),
             open: graph.is_open(*function),
-            ..Function::default()
+            range: None,
         });
     }
     // Without an open node, ids are negated.
     let sign = |constant: u64| if program.open { constant } else { constant.wrapping_neg() };
     let constants = edges.iter().map(|edge| encoding.constant(*edge).map(sign)).collect();
     let dictionary = Dictionary {
-        version: SCHEMA_VERSION,
         build_id: APP.iter().map(|byte| format!("{byte:02x}")).collect(),
         program: "walk".to_owned(),
         modules: vec![module],
-        code: None,
+        encodings: vec![encoded],
+        ..Dictionary::default()
     };
     (dictionary, constants)
 }
@@ -174,20 +178,20 @@ proptest! {
     ) {
         let (dictionary, constants) = build(&program);
         let decoder = Decoder::new(std::slice::from_ref(&dictionary)).unwrap();
-        let mut trace = Trace::default();
+        let mut context = Context::default();
         for choices in walks {
             let (token, sites) = walk(&program, &constants, &choices);
-            decoder.decode(&Token::parse(token.encode()).unwrap(), &mut trace).unwrap();
-            let frames: Vec<_> = trace.frames(&decoder).collect();
+            decoder.decode(&Token::parse(token.encode()).unwrap(), &mut context).unwrap();
+            let frames: Vec<_> = decoder.frames(&context).collect();
             prop_assert!(frames.iter().all(|frame| frame.kind == FrameKind::Call));
             let lines: Vec<_> = frames.iter().map(|frame| frame.line.unwrap()).collect();
             prop_assert_eq!(lines, &sites[..]);
 
             // Cut anywhere, it gives the beginning of the walk.
             let left = choices.len() % (token.frames.len() + 1);
-            let lines = |token: &Token, trace: &mut Trace| {
-                decoder.decode(&Token::parse(token.encode()).unwrap(), trace).unwrap();
-                let frames: Vec<_> = trace.frames(&decoder).collect();
+            let lines = |token: &Token, context: &mut Context| {
+                decoder.decode(&Token::parse(token.encode()).unwrap(), context).unwrap();
+                let frames: Vec<_> = decoder.frames(context).collect();
                 assert_eq!(frames.last().map(|frame| frame.kind), Some(FrameKind::Truncated));
                 frames.iter().filter_map(|frame| frame.line).collect::<Vec<_>>()
             };
@@ -195,7 +199,7 @@ proptest! {
                 let mut frames = token.frames.clone();
                 frames.truncate(left);
                 let token = Token { frames, cut: true, start_missing: program.open, ..token };
-                let shown = lines(&token, &mut trace);
+                let shown = lines(&token, &mut context);
                 prop_assert_eq!(&shown[..], &sites[..shown.len()]);
                 let pushed: u64 = token.frames.iter().map(|frame| frame.count).sum();
                 prop_assert!(shown.len() as u64 > pushed);

@@ -18,6 +18,7 @@ pub const SECTION: &str = ".debug_pcce_code";
 
 /// The code of one linked program or shared library. Addresses are those of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Code {
     /// File names.
     pub files: Vec<String>,
@@ -31,6 +32,7 @@ pub struct Code {
 
 /// A source location with the chain of calls that were inlined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Place {
     /// The source function: index into [`Code::names`].
     pub name: u32,
@@ -46,6 +48,7 @@ pub struct Place {
 
 /// The machine code of a function, or of a part of one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FunctionCode {
     /// Address of its first instruction.
     pub start: u64,

@@ -10,14 +10,16 @@
 //! | 4 | length of the payload in bytes, little endian |
 //! | 8 | address of the module's site array, little endian, written by the linker |
 //! | 4 | CRC-32 of the payload, little endian |
-//! | – | payload: the [`Module`] as JSON, compressed (zlib) |
+//! | – | payload: a [`Fragment`] as JSON, compressed (zlib) |
 //!
 //! A name that starts with `.debug` makes `strip` remove the section and
 //! `objcopy --only-keep-debug` keep it, as debug information.
 
 use std::io::Write;
 
-use crate::{DictionaryError, Module, SCHEMA_VERSION, Unpacker};
+use serde::Serialize;
+
+use crate::{DictionaryError, Encoding, Fragment, Module, SCHEMA_VERSION, Unpacker, upgrade, v1, v2};
 
 /// Name of the section.
 pub const SECTION: &str = ".debug_pcce";
@@ -37,34 +39,49 @@ const MAX_PAYLOAD: usize = 1 << 30;
 /// # Panics
 /// If the compressed payload is larger than 1 GiB.
 #[must_use]
-pub fn to_bytes(module: &Module) -> Vec<u8> {
+pub fn to_bytes(module: &Module, encodings: &[Encoding]) -> Vec<u8> {
+    /// A [`Fragment`] that is borrowed.
+    #[derive(Serialize)]
+    struct Borrowed<'a> {
+        module: &'a Module,
+        encodings: &'a [Encoding],
+    }
+    let bytes = packed(SCHEMA_VERSION, &Borrowed { module, encodings });
+    assert!(
+        bytes.len() - HEADER_LEN <= MAX_PAYLOAD,
+        "the dictionary fragment of {} is over 1 GiB",
+        module.name
+    );
+    bytes
+}
+
+/// A fragment of this version.
+fn packed(version: u32, payload: &impl Serialize) -> Vec<u8> {
     let mut out = vec![0; HEADER_LEN];
     let mut encoder = flate2::write::ZlibEncoder::new(&mut out, flate2::Compression::fast());
     {
         let mut buffered = std::io::BufWriter::with_capacity(1 << 16, &mut encoder);
-        serde_json::to_writer(&mut buffered, module).expect("a module always serialises");
+        serde_json::to_writer(&mut buffered, payload).expect("a module always serialises");
         buffered.flush().expect("writing to memory does not fail");
     }
     encoder.finish().expect("writing to memory does not fail");
-    let payload = out.len() - HEADER_LEN;
-    assert!(payload <= MAX_PAYLOAD, "the dictionary fragment of {} is over 1 GiB", module.name);
     let mut crc = flate2::Crc::new();
     crc.update(&out[HEADER_LEN..]);
-    let crc = crc.sum();
+    let (payload, crc) = ((out.len() - HEADER_LEN) as u32, crc.sum());
     out[0..8].copy_from_slice(&MAGIC);
-    out[8..12].copy_from_slice(&SCHEMA_VERSION.to_le_bytes());
-    out[12..16].copy_from_slice(&(payload as u32).to_le_bytes());
+    out[8..12].copy_from_slice(&version.to_le_bytes());
+    out[12..16].copy_from_slice(&payload.to_le_bytes());
     out[24..28].copy_from_slice(&crc.to_le_bytes());
     out
 }
 
-/// Reads the modules from the content of a program's [`SECTION`].
+/// Reads the fragments from the content of a program's [`SECTION`], which may be of several versions.
 ///
 /// # Errors
-/// [`DictionaryError::Fragment`] for a damaged fragment, [`DictionaryError::Version`] for one of a
+/// [`DictionaryError::Fragment`] for a damaged fragment, [`DictionaryError::FragmentVersion`] for one of a
 /// newer release. Never panics, whatever the bytes.
-pub fn parse_section(section: &[u8]) -> Result<Vec<Module>, DictionaryError> {
-    let mut modules = Vec::new();
+pub fn parse_section(section: &[u8]) -> Result<Vec<Fragment>, DictionaryError> {
+    let mut fragments = Vec::new();
     let mut unpacker = Unpacker::new(section.len());
     let mut rest = section;
     while !rest.is_empty() {
@@ -78,8 +95,8 @@ pub fn parse_section(section: &[u8]) -> Result<Vec<Module>, DictionaryError> {
             return Err(damaged("no fragment starts here".to_owned()));
         }
         let version = word(8);
-        if version != SCHEMA_VERSION {
-            return Err(DictionaryError::Version { found: version, supported: SCHEMA_VERSION });
+        if !matches!(version, v1::VERSION | v2::VERSION) {
+            return Err(DictionaryError::FragmentVersion { section: SECTION, offset, found: version });
         }
         let Some((payload, next)) = body.split_at_checked(word(12) as usize) else {
             return Err(damaged(format!("cut: {} of {} bytes are there", body.len(), word(12))));
@@ -91,10 +108,27 @@ pub fn parse_section(section: &[u8]) -> Result<Vec<Module>, DictionaryError> {
             return Err(damaged("the checksum does not match".to_owned()));
         }
         let json = unpacker.unpack(payload).map_err(damaged)?;
-        let mut module: Module = serde_json::from_slice(&json).map_err(|e| damaged(e.to_string()))?;
-        module.sites_address = u64::from_le_bytes(address.expect("8 bytes"));
-        modules.push(module);
+        let mut fragment = payload_of(version, &json).map_err(damaged)?;
+        fragment.module.sites_address = u64::from_le_bytes(address.expect("8 bytes"));
+        fragments.push(fragment);
         rest = next;
     }
-    Ok(modules)
+    Ok(fragments)
+}
+
+/// Reads the unpacked payload of a version.
+fn payload_of(version: u32, json: &[u8]) -> Result<Fragment, String> {
+    if version == v1::VERSION {
+        let module = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+        return upgrade::fragment(module).map_err(|what| format!("of schema version 1: {what}"));
+    }
+    let fragment: Fragment = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+    match fragment.encodings.iter().find(|encoding| (encoding.first_module, encoding.module_count) != (0, 1))
+    {
+        Some(encoding) => Err(format!(
+            "an encoding of {} modules from number {} on in a fragment, which has one module",
+            encoding.module_count, encoding.first_module
+        )),
+        None => Ok(fragment),
+    }
 }

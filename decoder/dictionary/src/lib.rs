@@ -10,21 +10,29 @@
 //!
 //! The types are plain values. They are checked for shape here (version, syntax) and for meaning
 //! (ranges, indices) by the decoder, which never trusts a file.
+//!
+//! Each version of the schema has a module of its own. The newest one is what is written and what everybody works with;
+//! those before it are frozen, and `upgrade` makes the newest one of what was read.
 
 pub mod calls;
 pub mod code;
 pub mod fragment;
 mod unpack;
+mod upgrade;
 pub mod v1;
+pub mod v2;
 
-pub use v1::{Dictionary, Edge, EdgeCode, Function, Location, Module, Site, SiteKind};
+pub use v2::{
+    Dictionary, Edge, EdgeCode, EncodedFunction, Encoding, Fragment, Function, Hybrid, Location, Module,
+    STATIC, Site, SiteKind, SkipReason, Skipped,
+};
 
 pub use unpack::{Unpacker, most_unpacked};
 
 use thiserror::Error;
 
 /// The schema version this build writes, and the newest one that it reads.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = v2::VERSION;
 
 /// Why a dictionary or a fragment was refused.
 #[derive(Debug, Error)]
@@ -38,14 +46,17 @@ pub enum DictionaryError {
     Syntax(String),
     /// The dictionary was written by a newer release.
     #[error(
-        "the dictionary has schema version {found}, and this pcce reads versions up to {supported}; use the pcce of the release that wrote it, or a newer one"
+        "the dictionary has schema version {found}, and this pcce reads versions 1 to {SCHEMA_VERSION}; use the pcce of the release that wrote it, or a newer one"
     )]
     Version {
         /// Version in the file.
         found: u32,
-        /// Newest version that can be read.
-        supported: u32,
     },
+    /// A dictionary of version 1 says what version 2 cannot say.
+    #[error(
+        "the dictionary has schema version 1, and what it says cannot be read as version {SCHEMA_VERSION}: {0}; build the program again, or use the pcce of the release that built it"
+    )]
+    Upgrade(String),
     /// A fragment in an object file or program is damaged.
     #[error("section {section}, offset {offset}: {what}; build the program again")]
     Fragment {
@@ -56,29 +67,50 @@ pub enum DictionaryError {
         /// What is wrong with it.
         what: String,
     },
+    /// An object file was made by another release of the pass.
+    #[error(
+        "section {section}, offset {offset}: an object file has a dictionary of schema version {found}, and this pcce reads versions 1 to {SCHEMA_VERSION}; use the pcce of the release that built the program, or build all of it with this one"
+    )]
+    FragmentVersion {
+        /// Name of the section.
+        section: &'static str,
+        /// Byte offset of the fragment inside the section.
+        offset: usize,
+        /// Version in the fragment.
+        found: u32,
+    },
 }
 
-/// Reads the JSON form of a dictionary.
+/// Reads the JSON form of a dictionary, of any version up to the newest one.
 ///
 /// # Errors
-/// [`DictionaryError::Empty`], [`DictionaryError::Syntax`] and [`DictionaryError::Version`]; never
-/// panics, whatever the bytes.
+/// [`DictionaryError`]; never panics, whatever the bytes.
 pub fn from_json(bytes: &[u8]) -> Result<Dictionary, DictionaryError> {
-    #[derive(serde::Deserialize)]
-    struct Head {
-        version: u32,
-    }
     if bytes.is_empty() {
         return Err(DictionaryError::Empty);
     }
     let syntax = |e: serde_json::Error| DictionaryError::Syntax(e.to_string());
-    // The version is read first, so that a newer dictionary, whose other fields may have any
-    // shape, is refused by its version and not as damaged.
-    let head: Head = serde_json::from_slice(bytes).map_err(syntax)?;
-    if head.version != SCHEMA_VERSION {
-        return Err(DictionaryError::Version { found: head.version, supported: SCHEMA_VERSION });
+    match version(bytes).map_err(syntax)? {
+        v2::VERSION => serde_json::from_slice(bytes).map_err(syntax),
+        v1::VERSION => upgrade::dictionary(serde_json::from_slice(bytes).map_err(syntax)?)
+            .map_err(DictionaryError::Upgrade),
+        found => Err(DictionaryError::Version { found }),
     }
-    serde_json::from_slice(bytes).map_err(syntax)
+}
+
+/// The version of a document. It is read first, so that a newer dictionary, whose other fields may have any
+/// shape, is refused by its version and not as damaged.
+fn version(bytes: &[u8]) -> Result<u32, serde_json::Error> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        version: u32,
+    }
+    // As `to_json` writes it: no need to look at all of it twice.
+    const NEWEST: &[u8] = b"{\"version\":2,";
+    if bytes.starts_with(NEWEST) {
+        return Ok(v2::VERSION);
+    }
+    serde_json::from_slice(bytes).map(|head: Head| head.version)
 }
 
 /// Writes the JSON form of a dictionary.

@@ -1,6 +1,9 @@
-//! Schema version 1.
+//! Schema version 1, frozen: what it says is read by making version 2 of it (`upgrade`), and nothing writes it any more.
 
 use serde::{Deserialize, Serialize};
+
+/// The version.
+pub const VERSION: u32 = 1;
 
 /// The dictionary of one linked program or shared library.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

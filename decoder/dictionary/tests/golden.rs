@@ -1,19 +1,22 @@
-//! Golden files: each schema version that was ever released stays readable.
+//! Golden files: each schema version stays readable.
 //!
-//! `golden/v1.json` and `golden/v1.fragment` hold [`v1`]. They were written by this file's own
-//! `write_golden_files` (`cargo test -p pcce-dictionary --test golden -- --ignored`) when version 1
+//! `golden/v1.json` and `golden/v1.fragment` hold [`v1`], `golden/v2.json` and `golden/v2.fragment` hold [`v2`]. They were written
+//! by this file's own `write_golden_files` (`cargo test -p pcce-dictionary --test golden -- --ignored`) when their version
 //! was made, and are never written again: a change of the types that changes them is a new version,
 //! with new files beside the old ones.
 
+use std::io::Read;
 use std::path::PathBuf;
 
 use pcce_dictionary::{
-    Dictionary, Edge, EdgeCode, Function, Location, Module, SCHEMA_VERSION, Site, SiteKind, fragment,
-    from_json, to_json,
+    Dictionary, Edge, EdgeCode, EncodedFunction, Encoding, Fragment, Function, Hybrid, Location, Module,
+    SCHEMA_VERSION, STATIC, Site, SiteKind, SkipReason, Skipped, fragment, from_json, to_json, v1,
 };
 
-/// A dictionary with each kind of row and each variant in it.
-fn v1() -> Dictionary {
+/// A dictionary of version 1 with each kind of row and each variant in it.
+fn v1() -> v1::Dictionary {
+    use v1::{Dictionary, Edge, EdgeCode, Function, Location, Module, Site, SiteKind};
+
     let strings = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
     let location = |name, line| Location { name, file: 1, line, column: 0 };
     let site = |function, kind, locations| Site { function, kind, tail_group: None, locations };
@@ -65,6 +68,96 @@ fn v1() -> Dictionary {
     }
 }
 
+/// A dictionary of version 2 with each kind of row and each variant in it.
+fn v2() -> Dictionary {
+    let strings = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+    let location = |name, line| Location { name, file: 1, line, column: 0 };
+    let site = |function, kind, tail_group, locations| Site { function, kind, tail_group, locations };
+    let skipped = |reason, functions| Skipped { reason, functions };
+    let module = Module {
+        name: "src/main.c".to_owned(),
+        producer: "pcce 0.1.0, LLVM 19.1.7".to_owned(),
+        options: strings(&["mode=lto", "quote=\"\\\u{e4}\u{1f980}"]),
+        sites_address: 0xffff_ffff_8000_0000,
+        targeted: true,
+        files: strings(&["/src/main.c", "include/inline.h"]),
+        names: strings(&["main", "_ZN1a1bEv", "qsort"]),
+        functions: vec![
+            Function { external: true, aliases: vec![1, 2], ..Function::default() },
+            Function { name: 1, push_thunk: true, jumped_to: true, ..Function::default() },
+            Function { name: 2, silent: true, tail_groups: vec![0, 3], ..Function::default() },
+        ],
+        sites: vec![
+            site(0, SiteKind::Direct(Some(1)), None, vec![location(1, 7), location(0, 42)]),
+            site(0, SiteKind::Direct(None), None, vec![]),
+            site(0, SiteKind::External(2), None, vec![location(0, u32::MAX)]),
+            site(1, SiteKind::Indirect, Some(3), vec![]),
+            site(1, SiteKind::Asm, None, vec![]),
+            site(1, SiteKind::Capture, None, vec![]),
+            site(1, SiteKind::Entry, None, vec![]),
+        ],
+        leaving_groups: vec![3],
+        skipped: vec![
+            skipped(SkipReason::OtherCopy, 1),
+            skipped(SkipReason::Naked, 2),
+            skipped(SkipReason::Coroutine, 3),
+            skipped(SkipReason::Runtime, 4),
+            skipped(SkipReason::IfuncResolver, 5),
+            skipped(SkipReason::TailCalls, u32::MAX),
+        ],
+    };
+    let row =
+        |num_cc, id_offset, range| EncodedFunction { num_cc, id_offset, entry: false, open: false, range };
+    let encoding = Encoding {
+        epoch: STATIC,
+        first_module: 0,
+        module_count: 1,
+        open_num_cc: Some(2),
+        functions: vec![
+            EncodedFunction { entry: true, open: true, ..row(1, 0, Some(1)) },
+            row(u64::MAX, i64::MIN, None),
+            row(1, 0, None),
+        ],
+        edges: vec![
+            Edge { site: 0, code: EdgeCode::Add(u64::MAX - 1) },
+            Edge { site: 3, code: EdgeCode::Open(1) },
+            Edge { site: 1, code: EdgeCode::Back },
+            Edge { site: 2, code: EdgeCode::Cut },
+            Edge { site: 4, code: EdgeCode::Required },
+        ],
+        hybrid: Some(Hybrid {
+            rounds: 2,
+            stack_sizes: vec![(0, 24), (1, u32::MAX)],
+            unknown_bases: vec![1],
+            stack_offsets: vec![(0, 0)],
+        }),
+    };
+    let other = Encoding {
+        first_module: 1,
+        open_num_cc: None,
+        functions: vec![],
+        edges: vec![],
+        hybrid: None,
+        ..encoding
+    };
+    Dictionary {
+        version: 2,
+        build_id: "00ff0123456789abcdef".to_owned(),
+        program: "app".to_owned(),
+        modules: vec![module, Module::default()],
+        encodings: vec![encoding, other],
+        code: Some("eJw".to_owned()),
+    }
+}
+
+/// The fragments of which it is made.
+fn v2_fragments() -> Vec<Fragment> {
+    let Dictionary { modules, encodings, .. } = v2();
+    let fragment =
+        |(module, encoding)| Fragment { module, encodings: vec![Encoding { first_module: 0, ..encoding }] };
+    modules.into_iter().zip(encodings).map(fragment).collect()
+}
+
 fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
@@ -77,23 +170,46 @@ fn golden(name: &str) -> Vec<u8> {
 #[ignore = "writes the golden files: only for a new schema version"]
 fn write_golden_files() {
     let version = SCHEMA_VERSION;
-    std::fs::write(path(&format!("v{version}.json")), to_json(&v1())).unwrap();
-    let mut bytes = fragment::to_bytes(&v1().modules[0]);
-    let at = fragment::SITES_ADDRESS_OFFSET;
-    bytes[at..at + 8].copy_from_slice(&v1().modules[0].sites_address.to_le_bytes());
-    bytes.extend(fragment::to_bytes(&v1().modules[1]));
-    std::fs::write(path(&format!("v{version}.fragment")), bytes).unwrap();
+    std::fs::write(path(&format!("v{version}.json")), to_json(&v2())).unwrap();
+    let mut section = Vec::new();
+    for Fragment { module, encodings } in v2_fragments() {
+        let mut bytes = fragment::to_bytes(&module, &encodings);
+        let at = fragment::SITES_ADDRESS_OFFSET;
+        bytes[at..at + 8].copy_from_slice(&module.sites_address.to_le_bytes());
+        section.extend(bytes);
+    }
+    std::fs::write(path(&format!("v{version}.fragment")), section).unwrap();
+}
+
+/// As the frozen types read and write it; what is made of it is in `upgrade.rs`.
+#[test]
+fn version_1_is_frozen() {
+    let text = String::from_utf8(golden("v1.json")).unwrap();
+    assert_eq!(serde_json::from_str::<v1::Dictionary>(&text).unwrap(), v1());
+    assert_eq!(serde_json::to_string(&v1()).unwrap(), text);
+    // The header of fragments is that of version 2.
+    let section = golden("v1.fragment");
+    let mut rest = &section[..];
+    for module in v1().modules {
+        let (header, body) = rest.split_at(fragment::HEADER_LEN);
+        let length = u32::from_le_bytes(header[12..16].try_into().unwrap()) as usize;
+        let mut json = Vec::new();
+        flate2::read::ZlibDecoder::new(&body[..length]).read_to_end(&mut json).unwrap();
+        let found: v1::Module = serde_json::from_slice(&json).unwrap();
+        assert_eq!(v1::Module { sites_address: module.sites_address, ..found }, module);
+        rest = &body[length..];
+    }
 }
 
 #[test]
-fn version_1_is_read() {
-    assert_eq!(from_json(&golden("v1.json")).unwrap(), v1());
-    assert_eq!(fragment::parse_section(&golden("v1.fragment")).unwrap(), v1().modules);
+fn version_2_is_read() {
+    assert_eq!(from_json(&golden("v2.json")).unwrap(), v2());
+    assert_eq!(fragment::parse_section(&golden("v2.fragment")).unwrap(), v2_fragments());
 }
 
 #[test]
-fn version_1_is_written() {
+fn version_2_is_written() {
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    assert_eq!(text(to_json(&v1())), text(golden("v1.json")));
-    assert!(golden("v1.json").starts_with(b"{\"version\":1,"));
+    assert_eq!(text(to_json(&v2())), text(golden("v2.json")));
+    assert!(golden("v2.json").starts_with(b"{\"version\":2,"));
 }

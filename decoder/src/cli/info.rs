@@ -1,11 +1,11 @@
 //! `pcce info`: what a dictionary holds, and whether the tools are there.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use pcce_dictionary::{Dictionary, EdgeCode, SiteKind};
+use pcce_dictionary::{Dictionary, EdgeCode, Encoding, STATIC, SiteKind, SkipReason};
 use serde::Serialize;
 
 use super::{InfoArgs, InfoFormat, Status};
@@ -27,6 +27,8 @@ struct Summary {
     functions: usize,
     /// Functions of the pass's own that push for one call of another function; among `functions`.
     push_thunks: usize,
+    /// Functions with a body that are not instrumented, by reason.
+    skipped: BTreeMap<SkipReason, u64>,
     sites: Sites,
     edges: Edges,
     /// Largest number of encodings of one function, and that function.
@@ -38,9 +40,9 @@ struct Summary {
 
 #[derive(Serialize)]
 struct Hybrid {
-    /// How often code was generated to measure frames.
+    /// How often code was generated to measure stacks.
     rounds: u32,
-    /// Functions on whose frames the encoding relies.
+    /// Functions on whose stack sizes the encoding relies.
     frames: usize,
 }
 
@@ -61,6 +63,7 @@ struct Sites {
     indirect: usize,
     asm: usize,
     capture: usize,
+    /// Always 0: of a kind of sites that there was in early dictionaries.
     signal: usize,
     entry: usize,
 }
@@ -124,44 +127,19 @@ fn summarise(dictionary: &Dictionary) -> Summary {
     };
     for module in &dictionary.modules {
         summary.functions += module.functions.len();
-        for function in &module.functions {
-            summary.push_thunks += usize::from(function.push_thunk);
-            if summary.max_num_cc.as_ref().is_none_or(|max| function.num_cc > max.num_cc) {
-                let function_name = pcce::names::demangle(&module.names[function.name as usize]);
-                summary.max_num_cc = Some(MaxNumCc { num_cc: function.num_cc, function: function_name });
-            }
-        }
-        if let Some(rounds) = module.hybrid_rounds {
-            let frames = module.functions.iter().filter(|function| function.frame_offset.is_some()).count();
-            summary.hybrid = Some(Hybrid { rounds, frames });
+        summary.push_thunks += module.functions.iter().filter(|function| function.push_thunk).count();
+        for skipped in &module.skipped {
+            *summary.skipped.entry(skipped.reason).or_default() += u64::from(skipped.functions);
         }
         let sites = &mut summary.sites;
         for site in &module.sites {
             *match site.kind {
-                SiteKind::Direct => &mut sites.direct,
+                SiteKind::Direct(_) => &mut sites.direct,
                 SiteKind::External(_) => &mut sites.external,
                 SiteKind::Indirect => &mut sites.indirect,
                 SiteKind::Asm => &mut sites.asm,
                 SiteKind::Capture => &mut sites.capture,
-                SiteKind::Signal => &mut sites.signal,
                 SiteKind::Entry => &mut sites.entry,
-            } += 1;
-        }
-        let edges = &mut summary.edges;
-        let cut = module.edges.iter().filter(|edge| edge.code == EdgeCode::Cut);
-        // Calls through pointers reach the module's open node.
-        edges.reduced += cut.map(|edge| edge.callee).collect::<HashSet<_>>().len();
-        let offset = |function: u32| module.functions[function as usize].offset as u64;
-        for edge in &module.edges {
-            let caller = offset(module.sites[edge.site as usize].function);
-            let difference = edge.callee.map_or(0, offset).wrapping_sub(caller);
-            *match edge.code {
-                EdgeCode::Add(value) if value.wrapping_add(difference) == 0 => &mut edges.add_zero,
-                EdgeCode::Add(_) => &mut edges.add,
-                EdgeCode::Open(_) => &mut edges.open,
-                EdgeCode::Back => &mut edges.back,
-                EdgeCode::Cut => &mut edges.cut,
-                EdgeCode::Required => &mut edges.required,
             } += 1;
         }
         summary.modules.push(ModuleSummary {
@@ -170,10 +148,61 @@ fn summarise(dictionary: &Dictionary) -> Summary {
             options: module.options.clone(),
             functions: module.functions.len(),
             sites: module.sites.len(),
-            edges: module.edges.len(),
+            edges: 0,
         });
     }
+    for encoding in dictionary.encodings.iter().filter(|encoding| encoding.epoch == STATIC) {
+        add_encoding(&mut summary, dictionary, encoding);
+    }
     summary
+}
+
+fn add_encoding(summary: &mut Summary, dictionary: &Dictionary, encoding: &Encoding) {
+    let first_module = encoding.first_module as usize;
+    let modules = &dictionary.modules[first_module..][..encoding.module_count as usize];
+    let names =
+        modules.iter().flat_map(|module| module.functions.iter().map(|f| &module.names[f.name as usize]));
+    for (function, name) in encoding.functions.iter().zip(names) {
+        if summary.max_num_cc.as_ref().is_none_or(|max| function.num_cc > max.num_cc) {
+            let name = pcce::names::demangle(name);
+            summary.max_num_cc = Some(MaxNumCc { num_cc: function.num_cc, function: name });
+        }
+    }
+    if let Some(hybrid) = &encoding.hybrid {
+        summary.hybrid = Some(Hybrid { rounds: hybrid.rounds, frames: hybrid.stack_sizes.len() });
+    }
+    // Of each site its module, and the first function of that in the encoding.
+    let mut sites = Vec::new();
+    let mut first_function = 0;
+    for (number, module) in modules.iter().enumerate() {
+        sites.extend(module.sites.iter().map(|site| (number, first_function, site)));
+        first_function += module.functions.len();
+    }
+    let edges = &mut summary.edges;
+    let mut reduced = HashSet::new();
+    for edge in &encoding.edges {
+        let (module, first_function, site) = sites[edge.site as usize];
+        summary.modules[first_module + module].edges += 1;
+        let offset = |function: u32| encoding.functions[first_function + function as usize].id_offset as u64;
+        // Other calls reach the open node.
+        let callee = match site.kind {
+            SiteKind::Direct(callee) => callee,
+            _ => None,
+        };
+        let difference = callee.map_or(0, offset).wrapping_sub(offset(site.function));
+        if edge.code == EdgeCode::Cut {
+            reduced.insert(callee.map(|callee| first_function + callee as usize));
+        }
+        *match edge.code {
+            EdgeCode::Add(value) if value.wrapping_add(difference) == 0 => &mut edges.add_zero,
+            EdgeCode::Add(_) => &mut edges.add,
+            EdgeCode::Open(_) => &mut edges.open,
+            EdgeCode::Back => &mut edges.back,
+            EdgeCode::Cut => &mut edges.cut,
+            EdgeCode::Required => &mut edges.required,
+        } += 1;
+    }
+    edges.reduced += reduced.len();
 }
 
 fn toolchain() -> Vec<Tool> {
@@ -222,6 +251,9 @@ fn text(info: &Info) -> String {
             count => format!(", {count} of which only push for others"),
         };
         lines.push(format!("functions   {}{thunks}", summary.functions));
+        for (reason, functions) in &summary.skipped {
+            lines.push(format!("skipped     {functions}: {}", reason.text()));
+        }
         let s = &summary.sites;
         lines.push(format!(
             "sites       {} direct, {} external, {} indirect, {} asm, {} capture, {} signal, {} entry",

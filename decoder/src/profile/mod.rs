@@ -132,7 +132,7 @@ pub enum ProfileError {
 
 /// A context, with what was measured in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Context {
+pub struct Record {
     /// The token; empty where there is no context, None where it is not known.
     pub token: Option<String>,
     /// In the order of [`Kind::metrics`].
@@ -150,8 +150,8 @@ pub struct Profile {
     pub build_id: String,
     /// The process.
     pub process: u64,
-    /// The contexts.
-    pub contexts: Vec<Context>,
+    /// What was measured in each context. Equal contexts may come more than once.
+    pub records: Vec<Record>,
 }
 
 #[derive(Deserialize)]
@@ -209,7 +209,7 @@ impl Profile {
             "cpu" => Kind::Cpu,
             _ => return Err(ProfileError::Kind(heading.profile)),
         };
-        let mut contexts = Vec::new();
+        let mut records = Vec::new();
         let mut end: Option<End> = None;
         for (number, line) in lines {
             let error = |cause: String| ProfileError::Line { line: number + 1, cause };
@@ -226,30 +226,30 @@ impl Profile {
                 continue;
             }
             let parsed = match kind {
-                Kind::Heap => serde_json::from_slice::<HeapLine>(line).map(Context::from),
-                Kind::Cpu => serde_json::from_slice::<CpuLine>(line).map(Context::from),
+                Kind::Heap => serde_json::from_slice::<HeapLine>(line).map(Record::from),
+                Kind::Cpu => serde_json::from_slice::<CpuLine>(line).map(Record::from),
             };
-            contexts.push(match parsed {
-                Ok(context) => context,
+            records.push(match parsed {
+                Ok(record) => record,
                 Err(_) if !whole => return Err(ProfileError::Incomplete),
                 Err(e) => return Err(error(e.to_string())),
             });
         }
         let end = end.ok_or(ProfileError::Incomplete)?;
-        if end.contexts != contexts.len() as u64 {
-            return Err(ProfileError::Contexts { expected: end.contexts, found: contexts.len() });
+        if end.contexts != records.len() as u64 {
+            return Err(ProfileError::Contexts { expected: end.contexts, found: records.len() });
         }
-        Ok(Self { kind, build_id: heading.build_id, process: heading.process, contexts })
+        Ok(Self { kind, build_id: heading.build_id, process: heading.process, records })
     }
 
     /// The sum of a metric, by its number.
     #[must_use]
     pub fn total(&self, metric: usize) -> u64 {
-        self.contexts.iter().fold(0, |sum, context| sum.saturating_add(context.values[metric]))
+        self.records.iter().fold(0, |sum, record| sum.saturating_add(record.values[metric]))
     }
 }
 
-impl From<HeapLine> for Context {
+impl From<HeapLine> for Record {
     fn from(line: HeapLine) -> Self {
         // Written while other threads went on, one of the two may be ahead of the other.
         let (live, live_bytes) =
@@ -270,7 +270,7 @@ impl From<HeapLine> for Context {
     }
 }
 
-impl From<CpuLine> for Context {
+impl From<CpuLine> for Record {
     fn from(line: CpuLine) -> Self {
         Self { token: line.token, values: vec![line.nanoseconds, line.samples], freed: (0, 0) }
     }

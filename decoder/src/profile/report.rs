@@ -97,8 +97,8 @@ pub fn text(
             let line = |blocks: u64, bytes: u64| {
                 format!("{:>15} in {} blocks", amount(bytes, Unit::Bytes), amount(blocks, Unit::Count))
             };
-            let freed = profile.contexts.iter().fold((0u64, 0u64), |sum, context| {
-                (sum.0.saturating_add(context.freed.0), sum.1.saturating_add(context.freed.1))
+            let freed = profile.records.iter().fold((0u64, 0u64), |sum, record| {
+                (sum.0.saturating_add(record.freed.0), sum.1.saturating_add(record.freed.1))
             });
             writeln!(out, "heap profile of {program}, process {}", profile.process)?;
             writeln!(out, "  allocated  {}", line(profile.total(5), profile.total(4)))?;

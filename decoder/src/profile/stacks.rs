@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 
+use crate::context::{Context, Frame, FrameKind};
 use crate::decode::Decoder;
 use crate::render::{folded_frame, text_frame};
 use crate::session::Failure;
 use crate::token::{BuildId, Token};
-use crate::trace::{Frame, FrameKind, Trace};
 
-use super::{Context, Profile};
+use super::{Profile, Record};
 
-/// Frames of a trace beyond these, counted from the innermost, are left out of a stack, and a frame says so.
+/// Frames of a context beyond these, counted from the innermost, are left out of a stack, and a frame says so.
 const MAX_DEPTH: usize = 4096;
 
 /// More frames of all stacks are not held: behind them, stacks have [`FEW`].
@@ -66,7 +66,7 @@ struct Maker<'d> {
     result: Stacks,
     numbers: HashMap<StackFrame, u32>,
     token: Token,
-    trace: Trace,
+    context: Context,
     scratch: Vec<u8>,
     /// Frames of all stacks.
     total: usize,
@@ -83,23 +83,23 @@ impl Stacks {
             result: Self::default(),
             numbers: HashMap::new(),
             token: Token::default(),
-            trace: Trace::default(),
+            context: Context::default(),
             scratch: Vec::new(),
             total: 0,
         };
         let mut index: HashMap<Vec<u32>, usize> = HashMap::new();
-        for context in &profile.contexts {
+        for record in &profile.records {
             let frames = maker
-                .frames(context)
-                .map_err(|failure| (context.token.clone().unwrap_or_default(), failure))?;
+                .frames(record)
+                .map_err(|failure| (record.token.clone().unwrap_or_default(), failure))?;
             if let Some(&at) = index.get(&frames) {
                 // Also what is not additive: the most of both is at most the sum.
-                for (sum, value) in maker.result.stacks[at].values.iter_mut().zip(&context.values) {
+                for (sum, value) in maker.result.stacks[at].values.iter_mut().zip(&record.values) {
                     *sum = sum.saturating_add(*value);
                 }
             } else {
                 index.insert(frames.clone(), maker.result.stacks.len());
-                maker.result.stacks.push(Stack { frames, values: context.values.clone() });
+                maker.result.stacks.push(Stack { frames, values: record.values.clone() });
             }
         }
         Ok(maker.result)
@@ -107,7 +107,7 @@ impl Stacks {
 }
 
 impl Maker<'_> {
-    fn frames(&mut self, context: &Context) -> Result<Vec<u32>, Failure> {
+    fn frames(&mut self, record: &Record) -> Result<Vec<u32>, Failure> {
         let boundary = |kind, name: &str| StackFrame {
             kind,
             name: name.to_owned(),
@@ -119,7 +119,7 @@ impl Maker<'_> {
             column: None,
             inlined: false,
         };
-        let text = match context.token.as_deref() {
+        let text = match record.token.as_deref() {
             None => return Ok(vec![self.number(boundary(FrameKind::Unknown, "<unknown calls>"))]),
             Some("") => {
                 let name = "<code, not instrumented>";
@@ -128,16 +128,16 @@ impl Maker<'_> {
             Some(text) => text,
         };
         self.token.parse_into(text.as_bytes(), &mut self.scratch)?;
-        let mut trace = std::mem::take(&mut self.trace);
+        let mut context = std::mem::take(&mut self.context);
         // The profile as a whole is of this build.
-        self.decoder.decode_of_program(&self.token, &mut trace)?;
-        for id in trace.missing() {
+        self.decoder.decode_of_program(&self.token, &mut context)?;
+        for id in context.missing() {
             if !self.result.missing.contains(&id) {
                 self.result.missing.push(id);
             }
         }
         let mut frames = Vec::new();
-        let mut rest = trace.frames(self.decoder);
+        let mut rest = self.decoder.frames(&context);
         let depth = if self.total < MAX_FRAMES { MAX_DEPTH } else { FEW };
         for frame in rest.by_ref().take(depth) {
             // What was called is a function like others in a picture.
@@ -166,7 +166,7 @@ impl Maker<'_> {
         }
         drop(rest);
         self.total += frames.len();
-        self.trace = trace;
+        self.context = context;
         Ok(frames)
     }
 

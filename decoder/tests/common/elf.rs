@@ -4,7 +4,7 @@
 
 use object::write::{Object, SectionId};
 use object::{Architecture, BinaryFormat, Endianness, SectionFlags, SectionKind, elf};
-use pcce_dictionary::{Dictionary, fragment};
+use pcce_dictionary::{Dictionary, Encoding, fragment};
 
 /// How the section is stored.
 #[derive(Clone, Copy, Debug)]
@@ -22,11 +22,13 @@ pub enum Kind {
     Shared = 3,
 }
 
-/// The content of the section, as the linker leaves it.
+/// The content of the section, as the linker leaves it. Each module has encodings of its own.
 pub fn section(dictionary: &Dictionary) -> Vec<u8> {
     let mut section = Vec::new();
-    for module in &dictionary.modules {
-        let mut bytes = fragment::to_bytes(module);
+    for (number, module) in (0..).zip(&dictionary.modules) {
+        let own = dictionary.encodings.iter().filter(|encoding| encoding.first_module == number);
+        let own: Vec<_> = own.map(|encoding| Encoding { first_module: 0, ..encoding.clone() }).collect();
+        let mut bytes = fragment::to_bytes(module, &own);
         let at = fragment::SITES_ADDRESS_OFFSET;
         bytes[at..at + 8].copy_from_slice(&module.sites_address.to_le_bytes());
         section.extend(bytes);

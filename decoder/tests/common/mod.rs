@@ -7,7 +7,6 @@
 //!   main   ─0→ run (site 0), ─1→ run (site 1)         1  yes
 //!   run    ─0→ leaf (2), back edge → run (3)          3  yes: 0 is the dummy's, so the calls add 1 and 2
 //!   leaf   tail (cut edge, 4), qsort (5), lib_run (6), *pointer (7), asm (8), capture (9), other (10)
-//!          installs tail as a signal handler (12)
 //!   tail   capture (11); musttail calls run
 //! app, other.c
 //!   other  capture (0), main's `run` is not called
@@ -20,7 +19,7 @@
 
 use pcce::token::{BuildId, Capture, PushedFrame, Token};
 use pcce_dictionary::{
-    Dictionary, Edge, EdgeCode, Function, Location, Module, SCHEMA_VERSION, Site, SiteKind,
+    Dictionary, Edge, EdgeCode, EncodedFunction, Encoding, Function, Location, Module, Site, SiteKind,
 };
 
 /// Build id of the program.
@@ -30,7 +29,7 @@ pub const LIB: [u8; 8] = [0xb0, 1, 2, 3, 4, 5, 6, 7];
 /// Address of the sites of main.c.
 pub const MAIN: u64 = 0x4000;
 /// Address of the sites of other.c: right behind those of main.c.
-pub const OTHER: u64 = MAIN + 13;
+pub const OTHER: u64 = MAIN + 12;
 /// Address of the sites of the library.
 pub const LIB_SITES: u64 = 0x100;
 
@@ -55,7 +54,6 @@ pub mod site {
     pub const LEAF_CAPTURE: u64 = super::MAIN + 9;
     pub const LEAF_OTHER: u64 = super::MAIN + 10;
     pub const TAIL_CAPTURE: u64 = super::MAIN + 11;
-    pub const LEAF_SIGNAL: u64 = super::MAIN + 12;
     pub const OTHER_CAPTURE: u64 = super::OTHER;
     pub const LIB_CAPTURE: u64 = super::LIB_SITES;
     pub const LIB_MALLOC: u64 = super::LIB_SITES + 1;
@@ -68,8 +66,12 @@ fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-fn func(name: u32, num_cc: u64, entry: bool, external: bool, range: Option<u64>) -> Function {
-    Function { name, num_cc, entry, external, range, ..Function::default() }
+fn func(name: u32, external: bool) -> Function {
+    Function { name, external, ..Function::default() }
+}
+
+fn encoded(num_cc: u64, entry: bool, range: Option<u64>) -> EncodedFunction {
+    EncodedFunction { num_cc, entry, range, ..EncodedFunction::default() }
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -80,11 +82,11 @@ fn hex(bytes: &[u8]) -> String {
 pub fn app() -> Dictionary {
     let at = |name, line| Location { name, file: 0, line, column: 5 };
     let sites = [
-        (0, SiteKind::Direct, vec![at(0, 10)]),
-        (0, SiteKind::Direct, vec![at(0, 11)]),
-        (1, SiteKind::Direct, vec![at(1, 20)]),
-        (1, SiteKind::Direct, vec![at(1, 21)]),
-        (2, SiteKind::Direct, vec![at(2, 30)]),
+        (0, SiteKind::Direct(Some(1)), vec![at(0, 10)]),
+        (0, SiteKind::Direct(Some(1)), vec![at(0, 11)]),
+        (1, SiteKind::Direct(Some(2)), vec![at(1, 20)]),
+        (1, SiteKind::Direct(Some(1)), vec![at(1, 21)]),
+        (2, SiteKind::Direct(Some(3)), vec![at(2, 30)]),
         (2, SiteKind::External(4), vec![at(2, 31)]),
         (2, SiteKind::External(5), vec![at(2, 32)]),
         (2, SiteKind::Indirect, vec![at(2, 33)]),
@@ -94,34 +96,36 @@ pub fn app() -> Dictionary {
         (2, SiteKind::External(7), vec![at(2, 36)]),
         // Without debug information.
         (3, SiteKind::Capture, vec![]),
-        (2, SiteKind::Signal, vec![at(2, 37)]),
     ];
     let main = Module {
         name: "main.c".to_owned(),
         producer: "pcce 0.1.0, LLVM 19".to_owned(),
-        options: vec![],
-        leaving_groups: vec![],
         sites_address: MAIN,
-        open_num_cc: Some(1),
-        hybrid_rounds: None,
         files: names(&["/src/main.c", "/src/helper.h"]),
         names: names(&["main", "_ZN3app3runEi", "leaf", "tail", "qsort", "lib_run", "helper", "other"]),
-        functions: vec![
-            func(0, 1, true, true, Some(1)),
-            func(1, 3, true, false, Some(2)),
-            func(2, 3, false, false, Some(5)),
-            func(3, 1, true, false, Some(8)),
-        ],
+        functions: vec![func(0, true), func(1, false), func(2, false), func(3, false)],
         sites: sites
             .map(|(function, kind, locations)| Site { function, kind, tail_group: None, locations })
             .into(),
-        edges: vec![
-            Edge { site: 0, callee: Some(1), code: EdgeCode::Add(1), frame: None },
-            Edge { site: 1, callee: Some(1), code: EdgeCode::Add(2), frame: None },
-            Edge { site: 2, callee: Some(2), code: EdgeCode::Add(0), frame: None },
-            Edge { site: 3, callee: Some(1), code: EdgeCode::Back, frame: None },
-            Edge { site: 4, callee: Some(3), code: EdgeCode::Cut, frame: None },
+        ..Module::default()
+    };
+    let of_main = Encoding {
+        module_count: 1,
+        open_num_cc: Some(1),
+        functions: vec![
+            encoded(1, true, Some(1)),
+            encoded(3, true, Some(2)),
+            encoded(3, false, Some(5)),
+            encoded(1, true, Some(8)),
         ],
+        edges: vec![
+            Edge { site: 0, code: EdgeCode::Add(1) },
+            Edge { site: 1, code: EdgeCode::Add(2) },
+            Edge { site: 2, code: EdgeCode::Add(0) },
+            Edge { site: 3, code: EdgeCode::Back },
+            Edge { site: 4, code: EdgeCode::Cut },
+        ],
+        ..Encoding::default()
     };
     let other = Module {
         name: "other.c".to_owned(),
@@ -129,7 +133,7 @@ pub fn app() -> Dictionary {
         sites_address: OTHER,
         files: names(&["/src/other.c"]),
         names: names(&["other"]),
-        functions: vec![func(0, 1, true, true, None)],
+        functions: vec![func(0, true)],
         sites: vec![Site {
             function: 0,
             tail_group: None,
@@ -138,12 +142,18 @@ pub fn app() -> Dictionary {
         }],
         ..Module::default()
     };
+    let of_other = Encoding {
+        first_module: 1,
+        module_count: 1,
+        functions: vec![encoded(1, true, None)],
+        ..Encoding::default()
+    };
     Dictionary {
-        version: SCHEMA_VERSION,
         build_id: hex(&APP),
         program: "app".to_owned(),
         modules: vec![main, other],
-        code: None,
+        encodings: vec![of_main, of_other],
+        ..Dictionary::default()
     }
 }
 
@@ -161,7 +171,7 @@ pub fn lib() -> Dictionary {
         sites_address: LIB_SITES,
         files: names(&["/src/lib.c"]),
         names: names(&["lib_run", "malloc"]),
-        functions: vec![func(0, 1, true, true, None), func(1, 1, true, true, None)],
+        functions: vec![func(0, true), func(1, true)],
         sites: vec![
             site(0, SiteKind::Capture, 1),
             site(0, SiteKind::External(1), 2),
@@ -171,12 +181,13 @@ pub fn lib() -> Dictionary {
         ],
         ..Module::default()
     };
+    let functions = vec![encoded(1, true, None), encoded(1, true, None)];
     Dictionary {
-        version: SCHEMA_VERSION,
         build_id: hex(&LIB),
         program: "lib.so".to_owned(),
         modules: vec![module],
-        code: None,
+        encodings: vec![Encoding { module_count: 1, functions, ..Encoding::default() }],
+        ..Dictionary::default()
     }
 }
 

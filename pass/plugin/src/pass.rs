@@ -8,6 +8,7 @@ use crate::contexts::frames::{self, Frames};
 use crate::contexts::hybrid::{self, Used};
 use crate::contexts::{count, emit, plan, rewrite, thunks};
 use crate::error::Error;
+use crate::facts::eligible::Eligibility;
 use crate::facts::{self, Entered, Mode, NoCallback, Profile, Program, Targets};
 use crate::llvm::{self, CodeGeneration, Module, Run};
 use crate::prepare::{self, targets};
@@ -197,7 +198,8 @@ impl<'a> Job<'a> {
             options: self.options,
         };
         let producer = format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version());
-        let plan = plan::plan(&basis, self.identifier.clone(), producer);
+        let mut plan = plan::plan(&basis, self.identifier.clone(), producer);
+        plan.symbols.skipped = Eligibility::new(module, self.open).counts(module);
         rewrite::make_thunks(&mut code, &thunks);
         self.rewrite(module, (&program, &plan), &code);
         Ok(Some(used.map(|used| relied_on(&program, &used)).unwrap_or_default()))
@@ -273,7 +275,7 @@ impl<'a> Job<'a> {
     /// Changes the code, and adds the dictionary.
     fn rewrite<'m>(&self, module: Module<'m>, (program, plan): (&Program, &plan::Plan), code: &Code<'m>) {
         let options = self.options;
-        let fragment = pcce_dictionary::fragment::to_bytes(&plan.dictionary);
+        let fragment = pcce_dictionary::fragment::to_bytes(&plan.symbols, std::slice::from_ref(&plan.encoding));
         let sites_name = format!("__pcce_sites.{:016x}", fnv1a(self.identifier.as_bytes(), &fragment));
         if let Some(file) = &options.common.profile_generate {
             count::count(module, program, code, file);

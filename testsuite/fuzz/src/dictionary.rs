@@ -4,9 +4,9 @@
 use std::sync::OnceLock;
 
 use pcce::load::from_bytes;
-use pcce::{Decoder, Trace, program};
+use pcce::{Context, Decoder, program};
+use pcce_dictionary::Dictionary;
 use pcce_dictionary::code::to_text;
-use pcce_dictionary::{Dictionary, SCHEMA_VERSION};
 use serde_json::Value;
 
 use crate::elf::{Compression, Kind};
@@ -17,7 +17,7 @@ use crate::{Target, app, code, edits, elf, token};
 const FILE: u8 = 0;
 const DOCUMENT: u8 = 1;
 const PROGRAM: u8 = 2;
-/// Of a trace this much is looked at.
+/// Of a context this much is looked at.
 const FRAMES: usize = 2_000;
 
 pub(crate) const TARGET: Target = Target { name: "dictionary", seeds, check };
@@ -27,7 +27,9 @@ fn seeds() -> Vec<Vec<u8>> {
     let files = [
         pcce_dictionary::to_json(&program),
         pcce_dictionary::to_json(&library),
-        include_bytes!("../../../decoder/dictionary/tests/golden/v1.json").to_vec(),
+        include_bytes!("../../../decoder/dictionary/tests/golden/v2.json").to_vec(),
+        // Of the version before.
+        include_bytes!("../../../decoder/tests/golden/v1/recursion.json").to_vec(),
         elf::program(&program, &app::APP),
         elf::elf(Some(&elf::section(&library)), Some(&app::LIB), Compression::Zlib, Kind::Shared),
         elf::elf(Some(&elf::section(&library)), Some(&app::LIB), Compression::Zstd, Kind::Shared),
@@ -63,7 +65,8 @@ fn edited(form: u8, edits: &[u8]) -> Option<Vec<u8>> {
         return serde_json::to_vec(&document).ok();
     }
     let modules = serde_json::from_value(document.get_mut("modules")?.take()).ok()?;
-    Some(elf::program(&Dictionary { version: SCHEMA_VERSION, modules, ..Dictionary::default() }, &app::APP))
+    let encodings = serde_json::from_value(document.get_mut("encodings")?.take()).ok()?;
+    Some(elf::program(&Dictionary { modules, encodings, ..Dictionary::default() }, &app::APP))
 }
 
 fn check(input: &[u8]) {
@@ -95,18 +98,18 @@ fn decode(dictionary: &Dictionary) {
         Ok(decoder) => decoder,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
-    let mut trace = Trace::default();
-    let show = |result: Result<(), pcce::DecodeError>, trace: &mut Trace| match result {
-        Ok(()) => assert!(trace.frames(&decoder).take(FRAMES).count() > 0),
+    let mut context = Context::default();
+    let show = |result: Result<(), pcce::DecodeError>, context: &Context| match result {
+        Ok(()) => assert!(decoder.frames(context).take(FRAMES).count() > 0),
         Err(error) => assert!(!error.to_string().is_empty()),
     };
     for token in token::tokens() {
-        let result = decoder.decode(&token, &mut trace);
-        show(result, &mut trace);
+        let result = decoder.decode(&token, &mut context);
+        show(result, &context);
     }
     for number in [0, 1, 4, 7, 100, 1 << 40, u64::MAX] {
-        let result = decoder.decode_number(number, &mut trace);
-        show(result, &mut trace);
+        let result = decoder.decode_number(number, &mut context);
+        show(result, &context);
     }
 }
 

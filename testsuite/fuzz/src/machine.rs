@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::{env, fs};
 
 use pcce::token::{BuildId, CodeAddress, Point, PointEnd, Token};
-use pcce::{Decoder, Trace, load, program};
+use pcce::{Context, Decoder, load, program};
 use pcce_dictionary::code::{Role, to_text};
 use pcce_dictionary::{Dictionary, fragment};
 
@@ -36,7 +36,9 @@ fn programs() -> &'static [(Vec<u8>, Dictionary); 2] {
 
 fn compile(folder: &Path, kind: &[&str]) -> (Vec<u8>, Dictionary) {
     let [content, file] = ["fragment", "file"].map(|name| folder.join(name));
-    fs::write(&content, fragment::to_bytes(&app::app().modules[0])).expect("a temporary file can be written");
+    let program = app::app();
+    let fragment = fragment::to_bytes(&program.modules[0], &program.encodings[..1]);
+    fs::write(&content, fragment).expect("a temporary file can be written");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/machine.c");
     let status = Command::new("cc")
         .args([
@@ -78,7 +80,7 @@ fn check(input: &[u8]) {
     assert!(ends, "functions overlap: {:?}", code.functions);
     let dictionary = Dictionary { code: Some(to_text(&code)), ..dictionary.clone() };
     let decoder = Decoder::new(&[dictionary]).expect("the dictionary is good");
-    let mut trace = Trace::default();
+    let mut context = Context::default();
     for function in code.functions.iter().filter(|function| function.role != Role::Plain) {
         for number in 0..POINTS {
             let address = function.start + function.len * number / POINTS;
@@ -86,8 +88,8 @@ fn check(input: &[u8]) {
             let point = Point { id: number, addresses: vec![at], end: PointEnd::Outermost };
             let images = vec![BuildId::from_prefix(&app::APP)];
             let token = Token { images, point: Some(point), ..Token::default() };
-            match decoder.decode(&token, &mut trace) {
-                Ok(()) => assert!(trace.frames(&decoder).count() > 0),
+            match decoder.decode(&token, &mut context) {
+                Ok(()) => assert!(decoder.frames(&context).count() > 0),
                 // A table that was just made is good.
                 Err(error) => assert!(!error.to_string().contains("table"), "{error}"),
             }

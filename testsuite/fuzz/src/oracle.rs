@@ -1,9 +1,9 @@
-//! What a token means, worked out backwards: the calls of a decoded trace, added up by the dictionary, must give the
+//! What a token means, worked out backwards: the calls of a decoded context, added up by the dictionary, must give the
 //! numbers that stand in the token. Nothing here is shared with the decoder.
 
 use pcce::token::{BuildId, Token};
 use pcce::{Frame, FrameKind};
-use pcce_dictionary::{EdgeCode, Module, SiteKind};
+use pcce_dictionary::{EdgeCode, Encoding, Module, SiteKind};
 
 use crate::app;
 
@@ -56,21 +56,23 @@ pub(crate) fn payload(text: &str) -> Option<(u8, Vec<u8>)> {
 struct Place(usize, usize);
 
 struct Program {
-    /// With the build id of its image.
-    modules: Vec<(BuildId, Module)>,
+    /// With the build id of its image, and its encoding.
+    modules: Vec<(BuildId, Module, Encoding)>,
 }
 
 impl Program {
     fn new() -> Self {
         let images = [(app::app(), &app::APP[..]), (app::lib(), &app::LIB)];
         let modules = images.into_iter().flat_map(|(dictionary, id)| {
-            dictionary.modules.into_iter().map(move |module| (BuildId::from_prefix(id), module))
+            // Each module has one of its own.
+            let modules = dictionary.modules.into_iter().zip(dictionary.encodings);
+            modules.map(move |(module, encoding)| (BuildId::from_prefix(id), module, encoding))
         });
         Self { modules: modules.collect() }
     }
 
     fn by_address(&self, image: BuildId, address: u64) -> Option<Place> {
-        self.modules.iter().enumerate().find_map(|(number, (id, module))| {
+        self.modules.iter().enumerate().find_map(|(number, (id, module, _))| {
             let index = usize::try_from(address.checked_sub(module.sites_address)?).ok()?;
             (*id == image && index < module.sites.len()).then_some(Place(number, index))
         })
@@ -78,7 +80,7 @@ impl Program {
 
     /// Each line has one site, and the one site without a line is that of its function.
     fn by_frame(&self, frame: &Frame<'_>) -> Place {
-        let found = self.modules.iter().enumerate().find_map(|(number, (_, module))| {
+        let found = self.modules.iter().enumerate().find_map(|(number, (_, module, _))| {
             let index = module.sites.iter().position(|site| match site.locations.last() {
                 Some(at) => {
                     Some(&*module.files[at.file as usize]) == frame.file
@@ -100,7 +102,7 @@ impl Program {
 
     /// Whether ids of the module count from that of the frame with which their sub-path starts.
     fn counts_from_frames(&self, Place(module, _): Place) -> bool {
-        self.modules[module].1.open_num_cc.is_some()
+        self.modules[module].2.open_num_cc.is_some()
     }
 
     fn function(&self, Place(module, site): Place) -> u32 {
@@ -109,9 +111,9 @@ impl Program {
 
     /// The callee and the addition value of a call that does not push.
     fn addition(&self, Place(module, site): Place) -> Option<(u32, u64)> {
-        let edge = self.modules[module].1.edges.iter().find(|edge| edge.site as usize == site)?;
-        match edge.code {
-            EdgeCode::Add(value) => Some((edge.callee?, value)),
+        let edge = self.modules[module].2.edges.iter().find(|edge| edge.site as usize == site)?;
+        match (self.kind(Place(module, site)), edge.code) {
+            (SiteKind::Direct(callee), EdgeCode::Add(value)) => Some((callee?, value)),
             _ => None,
         }
     }
@@ -133,7 +135,7 @@ pub(crate) fn check<'f>(token: &Token, frames: impl Iterator<Item = Frame<'f>>) 
         .map(|(image, site, id)| {
             let place = program.by_address(token.images[image as usize], site)?;
             // What they stand for is not in the token.
-            let known = !matches!(program.kind(place), SiteKind::Entry | SiteKind::Signal);
+            let known = !matches!(program.kind(place), SiteKind::Entry);
             known.then_some((place, id))
         })
         .collect();
@@ -157,7 +159,7 @@ pub(crate) fn check<'f>(token: &Token, frames: impl Iterator<Item = Frame<'f>>) 
             rest = rest.checked_sub(value).unwrap_or_else(|| panic!("the id is too small at {call:?}"));
         }
         assert_eq!(rest, 0, "the id is larger than its calls");
-        let start = &program.modules[module].1.functions[function as usize];
+        let start = &program.modules[module].2.functions[function as usize];
         assert!(start.entry, "the sub-path of {place:?} starts in function {function}");
     }
     assert_eq!(calls.next(), None, "there are more calls than in the token");
@@ -165,7 +167,7 @@ pub(crate) fn check<'f>(token: &Token, frames: impl Iterator<Item = Frame<'f>>) 
 
 #[cfg(test)]
 mod tests {
-    use pcce::Trace;
+    use pcce::Context;
 
     use super::*;
     use crate::app::{site, token};
@@ -180,13 +182,13 @@ mod tests {
         }
     }
 
-    /// The trace of another id, of another place, and one with a call too few.
+    /// The context of another id, of another place, and one with a call too few.
     #[test]
-    fn wrong_traces_are_found() {
+    fn wrong_contexts_are_found() {
         let decoded = |token: &Token| {
-            let mut trace = Trace::default();
-            decoder().decode(token, &mut trace).unwrap();
-            trace
+            let mut context = Context::default();
+            decoder().decode(token, &mut context).unwrap();
+            context
         };
         let right = token(Some((site::LEAF_CAPTURE, 1)), &[]);
         let other_id = token(Some((site::LEAF_CAPTURE, 2)), &[]);
@@ -201,7 +203,7 @@ mod tests {
         let no_start = missing(&[]);
         let no_start_below = missing(&[(site::RUN_RUN, 1)]);
         for right in [&right, &no_start, &no_start_below] {
-            check(right, decoded(right).frames(decoder()));
+            check(right, decoder().frames(&decoded(right)));
         }
         let wrong = [
             (&right, &other_id),
@@ -212,8 +214,8 @@ mod tests {
             (&no_start_below, &no_start),
         ];
         for (right, wrong) in wrong {
-            let trace = decoded(wrong);
-            let result = std::panic::catch_unwind(|| check(right, trace.frames(decoder())));
+            let context = decoded(wrong);
+            let result = std::panic::catch_unwind(|| check(right, decoder().frames(&context)));
             assert!(result.is_err(), "{wrong:?}");
         }
     }

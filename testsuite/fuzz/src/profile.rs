@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn seeds_are_profiles() {
         for document in documents() {
-            assert_eq!(Profile::read(&text(document)).unwrap().contexts.len(), token::tokens().len() + 1);
+            assert_eq!(Profile::read(&text(document)).unwrap().records.len(), token::tokens().len() + 1);
         }
     }
 }

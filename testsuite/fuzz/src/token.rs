@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use pcce::session::{Outcome, Session};
 use pcce::token::{BuildId, CodeAddress, Point, PointEnd, PushedFrame, Token};
-use pcce::{Trace, render::Format};
+use pcce::{Context, render::Format};
 
 use crate::app::{self, site, token};
 use crate::code::MAIN_CODE;
@@ -13,7 +13,7 @@ use crate::{Target, decoder, oracle};
 /// The first byte of an input says what the rest is.
 const TEXT: u8 = 0;
 const PAYLOAD: [u8; 3] = [1, 2, 3];
-/// Longer traces are right if their start is.
+/// Longer contexts are right if their start is.
 const FRAMES: usize = 10_000;
 
 pub(crate) const TARGET: Target = Target { name: "token", seeds, check };
@@ -29,7 +29,6 @@ pub(crate) fn tokens() -> Vec<Token> {
         token(Some((site::LIB_CAPTURE, 0)), &[(site::LEAF_LIB_RUN, 2)]),
         token(Some((site::MALLOC_CAPTURE, 0)), &[(site::MALLOC_ENTRY, 0), (site::LIB_MALLOC, 0)]),
         token(Some((site::OTHER_CAPTURE, 0)), &[(site::LEAF_OTHER, 1)]),
-        token(Some((site::TAIL_CAPTURE, 0)), &[(site::LEAF_SIGNAL, 0)]),
         token(None, &[(site::LEAF_POINTER, 0), (site::LEAF_ASM, 1)]),
     ];
     let mut repeated = token(Some((site::LEAF_CAPTURE, 0)), &[(site::RUN_RUN, 0)]);
@@ -90,9 +89,9 @@ fn check(input: &[u8]) {
                     "it says something else than its bytes"
                 );
             }
-            let mut trace = Trace::default();
-            match decoder().decode(&token, &mut trace) {
-                Ok(()) => oracle::check(&token, trace.frames(decoder()).take(FRAMES)),
+            let mut context = Context::default();
+            match decoder().decode(&token, &mut context) {
+                Ok(()) => oracle::check(&token, decoder().frames(&context).take(FRAMES)),
                 Err(error) => assert!(!error.to_string().is_empty()),
             }
         }

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use pcce_dictionary::{Edge, EdgeCode, Encoding, Function, Module, STATIC, SiteKind};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::program::Variant;
 use crate::checked;
@@ -60,44 +60,48 @@ pub fn read(variant: &Variant, executable: &Path) -> Result<Graph> {
     checked("pcce dict", pcce.arg("dict").arg(executable).arg("-o").arg(&json).output())?;
     let text = std::fs::read(&json);
     let _ = std::fs::remove_file(&json);
-    let dictionary: Value = serde_json::from_slice(&text?)?;
-    let modules = dictionary["modules"].as_array().context("a dictionary has modules")?;
-    ensure!(!modules.is_empty(), "the dictionary of {} has no modules", executable.display());
+    let dictionary = pcce_dictionary::from_json(&text?)?;
+    ensure!(!dictionary.modules.is_empty(), "the dictionary of {} has no modules", executable.display());
     let mut graph = Graph::default();
-    for module in modules {
-        add(&mut graph, module).with_context(|| format!("{}", module["name"]))?;
+    for encoding in dictionary.encodings.iter().filter(|encoding| encoding.epoch == STATIC) {
+        let modules = dictionary.modules.get(encoding.first_module as usize..);
+        let modules = modules.and_then(|modules| modules.get(..encoding.module_count as usize));
+        let modules = modules.context("an encoding's modules")?;
+        add(&mut graph, modules, encoding).with_context(|| modules[0].name.clone())?;
     }
     Ok(graph)
 }
 
-fn list<'a>(module: &'a Value, name: &str) -> Result<&'a Vec<Value>> {
-    module[name].as_array().with_context(|| format!("a module has {name}"))
-}
-
-fn index(value: &Value) -> Option<usize> {
-    value.as_u64().map(|i| i as usize)
-}
-
-fn add(graph: &mut Graph, module: &Value) -> Result<()> {
-    let functions = list(module, "functions")?;
-    let sites = list(module, "sites")?;
-    let nodes = functions.len();
-    graph.hybrid_rounds = graph.hybrid_rounds.max(module["hybrid_rounds"].as_u64());
-    graph.frames += functions.iter().filter(|f| f["frame_offset"].is_u64()).count() as u64;
-    let offset = |function: usize| functions[function]["offset"].as_i64().unwrap_or(0) as u64;
-    let is_thunk = |function: usize| functions[function]["push_thunk"] == true;
-    graph.nodes += (0..nodes).filter(|&function| !is_thunk(function)).count() as u64;
-    let num_ccs = functions.iter().map(|f| f["num_cc"].as_u64());
-    let open = module["open_num_cc"].as_u64();
-    for num_cc in num_ccs.chain(open.map(Some)) {
-        graph.max_id = graph.max_id.max(num_cc.context("numCC")?.saturating_sub(1));
+/// Adds an encoding and its modules.
+fn add(graph: &mut Graph, modules: &[Module], encoding: &Encoding) -> Result<()> {
+    let functions = &encoding.functions;
+    let symbols: Vec<&Function> = modules.iter().flat_map(|module| &module.functions).collect();
+    let nodes = symbols.len();
+    ensure!(functions.len() == nodes, "an encoding has a row for each function");
+    if let Some(hybrid) = &encoding.hybrid {
+        graph.hybrid_rounds = graph.hybrid_rounds.max(Some(hybrid.rounds.into()));
+        graph.frames += hybrid.stack_sizes.len() as u64;
     }
-    for site in sites {
-        match &site["kind"] {
-            Value::String(kind) if kind == "indirect" => graph.pointer_calls += 1,
-            Value::Object(kind) if kind.contains_key("external") => graph.external_calls += 1,
-            _ => {}
+    let offset = |function: usize| functions[function].id_offset as u64;
+    let is_thunk = |function: usize| symbols[function].push_thunk;
+    graph.nodes += symbols.iter().filter(|function| !function.push_thunk).count() as u64;
+    for num_cc in functions.iter().map(|function| function.num_cc).chain(encoding.open_num_cc) {
+        graph.max_id = graph.max_id.max(num_cc.saturating_sub(1));
+    }
+    // Of each site the caller, and the callee of a direct call.
+    let mut sites: Vec<(usize, Option<usize>)> = Vec::new();
+    let mut first = 0;
+    for module in modules {
+        for site in &module.sites {
+            let callee = match site.kind {
+                SiteKind::Direct(callee) => callee.map(|callee| first + callee as usize),
+                _ => None,
+            };
+            graph.pointer_calls += u64::from(site.kind == SiteKind::Indirect);
+            graph.external_calls += u64::from(matches!(site.kind, SiteKind::External(_)));
+            sites.push((first + site.function as usize, callee));
         }
+        first += module.functions.len();
     }
     // The open node, which stands for callees that are not known, is the last one.
     let mut callees: Vec<Vec<usize>> = vec![Vec::new(); nodes + 1];
@@ -105,41 +109,40 @@ fn add(graph: &mut Graph, module: &Value) -> Result<()> {
     // Edges at which a path ends and another one starts.
     let mut ends = vec![0u32; nodes + 1];
     let mut reduced = HashSet::new();
-    let edges = list(module, "edges")?;
-    let ends_of = |edge: &Value| -> Result<(usize, Option<usize>)> {
-        let site = index(&edge["site"]).and_then(|s| sites.get(s)).context("an edge's site")?;
-        let caller = index(&site["function"]).filter(|&f| f < nodes).context("a site's function")?;
-        Ok((caller, index(&edge["callee"]).filter(|&f| f < nodes)))
+    let ends_of = |edge: &Edge| -> Result<(usize, Option<usize>)> {
+        let &(caller, callee) = sites.get(edge.site as usize).context("an edge's site")?;
+        ensure!(caller < nodes && callee.is_none_or(|callee| callee < nodes), "a site's functions");
+        Ok((caller, callee))
     };
     // What a thunk pushes for its caller is the caller's.
     let mut owners: Vec<usize> = (0..nodes).collect();
-    for edge in edges {
+    for edge in &encoding.edges {
         if let (caller, Some(thunk)) = ends_of(edge)?
             && is_thunk(thunk)
         {
             owners[thunk] = caller;
         }
     }
-    for edge in edges {
+    for edge in &encoding.edges {
         let (caller, callee) = ends_of(edge)?;
         if callee.is_some_and(is_thunk) {
             continue;
         }
-        if let (Some(value), Some(callee)) = (edge["code"]["add"].as_u64(), callee) {
+        if let (EdgeCode::Add(value), Some(callee)) = (edge.code, callee) {
             let constant = value.wrapping_add(offset(callee)).wrapping_sub(offset(caller));
             *if constant == 0 { &mut graph.free } else { &mut graph.adding } += 1;
         }
         let caller = owners[caller];
         graph.edges += u64::from(callee.is_some());
-        match &edge["code"] {
-            Value::Object(_) => {
+        match edge.code {
+            EdgeCode::Add(_) | EdgeCode::Open(_) => {
                 let callee = callee.unwrap_or(nodes);
                 callees[caller].push(callee);
                 has_caller[callee] = true;
             }
-            code => {
-                graph.recursive += u64::from(code == "back");
-                if code == "cut" {
+            EdgeCode::Back | EdgeCode::Cut | EdgeCode::Required => {
+                graph.recursive += u64::from(edge.code == EdgeCode::Back);
+                if edge.code == EdgeCode::Cut {
                     graph.cut += 1;
                     reduced.insert(callee);
                 }
@@ -148,17 +151,15 @@ fn add(graph: &mut Graph, module: &Value) -> Result<()> {
         }
     }
     graph.reduced += reduced.len() as u64;
-    for (i, function) in functions.iter().enumerate() {
-        if function["open"] == true {
-            callees[nodes].push(i);
-            has_caller[i] = true;
-        }
+    for (i, _) in functions.iter().enumerate().filter(|(_, function)| function.open) {
+        callees[nodes].push(i);
+        has_caller[i] = true;
     }
     let paths = count_paths(&callees, &ends).context("the graph without back edges has a cycle")?;
     let is_root = |i: usize| match functions.get(i) {
         Some(_) if is_thunk(i) => false,
         // The dummy in-edge makes a function a root, whoever else calls it.
-        Some(function) => function["entry"] == true || !has_caller[i],
+        Some(function) => function.entry || !has_caller[i],
         None => false,
     };
     let roots: f64 = (0..=nodes).filter(|&i| is_root(i)).map(|i| paths[i]).sum();

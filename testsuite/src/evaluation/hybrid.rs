@@ -204,6 +204,15 @@ fn read(variant: &Variant, executable: &Path, profile: &Profile) -> Result<(Vec<
     let text = fs::read(&json);
     let _ = fs::remove_file(&json);
     let dictionary = pcce_dictionary::from_json(&text?)?;
+    // Of each module the first function in its encoding, and that.
+    let mut encoded = HashMap::new();
+    for encoding in dictionary.encodings.iter().filter(|encoding| encoding.epoch == pcce_dictionary::STATIC) {
+        let mut first = 0;
+        for number in (encoding.first_module..).take(encoding.module_count as usize) {
+            encoded.insert(number, (first, encoding));
+            first += dictionary.modules.get(number as usize).map_or(0, |module| module.functions.len());
+        }
+    }
     let code = code::from_text(dictionary.code.as_deref().context("the dictionary has no machine code")?)?;
 
     let executed = |address: u64| profile.executed.get(&address).copied().unwrap_or(0);
@@ -212,12 +221,15 @@ fn read(variant: &Variant, executable: &Path, profile: &Profile) -> Result<(Vec<
     let mut ranges: BTreeMap<u64, (u64, usize)> = BTreeMap::new();
     for function in &code.functions {
         let Role::Instrumented(module, row) = function.role else { continue };
-        let row = dictionary.modules.get(module as usize).and_then(|m| m.functions.get(row as usize));
-        let row = row.context("the machine code names functions of the dictionary")?;
+        let symbol = dictionary.modules.get(module as usize).and_then(|m| m.functions.get(row as usize));
+        let symbol = symbol.context("the machine code names functions of the dictionary")?;
+        let row =
+            encoded.get(&module).and_then(|(first, encoding)| encoding.functions.get(first + row as usize));
+        let row = row.context("functions are encoded")?;
         ranges.insert(function.start, (function.start + function.len, functions.len()));
         let name = code.names.get(function.name as usize).context("functions have names")?;
         let count = executed(function.start);
-        functions.push(Function { main: name == "main", open: row.open, silent: row.silent, count });
+        functions.push(Function { main: name == "main", open: row.open, silent: symbol.silent, count });
     }
 
     let data = fs::read(executable)?;

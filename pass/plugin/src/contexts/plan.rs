@@ -99,8 +99,10 @@ pub struct PlannedFunction {
 pub struct Plan {
     /// In the order of [`Program::functions`].
     pub functions: Vec<PlannedFunction>,
-    /// The dictionary of the module, sites included: site `i` is byte `i` of the site array.
-    pub dictionary: dictionary::Module,
+    /// The symbols of the module, sites included: site `i` is byte `i` of the site array.
+    pub symbols: dictionary::Module,
+    /// How they are encoded.
+    pub encoding: dictionary::Encoding,
     /// Hybrid encoding: the bytes of the site array.
     pub site_bytes: Option<Vec<u8>>,
 }
@@ -174,36 +176,64 @@ pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
     let ranges = ranges(program, encoding, used);
     let mut functions = Vec::with_capacity(program.functions.len());
     let mut rows = Vec::with_capacity(program.functions.len());
+    let mut encoded = Vec::with_capacity(program.functions.len());
     for (id, function) in program.iter() {
         let i = id.index();
         let calls = maker.calls(id, function);
         let entry_site = (function.unannounced == Unannounced::Anyhow)
             .then(|| maker.new_site(id, dictionary::SiteKind::Entry, Vec::new(), None));
-        rows.push(maker.row(id, function, ranges[i]));
+        rows.push(maker.row(function));
+        encoded.push(dictionary::EncodedFunction {
+            num_cc: encoding.num_cc(id),
+            id_offset: encoding.offset(id) as i64,
+            entry: encoding.is_entry(id),
+            open: program.graph.is_open(id),
+            range: ranges[i],
+        });
         functions.push(maker.function(id, calls, entry_site, ranges[i]));
     }
     for (i, (row, function)) in rows.iter_mut().zip(&program.functions).enumerate() {
         row.jumped_to = maker.jumps.may_lead_to(i, function);
     }
-    let Maker { names, files, sites, edges, open_node, .. } = maker;
-    let site_bytes = used.map(|used| site_bytes(used, &sites, &edges));
+    let Maker { names, files, sites, edges, stack_offsets, open_node, .. } = maker;
+    let site_bytes = used.map(|used| site_bytes(used, &sites, &edges, &stack_offsets));
     Plan {
         functions,
-        dictionary: dictionary::Module {
+        symbols: dictionary::Module {
             name: identifier,
             producer,
             options: options.describe(),
             sites_address: 0,
-            hybrid_rounds: used.map(|used| used.rounds),
-            open_num_cc: open_node.map(|node| encoding.num_cc(node)),
+            targeted: open_node.is_some() && !options.common.targets.is_empty(),
             files: files.list,
             names: names.list,
             functions: rows,
             sites,
             leaving_groups: program.leaving_groups.clone(),
+            skipped: Vec::new(),
+        },
+        encoding: dictionary::Encoding {
+            epoch: dictionary::STATIC,
+            first_module: 0,
+            module_count: 1,
+            open_num_cc: open_node.map(|node| encoding.num_cc(node)),
+            functions: encoded,
             edges,
+            hybrid: used.map(|used| hybrid_rows(used, stack_offsets)),
         },
         site_bytes,
+    }
+}
+
+/// What the dictionary says of a hybrid encoding.
+fn hybrid_rows(used: &Used, stack_offsets: Vec<(u32, u32)>) -> dictionary::Hybrid {
+    let functions = 0..used.frames.len() as u32;
+    let sizes = functions.clone().zip(&used.frames);
+    dictionary::Hybrid {
+        rounds: used.rounds,
+        stack_sizes: sizes.filter_map(|(function, bytes)| Some((function, (*bytes)?))).collect(),
+        unknown_bases: functions.filter(|&i| used.hybrid.has_unknown_base(FunctionId::new(i))).collect(),
+        stack_offsets,
     }
 }
 
@@ -215,6 +245,8 @@ struct Maker<'a> {
     files: Strings,
     sites: Vec<dictionary::Site>,
     edges: Vec<dictionary::Edge>,
+    /// Of the edges, in a hybrid encoding.
+    stack_offsets: Vec<(u32, u32)>,
     jumps: Jumps,
 }
 
@@ -227,6 +259,7 @@ impl<'a> Maker<'a> {
             files: Strings::default(),
             sites: Vec::new(),
             edges: Vec::new(),
+            stack_offsets: Vec::new(),
             jumps: Jumps::default(),
         }
     }
@@ -271,7 +304,9 @@ impl<'a> Maker<'a> {
                 }
                 CallKind::Indirect => (dictionary::SiteKind::Indirect, by_edge),
                 CallKind::Asm => (dictionary::SiteKind::Asm, by_edge),
-                CallKind::Direct(_) => (dictionary::SiteKind::Direct, by_edge),
+                CallKind::Direct(callee) => {
+                    (dictionary::SiteKind::Direct(Some(callee.index() as u32)), by_edge)
+                }
                 CallKind::Runtime(runtime) => (dictionary::SiteKind::Capture, Action::Replace(*runtime)),
             };
             let locations = self.locations(id, c);
@@ -328,14 +363,11 @@ impl<'a> Maker<'a> {
     fn add_edge(&mut self, call: &Call, site: u32) {
         let Basis { program, encoding, used, .. } = *self.basis;
         let Some(edge) = call.edge else { return };
-        let callee = match call.kind {
-            CallKind::Direct(callee) => Some(callee.index() as u32),
-            _ => None,
-        };
         let open_call = Some(program.graph.callee(edge)) == self.open_node;
+        let bytes = used.and_then(|used| used.hybrid.frame_offset(edge));
+        self.stack_offsets.extend(bytes.map(|bytes| (self.edges.len() as u32, bytes)));
         self.edges.push(dictionary::Edge {
             site,
-            callee,
             code: match encoding.edge(edge) {
                 EdgeCode::Add(value) if open_call => dictionary::EdgeCode::Open(value),
                 EdgeCode::Add(value) => dictionary::EdgeCode::Add(value),
@@ -343,30 +375,20 @@ impl<'a> Maker<'a> {
                 EdgeCode::Push(PushReason::Cut) => dictionary::EdgeCode::Cut,
                 EdgeCode::Push(PushReason::Required) => dictionary::EdgeCode::Required,
             },
-            frame: used.and_then(|used| used.hybrid.frame_offset(edge)),
         });
     }
 
-    fn row(&mut self, id: FunctionId, function: &Function, range: Option<u64>) -> dictionary::Function {
-        let Basis { program, encoding, used, .. } = *self.basis;
+    fn row(&mut self, function: &Function) -> dictionary::Function {
         // Other modules know an external function by its linkage name; nobody knows a local one.
         let source_name = if function.external { None } else { function.source_name.as_ref() };
         dictionary::Function {
             name: self.names.number(source_name.unwrap_or(&function.name)),
-            num_cc: encoding.num_cc(id),
-            offset: encoding.offset(id) as i64,
-            entry: encoding.is_entry(id),
-            open: program.graph.is_open(id),
-            silent: function.silent,
-            external: function.external,
-            push_thunk: function.push_thunk,
-            tail_groups: function.tail_groups.clone(),
-            jumped_to: false,
-            tail_called: false,
             aliases: function.aliases.iter().map(|alias| self.names.number(alias)).collect(),
-            range,
-            unknown_base: used.is_some_and(|used| used.hybrid.has_unknown_base(id)),
-            frame_offset: used.and_then(|used| used.frames[id.index()]),
+            external: function.external,
+            silent: function.silent,
+            push_thunk: function.push_thunk,
+            jumped_to: false,
+            tail_groups: function.tail_groups.clone(),
         }
     }
 
@@ -444,13 +466,19 @@ impl Jumps {
 }
 
 /// What the runtime must know of each site in a hybrid encoding.
-fn site_bytes(used: &Used, sites: &[dictionary::Site], edges: &[dictionary::Edge]) -> Vec<u8> {
+fn site_bytes(
+    used: &Used,
+    sites: &[dictionary::Site],
+    edges: &[dictionary::Edge],
+    stack_offsets: &[(u32, u32)],
+) -> Vec<u8> {
     let needs = |site: &dictionary::Site| used.hybrid.needs_stack_offset(FunctionId::new(site.function));
     let mut bytes: Vec<u8> =
         sites.iter().map(|site| if needs(site) { HybridSite::NEEDS_OFFSET } else { 0 }).collect();
-    for edge in edges {
+    for (edge, _) in stack_offsets {
+        let edge = &edges[*edge as usize];
         let pushes = !matches!(edge.code, dictionary::EdgeCode::Add(_) | dictionary::EdgeCode::Open(_));
-        if pushes && edge.callee.is_some() && edge.frame.is_some() {
+        if pushes && matches!(sites[edge.site as usize].kind, dictionary::SiteKind::Direct(_)) {
             bytes[edge.site as usize] |= HybridSite::KNOWN_BASE;
         }
     }

@@ -69,7 +69,7 @@ fn symbols<'m>(
     options: &PassOptions,
 ) -> Symbols<'m> {
     // Text has a zero behind it.
-    let size = plan.dictionary.sites.len().max(1) + usize::from(plan.site_bytes.is_some());
+    let size = plan.symbols.sites.len().max(1) + usize::from(plan.site_bytes.is_some());
     let sites = module.add_internal(sites_name, module.bytes(size as u64), false);
     module.keep(sites);
     if let Some(bytes) = plan.site_bytes.as_ref().filter(|bytes| !bytes.is_empty()) {

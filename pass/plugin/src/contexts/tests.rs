@@ -75,22 +75,22 @@ fn two_ways() -> Vec<Function> {
 #[test]
 fn calls_add_what_tells_them_apart_and_each_has_a_site() {
     let plan = plan_of(&EXECUTABLE, &two_ways());
-    let dictionary = &plan.dictionary;
-    let sites: Vec<(u32, u32)> = dictionary.sites.iter().map(|s| (s.function, s.locations[0].line)).collect();
+    let (symbols, encoding) = (&plan.symbols, &plan.encoding);
+    let sites: Vec<(u32, u32)> = symbols.sites.iter().map(|s| (s.function, s.locations[0].line)).collect();
     assert_eq!(sites, [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]);
     assert_eq!(actions(&plan, 2), [Action::Replace(RuntimeCall::Token)]);
-    let num_cc: Vec<u64> = dictionary.functions.iter().map(|f| f.num_cc).collect();
+    let num_cc: Vec<u64> = encoding.functions.iter().map(|f| f.num_cc).collect();
     assert_eq!(num_cc, [1, 1, 3]);
     // The three ways to `b` have three numbers.
-    let mut starts: Vec<u64> = dictionary.edges[1..].iter().map(start).collect();
+    let mut starts: Vec<u64> = encoding.edges[1..].iter().map(start).collect();
     starts.sort_unstable();
     assert_eq!(starts, [0, 1, 2]);
     // With its offset, what a call adds is the same number.
-    for (call, edge) in plan.functions.iter().flat_map(|f| &f.calls).zip(&dictionary.edges) {
-        let offset = |f: u32| dictionary.functions[f as usize].offset as u64;
-        let caller = dictionary.sites[edge.site as usize].function;
-        let callee = edge.callee.expect("a direct call");
-        let constant = start(edge).wrapping_add(offset(callee)).wrapping_sub(offset(caller));
+    for (call, edge) in plan.functions.iter().flat_map(|f| &f.calls).zip(&encoding.edges) {
+        let offset = |f: u32| encoding.functions[f as usize].id_offset as u64;
+        let site = &symbols.sites[edge.site as usize];
+        let dictionary::SiteKind::Direct(Some(callee)) = site.kind else { panic!("{site:?} is no direct call") };
+        let constant = start(edge).wrapping_add(offset(callee)).wrapping_sub(offset(site.function));
         assert_eq!(call.action, if constant == 0 { Nothing } else { Add(constant) });
     }
 }
@@ -122,7 +122,7 @@ fn back_edges_push() {
     let functions = [exported("main", &[direct(1)]), local("f", &[direct(1)])];
     let whole = plan_of(&EXECUTABLE, &functions);
     assert_eq!(actions(&whole, 1), [Action::Push(Push::Relative)]);
-    assert_eq!(whole.dictionary.edges[1].code, dictionary::EdgeCode::Back);
+    assert_eq!(whole.encoding.edges[1].code, dictionary::EdgeCode::Back);
     assert_eq!(actions(&plan_of(&MODULE, &functions), 1), [Action::Push(Push::Zero)]);
 }
 
@@ -133,19 +133,19 @@ fn open_calls_add_in_executables_and_push_in_modules() {
         pointed_to(local("handler", &[])),
     ];
     let whole = plan_of(&EXECUTABLE, &functions);
-    let mut starts: Vec<u64> = whole.dictionary.edges.iter().map(start).collect();
+    let mut starts: Vec<u64> = whole.encoding.edges.iter().map(start).collect();
     starts.sort_unstable();
     // Id 0 is of whoever begins in a target without an open call.
     assert_eq!(starts, [1, 2]);
-    assert!(matches!(whole.dictionary.edges[0].code, dictionary::EdgeCode::Open(_)));
-    assert_eq!(whole.dictionary.edges[0].callee, None);
-    assert_eq!(whole.dictionary.open_num_cc, Some(3));
+    assert!(matches!(whole.encoding.edges[0].code, dictionary::EdgeCode::Open(_)));
+    assert_eq!(whole.symbols.sites[0].kind, dictionary::SiteKind::Indirect);
+    assert_eq!(whole.encoding.open_num_cc, Some(3));
     // Who leaves the executable pushes 0: other modules look at the id.
     assert_eq!(actions(&whole, 0)[2], Action::Push(Push::Zero));
     let module = plan_of(&MODULE, &functions);
     assert_eq!(actions(&module, 0), [Action::Push(Push::Zero); 3]);
-    assert_eq!(module.dictionary.edges, []);
-    assert_eq!(module.dictionary.open_num_cc, None);
+    assert_eq!(module.encoding.edges, []);
+    assert_eq!(module.encoding.open_num_cc, None);
 }
 
 #[test]
@@ -159,13 +159,13 @@ fn nothing_is_done_around_silent_functions() {
     let silent = planned(&program, &encode(&program), "", &straight());
     assert_eq!(silent.functions[0].calls.len(), 1);
     assert_eq!(silent.functions[0].calls[0].call, 2);
-    assert_eq!(silent.dictionary.sites.len(), 2);
-    assert!(silent.dictionary.functions[1].silent);
+    assert_eq!(silent.symbols.sites.len(), 2);
+    assert!(silent.symbols.functions[1].silent);
     // Verify mode's list has all calls, and no more is done.
     let verify = planned(&program, &encode(&program), "verify", &straight());
     assert_eq!(actions(&verify, 0), [Nothing, Nothing, Nothing]);
     assert_eq!(actions(&verify, 1), [Nothing]);
-    assert_eq!(verify.dictionary.sites.len(), 5);
+    assert_eq!(verify.symbols.sites.len(), 5);
 }
 
 #[test]
@@ -173,13 +173,13 @@ fn pushes_are_required_of_callers_of_functions_that_leave() {
     let f = leaving(local("f", &[]), TailCallee::Away);
     let module = plan_of(&MODULE, &[exported("main", &[direct(1)]), f.clone()]);
     assert_eq!(actions(&module, 0), [Action::Push(Push::Zero)]);
-    assert_eq!(module.dictionary.edges[0].code, dictionary::EdgeCode::Required);
+    assert_eq!(module.encoding.edges[0].code, dictionary::EdgeCode::Required);
     assert_eq!(module.functions[1].leaves, plan::Leaves::Marking);
     let whole = plan_of(&EXECUTABLE, &[exported("main", &[direct(1), direct(1)]), f]);
     // An open call has one number for all that it may reach, and its group says who may stand there.
-    assert!(matches!(whole.dictionary.edges[0].code, dictionary::EdgeCode::Open(_)));
-    assert_eq!(whole.dictionary.sites[0].tail_group, Some(0));
-    assert_eq!(whole.dictionary.leaving_groups, [0]);
+    assert!(matches!(whole.encoding.edges[0].code, dictionary::EdgeCode::Open(_)));
+    assert_eq!(whole.symbols.sites[0].tail_group, Some(0));
+    assert_eq!(whole.symbols.leaving_groups, [0]);
     assert_eq!(whole.functions[1].leaves, plan::Leaves::MarkingAtZero);
     // Nothing but calls by their names reaches it.
     assert_eq!(whole.functions[0].leaves, plan::Leaves::MarkingAtZero);
@@ -191,7 +191,7 @@ fn functions_that_are_entered_anyhow_have_a_site_of_their_own() {
     let plan = plan_of(&EXECUTABLE, &[exported("main", &[direct(1)]), malloc]);
     assert_eq!(actions(&plan, 0), [Action::Push(Push::Relative)]);
     let site = plan.functions[1].entry_site.expect("it pushes at its entry");
-    assert_eq!(plan.dictionary.sites[site as usize].kind, dictionary::SiteKind::Entry);
+    assert_eq!(plan.symbols.sites[site as usize].kind, dictionary::SiteKind::Entry);
     assert_eq!(plan.functions[0].entry_site, None);
 }
 
@@ -201,7 +201,7 @@ fn a_thread_is_created_where_the_context_is_taken_before() {
     let calls = &plan.functions[0].calls;
     assert_eq!([calls[0].creation_site, calls[1].creation_site], [Some(0), None]);
     assert_eq!([calls[0].site, calls[1].site], [1, 2]);
-    assert_eq!(plan.dictionary.sites[0].kind, dictionary::SiteKind::Capture);
+    assert_eq!(plan.symbols.sites[0].kind, dictionary::SiteKind::Capture);
 }
 
 /// A function with calls in these blocks, of `callee`, from which all add.
@@ -307,7 +307,7 @@ fn seldom_pushes_go_through_thunks() {
     assert_eq!(actions(&plan, 3), [Action::Push(Push::Zero)]);
     assert_eq!(actions(&plan, 2), [Action::Push(Push::Zero); 2]);
     assert!(plan.functions[1].frame.is_none() && plan.functions[3].frame.is_some());
-    let thunk = &plan.dictionary.functions[3];
+    let thunk = &plan.symbols.functions[3];
     assert!(thunk.push_thunk && thunk.jumped_to);
     // Nothing goes through a thunk that could see it.
     let mut whole = program(&EXECUTABLE, &functions);
@@ -327,13 +327,13 @@ fn functions_that_take_numbers_have_ranges_and_the_smallest_come_first() {
         local("other", &[]),
     ];
     let plan = plan_of(&EXECUTABLE, &functions);
-    let ranges: Vec<Option<u64>> = plan.dictionary.functions.iter().map(|f| f.range).collect();
+    let ranges: Vec<Option<u64>> = plan.encoding.functions.iter().map(|f| f.range).collect();
     // Number 0 means "no context".
     assert_eq!(ranges, [None, Some(2), Some(1), None]);
-    let offset = plan.dictionary.functions[1].offset as u64;
+    let offset = plan.encoding.functions[1].id_offset as u64;
     assert_eq!(plan.functions[1].base, 2_u64.wrapping_sub(offset));
     assert_eq!(plan.functions[0].base, pcce_abi::NO_RANGE);
-    assert!(plan_of(&MODULE, &functions).dictionary.functions.iter().all(|f| f.range.is_none()));
+    assert!(plan_of(&MODULE, &functions).encoding.functions.iter().all(|f| f.range.is_none()));
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn where_nothing_is_done_behind_a_call_it_may_become_a_jump() {
         local("added", &[direct(3)]),
     ];
     let plan = plan_of(&EXECUTABLE, &functions);
-    let jumped: Vec<bool> = plan.dictionary.functions.iter().map(|f| f.jumped_to).collect();
+    let jumped: Vec<bool> = plan.symbols.functions.iter().map(|f| f.jumped_to).collect();
     let free = actions(&plan, 0)[2] == Nothing;
     assert_eq!(jumped, [false, true, false, free]);
 }

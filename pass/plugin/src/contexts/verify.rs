@@ -70,7 +70,7 @@ pub fn symbols<'m>(
     let (i64, ptr) = (module.i64(), module.ptr());
     let record_type =
         module.struct_type(&[ptr, i64, i64, i64, i64, i64, ptr, ptr, ptr, ptr, i64, i64, ptr, i64]);
-    let open = plan.dictionary.open_num_cc.map(|_| plan.functions.len());
+    let open = plan.encoding.open_num_cc.map(|_| plan.functions.len());
     let count = plan.functions.len() + usize::from(open.is_some());
     let records = module.add_internal("__pcce_functions", module.array_type(record_type, count as u64), true);
     let table = records;
@@ -83,14 +83,15 @@ pub fn symbols<'m>(
     let names = maker.names(program);
     let rows: Vec<Constant<'_>> = (0..count)
         .map(|i| {
-            let function = plan.dictionary.functions.get(i);
+            let function = plan.symbols.functions.get(i);
+            let encoded = plan.encoding.functions.get(i);
             let entry_site = plan.functions.get(i).and_then(|f| f.entry_site);
             module.const_struct(&[
                 module.const_offset(edges.address, edges.starts[i] * size_of::<abi::InEdge>() as u64).into(),
                 module.const_i64(edges.count(i)).into(),
-                module.const_i64(function.is_none_or(|f| f.entry).into()).into(),
-                module.const_i64(function.is_some_and(|f| f.open).into()).into(),
-                module.const_i64(function.map_or(0, |f| f.offset as u64)).into(),
+                module.const_i64(encoded.is_none_or(|f| f.entry).into()).into(),
+                module.const_i64(encoded.is_some_and(|f| f.open).into()).into(),
+                module.const_i64(encoded.map_or(0, |f| f.id_offset as u64)).into(),
                 module.const_i64(function.is_some_and(|f| f.silent).into()).into(),
                 module.const_offset(names.address, names.starts[i]).into(),
                 entry_site.map_or(module.null(), |site| maker.site(site)).into(),
@@ -123,13 +124,21 @@ impl<'m> Maker<'_, 'm> {
         self.module.const_offset(self.sites, site.into())
     }
 
+    /// The function that a site calls directly.
+    fn callee(&self, site: u32) -> Option<u32> {
+        match self.plan.symbols.sites[site as usize].kind {
+            pcce_dictionary::SiteKind::Direct(callee) => callee,
+            _ => None,
+        }
+    }
+
     /// Where the sub-paths start that direct calls of a whole program begin, and how many they are.
     fn starts(&self) -> (Address<'m>, u64) {
         let module = self.module;
         let adds =
             |code| matches!(code, pcce_dictionary::EdgeCode::Add(_) | pcce_dictionary::EdgeCode::Open(_));
-        let pushes = self.plan.dictionary.edges.iter().filter(|edge| self.open.is_some() && !adds(edge.code));
-        let pushes: BTreeMap<u32, u32> = pushes.filter_map(|edge| Some((edge.site, edge.callee?))).collect();
+        let pushes = self.plan.encoding.edges.iter().filter(|edge| self.open.is_some() && !adds(edge.code));
+        let pushes: BTreeMap<u32, u32> = pushes.filter_map(|edge| Some((edge.site, self.callee(edge.site)?))).collect();
         let row = |(&site, &callee)| {
             module.const_struct(&[self.site(site).into(), self.record(callee as usize).into()])
         };
@@ -143,7 +152,7 @@ impl<'m> Maker<'_, 'm> {
 
     /// The in-edges that add, of each function in the order of their values.
     fn in_edges(&self) -> Table<'m> {
-        let (module, dictionary) = (self.module, &self.plan.dictionary);
+        let (module, symbols) = (self.module, &self.plan.symbols);
         let mut in_edges: Vec<Vec<InEdge>> = vec![Vec::new(); self.count];
         let calls = self.plan.functions.iter().flat_map(|f| &f.calls);
         let constants: HashMap<u32, u64> = calls
@@ -152,21 +161,22 @@ impl<'m> Maker<'_, 'm> {
                 _ => None,
             })
             .collect();
-        for edge in &dictionary.edges {
+        for edge in &self.plan.encoding.edges {
+            let called = self.callee(edge.site);
             let (start, callee) = match edge.code {
-                pcce_dictionary::EdgeCode::Add(start) => (start, edge.callee.map(|f| f as usize)),
+                pcce_dictionary::EdgeCode::Add(start) => (start, called.map(|f| f as usize)),
                 pcce_dictionary::EdgeCode::Open(start) => (start, self.open),
                 _ => continue,
             };
             if let Some(callee) = callee {
-                let caller = dictionary.sites[edge.site as usize].function as usize;
+                let caller = symbols.sites[edge.site as usize].function as usize;
                 let constant = constants.get(&edge.site).copied().unwrap_or(0);
                 in_edges[callee].push(InEdge {
                     start,
                     constant,
                     caller,
                     site: edge.site,
-                    callee: edge.callee,
+                    callee: called,
                 });
             }
         }
@@ -175,7 +185,7 @@ impl<'m> Maker<'_, 'm> {
         for list in &mut in_edges {
             list.sort_unstable();
             rows.extend(list.iter().map(|edge| {
-                let group = dictionary.sites[edge.site as usize].tail_group;
+                let group = symbols.sites[edge.site as usize].tail_group;
                 module.const_struct(&[
                     module.const_i64(edge.start).into(),
                     module.const_i64(edge.constant).into(),
@@ -198,11 +208,11 @@ impl<'m> Maker<'_, 'm> {
     /// The groups of functions of which one may have left its frame to the function; of the open node, to another
     /// module.
     fn tail_groups(&self) -> Table<'m> {
-        let (module, dictionary) = (self.module, &self.plan.dictionary);
+        let (module, symbols) = (self.module, &self.plan.symbols);
         let mut rows = Vec::new();
         let mut starts = vec![0];
-        let lists = dictionary.functions.iter().map(|f| &f.tail_groups);
-        for list in lists.chain(self.open.map(|_| &dictionary.leaving_groups)) {
+        let lists = symbols.functions.iter().map(|f| &f.tail_groups);
+        for list in lists.chain(self.open.map(|_| &symbols.leaving_groups)) {
             rows.extend(list.iter().map(|&group| Constant::from(module.const_i64(group.into()))));
             starts.push(rows.len() as u64);
         }

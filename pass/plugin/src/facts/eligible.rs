@@ -1,26 +1,10 @@
 //! Which functions are instrumented.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+
+use pcce_dictionary::{SkipReason, Skipped};
 
 use crate::llvm::{Function, Module, TailCall};
-
-/// Why a function with a body is not instrumented. Calls of it are calls of external code.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Skipped {
-    /// `available_externally`: another module's copy runs.
-    ElsewhereToo,
-    /// `naked`: its body is assembly.
-    Naked,
-    /// A coroutine that is not split yet.
-    Coroutine,
-    /// Part of the runtime.
-    Runtime,
-    /// An ifunc resolver: it runs before thread-local storage exists.
-    Resolver,
-    /// It makes calls that must stay tail calls, and no thunk of ours can call it: it cannot keep the frame that it
-    /// would need.
-    NoFrame,
-}
 
 /// Decides for the functions of a module.
 pub struct Eligibility<'m> {
@@ -35,23 +19,34 @@ impl<'m> Eligibility<'m> {
     }
 
     /// Why the function, which has a body, is not instrumented; none if it is.
-    pub fn skipped(&self, function: Function<'m>) -> Option<Skipped> {
+    pub fn skipped(&self, function: Function<'m>) -> Option<SkipReason> {
         let name = function.name();
         if !self.open && !function.can_be_diverted() && makes_tail_calls(function) {
-            Some(Skipped::NoFrame)
+            Some(SkipReason::TailCalls)
         } else if function.linkage().declaration {
-            Some(Skipped::ElsewhereToo)
+            Some(SkipReason::OtherCopy)
         } else if function.has_attribute("naked") {
-            Some(Skipped::Naked)
+            Some(SkipReason::Naked)
         } else if function.has_attribute("presplitcoroutine") {
-            Some(Skipped::Coroutine)
+            Some(SkipReason::Coroutine)
         } else if name.starts_with("__pcce_") || name.starts_with("pcce_") {
-            Some(Skipped::Runtime)
+            Some(SkipReason::Runtime)
         } else if self.resolvers.contains(&function) {
-            Some(Skipped::Resolver)
+            Some(SkipReason::IfuncResolver)
         } else {
             None
         }
+    }
+
+    /// How many functions of the module with a body are not instrumented, and why.
+    pub fn counts(&self, module: Module<'m>) -> Vec<Skipped> {
+        let mut counts: BTreeMap<SkipReason, u32> = BTreeMap::new();
+        for function in module.functions().into_iter().filter(|f| f.has_body()) {
+            if let Some(reason) = self.skipped(function) {
+                *counts.entry(reason).or_default() += 1;
+            }
+        }
+        counts.into_iter().map(|(reason, functions)| Skipped { reason, functions }).collect()
     }
 
     /// The functions of the module that are instrumented, in its order.

@@ -1,12 +1,8 @@
-//! Decoded contexts: the frames of a trace, innermost first.
+//! Decoded contexts: what a token stands for, innermost call first.
 
-use std::iter;
-
-use crate::decode::Decoder;
-use crate::tables::Location;
 use crate::token::BuildId;
 
-/// What a frame of a trace is. All but [`FrameKind::Call`] are boundaries: places where the trace
+/// What a frame of a context is. All but [`FrameKind::Call`] are boundaries: places where the context
 /// says what it does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -16,7 +12,7 @@ pub enum FrameKind {
     /// Code that is not instrumented was active here; the function is the one that was called, if
     /// its name is known.
     Uninstrumented,
-    /// The function was called, and replaced itself by what it called last (a tail call): its frame is gone.
+    /// The function was called, and replaced itself by what it called last (a tail call): its activation is gone.
     Tail,
     /// A signal interrupted the program here: the frames above are those of the handler.
     Signal,
@@ -53,7 +49,7 @@ impl FrameKind {
     }
 }
 
-/// A frame of a trace.
+/// A frame of a context: one line of it, as people read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'d> {
     /// What it is.
@@ -74,7 +70,7 @@ pub struct Frame<'d> {
     pub build_id: Option<BuildId>,
 }
 
-/// A part of a trace that is shown in one go. The numbers are those of the decoder's tables.
+/// A part of a context that is shown in one go. The numbers are those of the decoder's symbols.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Piece {
     Site(u32),
@@ -88,7 +84,7 @@ pub(crate) enum Piece {
     Place(u32, u32),
     /// A frame of this kind, with a name of the machine code of a decoder's image.
     Named(FrameKind, u32, u32),
-    /// Index into [`Trace::images`].
+    /// Index into [`Context::images`].
     UnknownModule(u32),
     Truncated,
     Damaged,
@@ -101,31 +97,21 @@ pub(crate) struct Run {
     pub(crate) count: u64,
 }
 
-/// A decoded context. It is compact: repeated frames are held once, so [`Trace::frames`] can give
-/// many more frames than the trace takes memory.
+/// A decoded context. It is compact: repeated frames are held once, so
+/// [`Decoder::frames`](crate::Decoder::frames) can give many more frames than the context takes memory.
 #[derive(Clone, Debug, Default)]
-pub struct Trace {
+pub struct Context {
     pub(crate) pieces: Vec<Piece>,
     pub(crate) runs: Vec<Run>,
     /// The token's images, with the number of the decoder's image where it was given.
     pub(crate) images: Vec<(BuildId, Option<u32>)>,
 }
 
-impl Trace {
+impl Context {
     pub(crate) fn clear(&mut self) {
         self.pieces.clear();
         self.runs.clear();
         self.images.clear();
-    }
-
-    /// The frames, innermost first. `decoder` must be the one that decoded the trace.
-    pub fn frames<'t>(&'t self, decoder: &'t Decoder) -> impl Iterator<Item = Frame<'t>> {
-        self.slices()
-            .flat_map(|(pieces, count)| {
-                // Not `count as usize`: that would cut it on a 32-bit machine.
-                iter::repeat_n((), usize::try_from(count).unwrap_or(usize::MAX)).flat_map(move |()| pieces)
-            })
-            .flat_map(move |piece| piece_frames(decoder, self, *piece))
     }
 
     /// Build ids of the modules whose dictionary was not given, though the token has frames of them.
@@ -136,6 +122,18 @@ impl Trace {
         };
         let absent = self.images.iter().enumerate().filter(|(_, (_, image))| image.is_none());
         absent.filter(move |(number, _)| needed(*number)).map(|(_, (id, _))| *id)
+    }
+
+    /// Adds a piece.
+    #[inline]
+    pub(crate) fn push(&mut self, piece: Piece) {
+        self.pieces.push(piece);
+    }
+
+    /// The decoder's image of an image of the token; None if it was not given.
+    #[inline]
+    pub(crate) fn image(&self, image: u32) -> Option<u32> {
+        self.images[image as usize].1
     }
 
     /// Number of pieces, those of repeated frames as often as they are shown.
@@ -152,79 +150,4 @@ impl Trace {
             (&self.pieces[start..self.runs[i].end], self.runs[i].count)
         })
     }
-}
-
-/// The frames of a piece, innermost first.
-pub(crate) fn piece_frames<'d>(
-    decoder: &'d Decoder,
-    trace: &Trace,
-    piece: Piece,
-) -> impl Iterator<Item = Frame<'d>> + use<'d> {
-    let tables = &decoder.tables;
-    let frame = move |kind, symbol: Option<u32>| Frame {
-        kind,
-        function: symbol.map(|symbol| tables.name(symbol)),
-        linkage_name: symbol.map(|symbol| tables.linkage(symbol)),
-        file: None,
-        line: None,
-        column: None,
-        inlined: false,
-        build_id: None,
-    };
-    let mut locations: &[Location] = &[];
-    let mut places = None;
-    let single = match piece {
-        Piece::Site(site) => {
-            let site = &tables.sites[site as usize];
-            locations = tables.locations(site);
-            let symbol = tables.functions[site.function as usize].symbol;
-            locations.is_empty().then(|| frame(FrameKind::Call, Some(symbol)))
-        }
-        Piece::Function(function) => {
-            Some(frame(FrameKind::Call, Some(tables.functions[function as usize].symbol)))
-        }
-        Piece::Uninstrumented(symbol) => Some(frame(FrameKind::Uninstrumented, symbol)),
-        Piece::Tail(symbol) => Some(frame(FrameKind::Tail, symbol)),
-        Piece::Signal => Some(frame(FrameKind::Signal, None)),
-        Piece::Thread => Some(frame(FrameKind::Thread, None)),
-        Piece::Unknown(symbol) => Some(frame(FrameKind::Unknown, symbol)),
-        Piece::UnknownModule(image) => {
-            let build_id = Some(trace.images[image as usize].0);
-            Some(Frame { build_id, ..frame(FrameKind::UnknownModule, None) })
-        }
-        Piece::Place(image, place) => {
-            places = tables.code(image).ok().flatten().map(|code| (code, place));
-            None
-        }
-        Piece::Named(kind, image, name) => Some(match tables.code(image) {
-            Ok(Some(code)) => Frame {
-                function: Some(code.name(name)),
-                linkage_name: Some(code.linkage(name)),
-                ..frame(kind, None)
-            },
-            _ => frame(kind, None),
-        }),
-        Piece::Truncated => Some(frame(FrameKind::Truncated, None)),
-        Piece::Damaged => Some(frame(FrameKind::Damaged, None)),
-    };
-    let known = |number: u32| (number != 0).then_some(number);
-    let calls = locations.iter().enumerate().map(move |(i, location)| Frame {
-        file: Some(tables.file(location.file)),
-        line: known(location.line),
-        column: known(location.column),
-        inlined: i + 1 < locations.len(),
-        ..frame(FrameKind::Call, Some(location.symbol))
-    });
-    let places = places.into_iter().flat_map(move |(code, place)| {
-        code.chain(place).map(move |place| Frame {
-            function: Some(code.name(place.name)),
-            linkage_name: Some(code.linkage(place.name)),
-            file: Some(code.file(place.file)).filter(|file| !file.is_empty()),
-            line: known(place.line),
-            column: known(place.column),
-            inlined: place.caller != 0,
-            ..frame(FrameKind::Call, None)
-        })
-    });
-    single.into_iter().chain(calls).chain(places)
 }

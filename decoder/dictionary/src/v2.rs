@@ -1,0 +1,315 @@
+//! Schema version 2: what exists in an image, and apart from it how that is encoded.
+//!
+//! The *symbols* of an image are what exists in it: its modules, with their functions and sites, and its machine code. An
+//! [`Encoding`] is what the numbers mean that the program keeps. An image may have several, told apart by their *epoch*.
+//!
+//! Every member is there, and there are no others: a reader that does not know one refuses the document, since without it
+//! others may mean something else. What is not known, or is not there, is `null` or an empty list.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// The version.
+pub const VERSION: u32 = 2;
+
+/// The epoch of encodings that were made before the program started.
+pub const STATIC: u32 = 0;
+
+/// The dictionary of one linked program or shared library.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dictionary {
+    /// Schema version; always the first member of the document.
+    pub version: u32,
+    /// The ELF build id (`NT_GNU_BUILD_ID`) of the program, in lower-case hexadecimal digits.
+    pub build_id: String,
+    /// File name of the program, without its folder. For people only.
+    pub program: String,
+    /// One entry for each instrumented module that was linked.
+    pub modules: Vec<Module>,
+    /// How the modules are encoded. In each epoch a module is in one encoding at most.
+    pub encodings: Vec<Encoding>,
+    /// The program's machine code, compressed ([`code::to_text`](crate::code::to_text)); none where it was not at hand.
+    #[serde(deserialize_with = "required")]
+    pub code: Option<String>,
+}
+
+impl Default for Dictionary {
+    fn default() -> Self {
+        Self {
+            version: VERSION,
+            build_id: String::new(),
+            program: String::new(),
+            modules: Vec::new(),
+            encodings: Vec::new(),
+            code: None,
+        }
+    }
+}
+
+/// The part of a dictionary that comes from one object file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fragment {
+    /// The module.
+    pub module: Module,
+    /// How it is encoded, each of the encodings as if the module were the first one of the image.
+    pub encodings: Vec<Encoding>,
+}
+
+/// The symbols of one instrumented module: a translation unit, or a whole program under LTO.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Module {
+    /// The module's identifier in LLVM, usually the source file.
+    pub name: String,
+    /// What wrote it: release of the pass and version of LLVM. For people only.
+    pub producer: String,
+    /// The pass options that were in force. For people only.
+    pub options: Vec<String>,
+    /// Link-time address of the module's site array. Site `i` is named by `sites_address + i`.
+    /// Filled in from the fragment's header; a module whose code was discarded by the linker has 0.
+    pub sites_address: u64,
+    /// Whether only contexts of chosen functions are wanted (targeted mode): then silent functions may have called
+    /// functions of other modules without a push.
+    pub targeted: bool,
+    /// File names, as in the debug information (absolute where the compiler knew the folder).
+    pub files: Vec<String>,
+    /// Linkage names of the functions of the module and of those inlined into them.
+    pub names: Vec<String>,
+    /// The instrumented functions.
+    pub functions: Vec<Function>,
+    /// The sites, in the order of their addresses.
+    pub sites: Vec<Site>,
+    /// The groups of functions ([`Site::tail_group`]) of which one may leave its activation to a function of another module.
+    pub leaving_groups: Vec<u32>,
+    /// Functions with a body that are not instrumented, by reason.
+    pub skipped: Vec<Skipped>,
+}
+
+/// An instrumented function.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Function {
+    /// Linkage name, as an index into [`Module::names`].
+    pub name: u32,
+    /// Linkage names of its aliases by which other modules can call it, too, as indices into [`Module::names`]. For
+    /// instance, the complete constructor of a C++ class usually is an alias of the base constructor.
+    pub aliases: Vec<u32>,
+    /// Whether other modules can call it by name.
+    pub external: bool,
+    /// Whether nothing in it can take a context, push or call back, so that the id while it runs is that of the call in
+    /// the first caller that is not silent.
+    pub silent: bool,
+    /// Whether it is one of the pass's own: it pushes, and calls what its caller would have called. Contexts do not show it.
+    pub push_thunk: bool,
+    /// Whether a jump may lead to it that was a call in the source. Where that call does nothing to the id, contexts
+    /// know it all the same, but return addresses do not.
+    pub jumped_to: bool,
+    /// The groups of functions ([`Site::tail_group`]) of which one may have left its activation to this function, by tail
+    /// calls.
+    pub tail_groups: Vec<u32>,
+}
+
+/// A place in an instrumented function that is named by an address (of the site array).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Site {
+    /// The instrumented function that contains the site: index into [`Module::functions`].
+    pub function: u32,
+    /// What happens there.
+    pub kind: SiteKind,
+    /// The number of the group of functions that the call may reach and that make tail calls which leave no frame, if there
+    /// are such. Only calls that leave the id alone, or add to it, have one.
+    #[serde(deserialize_with = "required")]
+    pub tail_group: Option<u32>,
+    /// Debug locations, innermost first: the location itself, then the call site into which it was
+    /// inlined, and so on up to the location in [`Site::function`]. Empty without debug information.
+    pub locations: Vec<Location>,
+}
+
+/// What happens at a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SiteKind {
+    /// A direct call of an instrumented function of the module: index into [`Module::functions`]. None if the call is not
+    /// encoded and the dictionary is one of version 1, which did not say it.
+    Direct(Option<u32>),
+    /// A direct call of a function outside the module, or of one that is not instrumented:
+    /// its linkage name, as an index into [`Module::names`].
+    External(u32),
+    /// A call through a pointer.
+    Indirect,
+    /// A call made by inline assembly.
+    Asm,
+    /// A call of `pcce_token` or `pcce_context`, or one that creates a thread.
+    Capture,
+    /// The function's own entry, for functions that callers may enter without having pushed
+    /// (such as a replacement of `malloc`): the pushed id belongs to an unknown function.
+    Entry,
+}
+
+/// One source location; `[name, file, line, column]` in the document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "[u32; 4]", into = "[u32; 4]")]
+pub struct Location {
+    /// The source function whose code this is: linkage name, as an index into [`Module::names`].
+    pub name: u32,
+    /// Index into [`Module::files`].
+    pub file: u32,
+    /// Line, from 1; 0 where the compiler gave none.
+    pub line: u32,
+    /// Column, from 1; 0 where the compiler gave none.
+    pub column: u32,
+}
+
+impl From<[u32; 4]> for Location {
+    fn from([name, file, line, column]: [u32; 4]) -> Self {
+        Self { name, file, line, column }
+    }
+}
+
+impl From<Location> for [u32; 4] {
+    fn from(Location { name, file, line, column }: Location) -> Self {
+        [name, file, line, column]
+    }
+}
+
+/// Functions that the pass left as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Skipped {
+    /// Why.
+    pub reason: SkipReason,
+    /// How many.
+    pub functions: u32,
+}
+
+/// Why a function with a body is not instrumented. Calls of it are calls of external code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SkipReason {
+    /// `available_externally`: another module's copy runs.
+    OtherCopy,
+    /// `naked`: its body is assembly.
+    Naked,
+    /// A coroutine that is not split yet.
+    Coroutine,
+    /// Part of the runtime.
+    Runtime,
+    /// An ifunc resolver: it runs before thread-local storage exists.
+    IfuncResolver,
+    /// It makes calls that must stay tail calls, and takes arguments that a push in front of it cannot hand on.
+    TailCalls,
+}
+
+impl SkipReason {
+    /// What the reason says of the functions, for people.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::OtherCopy => "available_externally: another module's copy runs",
+            Self::Naked => "naked: the body is assembly",
+            Self::Coroutine => "a coroutine that is not split yet",
+            Self::Runtime => "part of the runtime",
+            Self::IfuncResolver => "an ifunc resolver: runs before thread-local storage exists",
+            Self::TailCalls => "makes tail calls, and cannot be entered through a push",
+        }
+    }
+}
+
+/// How modules of an image are encoded together: no sub-path leads from one encoding into another.
+///
+/// Functions and sites are numbered over all modules of the encoding, in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Encoding {
+    /// The epoch: [`STATIC`], or a later one of encodings that were made while the program ran.
+    pub epoch: u32,
+    /// The first of its modules: index into [`Dictionary::modules`].
+    pub first_module: u32,
+    /// How many modules it has.
+    pub module_count: u32,
+    /// `numCC` of the open node, if there is one: it stands for whatever a call whose callee is not known reaches. Only
+    /// executables have one.
+    #[serde(deserialize_with = "required")]
+    pub open_num_cc: Option<u64>,
+    /// One row for each function.
+    pub functions: Vec<EncodedFunction>,
+    /// The edges of the call graph.
+    pub edges: Vec<Edge>,
+    /// What a hybrid encoding (pcce.txt §6) relies on. Numbers of a function may then stand for several sub-paths, which the
+    /// stack offset tells apart.
+    #[serde(deserialize_with = "required")]
+    pub hybrid: Option<Hybrid>,
+}
+
+/// How a function is encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EncodedFunction {
+    /// Number of encodings of the function's sub-paths (`numCC`), which are numbered `0..num_cc`.
+    pub num_cc: u64,
+    /// The program's ids in the function are these numbers plus this, modulo 2⁶⁴, and negated in encodings without an
+    /// open node. 0 for entries.
+    pub id_offset: i64,
+    /// Whether the function can be entered with id 0 (it has the dummy in-edge, pcce.txt §5).
+    /// The dummy in-edge, where there is one, has the value 0.
+    pub entry: bool,
+    /// Whether open calls may reach it: its smallest ids are then those of the open node, which has the dummy in-edge.
+    pub open: bool,
+    /// First number of the range in which `pcce_context()` shifts this function's ids, where it has one.
+    #[serde(deserialize_with = "required")]
+    pub range: Option<u64>,
+}
+
+/// A call that has an addition value, or pushes because of the numbering.
+///
+/// A direct call from one instrumented function of the encoding to another always has one, unless one of them is silent;
+/// any other call only if there is an open node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Edge {
+    /// The call site. Its function is the caller, and the callee is that of the direct call, or the open node.
+    pub site: u32,
+    /// What is done at the call.
+    pub code: EdgeCode,
+}
+
+/// What is done to the context at a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EdgeCode {
+    /// The addition value, from numbers of the caller to numbers of the callee (pcce.txt, Algorithm 1). The program adds
+    /// it plus the callee's [`id_offset`](EncodedFunction::id_offset) minus the caller's.
+    Add(u64),
+    /// The addition value of an open call: the edge leads to the open node.
+    Open(u64),
+    /// A back edge: the call pushes (pcce.txt, Algorithm 3).
+    Back,
+    /// An edge cut because `numCC` would not fit (pcce.txt §7): the call pushes.
+    Cut,
+    /// The callee requires a push: it makes calls that must stay tail calls, or callers that
+    /// do not push may enter it.
+    Required,
+}
+
+/// What a hybrid encoding relies on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hybrid {
+    /// How often code was generated to measure stacks. For people only.
+    pub rounds: u32,
+    /// How much stack functions take, where the encoding relies on it: how far the stack pointer is below the canonical
+    /// frame address at the function's calls. ⟨function, bytes⟩.
+    pub stack_sizes: Vec<(u32, u32)>,
+    /// Functions whose sub-paths with number 0 may begin at a place on the stack that nobody knows.
+    pub unknown_bases: Vec<u32>,
+    /// How far below the caller's activation that of the callee begins, where that is known; 0 of a jump.
+    /// ⟨index into [`Encoding::edges`], bytes⟩.
+    pub stack_offsets: Vec<(u32, u32)>,
+}
+
+/// Reads a member that must be there, even if it is `null`.
+fn required<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    Option::deserialize(deserializer)
+}

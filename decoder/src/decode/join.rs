@@ -1,0 +1,136 @@
+//! What lies between two sub-paths: nothing, if the outer one's call is known to have reached the function in which the
+//! inner one starts; else a boundary that says what is not known.
+
+use crate::context::Piece;
+use crate::symbols::{Site, SiteKind};
+
+use super::error::DecodeError;
+use super::state::{Above, Decoding};
+
+impl Decoding<'_, '_> {
+    /// An executable in targeted mode may have called a function of another module without a push, from functions that
+    /// reach no target: what called that one is not known.
+    pub(super) fn called(&self, above: Above) -> Above {
+        match above {
+            Above::Root(root) if self.images.symbols.called_unseen(root) => Above::Interrupted,
+            above => above,
+        }
+    }
+
+    /// Adds what lies above a call that does not tell by itself what runs next: one that pushed, or an open one. `left`:
+    /// what was called is known to have left its activation to another function.
+    pub(super) fn below_call(&mut self, site: &Site, left: bool, above: Above) {
+        let symbols = &self.images.symbols;
+        match site.kind {
+            SiteKind::Direct(Some(callee)) => match above {
+                Above::Root(root) if root == callee && !left && symbols.may_leave(site, root) => {
+                    self.context.push(Piece::Tail(None));
+                }
+                _ => self.below_push(callee, left, above),
+            },
+            SiteKind::External(name) => self.below_external(name, left, above),
+            _ => match above {
+                Above::Root(_) if left => self.context.push(Piece::Tail(None)),
+                // What was called may have left its activation to the root.
+                Above::Root(root) if symbols.may_leave(site, root) => {
+                    if !matches!(self.context.pieces.last(), Some(Piece::Tail(_))) {
+                        self.context.push(Piece::Tail(None));
+                    }
+                }
+                // The target is known only as the root above.
+                Above::Root(_) | Above::UnknownModule(_) => {}
+                Above::NoCapture => self.context.push(Piece::Uninstrumented(None)),
+                // The call may have reached the entered function, or another one at id 0 that called
+                // it through code that does not push.
+                Above::Entered(..) | Above::Interrupted | Above::Plain(_) => {
+                    self.context.push(Piece::Unknown(None));
+                }
+            },
+        }
+    }
+
+    /// What lies above a direct call that pushed.
+    fn below_push(&mut self, callee: u32, left: bool, above: Above) {
+        let name = Some(self.images.symbols.functions[callee as usize].name);
+        match above {
+            Above::Root(root) if root == callee && !left => {}
+            Above::Entered(function, 0) if function == callee => {}
+            // The callee's own activation is gone, and what it called last runs in its place.
+            Above::Root(_) => self.context.push(Piece::Tail(name)),
+            // The module may have been entered without a push, too.
+            Above::Entered(..) | Above::UnknownModule(_) | Above::Interrupted | Above::Plain(_) => {
+                self.context.push(Piece::Unknown(name));
+            }
+            Above::NoCapture => {
+                self.context.pieces.extend([Piece::Uninstrumented(None), Piece::Unknown(name)])
+            }
+        }
+    }
+
+    /// What lies above a call of a name outside the module.
+    pub(super) fn below_external(&mut self, name: u32, left: bool, above: Above) {
+        let symbols = &self.images.symbols;
+        // A name that an instrumented function has must not be called "not instrumented".
+        let defined = symbols.is_defined(name);
+        match above {
+            Above::Root(root) if symbols.is_called(root, name) && !left => {}
+            Above::Entered(function, 0) if symbols.is_called(function, name) => {}
+            Above::Root(_) if defined => self.context.push(Piece::Tail(Some(name))),
+            Above::Root(_) => self.context.push(Piece::Uninstrumented(Some(name))),
+            // The function called may be the one in which the unknown sub-path starts.
+            Above::UnknownModule(_) => {}
+            // The function called, or another one that it called back, may have called the entered
+            // function through code that does not push.
+            Above::Entered(..) | Above::Interrupted | Above::Plain(_) => {
+                self.context.push(Piece::Unknown(Some(name)));
+            }
+            Above::NoCapture if defined => {
+                self.context.pieces.extend([Piece::Uninstrumented(None), Piece::Unknown(Some(name))]);
+            }
+            Above::NoCapture => self.context.push(Piece::Uninstrumented(Some(name))),
+        }
+    }
+
+    /// What lies above the frame that was pushed for a signal handler.
+    pub(super) fn below_handler(&mut self, above: Above) {
+        match above {
+            // Whatever the handler is: it was called through its address.
+            Above::Root(_) | Above::UnknownModule(_) | Above::Plain(false) => {}
+            Above::NoCapture => self.context.push(Piece::Uninstrumented(None)),
+            Above::Entered(..) | Above::Interrupted | Above::Plain(true) => {
+                self.context.push(Piece::Unknown(None));
+            }
+        }
+    }
+
+    /// What lies above the frame that `function` pushed at its entry: the sub-path that starts in it.
+    pub(super) fn below_entry(&mut self, function: u32, above: Above) -> Result<(), DecodeError> {
+        let not_entered = |found| DecodeError::NotEntered { function: self.name_of(function), found };
+        let name = Some(self.images.symbols.functions[function as usize].name);
+        match above {
+            Above::Root(root) if root == function => {}
+            Above::Root(root) => return Err(not_entered(self.name_of(root))),
+            Above::UnknownModule(_) => return Err(not_entered("another module".to_owned())),
+            Above::Entered(..) | Above::Interrupted | Above::Plain(_) => {
+                self.context.push(Piece::Unknown(name));
+            }
+            Above::NoCapture => {
+                self.context.pieces.extend([Piece::Uninstrumented(None), Piece::Unknown(name)])
+            }
+        }
+        Ok(())
+    }
+
+    /// What lies above a frame of an image without dictionary, and that image. Neighbours of it are shown once.
+    pub(super) fn below_unknown_module(&mut self, image: u32, above: Above) {
+        match self.called(above) {
+            Above::UnknownModule(inner) if inner == image => return,
+            Above::NoCapture => self.context.push(Piece::Uninstrumented(None)),
+            Above::Entered(..) | Above::Interrupted | Above::Plain(true) => {
+                self.context.push(Piece::Unknown(None));
+            }
+            Above::Root(_) | Above::UnknownModule(_) | Above::Plain(false) => {}
+        }
+        self.context.push(Piece::UnknownModule(image));
+    }
+}

@@ -1,0 +1,388 @@
+//! From a token to the frames of its context: the paper's DecodeStack (pcce.txt §5) over sub-paths
+//! that its Algorithm 2 (§4) decodes.
+//!
+//! A token is a capture and a chain of pushed frames. Each of them names a site and an id, and these
+//! two name exactly one sub-path, together with the function where it starts if a direct call tells: then the next frame
+//! outwards names that ([`Start`]). What lies *between* two sub-paths is known exactly if the push was
+//! made for a call of the function in which the inner sub-path starts. Where it is not known, or not
+//! instrumented, a boundary says so; nothing is ever filled in.
+
+mod error;
+mod join;
+mod point;
+mod stack;
+mod state;
+mod sub_path;
+
+use std::path::PathBuf;
+
+use pcce_dictionary::Dictionary;
+
+use crate::context::{Context, Frame, Piece, Run};
+use crate::encodings::Effect;
+use crate::frames::piece_frames;
+use crate::images::Images;
+use crate::invalid::InvalidDictionary;
+use crate::symbols::SiteKind;
+use crate::token::{BuildId, Capture, OPEN_SITE, Point, PointEnd, PushedFrame, Token};
+
+pub use error::DecodeError;
+pub(crate) use error::MAX_PIECES;
+use point::{Below, Joined};
+use state::{Above, Begin, Decoding, Distance, Start};
+
+/// Decodes the tokens of a program and its shared libraries.
+#[derive(Debug)]
+pub struct Decoder {
+    pub(crate) images: Images,
+}
+
+impl Decoder {
+    /// Makes a decoder from dictionaries, the program's and those of its shared libraries, in any order.
+    ///
+    /// # Errors
+    /// [`InvalidDictionary`] if one of them is not consistent in itself, or two have one build id.
+    pub fn new(dictionaries: &[Dictionary]) -> Result<Self, InvalidDictionary> {
+        Ok(Self { images: Images::new(dictionaries)? })
+    }
+
+    /// Lets the decoder read the machine code from the program of a dictionary (counted from 0, as they were given to
+    /// [`Decoder::new`]) if a token needs it and the dictionary does not have it. If `program` is a separate debug file,
+    /// `stripped` is the program itself.
+    pub fn set_program(&mut self, dictionary: usize, program: PathBuf, stripped: Option<PathBuf>) {
+        self.images.set_program(dictionary, program, stripped);
+    }
+
+    /// Decodes a token into `context`, whose memory is used again.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the token is of another build, or does not fit the dictionary; then
+    /// `context` holds nothing that means anything.
+    pub fn decode(&self, token: &Token, context: &mut Context) -> Result<(), DecodeError> {
+        self.decoding(context).token(token, false)
+    }
+
+    /// Decodes a token of which it is known that a process of this program has made it. A thread that is not in the program yet, or any
+    /// more, names no build that is known: there [`decode`](Self::decode) refuses its token as one of another build.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    pub fn decode_of_program(&self, token: &Token, context: &mut Context) -> Result<(), DecodeError> {
+        self.decoding(context).token(token, true)
+    }
+
+    /// Decodes a number that `pcce_context()` returned, where it names function and id.
+    ///
+    /// # Errors
+    /// [`DecodeError`] for 0, for an interned number, and for one that no function has or several have.
+    pub fn decode_number(&self, number: u64, context: &mut Context) -> Result<(), DecodeError> {
+        self.decoding(context).number(number)
+    }
+
+    /// The frames of a context that this decoder has decoded, innermost first.
+    pub fn frames<'t>(&'t self, context: &'t Context) -> impl Iterator<Item = Frame<'t>> {
+        context
+            .slices()
+            .flat_map(|(pieces, count)| {
+                // Not `count as usize`: that would cut it on a 32-bit machine.
+                let count = usize::try_from(count).unwrap_or(usize::MAX);
+                std::iter::repeat_n((), count).flat_map(move |()| pieces)
+            })
+            .flat_map(move |piece| piece_frames(&self.images, context, *piece))
+    }
+
+    /// Whether a program or library with this whole build id, in hexadecimal digits, is among those given.
+    #[must_use]
+    pub fn has_build(&self, build_id: &str) -> bool {
+        !build_id.is_empty() && self.images.symbols.images.iter().any(|image| image.build_id == build_id)
+    }
+
+    fn decoding<'d, 'c>(&'d self, context: &'c mut Context) -> Decoding<'d, 'c> {
+        context.clear();
+        Decoding { images: &self.images, context }
+    }
+}
+
+impl Decoding<'_, '_> {
+    fn token(&mut self, token: &Token, of_program: bool) -> Result<(), DecodeError> {
+        self.resolve_images(token, of_program)?;
+        if token.with_offsets {
+            // What the encoding relies on must be so, whether or not this token depends on it.
+            for number in 0..self.context.images.len() {
+                if let Some(image) = self.context.image(number as u32) {
+                    self.code(image)?;
+                }
+            }
+        }
+        let mut above = match &token.capture {
+            Some(capture) => self.capture(token, capture)?,
+            None => Above::NoCapture,
+        };
+        let mut signals = token.signals.iter().peekable();
+        // Whether one of the next frame's repetitions is done with.
+        let mut consumed = false;
+        if let Some(point) = &token.point {
+            let behind = token.cut || token.damaged;
+            let more = behind || !token.frames.is_empty() || !token.signals.is_empty();
+            let below = self.below_point(token, 0, signals.peek().map(|s| s.0));
+            Joined { above, consumed } = self.point(point, &below, more, !token.other_state)?;
+        }
+        for number in 0..=token.frames.len() {
+            let frame = token.frames.get(number);
+            while let Some((_, point)) = signals.next_if(|(at, _)| *at == number) {
+                self.below_handler(self.called(above));
+                self.context.push(Piece::Signal);
+                let more = token.cut || token.damaged || frame.is_some() || signals.peek().is_some();
+                let below = self.below_point(token, number, signals.peek().map(|s| s.0));
+                Joined { above, consumed } = self.point(point, &below, more, true)?;
+            }
+            let Some(frame) = frame else { break };
+            let count = frame.count - u64::from(std::mem::take(&mut consumed));
+            // The sub-paths of all but the last start where the frame's own push leads.
+            let last = self.begin(token, number + 1, signals.peek().map(|s| s.0));
+            let own = if count > 1 { self.pushes_into(token, frame) } else { last };
+            above = self.repeated(frame, count, above, [own, last])?;
+            if self.context.pieces.len() > MAX_PIECES {
+                return Err(DecodeError::TooLong);
+            }
+        }
+        self.end(token, above);
+        Ok(())
+    }
+
+    fn number(&mut self, number: u64) -> Result<(), DecodeError> {
+        if number == 0 {
+            return Err(DecodeError::NoContext);
+        }
+        if number >= pcce_abi::INTERNED {
+            return Err(DecodeError::Interned { number });
+        }
+        let mut functions = self.images.encodings.in_ranges(number);
+        let (function, id) = functions.next().ok_or(DecodeError::NoRange { number })?;
+        if let Some((other, _)) = functions.next() {
+            let (first, second) = (self.name_of(other), self.name_of(function));
+            return Err(DecodeError::Ambiguous { number, first, second });
+        }
+        self.context.push(Piece::Function(function));
+        self.walk_number(function, id, None, None)?;
+        self.close();
+        Ok(())
+    }
+
+    fn resolve_images(&mut self, token: &Token, of_program: bool) -> Result<(), DecodeError> {
+        // A point whose callers were not found has perhaps no address in an instrumented image.
+        let lost = |point: &Point| matches!(point.end, PointEnd::Lost | PointEnd::Bound);
+        let mut known = of_program
+            || token.images.is_empty()
+            || token.frames.is_empty()
+                && token.capture.is_none()
+                && token.point.iter().chain(token.signals.iter().map(|s| &s.1)).all(lost);
+        for id in &token.images {
+            let image = self.images.symbols.images.iter().position(|image| image.id == *id);
+            known |= image.is_some();
+            self.context.images.push((*id, image.map(|image| image as u32)));
+        }
+        if known { Ok(()) } else { Err(self.other_build(&token.images)) }
+    }
+
+    #[cold]
+    fn other_build(&self, images: &[BuildId]) -> DecodeError {
+        if images.iter().all(|id| id.as_bytes().is_empty()) {
+            return DecodeError::NoBuildId;
+        }
+        let token: Vec<_> = images.iter().map(ToString::to_string).collect();
+        let given = self.images.symbols.images.iter();
+        let dictionaries: Vec<_> =
+            given.map(|image| format!("{} ({})", image.build_id, image.program)).collect();
+        DecodeError::OtherBuild { token: token.join(", "), dictionaries: dictionaries.join(", ") }
+    }
+
+    /// Adds the sub-path that ends where the token was taken.
+    fn capture(&mut self, token: &Token, capture: &Capture) -> Result<Above, DecodeError> {
+        let Some(image) = self.context.image(capture.image) else {
+            self.context.push(Piece::UnknownModule(capture.image));
+            return Ok(Above::UnknownModule(capture.image));
+        };
+        let site = self.site_at(image, capture.site)?;
+        match self.images.symbols.sites[site as usize].kind {
+            SiteKind::Capture => {}
+            // Taken by code that is not instrumented, in a call that was published.
+            SiteKind::External(name) => self.below_external(name, false, Above::NoCapture),
+            _ => return Err(self.site_kind(image, capture.site, site, "a capture")),
+        }
+        let begin = self.begin(token, 0, token.signals.first().map(|s| s.0));
+        self.walk(site, capture.id, Distance::OfActivation(capture.distance), begin)
+    }
+
+    /// Where the sub-path begins that ends inside (above) a frame of the token, or behind the last one. `next_signal`: how many frames are
+    /// further in than the next signal that is not yet shown.
+    fn begin(&self, token: &Token, number: usize, next_signal: Option<usize>) -> Begin {
+        match token.frames.get(number) {
+            // A handler starts one.
+            _ if next_signal == Some(number) => Begin::BY_ID,
+            Some(frame) => self.pushes_into(token, frame),
+            None if token.start_missing => Begin { start: Start::Unknown, base: None },
+            // `main` does: distances count from its activation.
+            None => Begin { start: Start::ById, base: (!token.cut && !token.damaged).then_some(0) },
+        }
+    }
+
+    /// Where a sub-path begins that the frame began.
+    fn pushes_into(&self, token: &Token, frame: &PushedFrame) -> Begin {
+        let symbols = &self.images.symbols;
+        let image = self.context.image(frame.image).filter(|_| frame.site != OPEN_SITE);
+        let Some(number) = image.and_then(|image| symbols.site_at(image, frame.site)) else {
+            return Begin::BY_ID;
+        };
+        let site = &symbols.sites[number as usize];
+        let SiteKind::Direct(Some(callee)) = site.kind else { return Begin::BY_ID };
+        let encoding = self.images.encoding_of(site.function);
+        if encoding.effect(number) != Effect::Other {
+            return Begin::BY_ID;
+        }
+        let base = if token.with_offsets { self.base(encoding, number, site) } else { None };
+        Begin { start: Start::In(callee), base }
+    }
+
+    /// What lies below an interrupted point, with so many frames further in. `next_signal`: as for [`Self::begin`].
+    fn below_point<'t>(&self, token: &'t Token, number: usize, next_signal: Option<usize>) -> Below<'t> {
+        let begin = self.begin(token, number, next_signal);
+        // Another signal, with no frame in between, has none of a call behind it.
+        let frame = token.frames.get(number).filter(|_| next_signal != Some(number));
+        let behind = match frame {
+            Some(frame) if frame.count > 1 => begin,
+            _ => self.begin(token, number + 1, next_signal),
+        };
+        Below { frame, begin, behind }
+    }
+
+    /// Adds so many equal frames: the sub-paths of all but the last begin at `own`.
+    fn repeated(
+        &mut self,
+        frame: &PushedFrame,
+        count: u64,
+        mut above: Above,
+        [own, last]: [Begin; 2],
+    ) -> Result<Above, DecodeError> {
+        if count > 0 {
+            above = self.frame(frame, above, own)?;
+        }
+        if count > 1 {
+            // What lies above differs for the first one only: decode twice, and repeat the second.
+            let once = self.context.pieces.len();
+            let same = own == last;
+            let equal = if same { count - 1 } else { count - 2 };
+            if equal > 0 {
+                above = self.frame(frame, above, own)?;
+            }
+            let end = self.context.pieces.len();
+            if end > once {
+                self.context.runs.push(Run { end: once, count: 1 });
+                self.context.runs.push(Run { end, count: equal });
+            }
+            if !same {
+                above = self.frame(frame, above, last)?;
+            }
+        }
+        Ok(above)
+    }
+
+    /// Adds what lies between `above` and the frame, and the frame's sub-path. `begin`: where that one begins.
+    fn frame(&mut self, frame: &PushedFrame, above: Above, begin: Begin) -> Result<Above, DecodeError> {
+        if frame.site == OPEN_SITE && frame.id == 0 && !self.is_in_program(begin.start) {
+            // Of a function that pushes at its entry always, and whose caller had pushed as well: the next frame tells which
+            // one, whether or not the executable's dictionary is there. But it has left its activation, perhaps.
+            if frame.left && matches!(above, Above::Root(_)) {
+                self.context.push(Piece::Tail(None));
+            }
+            return Ok(above);
+        }
+        let Some(image) = self.context.image(frame.image) else {
+            self.below_unknown_module(frame.image, above);
+            return Ok(Above::UnknownModule(frame.image));
+        };
+        if frame.site == OPEN_SITE {
+            if self.images.symbols.any_targeted {
+                // The id is perhaps that of a function that reaches no target.
+                return Ok(Above::Interrupted);
+            }
+            return self.walk_open(image, (frame.id, frame.left), above, begin.start);
+        }
+        let number = self.site_at(image, frame.site)?;
+        let site = &self.images.symbols.sites[number as usize];
+        match site.kind {
+            SiteKind::Entry => {
+                self.below_entry(site.function, above)?;
+                // The id belongs to an unknown function: there is no sub-path to decode.
+                return Ok(Above::Entered(site.function, frame.id));
+            }
+            // Other code has no part in a direct call.
+            SiteKind::Direct(_) if self.effect(number) == Effect::Other => {
+                self.below_call(site, frame.left, above)
+            }
+            SiteKind::Capture | SiteKind::Direct(_) => {
+                return Err(self.site_kind(image, frame.site, number, "a call that pushes"));
+            }
+            _ => self.below_call(site, frame.left, self.called(above)),
+        }
+        self.walk(number, frame.id, Distance::OfFrame(frame.distance), begin)
+    }
+
+    /// Adds what lies behind the last frame.
+    fn end(&mut self, token: &Token, above: Above) {
+        match self.called(above) {
+            Above::NoCapture => self.context.push(Piece::Uninstrumented(None)),
+            Above::Entered(..) | Above::Interrupted | Above::Plain(false) if !token.cut && !token.damaged => {
+                self.context.push(Piece::Unknown(None))
+            }
+            // What the thread began with has left its activation to the root.
+            Above::Root(_) if token.left && !token.cut && !token.damaged => {
+                self.context.push(Piece::Tail(None))
+            }
+            _ => {}
+        }
+        if token.cut {
+            self.context.push(Piece::Truncated);
+        }
+        if token.damaged {
+            self.context.push(Piece::Damaged);
+        }
+        self.close();
+    }
+
+    /// Makes one run of the pieces behind the last one.
+    fn close(&mut self) {
+        self.context.runs.push(Run { end: self.context.pieces.len(), count: 1 });
+    }
+
+    #[inline]
+    fn site_at(&self, image: u32, address: u64) -> Result<u32, DecodeError> {
+        self.images.symbols.site_at(image, address).ok_or_else(|| DecodeError::NoSite {
+            build_id: self.images.symbols.images[image as usize].build_id.clone(),
+            address,
+        })
+    }
+
+    /// What the call at a site does.
+    fn effect(&self, site: u32) -> Effect {
+        self.images.encoding_of(self.images.symbols.sites[site as usize].function).effect(site)
+    }
+
+    #[cold]
+    fn site_kind(&self, image: u32, address: u64, site: u32, expected: &'static str) -> DecodeError {
+        let found = match self.images.symbols.sites[site as usize].kind {
+            SiteKind::Direct(_) => match self.effect(site) {
+                Effect::Other => "a direct call that pushes or is open",
+                Effect::Add => "a direct call that adds",
+                Effect::None => "a direct call without an edge",
+            },
+            SiteKind::External(_) => "a call of a function outside the module",
+            SiteKind::Indirect => "a call through a pointer",
+            SiteKind::Asm => "inline assembly",
+            SiteKind::Capture => "a capture",
+            SiteKind::Entry => "a function's entry",
+        };
+        let build_id = self.images.symbols.images[image as usize].build_id.clone();
+        DecodeError::SiteKind { build_id, address, found, expected }
+    }
+}

@@ -1,0 +1,272 @@
+//! Interrupted points: from the addresses of a token to the function whose id the token holds.
+//!
+//! The innermost addresses may lie in code that is not instrumented, and in silent functions. The first one in another
+//! function is that of the function to which the id belongs, and the machine code says what that function has done to the id there. If
+//! the innermost pushed frame is this very activation's, its id is the one that counts.
+
+use pcce_dictionary::code::{Role, State};
+
+use crate::code::table::{self, CodeTable};
+use crate::context::{FrameKind, Piece};
+use crate::symbols::SiteKind;
+use crate::token::{Point, PointEnd, PushedFrame};
+
+use super::error::DecodeError;
+use super::state::{Above, Begin, Decoding, Distance};
+
+/// What is known after the pieces of a point.
+pub(super) struct Joined {
+    pub(super) above: Above,
+    /// Whether the next frame of the token was that of the point's own function, and is done with.
+    pub(super) consumed: bool,
+}
+
+/// What lies below a point in its token.
+pub(super) struct Below<'t> {
+    /// The next frame, if that is one of a call.
+    pub(super) frame: Option<&'t PushedFrame>,
+    /// Where the sub-path begins that ends above that frame.
+    pub(super) begin: Begin,
+    /// Where the one begins that ends below it.
+    pub(super) behind: Begin,
+}
+
+/// A function that is active at a point.
+struct Inner<'d> {
+    image: u32,
+    /// Its linkage name.
+    name: &'d str,
+    /// Which one it is, if it is instrumented.
+    owner: Option<u32>,
+}
+
+/// What an address of a point is found to be in.
+enum Active {
+    /// Code that is not instrumented.
+    Plain,
+    /// Nobody knows.
+    Lost,
+    /// This function, which has done that to the id.
+    Instrumented(u32, State),
+}
+
+/// A call that an activation has made.
+struct CallAt<'d> {
+    image: u32,
+    code: &'d CodeTable,
+    /// The name of what it calls, if that is known.
+    callee: Option<u32>,
+    /// What was called is known to have left its activation to another function.
+    marked: bool,
+}
+
+impl<'d> Decoding<'d, '_> {
+    /// Adds the pieces of a point and of the sub-path that led to it. `more`: there is something behind the point. `known`: the point's id is the one that was there.
+    pub(super) fn point(
+        &mut self,
+        point: &Point,
+        below: &Below<'_>,
+        more: bool,
+        known: bool,
+    ) -> Result<Joined, DecodeError> {
+        // Handlers that were not called by the trampoline: what they and their callees have added to the id.
+        let last_signal = point.addresses.iter().rposition(|a| a.exact).unwrap_or(0);
+        let mut added = Some(0_u64);
+        // Nothing is known of the id in a function further in.
+        let mut by_addresses = false;
+        // Stacks begin in code that is not instrumented: it starts the program, or a thread. There the addresses are all of them, and
+        // they can stand for an id that is not known; those of a damaged stack end anywhere.
+        let whole = point.end == PointEnd::Outermost && !more && !self.ends_instrumented(point)?;
+        // The outermost function met to which the id does not belong, and the pieces up to it.
+        let mut outermost: Option<(u32, usize)> = None;
+        // The function further in; None where it is not known.
+        let mut inner: Option<Inner<'d>> = None;
+        let stop = |above| Ok(Joined { above, consumed: false });
+        for (number, address) in point.addresses.iter().enumerate() {
+            let (owner, state) = match self.active(point, number, below, &mut inner)? {
+                Active::Plain => continue,
+                Active::Lost => return stop(Above::Interrupted),
+                Active::Instrumented(owner, state) => (owner, state),
+            };
+            if number < last_signal {
+                added = match (added, state) {
+                    (Some(sum), State::Added(value)) => Some(sum.wrapping_add(value)),
+                    _ => None,
+                };
+                continue;
+            }
+            if self.images.symbols.functions[owner as usize].silent {
+                if state != State::Added(0) {
+                    return stop(Above::Interrupted);
+                }
+                outermost = Some((owner, self.context.pieces.len()));
+                continue;
+            }
+            if point.end == PointEnd::Pushed && number + 1 == point.addresses.len() {
+                return self.pushed(owner, below);
+            }
+            // A stack that ends before the innermost frame is another one than that of the frame.
+            if point.end == PointEnd::Outermost && more {
+                return stop(Above::Interrupted);
+            }
+            let id = match (state, added) {
+                (State::Added(value), Some(sum)) if known && !by_addresses => {
+                    point.id.wrapping_sub(value).wrapping_sub(sum)
+                }
+                // The addresses go on up to the owner of the innermost frame, or the end of the stack.
+                _ if point.end == PointEnd::Pushed
+                    || whole && (by_addresses || !known || state == State::Unknown) =>
+                {
+                    by_addresses = true;
+                    outermost = Some((owner, self.context.pieces.len()));
+                    continue;
+                }
+                _ => return stop(Above::Interrupted),
+            };
+            return stop(self.owned(owner, id, address.distance, below.begin));
+        }
+        if let (true, Some((root, pieces))) = (whole, outermost) {
+            // What called it is the code that starts programs and threads, or other code without the pass: as where the id of
+            // the outermost function is known.
+            self.context.pieces.truncate(pieces);
+            return stop(Above::Root(root));
+        }
+        match point.end {
+            // The owner of the next frame is the last function: that of a signal, or one whose dictionary was not given.
+            PointEnd::Pushed | PointEnd::Outermost => stop(Above::Plain(point.end == PointEnd::Outermost)),
+            PointEnd::Bound | PointEnd::Lost => stop(Above::Interrupted),
+        }
+    }
+
+    /// Adds the piece of an address of the point, and what lies between it and the function further in.
+    fn active(
+        &mut self,
+        point: &Point,
+        number: usize,
+        below: &Below<'_>,
+        inner: &mut Option<Inner<'d>>,
+    ) -> Result<Active, DecodeError> {
+        let address = &point.addresses[number];
+        if number > 0 && address.exact {
+            self.context.push(Piece::Signal);
+            *inner = None;
+        }
+        let at = if address.exact { address.address } else { address.address.wrapping_sub(1) };
+        let Some(image) = self.context.image(address.image) else {
+            *inner = None;
+            self.plain(None);
+            return Ok(Active::Plain);
+        };
+        // Without it, nobody knows which functions are instrumented.
+        let Some(code) = self.code(image)? else { return Ok(Active::Lost) };
+        let Some(function) = code.function(at) else {
+            *inner = None;
+            self.plain(None);
+            return Ok(Active::Plain);
+        };
+        let owner = match function.role {
+            Role::Instrumented(module, row) => Some(self.images.symbols.function_of(image, module, row)),
+            _ => None,
+        };
+        if owner.is_some() && !address.exact {
+            // The stack was damaged, or the unwinder is about to leave it, where there is no call.
+            let Some(callee) = table::callee(function, address.address) else { return Ok(Active::Lost) };
+            let last = point.end == PointEnd::Pushed && number + 1 == point.addresses.len();
+            let marked = last && below.frame.is_some_and(|frame| frame.left);
+            self.left(&CallAt { image, code, callee, marked }, inner.take());
+        }
+        *inner = Some(Inner { image, name: code.linkage(function.name), owner });
+        let Some(owner) = owner else {
+            if function.role == Role::Opaque {
+                return Ok(Active::Lost);
+            }
+            self.plain(Some((image, function.name)));
+            return Ok(Active::Plain);
+        };
+        if !self.images.symbols.functions[owner as usize].push_thunk {
+            self.context.push(match table::place(function, at) {
+                0 => Piece::Named(FrameKind::Call, image, function.name),
+                place => Piece::Place(image, place),
+            });
+        }
+        Ok(Active::Instrumented(owner, table::state(function, at)))
+    }
+
+    /// Adds what lies between a call and the function further in.
+    fn left(&mut self, call: &CallAt<'_>, inner: Option<Inner<'_>>) {
+        let CallAt { image, code, callee, marked } = *call;
+        match (callee, inner) {
+            (Some(callee), Some(inner)) if inner.name == code.linkage(callee) && !marked => {}
+            // Other code calls on as it likes.
+            (Some(callee), Some(inner)) if inner.owner.is_some() || code.is_instrumented(callee) => {
+                self.context.push(Piece::Named(FrameKind::Tail, image, callee));
+            }
+            // Code without names: the call has one.
+            (Some(callee), None) => {
+                if let Some(last @ Piece::Uninstrumented(None)) = self.context.pieces.last_mut() {
+                    *last = Piece::Named(FrameKind::Uninstrumented, image, callee);
+                }
+            }
+            // Through a pointer. What jumps lead there from other images is not known.
+            (None, Some(Inner { image: of, owner: Some(owner), .. }))
+                if marked || of != image || self.images.symbols.functions[owner as usize].jumped_to =>
+            {
+                self.context.push(Piece::Tail(None));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the outermost address is in an instrumented function.
+    fn ends_instrumented(&self, point: &Point) -> Result<bool, DecodeError> {
+        let Some(last) = point.addresses.last() else { return Ok(false) };
+        let Some(image) = self.context.image(last.image) else { return Ok(false) };
+        let at = last.address.wrapping_sub(u64::from(!last.exact));
+        let function = self.code(image)?.and_then(|code| code.function(at));
+        Ok(function.is_some_and(|f| matches!(f.role, Role::Instrumented(..))))
+    }
+
+    /// Adds the sub-path of the function to which the point's id belongs.
+    fn owned(&mut self, owner: u32, id: u64, distance: u64, begin: Begin) -> Above {
+        if self.images.symbols.functions[owner as usize].enters {
+            return Above::Entered(owner, id);
+        }
+        let pieces = self.context.pieces.len();
+        match self.walk_callers(owner, id, Distance::OfActivation(distance), begin) {
+            Ok(above) => above,
+            // Memory may have been damaged before the point was interrupted.
+            Err(_) => {
+                self.context.pieces.truncate(pieces);
+                Above::Interrupted
+            }
+        }
+    }
+
+    /// Adds the sub-path of a function that owns the innermost frame.
+    fn pushed(&mut self, owner: u32, below: &Below<'_>) -> Result<Joined, DecodeError> {
+        let symbols = &self.images.symbols;
+        let unknown = Ok(Joined { above: Above::Interrupted, consumed: false });
+        let Some(frame) = below.frame else { return unknown };
+        let Some(image) = self.context.image(frame.image) else { return unknown };
+        let Some(site) = symbols.site_at(image, frame.site) else { return unknown };
+        let site = &symbols.sites[site as usize];
+        if site.function != owner {
+            return unknown;
+        }
+        if site.kind == SiteKind::Entry {
+            // Inside its own entry's frame the function is a root.
+            return Ok(Joined { above: Above::Root(owner), consumed: false });
+        }
+        let distance = Distance::OfFrame(frame.distance);
+        Ok(Joined { above: self.walk_callers(owner, frame.id, distance, below.behind)?, consumed: true })
+    }
+
+    /// Adds a function that is not instrumented; those without a name are one.
+    fn plain(&mut self, name: Option<(u32, u32)>) {
+        match name {
+            Some((image, name)) => self.context.push(Piece::Named(FrameKind::Uninstrumented, image, name)),
+            None if matches!(self.context.pieces.last(), Some(Piece::Uninstrumented(None))) => {}
+            None => self.context.push(Piece::Uninstrumented(None)),
+        }
+    }
+}

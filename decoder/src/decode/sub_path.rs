@@ -1,0 +1,154 @@
+//! From a function and an id to the calls of the sub-path that led there (pcce.txt §4, Algorithm 2).
+
+use pcce_encoding::decode::{Call, PathError};
+
+use crate::context::Piece;
+use crate::encodings::{Effect, Encoding};
+
+use super::error::DecodeError;
+use super::state::{Above, Begin, Decoding, Distance, Start};
+
+impl<'d> Decoding<'d, '_> {
+    /// Adds the sub-path of a site and an id; returns the function in which it starts.
+    #[inline]
+    pub(super) fn walk(
+        &mut self,
+        site: u32,
+        id: u64,
+        distance: Distance,
+        begin: Begin,
+    ) -> Result<Above, DecodeError> {
+        let symbols = &self.images.symbols;
+        let function = symbols.sites[site as usize].function;
+        // No sub-path goes on through a thunk.
+        if !symbols.functions[function as usize].push_thunk {
+            self.context.push(Piece::Site(site));
+        }
+        self.walk_callers(function, id, distance, begin)
+    }
+
+    /// Adds the sub-path of a function and an id, without the function itself.
+    #[inline]
+    pub(super) fn walk_callers(
+        &mut self,
+        function: u32,
+        id: u64,
+        distance: Distance,
+        begin: Begin,
+    ) -> Result<Above, DecodeError> {
+        let encoding = self.images.encoding_of(function);
+        let start = match self.start_in(encoding, begin.start) {
+            Start::Unknown => return Ok(Above::Interrupted),
+            Start::In(start) => Some(start),
+            Start::ById => None,
+        };
+        let number = encoding.number(function, id, start);
+        let by_stack = encoding.paths.use_stack_offsets();
+        let offset = if by_stack { self.stack_offset(function, distance, begin) } else { None };
+        self.walk_number(function, number, offset, start)
+    }
+
+    /// Adds the sub-path of a function with a number, without the function itself.
+    #[inline]
+    pub(super) fn walk_number(
+        &mut self,
+        function: u32,
+        number: u64,
+        stack_offset: Option<u64>,
+        start: Option<u32>,
+    ) -> Result<Above, DecodeError> {
+        let encoding = self.images.encoding_of(function);
+        let mut root = function;
+        let local_start = start.map(|start| encoding.local(start));
+        let local = encoding.local(function);
+        let end = encoding.paths.path_from(local_start, local, number, stack_offset, |call| {
+            self.call(encoding, call, false, Above::Root(root));
+            root = encoding.function(call.caller);
+        });
+        match (end, start) {
+            (Err(PathError::Ambiguous), _) => Ok(Above::Interrupted),
+            (Err(_), _) => Err(self.no_id(encoding, function, number)),
+            (Ok(()), Some(start)) if !may_start(encoding, start, root) => {
+                Err(self.no_id(encoding, function, number))
+            }
+            (Ok(()), _) => Ok(Above::Root(root)),
+        }
+    }
+
+    /// Adds what lies above an open call of the executable's, and the sub-path of the call. `id` is one of its open node.
+    /// `left`: what was called is known to have left its activation to another function.
+    pub(super) fn walk_open(
+        &mut self,
+        image: u32,
+        (id, left): (u64, bool),
+        above: Above,
+        start: Start,
+    ) -> Result<Above, DecodeError> {
+        let build_id = &self.images.symbols.images[image as usize].build_id;
+        let no_open_node = || DecodeError::NoOpenNode { build_id: build_id.clone(), id };
+        let encoding = self.images.open_encoding_of(image).ok_or_else(no_open_node)?;
+        let open_node = encoding.open_node.ok_or_else(no_open_node)?;
+        let start = match self.start_in(encoding, start) {
+            Start::Unknown => return Ok(Above::Interrupted),
+            Start::In(start) => Some(start),
+            Start::ById => None,
+        };
+        let number = id.wrapping_add(start.map_or(0, |start| encoding.id_offset(start)));
+        let local_start = start.map(|start| encoding.local(start));
+        let (mut above, mut left) = (above, left);
+        let end = encoding.paths.path_from(local_start, open_node, number, None, |call| {
+            above = self.call(encoding, call, std::mem::take(&mut left), above);
+        });
+        match end {
+            Ok(()) => {}
+            Err(PathError::Ambiguous) => return Ok(Above::Interrupted),
+            Err(_) => return Err(no_open_node()),
+        }
+        // The frame says nothing but this: who was called has pushed, too.
+        if left && matches!(above, Above::Root(_)) {
+            self.context.push(Piece::Tail(None));
+        }
+        match (start, above) {
+            (Some(start), Above::Root(root)) if !may_start(encoding, start, root) => Err(no_open_node()),
+            _ => Ok(above),
+        }
+    }
+
+    /// Adds a call of a sub-path, and what lies between it and `above`.
+    #[inline]
+    fn call(&mut self, encoding: &Encoding, call: Call, left: bool, above: Above) -> Above {
+        let number = encoding.site(call.site);
+        if encoding.effect(number) != Effect::Add {
+            self.below_call(&self.images.symbols.sites[number as usize], left, above);
+        }
+        self.context.push(Piece::Site(number));
+        Above::Root(encoding.function(call.caller))
+    }
+
+    /// What that says of a sub-path of this encoding.
+    fn start_in(&self, encoding: &Encoding, start: Start) -> Start {
+        match start {
+            Start::In(start) if !std::ptr::eq(self.images.encoding_of(start), encoding) => Start::ById,
+            // Only in a program that is built as a whole do other starts than the outermost not show by the ids.
+            Start::Unknown if encoding.open_node.is_none() => Start::ById,
+            start => start,
+        }
+    }
+
+    /// Whether a direct call of a program that is built as a whole began the sub-path. Then no call but an open one leads to another
+    /// module, whatever the id is.
+    pub(super) fn is_in_program(&self, start: Start) -> bool {
+        matches!(start, Start::In(start) if self.images.encoding_of(start).open_node.is_some())
+    }
+
+    #[cold]
+    fn no_id(&self, encoding: &Encoding, function: u32, id: u64) -> DecodeError {
+        DecodeError::NoId { function: self.name_of(function), id, num_cc: encoding.num_cc(function) }
+    }
+}
+
+/// Whether a sub-path that is known to start in `start` may turn out to start in `root`: a function that replaced it by a tail
+/// call. These are entered with their own id offset 0.
+fn may_start(encoding: &Encoding, start: u32, root: u32) -> bool {
+    start == root || encoding.id_offset(start) == 0
+}

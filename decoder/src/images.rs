@@ -1,0 +1,126 @@
+//! The images whose dictionaries were given: their symbols and encodings, and their machine code, which is read when it is
+//! first needed.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use pcce_dictionary::{self as files, Dictionary};
+
+use crate::code::table::{CodeTable, Source};
+use crate::encodings::{Encoding, Encodings};
+use crate::invalid::InvalidDictionary;
+use crate::symbols::Symbols;
+
+/// What is known of all images.
+#[derive(Debug, Default)]
+pub(crate) struct Images {
+    pub(crate) symbols: Symbols,
+    pub(crate) encodings: Encodings,
+    code: Vec<ImageCode>,
+}
+
+#[derive(Debug)]
+struct ImageCode {
+    source: Source,
+    table: OnceLock<Result<Option<CodeTable>, String>>,
+}
+
+impl Images {
+    pub(crate) fn new(dictionaries: &[Dictionary]) -> Result<Self, InvalidDictionary> {
+        let mut images = Self::default();
+        let mut names = HashMap::new();
+        for dictionary in dictionaries {
+            let invalid = |module: Option<usize>, cause| InvalidDictionary {
+                program: dictionary.program.clone(),
+                module: module.map(|module| dictionary.modules[module].name.clone()),
+                cause,
+            };
+            images.symbols.add_image(dictionary).map_err(|cause| invalid(None, cause))?;
+            for (number, module) in dictionary.modules.iter().enumerate() {
+                images
+                    .symbols
+                    .add_module(module, &mut names)
+                    .map_err(|cause| invalid(Some(number), cause))?;
+            }
+            let added = images.encodings.add_image(dictionary, &images.symbols);
+            added.map_err(|(module, cause)| invalid(module, cause))?;
+            let source = dictionary.code.clone().map_or(Source::None, Source::Text);
+            images.code.push(ImageCode { source, table: OnceLock::new() });
+        }
+        images.encodings.finish();
+        Ok(images)
+    }
+
+    /// Lets the machine code be read from a program.
+    pub(crate) fn set_program(&mut self, image: usize, program: PathBuf, stripped: Option<PathBuf>) {
+        let source = &mut self.code[image].source;
+        if matches!(source, Source::None) {
+            *source = Source::Program(program, stripped);
+        }
+    }
+
+    /// The encoding of which tokens are.
+    #[inline]
+    pub(crate) fn encoding_of(&self, function: u32) -> &Encoding {
+        let encoding = self.encodings.of(&self.symbols, function, files::STATIC);
+        encoding.expect("modules without one were refused")
+    }
+
+    /// The encoding of an image that has an open node.
+    pub(crate) fn open_encoding_of(&self, image: u32) -> Option<&Encoding> {
+        self.encodings.open_of(image, files::STATIC)
+    }
+
+    /// The machine code of an image; None if it is not at hand.
+    pub(crate) fn code(&self, image: u32) -> Result<Option<&CodeTable>, &str> {
+        let ImageCode { source, table } = &self.code[image as usize];
+        let code = table.get_or_init(|| {
+            let mut code = source.read(&self.symbols.images[image as usize].modules)?;
+            if let Some(code) = &mut code {
+                code.frames_hold = self.check_stacks(image, code)?;
+            }
+            Ok(code)
+        });
+        code.as_ref().map(Option::as_ref).map_err(String::as_str)
+    }
+
+    /// What hybrid encodings rely on must be so in the program. False where that cannot be seen in the code of all functions.
+    fn check_stacks(&self, image: u32, code: &CodeTable) -> Result<bool, String> {
+        let mut seen = true;
+        let of = |function: u32| {
+            let module = self.symbols.module_of(function);
+            code.of(module.number, function - module.first_function)
+        };
+        for stack in self.encodings.of_image(image).map(|encoding| &encoding.stack) {
+            for &(function, expected) in stack.sizes() {
+                // The linker may have left the function out, or taken another one with the same code.
+                let Some(code) = of(function) else { continue };
+                match code.frame_offset {
+                    Some(found) if found == expected => {}
+                    Some(found) => {
+                        return Err(format!(
+                            "function {} has a stack frame of {found} bytes, and its contexts are encoded for {expected} \
+                             bytes: code was generated with other options than the pass expected; build without \
+                             --pcce-hybrid",
+                            self.symbols.function_name(function)
+                        ));
+                    }
+                    None => seen = false,
+                }
+            }
+            for &(caller, callee) in stack.jumps() {
+                let (Some(code), Some(to)) = (of(caller), of(callee)) else { continue };
+                if code.calls.iter().any(|call| call.1 == to.name + 1) {
+                    return Err(format!(
+                        "function {} calls {}, and its contexts are encoded for a jump: code was generated with other \
+                         options than the pass expected; build without --pcce-hybrid",
+                        self.symbols.function_name(caller),
+                        self.symbols.function_name(callee)
+                    ));
+                }
+            }
+        }
+        Ok(seen)
+    }
+}

@@ -1,0 +1,153 @@
+//! What may be wrong with a dictionary that could be read.
+
+use pcce_encoding::decode::TableError;
+use thiserror::Error;
+
+use crate::token::BuildId;
+
+/// Why a dictionary that could be read cannot be used.
+#[derive(Debug, Error)]
+#[error("the dictionary of {program}{}: {cause}{}", in_module(.module), cure(.cause))]
+pub struct InvalidDictionary {
+    /// Name of the program in the dictionary.
+    pub program: String,
+    /// Name of the module, if it is about one.
+    pub module: Option<String>,
+    /// What is wrong.
+    pub cause: Cause,
+}
+
+fn in_module(module: &Option<String>) -> String {
+    module.as_ref().map_or_else(String::new, |name| format!(", module {name}"))
+}
+
+fn cure(cause: &Cause) -> &'static str {
+    match cause {
+        Cause::SameBuildId(_) | Cause::TooLarge(_) => "; give fewer of them",
+        _ => "; write it again with `pcce dict PROGRAM -o FILE`",
+    }
+}
+
+/// What is wrong with a dictionary.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Cause {
+    /// Not an even number of lower-case hexadecimal digits.
+    #[error("its build id is {0:?}, which is no row of bytes in lower-case hexadecimal digits")]
+    BuildId(String),
+    /// Tokens could not tell two dictionaries apart.
+    #[error("another one given has the same build id {0}, as far as tokens carry it")]
+    SameBuildId(BuildId),
+    /// An index into another table is out of range.
+    #[error("{what} {at} names {target} {index}, and there are {len}")]
+    Index {
+        /// Kind of the row with the index.
+        what: &'static str,
+        /// Number of the row with the index.
+        at: usize,
+        /// Kind of the row that is named.
+        target: &'static str,
+        /// The index.
+        index: u32,
+        /// Number of rows.
+        len: usize,
+    },
+    /// The sites of a module have addresses outside the address space, or those of another module.
+    #[error(
+        "its site array at {address:#x} with {sites} sites overlaps another one, or the end of the address space"
+    )]
+    SiteArray {
+        /// Address of the array.
+        address: u64,
+        /// Number of sites.
+        sites: usize,
+    },
+    /// A module without an encoding of epoch 0, which tokens are of.
+    #[error("it has no encoding")]
+    NotEncoded,
+    /// A module with two encodings of one epoch.
+    #[error("it has two encodings of epoch {0}")]
+    TwiceEncoded(u32),
+    /// An encoding of other modules than there are, or of none.
+    #[error("encoding {encoding} is of {count} modules from number {first} on, and there are {modules}")]
+    Modules {
+        /// Number of the encoding.
+        encoding: usize,
+        /// Its first module.
+        first: u32,
+        /// How many it says that it has.
+        count: u32,
+        /// How many there are.
+        modules: usize,
+    },
+    /// An encoding has not one row for each function.
+    #[error("its encoding has {rows} functions, and there are {functions}")]
+    Functions {
+        /// Rows of the encoding.
+        rows: usize,
+        /// Functions of its modules.
+        functions: usize,
+    },
+    /// An edge at a site that cannot have it: one that adds belongs to a direct call, an open one to a
+    /// module with an open node.
+    #[error("edge {edge} is at site {site}, which is no call of that kind")]
+    EdgeSite {
+        /// Number of the edge.
+        edge: usize,
+        /// Number of the site.
+        site: u32,
+    },
+    /// Two edges at one site.
+    #[error("edge {edge} is at site {site}, which has another edge already")]
+    SecondEdge {
+        /// Number of the second edge.
+        edge: usize,
+        /// Number of the site.
+        site: u32,
+    },
+    /// Two encodings of an epoch have an open node.
+    #[error("another module has an open node, too")]
+    SecondOpenNode,
+    /// Two numbers of bytes for one function or edge.
+    #[error("its hybrid encoding has {what} {index} twice")]
+    Twice {
+        /// "function" or "edge".
+        what: &'static str,
+        /// The index.
+        index: u32,
+    },
+    /// The edges and ids are not an encoding.
+    #[error("{0}")]
+    Encoding(TableError),
+    /// The numbers of a function leave the range of numbers without a process.
+    #[error(
+        "the numbers of function {function} start at {base} and are {num_cc}, and 1 to 2^63 - 1 are allowed"
+    )]
+    Range {
+        /// Linkage name of the function.
+        function: String,
+        /// Its first number.
+        base: u64,
+        /// How many there are.
+        num_cc: u64,
+    },
+    /// More rows than 32-bit numbers can name.
+    #[error("all dictionaries together have more than 4294967294 {0}")]
+    TooLarge(&'static str),
+}
+
+/// Checks an index into another table.
+pub(crate) fn check(
+    what: &'static str,
+    at: usize,
+    target: &'static str,
+    index: u32,
+    len: usize,
+) -> Result<(), Cause> {
+    if (index as usize) < len { Ok(()) } else { Err(Cause::Index { what, at, target, index, len }) }
+}
+
+/// A number of rows, or the number of the next row, as an index.
+pub(crate) fn index(len: usize, what: &'static str) -> Result<u32, Cause> {
+    u32::try_from(len).ok().filter(|index| *index < u32::MAX).ok_or(Cause::TooLarge(what))
+}

@@ -1,0 +1,181 @@
+//! Context tokens, versions 1 to 3 (docs/formats.md): what a running program prints and a user pastes.
+//!
+//! A token holds numbers only, and a reader that trusts no byte of it: whatever is not exactly what
+//! the runtime library writes is refused, and nothing is repaired. The checks go from the outside in
+//! (prefix, alphabet, length, checksum, fields), so that the message names the likely cause.
+
+mod error;
+mod read;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::fmt;
+
+pub use pcce_abi::token::BUILD_ID_LEN;
+use pcce_abi::token::PREFIXES;
+
+pub use error::TokenError;
+pub use write::{encode_payload, encode_payload_of};
+
+/// Whether a text starts as tokens do.
+#[must_use]
+pub fn is_start(text: impl AsRef<[u8]>) -> bool {
+    PREFIXES.iter().any(|prefix| text.as_ref().starts_with(prefix.as_bytes()))
+}
+
+/// More pushed frames than this are refused: a frame takes 32 bytes of stack, so it stands for a
+/// stack of 8 GiB.
+pub const MAX_FRAMES: u64 = 1 << 28;
+
+/// Site of frames that a function pushes at its entry when an open call of the executable had reached it.
+pub(crate) const OPEN_SITE: u64 = 0;
+
+/// Length of the checksum in bytes.
+const CRC_LEN: usize = 4;
+
+/// The first bytes of an image's ELF build id, at most [`BUILD_ID_LEN`] of them.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct BuildId {
+    bytes: [u8; BUILD_ID_LEN],
+    len: u8,
+}
+
+impl BuildId {
+    /// The first bytes of `id`, as many as a token carries.
+    #[must_use]
+    pub fn from_prefix(id: &[u8]) -> Self {
+        let len = id.len().min(BUILD_ID_LEN);
+        let mut bytes = [0; BUILD_ID_LEN];
+        bytes[..len].copy_from_slice(&id[..len]);
+        Self { bytes, len: len as u8 }
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+impl fmt::Display for BuildId {
+    /// Lower-case hexadecimal digits, as `file` and `readelf -n` print build ids.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.len == 0 {
+            return f.write_str("(none)");
+        }
+        self.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for BuildId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BuildId({self})")
+    }
+}
+
+/// Where the token was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capture {
+    /// Index into [`Token::images`].
+    pub image: u32,
+    /// Address of the capture site, without the load bias of its image.
+    pub site: u64,
+    /// The thread's number when the token was taken.
+    pub id: u64,
+    /// How far the activation's canonical frame address is below the place from which stack offsets count, in words of 8 bytes; 0 where the
+    /// function does not need it, or it is not known.
+    pub distance: u64,
+}
+
+/// A pushed frame, or several equal ones in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PushedFrame {
+    /// Index into [`Token::images`].
+    pub image: u32,
+    /// Address of the call site that pushed, without the load bias of its image.
+    pub site: u64,
+    /// Whether the function that was entered left its activation to another one, by a tail call.
+    pub left: bool,
+    /// The thread's number when the frame was pushed.
+    pub id: u64,
+    /// How far the frame is below the place from which stack offsets count, as in [`Capture::distance`].
+    pub distance: u64,
+    /// How many equal frames there are in a row, 1 or more.
+    pub count: u64,
+}
+
+/// An address in the machine code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeAddress {
+    /// Index into [`Token::images`].
+    pub image: u32,
+    /// The address, without the load bias of its image.
+    pub address: u64,
+    /// Whether it is that of an instruction which was to be executed; else it is a return address.
+    pub exact: bool,
+    /// How far the canonical frame address of the activation is below the place from which stack offsets count, as in [`Capture::distance`].
+    pub distance: u64,
+}
+
+/// Why the addresses of a [`Point`] end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PointEnd {
+    /// The last function owns the innermost frame behind the point.
+    Pushed,
+    /// The last function has no caller.
+    Outermost,
+    /// There are more than tokens carry.
+    Bound,
+    /// The caller of the last function was not found.
+    Lost,
+}
+
+/// A point at which a thread was interrupted: anywhere, between an update and its call perhaps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// The thread's number there.
+    pub id: u64,
+    /// The instruction, and the return addresses outwards; never empty.
+    pub addresses: Vec<CodeAddress>,
+    /// Why there are no more addresses.
+    pub end: PointEnd,
+}
+
+/// A context token, as numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Token {
+    /// Build ids of the images (program, shared libraries) in the order of their first use.
+    pub images: Vec<BuildId>,
+    /// The capture; none if code that is not instrumented took the token.
+    pub capture: Option<Capture>,
+    /// The interrupted point at which the token was taken; then there is no capture.
+    pub point: Option<Point>,
+    /// Whether the id of `point` may be another one than was there.
+    pub other_state: bool,
+    /// The pushed frames, the innermost (last pushed) first.
+    pub frames: Vec<PushedFrame>,
+    /// The points that signals interrupted, the innermost first: with each, how many of `frames` are further in.
+    pub signals: Vec<(usize, Point)>,
+    /// The outermost frames are missing, since the buffer for the token was too small.
+    pub cut: bool,
+    /// The chain of frames on the stack was found damaged, and was followed no further.
+    pub damaged: bool,
+    /// The token is cut or damaged, and the ids of the outermost sub-path that is there count from the id of a frame that is
+    /// not.
+    pub start_missing: bool,
+    /// The function with which the thread began has left its activation to another one, by a tail call.
+    pub left: bool,
+    /// Whether the program has a hybrid encoding, whose tokens have stack offsets (pcce.txt §6).
+    pub with_offsets: bool,
+}
+
+/// The checksum of a payload. From version 2 on it covers the prefix, too: one version must not be taken for another.
+fn checksum(version: u32, payload: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    if version > 1 {
+        hasher.update(PREFIXES[version as usize - 1].as_bytes());
+    }
+    hasher.update(payload);
+    hasher.finalize()
+}
