@@ -239,6 +239,26 @@ fn a_frame_tells_that_the_callee_is_gone() {
     assert_eq!(of(cut, true), format!("{inner} [truncated -]"));
 }
 
+/// A function of a library that left its activation, and whose frame says nothing else: the executable had pushed.
+#[test]
+fn a_mark_on_a_frame_that_says_nothing_else_is_not_lost() {
+    let of = |dictionary: Dictionary, outer: u64| {
+        let mut token = token(Some((site::LEAF_CAPTURE, 0)), &[(common::MAIN, 0), (outer, 0)]);
+        (token.frames[0].site, token.frames[0].left) = (0, true);
+        frames_of(&Decoder::new(&[dictionary]).unwrap(), &token).unwrap()
+    };
+    let inner = "helper:7i leaf:35 app::run(int):20";
+    // The sub-path starts behind a direct call, of the very function that runs.
+    assert_eq!(of(app(), site::RUN_RUN), format!("{inner} [tail -] app::run(int):21"));
+    // A call through a pointer, of which it is known that what it reaches may leave: that is said once.
+    let through = format!("{inner} [tail -] leaf:33 app::run(int):20");
+    assert_eq!(of(app(), site::LEAF_POINTER), through);
+    let mut dictionary = app();
+    dictionary.modules[0].sites[7].tail_group = Some(1);
+    dictionary.modules[0].functions[1].tail_groups = vec![1];
+    assert_eq!(of(dictionary, site::LEAF_POINTER), through);
+}
+
 #[test]
 fn without_capture() {
     assert_eq!(decode(None, &[]), "[uninstrumented -]");

@@ -23,20 +23,13 @@ impl Decoding<'_, '_> {
         let symbols = &self.images.symbols;
         match site.kind {
             SiteKind::Direct(Some(callee)) => match above {
-                Above::Root(root) if root == callee && !left && symbols.may_leave(site, root) => {
-                    self.context.push(Piece::Tail(None));
-                }
+                Above::Root(root) if root == callee && !left && symbols.may_leave(site, root) => self.left(),
                 _ => self.below_push(callee, left, above),
             },
             SiteKind::External(name) => self.below_external(name, left, above),
             _ => match above {
-                Above::Root(_) if left => self.context.push(Piece::Tail(None)),
-                // What was called may have left its activation to the root.
-                Above::Root(root) if symbols.may_leave(site, root) => {
-                    if !matches!(self.context.pieces.last(), Some(Piece::Tail(_))) {
-                        self.context.push(Piece::Tail(None));
-                    }
-                }
+                // What was called has left its activation to the root, or may have done so.
+                Above::Root(root) if left || symbols.may_leave(site, root) => self.left(),
                 // The target is known only as the root above.
                 Above::Root(_) | Above::UnknownModule(_) => {}
                 Above::NoCapture => self.context.push(Piece::Uninstrumented(None)),
@@ -46,6 +39,21 @@ impl Decoding<'_, '_> {
                     self.context.push(Piece::Unknown(None));
                 }
             },
+        }
+    }
+
+    /// What lies above a frame that says nothing but this: the function entered there has pushed, too, and whether it has
+    /// left its activation to another one. The next frame tells who called it.
+    pub(super) fn below_entered(&mut self, left: bool, above: Above) {
+        if left && matches!(above, Above::Root(_)) {
+            self.left();
+        }
+    }
+
+    /// Adds that functions have left their activations here, whichever they were: one boundary for all of them.
+    pub(super) fn left(&mut self) {
+        if !matches!(self.context.pieces.last(), Some(Piece::Tail(_))) {
+            self.context.push(Piece::Tail(None));
         }
     }
 

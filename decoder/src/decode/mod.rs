@@ -292,9 +292,7 @@ impl Decoding<'_, '_> {
         if frame.site == OPEN_SITE && frame.id == 0 && !self.is_in_program(begin.start) {
             // Of a function that pushes at its entry always, and whose caller had pushed as well: the next frame tells which
             // one, whether or not the executable's dictionary is there. But it has left its activation, perhaps.
-            if frame.left && matches!(above, Above::Root(_)) {
-                self.context.push(Piece::Tail(None));
-            }
+            self.below_entered(frame.left, above);
             return Ok(above);
         }
         let Some(image) = self.context.image(frame.image) else {
@@ -336,9 +334,7 @@ impl Decoding<'_, '_> {
                 self.context.push(Piece::Unknown(None))
             }
             // What the thread began with has left its activation to the root.
-            Above::Root(_) if token.left && !token.cut && !token.damaged => {
-                self.context.push(Piece::Tail(None))
-            }
+            Above::Root(_) if token.left && !token.cut && !token.damaged => self.left(),
             _ => {}
         }
         if token.cut {

@@ -173,7 +173,7 @@ impl<'d> Decoding<'d, '_> {
             let Some(callee) = table::callee(function, address.address) else { return Ok(Active::Lost) };
             let last = point.end == PointEnd::Pushed && number + 1 == point.addresses.len();
             let marked = last && below.frame.is_some_and(|frame| frame.left);
-            self.left(&CallAt { image, code, callee, marked }, inner.take());
+            self.below_address(&CallAt { image, code, callee, marked }, inner.take());
         }
         *inner = Some(Inner { image, name: code.linkage(function.name), owner });
         let Some(owner) = owner else {
@@ -193,7 +193,7 @@ impl<'d> Decoding<'d, '_> {
     }
 
     /// Adds what lies between a call and the function further in.
-    fn left(&mut self, call: &CallAt<'_>, inner: Option<Inner<'_>>) {
+    fn below_address(&mut self, call: &CallAt<'_>, inner: Option<Inner<'_>>) {
         let CallAt { image, code, callee, marked } = *call;
         match (callee, inner) {
             (Some(callee), Some(inner)) if inner.name == code.linkage(callee) && !marked => {}

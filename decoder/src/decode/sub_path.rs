@@ -104,10 +104,7 @@ impl<'d> Decoding<'d, '_> {
             Err(PathError::Ambiguous) => return Ok(Above::Interrupted),
             Err(_) => return Err(no_open_node()),
         }
-        // The frame says nothing but this: who was called has pushed, too.
-        if left && matches!(above, Above::Root(_)) {
-            self.context.push(Piece::Tail(None));
-        }
+        self.below_entered(left, above);
         match (start, above) {
             (Some(start), Above::Root(root)) if !may_start(encoding, start, root) => Err(no_open_node()),
             _ => Ok(above),
