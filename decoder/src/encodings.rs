@@ -1,5 +1,5 @@
-//! How the images are encoded: what the ids mean that programs keep. Each encoding is of one epoch and of some modules of one
-//! image, and has one table of paths.
+//! How the images are encoded: what the ids mean that programs keep. Each encoding is of one epoch and of some modules
+//! of one image, and has one table of paths.
 //!
 //! The rows are checked here once, as those of [`symbols`](crate::symbols), whose numbers are used.
 
@@ -111,8 +111,8 @@ impl Encoding {
         &self.functions[(function - self.first_function) as usize]
     }
 
-    /// The number of the sub-path for which an id of the program stands in a function. `start`: where the sub-path starts, if
-    /// that is known.
+    /// The number of the sub-path for which an id of the program stands in a function. `start`: where the sub-path
+    /// starts, if that is known.
     #[inline]
     pub(crate) fn number(&self, function: u32, id: u64, start: Option<u32>) -> u64 {
         let offset = start.map_or(0, |start| self.id_offset(start));
@@ -162,8 +162,8 @@ impl Encodings {
         self.all.iter().filter(move |encoding| encoding.image == image)
     }
 
-    /// The functions, with the numbers of their sub-paths, that a context number may stand for: none, one, or several if the
-    /// ranges of modules overlap.
+    /// The functions, with the numbers of their sub-paths, that a context number may stand for: none, one, or several
+    /// if the ranges of modules overlap.
     pub(crate) fn in_ranges(&self, number: u64) -> impl Iterator<Item = (u32, u64)> {
         let end = self.ranges.partition_point(|range| range.base <= number);
         self.ranges[..end]

@@ -21,8 +21,8 @@ const MUCH: usize = 1 << 22;
 /// What tokens start with, in front of their version.
 const PREFIX: &[u8] = pcce_abi::token::PREFIX.as_bytes();
 
-/// The places of the words in `text` that look like tokens: one token, or several joined by `+`, as a context across threads
-/// is written. A `+` that no word follows belongs to the token if the word ends there.
+/// The places of the words in `text` that look like tokens: one token, or several joined by `+`, as a context across
+/// threads is written. A `+` that no word follows belongs to the token if the word ends there.
 pub fn tokens(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let finder = memmem::Finder::new(PREFIX);
     let mut from = 0;
@@ -174,7 +174,8 @@ impl<'d> Filter<'d> {
         Self { session, below, failures: Failures::default() }
     }
 
-    /// Appends `text`, whole lines, to `out`. `line` is the number of the first one. `full` may take what is there, whenever that is much.
+    /// Appends `text`, whole lines, to `out`. `line` is the number of the first one. `full` may take what is there,
+    /// whenever that is much.
     pub fn text(&mut self, text: &[u8], line: u64, out: &mut Vec<u8>, mut full: impl FnMut(&mut Vec<u8>)) {
         // Up to where the text is copied: with contexts below, always up to the end of a line.
         let mut copied = 0;
@@ -242,8 +243,8 @@ impl Census {
         }
     }
 
-    /// Writes each context once, the most frequent one first, in [`Format::Below`], [`Format::InPlace`] or [`Format::Json`].
-    /// Tokens with equal frames are one context.
+    /// Writes each context once, the most frequent one first, in [`Format::Below`], [`Format::InPlace`] or
+    /// [`Format::Json`]. Tokens with equal frames are one context.
     ///
     /// # Errors
     /// Those of `out`.

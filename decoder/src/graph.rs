@@ -1,5 +1,5 @@
-//! The call graph of a dictionary for Graphviz: numCC of each function, addition values and pushes of its calls, and the heat of a
-//! profile.
+//! The call graph of a dictionary for Graphviz: numCC of each function, addition values and pushes of its calls, and
+//! the heat of a profile.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt::Write as _;
@@ -7,10 +7,10 @@ use std::fmt::Write as _;
 use pcce_dictionary::{Dictionary, EdgeCode, EncodedFunction, STATIC, SiteKind};
 use thiserror::Error;
 
-use crate::context::FrameKind;
 use crate::names::demangle;
 use crate::printable::printable;
 use crate::profile::Stacks;
+use crate::profile::heat::Heat;
 use crate::profile::report::amount;
 use crate::profile::{Metric, Unit};
 
@@ -57,51 +57,6 @@ struct Calls {
     added: Vec<u64>,
     /// Calls that push.
     pushes: usize,
-}
-
-/// Values of a profile by name: of functions and everything they call, of functions alone, and of calls.
-#[derive(Default)]
-struct Heat<'a> {
-    total: u64,
-    inclusive: HashMap<&'a str, u64>,
-    own: HashMap<&'a str, u64>,
-    calls: HashMap<(&'a str, &'a str), u64>,
-}
-
-impl<'a> Heat<'a> {
-    fn of(stacks: &'a Stacks, metric: usize) -> Self {
-        let mut heat = Self::default();
-        for stack in &stacks.stacks {
-            let value = stack.values[metric];
-            heat.total = heat.total.saturating_add(value);
-            // Functions of the call graph: what was inlined is part of its caller.
-            let names: Vec<&str> = stack
-                .frames
-                .iter()
-                .map(|&frame| &stacks.frames[frame as usize])
-                .filter(|frame| frame.kind == FrameKind::Call && !frame.inlined)
-                .map(|frame| &*frame.linkage_name)
-                .collect();
-            if let Some(first) = names.first() {
-                *heat.own.entry(first).or_default() += value;
-            }
-            let mut seen = HashSet::new();
-            for name in &names {
-                if seen.insert(name) {
-                    *heat.inclusive.entry(name).or_default() += value;
-                }
-            }
-            let pairs: HashSet<_> = names.windows(2).map(|two| (two[1], two[0])).collect();
-            for pair in pairs {
-                *heat.calls.entry(pair).or_default() += value;
-            }
-        }
-        heat
-    }
-
-    fn percent(&self, value: Option<&u64>) -> f64 {
-        value.map_or(0.0, |value| *value as f64 * 100.0 / self.total.max(1) as f64)
-    }
 }
 
 /// A call graph that is drawn, and how many functions there are in it and in all.
@@ -208,8 +163,8 @@ impl<'d> Graph<'d> {
         Ok((around(&centre, &self.calls, selection.depth), centre))
     }
 
-    /// The calls of the dictionary between functions that are shown. `only_hot`: those that are in the profile, if there is
-    /// one.
+    /// The calls of the dictionary between functions that are shown. `only_hot`: those that are in the profile, if
+    /// there is one.
     fn arrows(&self, shown: &BTreeSet<Node>, only_hot: bool) -> Vec<(Node, Node, String)> {
         let mut arrows = Vec::new();
         for (&(from, to), calls) in &self.calls {
@@ -360,7 +315,8 @@ fn calls(dictionary: &Dictionary) -> BTreeMap<(Node, Node), Calls> {
     calls
 }
 
-/// Callers before callees as far as it goes, from `main` on: where there are cycles, `dot` puts at the top what comes first.
+/// Callers before callees as far as it goes, from `main` on: where there are cycles, `dot` puts at the top what comes
+/// first.
 fn ordered(
     shown: &BTreeSet<Node>,
     arrows: &[(Node, Node, String)],

@@ -1,5 +1,5 @@
-//! The images whose dictionaries were given: their symbols and encodings, and their machine code, which is read when it is
-//! first needed.
+//! The images whose dictionaries were given: their symbols and encodings, and their machine code, which is read when it
+//! is first needed.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -85,7 +85,8 @@ impl Images {
         code.as_ref().map(Option::as_ref).map_err(String::as_str)
     }
 
-    /// What hybrid encodings rely on must be so in the program. False where that cannot be seen in the code of all functions.
+    /// What hybrid encodings rely on must be so in the program. False where that cannot be seen in the code of all
+    /// functions.
     fn check_stacks(&self, image: u32, code: &CodeTable) -> Result<bool, String> {
         let mut seen = true;
         let of = |function: u32| {

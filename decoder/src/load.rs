@@ -35,7 +35,8 @@ pub enum LoadCause {
     Empty,
     /// Neither form.
     #[error(
-        "neither a dictionary (JSON) nor a program (ELF): it starts with bytes {start}; write the dictionary again with `pcce dict PROGRAM -o FILE`"
+        "neither a dictionary (JSON) nor a program (ELF): it starts with bytes {start}; write the dictionary \
+         again with `pcce dict PROGRAM -o FILE`"
     )]
     Unknown {
         /// The first bytes, in hexadecimal digits.

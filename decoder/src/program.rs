@@ -22,7 +22,8 @@ pub enum ProgramError {
     NotLinked(&'static str),
     /// The program has no section with a dictionary.
     #[error(
-        "the program has no dictionary (no section {}): it was not built with the pass, or was stripped; give the unstripped program, or its separate debug file",
+        "the program has no dictionary (no section {}): it was not built with the pass, or was stripped; give \
+         the unstripped program, or its separate debug file",
         fragment::SECTION
     )]
     NoSection,
@@ -36,7 +37,8 @@ pub enum ProgramError {
     },
     /// The section claims to be much larger than what such sections honestly are.
     #[error(
-        "damaged section {section}: it claims to have {claimed} bytes in {stored} compressed ones; build the program again, or copy it again"
+        "damaged section {section}: it claims to have {claimed} bytes in {stored} compressed ones; build the \
+         program again, or copy it again"
     )]
     Overlong {
         /// Name of the section.

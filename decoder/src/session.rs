@@ -28,7 +28,8 @@ pub enum Failure {
     NumberTooLarge,
     /// The context is longer than the session writes.
     #[error(
-        "its trace has {pieces} calls, and {limit} are written at most: a short token can stand for any number of equal ones"
+        "its trace has {pieces} calls, and {limit} are written at most: a short token can stand for any number \
+         of equal ones"
     )]
     LongContext {
         /// Calls of the context, without those inlined.
@@ -38,7 +39,8 @@ pub enum Failure {
     },
     /// The contexts of all tokens are longer than the session writes.
     #[error(
-        "its trace has {pieces} calls, and those of the tokens before had so many that only {left} more are written; give fewer tokens"
+        "its trace has {pieces} calls, and those of the tokens before had so many that only {left} more are \
+         written; give fewer tokens"
     )]
     LongContexts {
         /// Calls of the context, without those inlined.
@@ -122,8 +124,8 @@ pub struct Session<'d> {
     of_program: bool,
 }
 
-/// Contexts of more calls are not written into logs, of which many are read at a time. A short token can stand for millions
-/// of equal calls.
+/// Contexts of more calls are not written into logs, of which many are read at a time. A short token can stand for
+/// millions of equal calls.
 pub const MAX_CALLS_IN_LOG: u64 = 100_000;
 /// Contexts of more calls are not written at all. An endless recursion on a stack of 8 MB is a fifth of that.
 pub const MAX_CALLS: u64 = 1 << 20;

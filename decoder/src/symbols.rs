@@ -1,8 +1,8 @@
 //! What exists in the images whose dictionaries were given: checked, and flattened into arrays over all modules.
 //!
 //! Indices here are dense numbers over all images and modules; the types of the files end at this module and at
-//! [`encodings`](crate::encodings). No file is trusted: every index and address is checked once, here, so that decoding needs
-//! no check but those of the token.
+//! [`encodings`](crate::encodings). No file is trusted: every index and address is checked once, here, so that decoding
+//! needs no check but those of the token.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
@@ -129,8 +129,8 @@ impl Symbols {
         self.tails.contains(&(from, group, function)) || from != to && self.leaving.contains(&(from, group))
     }
 
-    /// Whether what called this function is not known where its sub-path begins: an executable in targeted mode may have
-    /// called a function of another module without a push, from functions that reach no target.
+    /// Whether what called this function is not known where its sub-path begins: an executable in targeted mode may
+    /// have called a function of another module without a push, from functions that reach no target.
     pub(crate) fn called_unseen(&self, function: u32) -> bool {
         self.any_targeted && !self.modules[self.functions[function as usize].module as usize].targeted
     }

@@ -43,8 +43,8 @@ pub struct Function {
     pub calls: Vec<Call>,
 }
 
-/// A call site: the linkage name of the function that it calls, none through a pointer, and how often it was executed. Through a
-/// pointer, also the functions of the module that were called most, and about how often.
+/// A call site: the linkage name of the function that it calls, none through a pointer, and how often it was executed.
+/// Through a pointer, also the functions of the module that were called most, and about how often.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call(
     pub Option<String>,
@@ -81,7 +81,8 @@ pub enum CallsError {
     },
     /// It is of another kind.
     #[error(
-        "line {line}: this is a profile of kind `{kind}`, not of calls; programs built with --pcce-profile-generate write those"
+        "line {line}: this is a profile of kind `{kind}`, not of calls; programs built with \
+         --pcce-profile-generate write those"
     )]
     Kind {
         /// The line, from 1.
@@ -91,7 +92,8 @@ pub enum CallsError {
     },
     /// It was written by another release.
     #[error(
-        "line {line}: the profile has version {found}, and this release reads version {VERSION}; build the program with this release and run it again"
+        "line {line}: the profile has version {found}, and this release reads version {VERSION}; build the \
+         program with this release and run it again"
     )]
     Version {
         /// The line, from 1.
@@ -141,7 +143,8 @@ impl Calls {
         Ok(profile)
     }
 
-    /// Adds up the functions of equal modules, names and lists of calls. They stay in the order of their first occurrence.
+    /// Adds up the functions of equal modules, names and lists of calls. They stay in the order of their first
+    /// occurrence.
     #[must_use]
     pub fn merged(self) -> Self {
         let mut place: HashMap<(String, String, Vec<Option<String>>), usize> = HashMap::new();
@@ -202,8 +205,8 @@ pub const HERE: u8 = 1;
 /// Stands there behind the number of a call through a pointer, for the array of its targets.
 pub const TARGETS_HERE: u8 = 2;
 
-/// The text that a program writes for a module, with [`HERE`] in place of the numbers: for each function ⟨its linkage name,
-/// the callees of its calls⟩ one number for the function and one for each call.
+/// The text that a program writes for a module, with [`HERE`] in place of the numbers: for each function ⟨its linkage
+/// name, the callees of its calls⟩ one number for the function and one for each call.
 #[must_use]
 pub fn template<'a>(
     module: &str,

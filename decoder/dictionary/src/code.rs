@@ -1,9 +1,9 @@
 //! What is known of the machine code of a program, for contexts at any instruction.
 //!
-//! The pass puts the addresses of the functions into the section [`SECTION`] of each object file: for each module the address
-//! of its site array, the number of its functions, and their addresses, each a word of 8 bytes, little endian, written by the
-//! linker; 0 for a function that is not in the program. From these, the program's instructions and its debug
-//! information, `pcce dict` makes the [`Code`] that the dictionary holds in compressed form ([`to_text`]).
+//! The pass puts the addresses of the functions into the section [`SECTION`] of each object file: for each module the
+//! address of its site array, the number of its functions, and their addresses, each a word of 8 bytes, little endian,
+//! written by the linker; 0 for a function that is not in the program. From these, the program's instructions and its
+//! debug information, `pcce dict` makes the [`Code`] that the dictionary holds in compressed form ([`to_text`]).
 
 use std::io::Write;
 
@@ -65,11 +65,12 @@ pub struct FunctionCode {
     pub states: Vec<(u32, State)>,
     /// Source locations: from each row's offset on, 1 + the index of the place, or 0.
     pub lines: Vec<(u32, u32)>,
-    /// Calls, by ascending offset: the offset behind the call, and 1 + the linkage name of what is called, or 0 if that is
-    /// not known.
+    /// Calls, by ascending offset: the offset behind the call, and 1 + the linkage name of what is called, or 0 if that
+    /// is not known.
     pub calls: Vec<(u32, u32)>,
-    /// How far the stack pointer is below the canonical frame address at the function's calls, if it is the same at each. (The canonical frame address
-    /// is the stack pointer as it was before the call of the function. Jumps to other functions are no calls.)
+    /// How far the stack pointer is below the canonical frame address at the function's calls, if it is the same at
+    /// each. (The canonical frame address is the stack pointer as it was before the call of the function. Jumps to
+    /// other functions are no calls.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame_offset: Option<u32>,
     /// How far the frame that the function pushes is below the canonical frame address, if it is the same at each push.
@@ -82,13 +83,15 @@ pub struct FunctionCode {
 pub enum Role {
     /// Nothing: it is not instrumented.
     Plain,
-    /// It is this function of this module: indices into [`Dictionary::modules`](crate::Dictionary) and [`functions`](crate::Module).
+    /// It is this function of this module: indices into [`Dictionary::modules`](crate::Dictionary) and
+    /// [`functions`](crate::Module).
     Instrumented(u32, u32),
     /// It changes the id, and no row of the dictionary is known to be its own.
     Opaque,
 }
 
-/// The id before an instruction, in terms of the id that the function found at its entry (or set, where it pushes at its entry).
+/// The id before an instruction, in terms of the id that the function found at its entry (or set, where it pushes at
+/// its entry).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum State {
     /// Nothing is known.

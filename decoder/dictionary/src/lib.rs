@@ -46,7 +46,8 @@ pub enum DictionaryError {
     Syntax(String),
     /// The dictionary was written by a newer release.
     #[error(
-        "the dictionary has schema version {found}, and this pcce reads versions 1 to {SCHEMA_VERSION}; use the pcce of the release that wrote it, or a newer one"
+        "the dictionary has schema version {found}, and this pcce reads versions 1 to {SCHEMA_VERSION}; use the \
+         pcce of the release that wrote it, or a newer one"
     )]
     Version {
         /// Version in the file.
@@ -54,7 +55,8 @@ pub enum DictionaryError {
     },
     /// A dictionary of version 1 says what version 2 cannot say.
     #[error(
-        "the dictionary has schema version 1, and what it says cannot be read as version {SCHEMA_VERSION}: {0}; build the program again, or use the pcce of the release that built it"
+        "the dictionary has schema version 1, and what it says cannot be read as version {SCHEMA_VERSION}: {0}; \
+         build the program again, or use the pcce of the release that built it"
     )]
     Upgrade(String),
     /// A fragment in an object file or program is damaged.
@@ -69,7 +71,9 @@ pub enum DictionaryError {
     },
     /// An object file was made by another release of the pass.
     #[error(
-        "section {section}, offset {offset}: an object file has a dictionary of schema version {found}, and this pcce reads versions 1 to {SCHEMA_VERSION}; use the pcce of the release that built the program, or build all of it with this one"
+        "section {section}, offset {offset}: an object file has a dictionary of schema version {found}, and this \
+         pcce reads versions 1 to {SCHEMA_VERSION}; use the pcce of the release that built the program, or build \
+         all of it with this one"
     )]
     FragmentVersion {
         /// Name of the section.

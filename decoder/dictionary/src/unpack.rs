@@ -1,5 +1,5 @@
-//! What compressed parts of a file may unpack to. A byte of a deflate stream can stand for a thousand, so a file that is not trusted could
-//! fill the memory of who reads it.
+//! What compressed parts of a file may unpack to. A byte of a deflate stream can stand for a thousand, so a file that
+//! is not trusted could fill the memory of who reads it.
 
 use std::io::Read;
 

@@ -1,4 +1,5 @@
-//! Schema version 1, frozen: what it says is read by making version 2 of it (`upgrade`), and nothing writes it any more.
+//! Schema version 1, frozen: what it says is read by making version 2 of it (`upgrade`), and nothing writes it any
+//! more.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,12 +34,12 @@ pub struct Module {
     /// Link-time address of the module's site array. Site `i` is named by `sites_address + i`.
     /// Filled in from the fragment's header; a module whose code was discarded by the linker has 0.
     pub sites_address: u64,
-    /// `numCC` of the open node, if the module has one: it stands for whatever a call whose callee is not known reaches. Only
-    /// executables have one.
+    /// `numCC` of the open node, if the module has one: it stands for whatever a call whose callee is not known
+    /// reaches. Only executables have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_num_cc: Option<u64>,
-    /// In modules with a hybrid encoding (pcce.txt §6), how often code was generated to measure frames. Numbers of a function may then stand for
-    /// several sub-paths, which the stack offset tells apart.
+    /// In modules with a hybrid encoding (pcce.txt §6), how often code was generated to measure frames. Numbers of a
+    /// function may then stand for several sub-paths, which the stack offset tells apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hybrid_rounds: Option<u32>,
     /// File names, as in the debug information (absolute where the compiler knew the folder).
@@ -63,8 +64,8 @@ pub struct Function {
     pub name: u32,
     /// Number of encodings of the function's sub-paths (`numCC`), which are numbered `0..num_cc`.
     pub num_cc: u64,
-    /// The program's ids in the function are these numbers plus the offset, modulo 2⁶⁴, and negated in modules without an
-    /// open node. 0 for entries.
+    /// The program's ids in the function are these numbers plus the offset, modulo 2⁶⁴, and negated in modules without
+    /// an open node. 0 for entries.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub offset: i64,
     /// Whether the function can be entered with id 0 (it has the dummy in-edge, pcce.txt §5).
@@ -79,7 +80,8 @@ pub struct Function {
     pub silent: bool,
     /// Whether other modules can call it by name.
     pub external: bool,
-    /// Whether it is one of the pass's own: it pushes, and calls what its caller would have called. Contexts do not show it.
+    /// Whether it is one of the pass's own: it pushes, and calls what its caller would have called. Contexts do not
+    /// show it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub push_thunk: bool,
     /// The groups of functions ([`Site::tail_group`]) of which one may have left its frame to this function, by tail
@@ -104,7 +106,8 @@ pub struct Function {
     /// Hybrid encoding: whether sub-paths with number 0 may begin at a place on the stack that nobody knows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unknown_base: bool,
-    /// Hybrid encoding: how far below the function's canonical frame address the stack pointer is at its calls, where the encoding relies on that.
+    /// Hybrid encoding: how far below the function's canonical frame address the stack pointer is at its calls, where
+    /// the encoding relies on that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame_offset: Option<u32>,
 }
@@ -145,8 +148,8 @@ pub enum SiteKind {
     Asm,
     /// A call of `pcce_token` or `pcce_context`, or one that creates a thread.
     Capture,
-    /// A call that installs a signal handler, in dictionaries of earlier builds. A frame with such a site was pushed when the handler was called: the id
-    /// is that of the interrupted function, which is not known.
+    /// A call that installs a signal handler, in dictionaries of earlier builds. A frame with such a site was pushed
+    /// when the handler was called: the id is that of the interrupted function, which is not known.
     Signal,
     /// The function's own entry, for functions that callers may enter without having pushed
     /// (such as a replacement of `malloc`): the pushed id belongs to an unknown function.
@@ -188,8 +191,8 @@ pub struct Edge {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EdgeCode {
-    /// The addition value, from numbers of the caller to numbers of the callee (pcce.txt, Algorithm 1). The program adds
-    /// it plus the callee's offset minus the caller's.
+    /// The addition value, from numbers of the caller to numbers of the callee (pcce.txt, Algorithm 1). The program
+    /// adds it plus the callee's offset minus the caller's.
     Add(u64),
     /// The addition value of an open call: the edge leads to the open node.
     Open(u64),

@@ -1,10 +1,12 @@
 //! Schema version 2: what exists in an image, and apart from it how that is encoded.
 //!
-//! The *symbols* of an image are what exists in it: its modules, with their functions and sites, and its machine code. An
-//! [`Encoding`] is what the numbers mean that the program keeps. An image may have several, told apart by their *epoch*.
+//! The *symbols* of an image are what exists in it: its modules, with their functions and sites, and its machine code.
+//! An
+//! [`Encoding`] is what the numbers mean that the program keeps. An image may have several, told apart by their
+//! *epoch*.
 //!
-//! Every member is there, and there are no others: a reader that does not know one refuses the document, since without it
-//! others may mean something else. What is not known, or is not there, is `null` or an empty list.
+//! Every member is there, and there are no others: a reader that does not know one refuses the document, since without
+//! it others may mean something else. What is not known, or is not there, is `null` or an empty list.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -80,7 +82,8 @@ pub struct Module {
     pub functions: Vec<Function>,
     /// The sites, in the order of their addresses.
     pub sites: Vec<Site>,
-    /// The groups of functions ([`Site::tail_group`]) of which one may leave its activation to a function of another module.
+    /// The groups of functions ([`Site::tail_group`]) of which one may leave its activation to a function of another
+    /// module.
     pub leaving_groups: Vec<u32>,
     /// Functions with a body that are not instrumented, by reason.
     pub skipped: Vec<Skipped>,
@@ -100,13 +103,14 @@ pub struct Function {
     /// Whether nothing in it can take a context, push or call back, so that the id while it runs is that of the call in
     /// the first caller that is not silent.
     pub silent: bool,
-    /// Whether it is one of the pass's own: it pushes, and calls what its caller would have called. Contexts do not show it.
+    /// Whether it is one of the pass's own: it pushes, and calls what its caller would have called. Contexts do not
+    /// show it.
     pub push_thunk: bool,
     /// Whether a jump may lead to it that was a call in the source. Where that call does nothing to the id, contexts
     /// know it all the same, but return addresses do not.
     pub jumped_to: bool,
-    /// The groups of functions ([`Site::tail_group`]) of which one may have left its activation to this function, by tail
-    /// calls.
+    /// The groups of functions ([`Site::tail_group`]) of which one may have left its activation to this function, by
+    /// tail calls.
     pub tail_groups: Vec<u32>,
 }
 
@@ -118,8 +122,8 @@ pub struct Site {
     pub function: u32,
     /// What happens there.
     pub kind: SiteKind,
-    /// The number of the group of functions that the call may reach and that make tail calls which leave no frame, if there
-    /// are such. Only calls that leave the id alone, or add to it, have one.
+    /// The number of the group of functions that the call may reach and that make tail calls which leave no frame, if
+    /// there are such. Only calls that leave the id alone, or add to it, have one.
     #[serde(deserialize_with = "required")]
     pub tail_group: Option<u32>,
     /// Debug locations, innermost first: the location itself, then the call site into which it was
@@ -131,8 +135,8 @@ pub struct Site {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SiteKind {
-    /// A direct call of an instrumented function of the module: index into [`Module::functions`]. None if the call is not
-    /// encoded and the dictionary is one of version 1, which did not say it.
+    /// A direct call of an instrumented function of the module: index into [`Module::functions`]. None if the call is
+    /// not encoded and the dictionary is one of version 1, which did not say it.
     Direct(Option<u32>),
     /// A direct call of a function outside the module, or of one that is not instrumented:
     /// its linkage name, as an index into [`Module::names`].
@@ -237,8 +241,8 @@ pub struct Encoding {
     pub functions: Vec<EncodedFunction>,
     /// The edges of the call graph.
     pub edges: Vec<Edge>,
-    /// What a hybrid encoding (pcce.txt §6) relies on. Numbers of a function may then stand for several sub-paths, which the
-    /// stack offset tells apart.
+    /// What a hybrid encoding (pcce.txt §6) relies on. Numbers of a function may then stand for several sub-paths,
+    /// which the stack offset tells apart.
     #[serde(deserialize_with = "required")]
     pub hybrid: Option<Hybrid>,
 }
@@ -264,8 +268,8 @@ pub struct EncodedFunction {
 
 /// A call that has an addition value, or pushes because of the numbering.
 ///
-/// A direct call from one instrumented function of the encoding to another always has one, unless one of them is silent;
-/// any other call only if there is an open node.
+/// A direct call from one instrumented function of the encoding to another always has one, unless one of them is
+/// silent; any other call only if there is an open node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edge {
@@ -279,8 +283,8 @@ pub struct Edge {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EdgeCode {
-    /// The addition value, from numbers of the caller to numbers of the callee (pcce.txt, Algorithm 1). The program adds
-    /// it plus the callee's [`id_offset`](EncodedFunction::id_offset) minus the caller's.
+    /// The addition value, from numbers of the caller to numbers of the callee (pcce.txt, Algorithm 1). The program
+    /// adds it plus the callee's [`id_offset`](EncodedFunction::id_offset) minus the caller's.
     Add(u64),
     /// The addition value of an open call: the edge leads to the open node.
     Open(u64),

@@ -193,7 +193,8 @@ impl<'d> Output<'d> {
         for id in missing {
             if self.named.len() < MAX_NAMED && self.named.insert(id) {
                 self.fail(&format!(
-                    "no dictionary was given for the module with build id {id}, and its calls are left out; give the shared library, or its dictionary, with --dict FILE"
+                    "no dictionary was given for the module with build id {id}, and its calls are left out; give \
+                     the shared library, or its dictionary, with --dict FILE"
                 ))?;
             }
         }

@@ -1,7 +1,7 @@
 //! `pcce filter`.
 //!
-//! One thread reads blocks of whole lines, several decode, and this one writes. Block after block goes to the next decoding
-//! thread in turn, and the results are taken in the same turn, so the order stays. Each thread holds a
+//! One thread reads blocks of whole lines, several decode, and this one writes. Block after block goes to the next
+//! decoding thread in turn, and the results are taken in the same turn, so the order stays. Each thread holds a
 //! few blocks: memory is bounded. A block is sent off as soon as a line is complete, so that nobody who looks at a
 //! running log waits.
 
@@ -121,7 +121,8 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
     }
     for (id, counted) in &failures.missing {
         super::message(&format!(
-            "no dictionary was given for the module with build id {id}, and its calls are left out in {} traces; give the shared library, or its dictionary, with --dict FILE",
+            "no dictionary was given for the module with build id {id}, and its calls are left out in {} traces; \
+             give the shared library, or its dictionary, with --dict FILE",
             counted.count
         ));
         status = Status::Failed;

@@ -42,7 +42,8 @@ pub fn read_profile(
     let build_id = &dictionary.build_id;
     if profile.build_id.is_empty() || !build_id.starts_with(&profile.build_id) {
         bail!(
-            "{path}: the profile is of another build: it has build id {}, and {} has {build_id}; give the program that wrote it",
+            "{path}: the profile is of another build: it has build id {}, and {} has {build_id}; give the \
+             program that wrote it",
             if profile.build_id.is_empty() { "none" } else { &profile.build_id },
             program.display(),
         );
@@ -59,7 +60,8 @@ pub fn read_profile(
         .map_err(|(token, failure)| anyhow::anyhow!("{path}: token {token}: {failure}"))?;
     for id in &stacks.missing {
         super::message(&format!(
-            "no dictionary was given for the module with build id {id}, and its calls are left out; give the shared library, or its dictionary, with --dict FILE"
+            "no dictionary was given for the module with build id {id}, and its calls are left out; give the \
+             shared library, or its dictionary, with --dict FILE"
         ));
     }
     Ok(Read { profile, stacks, dictionary: dictionaries.swap_remove(0) })

@@ -11,7 +11,8 @@ pub(crate) const MAX_PIECES: usize = 1 << 26;
 pub enum DecodeError {
     /// None of the token's images has a dictionary.
     #[error(
-        "the token is of another build: it has build id {token}, and the dictionary given has {dictionaries}; give the dictionary of that build"
+        "the token is of another build: it has build id {token}, and the dictionary given has {dictionaries}; \
+         give the dictionary of that build"
     )]
     OtherBuild {
         /// Build ids in the token, as far as it carries them.
@@ -44,7 +45,8 @@ pub enum DecodeError {
     },
     /// The site's kind is not allowed there.
     #[error(
-        "the token does not fit the dictionary: the site at address {address:#x} of build {build_id} is {found}, and {expected} is expected there; {DAMAGED}"
+        "the token does not fit the dictionary: the site at address {address:#x} of build {build_id} is {found}, \
+         and {expected} is expected there; {DAMAGED}"
     )]
     SiteKind {
         /// Build id of the image.
@@ -58,7 +60,8 @@ pub enum DecodeError {
     },
     /// The function has no such id.
     #[error(
-        "the token does not fit the dictionary: function {function} has no id {id}, its ids are below {num_cc}; {DAMAGED}"
+        "the token does not fit the dictionary: function {function} has no id {id}, its ids are below {num_cc}; \
+         {DAMAGED}"
     )]
     NoId {
         /// Linkage name of the function.
@@ -70,7 +73,8 @@ pub enum DecodeError {
     },
     /// The frame that a function pushes at its entry lies under the sub-path of another function.
     #[error(
-        "the token does not fit the dictionary: function {function} pushed at its entry, and the calls it made start in {found}; {DAMAGED}"
+        "the token does not fit the dictionary: function {function} pushed at its entry, and the calls it made \
+         start in {found}; {DAMAGED}"
     )]
     NotEntered {
         /// Linkage name of the function that pushed.
@@ -96,7 +100,8 @@ pub enum DecodeError {
     NoContext,
     /// A number that one process gave to a chain of pushed frames.
     #[error(
-        "number {number} is an interned one: it has a meaning only in the process that gave it; log pcce_token() there instead"
+        "number {number} is an interned one: it has a meaning only in the process that gave it; log pcce_token() \
+         there instead"
     )]
     Interned {
         /// The number.
@@ -104,7 +109,8 @@ pub enum DecodeError {
     },
     /// No function has the number.
     #[error(
-        "no function of the dictionary has number {number} in its range; give the dictionary of the build that printed it"
+        "no function of the dictionary has number {number} in its range; give the dictionary of the build that \
+         printed it"
     )]
     NoRange {
         /// The number.
@@ -112,7 +118,8 @@ pub enum DecodeError {
     },
     /// The functions of several modules have the number.
     #[error(
-        "number {number} is a context of {first} and of {second}, in modules compiled apart; log pcce_token() instead, or build with --pcce-mode=lto"
+        "number {number} is a context of {first} and of {second}, in modules compiled apart; log pcce_token() \
+         instead, or build with --pcce-mode=lto"
     )]
     Ambiguous {
         /// The number.

@@ -17,8 +17,8 @@ impl Decoding<'_, '_> {
         }
     }
 
-    /// Adds what lies above a call that does not tell by itself what runs next: one that pushed, or an open one. `left`:
-    /// what was called is known to have left its activation to another function.
+    /// Adds what lies above a call that does not tell by itself what runs next: one that pushed, or an open one.
+    /// `left`: what was called is known to have left its activation to another function.
     pub(super) fn below_call(&mut self, site: &Site, left: bool, above: Above) {
         let symbols = &self.images.symbols;
         match site.kind {
@@ -42,8 +42,8 @@ impl Decoding<'_, '_> {
         }
     }
 
-    /// What lies above a frame that says nothing but this: the function entered there has pushed, too, and whether it has
-    /// left its activation to another one. The next frame tells who called it.
+    /// What lies above a frame that says nothing but this: the function entered there has pushed, too, and whether it
+    /// has left its activation to another one. The next frame tells who called it.
     pub(super) fn below_entered(&mut self, left: bool, above: Above) {
         if left && matches!(above, Above::Root(_)) {
             self.left();

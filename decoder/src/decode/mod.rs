@@ -2,8 +2,8 @@
 //! that its Algorithm 2 (§4) decodes.
 //!
 //! A token is a capture and a chain of pushed frames. Each of them names a site and an id, and these
-//! two name exactly one sub-path, together with the function where it starts if a direct call tells: then the next frame
-//! outwards names that ([`Start`]). What lies *between* two sub-paths is known exactly if the push was
+//! two name exactly one sub-path, together with the function where it starts if a direct call tells: then the next
+//! frame outwards names that ([`Start`]). What lies *between* two sub-paths is known exactly if the push was
 //! made for a call of the function in which the inner sub-path starts. Where it is not known, or not
 //! instrumented, a boundary says so; nothing is ever filled in.
 
@@ -47,7 +47,8 @@ impl Decoder {
     }
 
     /// Lets the decoder read the machine code from the program of a dictionary (counted from 0, as they were given to
-    /// [`Decoder::new`]) if a token needs it and the dictionary does not have it. If `program` is a separate debug file,
+    /// [`Decoder::new`]) if a token needs it and the dictionary does not have it. If `program` is a separate debug
+    /// file,
     /// `stripped` is the program itself.
     pub fn set_program(&mut self, dictionary: usize, program: PathBuf, stripped: Option<PathBuf>) {
         self.images.set_program(dictionary, program, stripped);
@@ -62,8 +63,9 @@ impl Decoder {
         self.decoding(context).token(token, false)
     }
 
-    /// Decodes a token of which it is known that a process of this program has made it. A thread that is not in the program yet, or any
-    /// more, names no build that is known: there [`decode`](Self::decode) refuses its token as one of another build.
+    /// Decodes a token of which it is known that a process of this program has made it. A thread that is not in the
+    /// program yet, or any more, names no build that is known: there [`decode`](Self::decode) refuses its token as one
+    /// of another build.
     ///
     /// # Errors
     /// As [`decode`](Self::decode).
@@ -214,8 +216,8 @@ impl Decoding<'_, '_> {
         self.walk(site, capture.id, Distance::OfActivation(capture.distance), begin)
     }
 
-    /// Where the sub-path begins that ends inside (above) a frame of the token, or behind the last one. `next_signal`: how many frames are
-    /// further in than the next signal that is not yet shown.
+    /// Where the sub-path begins that ends inside (above) a frame of the token, or behind the last one. `next_signal`:
+    /// how many frames are further in than the next signal that is not yet shown.
     fn begin(&self, token: &Token, number: usize, next_signal: Option<usize>) -> Begin {
         match token.frames.get(number) {
             // A handler starts one.
@@ -290,8 +292,8 @@ impl Decoding<'_, '_> {
     /// Adds what lies between `above` and the frame, and the frame's sub-path. `begin`: where that one begins.
     fn frame(&mut self, frame: &PushedFrame, above: Above, begin: Begin) -> Result<Above, DecodeError> {
         if frame.site == OPEN_SITE && frame.id == 0 && !self.is_in_program(begin.start) {
-            // Of a function that pushes at its entry always, and whose caller had pushed as well: the next frame tells which
-            // one, whether or not the executable's dictionary is there. But it has left its activation, perhaps.
+            // Of a function that pushes at its entry always, and whose caller had pushed as well: the next frame tells
+            // which one, whether or not the executable's dictionary is there. But it has left its activation, perhaps.
             self.below_entered(frame.left, above);
             return Ok(above);
         }

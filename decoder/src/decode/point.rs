@@ -1,8 +1,8 @@
 //! Interrupted points: from the addresses of a token to the function whose id the token holds.
 //!
 //! The innermost addresses may lie in code that is not instrumented, and in silent functions. The first one in another
-//! function is that of the function to which the id belongs, and the machine code says what that function has done to the id there. If
-//! the innermost pushed frame is this very activation's, its id is the one that counts.
+//! function is that of the function to which the id belongs, and the machine code says what that function has done to
+//! the id there. If the innermost pushed frame is this very activation's, its id is the one that counts.
 
 use pcce_dictionary::code::{Role, State};
 
@@ -61,7 +61,8 @@ struct CallAt<'d> {
 }
 
 impl<'d> Decoding<'d, '_> {
-    /// Adds the pieces of a point and of the sub-path that led to it. `more`: there is something behind the point. `known`: the point's id is the one that was there.
+    /// Adds the pieces of a point and of the sub-path that led to it. `more`: there is something behind the point.
+    /// `known`: the point's id is the one that was there.
     pub(super) fn point(
         &mut self,
         point: &Point,
@@ -74,8 +75,8 @@ impl<'d> Decoding<'d, '_> {
         let mut added = Some(0_u64);
         // Nothing is known of the id in a function further in.
         let mut by_addresses = false;
-        // Stacks begin in code that is not instrumented: it starts the program, or a thread. There the addresses are all of them, and
-        // they can stand for an id that is not known; those of a damaged stack end anywhere.
+        // Stacks begin in code that is not instrumented: it starts the program, or a thread. There the addresses are
+        // all of them, and they can stand for an id that is not known; those of a damaged stack end anywhere.
         let whole = point.end == PointEnd::Outermost && !more && !self.ends_instrumented(point)?;
         // The outermost function met to which the id does not belong, and the pieces up to it.
         let mut outermost: Option<(u32, usize)> = None;
@@ -126,13 +127,14 @@ impl<'d> Decoding<'d, '_> {
             return stop(self.owned(owner, id, address.distance, below.begin));
         }
         if let (true, Some((root, pieces))) = (whole, outermost) {
-            // What called it is the code that starts programs and threads, or other code without the pass: as where the id of
-            // the outermost function is known.
+            // What called it is the code that starts programs and threads, or other code without the pass: as where the
+            // id of the outermost function is known.
             self.context.pieces.truncate(pieces);
             return stop(Above::Root(root));
         }
         match point.end {
-            // The owner of the next frame is the last function: that of a signal, or one whose dictionary was not given.
+            // The owner of the next frame is the last function: that of a signal, or one whose dictionary was not
+            // given.
             PointEnd::Pushed | PointEnd::Outermost => stop(Above::Plain(point.end == PointEnd::Outermost)),
             PointEnd::Bound | PointEnd::Lost => stop(Above::Interrupted),
         }

@@ -1,4 +1,5 @@
-//! Hybrid encodings (pcce.txt §6): from the distances in a token to stack offsets, which tell sub-paths with one number apart.
+//! Hybrid encodings (pcce.txt §6): from the distances in a token to stack offsets, which tell sub-paths with one number
+//! apart.
 
 use crate::encodings::Encoding;
 use crate::symbols::Site;

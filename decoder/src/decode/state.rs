@@ -60,7 +60,8 @@ pub(super) enum Start {
 pub(super) struct Begin {
     /// What is known of its start.
     pub(super) start: Start,
-    /// Where its first activation begins, less the place from which the token's distances count, in bytes; None if that is not known.
+    /// Where its first activation begins, less the place from which the token's distances count, in bytes; None if that
+    /// is not known.
     pub(super) base: Option<i64>,
 }
 

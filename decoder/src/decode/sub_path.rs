@@ -75,7 +75,8 @@ impl<'d> Decoding<'d, '_> {
         }
     }
 
-    /// Adds what lies above an open call of the executable's, and the sub-path of the call. `id` is one of its open node.
+    /// Adds what lies above an open call of the executable's, and the sub-path of the call. `id` is one of its open
+    /// node.
     /// `left`: what was called is known to have left its activation to another function.
     pub(super) fn walk_open(
         &mut self,
@@ -132,8 +133,8 @@ impl<'d> Decoding<'d, '_> {
         }
     }
 
-    /// Whether a direct call of a program that is built as a whole began the sub-path. Then no call but an open one leads to another
-    /// module, whatever the id is.
+    /// Whether a direct call of a program that is built as a whole began the sub-path. Then no call but an open one
+    /// leads to another module, whatever the id is.
     pub(super) fn is_in_program(&self, start: Start) -> bool {
         matches!(start, Start::In(start) if self.images.encoding_of(start).open_node.is_some())
     }
@@ -144,8 +145,8 @@ impl<'d> Decoding<'d, '_> {
     }
 }
 
-/// Whether a sub-path that is known to start in `start` may turn out to start in `root`: a function that replaced it by a tail
-/// call. These are entered with their own id offset 0.
+/// Whether a sub-path that is known to start in `start` may turn out to start in `root`: a function that replaced it by
+/// a tail call. These are entered with their own id offset 0.
 fn may_start(encoding: &Encoding, start: u32, root: u32) -> bool {
     start == root || encoding.id_offset(start) == 0
 }

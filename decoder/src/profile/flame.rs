@@ -8,8 +8,8 @@ use inferno::flamegraph::{self, Options};
 
 use super::{Kind, Stacks, Unit};
 
-/// One line for each stack of function names: `outermost;…;innermost value`, in alphabetical order. Stacks whose value is
-/// 0 are left out.
+/// One line for each stack of function names: `outermost;…;innermost value`, in alphabetical order. Stacks whose value
+/// is 0 are left out.
 #[must_use]
 pub fn lines(stacks: &Stacks, metric: usize) -> Vec<String> {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();

@@ -4,6 +4,7 @@
 //! [`pprof`] and [`speedscope`] write them. The two kinds, heap and CPU, differ in their [`Metric`]s only.
 
 pub mod flame;
+pub(crate) mod heat;
 pub mod pprof;
 pub mod report;
 pub mod speedscope;
@@ -103,7 +104,8 @@ pub enum ProfileError {
     Heading(String),
     /// Of a later release.
     #[error(
-        "the profile has format version {0}, and this release reads version {VERSION}; use the release that built the program"
+        "the profile has format version {0}, and this release reads version {VERSION}; use the release that \
+         built the program"
     )]
     Version(u32),
     /// A kind that does not exist.

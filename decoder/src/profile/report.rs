@@ -33,8 +33,8 @@ fn select(kind: Kind, stacks: &Stacks, selection: Selection) -> (Vec<Cow<'_, Sta
     (sorted, all)
 }
 
-/// Samples fall on any line of a function: stacks that differ in that line only are one, with the line that was found most
-/// often.
+/// Samples fall on any line of a function: stacks that differ in that line only are one, with the line that was found
+/// most often.
 fn by_function(stacks: &Stacks) -> Vec<Stack> {
     let mut sorted: Vec<&Stack> = stacks.stacks.iter().collect();
     sorted.sort_by_key(|stack| std::cmp::Reverse(stack.values[0]));

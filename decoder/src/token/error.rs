@@ -10,7 +10,8 @@ use super::MAX_FRAMES;
 pub enum TokenError {
     /// Another start than that of a token.
     #[error(
-        "not a context token: it starts with `{start}`; a token starts with `pcce1.`, `pcce2.` or `pcce3.` and is one word of letters, digits, `-` and `_`"
+        "not a context token: it starts with `{start}`; a token starts with `pcce1.`, `pcce2.` or `pcce3.` and \
+         is one word of letters, digits, `-` and `_`"
     )]
     NotAToken {
         /// The first characters.
@@ -18,7 +19,8 @@ pub enum TokenError {
     },
     /// A token of a version that a newer release writes.
     #[error(
-        "the token has version {found}, and this pcce reads versions 1 to 3; use the pcce of the release that built the program, or a newer one"
+        "the token has version {found}, and this pcce reads versions 1 to 3; use the pcce of the release that \
+         built the program, or a newer one"
     )]
     NewerVersion {
         /// The version's digits.
@@ -50,7 +52,8 @@ pub enum TokenError {
     },
     /// The checksum matches, and the numbers make no token: whoever wrote it has an error.
     #[error(
-        "the token is malformed although its checksum matches: byte {position}, {what}; this is an error in what wrote it, please report it"
+        "the token is malformed although its checksum matches: byte {position}, {what}; this is an error in what \
+         wrote it, please report it"
     )]
     Malformed {
         /// Position in the payload, in bytes from 0.
@@ -60,7 +63,8 @@ pub enum TokenError {
     },
     /// More frames than a stack can hold.
     #[error(
-        "the token claims {frames} pushed frames, and the limit is {MAX_FRAMES}; this is an error in what wrote it, please report it"
+        "the token claims {frames} pushed frames, and the limit is {MAX_FRAMES}; this is an error in what wrote \
+         it, please report it"
     )]
     TooManyFrames {
         /// Number of frames up to the one that passed the limit.

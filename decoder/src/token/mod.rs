@@ -83,8 +83,8 @@ pub struct Capture {
     pub site: u64,
     /// The thread's number when the token was taken.
     pub id: u64,
-    /// How far the activation's canonical frame address is below the place from which stack offsets count, in words of 8 bytes; 0 where the
-    /// function does not need it, or it is not known.
+    /// How far the activation's canonical frame address is below the place from which stack offsets count, in words of
+    /// 8 bytes; 0 where the function does not need it, or it is not known.
     pub distance: u64,
 }
 
@@ -114,7 +114,8 @@ pub struct CodeAddress {
     pub address: u64,
     /// Whether it is that of an instruction which was to be executed; else it is a return address.
     pub exact: bool,
-    /// How far the canonical frame address of the activation is below the place from which stack offsets count, as in [`Capture::distance`].
+    /// How far the canonical frame address of the activation is below the place from which stack offsets count, as in
+    /// [`Capture::distance`].
     pub distance: u64,
 }
 
@@ -161,8 +162,8 @@ pub struct Token {
     pub cut: bool,
     /// The chain of frames on the stack was found damaged, and was followed no further.
     pub damaged: bool,
-    /// The token is cut or damaged, and the ids of the outermost sub-path that is there count from the id of a frame that is
-    /// not.
+    /// The token is cut or damaged, and the ids of the outermost sub-path that is there count from the id of a frame
+    /// that is not.
     pub start_missing: bool,
     /// The function with which the thread began has left its activation to another one, by a tail call.
     pub left: bool,
