@@ -1,0 +1,38 @@
+//! Functions that the pass leaves as they are: counted by reason, in the dictionary and by `pcce info`.
+
+use std::fs;
+
+use pcce_testsuite::{artifact, command, run, work_folder};
+
+const SOURCE: &str = r#"
+#include <pcce.h>
+#include <stdio.h>
+__attribute__((naked, noinline)) static int naked(void) { __asm__("mov $2, %eax\n ret"); }
+static volatile int old;
+static int chosen(void) { return 3; }
+static int other(void) { return 4; }
+static int (*resolve(void))(void) { return old ? other : chosen; }
+int by_cpu(void) __attribute__((ifunc("resolve")));
+int main(void) { printf("%d %d\n", naked() + by_cpu(), pcce_context() != 0); return 0; }
+"#;
+
+#[test]
+fn they_are_counted_by_reason() {
+    let folder = work_folder("left_out");
+    fs::write(folder.join("a.c"), SOURCE).expect("the folder is ours");
+    for mode in ["lto", "module"] {
+        let mode = format!("--pcce-mode={mode}");
+        let mut compiler = command(artifact("pcce-clang"), &[&mode, "-O2", "a.c", "-o", "program"]);
+        let _ = run(compiler.current_dir(&folder)).expect_success();
+        let program = folder.join("program");
+        assert_eq!(run(&mut command(&program, &[])).expect_success().stdout, "5 1\n");
+        let info = |flags: &[&str]| {
+            run(command(artifact("pcce"), &["info"]).arg(&program).args(flags)).expect_success().stdout
+        };
+        let json: serde_json::Value = serde_json::from_str(&info(&["--format", "json"])).expect("JSON");
+        let expected = serde_json::json!({"naked": 1, "ifunc_resolver": 1});
+        assert_eq!(json["dictionary"]["skipped"], expected, "{mode}");
+        let text = info(&[]);
+        assert!(text.contains("\nskipped     1: naked: the body is assembly\n"), "{text}");
+    }
+}
