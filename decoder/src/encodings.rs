@@ -246,6 +246,9 @@ impl Encodings {
     }
 }
 
+/// An edge that adds, with its number in the file.
+type NumberedEdge = (u32, AddEdge);
+
 /// An encoding that is being checked.
 struct Rows<'d> {
     encoding: &'d files::Encoding,
@@ -279,7 +282,7 @@ impl<'d> Rows<'d> {
     }
 
     /// What each site does, and the edges that add, with their numbers.
-    fn edges(&self) -> Result<(Vec<Effect>, Vec<(u32, AddEdge)>), Cause> {
+    fn edges(&self) -> Result<(Vec<Effect>, Vec<NumberedEdge>), Cause> {
         let open_node = FunctionId::new(self.encoding.functions.len() as u32);
         let mut effects = vec![Effect::None; self.sites];
         let mut adds = Vec::with_capacity(self.encoding.edges.len());
@@ -311,7 +314,7 @@ impl<'d> Rows<'d> {
     /// The table of paths, and what it relies on.
     fn paths(
         &self,
-        adds: Vec<(u32, AddEdge)>,
+        adds: Vec<NumberedEdge>,
         open_node: Option<FunctionId>,
     ) -> Result<(Stack, SubPaths), Cause> {
         let row = |f: &files::EncodedFunction| FunctionRow { num_cc: f.num_cc, entry: f.entry, open: f.open };
