@@ -275,7 +275,8 @@ impl<'a> Job<'a> {
     /// Changes the code, and adds the dictionary.
     fn rewrite<'m>(&self, module: Module<'m>, (program, plan): (&Program, &plan::Plan), code: &Code<'m>) {
         let options = self.options;
-        let fragment = pcce_dictionary::fragment::to_bytes(&plan.symbols, std::slice::from_ref(&plan.encoding));
+        let fragment =
+            pcce_dictionary::fragment::to_bytes(&plan.symbols, std::slice::from_ref(&plan.encoding));
         let sites_name = format!("__pcce_sites.{:016x}", fnv1a(self.identifier.as_bytes(), &fragment));
         if let Some(file) = &options.common.profile_generate {
             count::count(module, program, code, file);

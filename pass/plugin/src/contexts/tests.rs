@@ -89,7 +89,9 @@ fn calls_add_what_tells_them_apart_and_each_has_a_site() {
     for (call, edge) in plan.functions.iter().flat_map(|f| &f.calls).zip(&encoding.edges) {
         let offset = |f: u32| encoding.functions[f as usize].id_offset as u64;
         let site = &symbols.sites[edge.site as usize];
-        let dictionary::SiteKind::Direct(Some(callee)) = site.kind else { panic!("{site:?} is no direct call") };
+        let dictionary::SiteKind::Direct(Some(callee)) = site.kind else {
+            panic!("{site:?} is no direct call")
+        };
         let constant = start(edge).wrapping_add(offset(callee)).wrapping_sub(offset(site.function));
         assert_eq!(call.action, if constant == 0 { Nothing } else { Add(constant) });
     }

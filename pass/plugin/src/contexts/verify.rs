@@ -138,7 +138,8 @@ impl<'m> Maker<'_, 'm> {
         let adds =
             |code| matches!(code, pcce_dictionary::EdgeCode::Add(_) | pcce_dictionary::EdgeCode::Open(_));
         let pushes = self.plan.encoding.edges.iter().filter(|edge| self.open.is_some() && !adds(edge.code));
-        let pushes: BTreeMap<u32, u32> = pushes.filter_map(|edge| Some((edge.site, self.callee(edge.site)?))).collect();
+        let pushes: BTreeMap<u32, u32> =
+            pushes.filter_map(|edge| Some((edge.site, self.callee(edge.site)?))).collect();
         let row = |(&site, &callee)| {
             module.const_struct(&[self.site(site).into(), self.record(callee as usize).into()])
         };
@@ -171,13 +172,7 @@ impl<'m> Maker<'_, 'm> {
             if let Some(callee) = callee {
                 let caller = symbols.sites[edge.site as usize].function as usize;
                 let constant = constants.get(&edge.site).copied().unwrap_or(0);
-                in_edges[callee].push(InEdge {
-                    start,
-                    constant,
-                    caller,
-                    site: edge.site,
-                    callee: called,
-                });
+                in_edges[callee].push(InEdge { start, constant, caller, site: edge.site, callee: called });
             }
         }
         let mut rows = Vec::new();
