@@ -1,9 +1,9 @@
-//! Golden contexts: dictionaries of each schema version, tokens of the programs that they are of, and the frames that these
-//! were decoded to.
+//! Golden contexts: dictionaries of each schema version, tokens of the programs that they are of, and the frames
+//! that these were decoded to.
 //!
-//! `golden/v1` and so on hold, for each program of `testsuite/programs` that is named here, what `pcce dict` wrote, also of its
-//! libraries, and what `pcce decode --format json` wrote for the tokens that it printed. They were made when the version
-//! was the newest, and are never written again.
+//! `golden/v1` and so on hold, for each program of `testsuite/programs` that is named here, what `pcce dict` wrote,
+//! also of its libraries, and what `pcce decode --format json` wrote for the tokens that it printed. They were made
+//! when the version was the newest, and are never written again.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -205,7 +205,9 @@ proptest! {
         let token = Token {
             images: vec![BuildId::from_prefix(&APP)],
             point: first,
-            frames: frames.iter().map(|&(s, id, count)| PushedFrame { image: 0, site: site + s, left: false, id, distance: 0, count }).collect(),
+            frames: frames.iter().map(|&(s, id, count)| {
+                PushedFrame { image: 0, site: site + s, left: false, id, distance: 0, count }
+            }).collect(),
             signals,
             cut: flags & 1 == 1,
             damaged: flags & 2 == 2,

@@ -1,9 +1,9 @@
 //! Golden files: each schema version stays readable.
 //!
-//! `golden/v1.json` and `golden/v1.fragment` hold [`v1`], `golden/v2.json` and `golden/v2.fragment` hold [`v2`]. They were written
-//! by this file's own `write_golden_files` (`cargo test -p pcce-dictionary --test golden -- --ignored`) when their version
-//! was made, and are never written again: a change of the types that changes them is a new version,
-//! with new files beside the old ones.
+//! `golden/v1.json` and `golden/v1.fragment` hold [`v1`], `golden/v2.json` and `golden/v2.fragment` hold [`v2`].
+//! They were written by this file's own `write_golden_files` (`cargo test -p pcce-dictionary --test golden --
+//! --ignored`) when their version was made, and are never written again: a change of the types that changes them is
+//! a new version, with new files beside the old ones.
 
 use std::io::Read;
 use std::path::PathBuf;
