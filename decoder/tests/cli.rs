@@ -360,7 +360,8 @@ fn info_finds_the_tools() {
         fs::create_dir_all(folder.0.join(path)).unwrap();
     }
     let pcce = folder.0.join("bin/pcce");
-    fs::copy(env!("CARGO_BIN_EXE_pcce"), &pcce).unwrap();
+    // A link: another thread of the tests, about to run a program, could hold open what is written here.
+    fs::hard_link(env!("CARGO_BIN_EXE_pcce"), &pcce).unwrap();
     let run = || {
         Command::new(&pcce)
             .args(["info", "--format", "json"])

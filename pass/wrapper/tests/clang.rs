@@ -15,15 +15,16 @@ struct Wrapper {
 
 impl Wrapper {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let bin = folder.path().join("prefix/bin");
         let libraries = folder.path().join("prefix/lib/pcce");
         let include = folder.path().join("prefix/include");
         for directory in [&bin, &libraries, &include] {
             fs::create_dir_all(directory).unwrap();
         }
-        fs::copy(env!("CARGO_BIN_EXE_pcce-clang"), bin.join("pcce-clang")).unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_pcce-clangxx"), bin.join("pcce-clang++")).unwrap();
+        // Links: another thread of the tests, about to run a program, could hold open what is written here.
+        fs::hard_link(env!("CARGO_BIN_EXE_pcce-clang"), bin.join("pcce-clang")).unwrap();
+        fs::hard_link(env!("CARGO_BIN_EXE_pcce-clangxx"), bin.join("pcce-clang++")).unwrap();
         for file in ["libpcce_pass.so", "libpcce_rt.a", "libpcce_rt.so"] {
             fs::write(libraries.join(file), "").unwrap();
         }
