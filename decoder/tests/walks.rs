@@ -42,8 +42,8 @@ fn programs() -> impl Strategy<Value = Program> {
     })
 }
 
-/// What the pass makes of the program. Sites: the calls, then for each function a capture and a call
-/// through a pointer. The line of a site's location is its number plus 1. Also what each call adds, those through pointers
+/// What the pass makes of the program. Sites: the calls, then for each function a capture and a call through a
+/// pointer. The line of a site's location is its number plus 1. Also what each call adds, those through pointers
 /// last.
 fn build(program: &Program) -> (Dictionary, Vec<Option<u64>>) {
     let mut graph = CallGraph::new();

@@ -6,9 +6,9 @@ use pcce_dictionary::code::{Code, FunctionCode, Place, Role, State};
 /// Where it begins.
 pub const MAIN_CODE: u64 = 0x10_0000;
 
-/// The code of the common dictionary's program: function `i` of the first module from `MAIN_CODE + 0x100 * i` on, behind
-/// it a plain one. Each calls at offset 0x10 (behind it 0x15); its id is known up to 0x20, has 3 added up to 0x30, is not
-/// known up to 0x40, and is 0 behind.
+/// The code of the common dictionary's program: function `i` of the first module from `MAIN_CODE + 0x100 * i` on,
+/// behind it a plain one. Each calls at offset 0x10 (behind it 0x15); its id is known up to 0x20, has 3 added up to
+/// 0x30, is not known up to 0x40, and is 0 behind.
 pub fn code(dictionary: &Dictionary) -> Code {
     let module = &dictionary.modules[0];
     let count = module.functions.len() as u32;
