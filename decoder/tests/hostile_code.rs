@@ -111,6 +111,18 @@ fn sections_within_one_another() {
 }
 
 #[test]
+fn a_section_behind_the_end_of_the_file() {
+    let more = [&one(16)[..], &[debug(".debug_line", vec![0; 16])]].concat();
+    let number = OWN as usize + more.len();
+    let mut file = program(vec![0xc3; 16], &[TEXT], more);
+    let headers = u64::from_le_bytes(file[40..48].try_into().expect("8 bytes")) as usize;
+    let (offset, end) = (headers + 64 * number + 24, file.len() as u64);
+    file[offset..offset + 8].copy_from_slice(&end.to_le_bytes());
+    file[offset + 8..offset + 16].copy_from_slice(&(u64::MAX / 4).to_le_bytes());
+    is_read("behind", &file);
+}
+
+#[test]
 fn symbols_that_share_names() {
     for (name, step) in [("same_names", 0), ("suffixes", 1)] {
         let functions = (0..200_000).map(|i| (1 + step * i as u32, FUNCTION, 1, TEXT + i, 1));

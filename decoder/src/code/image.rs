@@ -193,14 +193,17 @@ impl Surroundings for Image<'_> {
     }
 }
 
-/// How many bytes of the file its sections take. None if two take the same ones, so that a small file seems to hold
-/// very much.
+/// How many bytes of the file its sections take. None if two take the same ones, or one takes more than there are: a
+/// small file would seem to hold very much.
 pub(super) fn stored(file: &object::File<'_>) -> Option<u64> {
+    let object::File::Elf64(elf) = file else { return None };
     let mut places: Vec<(u64, u64)> =
         file.sections().filter_map(|s| s.file_range()).filter(|r| r.1 > 0).collect();
     places.sort_unstable();
-    let apart = places.is_sorted_by(|a, b| a.0.checked_add(a.1).is_some_and(|end| end <= b.0));
-    apart.then(|| places.iter().map(|place| place.1).sum())
+    let end = |place: &(u64, u64)| place.0.checked_add(place.1);
+    let apart = places.is_sorted_by(|a, b| end(a).is_some_and(|end| end <= b.0));
+    let inside = places.last().is_none_or(|last| end(last).is_some_and(|end| end <= elf.data().len() as u64));
+    (apart && inside).then(|| places.iter().map(|place| place.1).sum())
 }
 
 /// Whether the names of a file's symbols can be read in a time that goes with its size: symbols may share a name
