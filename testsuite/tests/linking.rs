@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use pcce_testsuite::{Output, artifact, command, llvm, run, work_folder};
+use pcce_testsuite::{Output, artifact, command, llvm, run, run_with_input, work_folder};
 
 /// The functions that a shared library defines for others, with their versions.
 fn exported(library: &Path) -> BTreeSet<String> {
@@ -50,4 +50,49 @@ fn version_scripts_may_name_what_is_not_defined() {
             refused.describe()
         );
     }
+}
+
+/// Objects of both modes go into one link, and all of it is instrumented, or the link is an error.
+#[test]
+fn a_mix_of_modes_is_instrumented_or_refused() {
+    let folder = work_folder("linking/modes");
+    let pcce = |lines: &str| format!("#include <pcce.h>\n#include <stdio.h>\n{lines}\n");
+    let main =
+        "int half(int);\nvoid show(void) { puts(PCCE_TOKEN); }\nint main(void) { return half(8) - 4; }";
+    fs::write(folder.join("main.c"), pcce(main)).unwrap();
+    let work = "void show(void);\n__attribute__((noinline)) int half(int n) { show(); puts(PCCE_TOKEN); return n / 2; }";
+    fs::write(folder.join("work.c"), pcce(work)).unwrap();
+    let clang = |arguments: &[&str]| run(command(artifact("pcce-clang"), arguments).current_dir(&folder));
+    for mode in ["lto", "module"] {
+        for name in ["main", "work"] {
+            let (mode_flag, object) = (format!("--pcce-mode={mode}"), format!("{name}.{mode}.o"));
+            let _ =
+                clang(&["-g", "-O2", &mode_flag, "-c", &format!("{name}.c"), "-o", &object]).expect_success();
+        }
+    }
+    for main in ["lto", "module"] {
+        for work in ["lto", "module"] {
+            for link in ["lto", "module"] {
+                let objects = [format!("main.{main}.o"), format!("work.{work}.o")];
+                let name = format!("{main}-{work}-{link}");
+                let linked = clang(&[&format!("--pcce-mode={link}"), &objects[0], &objects[1], "-o", &name]);
+                if link == "module" && [main, work].contains(&"lto") {
+                    assert_eq!(linked.status, 1, "{name}");
+                    let culprit = &objects[usize::from(main != "lto")];
+                    let expected = format!("`{culprit}` was compiled in lto mode");
+                    assert!(linked.stderr.contains(&expected), "{}", linked.describe());
+                    continue;
+                }
+                let _ = linked.expect_success();
+                assert_eq!(contexts(&folder.join(&name)), "main;half;show\nmain;half\n", "{name}");
+            }
+        }
+    }
+}
+
+/// The contexts that a program prints.
+fn contexts(program: &Path) -> String {
+    let tokens = run(&mut command(program, &[])).expect_success().stdout;
+    let mut filter = command(artifact("pcce"), &["filter", "--format", "folded"]);
+    run_with_input(filter.arg(program), &tokens).expect_success().stdout
 }

@@ -188,7 +188,7 @@ fn options(words: &[Word]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The arguments that clang hands to the linker as they are.
-fn linker_arguments(words: &[Word]) -> Vec<&[u8]> {
+pub fn linker_arguments(words: &[Word]) -> Vec<&[u8]> {
     let mut arguments = Vec::new();
     for (index, word) in words.iter().enumerate() {
         let before = index.checked_sub(1).map(|before| words[before].bytes());

@@ -19,6 +19,7 @@ compile_error!("pcce-clang replaces itself with clang by exec(), which only Unix
 pub mod args;
 pub mod cache;
 pub mod command;
+pub mod inputs;
 pub mod install;
 pub mod plan;
 
@@ -90,6 +91,13 @@ pub enum Error {
          of another kind"
     )]
     EmulatedTls,
+    /// A link in module mode of what only a link in lto mode instruments.
+    #[error(
+        "`{0}` was compiled in lto mode (it holds bitcode), and a link with `--pcce-mode=module` would leave it without \
+         instrumentation; compile it with `--pcce-mode=module` as well, or link with `--pcce-mode=lto`. If it is to stay \
+         without: `objcopy --remove-section=.llvm.lto` takes the bitcode out of a file that has machine code, too"
+    )]
+    BitcodeInModuleMode(PathBuf),
     /// There is no clang of the version that the plugin was built for.
     #[error(
         "`{name}` is neither in PATH nor in {llvm}; install it, on Debian with `apt-get install clang-{version} lld-{version}`",
@@ -159,7 +167,9 @@ fn run(language: Language) -> Result<(), Error> {
         }
     };
     let compiler = command.last().map(PathBuf::from).unwrap_or_default();
+    let links = command::Command::of(&arguments.words).product == command::Product::Image;
     let facts = Facts {
+        bitcode: if links { inputs::bitcode(&arguments.words) } else { Vec::new() },
         files: install::Files::beside(&executable, |path| path.exists()),
         working_directory: env::current_dir().map_err(system("cannot tell the working directory"))?,
         pass_options: env::var_os(pcce_options::VARIABLE),

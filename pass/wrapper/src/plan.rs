@@ -24,6 +24,7 @@ use pcce_options::{Mode, WrapperFlags};
 use crate::Error;
 use crate::args::Arguments;
 use crate::command::{Command, Product, UserLinker, UserLto, chooses_linker};
+use crate::inputs::Bitcode;
 use crate::install::{Files, Header, SHARED_RUNTIME};
 
 /// What the plan depends on beside the command line.
@@ -35,6 +36,8 @@ pub struct Facts {
     pub working_directory: PathBuf,
     /// [`pcce_options::VARIABLE`] as the user set it.
     pub pass_options: Option<OsString>,
+    /// The files of a link that hold bitcode.
+    pub bitcode: Vec<Bitcode>,
 }
 
 /// What to run.
@@ -71,6 +74,9 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         return Err(Error::EmulatedTls);
     }
     let whole_program = links && arguments.own.mode == Mode::Lto;
+    if let Some(file) = facts.bitcode.first().filter(|_| links && !whole_program) {
+        return Err(Error::BitcodeInModuleMode(file.file.clone()));
+    }
     if arguments.own.mode == Mode::Module && command.lto == UserLto::On {
         // The pass instruments what becomes machine code there and then. Said once a
         // program: configure scripts take words on standard error for warnings.

@@ -226,3 +226,39 @@ fn symbolic_links_to_the_wrapper_find_its_files() {
     let libraries = fs::canonicalize(wrapper.path("prefix/lib/pcce")).unwrap();
     assert!(text(&output.stderr).contains(libraries.to_str().unwrap()), "{}", text(&output.stderr));
 }
+
+#[test]
+fn bitcode_in_a_link_in_module_mode_is_an_error() {
+    let wrapper = Wrapper::new();
+    wrapper.succeed(&["-c", "a.c", "-o", "fat.o"]);
+    wrapper.succeed(&["-c", "-fno-fat-lto-objects", "a.c", "-o", "bare.o"]);
+    let ar = |arguments: &[&str]| {
+        assert!(
+            Command::new("ar").args(arguments).current_dir(wrapper.folder.path()).status().unwrap().success()
+        );
+    };
+    ar(&["rcs", "libfat.a", "fat.o"]);
+    ar(&["rcsT", "libthin.a", "bare.o"]);
+    for (inputs, culprit) in [
+        (["fat.o"].as_slice(), "fat.o"),
+        (&["bare.o", "-fuse-ld=lld"], "bare.o"),
+        (&["-r", "fat.o"], "fat.o"),
+        (&["-L.", "-lfat"], "libfat.a"),
+        (&["-Wl,--whole-archive,libthin.a"], "libthin.a"),
+    ] {
+        let output = wrapper.run(&[&["--pcce-mode=module", "-o", "x"], inputs].concat());
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{inputs:?}: {stderr}");
+        assert!(
+            stderr.contains(culprit) && stderr.contains("was compiled in lto mode"),
+            "{inputs:?}: {stderr}"
+        );
+        wrapper.jobs(inputs);
+    }
+    let words = ["fat.o", "bare.o", "libfat.a", "libthin.a", "a.c"].map(|name| wrapper.path(name).into());
+    let words = pcce_wrapper::args::parse(words, |_| None).unwrap().words;
+    let found = pcce_wrapper::inputs::bitcode(&words);
+    let llvm: u32 = pcce_wrapper::install::LLVM_VERSION.parse().unwrap();
+    assert_eq!(found.len(), 4, "{found:?}");
+    assert!(found.iter().all(|file| file.llvm == Some(llvm)), "{found:?}");
+}

@@ -15,6 +15,7 @@ fn facts() -> Facts {
         files: Files { libraries: "/r".into(), header: Some(Header::Own("/i".into())) },
         working_directory: "/w".into(),
         pass_options: None,
+        bitcode: Vec::new(),
     }
 }
 

@@ -1,0 +1,143 @@
+//! What the files of a link hold: LLVM's bitcode, alone or beside machine code, and of which LLVM.
+//!
+//! Only headers and tables of the files are read. What cannot be read is the linker's to report.
+
+mod producer;
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use object::read::archive::ArchiveFile;
+use object::{Object, ObjectSection, ReadCache, ReadRef};
+
+use crate::args::{Role, Word};
+use crate::command::linker_arguments;
+
+/// A file with bitcode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bitcode {
+    /// The file, as the command line names it or as it was found for `-l`.
+    pub file: PathBuf,
+    /// The newest LLVM that wrote some of it, by its major version, if that can be told.
+    pub llvm: Option<u32>,
+}
+
+/// The section of an object with machine code in which the bitcode stands.
+const SECTION: &str = ".llvm.lto";
+/// So much of bitcode is read to learn who wrote it.
+const START: u64 = 256;
+
+/// The files of a link that hold bitcode, in the order of its words.
+pub fn bitcode(words: &[Word]) -> Vec<Bitcode> {
+    files(words).into_iter().filter_map(|file| look(&file).map(|llvm| Bitcode { file, llvm })).collect()
+}
+
+/// The object files and archives that the linker will read, as far as they can be told.
+fn files(words: &[Word]) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = Vec::new();
+    let mut folders = Vec::new();
+    let mut libraries = Vec::new();
+    for (index, word) in words.iter().enumerate() {
+        let bytes = word.bytes();
+        let value = |name: &[u8]| match word.role {
+            Role::Value => (words[index - 1].bytes() == name).then_some(bytes),
+            Role::Option => bytes.strip_prefix(name).filter(|value| !value.is_empty()),
+            Role::Input => None,
+        };
+        if word.role == Role::Input {
+            files.push(PathBuf::from(&word.text));
+        } else if let Some(folder) = value(b"-L") {
+            folders.push(Path::new(OsStr::from_bytes(folder)));
+        } else if let Some(name) = value(b"-l") {
+            libraries.push(name);
+        }
+    }
+    let plain = linker_arguments(words).into_iter().filter(|argument| !argument.starts_with(b"-"));
+    files.extend(plain.map(|argument| PathBuf::from(OsStr::from_bytes(argument))));
+    files.extend(libraries.into_iter().filter_map(|name| library(name, &folders)));
+    files
+}
+
+/// The archive that a linker takes for `-lNAME`, in the folders named; none if it takes a shared library.
+fn library(name: &[u8], folders: &[&Path]) -> Option<PathBuf> {
+    if let Some(file) = name.strip_prefix(b":") {
+        return folders.iter().map(|folder| folder.join(OsStr::from_bytes(file))).find(|file| file.exists());
+    }
+    let file =
+        |folder: &Path, ending: &[u8]| folder.join(OsStr::from_bytes(&[b"lib", name, ending].concat()));
+    let folder = folders.iter().find(|f| file(f, b".so").exists() || file(f, b".a").exists())?;
+    Some(file(folder, b".a")).filter(|archive| !file(folder, b".so").exists() && archive.exists())
+}
+
+/// Whether a file has bitcode, and of which LLVM.
+fn look(path: &Path) -> Option<Option<u32>> {
+    if !fs::metadata(path).is_ok_and(|data| data.is_file()) {
+        return None;
+    }
+    let cache = ReadCache::new(File::open(path).ok()?);
+    let Ok(archive) = ArchiveFile::parse(&cache) else {
+        return look_into(&cache);
+    };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut found = None;
+    for member in archive.members() {
+        let Ok(member) = member else { break };
+        let (offset, size) = member.file_range();
+        let one = if member.is_thin() {
+            look(&folder.join(OsStr::from_bytes(member.name())))
+        } else {
+            look_into(cache.range(offset, size))
+        };
+        found = found.max(one);
+    }
+    found
+}
+
+/// The same for one object.
+fn look_into<'d>(data: impl ReadRef<'d>) -> Option<Option<u32>> {
+    let size = data.len().ok()?;
+    let start = data.read_bytes_at(0, size.min(START)).ok()?;
+    if producer::is_bitcode(start) {
+        return Some(producer::llvm(start));
+    }
+    // Linker scripts and the like are no objects.
+    if !start.starts_with(b"\x7fELF") {
+        return None;
+    }
+    let object = object::File::parse(data).ok()?;
+    let (offset, size) = object.section_by_name(SECTION)?.file_range()?;
+    Some(producer::llvm(data.read_bytes_at(offset, size.min(START)).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args;
+
+    #[test]
+    fn libraries_are_found_as_the_linker_finds_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["a/libone.a", "b/libone.so", "b/libtwo.so", "b/libtwo.a", "b/libthree.a", "b/four.o"] {
+            fs::create_dir_all(path(name).parent().unwrap()).unwrap();
+            fs::write(path(name), "").unwrap();
+        }
+        let line = format!(
+            "main.o -L{a} -L {b} -lone -ltwo -l three -l:four.o -lm -Wl,--whole-archive,w.a -Xlinker x.a -o x.o",
+            a = path("a").display(),
+            b = path("b").display()
+        );
+        let words = args::parse(line.split(' ').map(Into::into), |_| None).unwrap().words;
+        let expected = [
+            "main.o".into(),
+            "w.a".into(),
+            "x.a".into(),
+            path("a/libone.a"),
+            path("b/libthree.a"),
+            path("b/four.o"),
+        ];
+        assert_eq!(files(&words), expected);
+    }
+}
