@@ -6,8 +6,8 @@ use std::collections::HashMap;
 
 use pcce_encoding::{FlowBlock, FunctionId, Way};
 
-use crate::facts::{Source, SourceLocation};
 use crate::llvm::{Block, Call, Function, Instruction, Module, Opcode};
+use pcce_model::{Source, SourceLocation};
 
 /// Where a function's parts are.
 pub struct FunctionCode<'m> {

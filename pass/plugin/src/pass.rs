@@ -1,15 +1,15 @@
 //! One run over a module, from the options to the instrumented code.
 
 use pcce_encoding::{CallGraph, Encoding, FunctionId};
+use pcce_model::hybrid::{self, Frames, Used};
+use pcce_model::{Mode, NoCallback, Profile, Program, Targets, plan, thunks};
 use pcce_options::PassOptions;
 
 use crate::code::Code;
-use crate::contexts::frames::{self, Frames};
-use crate::contexts::hybrid::{self, Used};
-use crate::contexts::{count, emit, plan, rewrite, thunks};
+use crate::contexts::{count, emit, frames, rewrite};
 use crate::error::Error;
 use crate::facts::eligible::Eligibility;
-use crate::facts::{self, Entered, Mode, NoCallback, Profile, Program, Targets};
+use crate::facts::{self, Entered};
 use crate::llvm::{self, CodeGeneration, Module, Run};
 use crate::prepare::{self, targets};
 
@@ -255,7 +255,8 @@ impl<'a> Job<'a> {
             leaf_depth: self.options.leaf_depth(),
             targets: self.targets.as_ref(),
         };
-        let program = facts::derive(functions, &mode, profile.map(|profile| (profile, &*self.identifier)))?;
+        let program =
+            pcce_model::derive(functions, &mode, profile.map(|profile| (profile, &*self.identifier)))?;
         Ok((program, code))
     }
 

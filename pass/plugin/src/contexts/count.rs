@@ -8,8 +8,8 @@ use pcce_dictionary::calls;
 use pcce_encoding::FunctionId;
 
 use crate::code::Code;
-use crate::facts::{Function, Program, counted};
 use crate::llvm::{Constant, Module};
+use pcce_model::{Function, Program, counted};
 
 /// Makes the module count, and write its counts to the file.
 pub fn count<'m>(module: Module<'m>, program: &Program, code: &Code<'m>, file: &Path) {

@@ -8,7 +8,9 @@
 //! The linker may be told to make other code than that (`--lto-partitions`, `--lto-CGO0`). Whoever decodes compares the
 //! offsets with those of the program's machine code.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
+
+use pcce_model::hybrid::Frames;
 
 use crate::error::Error;
 use crate::llvm::{CodeGeneration, FrameOffset, Run};
@@ -18,19 +20,6 @@ const MOST_ROUNDS: u32 = 8;
 /// So many of them take the offsets of the copy before for what they are; from then on, those that have changed are not
 /// relied upon.
 const PATIENT_ROUNDS: u32 = 3;
-
-/// What is known of the stack at calls.
-#[derive(Default)]
-pub struct Frames {
-    /// Frame offsets in bytes, of functions by name. Nothing is known of others.
-    pub offsets: HashMap<String, u32>,
-    /// Functions whose frames may be of another size each time.
-    pub varying: HashSet<String>,
-    /// Callers and callees where each call that may be a jump is one; an empty name for calls through pointers.
-    pub jumps: HashSet<(String, String)>,
-    /// How many copies were instrumented with offsets until they were found; none if nobody asked for them.
-    pub rounds: Option<u32>,
-}
 
 /// Finds the frame offsets that the module will have when it is instrumented with them. `instrument` does that with a
 /// copy, and returns what the encoding relies on; none if nothing was changed.

@@ -4,13 +4,13 @@ use pcce_abi::{self as abi, layout};
 use pcce_encoding::FunctionId;
 use pcce_options::PassOptions;
 
-use super::plan::{Action, Plan, PlannedFunction};
 use super::sequences::Rewriter;
-use super::thunks::Thunk;
 use super::{emit, verify};
 use crate::code::Code;
-use crate::facts::Program;
 use crate::llvm::{Address, Module};
+use pcce_model::Program;
+use pcce_model::plan::{Action, Plan, PlannedFunction};
+use pcce_model::thunks::Thunk;
 
 /// The module's own tables, and what it uses of the runtime.
 pub struct Symbols<'m> {

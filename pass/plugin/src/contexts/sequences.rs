@@ -42,12 +42,12 @@
 use pcce_abi::{self as abi, layout};
 use pcce_encoding::FunctionId;
 
-use super::plan::{Action, Leaves, PlannedCall, PlannedFunction, Push};
 use super::rewrite::Symbols;
 use crate::code::{Code, FunctionCode};
-use crate::facts::{Function, RuntimeCall, Unannounced};
 use crate::llvm::{Address, Block, Builder, Call, Constant, Instruction, TailCall, Word};
 use crate::places;
+use pcce_model::plan::{Action, Leaves, PlannedCall, PlannedFunction, Push};
+use pcce_model::{Function, RuntimeCall, Unannounced};
 
 /// Rewrites a function.
 pub struct Rewriter<'a, 'm> {

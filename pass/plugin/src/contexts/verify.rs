@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use pcce_abi::{self as abi, layout};
 
-use super::plan::{Action, Plan};
-use crate::facts::Program;
 use crate::llvm::{Address, Callee, Constant, Module};
+use pcce_model::Program;
+use pcce_model::plan::{Action, Plan};
 
 /// What verify mode uses of the runtime, and its tables of the module.
 pub struct Symbols<'m> {

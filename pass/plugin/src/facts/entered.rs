@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use super::eligible::makes_tail_calls;
 use super::inserted::{self, Inserted};
-use super::lists::{NoCallback, makes_streams};
 use crate::llvm::{Function, Module};
+use pcce_model::{NoCallback, makes_streams};
 
 /// By what names, and through what pointers, others enter functions of the module.
 pub struct Entered {

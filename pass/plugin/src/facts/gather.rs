@@ -4,14 +4,15 @@ use std::collections::{HashMap, HashSet};
 
 use pcce_encoding::FunctionId;
 
+use super::assembly;
 use super::eligible::Eligibility;
-use super::program::{
-    AddressPlaces, Call, CallKind, Function, Pointer, RuntimeCall, TailCallee, TypeId, Unannounced,
-};
 use super::resolve::{Target, resolve};
-use super::{NoCallback, assembly};
 use crate::code::{Code, FunctionCode};
 use crate::llvm::{self, Instruction, Module, Opcode, Signature, TailCall};
+use pcce_model::{
+    AddressPlaces, Call, CallKind, Function, NoCallback, Pointer, RuntimeCall, TailCallee, TypeId,
+    Unannounced,
+};
 
 /// Functions of the C library that return twice. The front end says so of them, but not with `-fno-builtin` (clang's
 /// Builtins.td).

@@ -5,8 +5,8 @@
 
 use std::collections::HashSet;
 
-use super::lists::names;
 use crate::llvm::Module;
+use pcce_model::names;
 
 /// With these a program names functions that such calls, or what they call, come to: XRay's handlers, and the callbacks
 /// of the sanitizers' runtimes.

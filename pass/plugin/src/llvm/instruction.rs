@@ -13,7 +13,7 @@ use llvm_sys::prelude::*;
 use super::shim::*;
 use super::value::text;
 use super::{Address, Block, Function, Module, Operand, Signature, Word};
-use crate::facts::SourceLocation;
+use pcce_model::SourceLocation;
 
 /// An instruction. Its result may be of any type ([`Operand`]).
 ///

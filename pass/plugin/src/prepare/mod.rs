@@ -9,8 +9,10 @@
 mod tails;
 pub mod targets;
 
+use pcce_model::NoCallback;
+
 use crate::facts::eligible::Eligibility;
-use crate::facts::{Entered, NoCallback, entered_unpushed};
+use crate::facts::{Entered, entered_unpushed};
 use crate::llvm::Run;
 
 /// Inserts calls that code generation would insert, as far as they can be: of functions' hooks (`mcount`,

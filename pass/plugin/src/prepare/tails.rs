@@ -12,8 +12,8 @@ use std::collections::{HashMap, HashSet};
 
 use pcce_encoding::{CallGraph, FunctionId, edges_on_cycles};
 
-use crate::facts::{AddressPlaces, Pointer, TypeId, pointers_to};
 use crate::llvm::{Function, Module, Signature};
+use pcce_model::{AddressPlaces, Pointer, TypeId, pointers_to};
 
 /// Finds the calls to keep, and marks them. Not those of functions that callers may enter without having pushed.
 pub fn keep_in_cycles<'m>(module: Module<'m>, unpushed: &HashSet<Function<'m>>) {

@@ -12,7 +12,9 @@ use std::collections::HashMap;
 use pcce_encoding::{Encoding, Options};
 
 use crate::code::Code;
-use crate::facts::{CallKind, NoCallback, Profile, Program, is_exact};
+use pcce_model::{CallKind, NoCallback, Profile, Program};
+
+use crate::facts::is_exact;
 use crate::llvm::{Function, Module, Signature};
 
 /// With more guesses for a call, none is compared.

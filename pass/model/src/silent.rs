@@ -2,8 +2,8 @@
 
 use pcce_encoding::FunctionId;
 
-use super::lists::Targets;
-use super::program::{CallKind, Function, Unannounced};
+use crate::lists::Targets;
+use crate::program::{CallKind, Function, Unannounced};
 
 /// Whether the function is never silent, whatever it calls: who enters it or comes back to it expects the state to be
 /// kept.

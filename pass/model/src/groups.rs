@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use pcce_encoding::FunctionId;
 
-use super::program::{AddressPlaces, CallKind, Function, Pointer, TailCallee, TypeId, ids};
+use crate::program::{AddressPlaces, CallKind, Function, Pointer, TailCallee, TypeId, ids};
 
 /// The calls that may reach a function of this type whose address is in these places.
 pub fn pointers_to(ty: TypeId, places: AddressPlaces) -> impl Iterator<Item = Pointer> {
@@ -66,7 +66,7 @@ impl<'a> Ways<'a> {
     }
 }
 
-/// Sets [`Call::tail_group`](super::Call::tail_group) and [`Function::tail_groups`]. Returns the groups of functions
+/// Sets [`Call::tail_group`](crate::Call::tail_group) and [`Function::tail_groups`]. Returns the groups of functions
 /// that may leave their activations to functions of other modules.
 pub fn find(functions: &mut [Function]) -> Vec<u32> {
     let ways = Ways::new(functions);

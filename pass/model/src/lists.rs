@@ -102,10 +102,10 @@ impl NoCallback {
     /// A file that cannot be read.
     pub fn load(trusts_streams: bool, files: &[PathBuf], publish: bool) -> Result<Self, Error> {
         let (mut names, mut streams, mut published) = (HashSet::new(), HashSet::new(), HashSet::new());
-        add_names(include_str!("../../data/no-callback.txt"), &mut names);
-        add_names(include_str!("../../data/streams.txt"), &mut streams);
+        add_names(include_str!("../data/no-callback.txt"), &mut names);
+        add_names(include_str!("../data/streams.txt"), &mut streams);
         if publish {
-            add_names(include_str!("../../data/allocating.txt"), &mut published);
+            add_names(include_str!("../data/allocating.txt"), &mut published);
             published.extend(streams.iter().cloned());
         }
         for file in files {

@@ -10,9 +10,9 @@ use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeCode, Encoding, FunctionId, PushReason};
 use pcce_options::PassOptions;
 
-use super::begins::{self, FrameBegins};
-use super::hybrid::{self, Used};
-use crate::facts::{Call, CallKind, Function, Program, RuntimeCall, STD_THREAD, Source, TypeId, Unannounced};
+use crate::begins::{self, FrameBegins};
+use crate::hybrid::{self, Used};
+use crate::{Call, CallKind, Function, Program, RuntimeCall, STD_THREAD, Source, TypeId, Unannounced};
 
 /// What is done at a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

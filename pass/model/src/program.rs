@@ -1,13 +1,13 @@
 //! The program model: what the pass knows of a module, without LLVM.
 //!
 //! Functions and calls are numbers, places in lists. Handles to their code stand in a table beside them
-//! ([`crate::code::Code`]), in the same order. So whatever is made of a program can be tested on a few lines of it.
+//! (in the plugin), in the same order. So whatever is made of a program can be tested on a few lines of it.
 
 use std::ops::{Index, IndexMut};
 
 use pcce_encoding::{CallGraph, EdgeId, FlowBlock, FunctionId};
 
-use super::profile::Matched;
+use crate::profile::Matched;
 
 /// A type of functions of the module.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -135,7 +135,7 @@ pub enum Unannounced {
 }
 
 /// An instrumented function: what its code says, and what follows from that of all together (*derived*, by
-/// [`super::derive`]).
+/// [`crate::derive`]).
 #[derive(Clone, Debug)]
 pub struct Function {
     /// Its linkage name.
@@ -169,7 +169,7 @@ pub struct Function {
     pub tail_callees: Vec<TailCallee>,
     /// Its calls, in the order of the code. Calls that stay tail calls are not among them.
     pub calls: Vec<Call>,
-    /// Whether it is a push thunk ([`crate::contexts::thunks`]), which contexts do not show.
+    /// Whether it is a push thunk ([`crate::thunks`]), which contexts do not show.
     pub push_thunk: bool,
     /// How it may be entered by those who did not push, nor know its number. `Open` is derived.
     pub unannounced: Unannounced,

@@ -6,11 +6,11 @@
 //! everything else a thunk is a function like others; only contexts do not show it. (Instructions of the small
 //! workloads: sqlite3 1.0243 to 1.0136, vim 1.0349 to 1.0332, Lua, gawk.)
 //!
-//! Here the thunks are planned; [`super::rewrite`] makes them.
+//! Here the thunks are planned; the plugin makes them.
 
 use pcce_encoding::{Encoding, FunctionId};
 
-use crate::facts::{Call, CallKind, Function, Program, Source};
+use crate::{Call, CallKind, Function, Program, Source};
 
 /// With more expected pushes for each activation, a function has the frame itself: a call of a thunk costs some five
 /// instructions, and room for a frame two or more.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use pcce_encoding::{FlowBlock, FramePlace, frame_places};
 
-use super::plan::PlannedCall;
-use crate::facts::{Call, Function};
+use crate::plan::PlannedCall;
+use crate::{Call, Function};
 
 /// Where the frame begins.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -2,8 +2,8 @@
 
 use pcce_encoding::FunctionId;
 
-use super::program::{Call, CallKind, Function, Program, TailCallee, TypeId};
-use super::{Mode, derive};
+use crate::program::{Call, CallKind, Function, Program, TailCallee, TypeId};
+use crate::{Mode, derive};
 
 /// The function with this number.
 pub fn id(number: u32) -> FunctionId {

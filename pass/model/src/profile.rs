@@ -1,4 +1,4 @@
-//! The profile of calls: what one that the program wrote says of a module ([`crate::contexts::count`] lets it write
+//! The profile of calls: what one that the program wrote says of a module (the plugin lets it write
 //! one).
 //!
 //! Both runs of the pass come after inlining, so with the same flags and sources they see the same calls. Where the
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use pcce_dictionary::calls::{self, Calls};
 use pcce_encoding::{EdgeId, Encoding, FunctionId};
 
-use super::program::{CallKind, Function, Program};
 use crate::error::Error;
+use crate::program::{CallKind, Function, Program};
 
 /// The calls of a function that are counted, ⟨place in its calls, callee⟩: direct ones of functions that are not
 /// silent, and those through pointers.

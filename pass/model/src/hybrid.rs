@@ -5,11 +5,25 @@
 //! are assumptions on what will be generated in the end: the caller measures again, and the decoder compares with the
 //! linked program.
 
+use std::collections::{HashMap, HashSet};
+
 use pcce_encoding::hybrid::{Hybrid, HybridOptions, Stack, hybrid};
 use pcce_encoding::{Encoding, FunctionId};
 
-use super::frames::Frames;
-use crate::facts::{CallKind, Function, Program, RuntimeCall, STD_THREAD, Unannounced};
+use crate::{CallKind, Function, Program, RuntimeCall, STD_THREAD, Unannounced};
+
+/// What is known of the stack at calls.
+#[derive(Default)]
+pub struct Frames {
+    /// Frame offsets in bytes, of functions by name. Nothing is known of others.
+    pub offsets: HashMap<String, u32>,
+    /// Functions whose frames may be of another size each time.
+    pub varying: HashSet<String>,
+    /// Callers and callees where each call that may be a jump is one; an empty name for calls through pointers.
+    pub jumps: HashSet<(String, String)>,
+    /// How many copies were instrumented with offsets until they were found; none if nobody asked for them.
+    pub rounds: Option<u32>,
+}
 
 /// A hybrid encoding, and what it relies on.
 pub struct Used {

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use pcce_dictionary::calls::{self, Calls};
 use pcce_encoding::EdgeId;
 
-use super::testing::*;
-use super::*;
 use crate::error::Error;
+use crate::testing::*;
+use crate::*;
 
 /// Caller and callee of each edge.
 fn edges(program: &Program) -> Vec<(usize, usize)> {

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 
 use pcce_encoding::{CallGraph, FunctionId};
 
-use super::profile::{Matched, Profile};
-use super::program::{CallKind, Function, Program, TypeId, Unannounced, ids};
-use super::{Mode, groups, silent};
 use crate::error::Error;
+use crate::profile::{Matched, Profile};
+use crate::program::{CallKind, Function, Program, TypeId, Unannounced, ids};
+use crate::{Mode, groups, silent};
 
 /// How often an open call is expected to reach a function that it has never reached in the profile, beside what is
 /// expected without a profile.

@@ -4,10 +4,10 @@ use pcce_dictionary as dictionary;
 use pcce_encoding::{Encoding, FlowBlock, FunctionId, Way};
 use pcce_options::PassOptions;
 
-use super::plan::{self, Action, Basis, Plan, PlannedCall, Push};
-use super::thunks;
-use crate::facts::testing::*;
-use crate::facts::{
+use crate::plan::{self, Action, Basis, Plan, PlannedCall, Push};
+use crate::testing::*;
+use crate::thunks;
+use crate::{
     Call, CallKind, Function, Mode, Program, RuntimeCall, STD_THREAD, Source, SourceLocation, TailCallee,
     Unannounced,
 };

@@ -1,0 +1,47 @@
+//! The program model: what the pass knows of a program, and what it decides. Nothing here sees LLVM.
+//!
+//! Functions and calls are dense numbers; handles to their code stand in a table of the plugin. [`derive()`] makes the
+//! call graph of what was read, and says what follows from it for each function. `pcce-encoding` numbers the graph, and
+//! [`plan::plan`] says what is done at each call, and writes the dictionary from the same values.
+
+#![forbid(unsafe_code)]
+
+pub mod begins;
+mod error;
+mod graph;
+mod groups;
+pub mod hybrid;
+mod lists;
+pub mod plan;
+mod profile;
+mod program;
+mod silent;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+pub mod thunks;
+
+pub use error::Error;
+pub use graph::derive;
+pub use groups::pointers_to;
+pub use lists::{NoCallback, Targets, makes_streams, names};
+pub use profile::{Candidate, Matched, Profile, counted};
+pub use program::{
+    AddressPlaces, Call, CallKind, Function, Pointer, Program, RuntimeCall, STD_THREAD, Source,
+    SourceLocation, TailCallee, TypeId, Unannounced, ids,
+};
+
+/// What the call graph is made for.
+#[derive(Clone, Copy)]
+pub struct Mode<'a> {
+    /// The module is the executable's, built as a whole, so that its calls through pointers need not push: a graph with
+    /// an open node.
+    pub open: bool,
+    /// Calls that may allocate are published.
+    pub publishes: bool,
+    /// Functions so many calls above the leaves are silent; in targeted mode, instead, those that reach no target.
+    pub leaf_depth: u32,
+    /// In targeted mode.
+    pub targets: Option<&'a Targets>,
+}

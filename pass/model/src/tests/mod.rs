@@ -1,0 +1,4 @@
+//! Programs of a few lines: what follows from their facts, and what is planned for them.
+
+mod facts;
+mod plan;
