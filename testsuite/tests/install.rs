@@ -1,5 +1,6 @@
 //! `make install`, `make uninstall` and `make deb`: what is installed is complete, and works from where it is.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -93,7 +94,11 @@ fn an_installation_is_complete_and_goes_away() {
         assert!(completion.contains(&format!("pcce,{command})")), "{command}");
     }
     for wrapper in ["pcce-clang", "pcce-clang++"] {
-        assert!(read(&format!("man/man1/{wrapper}.1")).contains("pcce\\-mode"), "{wrapper}");
+        let page = read(&format!("man/man1/{wrapper}.1"));
+        assert!(page.contains("pcce\\-mode"), "{wrapper}");
+        for variable in variables_of_the_runtime() {
+            assert!(page.contains(&format!(".TP\n\\fB{variable}\\fR\n")), "{variable}: {page}");
+        }
         assert!(
             read(&format!("bash-completion/completions/{wrapper}.bash")).contains("--pcce-verify"),
             "{wrapper}"
@@ -107,6 +112,21 @@ fn an_installation_is_complete_and_goes_away() {
     let _ = run(script("install").arg("--remove").env("PREFIX", &prefix)).expect_success();
     let left = files(&prefix);
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// The variables of the environment that the runtime reads.
+fn variables_of_the_runtime() -> BTreeSet<String> {
+    let source = repository().join("runtime-lib/src");
+    let texts =
+        files(&source).into_iter().map(|file| fs::read_to_string(source.join(file)).expect("is text"));
+    let names: BTreeSet<String> = texts
+        .flat_map(|text| {
+            let strings = text.split("c\"PCCE_").skip(1);
+            strings.filter_map(|rest| Some(format!("PCCE_{}", rest.split_once('"')?.0))).collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(names.contains("PCCE_SAMPLE") && names.len() >= 7, "{names:?}");
+    names
 }
 
 #[test]

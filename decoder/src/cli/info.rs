@@ -216,20 +216,21 @@ fn toolchain() -> Vec<Tool> {
         let cure = found.is_none().then(|| cure.to_owned());
         Tool { name: name.to_owned(), purpose, found, cure }
     };
+    let library = |name: &str, purpose| tool(name, purpose, beside(name), BUILD);
+    let headers = own_folder.iter().flat_map(|own| ["include", "../include"].map(|at| own.join(at)));
+    let header = headers.map(|folder| folder.join("pcce.h")).find(|path| path.is_file());
     let package =
         |name: &str| format!("Debian, Ubuntu: apt install {name}-{LLVM}; else https://apt.llvm.org");
     let (clang, lld) = (format!("clang-{LLVM}"), format!("ld.lld-{LLVM}"));
     vec![
         tool(&clang, "compiles", in_path(&[&clang]), &package("clang")),
         tool(&lld, "links whole programs (LTO)", in_path(&[&lld, "ld.lld"]), &package("lld")),
-        tool("libpcce_pass.so", "the pass, a plugin of clang", beside("libpcce_pass.so"), BUILD),
-        tool("libpcce_rt.a", "the runtime, for static linking", beside("libpcce_rt.a"), BUILD),
-        tool(
-            "libpcce_rt.so",
-            "the runtime, for programs with instrumented shared libraries",
-            beside("libpcce_rt.so"),
-            BUILD,
-        ),
+        library("libpcce_pass.so", "the pass, a plugin of clang"),
+        library("libpcce_rt.a", "the runtime, for executables"),
+        library("libpcce_verify.a", "the runtime of programs that check or count their calls"),
+        library("libpcce_heap.a", "the runtime of programs that record their allocations"),
+        library("libpcce_rt.so", "the runtime, for shared libraries"),
+        tool("pcce.h", "the API", header, BUILD),
     ]
 }
 
@@ -297,7 +298,7 @@ fn text(info: &Info) -> String {
             Some(path) => format!("found    {}", path.display()),
             None => format!("missing  {}; {}", tool.purpose, tool.cure.as_deref().unwrap_or_default()),
         };
-        lines.push(format!("  {:<16} {state}", tool.name));
+        lines.push(format!("  {:<17} {state}", tool.name));
     }
     // Names come from a file that is not trusted.
     lines.iter().map(|line| super::printable(line) + "\n").collect()

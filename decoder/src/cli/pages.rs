@@ -1,6 +1,7 @@
 //! `pcce pages`: manual pages and completions of shells, and the keywords of `pcce_instrument` for CMake, where an
 //! installation has them in its `share`.
 
+use std::fmt::Write;
 use std::fs;
 
 use anyhow::Context;
@@ -22,10 +23,12 @@ pub fn run(args: &PagesArgs) -> anyhow::Result<Status> {
         clap_mangen::generate_to(command, &manual).with_context(|| manual.display().to_string())?;
     }
     for page in fs::read_dir(&manual).with_context(|| manual.display().to_string())? {
-        // What stands behind the options is set in columns.
         let page = page.with_context(|| manual.display().to_string())?.path();
-        let text = fs::read_to_string(&page)
-            .and_then(|text| fs::write(&page, text.replace(".SH EXTRA\n", ".SH NOTES\n.nf\n")));
+        let of_wrapper =
+            page.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"pcce-clang"));
+        let finished =
+            |text: String| finish(&text, if of_wrapper { pcce_options::ENVIRONMENT } else { ENVIRONMENT });
+        let text = fs::read_to_string(&page).and_then(|text| fs::write(&page, finished(text)));
         text.with_context(|| page.display().to_string())?;
     }
     for (shell, name) in [
@@ -42,4 +45,21 @@ pub fn run(args: &PagesArgs) -> anyhow::Result<Status> {
     let keywords = folder("pcce")?.join("keywords.cmake");
     fs::write(&keywords, pcce_options::cmake_keywords()).with_context(|| keywords.display().to_string())?;
     Ok(Status::Done)
+}
+
+/// The variables of the environment that `pcce` looks at.
+const ENVIRONMENT: &[(&str, &str)] = &[];
+
+/// A manual page with what the generator does not know.
+fn finish(page: &str, variables: &[(&str, &str)]) -> String {
+    // What stands behind the options is set in columns.
+    let mut page = page.replace(".SH EXTRA\n", ".SH NOTES\n.nf\n");
+    if !variables.is_empty() {
+        page += ".fi\n.SH ENVIRONMENT\n";
+        for (name, meaning) in variables {
+            let _ =
+                writeln!(page, ".TP\n\\fB{name}\\fR\n{}", meaning.replace('\\', "\\\\").replace('-', "\\-"));
+        }
+    }
+    page
 }

@@ -22,6 +22,42 @@ pub fn wrapper_description(name: &'static str) -> Command {
         .arg(inputs)
 }
 
+/// The variables of the environment that the wrapper compilers, the pass and the programs built with them look at, and
+/// what each is for.
+pub const ENVIRONMENT: &[(&str, &str)] = &[
+    (
+        crate::VARIABLE,
+        "When compiling and linking: options of the pass, separated by `;`, as --pcce-NAME without the prefix.",
+    ),
+    (
+        "PCCE_CRASH_REPORT",
+        "When a program runs: the file that its crash report is appended to, or `stderr`; empty, it writes none.",
+    ),
+    (
+        "PCCE_VERIFY_REPORT",
+        "When a program built with --pcce-verify runs: the file that its report is appended to (standard error).",
+    ),
+    (
+        "PCCE_VERIFY_DEPTHS",
+        "When such a program runs: the file that the depths of its contexts are appended to.",
+    ),
+    (
+        "PCCE_HEAP_PROFILE",
+        "When a program built with --pcce-heap runs: the file that its profile goes to; %p is the process \
+         (pcce-heap.%p).",
+    ),
+    (
+        "PCCE_HEAP_SIGNAL",
+        "When such a program runs: the number of a signal on which it writes a profile and goes on, to FILE.1 and so on.",
+    ),
+    ("PCCE_SAMPLE", "When a program runs: samples of its contexts a second of CPU time, 1 to 10000 (none)."),
+    ("PCCE_SAMPLE_PROFILE", "When it is sampled: the file that the profile goes to (pcce-cpu.%p)."),
+    (
+        "PCCE_CALLS_PROFILE",
+        "When a program built with --pcce-profile-generate runs: the file that its counts are appended to.",
+    ),
+];
+
 /// The text of `--pcce-help`.
 pub fn wrapper_help(name: &str) -> String {
     let mut text = format!("{name} takes every flag of clang, and:\n\n");

@@ -17,7 +17,7 @@ use clap::builder::ValueHint;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 
-pub use documents::{cmake_keywords, wrapper_description, wrapper_help};
+pub use documents::{ENVIRONMENT, cmake_keywords, wrapper_description, wrapper_help};
 
 /// The environment variable that holds the list of the pass's options.
 pub const VARIABLE: &str = "PCCE_OPTIONS";

@@ -132,7 +132,7 @@ pub enum Error {
 /// compiler was run: after `--pcce-help`, or with a failure.
 pub fn main(language: Language) -> ExitCode {
     match run(language) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) => {
             eprintln!("{}: error: {error}", language.wrapper_name());
             ExitCode::FAILURE
@@ -140,7 +140,7 @@ pub fn main(language: Language) -> ExitCode {
     }
 }
 
-fn run(language: Language) -> Result<(), Error> {
+fn run(language: Language) -> Result<ExitCode, Error> {
     let mut words: Vec<OsString> = env::args_os().skip(1).collect();
     let launched = take_launched(&mut words)?;
     let arguments = args::parse(words, |path| fs::read(path).ok())?;
@@ -148,7 +148,7 @@ fn run(language: Language) -> Result<(), Error> {
         // Who closes a pipe early has read enough.
         let help = pcce_options::wrapper_help(language.wrapper_name());
         let _ = io::stdout().write_all(help.as_bytes());
-        return Ok(());
+        return Ok(ExitCode::SUCCESS);
     }
     let system = |what: &str| {
         let what = what.to_owned();
@@ -166,6 +166,9 @@ fn run(language: Language) -> Result<(), Error> {
             ]
         }
     };
+    if arguments.words.iter().any(|word| word.role == args::Role::Option && word.bytes() == b"--version") {
+        return version(&command, &arguments);
+    }
     let compiler = command.last().map(PathBuf::from).unwrap_or_default();
     let links = command::Command::of(&arguments.words).product == command::Product::Image;
     let facts = Facts {
@@ -192,6 +195,18 @@ fn run(language: Language) -> Result<(), Error> {
         plan.argv.push(cache::key(&facts.files.plugin(), &options, &files, read_file));
     }
     Err(replace_process(&command, plan, files))
+}
+
+/// What clang says of its version, and ours behind it: build systems look at the first lines.
+fn version(command: &[OsString], arguments: &args::Arguments) -> Result<ExitCode, Error> {
+    let status = Command::new(&command[0]).args(&command[1..]).args(arguments.without(|_| false)).status();
+    let status = status.map_err(|source| Error::System {
+        what: format!("cannot run `{}`", Path::new(&command[0]).display()),
+        source,
+    })?;
+    let release = env!("CARGO_PKG_VERSION");
+    let _ = writeln!(io::stdout(), "PCCE {release}, with the pass for LLVM {}", install::LLVM_VERSION);
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 /// Takes `--pcce-launch` and the command behind it, up to the compiler, out of the arguments.

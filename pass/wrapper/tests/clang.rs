@@ -159,7 +159,13 @@ fn object_files_show_their_symbols_to_tools_without_bitcode() {
 fn questions_are_answered_as_clang_does() {
     let wrapper = Wrapper::new();
     let version = format!("{}.", pcce_wrapper::install::LLVM_VERSION);
-    assert!(wrapper.succeed(&["--version"]).0.contains(&format!("clang version {version}")));
+    let told = wrapper.succeed(&["--version"]).0;
+    assert!(told.lines().next().unwrap().contains(&format!("clang version {version}")), "{told}");
+    let llvm = pcce_wrapper::install::LLVM_VERSION;
+    assert!(
+        told.ends_with(&format!(", with the pass for LLVM {llvm}\n")) && told.contains("\nPCCE 0."),
+        "{told}"
+    );
     assert!(wrapper.succeed(&["-v"]).1.contains(&format!("clang version {version}")));
     assert!(wrapper.succeed(&["-dumpversion"]).0.starts_with(&version));
     assert!(wrapper.succeed(&["-print-search-dirs"]).0.contains("libraries:"));
