@@ -35,7 +35,7 @@ pub enum GraphError {
     NoFunction {
         /// The name that was asked for.
         name: String,
-        /// Functions whose names contain it.
+        /// Functions whose names contain it, or are like it.
         similar: Vec<String>,
     },
 }
@@ -45,6 +45,24 @@ fn hint(names: &[String]) -> String {
         [] => "; names are those of the source, or of the object file".to_owned(),
         _ => format!("; there are {}", names.join(", ")),
     }
+}
+
+/// The names that are most like `name`, at most five: those that contain it, then those that are written nearly so.
+fn similar(name: &str, names: impl Iterator<Item = String>) -> Vec<String> {
+    let wanted = name.to_lowercase();
+    let likeness = |candidate: &str| {
+        let candidate = without_parameters(candidate).to_lowercase();
+        let last = candidate.rsplit("::").next().unwrap_or(&candidate);
+        if candidate.contains(&wanted) {
+            return 2.0;
+        }
+        strsim::jaro_winkler(&wanted, &candidate).max(strsim::jaro_winkler(&wanted, last))
+    };
+    let mut rated: Vec<_> =
+        names.map(|name| (likeness(&name), name)).filter(|(rate, _)| *rate > 0.8).collect();
+    rated.sort_by(|(a, one), (b, other)| b.total_cmp(a).then_with(|| one.cmp(other)));
+    rated.dedup();
+    rated.into_iter().take(5).map(|(_, name)| name).collect()
 }
 
 /// A function: number of the module, number in it.
@@ -153,12 +171,8 @@ impl<'d> Graph<'d> {
         };
         let centre: BTreeSet<Node> = all.iter().copied().filter(|&node| is_named(node)).collect();
         if centre.is_empty() {
-            let mut names: Vec<_> = all.iter().map(|&node| demangle(self.linkage_name(node))).collect();
-            names.retain(|candidate| candidate.contains(name.as_str()));
-            names.sort_unstable();
-            names.dedup();
-            names.truncate(5);
-            return Err(GraphError::NoFunction { name: name.clone(), similar: names });
+            let names = all.iter().map(|&node| demangle(self.linkage_name(node)));
+            return Err(GraphError::NoFunction { name: name.clone(), similar: similar(name, names) });
         }
         Ok((around(&centre, &self.calls, selection.depth), centre))
     }

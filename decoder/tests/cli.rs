@@ -141,6 +141,34 @@ fn decode_goes_on_after_failures() {
 }
 
 #[test]
+fn who_decodes_a_log_is_told_of_filter() {
+    let folder = Folder::new("log");
+    for (line, hint) in [(format!("12:00 started {}", leaf()), true), ("12:00 started".to_owned(), false)] {
+        let output = folder.run(&["decode", "app", &line]);
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(
+            err(&output).contains("`pcce filter` decodes the tokens in a log"),
+            hint,
+            "{}",
+            err(&output)
+        );
+    }
+}
+
+#[test]
+fn help_lists_what_profiles_can_be_sorted_by() {
+    let folder = Folder::new("by");
+    for (args, listed) in [
+        (["heap", "report", "--help"], "allocations, own-peak]"),
+        (["heap", "flamegraph", "--help"], "allocated, allocations]"),
+        (["cpu", "folded", "--help"], "[possible values: time, samples]"),
+    ] {
+        let help = folder.ok(&args).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains(listed), "{help}");
+    }
+}
+
+#[test]
 fn a_line_without_end_is_refused_with_bounded_memory() {
     let folder = Folder::new("overlong");
     let mut child = folder
@@ -356,7 +384,7 @@ fn info_describes_dictionaries() {
 #[test]
 fn info_finds_the_tools() {
     let folder = Folder::new("tools");
-    for path in ["bin", "lib/pcce", "tools"] {
+    for path in ["bin", "lib/pcce", "tools", "include"] {
         fs::create_dir_all(folder.0.join(path)).unwrap();
     }
     let pcce = folder.0.join("bin/pcce");
@@ -389,16 +417,22 @@ fn info_finds_the_tools() {
     let llvm = if cfg!(feature = "llvm22") { "22" } else { "19" };
     assert_eq!(found(&output), [&format!("ld.lld-{llvm}"), "libpcce_pass.so", "libpcce_rt.a"]);
     assert_eq!(output.status.code(), Some(2));
-    folder.write("bin/libpcce_rt.so", b"");
+    for file in
+        ["bin/libpcce_rt.so", "lib/pcce/libpcce_verify.a", "lib/pcce/libpcce_heap.a", "include/pcce.h"]
+    {
+        folder.write(file, b"");
+    }
     folder.write(&format!("tools/clang-{llvm}"), b"");
     let output = run();
-    assert_eq!((found(&output).len(), output.status.code()), (5, Some(0)));
+    assert_eq!((found(&output).len(), output.status.code()), (8, Some(0)));
 }
 
 #[test]
 fn usage() {
     let folder = Folder::new("usage");
-    assert!(folder.ok(&["--version"]).starts_with("pcce 0."));
+    let version = folder.ok(&["--version"]);
+    let llvm = if cfg!(feature = "llvm22") { "22" } else { "19" };
+    assert!(version.starts_with("pcce 0.") && version.contains(&format!("LLVM {llvm}")), "{version}");
     for args in [&["--help"][..], &["decode", "--help"], &["dict", "-h"], &["info", "--help"]] {
         assert!(folder.ok(args).contains("Usage: pcce"));
     }

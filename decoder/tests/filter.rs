@@ -52,6 +52,37 @@ impl Folder {
     }
 }
 
+#[test]
+fn logs_are_named_and_read_one_after_the_other() {
+    let folder = Folder::new("logs");
+    let expected = text(&folder.ok(&[], format!("a {}\nb {}\n", leaf(), leaf()).as_bytes()));
+    // A token at the end of a log does not go on in the next one.
+    fs::write(folder.0.join("one"), format!("a {}\nb {}", leaf(), leaf())).unwrap();
+    fs::write(folder.0.join("two"), format!("{}\nc pcce1.AAAA\n", leaf())).unwrap();
+    let run = |args: &[&str]| folder.command(args).output().unwrap();
+    let output = run(&["one", "two", "-o", "out"]);
+    assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(2), ""));
+    assert!(
+        text(&output.stderr).contains("1 token was not decoded: two: line 2: "),
+        "{}",
+        text(&output.stderr)
+    );
+    let written = fs::read_to_string(folder.0.join("out")).unwrap();
+    assert!(written.starts_with(&expected) && written.ends_with("c pcce1.AAAA\n"), "{written}");
+    assert_eq!(written.matches("#0").count(), 3);
+
+    for (args, expected) in [
+        (["one", "none"].as_slice(), "none: cannot be read"),
+        (&["one", "-o", "./one"], "./one: this is one of the logs, which would be lost"),
+        (&["one", "-o", "/nowhere/out"], "/nowhere/out: cannot be written"),
+    ] {
+        let output = run(args);
+        assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(2), ""), "{args:?}");
+        assert!(text(&output.stderr).contains(expected), "{args:?}: {}", text(&output.stderr));
+    }
+    assert!(fs::read_to_string(folder.0.join("one")).unwrap().starts_with("a pcce1."));
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }

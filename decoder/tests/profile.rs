@@ -342,9 +342,11 @@ fn the_command_line() {
         ("heap report other.json p.heap", "has build id a001020304050607, and other.json has ffff"),
         ("heap report app app", "this is no profile"),
         ("heap report app none", "cannot be read"),
-        ("heap report app p.heap --by size", "a heap profile has peak, peak-blocks, live"),
-        ("heap flamegraph app p.heap --by own-peak", "cannot be added up"),
-        ("graph app --around nobody", "no function is named nobody"),
+        ("heap report app p.heap --by size", "[possible values: peak, peak-blocks, live"),
+        ("heap flamegraph app p.heap --by own-peak", "[possible values: peak, peak-blocks, live"),
+        ("graph app --profile p.heap --by time", "a heap profile has peak, peak-blocks, live"),
+        ("graph app --around nobody", "no function is named nobody; names are those of the source"),
+        ("graph app --around laef", "no function is named laef; there are leaf"),
         ("graph app --by live", "--by needs a profile"),
     ] {
         let output = folder.run(words);

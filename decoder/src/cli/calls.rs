@@ -3,8 +3,9 @@
 use anyhow::Context;
 use pcce_dictionary::calls::Calls;
 
+use super::Status;
 use super::profile::output;
-use super::{ProfileAction, Status};
+use super::views::ProfileAction;
 
 /// Adds profiles up.
 pub fn run(action: &ProfileAction) -> anyhow::Result<Status> {

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, IsTerminal, Read, Write};
 
 use anyhow::Context;
 use pcce::Decoder;
+use pcce::filter;
 use pcce::render::Format;
 use pcce::report;
 use pcce::session::{MAX_CALLS, Outcome, Session};
@@ -33,6 +34,9 @@ pub fn run(args: &DecodeArgs) -> anyhow::Result<Status> {
         );
     }
     let result = if args.tokens.is_empty() {
+        if io::stdin().is_terminal() {
+            super::note("reading tokens from this terminal, one a line");
+        }
         output.lines(io::stdin().lock())
     } else {
         args.tokens
@@ -181,6 +185,10 @@ impl<'d> Output<'d> {
             Outcome::Failed(_) if self.format == Format::Json => {
                 self.status = Status::Failed;
                 Ok(())
+            }
+            Outcome::Failed(failure) if filter::tokens(token).any(|place| place != (0..token.len())) => {
+                let hint = "there is a token in this line: `pcce filter` decodes the tokens in a log";
+                self.fail(&format!("{}: {failure}; {hint}", place()))
             }
             Outcome::Failed(failure) => self.fail(&format!("{}: {failure}", place())),
         }

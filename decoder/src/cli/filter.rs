@@ -5,9 +5,11 @@
 //! few blocks: memory is bounded. A block is sent off as soon as a line is complete, so that nobody who looks at a
 //! running log waits.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -35,7 +37,7 @@ enum Input {
     /// Whole lines, and the number of the first one.
     Block(Vec<u8>, u64),
     /// There is no more input, for this reason.
-    End(io::Result<()>),
+    End(anyhow::Result<()>),
 }
 
 /// What a decoding thread sends.
@@ -44,10 +46,10 @@ enum Result {
     Part(Vec<u8>),
     /// What is to be written, and of how many bytes of input.
     Block(Vec<u8>, u64),
-    End(io::Result<()>, Box<Failures>, Census),
+    End(anyhow::Result<()>, Box<Failures>, Census),
 }
 
-/// Copies standard input to standard output, or counts its contexts.
+/// Copies the logs to the output, or counts their contexts.
 pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
     let format = match args.format {
         FilterFormat::Text => Format::Below,
@@ -58,6 +60,9 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
         }
     };
     let decoder = Arc::new(super::decoder(&args.dictionary, &args.more)?);
+    let logs = Logs::open(&args.logs)?;
+    let mut out = Output::open(args.output.as_deref(), &logs)?;
+    let progress = logs.progress(args.output.is_some());
 
     let threads = thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS));
     let (inputs, results): (Vec<_>, Vec<_>) = (0..threads)
@@ -69,30 +74,28 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
             (to_worker, from_worker)
         })
         .unzip();
-    thread::spawn(move || read(io::stdin().lock(), &inputs));
+    let reader = thread::spawn(move || Reader::new(&inputs).all(logs));
 
-    let progress = progress();
-    let mut out = io::stdout().lock();
     let mut failures = Failures::default();
     let mut census = Census::default();
     let mut ended = 0;
-    let mut status = Status::Done;
     for from_worker in results.iter().cycle() {
         // A thread that ends without a word has panicked, and has said so.
         let next = || from_worker.recv().context("a thread of pcce ended; please report it");
         let mut result = next()?;
         while let Result::Part(bytes) = result {
-            out.write_all(&bytes).context("standard output")?;
+            out.write(&bytes)?;
             result = next()?;
         }
         match result {
             Result::Part(_) => unreachable!("they were written"),
             Result::Block(bytes, read) => {
-                out.write_all(&bytes).and_then(|()| out.flush()).context("standard output")?;
+                out.write(&bytes)?;
+                out.flush()?;
                 progress.inc(read);
             }
             Result::End(why, failed, counted) => {
-                why.context("standard input")?;
+                why?;
                 failures.merge(*failed);
                 census.merge(counted);
                 ended += 1;
@@ -104,20 +107,33 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
     }
     progress.finish_and_clear();
     if args.collapse {
-        let mut out = BufWriter::with_capacity(CHUNK, out);
-        let failed = census.write(Session::new(&decoder, format), &mut out);
-        failures = failed.and_then(|failed| out.flush().map(|()| failed)).context("standard output")?;
+        let mut buffered = BufWriter::with_capacity(CHUNK, &mut out.file);
+        let failed = census.write(Session::new(&decoder, format), &mut buffered);
+        let failed = failed.and_then(|failed| buffered.flush().map(|()| failed));
+        failures = failed.with_context(|| out.name.clone())?;
     }
+    let starts = reader.join().unwrap_or_default();
+    Ok(report(&failures, args.collapse, |line| place(&args.logs, &starts, line)))
+}
+
+/// The place of a line that was counted through all logs; `starts`: the first lines of each.
+fn place(logs: &[PathBuf], starts: &[u64], line: u64) -> String {
+    let number = starts.partition_point(|start| *start <= line).saturating_sub(1);
+    match (logs.get(number), starts.get(number)) {
+        (Some(log), Some(start)) if logs.len() > 1 => format!("{}: line {}", log.display(), line - start + 1),
+        _ => format!("line {line}"),
+    }
+}
+
+/// Says what was not decoded. `place`: of a line, by its number.
+fn report(failures: &Failures, collapse: bool, place: impl Fn(u64) -> String) -> Status {
     if let Some((line, failure)) = &failures.left.first {
-        let count = failures.left.count;
-        let left = if args.collapse { "not counted" } else { "left as they are" };
-        super::message(&match count {
-            1 => format!("1 token was not decoded: line {line}: {failure}"),
-            _ => {
-                format!("{count} tokens were not decoded, and {left}; the first one: line {line}: {failure}")
-            }
+        let left = if collapse { "not counted" } else { "left as they are" };
+        let at = place(*line);
+        super::message(&match failures.left.count {
+            1 => format!("1 token was not decoded: {at}: {failure}"),
+            count => format!("{count} tokens were not decoded, and {left}; the first one: {at}: {failure}"),
         });
-        status = Status::Failed;
     }
     for (id, counted) in &failures.missing {
         super::message(&format!(
@@ -125,24 +141,74 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
              give the shared library, or its dictionary, with --dict FILE",
             counted.count
         ));
-        status = Status::Failed;
     }
-    Ok(status)
+    if failures.is_empty() { Status::Done } else { Status::Failed }
 }
 
-/// A progress bar on standard error, where someone looks at it who does not see the output, and the end is known.
-fn progress() -> ProgressBar {
-    let input = File::from(match io::stdin().as_fd().try_clone_to_owned() {
-        Ok(input) => input,
-        Err(_) => return ProgressBar::hidden(),
-    });
-    match input.metadata() {
-        Ok(data) if data.is_file() && !io::stdout().is_terminal() => {
-            // Hidden where standard error is no terminal.
-            let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {bytes_per_sec}");
-            ProgressBar::new(data.len()).with_style(style.expect("it is a template"))
+/// What is read: files, or standard input.
+struct Logs(Vec<(String, File)>);
+
+impl Logs {
+    fn open(paths: &[PathBuf]) -> anyhow::Result<Self> {
+        let open = |path: &PathBuf| {
+            let name = path.display().to_string();
+            let file = File::open(path).with_context(|| format!("{name}: cannot be read"))?;
+            anyhow::Ok((name, file))
+        };
+        if !paths.is_empty() {
+            return paths.iter().map(open).collect::<anyhow::Result<_>>().map(Self);
         }
-        _ => ProgressBar::hidden(),
+        if io::stdin().is_terminal() {
+            super::note("reading the log from this terminal; give files behind the program to read those");
+        }
+        let input = io::stdin().as_fd().try_clone_to_owned().context("standard input")?;
+        Ok(Self(vec![("standard input".to_owned(), File::from(input))]))
+    }
+
+    /// A progress bar on standard error, where someone looks at it who does not see the output, and the end is known.
+    fn progress(&self, to_file: bool) -> ProgressBar {
+        let length = |file: &File| file.metadata().ok().filter(|data| data.is_file()).map(|data| data.len());
+        let lengths: Option<Vec<u64>> = self.0.iter().map(|(_, file)| length(file)).collect();
+        match lengths {
+            Some(lengths) if to_file || !io::stdout().is_terminal() => {
+                // Hidden where standard error is no terminal.
+                let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {bytes_per_sec}");
+                ProgressBar::new(lengths.iter().sum()).with_style(style.expect("it is a template"))
+            }
+            _ => ProgressBar::hidden(),
+        }
+    }
+}
+
+/// Where the result goes.
+struct Output {
+    name: String,
+    file: Box<dyn Write>,
+}
+
+impl Output {
+    fn open(path: Option<&Path>, logs: &Logs) -> anyhow::Result<Self> {
+        let Some(path) = path else {
+            return Ok(Self { name: "standard output".to_owned(), file: Box::new(io::stdout().lock()) });
+        };
+        let name = path.display().to_string();
+        let identity = |data: fs::Metadata| (data.dev(), data.ino());
+        if let Ok(existing) = fs::metadata(path).map(identity) {
+            let is_this = |file: &File| file.metadata().is_ok_and(|data| identity(data) == existing);
+            if logs.0.iter().any(|(_, file)| is_this(file)) {
+                anyhow::bail!("{name}: this is one of the logs, which would be lost; write to another file");
+            }
+        }
+        let file = File::create(path).with_context(|| format!("{name}: cannot be written"))?;
+        Ok(Self { name, file: Box::new(file) })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.file.write_all(bytes).with_context(|| self.name.clone())
+    }
+
+    fn flush(&mut self) -> anyhow::Result<()> {
+        self.file.flush().with_context(|| self.name.clone())
     }
 }
 
@@ -180,55 +246,92 @@ fn work(
 }
 
 /// Reads whole lines, and gives them to the threads in turn.
-fn read(mut input: impl Read, threads: &[SyncSender<Input>]) {
-    let mut buffer = vec![0; CHUNK];
-    let (mut filled, mut line) = (0, 1);
-    let mut turn = threads.iter().cycle();
-    let mut send = |block: &[u8]| {
-        let first = line;
-        line += memchr::memchr_iter(b'\n', block).count() as u64;
-        // Nobody takes it when the process is about to end.
-        turn.next().is_some_and(|thread| thread.send(Input::Block(block.to_vec(), first)).is_ok())
-    };
-    let why = loop {
-        if filled == buffer.len() {
-            if filled >= MAX_LINE {
-                // Not in a token, if that can be.
-                let end = buffer.iter().rposition(|byte| !is_token_byte(*byte)).map_or(filled, |at| at + 1);
-                if !send(&buffer[..end]) {
-                    return;
+struct Reader<'t> {
+    turn: std::iter::Cycle<std::slice::Iter<'t, SyncSender<Input>>>,
+    threads: usize,
+    /// The number of the next line, from 1.
+    line: u64,
+}
+
+impl<'t> Reader<'t> {
+    fn new(threads: &'t [SyncSender<Input>]) -> Self {
+        Self { turn: threads.iter().cycle(), threads: threads.len(), line: 1 }
+    }
+
+    /// Reads one log after the other, up to one that cannot be read. Returns the first lines of each.
+    fn all(mut self, logs: Logs) -> Vec<u64> {
+        let mut starts = Vec::new();
+        let mut why = Ok(());
+        for (name, file) in logs.0 {
+            starts.push(self.line);
+            match self.read(file) {
+                // Nobody takes it when the process is about to end.
+                Ok(false) => return starts,
+                Ok(true) => {}
+                Err(error) => {
+                    why = Err(error).context(name);
+                    break;
+                }
+            }
+        }
+        let mut why = Some(why);
+        for thread in self.turn.by_ref().take(self.threads) {
+            let _ = thread.send(Input::End(why.take().unwrap_or(Ok(()))));
+        }
+        starts
+    }
+
+    /// Sends lines to the next thread; whether somebody took them.
+    fn send(&mut self, block: &[u8]) -> bool {
+        let first = self.line;
+        self.line += memchr::memchr_iter(b'\n', block).count() as u64;
+        self.turn.next().is_some_and(|thread| thread.send(Input::Block(block.to_vec(), first)).is_ok())
+    }
+
+    /// Reads a log to its end; whether somebody takes it.
+    fn read(&mut self, mut input: impl Read) -> io::Result<bool> {
+        let mut buffer = vec![0; CHUNK];
+        let mut filled = 0;
+        loop {
+            if filled == buffer.len() {
+                if filled >= MAX_LINE {
+                    // Not in a token, if that can be.
+                    let end =
+                        buffer.iter().rposition(|byte| !is_token_byte(*byte)).map_or(filled, |at| at + 1);
+                    if !self.send(&buffer[..end]) {
+                        return Ok(false);
+                    }
+                    buffer.copy_within(end..filled, 0);
+                    filled -= end;
+                } else {
+                    buffer.resize(buffer.len() * 2, 0);
+                }
+            }
+            let count = match input.read(&mut buffer[filled..]) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            let new = filled;
+            filled += count;
+            if let Some(at) = memchr::memrchr(b'\n', &buffer[new..filled]) {
+                let end = new + at + 1;
+                if !self.send(&buffer[..end]) {
+                    return Ok(false);
                 }
                 buffer.copy_within(end..filled, 0);
                 filled -= end;
-            } else {
-                buffer.resize(buffer.len() * 2, 0);
+                if filled < CHUNK {
+                    buffer.truncate(CHUNK);
+                }
             }
         }
-        let count = match input.read(&mut buffer[filled..]) {
-            Ok(0) => break Ok(()),
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => break Err(error),
-        };
-        let new = filled;
-        filled += count;
-        if let Some(at) = memchr::memrchr(b'\n', &buffer[new..filled]) {
-            let end = new + at + 1;
-            if !send(&buffer[..end]) {
-                return;
-            }
-            buffer.copy_within(end..filled, 0);
-            filled -= end;
-            if filled < CHUNK {
-                buffer.truncate(CHUNK);
-            }
+        if filled > 0 && !self.send(&buffer[..filled]) {
+            return Ok(false);
         }
-    };
-    if filled > 0 {
-        send(&buffer[..filled]);
-    }
-    let mut why = Some(why);
-    for thread in turn.take(threads.len()) {
-        let _ = thread.send(Input::End(why.take().unwrap_or(Ok(()))));
+        // The line that has no end was one, too.
+        self.line += u64::from(filled > 0);
+        Ok(true)
     }
 }

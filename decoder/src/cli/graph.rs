@@ -4,8 +4,9 @@ use anyhow::bail;
 use pcce::graph::{Selection, draw};
 use pcce::load::load;
 
+use super::Status;
 use super::profile::{additive, output, read_profile};
-use super::{GraphArgs, Status};
+use super::views::GraphArgs;
 
 /// More functions than a person can look at.
 const MANY: usize = 200;

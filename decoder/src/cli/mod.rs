@@ -9,6 +9,7 @@ pub mod graph;
 pub mod info;
 pub mod pages;
 pub mod profile;
+pub mod views;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -19,15 +20,23 @@ use pcce::load::load;
 use pcce::printable::printable;
 use pcce::render::Format;
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use views::{CPU_HELP, GRAPH_HELP, GraphArgs, HEAP_HELP, PROFILE_HELP, ProfileAction, ProfileView};
 
 /// Reads the contexts of programs that were compiled with the PCCE pass.
 #[derive(Parser)]
-#[command(name = "pcce", version, max_term_width = 100, after_help = EXIT_STATUS)]
+#[command(name = "pcce", version = VERSION, max_term_width = 100, after_help = EXIT_STATUS)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
+
+/// The release, and the LLVM that the pass beside it is built for.
+const VERSION: &str = if cfg!(feature = "llvm22") {
+    concat!(env!("CARGO_PKG_VERSION"), " (pass for LLVM 22)")
+} else {
+    concat!(env!("CARGO_PKG_VERSION"), " (pass for LLVM 19)")
+};
 
 const EXIT_STATUS: &str = "Exit status: 0 if everything was done, 2 otherwise.";
 
@@ -76,147 +85,6 @@ pub enum Command {
     /// Write manual pages and completions of shells (for `make install`)
     #[command(hide = true)]
     Pages(PagesArgs),
-}
-
-/// Arguments of `pcce graph`.
-#[derive(Args)]
-pub struct GraphArgs {
-    /// The program, or its dictionary
-    pub program: PathBuf,
-    /// Only what is around this function: its name in the source or in the object file
-    #[arg(long, value_name = "NAME")]
-    pub around: Option<String>,
-    /// So many calls away from it, in both directions
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    pub depth: usize,
-    /// Colour the functions by a profile, heap or CPU
-    #[arg(long, value_name = "FILE")]
-    pub profile: Option<PathBuf>,
-    /// What of the profile (see `pcce heap --help`, `pcce cpu --help`)
-    #[arg(long, value_name = "WHAT")]
-    pub by: Option<String>,
-    /// With a profile and without --around, leave out functions that have less than so many percent of it
-    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
-    pub min_percent: f64,
-    /// File to write [default: standard output]
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Dictionary of a shared library (or the library itself), for the profile; may be given several times
-    #[arg(long = "dict", value_name = "FILE")]
-    pub more: Vec<PathBuf>,
-}
-
-const GRAPH_HELP: &str = "Each box is a function with numCC, the number of its calling contexts as far as they are encoded in the id. A
-double line: it may be entered with an empty id, from outside or by a push. An arrow is labelled with what its calls add
-to the id; dashed and red, they push; dotted and blue, they were found in the profile only: calls through pointers, or through code that
-is not instrumented.
-
-Examples:
-  pcce graph app --around parse --depth 1 | dot -Tsvg -o parse.svg
-  pcce graph app --profile app.cpu | dot -Tsvg -o hot.svg";
-
-const HEAP_HELP: &str = "The program writes the profile when it ends, to the file that PCCE_HEAP_PROFILE names (pcce-heap.PROCESS without it).
-
-What can be shown, with --by:
-  peak         bytes that were allocated when the whole program had most allocated (the default)
-  peak-blocks  blocks at that moment
-  live         bytes that were not freed: at the end of the program, leaks
-  live-blocks  blocks that were not freed
-  allocated    bytes allocated in all
-  allocations  how often
-  own-peak     the most bytes that the context had allocated at a time (in reports)
-
-Examples:
-  pcce-clang --pcce-heap -g -O2 app.c -o app && PCCE_HEAP_PROFILE=app.heap ./app
-  pcce heap report app app.heap --by live
-  pcce heap flamegraph app app.heap -o heap.svg";
-
-const CPU_HELP: &str = "The program writes the profile when it ends, to the file that PCCE_SAMPLE_PROFILE names (pcce-cpu.PROCESS without it).
-
-What can be shown, with --by: time (the default), samples.
-
-Examples:
-  PCCE_SAMPLE=997 PCCE_SAMPLE_PROFILE=app.cpu ./app
-  pcce cpu report app app.cpu
-  pcce cpu flamegraph app app.cpu -o cpu.svg";
-
-const PROFILE_HELP: &str = "The program writes a profile when it ends, to the file that PCCE_CALLS_PROFILE names (without it, to that of
---pcce-profile-generate, or pcce-calls.PROCESS).
-
-Example:
-  pcce-clang --pcce-profile-generate -O2 app.c -o app && ./app first && ./app second
-  pcce profile merge -o app.calls pcce-calls.*
-  pcce-clang --pcce-profile-use=app.calls -O2 app.c -o app";
-
-/// What is done with profiles of calls.
-#[derive(Subcommand)]
-pub enum ProfileAction {
-    /// Add them up, for --pcce-profile-use
-    Merge {
-        /// The profiles
-        #[arg(required = true)]
-        profiles: Vec<PathBuf>,
-        /// File to write [default: standard output]
-        #[arg(short, long, value_name = "FILE")]
-        output: Option<PathBuf>,
-    },
-}
-
-/// Forms of profiles.
-#[derive(Subcommand)]
-pub enum ProfileView {
-    /// Totals, and the largest contexts with all their calls
-    Report {
-        /// The files
-        #[command(flatten)]
-        args: ViewArgs,
-        /// What to sort by; contexts that have none of it are left out
-        #[arg(long, value_name = "WHAT")]
-        by: Option<String>,
-        /// So many contexts
-        #[arg(long, value_name = "N", default_value_t = 10)]
-        top: usize,
-        /// Form of the output
-        #[arg(long, value_enum, default_value_t = InfoFormat::Text)]
-        format: InfoFormat,
-    },
-    /// A flame graph (SVG, for any browser)
-    Flamegraph {
-        /// The files
-        #[command(flatten)]
-        args: ViewArgs,
-        /// What the widths are
-        #[arg(long, value_name = "WHAT")]
-        by: Option<String>,
-    },
-    /// Folded stacks: outermost;…;innermost NUMBER
-    Folded {
-        /// The files
-        #[command(flatten)]
-        args: ViewArgs,
-        /// What the numbers are
-        #[arg(long, value_name = "WHAT")]
-        by: Option<String>,
-    },
-    /// A file for pprof and its viewers, with all numbers
-    Pprof(ViewArgs),
-    /// A file for speedscope.app, with all numbers
-    Speedscope(ViewArgs),
-}
-
-/// What every view of a profile needs.
-#[derive(Args)]
-pub struct ViewArgs {
-    /// The program, or its dictionary
-    pub program: PathBuf,
-    /// The profile that the program wrote
-    pub profile: PathBuf,
-    /// File to write [default: standard output]
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Dictionary of a shared library (or the library itself); may be given several times
-    #[arg(long = "dict", value_name = "FILE")]
-    pub more: Vec<PathBuf>,
 }
 
 /// Arguments of `pcce dict`.
@@ -284,6 +152,12 @@ pub struct FilterArgs {
     /// Dictionary of the build (from `pcce dict`), or the program itself
     #[arg(value_name = "PROGRAM|DICT")]
     pub dictionary: PathBuf,
+    /// Logs, read one after the other; none: standard input
+    #[arg(value_name = "LOG")]
+    pub logs: Vec<PathBuf>,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
     /// Print each context once, with how often it stands in the log, instead of the log; the most frequent one first
     #[arg(long)]
     pub collapse: bool,
@@ -295,7 +169,7 @@ pub struct FilterArgs {
     pub more: Vec<PathBuf>,
 }
 
-const FILTER_HELP: &str = "Reads standard input and writes standard output. Any bytes may stand around the tokens.
+const FILTER_HELP: &str = "Any bytes may stand around the tokens.
 
 text    the line stays as it is, and the calls follow below it, indented, one frame a line, innermost first;
         with --collapse a line `N times`, the calls below it, and an empty line between contexts
@@ -307,9 +181,10 @@ TOKEN+THREADTOKEN, as one word, gives the context across threads. Tokens that ca
 Exit status: 0 if all tokens were decoded, 2 otherwise.
 
 Examples:
-  pcce filter ./app < app.log | less
+  pcce filter ./app app.log | less
+  pcce filter ./app app.log.1 app.log -o decoded.log
   tail -f app.log | pcce filter app.pcce.json --format folded
-  pcce filter ./app --collapse < app.log | head -n 40";
+  pcce filter ./app app.log --collapse | head -n 40";
 
 /// Arguments of `pcce core`.
 #[derive(Args)]
@@ -432,12 +307,13 @@ impl From<Status> for ExitCode {
 
 /// The command of this process. Ends the process for `--help`, `--version` and wrong arguments.
 pub fn parse() -> Command {
-    Arguments::parse().command
+    let matches = description().get_matches();
+    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).command
 }
 
 /// The command line's description.
 pub fn description() -> clap::Command {
-    Arguments::command()
+    views::with_values_of_by(Arguments::command())
 }
 
 /// The decoder for a program and its shared libraries, or for their dictionaries.

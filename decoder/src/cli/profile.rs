@@ -11,7 +11,8 @@ use pcce::profile::report::Selection;
 use pcce::profile::{Kind, Metric, Profile, Stacks, flame, pprof, report, speedscope};
 use pcce_dictionary::Dictionary;
 
-use super::{InfoFormat, ProfileView, Status, ViewArgs};
+use super::Status;
+use super::views::{ProfileView, ReportFormat, ViewArgs};
 
 /// A profile with its program.
 pub struct Read {
@@ -78,8 +79,8 @@ pub fn run(kind: Kind, view: &ProfileView) -> anyhow::Result<Status> {
             let (by, _) = metric(kind, by.as_deref())?;
             let selection = Selection { by, top: *top };
             output(args.output.as_deref(), |out| match format {
-                InfoFormat::Text => report::text(&profile, &stacks, &program, selection, out),
-                InfoFormat::Json => report::json(&profile, &stacks, &program, selection, out),
+                ReportFormat::Text => report::text(&profile, &stacks, &program, selection, out),
+                ReportFormat::Json => report::json(&profile, &stacks, &program, selection, out),
             })
         }
         ProfileView::Flamegraph { by, .. } => {

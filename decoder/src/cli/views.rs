@@ -1,0 +1,178 @@
+//! Arguments of the commands that show profiles and call graphs.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand, ValueEnum};
+use pcce::profile::Kind;
+
+/// Gives each `--by` the values that it takes: the numbers of its kind of profile, and in pictures those that can be
+/// added.
+pub fn with_values_of_by(command: clap::Command) -> clap::Command {
+    let names = |kinds: &[Kind], all: bool| {
+        let metrics = kinds.iter().flat_map(|kind| kind.metrics());
+        metrics.filter(|metric| all || metric.additive).map(|metric| metric.name).collect::<Vec<_>>()
+    };
+    let with = |command: clap::Command, names: Vec<&'static str>| {
+        command.mut_arg("by", |by| by.value_parser(PossibleValuesParser::new(names)))
+    };
+    let command = command.mut_subcommand("graph", |c| with(c, names(&[Kind::Heap, Kind::Cpu], false)));
+    [Kind::Heap, Kind::Cpu].into_iter().fold(command, |command, kind| {
+        command.mut_subcommand(kind.name(), |mut views| {
+            for (view, all) in [("report", true), ("flamegraph", false), ("folded", false)] {
+                views = views.mut_subcommand(view, |view| with(view, names(&[kind], all)));
+            }
+            views
+        })
+    })
+}
+
+/// Arguments of `pcce graph`.
+#[derive(Args)]
+pub struct GraphArgs {
+    /// The program, or its dictionary
+    pub program: PathBuf,
+    /// Only what is around this function: its name in the source or in the object file
+    #[arg(long, value_name = "NAME")]
+    pub around: Option<String>,
+    /// So many calls away from it, in both directions
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub depth: usize,
+    /// Colour the functions by a profile, heap or CPU
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
+    /// What of the profile: its numbers, as `pcce heap` and `pcce cpu` know them
+    #[arg(long, value_name = "WHAT")]
+    pub by: Option<String>,
+    /// With a profile and without --around, leave out functions that have less than so many percent of it
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
+    pub min_percent: f64,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Dictionary of a shared library (or the library itself), for the profile; may be given several times
+    #[arg(long = "dict", value_name = "FILE")]
+    pub more: Vec<PathBuf>,
+}
+
+pub(super) const GRAPH_HELP: &str = "Each box is a function with numCC, the number of its calling contexts as far as they are encoded in the id. A
+double line: it may be entered with an empty id, from outside or by a push. An arrow is labelled with what its calls add
+to the id; dashed and red, they push; dotted and blue, they were found in the profile only: calls through pointers, or through code that
+is not instrumented.
+
+Examples:
+  pcce graph app --around parse --depth 1 | dot -Tsvg -o parse.svg
+  pcce graph app --profile app.cpu | dot -Tsvg -o hot.svg";
+
+pub(super) const HEAP_HELP: &str = "The program writes the profile when it ends, to the file that PCCE_HEAP_PROFILE names (pcce-heap.PROCESS without it).
+
+What can be shown, with --by:
+  peak         bytes that were allocated when the whole program had most allocated (the default)
+  peak-blocks  blocks at that moment
+  live         bytes that were not freed: at the end of the program, leaks
+  live-blocks  blocks that were not freed
+  allocated    bytes allocated in all
+  allocations  how often
+  own-peak     the most bytes that the context had allocated at a time (in reports)
+
+Examples:
+  pcce-clang --pcce-heap -g -O2 app.c -o app && PCCE_HEAP_PROFILE=app.heap ./app
+  pcce heap report app app.heap --by live
+  pcce heap flamegraph app app.heap -o heap.svg";
+
+pub(super) const CPU_HELP: &str = "The program writes the profile when it ends, to the file that PCCE_SAMPLE_PROFILE names (pcce-cpu.PROCESS without it).
+
+What can be shown, with --by: time (the default), samples.
+
+Examples:
+  PCCE_SAMPLE=997 PCCE_SAMPLE_PROFILE=app.cpu ./app
+  pcce cpu report app app.cpu
+  pcce cpu flamegraph app app.cpu -o cpu.svg";
+
+pub(super) const PROFILE_HELP: &str = "The program writes a profile when it ends, to the file that PCCE_CALLS_PROFILE names (without it, to that of
+--pcce-profile-generate, or pcce-calls.PROCESS).
+
+Example:
+  pcce-clang --pcce-profile-generate -O2 app.c -o app && ./app first && ./app second
+  pcce profile merge -o app.calls pcce-calls.*
+  pcce-clang --pcce-profile-use=app.calls -O2 app.c -o app";
+
+/// What is done with profiles of calls.
+#[derive(Subcommand)]
+pub enum ProfileAction {
+    /// Add them up, for --pcce-profile-use
+    Merge {
+        /// The profiles
+        #[arg(required = true)]
+        profiles: Vec<PathBuf>,
+        /// File to write [default: standard output]
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+/// Forms of profiles.
+#[derive(Subcommand)]
+pub enum ProfileView {
+    /// Totals, and the largest contexts with all their calls
+    Report {
+        /// The files
+        #[command(flatten)]
+        args: ViewArgs,
+        /// What to sort by; contexts that have none of it are left out
+        #[arg(long, value_name = "WHAT")]
+        by: Option<String>,
+        /// So many contexts
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        top: usize,
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+        format: ReportFormat,
+    },
+    /// A flame graph (SVG, for any browser)
+    Flamegraph {
+        /// The files
+        #[command(flatten)]
+        args: ViewArgs,
+        /// What the widths are
+        #[arg(long, value_name = "WHAT")]
+        by: Option<String>,
+    },
+    /// Folded stacks: outermost;…;innermost NUMBER
+    Folded {
+        /// The files
+        #[command(flatten)]
+        args: ViewArgs,
+        /// What the numbers are
+        #[arg(long, value_name = "WHAT")]
+        by: Option<String>,
+    },
+    /// A file for pprof and its viewers, with all numbers
+    Pprof(ViewArgs),
+    /// A file for speedscope.app, with all numbers
+    Speedscope(ViewArgs),
+}
+
+/// What every view of a profile needs.
+#[derive(Args)]
+pub struct ViewArgs {
+    /// The program, or its dictionary
+    pub program: PathBuf,
+    /// The profile that the program wrote
+    pub profile: PathBuf,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Dictionary of a shared library (or the library itself); may be given several times
+    #[arg(long = "dict", value_name = "FILE")]
+    pub more: Vec<PathBuf>,
+}
+
+/// Forms of reports.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ReportFormat {
+    /// For people
+    Text,
+    /// JSON lines: the totals, then one object for each context
+    Json,
+}
