@@ -82,6 +82,28 @@ fn every_module_becomes_what_its_comments_say() {
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
+/// The pass comes with LLVM's pipelines, and with no list of passes that does without it: not where the last of them are
+/// those of ThinLTO's pipeline of -O0, which asks no plugin. Passes that are skipped are no reason to leave it out.
+#[test]
+fn only_whole_pipelines_bring_the_pass() {
+    let plugin = format!("-load-pass-plugin={}", artifact("libpcce_pass.so").display());
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("ir/calls.ll");
+    let lists =
+        ["globaldce", "elim-avail-extern,globaldce", "lowertypetests,globaldce,elim-avail-extern,globaldce"];
+    let pipelines =
+        ["thinlto<O0>", "globaldce,thinlto<O0>", "thinlto<O2>", "default<O0>", "default<O2>", "lto<O0>"];
+    for (passes, brings) in
+        lists.map(|list| (list, false)).into_iter().chain(pipelines.map(|name| (name, true)))
+    {
+        for limit in ["-1", "0"] {
+            let (passes, limit) = (format!("-passes={passes}"), format!("-opt-bisect-limit={limit}"));
+            let mut opt = command(llvm("opt"), &[&plugin, &passes, &limit, "-S"]);
+            let module = run(opt.arg(&file)).expect_success().stdout;
+            assert_eq!(module.matches("\n@__pcce_abi =").count(), usize::from(brings), "{passes} {limit}");
+        }
+    }
+}
+
 /// The environment variable, as the linker and the compiler pass it on.
 #[test]
 fn options_of_the_environment_are_checked_too() {

@@ -32,6 +32,51 @@ struct PccePass : PassInfoMixin<PccePass> {
   // Also for functions marked optnone, and at -O0.
   static bool isRequired() { return true; }
 };
+
+// Calls Then for each pass of a pipeline when its turn is over, but not for the passes that run inside of others.
+void forEachPass(PassInstrumentationCallbacks &Callbacks, std::function<void(StringRef, Any)> Then) {
+  auto Depth = std::make_shared<unsigned>(0);
+  Callbacks.registerBeforeSkippedPassCallback([Depth, Then](StringRef Pass, Any IR) {
+    if (*Depth == 0)
+      Then(Pass, IR);
+  });
+  Callbacks.registerBeforeNonSkippedPassCallback([Depth](StringRef, Any) { ++*Depth; });
+  Callbacks.registerAfterPassInvalidatedCallback([Depth](StringRef, const PreservedAnalyses &) { --*Depth; });
+  Callbacks.registerAfterPassCallback([Depth, Then](StringRef Pass, Any IR, const PreservedAnalyses &) {
+    if (--*Depth == 0)
+      Then(Pass, IR);
+  });
+}
+
+// The passes of ThinLTO's pipeline of -O0, as the LLVM in use tells them: it runs them on an empty module.
+std::vector<std::string> thinLTOAtO0() {
+  std::vector<std::string> Names;
+  PassInstrumentationCallbacks Callbacks;
+  forEachPass(Callbacks, [&](StringRef Pass, Any) { Names.push_back(Pass.str()); });
+  LoopAnalysisManager LAM;
+  FunctionAnalysisManager FAM;
+  CGSCCAnalysisManager CGAM;
+  ModuleAnalysisManager MAM;
+  PassBuilder PB(nullptr, PipelineTuningOptions(), std::nullopt, &Callbacks);
+  PB.registerModuleAnalyses(MAM);
+  PB.registerCGSCCAnalyses(CGAM);
+  PB.registerFunctionAnalyses(FAM);
+  PB.registerLoopAnalyses(LAM);
+  PB.crossRegisterProxies(LAM, FAM, CGAM, MAM);
+  LLVMContext Context;
+  Module Empty("", Context);
+  PB.buildThinLTODefaultPipeline(OptimizationLevel::O0, nullptr).run(Empty, MAM);
+  return Names;
+}
+
+// Whether these passes end as ThinLTO's pipeline of -O0 does. Of all the pipelines this one alone asks no plugin (LLVM
+// has an extension point there in versions after 22), and leaves no mark in the module. But it is known which passes
+// have run. So the pass comes behind the whole of this pipeline, and behind whoever lists its passes one by one: this is
+// the same pipeline.
+bool endInThinLTOAtO0(const std::vector<std::string> &Ran) {
+  static const std::vector<std::string> All = thinLTOAtO0();
+  return !All.empty() && Ran.size() >= All.size() && std::equal(All.rbegin(), All.rend(), Ran.rbegin());
+}
 } // namespace
 
 void pcce_shim_register(void *Builder) {
@@ -40,7 +85,8 @@ void pcce_shim_register(void *Builder) {
   struct State {
     bool HasStart = false;
     bool HasPass = false;
-    bool NextIsLast = false;
+    // The passes that have run, while none of them is this one.
+    std::vector<std::string> Ran;
     FunctionAnalysisManager *FAM = nullptr;
   };
   auto Known = std::make_shared<State>();
@@ -64,14 +110,16 @@ void pcce_shim_register(void *Builder) {
     Known->HasPass = true;
     MPM.addPass(PccePass(PhaseLinkTime, Level));
   });
-  // ThinLTO's pipeline of -O0 asks no plugin. The pass comes behind its last two passes all the same.
   PB.registerAnalysisRegistrationCallback([Known](FunctionAnalysisManager &FAM) { Known->FAM = &FAM; });
   if (PassInstrumentationCallbacks *Callbacks = PB.getPassInstrumentationCallbacks())
-    Callbacks->registerAfterPassCallback([Known](StringRef Pass, Any IR, const PreservedAnalyses &) {
-      bool IsLast = std::exchange(Known->NextIsLast, Pass == "EliminateAvailableExternallyPass");
+    forEachPass(*Callbacks, [Known](StringRef Pass, Any IR) {
       auto *M = any_cast<const Module *>(&IR);
-      if (!IsLast || Pass != "GlobalDCEPass" || !M || !Known->FAM || std::exchange(Known->HasPass, true))
+      if (Known->HasPass || !M || !Known->FAM)
         return;
+      Known->Ran.push_back(Pass.str());
+      if (!endInThinLTOAtO0(Known->Ran))
+        return;
+      Known->HasPass = true;
       pcce_rs_run(wrap(*M), PhaseModule, 0, nullptr, 0, Known->FAM);
       Known->FAM->clear();
     });
