@@ -5,12 +5,12 @@
 
 use std::collections::HashMap;
 
-use pcce_dictionary::{self as files, EdgeCode};
+use pcce_dictionary::{self as files, EdgeCode, SiteKind};
 use pcce_encoding::FunctionId;
 use pcce_encoding::decode::{AddEdge, FunctionRow, PathDecoder, StackEdge, StackPathDecoder, SubPaths};
 
 use crate::invalid::{Cause, check, index};
-use crate::symbols::{SiteKind, Symbols};
+use crate::symbols::Symbols;
 
 /// When an encoding was made, in its image.
 pub(crate) type Epoch = u32;

@@ -1,13 +1,13 @@
 //! What exists in the images whose dictionaries were given: checked, and flattened into arrays over all modules.
 //!
-//! Indices here are dense numbers over all images and modules; the types of the files end at this module and at
-//! [`encodings`](crate::encodings). No file is trusted: every index and address is checked once, here, so that decoding
-//! needs no check but those of the token.
+//! Indices here are dense numbers over all images and modules. But for [`SiteKind`] the types of the files end at this
+//! module and at [`encodings`](crate::encodings). No file is trusted: every index and address is checked once, here, so
+//! that decoding needs no check but those of the token.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
-use pcce_dictionary as files;
+use pcce_dictionary::{self as files, SiteKind};
 
 use crate::invalid::{Cause, check, index};
 use crate::names;
@@ -65,24 +65,12 @@ pub(crate) struct Function {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Site {
     pub(crate) function: u32,
+    /// What happens there. Its functions and names are numbers over all images, as all are here.
     pub(crate) kind: SiteKind,
     /// The group of functions that it may reach and that make tail calls which leave no frame.
     pub(crate) tail_group: Option<u32>,
     first_location: u32,
     locations: u32,
-}
-
-/// What happens at a site.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SiteKind {
-    /// A direct call of this function; None if it is not known, and not encoded.
-    Direct(Option<u32>),
-    /// A call of this name.
-    External(u32),
-    Indirect,
-    Asm,
-    Capture,
-    Entry,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -234,21 +222,16 @@ impl Symbols {
         for (at, site) in module.sites.iter().enumerate() {
             check("site", at, "function", site.function, module.functions.len())?;
             let function = first_function + site.function;
-            let kind = match site.kind {
-                files::SiteKind::Direct(None) => SiteKind::Direct(None),
-                files::SiteKind::Direct(Some(callee)) => {
-                    check("site", at, "function", callee, module.functions.len())?;
-                    SiteKind::Direct(Some(first_function + callee))
+            let mut kind = site.kind;
+            match &mut kind {
+                SiteKind::Direct(Some(callee)) => {
+                    check("site", at, "function", *callee, module.functions.len())?;
+                    *callee += first_function;
                 }
-                files::SiteKind::External(name) => SiteKind::External(name_of("site", at, name, names)?),
-                files::SiteKind::Indirect => SiteKind::Indirect,
-                files::SiteKind::Asm => SiteKind::Asm,
-                files::SiteKind::Capture => SiteKind::Capture,
-                files::SiteKind::Entry => {
-                    self.functions[function as usize].enters = true;
-                    SiteKind::Entry
-                }
-            };
+                SiteKind::External(name) => *name = name_of("site", at, *name, names)?,
+                SiteKind::Entry => self.functions[function as usize].enters = true,
+                SiteKind::Direct(None) | SiteKind::Indirect | SiteKind::Asm | SiteKind::Capture => {}
+            }
             let first_location = index(self.locations.len(), "locations")?;
             for location in &site.locations {
                 check("a location of site", at, "file", location.file, module.files.len())?;

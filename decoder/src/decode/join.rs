@@ -1,8 +1,10 @@
 //! What lies between two sub-paths: nothing, if the outer one's call is known to have reached the function in which the
 //! inner one starts; else a boundary that says what is not known.
 
+use pcce_dictionary::SiteKind;
+
 use crate::context::Piece;
-use crate::symbols::{Site, SiteKind};
+use crate::symbols::Site;
 
 use super::error::DecodeError;
 use super::state::{Above, Decoding};

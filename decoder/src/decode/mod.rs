@@ -16,14 +16,13 @@ mod sub_path;
 
 use std::path::PathBuf;
 
-use pcce_dictionary::Dictionary;
+use pcce_dictionary::{Dictionary, SiteKind};
 
 use crate::context::{Context, Frame, Piece, Run};
 use crate::encodings::Effect;
 use crate::frames::piece_frames;
 use crate::images::Images;
 use crate::invalid::InvalidDictionary;
-use crate::symbols::SiteKind;
 use crate::token::{BuildId, Capture, OPEN_SITE, Point, PointEnd, PushedFrame, Token};
 
 pub use error::DecodeError;

@@ -4,11 +4,11 @@
 //! function is that of the function to which the id belongs, and the machine code says what that function has done to
 //! the id there. If the innermost pushed frame is this very activation's, its id is the one that counts.
 
+use pcce_dictionary::SiteKind;
 use pcce_dictionary::code::{Role, State};
 
 use crate::code::table::{self, CodeTable};
 use crate::context::{FrameKind, Piece};
-use crate::symbols::SiteKind;
 use crate::token::{Point, PointEnd, PushedFrame};
 
 use super::error::DecodeError;
