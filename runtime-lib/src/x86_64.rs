@@ -2,6 +2,7 @@
 
 mod functions;
 mod memory;
+mod push;
 
 use core::arch::asm;
 

@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
+use pcce_abi::functions;
 use serde_json::Value;
 
 use crate::{command, llvm, run_with_input};
@@ -47,10 +48,10 @@ pub fn add(frames: &mut Vec<Frame>, frame: Frame) {
     }
 }
 
-/// Whether the function of this name is one of the pass's that push for others, which no trace shows.
+/// Whether the function of this name is one of the pass's or the runtime's that push for others, which no trace shows.
 #[must_use]
 pub fn is_push_thunk(name: &str) -> bool {
-    name.contains(".pcce_push") || name.contains(".pcce_open")
+    name.contains(".pcce_push") || name.contains(".pcce_open") || functions::pushes_for_others(name)
 }
 
 /// The name of the function with a part of this name, as LLVM's symboliser shows it: `f.__part.1`, `f() (.cold)`.

@@ -78,6 +78,7 @@ programs! {
     pointers.c,
     processes.c,
     profiled.c,
+    push_routine.cpp,
     recursion.c,
     relative.c,
     replaced.c,

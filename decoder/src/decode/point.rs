@@ -4,6 +4,7 @@
 //! function is that of the function to which the id belongs, and the machine code says what that function has done to
 //! the id there. If the innermost pushed frame is this very activation's, its id is the one that counts.
 
+use pcce_abi::functions;
 use pcce_dictionary::SiteKind;
 use pcce_dictionary::code::{Role, State};
 
@@ -41,9 +42,11 @@ struct Inner<'d> {
 }
 
 /// What an address of a point is found to be in.
-enum Active {
+enum Active<'d> {
     /// Code that is not instrumented.
     Plain,
+    /// A routine of the runtime's that pushes in its caller's place.
+    PushRoutine(Inner<'d>),
     /// Nobody knows.
     Lost,
     /// This function, which has done that to the id.
@@ -83,9 +86,21 @@ impl<'d> Decoding<'d, '_> {
         // The function further in; None where it is not known.
         let mut inner: Option<Inner<'d>> = None;
         let stop = |above| Ok(Joined { above, consumed: false });
+        // Whether the innermost frame is that of the activation with an address.
+        let is_owner = |number: usize| point.end == PointEnd::Pushed && number + 1 == point.addresses.len();
         for (number, address) in point.addresses.iter().enumerate() {
             let (owner, state) = match self.active(point, number, below, &mut inner)? {
                 Active::Plain => continue,
+                Active::PushRoutine(_) if is_owner(number) => {
+                    return Ok(self
+                        .pushed_for(below, inner)?
+                        .unwrap_or(Joined { above: Above::Plain(false), consumed: false }));
+                }
+                // It has not pushed yet, or does not any more.
+                Active::PushRoutine(routine) => {
+                    inner = Some(routine);
+                    continue;
+                }
                 Active::Lost => return stop(Above::Interrupted),
                 Active::Instrumented(owner, state) => (owner, state),
             };
@@ -103,7 +118,7 @@ impl<'d> Decoding<'d, '_> {
                 outermost = Some((owner, self.context.pieces.len()));
                 continue;
             }
-            if point.end == PointEnd::Pushed && number + 1 == point.addresses.len() {
+            if is_owner(number) {
                 return self.pushed(owner, below);
             }
             // A stack that ends before the innermost frame is another one than that of the frame.
@@ -147,7 +162,7 @@ impl<'d> Decoding<'d, '_> {
         number: usize,
         below: &Below<'_>,
         inner: &mut Option<Inner<'d>>,
-    ) -> Result<Active, DecodeError> {
+    ) -> Result<Active<'d>, DecodeError> {
         let address = &point.addresses[number];
         if number > 0 && address.exact {
             self.context.push(Piece::Signal);
@@ -177,7 +192,11 @@ impl<'d> Decoding<'d, '_> {
             let marked = last && below.frame.is_some_and(|frame| frame.left);
             self.below_address(&CallAt { image, code, callee, marked }, inner.take());
         }
-        *inner = Some(Inner { image, name: code.linkage(function.name), owner });
+        let found = Inner { image, name: code.linkage(function.name), owner };
+        if function.role == Role::Plain && functions::pushes_for_others(found.name) {
+            return Ok(Active::PushRoutine(found));
+        }
+        *inner = Some(found);
         let Some(owner) = owner else {
             if function.role == Role::Opaque {
                 return Ok(Active::Lost);
@@ -261,6 +280,47 @@ impl<'d> Decoding<'d, '_> {
         }
         let distance = Distance::OfFrame(frame.distance);
         Ok(Joined { above: self.walk_callers(owner, frame.id, distance, below.behind)?, consumed: true })
+    }
+
+    /// Adds the sub-path of a function in whose place a routine has pushed the innermost frame. `inner`: what the
+    /// routine has called; none if that has no name, or is not running. None if the frame does not tell the function.
+    fn pushed_for(
+        &mut self,
+        below: &Below<'_>,
+        inner: Option<Inner<'_>>,
+    ) -> Result<Option<Joined>, DecodeError> {
+        let symbols = &self.images.symbols;
+        let Some(frame) = below.frame else { return Ok(None) };
+        let site = self.context.image(frame.image).and_then(|image| symbols.site_at(image, frame.site));
+        let Some(number) = site else { return Ok(None) };
+        let site = &symbols.sites[number as usize];
+        let callee = match site.kind {
+            SiteKind::Direct(Some(callee)) => Some(symbols.functions[callee as usize].name),
+            SiteKind::External(name) => Some(name),
+            SiteKind::Indirect | SiteKind::Asm => None,
+            SiteKind::Direct(None) | SiteKind::Capture | SiteKind::Entry => return Ok(None),
+        };
+        match (inner, callee) {
+            (Some(Inner { owner: Some(owner), .. }), _) => {
+                self.below_call(site, frame.left, Above::Root(owner));
+            }
+            // Other code calls on as it likes.
+            (Some(inner), Some(callee)) => {
+                let instrumented = symbols.is_defined(callee) || matches!(site.kind, SiteKind::Direct(_));
+                if instrumented && (frame.left || inner.name != symbols.linkage_name(callee)) {
+                    self.context.push(Piece::Tail(Some(callee)));
+                }
+            }
+            // Code without names: the call has one.
+            (None, Some(callee)) => {
+                if let Some(last @ Piece::Uninstrumented(None)) = self.context.pieces.last_mut() {
+                    *last = Piece::Uninstrumented(Some(callee));
+                }
+            }
+            (_, None) => {}
+        }
+        let above = self.walk(number, frame.id, Distance::OfFrame(frame.distance), below.behind)?;
+        Ok(Some(Joined { above, consumed: true }))
     }
 
     /// Adds a function that is not instrumented; those without a name are one.

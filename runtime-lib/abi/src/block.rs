@@ -428,6 +428,18 @@ pub mod functions {
     pub const VERIFY_LEAVE: &str = "__pcce_verify_leave";
     /// `void __pcce_verify_resume(shadow)`: verify mode, where control comes back by unwinding or `longjmp`.
     pub const VERIFY_RESUME: &str = "__pcce_verify_resume";
+    /// Pushes a frame, stores id 0, calls, and pops. Code jumps here in the place of a call: the callee's address is in
+    /// `%r10`, the site's in `%r11`, its arguments are in registers, and the stack is as at the callee's entry. Not
+    /// through a stub that the loader binds when it is first called, which changes both registers.
+    pub const PUSH: &str = "__pcce_push";
+    /// The same with a relative push.
+    pub const PUSH_RELATIVE: &str = "__pcce_push_relative";
+
+    /// Whether this is one of the routines that push for others, which contexts do not show.
+    #[must_use]
+    pub fn pushes_for_others(name: &str) -> bool {
+        name == PUSH || name == PUSH_RELATIVE
+    }
 }
 
 /// For `__pcce_context`: the function has no range of numbers.

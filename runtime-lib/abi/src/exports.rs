@@ -4,7 +4,7 @@
 use crate::{MAIN_BASE_SYMBOL, REPLACED, SIGNAL_SITE_SYMBOL, TLS_SYMBOL, VERSION_SYMBOL, functions};
 
 /// What every archive defines for the C API, for the start of the program, and for code of the pass.
-pub const RUNTIME: [&str; 25] = [
+pub const RUNTIME: [&str; 27] = [
     "pcce_context",
     "pcce_token",
     "pcce_token_at",
@@ -27,6 +27,8 @@ pub const RUNTIME: [&str; 25] = [
     functions::PTHREAD_CREATE,
     functions::THRD_CREATE,
     functions::STD_THREAD,
+    functions::PUSH,
+    functions::PUSH_RELATIVE,
     // `signal`, `sysv_signal`, `sigaction`.
     REPLACED[0].1,
     REPLACED[3].1,
