@@ -96,7 +96,7 @@ fn dictionary(random: &mut Random) -> Dictionary {
             tail_group: None,
             locations: locations(random, caller),
         });
-        encoding.edges.push(Edge { site, code });
+        encoding.edges.push(Edge { site, callee: None, code });
     }
     for function in 0..FUNCTIONS {
         module.functions.push(Function { name: function, ..Function::default() });

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use object::Object;
-use pcce_dictionary::fragment::SECTION;
+use pcce_dictionary::section::SECTION;
 
 /// Where distributions keep debug files.
 const SYSTEM: &str = "/usr/lib/debug";

@@ -11,6 +11,7 @@ use pcce_encoding::decode::{AddEdge, FunctionRow, PathDecoder, StackEdge, StackP
 
 use crate::invalid::{Cause, check, index};
 use crate::symbols::Symbols;
+use crate::tail_groups::TailGroups;
 
 /// When an encoding was made, in its image.
 pub(crate) type Epoch = u32;
@@ -24,10 +25,13 @@ pub(crate) struct Encoding {
     functions: Vec<Row>,
     /// What each site's call does.
     effects: Vec<Effect>,
+    /// Which function calls by name reach that the link has bound to one of the encoding, by site.
+    callees: HashMap<u32, u32>,
     pub(crate) paths: SubPaths,
     /// The open node, if there is one, comes after the functions.
     pub(crate) open_node: Option<FunctionId>,
     pub(crate) stack: Stack,
+    pub(crate) tail_groups: TailGroups,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +99,11 @@ impl Encoding {
     #[inline]
     pub(crate) fn effect(&self, site: u32) -> Effect {
         self.effects[(site - self.first_site) as usize]
+    }
+
+    /// The function that the link has bound the call at a site to, which calls a name.
+    pub(crate) fn callee(&self, site: u32) -> Option<u32> {
+        self.callees.get(&site).copied()
     }
 
     /// How many sub-paths the function has numbers for.
@@ -188,7 +197,9 @@ impl Encodings {
                 let (first, count) = (encoding.first_module, encoding.module_count);
                 return Err((None, Cause::Modules { encoding: at, first, count, modules }));
             }
-            self.add(encoding, symbols).map_err(|cause| (Some(first).filter(|_| count == 1), cause))?;
+            let of_encoding = &dictionary.modules[first..][..count];
+            self.add(encoding, of_encoding, symbols)
+                .map_err(|cause| (Some(first).filter(|_| count == 1), cause))?;
         }
         let first = symbols.images.last().map_or(0, |image| image.first_module) as usize;
         let not_encoded =
@@ -209,7 +220,13 @@ impl Encodings {
         }
     }
 
-    fn add(&mut self, encoding: &files::Encoding, symbols: &Symbols) -> Result<(), Cause> {
+    /// Adds the encoding of these modules of the last image.
+    fn add(
+        &mut self,
+        encoding: &files::Encoding,
+        modules: &[files::Module],
+        symbols: &Symbols,
+    ) -> Result<(), Cause> {
         let number = index(self.all.len(), "encodings")?;
         let image = symbols.images.len() - 1;
         let first = symbols.images[image].first_module + encoding.first_module;
@@ -222,7 +239,7 @@ impl Encodings {
             encodings.push((encoding.epoch, number));
         }
         let rows = Rows::new(encoding, symbols, first, end)?;
-        let (effects, adds) = rows.edges()?;
+        let Calls { effects, callees, adds } = rows.calls()?;
         let open_node = encoding.open_num_cc.map(|_| FunctionId::new(encoding.functions.len() as u32));
         let (stack, paths) = rows.paths(adds, open_node)?;
         if open_node.is_some() && self.open.insert((image as u32, encoding.epoch), number).is_some() {
@@ -238,9 +255,11 @@ impl Encodings {
             first_site: rows.first_site,
             functions: encoding.functions.iter().map(row).collect(),
             effects,
+            callees,
             paths,
             open_node,
             stack,
+            tail_groups: TailGroups::new(modules, rows.first_function),
         });
         Ok(())
     }
@@ -248,6 +267,15 @@ impl Encodings {
 
 /// An edge that adds, with its number in the file.
 type NumberedEdge = (u32, AddEdge);
+
+/// What the edges say of the calls.
+struct Calls {
+    /// As those of [`Encoding`].
+    effects: Vec<Effect>,
+    callees: HashMap<u32, u32>,
+    /// The edges that add.
+    adds: Vec<NumberedEdge>,
+}
 
 /// An encoding that is being checked.
 struct Rows<'d> {
@@ -281,34 +309,56 @@ impl<'d> Rows<'d> {
         (site.function - self.first_function, site.kind)
     }
 
-    /// What each site does, and the edges that add, with their numbers.
-    fn edges(&self) -> Result<(Vec<Effect>, Vec<NumberedEdge>), Cause> {
-        let open_node = FunctionId::new(self.encoding.functions.len() as u32);
-        let mut effects = vec![Effect::None; self.sites];
-        let mut adds = Vec::with_capacity(self.encoding.edges.len());
+    /// What the edges say of the calls.
+    fn calls(&self) -> Result<Calls, Cause> {
+        let mut calls = Calls {
+            effects: vec![Effect::None; self.sites],
+            callees: HashMap::new(),
+            adds: Vec::with_capacity(self.encoding.edges.len()),
+        };
         for (edge, row) in self.encoding.edges.iter().enumerate() {
             let site = row.site;
             check("edge", edge, "site", site, self.sites)?;
-            let effect = &mut effects[site as usize];
+            let effect = &mut calls.effects[site as usize];
             if *effect != Effect::None {
                 return Err(Cause::SecondEdge { edge, site });
             }
-            let (caller, kind) = self.site(site);
-            let callee = match (kind, row.code) {
-                (_, EdgeCode::Open(_)) if self.encoding.open_num_cc.is_none() => None,
-                (SiteKind::Direct(Some(_)), EdgeCode::Open(_)) => Some(open_node),
-                (SiteKind::Direct(Some(callee)), _) => Some(FunctionId::new(callee - self.first_function)),
-                (SiteKind::External(_) | SiteKind::Indirect | SiteKind::Asm, EdgeCode::Add(_)) => None,
-                (SiteKind::External(_) | SiteKind::Indirect | SiteKind::Asm, _) => Some(open_node),
-                (SiteKind::Direct(None) | SiteKind::Capture | SiteKind::Entry, _) => None,
-            };
-            let callee = callee.ok_or(Cause::EdgeSite { edge, site })?;
             *effect = if matches!(row.code, EdgeCode::Add(_)) { Effect::Add } else { Effect::Other };
+            let callee = self.callee(edge, row)?;
+            if row.callee.is_some() {
+                calls.callees.insert(self.first_site + site, self.first_function + callee.index() as u32);
+            }
             if let EdgeCode::Add(value) | EdgeCode::Open(value) = row.code {
-                adds.push((edge as u32, AddEdge { caller: FunctionId::new(caller), callee, value, site }));
+                let caller = FunctionId::new(self.site(site).0);
+                calls.adds.push((edge as u32, AddEdge { caller, callee, value, site }));
             }
         }
-        Ok((effects, adds))
+        Ok(calls)
+    }
+
+    /// The callee of an edge, whose site was checked.
+    fn callee(&self, edge: usize, row: &files::Edge) -> Result<FunctionId, Cause> {
+        let site = row.site;
+        let functions = self.encoding.functions.len();
+        let open_node = FunctionId::new(functions as u32);
+        let (_, kind) = self.site(site);
+        if let Some(callee) = row.callee {
+            check("edge", edge, "function", callee, functions)?;
+            return match (kind, row.code) {
+                (SiteKind::External(_), EdgeCode::Open(_)) => Err(Cause::EdgeSite { edge, site }),
+                (SiteKind::External(_), _) => Ok(FunctionId::new(callee)),
+                _ => Err(Cause::Callee { edge, site }),
+            };
+        }
+        match (kind, row.code) {
+            (_, EdgeCode::Open(_)) if self.encoding.open_num_cc.is_none() => None,
+            (SiteKind::Direct(Some(_)), EdgeCode::Open(_)) => Some(open_node),
+            (SiteKind::Direct(Some(callee)), _) => Some(FunctionId::new(callee - self.first_function)),
+            (SiteKind::External(_) | SiteKind::Indirect | SiteKind::Asm, EdgeCode::Add(_)) => None,
+            (SiteKind::External(_) | SiteKind::Indirect | SiteKind::Asm, _) => Some(open_node),
+            (SiteKind::Direct(None) | SiteKind::Capture | SiteKind::Entry, _) => None,
+        }
+        .ok_or(Cause::EdgeSite { edge, site })
     }
 
     /// The table of paths, and what it relies on.
@@ -348,7 +398,13 @@ impl<'d> Rows<'d> {
         for (&edge, &bytes) in offsets {
             let number = self.encoding.edges[edge as usize].site;
             stack.offsets.insert(self.first_site + number, bytes);
-            if let (0, (caller, SiteKind::Direct(Some(callee)))) = (bytes, self.site(number)) {
+            let (caller, kind) = self.site(number);
+            let callee = match (kind, self.encoding.edges[edge as usize].callee) {
+                (_, Some(callee)) => Some(self.first_function + callee),
+                (SiteKind::Direct(callee), None) => callee,
+                _ => None,
+            };
+            if let (0, Some(callee)) = (bytes, callee) {
                 stack.jumps.push((self.first_function + caller, callee));
             }
         }

@@ -270,22 +270,38 @@ fn encoded(dictionary: &Dictionary) -> Vec<&[EncodedFunction]> {
     rows
 }
 
-/// What the edges say of the sites of each module.
-fn edge_codes(dictionary: &Dictionary) -> Vec<Vec<Option<EdgeCode>>> {
-    let mut codes: Vec<Vec<_>> =
+/// What the edges say of the sites of each module: with the callee, if the link has bound the call to it.
+fn edges(dictionary: &Dictionary) -> Vec<Vec<Option<(EdgeCode, Option<Node>)>>> {
+    let mut edges: Vec<Vec<_>> =
         dictionary.modules.iter().map(|module| vec![None; module.sites.len()]).collect();
     for encoding in dictionary.encodings.iter().filter(|encoding| encoding.epoch == STATIC) {
         let first = encoding.first_module as usize;
-        let modules = &mut codes[first..][..encoding.module_count as usize];
-        let mut sites: Vec<&mut Option<EdgeCode>> = modules.iter_mut().flatten().collect();
+        let count = encoding.module_count as usize;
+        let functions: Vec<Node> = (first..)
+            .zip(&dictionary.modules[first..][..count])
+            .flat_map(|(m, module)| (0..module.functions.len()).map(move |f| (m, f)))
+            .collect();
+        let mut sites: Vec<&mut Option<_>> = edges[first..][..count].iter_mut().flatten().collect();
         for edge in &encoding.edges {
-            *sites[edge.site as usize] = Some(edge.code);
+            let callee = edge.callee.map(|callee| functions[callee as usize]);
+            *sites[edge.site as usize] = Some((edge.code, callee));
         }
     }
-    codes
+    edges
 }
 
-/// The calls between functions of the dictionary, in other modules by name. What thunks push for others is theirs.
+/// Of each module that is encoded together with others, the first one of these.
+fn linked(dictionary: &Dictionary) -> Vec<Option<u32>> {
+    let mut linked = vec![None; dictionary.modules.len()];
+    for encoding in dictionary.encodings.iter().filter(|e| e.epoch == STATIC && e.module_count > 1) {
+        let first = encoding.first_module;
+        linked[first as usize..][..encoding.module_count as usize].fill(Some(first));
+    }
+    linked
+}
+
+/// The calls between functions of the dictionary: those by name lead where the link has bound them, or to whoever has
+/// the name. What thunks push for others is theirs.
 fn calls(dictionary: &Dictionary) -> BTreeMap<(Node, Node), Calls> {
     let mut by_name: HashMap<&str, Node> = HashMap::new();
     for (m, module) in dictionary.modules.iter().enumerate() {
@@ -295,8 +311,15 @@ fn calls(dictionary: &Dictionary) -> BTreeMap<(Node, Node), Calls> {
             }
         }
     }
+    // The link knows which functions of other modules are silent.
+    let linked = linked(dictionary);
+    let left_alone = |from: usize, to: Node| {
+        linked[from].is_some()
+            && linked[from] == linked[to.0]
+            && dictionary.modules[to.0].functions[to.1].silent
+    };
     let mut calls: BTreeMap<(Node, Node), Calls> = BTreeMap::new();
-    for (m, (module, codes)) in dictionary.modules.iter().zip(edge_codes(dictionary)).enumerate() {
+    for (m, (module, edges)) in dictionary.modules.iter().zip(edges(dictionary)).enumerate() {
         let is_thunk = |callee: u32| module.functions[callee as usize].push_thunk;
         let mut callers: Vec<usize> = (0..module.functions.len()).collect();
         for site in &module.sites {
@@ -306,23 +329,24 @@ fn calls(dictionary: &Dictionary) -> BTreeMap<(Node, Node), Calls> {
                 callers[thunk as usize] = site.function as usize;
             }
         }
-        for (site, code) in module.sites.iter().zip(codes) {
+        for (site, edge) in module.sites.iter().zip(edges) {
             let caller = (m, callers[site.function as usize]);
-            match (site.kind, code) {
-                // Calls through pointers reach no function that is known.
-                (SiteKind::Direct(Some(callee)), Some(code)) if !is_thunk(callee) => {
-                    let entry = calls.entry((caller, (m, callee as usize))).or_default();
-                    match code {
-                        EdgeCode::Add(value) | EdgeCode::Open(value) => entry.added.push(value),
-                        EdgeCode::Back | EdgeCode::Cut | EdgeCode::Required => entry.pushes += 1,
-                    }
+            // Calls through pointers reach no function that is known.
+            let (callee, code) = match (site.kind, edge) {
+                (_, Some((code, Some(callee)))) => (callee, code),
+                (SiteKind::Direct(Some(callee)), Some((code, None))) if !is_thunk(callee) => {
+                    ((m, callee as usize), code)
                 }
-                (SiteKind::External(name), _) => {
-                    if let Some(&callee) = by_name.get(&*module.names[name as usize]) {
-                        calls.entry((caller, callee)).or_default().pushes += 1;
-                    }
-                }
-                _ => {}
+                (SiteKind::External(name), _) => match by_name.get(&*module.names[name as usize]) {
+                    Some(&callee) if !left_alone(m, callee) => (callee, EdgeCode::Required),
+                    _ => continue,
+                },
+                _ => continue,
+            };
+            let entry = calls.entry((caller, callee)).or_default();
+            match code {
+                EdgeCode::Add(value) | EdgeCode::Open(value) => entry.added.push(value),
+                EdgeCode::Back | EdgeCode::Cut | EdgeCode::Required => entry.pushes += 1,
             }
         }
     }

@@ -10,7 +10,7 @@ use pcce_dictionary::{self as files, Dictionary};
 use crate::code::table::{CodeTable, Source};
 use crate::encodings::{Encoding, Encodings};
 use crate::invalid::InvalidDictionary;
-use crate::symbols::Symbols;
+use crate::symbols::{Site, Symbols};
 
 /// What is known of all images.
 #[derive(Debug, Default)]
@@ -70,6 +70,14 @@ impl Images {
     /// The encoding of an image that has an open node.
     pub(crate) fn open_encoding_of(&self, image: u32) -> Option<&Encoding> {
         self.encodings.open_of(image, files::STATIC)
+    }
+
+    /// Whether what a call reached without a push may have left its activation to this function.
+    pub(crate) fn may_leave(&self, site: &Site, function: u32) -> bool {
+        let Some(group) = site.tail_group else { return false };
+        let encoding = self.encoding_of(site.function);
+        let inside = std::ptr::eq(encoding, self.encoding_of(function));
+        encoding.tail_groups.may_leave(group, function, inside)
     }
 
     /// The machine code of an image; None if it is not at hand.

@@ -97,6 +97,14 @@ pub enum Cause {
         /// Number of the site.
         site: u32,
     },
+    /// An edge with a callee at a site that tells its own.
+    #[error("edge {edge} names a callee, and site {site} calls no name")]
+    Callee {
+        /// Number of the edge.
+        edge: usize,
+        /// Number of the site.
+        site: u32,
+    },
     /// Two edges at one site.
     #[error("edge {edge} is at site {site}, which has another edge already")]
     SecondEdge {

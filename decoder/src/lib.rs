@@ -32,6 +32,7 @@ pub mod render;
 pub mod report;
 pub mod session;
 mod symbols;
+mod tail_groups;
 mod thread;
 pub mod token;
 

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use object::{Object, ObjectKind, ObjectSection};
 use pcce_dictionary::code::{self, Code};
-use pcce_dictionary::{Dictionary, DictionaryError, Encoding, fragment, most_unpacked};
+use pcce_dictionary::section::{self, Record, SECTION};
+use pcce_dictionary::{Dictionary, DictionaryError, Encoding, Module, most_unpacked};
 use thiserror::Error;
 
 /// First bytes of each ELF file.
@@ -24,7 +25,7 @@ pub enum ProgramError {
     #[error(
         "the program has no dictionary (no section {}): it was not built with the pass, or was stripped; give \
          the unstripped program, or its separate debug file",
-        fragment::SECTION
+        SECTION
     )]
     NoSection,
     /// The section's compressed content is damaged.
@@ -48,18 +49,21 @@ pub enum ProgramError {
         /// Size of what is in the file.
         stored: usize,
     },
-    /// The section holds no fragment of code that is in the program.
+    /// The section holds no record of code that is in the program.
     #[error(
         "section {} holds no dictionary of code that is in the program; build the program again",
-        fragment::SECTION
+        SECTION
     )]
     NoModule,
+    /// Modules of link mode are not encoded, and nothing in the program keeps an id for them.
+    #[error("the program was compiled for link mode and its link step did not run: run `pcce link PROGRAM`")]
+    Unlinked,
     /// The program has no build id, so that tokens could not be told from those of other builds.
     #[error("the program has no build id; link it with -Wl,--build-id (GNU ld, lld)")]
     NoBuildId,
-    /// A fragment was refused.
+    /// A record was refused.
     #[error(transparent)]
-    Fragment(#[from] DictionaryError),
+    Record(#[from] DictionaryError),
 }
 
 /// Makes the dictionary of a linked program from the content of its file. `name` is the file's
@@ -74,27 +78,42 @@ pub fn dictionary(bytes: &[u8], name: &str) -> Result<Dictionary, ProgramError> 
         ObjectKind::Core => return Err(ProgramError::NotLinked("a core dump")),
         _ => {}
     }
-    let section = file.section_by_name(fragment::SECTION).ok_or(ProgramError::NoSection)?;
-    let content = content(&section, fragment::SECTION)?;
-    let mut fragments = fragment::parse_section(&content)?;
-    // The linker writes 0 as the address of what it discarded (--gc-sections, lost COMDATs).
-    fragments.retain(|fragment| fragment.module.sites_address != 0);
-    if fragments.is_empty() {
+    let section = file.section_by_name(SECTION).ok_or(ProgramError::NoSection)?;
+    let content = content(&section, SECTION)?;
+    let (modules, encodings) = symbols_and_encodings(section::parse(&content)?)?;
+    if modules.is_empty() {
         return Err(if content.is_empty() { ProgramError::NoSection } else { ProgramError::NoModule });
     }
     let build_id = file.build_id().map_err(ProgramError::Elf)?.filter(|id| !id.is_empty());
     let build_id = build_id.ok_or(ProgramError::NoBuildId)?;
-    let mut dictionary = Dictionary {
+    Ok(Dictionary {
         build_id: build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
         program: name.to_owned(),
+        modules,
+        encodings,
         ..Dictionary::default()
-    };
-    for (number, fragment) in (0..).zip(fragments) {
-        dictionary.modules.push(fragment.module);
-        let encodings = fragment.encodings.into_iter();
-        dictionary.encodings.extend(encodings.map(|encoding| Encoding { first_module: number, ..encoding }));
+    })
+}
+
+/// Puts the records of a program together.
+fn symbols_and_encodings(records: Vec<Record>) -> Result<(Vec<Module>, Vec<Encoding>), ProgramError> {
+    let (mut modules, mut encodings) = (Vec::new(), Vec::new());
+    for record in records {
+        let (of_record, their) = match record {
+            // The linker writes 0 as the address of what it discarded (--gc-sections, lost COMDATs).
+            Record::Fragment(fragment) if fragment.module.sites_address == 0 => continue,
+            Record::Unlinked(unlinked) if unlinked.module.sites_address == 0 => continue,
+            Record::Fragment(fragment) => (vec![fragment.module], fragment.encodings),
+            Record::Unlinked(_) => return Err(ProgramError::Unlinked),
+            Record::Linked(linked) => (linked.modules, linked.encodings),
+        };
+        // A record of the file has some bytes for each module, so that there are not too many to count.
+        let first = modules.len() as u32;
+        modules.extend(of_record);
+        let moved = |encoding: Encoding| Encoding { first_module: first + encoding.first_module, ..encoding };
+        encodings.extend(their.into_iter().map(moved));
     }
-    Ok(dictionary)
+    Ok((modules, encodings))
 }
 
 /// The content of a section that may be compressed. A damaged header must not make it fill the memory.

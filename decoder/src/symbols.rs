@@ -101,22 +101,11 @@ pub(crate) struct Symbols {
     names: Vec<Name>,
     /// Other names by which other modules can call a function, as ⟨name, function⟩.
     aliases: HashSet<(u32, u32)>,
-    /// Who may stand in the place of a function of a group, as ⟨the group's module, its number, function⟩.
-    tails: HashSet<(u32, u32, u32)>,
-    /// Groups of which one may leave its activation to a function of another module.
-    leaving: HashSet<(u32, u32)>,
     /// Whether one of the modules was built in targeted mode.
     pub(crate) any_targeted: bool,
 }
 
 impl Symbols {
-    /// Whether what a call reached without a push may have left its activation to this function.
-    pub(crate) fn may_leave(&self, site: &Site, function: u32) -> bool {
-        let Some(group) = site.tail_group else { return false };
-        let [from, to] = [site.function, function].map(|function| self.functions[function as usize].module);
-        self.tails.contains(&(from, group, function)) || from != to && self.leaving.contains(&(from, group))
-    }
-
     /// Whether what called this function is not known where its sub-path begins: an executable in targeted mode may
     /// have called a function of another module without a push, from functions that reach no target.
     pub(crate) fn called_unseen(&self, function: u32) -> bool {
@@ -157,7 +146,6 @@ impl Symbols {
 
         let names = self.add_names(module, known)?;
         self.add_functions(module, &names)?;
-        self.leaving.extend(module.leaving_groups.iter().map(|&group| (number, group)));
         self.add_sites(module, &names, first_function)?;
         self.any_targeted |= module.targeted;
         let image = self.images.len() - 1;
@@ -202,7 +190,6 @@ impl Symbols {
                 self.names[alias as usize].defined = true;
                 self.aliases.insert((alias, global));
             }
-            self.tails.extend(function.tail_groups.iter().map(|&group| (number, group, global)));
             self.functions.push(Function {
                 name,
                 module: number,

@@ -74,7 +74,10 @@ fn inconsistent_dictionaries_are_refused() {
             &|d| d.modules[0].sites[4].kind = SiteKind::Direct(None),
             "edge 4 is at site 4, which is no call of",
         ),
-        (&|d| d.encodings[1].edges = vec![Edge { site: 0, code: EdgeCode::Open(0) }], "edge 0 is at site 0"),
+        (
+            &|d| d.encodings[1].edges = vec![Edge { site: 0, callee: None, code: EdgeCode::Open(0) }],
+            "edge 0 is at site 0",
+        ),
         (&|d| d.encodings[0].edges[3].site = 2, "edge 3 is at site 2, which has another edge"),
         (&|d| d.encodings[0].edges[1].code = EdgeCode::Add(1), "id 1 of function 1"),
         (&|d| d.encodings[0].functions[3].num_cc = 0, "numCC is 0"),
@@ -148,6 +151,7 @@ prop_compose! {
             }).collect(),
             edges: edges.into_iter().map(|(site, code)| Edge {
                 site,
+                callee: None,
                 code: match code {
                     0 => EdgeCode::Back,
                     1 => EdgeCode::Cut,
@@ -237,7 +241,7 @@ fn linked() -> Dictionary {
     encoding.module_count = 2;
     encoding.functions.extend(other.functions);
     // `leaf` calls `other` through a pointer, and adds.
-    encoding.edges.push(Edge { site: 7, code: EdgeCode::Open(1) });
+    encoding.edges.push(Edge { site: 7, callee: None, code: EdgeCode::Open(1) });
     encoding.functions[4] = EncodedFunction { num_cc: 4, open: true, ..encoding.functions[4] };
     encoding.open_num_cc = Some(4);
     dictionary
@@ -253,7 +257,7 @@ fn modules_of_one_encoding_have_one_table_of_paths() {
     assert_eq!(open(&dictionary, 2).unwrap(), "other:3 leaf:33 app::run(int):20 main:10");
     assert_eq!(open(&dictionary, 3).unwrap(), "other:3 leaf:33 app::run(int):20 main:11");
     // Sites of the second module are numbered behind those of the first one.
-    dictionary.encodings[0].edges.push(Edge { site: 12, code: EdgeCode::Back });
+    dictionary.encodings[0].edges.push(Edge { site: 12, callee: None, code: EdgeCode::Back });
     let error = Decoder::new(std::slice::from_ref(&dictionary)).unwrap_err().to_string();
     assert!(error.starts_with("the dictionary of app: edge 6 is at site 12"), "{error}");
 }

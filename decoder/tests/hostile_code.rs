@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use limits::bounded;
-use pcce_dictionary::fragment;
+use pcce_dictionary::section::SECTION;
 use raw::{Section, note, symbols};
 
 const TEXT: u64 = 0x10_0000;
@@ -72,7 +72,7 @@ fn program(text: Vec<u8>, functions: &[u64], more: Vec<Section>) -> Vec<u8> {
     let mut sections = vec![
         Section { flags: ALLOC_EXEC, ..alloc(".text", TEXT, text) },
         Section { kind: 7, ..alloc(".note.gnu.build-id", 0x400, note("GNU", 3, &common::APP)) },
-        debug(fragment::SECTION, elf::section(&dictionary)),
+        debug(SECTION, elf::section(&dictionary)),
         debug(pcce_dictionary::code::SECTION, code),
     ];
     assert_eq!(sections.len(), OWN as usize);

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use limits::bounded;
 use object::elf::{PT_GNU_EH_FRAME, PT_LOAD, PT_NOTE, PT_TLS};
 use pcce_abi::layout;
-use pcce_dictionary::fragment;
+use pcce_dictionary::section::SECTION;
 use raw::{Section, Segment, first_offset, note, symbols};
 
 const IMAGE: u64 = 0x10_0000;
@@ -48,7 +48,7 @@ fn program(loaded: Vec<u8>, index: Option<(u64, u64)>, more: &[Segment]) -> Vec<
             address: 0x400,
             ..section(".note.gnu.build-id", 7, note("GNU", 3, &common::APP))
         },
-        section(fragment::SECTION, 1, elf::section(&common::app())),
+        section(SECTION, 1, elf::section(&common::app())),
         Section { link: 5, entry_size: 24, ..section(".symtab", 2, data) },
         section(".strtab", 3, names),
     ];

@@ -46,7 +46,7 @@ fn unfit_programs_are_refused_by_name() {
     assert!(matches!(error(whole, None, Kind::Shared), ProgramError::NoBuildId));
     assert!(matches!(error(whole, Some(&APP), Kind::Relocatable), ProgramError::NotLinked(_)));
     let cut = Some(&section[..section.len() - 1]);
-    assert!(matches!(error(cut, Some(&APP), Kind::Executable), ProgramError::Fragment(_)));
+    assert!(matches!(error(cut, Some(&APP), Kind::Executable), ProgramError::Record(_)));
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn build(program: &Program) -> (Dictionary, Vec<Option<u64>>) {
             EdgeCode::Push(_) => pcce_dictionary::EdgeCode::Cut,
         };
         let site = open.map_or(at, |function| program.calls.len() + 2 * function + 1);
-        encoded.edges.push(Edge { site: site as u32, code });
+        encoded.edges.push(Edge { site: site as u32, callee: None, code });
     }
     for (at, function) in functions.iter().enumerate() {
         module.functions.push(Function { name: at as u32, ..Function::default() });

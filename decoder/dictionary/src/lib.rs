@@ -4,8 +4,9 @@
 //!
 //! - the **dictionary** of a program ([`Dictionary`]): a JSON document with the schema version
 //!   first, read by `pcce decode` and by users' own scripts;
-//! - the **fragment** of a module ([`fragment`]): what the pass puts into the non-loaded section
-//!   [`fragment::SECTION`] of each object file, and the linker concatenates;
+//! - the records of the non-loaded [`section`] of object files and programs: the **fragment** of a module
+//!   ([`fragment`]), which the pass writes; and in link mode the **unlinked** record of a module ([`unlinked`]), of
+//!   which the link step makes the **linked** record of a program ([`linked`]);
 //! - the **profile of calls** ([`calls`]), which the instrumented program writes and the pass reads.
 //!
 //! The types are plain values. They are checked for shape here (version, syntax) and for meaning
@@ -17,14 +18,17 @@
 pub mod calls;
 pub mod code;
 pub mod fragment;
+pub mod linked;
+pub mod section;
+pub mod unlinked;
 mod unpack;
 mod upgrade;
 pub mod v1;
 pub mod v2;
 
 pub use v2::{
-    Dictionary, Edge, EdgeCode, EncodedFunction, Encoding, Fragment, Function, Hybrid, Location, Module,
-    STATIC, Site, SiteKind, SkipReason, Skipped,
+    Dictionary, Edge, EdgeCode, EncodedFunction, Encoding, Fragment, Function, Hybrid, Linked, Location,
+    Module, STATIC, Site, SiteKind, SkipReason, Skipped, Unlinked,
 };
 
 pub use unpack::{Unpacker, most_unpacked};
@@ -34,7 +38,7 @@ use thiserror::Error;
 /// The schema version this build writes, and the newest one that it reads.
 pub const SCHEMA_VERSION: u32 = v2::VERSION;
 
-/// Why a dictionary or a fragment was refused.
+/// Why a dictionary or a record was refused.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DictionaryError {
@@ -59,12 +63,12 @@ pub enum DictionaryError {
          build the program again, or use the pcce of the release that built it"
     )]
     Upgrade(String),
-    /// A fragment in an object file or program is damaged.
+    /// A record of a section in an object file or program is damaged.
     #[error("section {section}, offset {offset}: {what}; build the program again")]
     Fragment {
         /// Name of the section.
         section: &'static str,
-        /// Byte offset of the fragment inside the section.
+        /// Byte offset of the record inside the section.
         offset: usize,
         /// What is wrong with it.
         what: String,
@@ -78,9 +82,9 @@ pub enum DictionaryError {
     FragmentVersion {
         /// Name of the section.
         section: &'static str,
-        /// Byte offset of the fragment inside the section.
+        /// Byte offset of the record inside the section.
         offset: usize,
-        /// Version in the fragment.
+        /// Version in the record.
         found: u32,
     },
 }

@@ -135,7 +135,8 @@ fn edge(old: &v1::Edge) -> v2::Edge {
         v1::EdgeCode::Cut => EdgeCode::Cut,
         v1::EdgeCode::Required => EdgeCode::Required,
     };
-    v2::Edge { site: old.site, code }
+    // The callee of a direct call is that of its site.
+    v2::Edge { site: old.site, callee: None, code }
 }
 
 fn hybrid(old: &v1::Module) -> Result<Option<Hybrid>, String> {

@@ -58,6 +58,27 @@ pub struct Fragment {
     pub encodings: Vec<Encoding>,
 }
 
+/// What an object file of link mode holds of a module: it is encoded by the link step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unlinked {
+    /// The module.
+    pub module: Module,
+    /// What only the link step needs to know: a JSON document as text.
+    #[serde(deserialize_with = "text")]
+    pub facts: String,
+}
+
+/// What the link step writes of all modules that it has encoded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Linked {
+    /// The modules, with the addresses of their site arrays.
+    pub modules: Vec<Module>,
+    /// How they are encoded, as if they were the first ones of the image.
+    pub encodings: Vec<Encoding>,
+}
+
 /// The symbols of one instrumented module: a translation unit, or a whole program under LTO.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -69,7 +90,7 @@ pub struct Module {
     /// The pass options that were in force. For people only.
     pub options: Vec<String>,
     /// Link-time address of the module's site array. Site `i` is named by `sites_address + i`.
-    /// Filled in from the fragment's header; a module whose code was discarded by the linker has 0.
+    /// Filled in from the header of the module's record; a module whose code was discarded by the linker has 0.
     pub sites_address: u64,
     /// Whether only contexts of chosen functions are wanted (targeted mode): then silent functions may have called
     /// functions of other modules without a push.
@@ -83,7 +104,7 @@ pub struct Module {
     /// The sites, in the order of their addresses.
     pub sites: Vec<Site>,
     /// The groups of functions ([`Site::tail_group`]) of which one may leave its activation to a function of another
-    /// module.
+    /// encoding.
     pub leaving_groups: Vec<u32>,
     /// Functions with a body that are not instrumented, by reason.
     pub skipped: Vec<Skipped>,
@@ -123,7 +144,8 @@ pub struct Site {
     /// What happens there.
     pub kind: SiteKind,
     /// The number of the group of functions that the call may reach and that make tail calls which leave no frame, if
-    /// there are such. Only calls that leave the id alone, or add to it, have one.
+    /// there are such. Only calls that leave the id alone, or add to it, have one. Groups are numbered over all modules
+    /// of an encoding.
     #[serde(deserialize_with = "required")]
     pub tail_group: Option<u32>,
     /// Debug locations, innermost first: the location itself, then the call site into which it was
@@ -269,12 +291,17 @@ pub struct EncodedFunction {
 /// A call that has an addition value, or pushes because of the numbering.
 ///
 /// A direct call from one instrumented function of the encoding to another always has one, unless one of them is
-/// silent; any other call only if there is an open node.
+/// silent, and so has a call by name that the link has bound to a function of the encoding; any other call only if
+/// there is an open node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edge {
-    /// The call site. Its function is the caller, and the callee is that of the direct call, or the open node.
+    /// The call site. Its function is the caller.
     pub site: u32,
+    /// The callee, if the link has bound the call to a function of the encoding. Only calls by name
+    /// ([`SiteKind::External`]) have one. Without it, the callee is that of the direct call, or the open node.
+    #[serde(deserialize_with = "required")]
+    pub callee: Option<u32>,
     /// What is done at the call.
     pub code: EdgeCode,
 }
@@ -316,4 +343,10 @@ pub struct Hybrid {
 /// Reads a member that must be there, even if it is `null`.
 fn required<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     Option::deserialize(deserializer)
+}
+
+/// Reads a JSON document as text. What it holds takes no more memory than that, whatever it is.
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let raw = Box::<serde_json::value::RawValue>::deserialize(deserializer)?;
+    Ok(Box::<str>::from(raw).into_string())
 }

@@ -1,11 +1,11 @@
 //! Damaged and foreign input: an error that names what is wrong, never a panic, never a guess.
 
-use pcce_dictionary::{DictionaryError, fragment, from_json};
+use pcce_dictionary::{DictionaryError, Encoding, Module, fragment, from_json, linked, section, unlinked};
 use serde_json::Value;
 
 const JSON: &[u8] = include_bytes!("golden/v2.json");
 const V1: &[u8] = include_bytes!("golden/v1.json");
-const SECTION: &[u8] = include_bytes!("golden/v2.fragment");
+const SECTION: &[u8] = include_bytes!("golden/v2.section");
 
 fn newer(error: &DictionaryError) -> bool {
     matches!(error, DictionaryError::Version { found: 3 })
@@ -92,45 +92,111 @@ fn changed_bytes_of_a_dictionary_never_panic() {
     }
 }
 
+/// Where the records of the section begin, and where the last one ends.
+fn bounds() -> Vec<usize> {
+    let mut bounds = vec![0];
+    while let Some(&start) = bounds.last().filter(|start| **start < SECTION.len()) {
+        let length = u32::from_le_bytes(SECTION[start + 12..start + 16].try_into().unwrap());
+        bounds.push(start + section::HEADER_LEN + length as usize);
+    }
+    bounds
+}
+
 #[test]
 fn every_truncated_section_is_refused() {
-    let first = fragment::HEADER_LEN + u32::from_le_bytes(SECTION[12..16].try_into().unwrap()) as usize;
+    let bounds = bounds();
+    assert_eq!((bounds.len(), bounds[4]), (5, SECTION.len()));
     for length in 0..SECTION.len() {
-        match fragment::parse_section(&SECTION[..length]) {
-            // Between two fragments.
-            Ok(modules) => assert_eq!(modules.len(), if length == 0 { 0 } else { 1 }),
+        let whole = bounds.iter().rposition(|bound| *bound <= length).unwrap();
+        match section::parse(&SECTION[..length]) {
+            // Between two records.
+            Ok(records) => assert_eq!((records.len(), bounds[whole]), (whole, length)),
             Err(DictionaryError::Fragment { offset, .. }) => {
-                assert_eq!(offset, if length < first { 0 } else { first });
+                assert_eq!(offset, bounds[whole]);
+                assert_ne!(offset, length);
             }
             Err(other) => panic!("{other}"),
         }
-        assert_eq!(fragment::parse_section(&SECTION[..length]).is_ok(), length == 0 || length == first);
     }
 }
 
 #[test]
 fn changed_bytes_of_a_section_are_refused() {
-    let address = fragment::SITES_ADDRESS_OFFSET;
-    for at in 0..fragment::HEADER_LEN + 40 {
-        let mut changed = SECTION.to_vec();
-        changed[at] ^= 0x11;
-        let result = fragment::parse_section(&changed);
-        // The linker fills in the address, so no checksum can cover it.
-        assert_eq!(result.is_ok(), (address..address + 8).contains(&at), "byte {at}");
+    let bounds = bounds();
+    for (record, start) in bounds[..4].iter().enumerate() {
+        for at in 0..section::HEADER_LEN + 40 {
+            let mut changed = SECTION.to_vec();
+            changed[start + at] ^= 0x11;
+            let result = section::parse(&changed);
+            // The linker fills in the address, so no checksum can cover it. A linked record has none.
+            let address = section::SITES_ADDRESS_OFFSET..section::SITES_ADDRESS_OFFSET + 8;
+            assert_eq!(result.is_ok(), record < 3 && address.contains(&at), "record {record}, byte {at}");
+        }
     }
 }
 
 #[test]
-fn fragments_of_other_versions_are_refused_by_number() {
-    let mut changed = SECTION.to_vec();
-    changed[8] = 3;
-    let error = fragment::parse_section(&changed).unwrap_err();
-    assert!(matches!(error, DictionaryError::FragmentVersion { offset: 0, found: 3, .. }), "{error}");
-    assert!(error.to_string().contains("schema version 3, and this pcce reads versions 1 to 2"), "{error}");
+fn records_of_other_versions_are_refused_by_number() {
+    let bounds = bounds();
+    for &offset in &bounds[..4] {
+        let refused = |version: u8| {
+            let mut changed = SECTION.to_vec();
+            changed[offset + 8] = version;
+            section::parse(&changed).unwrap_err()
+        };
+        let error = refused(3);
+        let newer = |error: &DictionaryError| matches!(error, DictionaryError::FragmentVersion { offset: at, found: 3, .. } if *at == offset);
+        assert!(newer(&error), "{error}");
+        assert!(
+            error.to_string().contains("schema version 3, and this pcce reads versions 1 to 2"),
+            "{error}"
+        );
+        // Of version 1 there are fragments only, and these are none.
+        assert!(
+            offset < bounds[2] || matches!(refused(1), DictionaryError::FragmentVersion { found: 1, .. })
+        );
+    }
+}
+
+#[test]
+fn linked_records_that_contradict_themselves_are_refused() {
+    let refused = |section: &[u8]| section::parse(section).unwrap_err().to_string();
+    let modules = [Module::default(), Module::default()];
+    let of = |first_module, module_count| {
+        linked::to_bytes(&modules, &[Encoding { first_module, module_count, ..Encoding::default() }])
+    };
+    // It would be of modules that stand behind the record.
+    for (first, count) in [(0, 3), (1, 2), (2, 1), (u32::MAX, u32::MAX)] {
+        let message = refused(&of(first, count));
+        let expected = format!(
+            "offset 0: an encoding of {count} modules from number {first} on in a linked record of 2"
+        );
+        assert!(message.contains(&expected), "{message}");
+    }
+    let good = of(0, 2);
+    assert_eq!(section::parse(&good).unwrap().len(), 1);
+    let message = refused(&[&good[..], &good].concat());
+    assert!(message.contains(&format!("offset {}: a second linked record", good.len())), "{message}");
+}
+
+/// Payloads that are whole, but not those of their kind.
+#[test]
+fn payloads_of_another_kind_are_refused() {
+    let module = Module::default();
+    let records = [
+        fragment::to_bytes(&module, &[]),
+        unlinked::to_bytes(&module, &()),
+        linked::to_bytes(&[module], &[]),
+    ];
+    for (kind, other) in (0..3).flat_map(|kind| (0..3).map(move |other| (kind, other))) {
+        let mut record = records[kind].clone();
+        record[0..8].copy_from_slice(&records[other][0..8]);
+        assert_eq!(section::parse(&record).is_ok(), kind == other, "{kind} as {other}");
+    }
 }
 
 #[test]
 fn padding_between_fragments_is_refused() {
-    let error = fragment::parse_section(&[&[0; 8], SECTION].concat()).unwrap_err();
-    assert!(error.to_string().contains("offset 0: no fragment starts here"), "{error}");
+    let error = section::parse(&[&[0; 8], SECTION].concat()).unwrap_err();
+    assert!(error.to_string().contains("offset 0: no record of a dictionary starts here"), "{error}");
 }

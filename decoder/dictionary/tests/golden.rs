@@ -1,6 +1,7 @@
 //! Golden files: each schema version stays readable.
 //!
-//! `golden/v1.json` and `golden/v1.fragment` hold [`v1`], `golden/v2.json` and `golden/v2.fragment` hold [`v2`].
+//! `golden/v1.json` and `golden/v1.fragment` hold [`v1`], `golden/v2.json` holds [`v2`], and `golden/v2.section` holds
+//! [`v2_records`].
 //! They were written by this file's own `write_golden_files` (`cargo test -p pcce-dictionary --test golden --
 //! --ignored`) when their version was made, and are never written again: a change of the types that changes them is
 //! a new version, with new files beside the old ones.
@@ -8,10 +9,14 @@
 use std::io::Read;
 use std::path::PathBuf;
 
+use pcce_dictionary::section::Record;
 use pcce_dictionary::{
-    Dictionary, Edge, EdgeCode, EncodedFunction, Encoding, Fragment, Function, Hybrid, Location, Module,
-    SCHEMA_VERSION, STATIC, Site, SiteKind, SkipReason, Skipped, fragment, from_json, to_json, v1,
+    Dictionary, Edge, EdgeCode, EncodedFunction, Encoding, Fragment, Function, Hybrid, Linked, Location,
+    Module, SCHEMA_VERSION, STATIC, Site, SiteKind, SkipReason, Skipped, Unlinked, fragment, from_json,
+    linked, section, to_json, unlinked, v1,
 };
+use serde_json::json;
+use serde_json::value::RawValue;
 
 /// A dictionary of version 1 with each kind of row and each variant in it.
 fn v1() -> v1::Dictionary {
@@ -119,11 +124,11 @@ fn v2() -> Dictionary {
             row(1, 0, None),
         ],
         edges: vec![
-            Edge { site: 0, code: EdgeCode::Add(u64::MAX - 1) },
-            Edge { site: 3, code: EdgeCode::Open(1) },
-            Edge { site: 1, code: EdgeCode::Back },
-            Edge { site: 2, code: EdgeCode::Cut },
-            Edge { site: 4, code: EdgeCode::Required },
+            Edge { site: 0, callee: None, code: EdgeCode::Add(u64::MAX - 1) },
+            Edge { site: 3, callee: None, code: EdgeCode::Open(1) },
+            Edge { site: 1, callee: None, code: EdgeCode::Back },
+            Edge { site: 2, callee: Some(2), code: EdgeCode::Cut },
+            Edge { site: 4, callee: None, code: EdgeCode::Required },
         ],
         hybrid: Some(Hybrid {
             rounds: 2,
@@ -150,12 +155,40 @@ fn v2() -> Dictionary {
     }
 }
 
-/// The fragments of which it is made.
-fn v2_fragments() -> Vec<Fragment> {
+/// Records of each kind, of which the fragments are those of the dictionary.
+fn v2_records() -> Vec<Record> {
     let Dictionary { modules, encodings, .. } = v2();
-    let fragment =
-        |(module, encoding)| Fragment { module, encodings: vec![Encoding { first_module: 0, ..encoding }] };
-    modules.into_iter().zip(encodings).map(fragment).collect()
+    let unlinked = Unlinked {
+        module: modules[0].clone(),
+        facts: json!({"calls": [1, -2, 1.5, "\u{1f980}"], "none": null}).to_string(),
+    };
+    let both = Encoding { module_count: 2, ..encodings[0].clone() };
+    let linked = Linked { modules: modules.clone(), encodings: vec![both, encodings[1].clone()] };
+    let fragment = |(module, encoding)| {
+        Record::Fragment(Fragment { module, encodings: vec![Encoding { first_module: 0, ..encoding }] })
+    };
+    let fragments = modules.into_iter().zip(encodings).map(fragment);
+    fragments.chain([Record::Unlinked(unlinked), Record::Linked(linked)]).collect()
+}
+
+/// As the linker leaves a record of a module.
+fn relocated(mut bytes: Vec<u8>, module: &Module) -> Vec<u8> {
+    let at = section::SITES_ADDRESS_OFFSET;
+    bytes[at..at + 8].copy_from_slice(&module.sites_address.to_le_bytes());
+    bytes
+}
+
+fn to_bytes(record: &Record) -> Vec<u8> {
+    match record {
+        Record::Fragment(Fragment { module, encodings }) => {
+            relocated(fragment::to_bytes(module, encodings), module)
+        }
+        Record::Unlinked(Unlinked { module, facts }) => {
+            let facts: Box<RawValue> = serde_json::from_str(facts).unwrap();
+            relocated(unlinked::to_bytes(module, &facts), module)
+        }
+        Record::Linked(Linked { modules, encodings }) => linked::to_bytes(modules, encodings),
+    }
 }
 
 fn path(name: &str) -> PathBuf {
@@ -171,14 +204,8 @@ fn golden(name: &str) -> Vec<u8> {
 fn write_golden_files() {
     let version = SCHEMA_VERSION;
     std::fs::write(path(&format!("v{version}.json")), to_json(&v2())).unwrap();
-    let mut section = Vec::new();
-    for Fragment { module, encodings } in v2_fragments() {
-        let mut bytes = fragment::to_bytes(&module, &encodings);
-        let at = fragment::SITES_ADDRESS_OFFSET;
-        bytes[at..at + 8].copy_from_slice(&module.sites_address.to_le_bytes());
-        section.extend(bytes);
-    }
-    std::fs::write(path(&format!("v{version}.fragment")), section).unwrap();
+    let section: Vec<u8> = v2_records().iter().flat_map(to_bytes).collect();
+    std::fs::write(path(&format!("v{version}.section")), section).unwrap();
 }
 
 /// As the frozen types read and write it; what is made of it is in `upgrade.rs`.
@@ -191,7 +218,7 @@ fn version_1_is_frozen() {
     let section = golden("v1.fragment");
     let mut rest = &section[..];
     for module in v1().modules {
-        let (header, body) = rest.split_at(fragment::HEADER_LEN);
+        let (header, body) = rest.split_at(section::HEADER_LEN);
         let length = u32::from_le_bytes(header[12..16].try_into().unwrap()) as usize;
         let mut json = Vec::new();
         flate2::read::ZlibDecoder::new(&body[..length]).read_to_end(&mut json).unwrap();
@@ -204,7 +231,7 @@ fn version_1_is_frozen() {
 #[test]
 fn version_2_is_read() {
     assert_eq!(from_json(&golden("v2.json")).unwrap(), v2());
-    assert_eq!(fragment::parse_section(&golden("v2.fragment")).unwrap(), v2_fragments());
+    assert_eq!(section::parse(&golden("v2.section")).unwrap(), v2_records());
 }
 
 #[test]
@@ -212,4 +239,7 @@ fn version_2_is_written() {
     let text = |bytes| String::from_utf8(bytes).unwrap();
     assert_eq!(text(to_json(&v2())), text(golden("v2.json")));
     assert!(golden("v2.json").starts_with(b"{\"version\":2,"));
+    // Compression is no part of a version: what is written is read again.
+    let section: Vec<u8> = v2_records().iter().flat_map(to_bytes).collect();
+    assert_eq!(section::parse(&section).unwrap(), v2_records());
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use pcce_dictionary::section::{self, Record};
 use pcce_dictionary::{
     Dictionary, DictionaryError, Edge, EdgeCode, EncodedFunction, Encoding, Fragment, Function, Hybrid,
     Location, Module, Site, SiteKind, fragment, from_json, to_json, v1,
@@ -114,11 +115,11 @@ fn new() -> Dictionary {
             EncodedFunction { num_cc: 1, id_offset: -2, entry: false, open: false, range: None },
         ],
         edges: vec![
-            Edge { site: 0, code: EdgeCode::Add(3) },
-            Edge { site: 3, code: EdgeCode::Open(2) },
-            Edge { site: 2, code: EdgeCode::Cut },
-            Edge { site: 4, code: EdgeCode::Required },
-            Edge { site: 7, code: EdgeCode::Back },
+            Edge { site: 0, callee: None, code: EdgeCode::Add(3) },
+            Edge { site: 3, callee: None, code: EdgeCode::Open(2) },
+            Edge { site: 2, callee: None, code: EdgeCode::Cut },
+            Edge { site: 4, callee: None, code: EdgeCode::Required },
+            Edge { site: 7, callee: None, code: EdgeCode::Back },
         ],
         hybrid: Some(Hybrid {
             rounds: 3,
@@ -167,12 +168,12 @@ fn programs_may_have_fragments_of_both_versions() {
     encodings.truncate(1);
     let newer = fragment::to_bytes(&modules[0], &encodings);
     let section = [fragment_of(&old().modules[0]), newer].concat();
-    let found = fragment::parse_section(&section).unwrap();
+    let found = section::parse(&section).unwrap();
     let module = modules.swap_remove(0);
     // The linker's address is in the header.
     let later =
         Fragment { module: Module { sites_address: 0, ..module.clone() }, encodings: encodings.clone() };
-    assert_eq!(found, [Fragment { module, encodings }, later]);
+    assert_eq!(found, [Fragment { module, encodings }, later].map(Record::Fragment));
 }
 
 #[test]
@@ -203,7 +204,7 @@ fn what_version_2_cannot_say_is_refused() {
             error.contains("build the program again, or use the pcce of the release that built it"),
             "{error}"
         );
-        let error = fragment::parse_section(&fragment_of(&dictionary.modules[0])).unwrap_err().to_string();
+        let error = section::parse(&fragment_of(&dictionary.modules[0])).unwrap_err().to_string();
         assert!(
             error.contains(&format!("offset 0: of schema version 1: module main.c: {expected}")),
             "{error}"

@@ -24,6 +24,8 @@ struct Summary {
     build_id: String,
     program: String,
     modules: Vec<ModuleSummary>,
+    /// How many of the modules were encoded together at the link (link mode).
+    linked_modules: usize,
     functions: usize,
     /// Functions of the pass's own that push for one call of another function; among `functions`.
     push_thunks: usize,
@@ -168,6 +170,9 @@ fn add_encoding(summary: &mut Summary, dictionary: &Dictionary, encoding: &Encod
             summary.max_num_cc = Some(MaxNumCc { num_cc: function.num_cc, function: name });
         }
     }
+    if modules.len() > 1 {
+        summary.linked_modules += modules.len();
+    }
     if let Some(hybrid) = &encoding.hybrid {
         summary.hybrid = Some(Hybrid { rounds: hybrid.rounds, frames: hybrid.stack_sizes.len() });
     }
@@ -183,15 +188,16 @@ fn add_encoding(summary: &mut Summary, dictionary: &Dictionary, encoding: &Encod
     for edge in &encoding.edges {
         let (module, first_function, site) = sites[edge.site as usize];
         summary.modules[first_module + module].edges += 1;
-        let offset = |function: u32| encoding.functions[first_function + function as usize].id_offset as u64;
+        let offset = |function: usize| encoding.functions[function].id_offset as u64;
         // Other calls reach the open node.
-        let callee = match site.kind {
-            SiteKind::Direct(callee) => callee,
-            _ => None,
+        let callee = match (edge.callee, site.kind) {
+            (None, SiteKind::Direct(Some(callee))) => Some(first_function + callee as usize),
+            (bound, _) => bound.map(|callee| callee as usize),
         };
-        let difference = callee.map_or(0, offset).wrapping_sub(offset(site.function));
+        let caller = first_function + site.function as usize;
+        let difference = callee.map_or(0, offset).wrapping_sub(offset(caller));
         if edge.code == EdgeCode::Cut {
-            reduced.insert(callee.map(|callee| first_function + callee as usize));
+            reduced.insert(callee);
         }
         *match edge.code {
             EdgeCode::Add(value) if value.wrapping_add(difference) == 0 => &mut edges.add_zero,
@@ -280,7 +286,11 @@ fn text(info: &Info) -> String {
         if let Some(max) = &summary.max_num_cc {
             lines.push(format!("max numCC   {} ({})", max.num_cc, max.function));
         }
-        lines.push(format!("modules     {}", summary.modules.len()));
+        let linked = match summary.linked_modules {
+            0 => String::new(),
+            linked => format!(", {linked} of which were encoded as a whole at the link (link mode)"),
+        };
+        lines.push(format!("modules     {}{linked}", summary.modules.len()));
         for module in &summary.modules {
             lines.push(format!(
                 "  {}: {} functions, {} sites, {} edges",

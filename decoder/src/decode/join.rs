@@ -4,7 +4,6 @@
 use pcce_dictionary::SiteKind;
 
 use crate::context::Piece;
-use crate::symbols::Site;
 
 use super::error::DecodeError;
 use super::state::{Above, Decoding};
@@ -21,17 +20,21 @@ impl Decoding<'_, '_> {
 
     /// Adds what lies above a call that does not tell by itself what runs next: one that pushed, or an open one.
     /// `left`: what was called is known to have left its activation to another function.
-    pub(super) fn below_call(&mut self, site: &Site, left: bool, above: Above) {
+    pub(super) fn below_call(&mut self, site: u32, left: bool, above: Above) {
         let symbols = &self.images.symbols;
-        match site.kind {
+        let kind = self.kind(site);
+        let site = &symbols.sites[site as usize];
+        match kind {
             SiteKind::Direct(Some(callee)) => match above {
-                Above::Root(root) if root == callee && !left && symbols.may_leave(site, root) => self.left(),
+                Above::Root(root) if root == callee && !left && self.images.may_leave(site, root) => {
+                    self.left()
+                }
                 _ => self.below_push(callee, left, above),
             },
             SiteKind::External(name) => self.below_external(name, left, above),
             _ => match above {
                 // What was called has left its activation to the root, or may have done so.
-                Above::Root(root) if left || symbols.may_leave(site, root) => self.left(),
+                Above::Root(root) if left || self.images.may_leave(site, root) => self.left(),
                 // The target is known only as the root above.
                 Above::Root(_) | Above::UnknownModule(_) => {}
                 Above::NoCapture => self.context.push(Piece::Uninstrumented(None)),

@@ -23,6 +23,7 @@ use crate::encodings::Effect;
 use crate::frames::piece_frames;
 use crate::images::Images;
 use crate::invalid::InvalidDictionary;
+use crate::symbols::Site;
 use crate::token::{BuildId, Capture, OPEN_SITE, Point, PointEnd, PushedFrame, Token};
 
 pub use error::DecodeError;
@@ -205,7 +206,7 @@ impl Decoding<'_, '_> {
             return Ok(Above::UnknownModule(capture.image));
         };
         let site = self.site_at(image, capture.site)?;
-        match self.images.symbols.sites[site as usize].kind {
+        match self.kind(site) {
             SiteKind::Capture => {}
             // Taken by code that is not instrumented, in a call that was published.
             SiteKind::External(name) => self.below_external(name, false, Above::NoCapture),
@@ -236,7 +237,7 @@ impl Decoding<'_, '_> {
             return Begin::BY_ID;
         };
         let site = &symbols.sites[number as usize];
-        let SiteKind::Direct(Some(callee)) = site.kind else { return Begin::BY_ID };
+        let SiteKind::Direct(Some(callee)) = self.kind(number) else { return Begin::BY_ID };
         let encoding = self.images.encoding_of(site.function);
         if encoding.effect(number) != Effect::Other {
             return Begin::BY_ID;
@@ -309,7 +310,7 @@ impl Decoding<'_, '_> {
         }
         let number = self.site_at(image, frame.site)?;
         let site = &self.images.symbols.sites[number as usize];
-        match site.kind {
+        match self.kind(number) {
             SiteKind::Entry => {
                 self.below_entry(site.function, above)?;
                 // The id belongs to an unknown function: there is no sub-path to decode.
@@ -317,12 +318,12 @@ impl Decoding<'_, '_> {
             }
             // Other code has no part in a direct call.
             SiteKind::Direct(_) if self.effect(number) == Effect::Other => {
-                self.below_call(site, frame.left, above)
+                self.below_call(number, frame.left, above)
             }
             SiteKind::Capture | SiteKind::Direct(_) => {
                 return Err(self.site_kind(image, frame.site, number, "a call that pushes"));
             }
-            _ => self.below_call(site, frame.left, self.called(above)),
+            _ => self.below_call(number, frame.left, self.called(above)),
         }
         self.walk(number, frame.id, Distance::OfFrame(frame.distance), begin)
     }
@@ -360,6 +361,18 @@ impl Decoding<'_, '_> {
         })
     }
 
+    /// What happens at a site. A call by name that the link has bound to a function of the encoding is a direct one.
+    fn kind(&self, site: u32) -> SiteKind {
+        let Site { function, kind, .. } = self.images.symbols.sites[site as usize];
+        match kind {
+            SiteKind::External(_) => {
+                let callee = self.images.encoding_of(function).callee(site);
+                callee.map_or(kind, |callee| SiteKind::Direct(Some(callee)))
+            }
+            kind => kind,
+        }
+    }
+
     /// What the call at a site does.
     fn effect(&self, site: u32) -> Effect {
         self.images.encoding_of(self.images.symbols.sites[site as usize].function).effect(site)
@@ -367,7 +380,7 @@ impl Decoding<'_, '_> {
 
     #[cold]
     fn site_kind(&self, image: u32, address: u64, site: u32, expected: &'static str) -> DecodeError {
-        let found = match self.images.symbols.sites[site as usize].kind {
+        let found = match self.kind(site) {
             SiteKind::Direct(_) => match self.effect(site) {
                 Effect::Other => "a direct call that pushes or is open",
                 Effect::Add => "a direct call that adds",

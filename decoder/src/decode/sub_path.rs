@@ -117,7 +117,7 @@ impl<'d> Decoding<'d, '_> {
     fn call(&mut self, encoding: &Encoding, call: Call, left: bool, above: Above) -> Above {
         let number = encoding.site(call.site);
         if encoding.effect(number) != Effect::Add {
-            self.below_call(&self.images.symbols.sites[number as usize], left, above);
+            self.below_call(number, left, above);
         }
         self.context.push(Piece::Site(number));
         Above::Root(encoding.function(call.caller))

@@ -4,7 +4,7 @@
 
 use object::write::{Object, SectionId};
 use object::{Architecture, BinaryFormat, Endianness, SectionFlags, SectionKind, elf};
-use pcce_dictionary::{Dictionary, Encoding, fragment};
+use pcce_dictionary::{Dictionary, Encoding, fragment, section};
 
 /// How the section is stored.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ pub fn section(dictionary: &Dictionary) -> Vec<u8> {
         let own = dictionary.encodings.iter().filter(|encoding| encoding.first_module == number);
         let own: Vec<_> = own.map(|encoding| Encoding { first_module: 0, ..encoding.clone() }).collect();
         let mut bytes = fragment::to_bytes(module, &own);
-        let at = fragment::SITES_ADDRESS_OFFSET;
+        let at = section::SITES_ADDRESS_OFFSET;
         bytes[at..at + 8].copy_from_slice(&module.sites_address.to_le_bytes());
         section.extend(bytes);
     }
@@ -56,7 +56,7 @@ pub fn elf(content: Option<&[u8]>, build_id: Option<&[u8]>, compression: Compres
             Compression::Zstd => (2, zstd(content)),
         };
         if ch_type == 0 {
-            add(&mut object, fragment::SECTION, SectionKind::Debug, content, 1);
+            add(&mut object, section::SECTION, SectionKind::Debug, content, 1);
         } else {
             let mut data = Vec::new();
             for word in [ch_type, 0] {
@@ -66,7 +66,7 @@ pub fn elf(content: Option<&[u8]>, build_id: Option<&[u8]>, compression: Compres
                 data.extend(word.to_le_bytes());
             }
             data.extend(packed);
-            let section = add(&mut object, fragment::SECTION, SectionKind::Debug, &data, 8);
+            let section = add(&mut object, section::SECTION, SectionKind::Debug, &data, 8);
             let sh_flags = elf::SHF_COMPRESSED;
             object.section_mut(section).flags = SectionFlags::Elf { sh_type: elf::SHT_PROGBITS, sh_flags };
         }

@@ -119,11 +119,11 @@ pub fn app() -> Dictionary {
             encoded(1, true, Some(8)),
         ],
         edges: vec![
-            Edge { site: 0, code: EdgeCode::Add(1) },
-            Edge { site: 1, code: EdgeCode::Add(2) },
-            Edge { site: 2, code: EdgeCode::Add(0) },
-            Edge { site: 3, code: EdgeCode::Back },
-            Edge { site: 4, code: EdgeCode::Cut },
+            Edge { site: 0, callee: None, code: EdgeCode::Add(1) },
+            Edge { site: 1, callee: None, code: EdgeCode::Add(2) },
+            Edge { site: 2, callee: None, code: EdgeCode::Add(0) },
+            Edge { site: 3, callee: None, code: EdgeCode::Back },
+            Edge { site: 4, callee: None, code: EdgeCode::Cut },
         ],
         ..Encoding::default()
     };

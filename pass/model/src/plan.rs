@@ -368,6 +368,7 @@ impl<'a> Maker<'a> {
         self.stack_offsets.extend(bytes.map(|bytes| (self.edges.len() as u32, bytes)));
         self.edges.push(dictionary::Edge {
             site,
+            callee: None,
             code: match encoding.edge(edge) {
                 EdgeCode::Add(value) if open_call => dictionary::EdgeCode::Open(value),
                 EdgeCode::Add(value) => dictionary::EdgeCode::Add(value),

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use pcce_abi as abi;
 use pcce_dictionary::code;
-use pcce_dictionary::fragment::{SECTION, SITES_ADDRESS_OFFSET};
+use pcce_dictionary::section::{SECTION, SITES_ADDRESS_OFFSET};
 
 use crate::code::Code;
 use crate::llvm::Module;

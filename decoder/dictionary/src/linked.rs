@@ -1,0 +1,45 @@
+//! Linked records: what the link step writes into a program in the place of its [unlinked](crate::unlinked) records. A
+//! program has one at most. Fragments of modules that were encoded when they were compiled may stand beside it.
+
+use serde::Serialize;
+
+use crate::{Encoding, Linked, Module, section};
+
+/// First bytes of a linked record.
+pub const MAGIC: [u8; 8] = *b"PCCElink";
+
+/// The bytes of a linked record. The addresses of the site arrays are those of the modules, and each encoding's
+/// [`first_module`](Encoding::first_module) counts from the first one of `modules`.
+///
+/// # Panics
+/// If the compressed payload is larger than 1 GiB.
+#[must_use]
+pub fn to_bytes(modules: &[Module], encodings: &[Encoding]) -> Vec<u8> {
+    /// A [`Linked`] that is borrowed.
+    #[derive(Serialize)]
+    struct Borrowed<'a> {
+        modules: &'a [Module],
+        encodings: &'a [Encoding],
+    }
+    section::packed(MAGIC, &Borrowed { modules, encodings })
+}
+
+/// Reads the unpacked payload.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn read(json: &[u8]) -> Result<Linked, String> {
+    let linked: Linked = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+    let modules = linked.modules.len();
+    let outside = |encoding: &&Encoding| {
+        let end = encoding.first_module as usize + encoding.module_count as usize;
+        end > modules
+    };
+    match linked.encodings.iter().find(outside) {
+        Some(encoding) => Err(format!(
+            "an encoding of {} modules from number {} on in a linked record of {modules}",
+            encoding.module_count, encoding.first_module
+        )),
+        None => Ok(linked),
+    }
+}

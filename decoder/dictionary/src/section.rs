@@ -1,0 +1,118 @@
+//! The section [`SECTION`] of object files and programs: records, one behind the other.
+//!
+//! The linker concatenates what is in the object files. Each record is:
+//!
+//! | bytes | content |
+//! |---|---|
+//! | 8 | its magic: what kind of record it is |
+//! | 4 | schema version, little endian |
+//! | 4 | length of the payload in bytes, little endian |
+//! | 8 | address of the module's site array, little endian, written by the linker; 0 in a linked record |
+//! | 4 | CRC-32 of the payload, little endian |
+//! | – | payload: JSON, compressed (zlib) |
+//!
+//! A name that starts with `.debug` makes `strip` remove the section and
+//! `objcopy --only-keep-debug` keep it, as debug information.
+
+use std::io::Write;
+
+use serde::Serialize;
+
+use crate::{DictionaryError, Fragment, Linked, Unlinked, Unpacker, fragment, linked, unlinked, v1, v2};
+
+/// Name of the section.
+pub const SECTION: &str = ".debug_pcce";
+/// Length of a record's header in bytes.
+pub const HEADER_LEN: usize = 28;
+/// Offset of the site array's address in the header: where the relocation goes.
+pub const SITES_ADDRESS_OFFSET: usize = 16;
+
+/// A payload larger than this (compressed bytes, 1 GiB) is refused.
+const MAX_PAYLOAD: usize = 1 << 30;
+
+/// A record of the section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A module with its encodings.
+    Fragment(Fragment),
+    /// A module that waits for the link step.
+    Unlinked(Unlinked),
+    /// What the link step made of such modules.
+    Linked(Linked),
+}
+
+/// A record with 0 for the address.
+///
+/// # Panics
+/// If the payload does not serialise, or is larger than 1 GiB when compressed.
+pub(crate) fn packed(magic: [u8; 8], payload: &impl Serialize) -> Vec<u8> {
+    let mut out = vec![0; HEADER_LEN];
+    let mut encoder = flate2::write::ZlibEncoder::new(&mut out, flate2::Compression::fast());
+    {
+        let mut buffered = std::io::BufWriter::with_capacity(1 << 16, &mut encoder);
+        serde_json::to_writer(&mut buffered, payload).expect("a record serialises");
+        buffered.flush().expect("writing to memory does not fail");
+    }
+    encoder.finish().expect("writing to memory does not fail");
+    let len = out.len() - HEADER_LEN;
+    assert!(len <= MAX_PAYLOAD, "a record of the dictionary is over 1 GiB");
+    let mut crc = flate2::Crc::new();
+    crc.update(&out[HEADER_LEN..]);
+    let crc = crc.sum();
+    out[0..8].copy_from_slice(&magic);
+    out[8..12].copy_from_slice(&v2::VERSION.to_le_bytes());
+    out[12..16].copy_from_slice(&(len as u32).to_le_bytes());
+    out[24..28].copy_from_slice(&crc.to_le_bytes());
+    out
+}
+
+/// Reads the records from the content of a program's or an object file's [`SECTION`]. Fragments may be of several
+/// versions.
+///
+/// # Errors
+/// [`DictionaryError::Fragment`] for a damaged record, or a second linked one; [`DictionaryError::FragmentVersion`] for
+/// one of a newer release. Never panics, whatever the bytes.
+pub fn parse(section: &[u8]) -> Result<Vec<Record>, DictionaryError> {
+    let mut records = Vec::new();
+    let mut unpacker = Unpacker::new(section.len());
+    let mut rest = section;
+    while !rest.is_empty() {
+        let offset = section.len() - rest.len();
+        let damaged = |what: String| DictionaryError::Fragment { section: SECTION, offset, what };
+        let Some((header, body)) = rest.split_at_checked(HEADER_LEN) else {
+            return Err(damaged(format!("{} bytes, too few for a header", rest.len())));
+        };
+        let word = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("4 bytes"));
+        let magic: [u8; 8] = header[0..8].try_into().expect("8 bytes");
+        if ![fragment::MAGIC, unlinked::MAGIC, linked::MAGIC].contains(&magic) {
+            return Err(damaged("no record of a dictionary starts here".to_owned()));
+        }
+        let version = word(8);
+        if version != v2::VERSION && (magic, version) != (fragment::MAGIC, v1::VERSION) {
+            return Err(DictionaryError::FragmentVersion { section: SECTION, offset, found: version });
+        }
+        let Some((payload, next)) = body.split_at_checked(word(12) as usize) else {
+            return Err(damaged(format!("cut: {} of {} bytes are there", body.len(), word(12))));
+        };
+        let address = header[SITES_ADDRESS_OFFSET..SITES_ADDRESS_OFFSET + 8].try_into().expect("8 bytes");
+        let address = u64::from_le_bytes(address);
+        let mut crc = flate2::Crc::new();
+        crc.update(payload);
+        if crc.sum() != word(24) {
+            return Err(damaged("the checksum does not match".to_owned()));
+        }
+        let json = unpacker.unpack(payload).map_err(damaged)?;
+        let record = match magic {
+            fragment::MAGIC => fragment::read(version, &json, address).map(Record::Fragment),
+            unlinked::MAGIC => unlinked::read(&json, address).map(Record::Unlinked),
+            _ if address != 0 => Err("a linked record with an address in its header".to_owned()),
+            _ if records.iter().any(|record| matches!(record, Record::Linked(_))) => {
+                Err("a second linked record".to_owned())
+            }
+            _ => linked::read(&json).map(Record::Linked),
+        };
+        records.push(record.map_err(damaged)?);
+        rest = next;
+    }
+    Ok(records)
+}
