@@ -68,6 +68,9 @@ fn similar(name: &str, names: impl Iterator<Item = String>) -> Vec<String> {
 /// A function: number of the module, number in it.
 type Node = (usize, usize);
 
+/// What an edge says of its site: the code, and the callee if the link has bound the call to it.
+type SiteEdge = (EdgeCode, Option<Node>);
+
 /// The calls of one function by another.
 #[derive(Default)]
 struct Calls {
@@ -270,8 +273,8 @@ fn encoded(dictionary: &Dictionary) -> Vec<&[EncodedFunction]> {
     rows
 }
 
-/// What the edges say of the sites of each module: with the callee, if the link has bound the call to it.
-fn edges(dictionary: &Dictionary) -> Vec<Vec<Option<(EdgeCode, Option<Node>)>>> {
+/// What the edges say of the sites of each module.
+fn edges(dictionary: &Dictionary) -> Vec<Vec<Option<SiteEdge>>> {
     let mut edges: Vec<Vec<_>> =
         dictionary.modules.iter().map(|module| vec![None; module.sites.len()]).collect();
     for encoding in dictionary.encodings.iter().filter(|encoding| encoding.epoch == STATIC) {

@@ -1,5 +1,6 @@
-//! decode(encode(walk)) is the walk: random call graphs, encoded as the pass encodes them, and random
-//! walks through them that do what the instrumented code does: add, or push and start again at 0.
+//! decode(encode(walk)) is the walk: random call graphs in one module or several, encoded as the pass or the link step
+//! encodes them, and random walks through them that do what the instrumented code does: add, or push and start again at
+//! 0.
 //!
 //! The walk itself is the oracle: it is a list of call sites, and knows nothing of ids.
 
@@ -8,51 +9,149 @@ mod common;
 use common::APP;
 use pcce::token::{BuildId, Capture, PushedFrame, Token};
 use pcce::{Context, Decoder, FrameKind};
+use pcce_dictionary::section::{self, Record};
 use pcce_dictionary::{
-    Dictionary, Edge, EncodedFunction, Encoding, Function, Location, Module, Site, SiteKind,
+    Dictionary, Edge, EncodedFunction, Encoding, Function, Linked, Location, Module, Site, SiteKind,
+    from_json, linked, to_json,
 };
-use pcce_encoding::{CallGraph, EdgeCode, FunctionId, Options, PushReason, encode};
+use pcce_encoding::{CallGraph, EdgeCode, EdgeId, FunctionId, Options, PushReason, encode};
 use proptest::prelude::*;
-
-const ADDRESS: u64 = 0x1000;
 
 #[derive(Clone, Debug)]
 struct Program {
     /// For each function: can be entered from outside; every call of it pushes.
     functions: Vec<(bool, bool)>,
-    /// Caller, callee, frequency.
-    calls: Vec<(usize, usize, f64)>,
+    /// In which module each function is; the modules are encoded together.
+    modules: Vec<usize>,
+    /// Caller, callee, frequency; whether a call inside a module is one by name.
+    calls: Vec<(usize, usize, f64, bool)>,
     /// Calls through pointers are open calls.
     open: bool,
     id_bits: u32,
 }
 
+/// Of one module, as compilers and full LTO encode it, or of several, as the link step does.
 fn programs() -> impl Strategy<Value = Program> {
-    (2_usize..12).prop_flat_map(|count| {
+    (2_usize..12, prop_oneof![1 => Just(1), 2 => 2_usize..6]).prop_flat_map(|(count, modules)| {
+        let call = (0..count, 0..count, 0.0..10.0, proptest::bool::weighted(0.2));
         (
             proptest::collection::vec((proptest::bool::weighted(0.2), proptest::bool::weighted(0.1)), count),
-            proptest::collection::vec((0..count, 0..count, 0.0..10.0), 0..40),
+            proptest::collection::vec(0..modules, count),
+            proptest::collection::vec(call, 0..40),
             any::<bool>(),
             prop_oneof![Just(64), 2_u32..6],
         )
-            .prop_map(|(mut functions, calls, open, id_bits)| {
+            .prop_map(|(mut functions, modules, calls, open, id_bits)| {
                 functions[0].0 = true;
-                Program { functions, calls, open, id_bits }
+                Program { functions, modules, calls, open, id_bits }
             })
     })
 }
 
-/// What the pass makes of the program. Sites: the calls, then for each function a capture and a call through a
-/// pointer. The line of a site's location is its number plus 1. Also what each call adds, those through pointers
-/// last.
-fn build(program: &Program) -> (Dictionary, Vec<Option<u64>>) {
+/// Where functions and sites are. Sites are counted as [`build`] makes them.
+struct Places {
+    /// The number in the module, and the one in the encoding.
+    functions: Vec<(u32, u32)>,
+    /// The same of the sites.
+    sites: Vec<(u32, u32)>,
+    /// Of each module's site array.
+    addresses: Vec<u64>,
+    site_modules: Vec<usize>,
+}
+
+impl Places {
+    fn new(program: &Program) -> Self {
+        let numbered = |modules: &[usize]| {
+            let in_front = |at: usize, also: &dyn Fn(usize) -> bool| {
+                modules[..at].iter().filter(|&&m| also(m)).count() as u32
+            };
+            let numbers = modules.iter().enumerate().map(|(at, &module)| {
+                let own = in_front(at, &|m| m == module);
+                (own, own + in_front(modules.len(), &|m| m < module))
+            });
+            numbers.collect::<Vec<_>>()
+        };
+        let site_modules: Vec<usize> =
+            program.callers().into_iter().map(|caller| program.modules[caller]).collect();
+        let count = 1 + program.modules.iter().max().unwrap();
+        Self {
+            functions: numbered(&program.modules),
+            sites: numbered(&site_modules),
+            // The linker puts them in any order.
+            addresses: (0..count as u64).map(|module| 0x1000 * (1 + module * 3 % 7)).collect(),
+            site_modules,
+        }
+    }
+
+    fn address(&self, site: usize) -> u64 {
+        self.addresses[self.site_modules[site]] + u64::from(self.sites[site].0)
+    }
+}
+
+/// What the program is made into.
+struct Built {
+    dictionary: Dictionary,
+    /// What each call adds, those through pointers last.
+    constants: Vec<Option<u64>>,
+    /// The addresses of the sites.
+    sites: Vec<u64>,
+    /// Of each function.
+    rows: Vec<EncodedFunction>,
+}
+
+impl Program {
+    /// The function of each site: of the calls, then for each function of a capture and a call through a pointer.
+    fn callers(&self) -> Vec<usize> {
+        let calls = self.calls.iter().map(|call| call.0);
+        calls.chain((0..self.functions.len()).flat_map(|function| [function, function])).collect()
+    }
+
+    /// The callee of a call by name, which the link binds: each call that leaves its module is one.
+    fn bound(&self, call: usize) -> Option<usize> {
+        let &(caller, callee, _, by_name) = self.calls.get(call)?;
+        (by_name || self.modules[caller] != self.modules[callee]).then_some(callee)
+    }
+
+    /// The modules. The line of a site's location is the site's number plus 1.
+    fn symbols(&self, places: &Places) -> Vec<Module> {
+        let module = |&sites_address: &u64| Module {
+            name: format!("walk{sites_address:x}.c"),
+            sites_address,
+            files: vec!["walk.c".to_owned()],
+            names: (0..self.functions.len()).map(|i| format!("f{i}")).collect(),
+            ..Module::default()
+        };
+        let mut modules: Vec<Module> = places.addresses.iter().map(module).collect();
+        for (name, &module) in (0..).zip(&self.modules) {
+            modules[module].functions.push(Function { name, ..Function::default() });
+        }
+        for (at, caller) in self.callers().into_iter().enumerate() {
+            let kind = match (self.bound(at), self.calls.get(at)) {
+                (Some(callee), _) => SiteKind::External(callee as u32),
+                (None, Some(&(_, callee, ..))) => SiteKind::Direct(Some(places.functions[callee].0)),
+                (None, None) if (at - self.calls.len()).is_multiple_of(2) => SiteKind::Capture,
+                (None, None) => SiteKind::Indirect,
+            };
+            let locations = vec![Location { name: caller as u32, file: 0, line: at as u32 + 1, column: 0 }];
+            let function = places.functions[caller].0;
+            let site = Site { function, kind, tail_group: None, locations };
+            modules[places.site_modules[at]].sites.push(site);
+        }
+        modules
+    }
+}
+
+/// What the pass or the link step makes of the program.
+fn build(program: &Program) -> Built {
     let mut graph = CallGraph::new();
     let functions: Vec<_> =
         program.functions.iter().map(|(entry, required)| graph.add_function(*entry, *required)).collect();
     let mut edges: Vec<_> = program
         .calls
         .iter()
-        .map(|(caller, callee, frequency)| graph.add_edge(functions[*caller], functions[*callee], *frequency))
+        .map(|&(caller, callee, frequency, _)| {
+            graph.add_edge(functions[caller], functions[callee], frequency)
+        })
         .collect();
     if program.open {
         let node = graph.add_open_node();
@@ -64,31 +163,8 @@ fn build(program: &Program) -> (Dictionary, Vec<Option<u64>>) {
         }
     }
     let encoding = encode(&graph, &Options { id_bits: program.id_bits, known_starts: program.open });
-    let mut module = Module {
-        name: "walk.c".to_owned(),
-        sites_address: ADDRESS,
-        files: vec!["walk.c".to_owned()],
-        names: (0..functions.len()).map(|i| format!("f{i}")).collect(),
-        ..Module::default()
-    };
-    let mut site = |function: usize, kind| {
-        let line = module.sites.len() as u32 + 1;
-        let locations = vec![Location { name: function as u32, file: 0, line, column: 0 }];
-        module.sites.push(Site { function: function as u32, kind, tail_group: None, locations });
-    };
-    for (caller, callee, _) in &program.calls {
-        site(*caller, SiteKind::Direct(Some(*callee as u32)));
-    }
-    for function in 0..functions.len() {
-        site(function, SiteKind::Capture);
-        site(function, SiteKind::Indirect);
-    }
-    let mut encoded = Encoding {
-        module_count: 1,
-        open_num_cc: program.open.then(|| encoding.num_cc(FunctionId::new(functions.len() as u32))),
-        ..Encoding::default()
-    };
-    for (at, edge) in edges.iter().enumerate() {
+    let places = Places::new(program);
+    let edge = |(at, edge): (usize, &EdgeId)| {
         // Of the calls through pointers, after all others.
         let open = at.checked_sub(program.calls.len());
         let code = match encoding.edge(*edge) {
@@ -99,33 +175,50 @@ fn build(program: &Program) -> (Dictionary, Vec<Option<u64>>) {
             EdgeCode::Push(_) => pcce_dictionary::EdgeCode::Cut,
         };
         let site = open.map_or(at, |function| program.calls.len() + 2 * function + 1);
-        encoded.edges.push(Edge { site: site as u32, callee: None, code });
-    }
-    for (at, function) in functions.iter().enumerate() {
-        module.functions.push(Function { name: at as u32, ..Function::default() });
-        encoded.functions.push(EncodedFunction {
-            num_cc: encoding.num_cc(*function),
-            id_offset: encoding.offset(*function) as i64,
-            entry: encoding.is_entry(*function),
-            open: graph.is_open(*function),
-            range: None,
+        let callee = program.bound(at).map(|callee| places.functions[callee].1);
+        Edge { site: places.sites[site].1, callee, code }
+    };
+    let mut next = 1_u64;
+    let mut rows = Vec::new();
+    for &function in &functions {
+        let num_cc = encoding.num_cc(function);
+        let end = next.checked_add(num_cc).filter(|end| *end < 1 << 62);
+        rows.push(EncodedFunction {
+            num_cc,
+            id_offset: encoding.offset(function) as i64,
+            entry: encoding.is_entry(function),
+            open: graph.is_open(function),
+            range: end.map(|end| std::mem::replace(&mut next, end)),
         });
     }
-    // Without an open node, ids are negated.
-    let sign = |constant: u64| if program.open { constant } else { constant.wrapping_neg() };
-    let constants = edges.iter().map(|edge| encoding.constant(*edge).map(sign)).collect();
+    let mut in_order = rows.clone();
+    for (row, (_, number)) in rows.iter().zip(&places.functions) {
+        in_order[*number as usize] = *row;
+    }
+    let encoded = Encoding {
+        module_count: places.addresses.len() as u32,
+        open_num_cc: program.open.then(|| encoding.num_cc(FunctionId::new(functions.len() as u32))),
+        functions: in_order,
+        edges: edges.iter().enumerate().map(edge).collect(),
+        ..Encoding::default()
+    };
     let dictionary = Dictionary {
         build_id: APP.iter().map(|byte| format!("{byte:02x}")).collect(),
         program: "walk".to_owned(),
-        modules: vec![module],
+        modules: program.symbols(&places),
         encodings: vec![encoded],
         ..Dictionary::default()
     };
-    (dictionary, constants)
+    // Without an open node, ids are negated.
+    let sign = |constant: u64| if program.open { constant } else { constant.wrapping_neg() };
+    let constants = edges.iter().map(|edge| encoding.constant(*edge).map(sign)).collect();
+    let sites = (0..program.callers().len()).map(|site| places.address(site)).collect();
+    Built { dictionary, constants, sites, rows }
 }
 
-/// Walks as `choices` say; the token at the end, and the lines of the sites, innermost first.
-fn walk(program: &Program, constants: &[Option<u64>], choices: &[usize]) -> (Token, Vec<u32>) {
+/// Walks as `choices` say; the token at the end, and the lines of the sites, innermost first. Also the function where
+/// it ends.
+fn walk(program: &Program, built: &Built, choices: &[usize]) -> (Token, Vec<u32>, usize) {
     let calls = program.calls.len();
     let open_targets: Vec<usize> =
         (0..program.functions.len()).filter(|function| program.functions[*function].0).collect();
@@ -133,7 +226,7 @@ fn walk(program: &Program, constants: &[Option<u64>], choices: &[usize]) -> (Tok
     let mut frames: Vec<PushedFrame> = Vec::new();
     let mut sites = Vec::new();
     let push = |frames: &mut Vec<PushedFrame>, site: usize, id| {
-        let site = ADDRESS + site as u64;
+        let site = built.sites[site];
         match frames.last_mut() {
             Some(last) if (last.site, last.id) == (site, id) => last.count += 1,
             _ => frames.push(PushedFrame { image: 0, site, left: false, id, distance: 0, count: 1 }),
@@ -147,7 +240,7 @@ fn walk(program: &Program, constants: &[Option<u64>], choices: &[usize]) -> (Tok
             Some(&call) => (call, call),
             None => (calls + function, calls + 2 * function + 1),
         };
-        match constants.get(edge).copied().flatten() {
+        match built.constants.get(edge).copied().flatten() {
             Some(constant) => id = id.wrapping_add(constant),
             None => {
                 push(&mut frames, site, id);
@@ -164,9 +257,24 @@ fn walk(program: &Program, constants: &[Option<u64>], choices: &[usize]) -> (Tok
     sites.push(capture as u32 + 1);
     sites.reverse();
     frames.reverse();
-    let capture = Some(Capture { image: 0, site: ADDRESS + capture as u64, id, distance: 0 });
+    let capture = Some(Capture { image: 0, site: built.sites[capture], id, distance: 0 });
     let images = vec![BuildId::from_prefix(&APP)];
-    (Token { images, capture, frames, ..Token::default() }, sites)
+    (Token { images, capture, frames, ..Token::default() }, sites, function)
+}
+
+/// The context number where nothing was pushed.
+fn number(program: &Program, row: &EncodedFunction, token: &Token) -> Option<u64> {
+    let id = token.capture.filter(|_| token.frames.is_empty())?.id;
+    let id = if program.open { id } else { id.wrapping_neg() };
+    Some(row.range?.wrapping_add(id).wrapping_sub(row.id_offset as u64))
+}
+
+/// What the section of a program holds of the dictionary.
+fn through_the_section(dictionary: &Dictionary) -> Dictionary {
+    let section = linked::to_bytes(&dictionary.modules, &dictionary.encodings);
+    let mut records = section::parse(&section).unwrap();
+    let Some(Record::Linked(Linked { modules, encodings })) = records.pop() else { panic!("it is linked") };
+    Dictionary { modules, encodings, ..dictionary.clone() }
 }
 
 proptest! {
@@ -177,16 +285,25 @@ proptest! {
         program in programs(),
         walks in proptest::collection::vec(proptest::collection::vec(0_usize..10_000, 0..60), 1..5),
     ) {
-        let (dictionary, constants) = build(&program);
-        let decoder = Decoder::new(std::slice::from_ref(&dictionary)).unwrap();
+        let built = build(&program);
+        let dictionary = &built.dictionary;
+        prop_assert_eq!(&from_json(&to_json(dictionary)).unwrap(), dictionary);
+        prop_assert_eq!(&through_the_section(dictionary), dictionary);
+        let decoder = Decoder::new(std::slice::from_ref(dictionary)).unwrap();
         let mut context = Context::default();
         for choices in walks {
-            let (token, sites) = walk(&program, &constants, &choices);
+            let (token, sites, function) = walk(&program, &built, &choices);
             decoder.decode(&Token::parse(token.encode()).unwrap(), &mut context).unwrap();
             let frames: Vec<_> = decoder.frames(&context).collect();
             prop_assert!(frames.iter().all(|frame| frame.kind == FrameKind::Call));
             let lines: Vec<_> = frames.iter().map(|frame| frame.line.unwrap()).collect();
             prop_assert_eq!(lines, &sites[..]);
+
+            if let Some(number) = number(&program, &built.rows[function], &token) {
+                decoder.decode_number(number, &mut context).unwrap();
+                let lines: Vec<_> = decoder.frames(&context).skip(1).map(|frame| frame.line.unwrap()).collect();
+                prop_assert_eq!(lines, &sites[1..]);
+            }
 
             // Cut anywhere, it gives the beginning of the walk.
             let left = choices.len() % (token.frames.len() + 1);

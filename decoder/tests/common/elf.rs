@@ -4,7 +4,7 @@
 
 use object::write::{Object, SectionId};
 use object::{Architecture, BinaryFormat, Endianness, SectionFlags, SectionKind, elf};
-use pcce_dictionary::{Dictionary, Encoding, fragment, section};
+use pcce_dictionary::{Dictionary, Encoding, fragment, linked, section};
 
 /// How the section is stored.
 #[derive(Clone, Copy, Debug)]
@@ -22,12 +22,28 @@ pub enum Kind {
     Shared = 3,
 }
 
-/// The content of the section, as the linker leaves it. Each module has encodings of its own.
+/// The content of the section, as the linker or the link step leaves it: a fragment for each module with encodings of
+/// its own, and a linked record from the first module on that has one together with others.
 pub fn section(dictionary: &Dictionary) -> Vec<u8> {
+    let linked = dictionary.encodings.iter().filter(|encoding| encoding.module_count > 1);
+    let modules = dictionary.modules.len() as u32;
+    let range = |e: &Encoding| (e.first_module, e.first_module.saturating_add(e.module_count).min(modules));
+    let (first, end) = linked.map(range).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or_default();
+    let in_record = |e: &&Encoding| (first..end).contains(&e.first_module);
+    let moved = |e: &Encoding, first| Encoding { first_module: e.first_module - first, ..e.clone() };
     let mut section = Vec::new();
     for (number, module) in (0..).zip(&dictionary.modules) {
+        if number == first && first < end {
+            let modules = &dictionary.modules[first as usize..end as usize];
+            let encodings: Vec<_> =
+                dictionary.encodings.iter().filter(in_record).map(|e| moved(e, first)).collect();
+            section.extend(linked::to_bytes(modules, &encodings));
+        }
+        if (first..end).contains(&number) {
+            continue;
+        }
         let own = dictionary.encodings.iter().filter(|encoding| encoding.first_module == number);
-        let own: Vec<_> = own.map(|encoding| Encoding { first_module: 0, ..encoding.clone() }).collect();
+        let own: Vec<_> = own.map(|e| moved(e, number)).collect();
         let mut bytes = fragment::to_bytes(module, &own);
         let at = section::SITES_ADDRESS_OFFSET;
         bytes[at..at + 8].copy_from_slice(&module.sites_address.to_le_bytes());
