@@ -207,6 +207,26 @@ fn interrupted_points_are_in_any_module() {
     );
 }
 
+/// The link knows what a routine was to call that pushes for a function of another module, whoever knows its name.
+#[test]
+fn routines_push_for_calls_across_modules() {
+    let mut table = code();
+    for (start, name) in [(0x8000, pcce_abi::functions::PUSH), (0x9000, "plain")] {
+        let row = table.functions[0].clone();
+        let number = table.names.len() as u32;
+        table.names.push(name.to_owned());
+        table.functions.push(FunctionCode { start, name: number, role: Role::Plain, ..row });
+    }
+    let mut dictionary = Dictionary { code: Some(to_text(&table)), ..linked() };
+    dictionary.modules[0].functions[1].external = false;
+    let decoder = decoder(dictionary);
+    let at = |address, exact| CodeAddress { image: 0, address, exact, distance: 0 };
+    let addresses = vec![at(0x9000, true), at(0x8015, false)];
+    let point = Some(Point { id: 0, addresses, end: PointEnd::Pushed });
+    let pushed = Token { point, ..token(None, &[(site::VISIT_WALK, 4)]) };
+    assert_eq!(frames_of(&decoder, &pushed).unwrap(), "[uninstrumented plain] [tail walk] visit:10 main:11");
+}
+
 /// A program with a linked record, as the link step leaves it, and a fragment.
 fn program() -> Vec<u8> {
     elf::program(&linked(), &APP)

@@ -293,8 +293,8 @@ impl<'d> Decoding<'d, '_> {
         let Some(frame) = below.frame else { return Ok(None) };
         let site = self.context.image(frame.image).and_then(|image| symbols.site_at(image, frame.site));
         let Some(number) = site else { return Ok(None) };
-        let site = &symbols.sites[number as usize];
-        let callee = match site.kind {
+        let kind = self.kind(number);
+        let callee = match kind {
             SiteKind::Direct(Some(callee)) => Some(symbols.functions[callee as usize].name),
             SiteKind::External(name) => Some(name),
             SiteKind::Indirect | SiteKind::Asm => None,
@@ -302,11 +302,11 @@ impl<'d> Decoding<'d, '_> {
         };
         match (inner, callee) {
             (Some(Inner { owner: Some(owner), .. }), _) => {
-                self.below_call(site, frame.left, Above::Root(owner));
+                self.below_call(number, frame.left, Above::Root(owner));
             }
             // Other code calls on as it likes.
             (Some(inner), Some(callee)) => {
-                let instrumented = symbols.is_defined(callee) || matches!(site.kind, SiteKind::Direct(_));
+                let instrumented = symbols.is_defined(callee) || matches!(kind, SiteKind::Direct(_));
                 if instrumented && (frame.left || inner.name != symbols.linkage_name(callee)) {
                     self.context.push(Piece::Tail(Some(callee)));
                 }
