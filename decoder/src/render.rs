@@ -11,6 +11,7 @@ use crate::decode::Decoder;
 use crate::frames::piece_frames;
 use crate::images::Images;
 use crate::printable::printable;
+use crate::style::Style;
 
 /// How contexts are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +37,7 @@ const INDENT: &[u8] = b"    ";
 pub struct Renderer<'d> {
     images: &'d Images,
     format: Format,
+    style: Style,
     /// The bytes of the sites met so far.
     bytes: Vec<u8>,
     /// Where the chunks end in `bytes`. A chunk is a line of text, or, in the other formats, all frames of a
@@ -61,6 +63,7 @@ impl<'d> Renderer<'d> {
         Self {
             images: &decoder.images,
             format,
+            style: Style::default(),
             bytes: Vec::new(),
             ends: vec![0],
             sites: vec![(0, 0); decoder.images.symbols.sites.len()],
@@ -68,6 +71,12 @@ impl<'d> Renderer<'d> {
             scratch: String::new(),
             any: false,
         }
+    }
+
+    /// Has frames written in this style, as far as the format has one; before the first context.
+    #[must_use]
+    pub fn styled(self, style: Style) -> Self {
+        Self { style, ..self }
     }
 
     /// The format.
@@ -223,11 +232,12 @@ impl<'d> Renderer<'d> {
         let first = self.ends.len() as u32 - 1;
         let frames = piece_frames(self.images, context, piece);
         let mut line = std::mem::take(&mut self.scratch);
+        let indent = if self.format == Format::Below { INDENT.len() } else { 0 };
         match self.format {
             Format::Text | Format::Below => {
                 for frame in frames {
                     line.clear();
-                    text_frame(&frame, &mut line);
+                    self.style.frame(&frame, indent, &mut line);
                     line.push('\n');
                     self.bytes.extend_from_slice(line.as_bytes());
                     self.ends.push(self.bytes.len());
@@ -243,7 +253,7 @@ impl<'d> Renderer<'d> {
                 self.ends.push(self.bytes.len());
             }
             Format::Folded | Format::InPlace => {
-                let names: Vec<_> = frames.map(|frame| folded_frame(&frame)).collect();
+                let names: Vec<_> = frames.map(|frame| folded_frame(&frame, &self.style)).collect();
                 for name in names.iter().rev() {
                     self.bytes.push(b';');
                     self.bytes.extend_from_slice(name.as_bytes());
@@ -260,27 +270,8 @@ impl<'d> Renderer<'d> {
     }
 }
 
-/// A frame without its number.
-pub(crate) fn text_frame(frame: &Frame<'_>, line: &mut String) {
-    if frame.kind != FrameKind::Call {
-        line.push_str(&boundary(frame));
-        return;
-    }
-    line.push_str(&printable(frame.function.unwrap_or("??")));
-    if let Some(file) = frame.file {
-        line.push_str(" at ");
-        line.push_str(&printable(file));
-        for number in [frame.line, frame.line.and(frame.column)].into_iter().flatten() {
-            let _ = write!(line, ":{number}");
-        }
-    }
-    if frame.inlined {
-        line.push_str(" [inlined]");
-    }
-}
-
 /// The text of a frame that is no call.
-fn boundary(frame: &Frame<'_>) -> String {
+pub(crate) fn boundary(frame: &Frame<'_>) -> String {
     let mut name = String::new();
     name.push_str(&printable(frame.function.unwrap_or("code")));
     match (frame.kind, frame.function) {
@@ -322,12 +313,12 @@ fn json_frame(frame: &Frame<'_>, line: &mut String) {
     line.push('}');
 }
 
-pub(crate) fn folded_frame(frame: &Frame<'_>) -> String {
-    let mut name = String::new();
-    match frame.kind {
-        FrameKind::Call => name.push_str(&printable(frame.function.unwrap_or("??"))),
-        _ => name = boundary(frame),
-    }
+pub(crate) fn folded_frame(frame: &Frame<'_>, style: &Style) -> String {
+    let function = frame.function.map(|name| style.name(name));
+    let name = match frame.kind {
+        FrameKind::Call => printable(function.as_deref().unwrap_or("??")).into_owned(),
+        _ => boundary(&Frame { function: function.as_deref(), ..*frame }),
+    };
     // The separator of folded stacks; Rust's array types have it.
     name.replace(';', ":")
 }

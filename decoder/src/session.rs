@@ -10,6 +10,7 @@ use thiserror::Error;
 use crate::context::Context;
 use crate::decode::{DecodeError, Decoder, MAX_PIECES};
 use crate::render::{Format, Renderer};
+use crate::style::Style;
 use crate::thread;
 use crate::token::{BuildId, Token, TokenError};
 
@@ -150,6 +151,12 @@ impl<'d> Session<'d> {
             left: u64::MAX,
             of_program: false,
         }
+    }
+
+    /// Has frames written in this style; before the first token.
+    #[must_use]
+    pub fn styled(self, style: &Style) -> Self {
+        Self { renderer: self.renderer.styled(style.clone()), ..self }
     }
 
     /// Whether it is known of the next tokens that a process of the decoder's program has made them

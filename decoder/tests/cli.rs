@@ -156,6 +156,25 @@ fn who_decodes_a_log_is_told_of_filter() {
 }
 
 #[test]
+fn names_and_paths_can_be_short_and_lines_narrow() {
+    let folder = Folder::new("appearance");
+    let decode = |args: &[&str]| folder.ok(&[&["decode", "app", &leaf()], args].concat());
+    let plain = decode(&[]);
+    assert!(plain.contains("app::run(int) at /src/main.c"), "{plain}");
+    assert!(decode(&["--short"]).contains("app::run at /src/main.c"));
+    assert!(decode(&["--strip-prefix", "/src"]).contains("app::run(int) at main.c"));
+    assert!(
+        decode(&["--color", "always"]).contains("\u{1b}[1mapp::run(int)\u{1b}[0m at \u{1b}[36m/src/main.c")
+    );
+    assert!(decode(&["--short", "--format", "folded"]).contains(";app::run;"));
+    let narrow = decode(&["--width", "36"]);
+    assert!(
+        narrow.lines().all(|line| line.chars().count() <= 40) && narrow.contains("app::run at"),
+        "{narrow}"
+    );
+}
+
+#[test]
 fn help_lists_what_profiles_can_be_sorted_by() {
     let folder = Folder::new("by");
     for (args, listed) in [

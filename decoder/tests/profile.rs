@@ -14,6 +14,7 @@ use common::{APP, app, site, token};
 use pcce::Decoder;
 use pcce::graph::{GraphError, Selection, draw};
 use pcce::profile::{Kind, Profile, ProfileError, Stacks, flame, pprof, report, speedscope};
+use pcce::style::Style;
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -57,7 +58,7 @@ fn cpu() -> String {
 fn decoded(text: &str) -> (Profile, Stacks) {
     let profile = Profile::read(text.as_bytes()).unwrap();
     let decoder = Decoder::new(&[app()]).unwrap();
-    let stacks = Stacks::decode(&profile, &decoder).unwrap();
+    let stacks = Stacks::decode(&profile, &decoder, &Style::default()).unwrap();
     (profile, stacks)
 }
 
@@ -238,6 +239,8 @@ fn flame_graphs_name_their_frames() {
         svg.contains("<svg") && svg.contains("a &lt;title&gt;") && svg.contains("helper (12 ms, 100.00%)"),
         "{svg}"
     );
+    assert!(svg.contains("<title>a &lt;title&gt;, 12 ms (12 ms, 100%)</title>"), "{svg}");
+    assert!(svg.contains("#search {") && !svg.contains("opacity:0.1"), "{svg}");
     let (profile, mut stacks) = decoded(&cpu());
     stacks.stacks[0].values = vec![0, 0];
     let error = flame::graph(&stacks, profile.kind, 0, "", Vec::new()).unwrap_err().to_string();
@@ -370,7 +373,7 @@ proptest! {
         bytes.truncate(len - cut % 20);
         if let Ok(profile) = Profile::read(&bytes) {
             let decoder = Decoder::new(&[app()]).unwrap();
-            if let Ok(stacks) = Stacks::decode(&profile, &decoder) {
+            if let Ok(stacks) = Stacks::decode(&profile, &decoder, &Style::default()) {
                 let mut out = Vec::new();
                 report::text(&profile, &stacks, "app", report::Selection { by: 0, top: 9 }, &mut out).unwrap();
                 pprof::write(&stacks, profile.kind, "app", "", &mut out).unwrap();

@@ -82,7 +82,7 @@ pub fn run(args: &CoreArgs) -> anyhow::Result<Status> {
         decoder.set_program(number, path, stripped);
     }
     match args.format {
-        CoreFormat::Text => decode::report(&decoder, Format::Text, &report),
+        CoreFormat::Text => decode::report(&decoder, &report, &args.appearance.style(false)?),
         CoreFormat::Json => json(&decoder, &report),
     }
 }

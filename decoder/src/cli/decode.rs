@@ -10,6 +10,7 @@ use pcce::filter;
 use pcce::render::Format;
 use pcce::report;
 use pcce::session::{MAX_CALLS, Outcome, Session};
+use pcce::style::Style;
 use pcce::token::{BuildId, is_start};
 
 use super::{DecodeArgs, Status};
@@ -24,7 +25,8 @@ const MAX_NAMED: usize = 64;
 /// Decodes the tokens given, or those on standard input.
 pub fn run(args: &DecodeArgs) -> anyhow::Result<Status> {
     let decoder = super::decoder(&args.dictionary, &args.more)?;
-    let mut output = Output::new(&decoder, args.format.into(), args.across_threads);
+    let mut output =
+        Output::new(&decoder, args.format.into(), args.across_threads, &args.appearance.style(false)?);
     let size = if args.across_threads { 2 } else { 1 };
     if args.tokens.len() > 1 && !args.tokens.len().is_multiple_of(size) {
         anyhow::bail!(
@@ -55,8 +57,8 @@ pub fn run(args: &DecodeArgs) -> anyhow::Result<Status> {
 }
 
 /// Writes a crash report with the contexts in it decoded.
-pub fn report(decoder: &Decoder, format: Format, report: &report::Report) -> anyhow::Result<Status> {
-    let mut output = Output::new(decoder, format, false);
+pub fn report(decoder: &Decoder, report: &report::Report, style: &Style) -> anyhow::Result<Status> {
+    let mut output = Output::new(decoder, Format::Text, false, style);
     output.lines(report.text().as_bytes())?;
     Ok(output.status)
 }
@@ -74,10 +76,10 @@ struct Output<'d> {
 }
 
 impl<'d> Output<'d> {
-    fn new(decoder: &'d Decoder, format: Format, across_threads: bool) -> Self {
+    fn new(decoder: &'d Decoder, format: Format, across_threads: bool, style: &Style) -> Self {
         Self {
             decoder,
-            session: Session::new(decoder, format).bounded(MAX_CALLS),
+            session: Session::new(decoder, format).bounded(MAX_CALLS).styled(style),
             format,
             across_threads,
             out: BufWriter::with_capacity(CHUNK, io::stdout().lock()),

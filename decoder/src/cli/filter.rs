@@ -16,7 +16,6 @@ use std::thread;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
-use pcce::Decoder;
 use pcce::filter::{Census, Failures, Filter, is_token_byte};
 use pcce::render::Format;
 use pcce::session::Session;
@@ -60,6 +59,7 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
         }
     };
     let decoder = Arc::new(super::decoder(&args.dictionary, &args.more)?);
+    let style = args.appearance.style(args.output.is_some())?;
     let logs = Logs::open(&args.logs)?;
     let mut out = Output::open(args.output.as_deref(), &logs)?;
     let progress = logs.progress(args.output.is_some());
@@ -70,7 +70,10 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
             let (to_worker, input) = sync_channel(WAITING);
             let (result, from_worker) = sync_channel(WAITING);
             let (decoder, collapse) = (Arc::clone(&decoder), args.collapse);
-            thread::spawn(move || work(&decoder, format, collapse, &input, &result));
+            let style = style.clone();
+            thread::spawn(move || {
+                work(Session::new(&decoder, format).styled(&style), collapse, &input, &result);
+            });
             (to_worker, from_worker)
         })
         .unzip();
@@ -108,7 +111,7 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
     progress.finish_and_clear();
     if args.collapse {
         let mut buffered = BufWriter::with_capacity(CHUNK, &mut out.file);
-        let failed = census.write(Session::new(&decoder, format), &mut buffered);
+        let failed = census.write(Session::new(&decoder, format).styled(&style), &mut buffered);
         let failed = failed.and_then(|failed| buffered.flush().map(|()| failed));
         failures = failed.with_context(|| out.name.clone())?;
     }
@@ -213,14 +216,8 @@ impl Output {
 }
 
 /// Decodes blocks until there are no more, or nobody takes them.
-fn work(
-    decoder: &Decoder,
-    format: Format,
-    collapse: bool,
-    input: &Receiver<Input>,
-    result: &SyncSender<Result>,
-) {
-    let mut filter = Filter::new(Session::new(decoder, format));
+fn work(session: Session<'_>, collapse: bool, input: &Receiver<Input>, result: &SyncSender<Result>) {
+    let mut filter = Filter::new(session);
     let mut census = Census::default();
     for input in input {
         let sent = match input {

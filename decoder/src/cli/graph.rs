@@ -3,6 +3,7 @@
 use anyhow::bail;
 use pcce::graph::{Selection, draw};
 use pcce::load::load;
+use pcce::style::Style;
 
 use super::Status;
 use super::profile::{additive, output, read_profile};
@@ -14,7 +15,7 @@ const MANY: usize = 200;
 /// Draws the call graph.
 pub fn run(args: &GraphArgs) -> anyhow::Result<Status> {
     let read = match &args.profile {
-        Some(profile) => Some(read_profile(None, &args.program, profile, &args.more)?),
+        Some(profile) => Some(read_profile(None, &args.program, profile, &args.more, &Style::default())?),
         None => None,
     };
     let dictionary = match &read {

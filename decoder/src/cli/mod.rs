@@ -1,5 +1,6 @@
 //! Arguments and what all commands share.
 
+pub mod appearance;
 pub mod calls;
 pub mod core;
 pub mod decode;
@@ -20,6 +21,7 @@ use pcce::load::load;
 use pcce::printable::printable;
 use pcce::render::Format;
 
+use appearance::Appearance;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use views::{CPU_HELP, GRAPH_HELP, GraphArgs, HEAP_HELP, PROFILE_HELP, ProfileAction, ProfileView};
 
@@ -121,6 +123,9 @@ pub struct DecodeArgs {
     /// Dictionary of a shared library (or the library itself); may be given several times
     #[arg(long = "dict", value_name = "FILE")]
     pub more: Vec<PathBuf>,
+    /// How contexts look
+    #[command(flatten)]
+    pub appearance: Appearance,
 }
 
 const DECODE_HELP: &str = "text    one frame a line, innermost first, an empty line between traces
@@ -167,6 +172,9 @@ pub struct FilterArgs {
     /// Dictionary of a shared library (or the library itself); may be given several times
     #[arg(long = "dict", value_name = "FILE")]
     pub more: Vec<PathBuf>,
+    /// How contexts look
+    #[command(flatten)]
+    pub appearance: Appearance,
 }
 
 const FILTER_HELP: &str = "Any bytes may stand around the tokens.
@@ -202,6 +210,9 @@ pub struct CoreArgs {
     /// Form of the output
     #[arg(long, value_enum, default_value_t = CoreFormat::Text)]
     pub format: CoreFormat,
+    /// How contexts look
+    #[command(flatten)]
+    pub appearance: Appearance,
 }
 
 const CORE_HELP: &str = "text    as a decoded crash report

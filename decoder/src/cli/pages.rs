@@ -48,7 +48,8 @@ pub fn run(args: &PagesArgs) -> anyhow::Result<Status> {
 }
 
 /// The variables of the environment that `pcce` looks at.
-const ENVIRONMENT: &[(&str, &str)] = &[];
+const ENVIRONMENT: &[(&str, &str)] =
+    &[("NO_COLOR", "Not empty: no colours on a terminal, but with --color=always.")];
 
 /// A manual page with what the generator does not know.
 fn finish(page: &str, variables: &[(&str, &str)]) -> String {

@@ -9,6 +9,7 @@ use pcce::Decoder;
 use pcce::load::load;
 use pcce::profile::report::Selection;
 use pcce::profile::{Kind, Metric, Profile, Stacks, flame, pprof, report, speedscope};
+use pcce::style::Style;
 use pcce_dictionary::Dictionary;
 
 use super::Status;
@@ -30,6 +31,7 @@ pub fn read_profile(
     program: &Path,
     profile: &Path,
     more: &[PathBuf],
+    style: &Style,
 ) -> anyhow::Result<Read> {
     let path = profile.display();
     let text = std::fs::read(profile).with_context(|| format!("{path}: cannot be read"))?;
@@ -57,7 +59,7 @@ pub fn read_profile(
     for (number, path) in std::iter::once(program).chain(more.iter().map(PathBuf::as_path)).enumerate() {
         decoder.set_program(number, path.to_owned(), None);
     }
-    let stacks = Stacks::decode(&profile, &decoder)
+    let stacks = Stacks::decode(&profile, &decoder, style)
         .map_err(|(token, failure)| anyhow::anyhow!("{path}: token {token}: {failure}"))?;
     for id in &stacks.missing {
         super::message(&format!(
@@ -71,8 +73,15 @@ pub fn read_profile(
 /// Shows a profile.
 pub fn run(kind: Kind, view: &ProfileView) -> anyhow::Result<Status> {
     let args = view.args();
+    let style = match view {
+        ProfileView::Report { appearance, .. } => appearance.style(args.output.is_some())?,
+        ProfileView::Flamegraph { short, .. } | ProfileView::Folded { short, .. } => {
+            Style { short: *short, ..Style::default() }
+        }
+        ProfileView::Pprof(_) | ProfileView::Speedscope(_) => Style::default(),
+    };
     let Read { profile, stacks, dictionary } =
-        read_profile(Some(kind), &args.program, &args.profile, &args.more)?;
+        read_profile(Some(kind), &args.program, &args.profile, &args.more, &style)?;
     let Dictionary { program, build_id, .. } = dictionary;
     match view {
         ProfileView::Report { by, top, format, .. } => {
@@ -84,9 +93,8 @@ pub fn run(kind: Kind, view: &ProfileView) -> anyhow::Result<Status> {
             })
         }
         ProfileView::Flamegraph { by, .. } => {
-            let (number, metric) = additive(kind, by.as_deref())?;
-            let title = format!("{}: {}", super::printable(&program), metric.title);
-            output(args.output.as_deref(), |out| flame::graph(&stacks, kind, number, &title, out))
+            let (number, _) = additive(kind, by.as_deref())?;
+            output(args.output.as_deref(), |out| flame::graph(&stacks, kind, number, &program, out))
         }
         ProfileView::Folded { by, .. } => {
             let (number, _) = additive(kind, by.as_deref())?;

@@ -6,6 +6,8 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
 use pcce::profile::Kind;
 
+use super::appearance::Appearance;
+
 /// Gives each `--by` the values that it takes: the numbers of its kind of profile, and in pictures those that can be
 /// added.
 pub fn with_values_of_by(command: clap::Command) -> clap::Command {
@@ -128,6 +130,9 @@ pub enum ProfileView {
         /// Form of the output
         #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
         format: ReportFormat,
+        /// How contexts look
+        #[command(flatten)]
+        appearance: Appearance,
     },
     /// A flame graph (SVG, for any browser)
     Flamegraph {
@@ -137,6 +142,9 @@ pub enum ProfileView {
         /// What the widths are
         #[arg(long, value_name = "WHAT")]
         by: Option<String>,
+        /// Names of functions without parameters, template arguments and generic arguments
+        #[arg(long)]
+        short: bool,
     },
     /// Folded stacks: outermost;…;innermost NUMBER
     Folded {
@@ -146,6 +154,9 @@ pub enum ProfileView {
         /// What the numbers are
         #[arg(long, value_name = "WHAT")]
         by: Option<String>,
+        /// Names of functions without parameters, template arguments and generic arguments
+        #[arg(long)]
+        short: bool,
     },
     /// A file for pprof and its viewers, with all numbers
     Pprof(ViewArgs),

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use inferno::flamegraph::color::{BasicPalette, Palette};
-use inferno::flamegraph::{self, Options};
+use inferno::flamegraph::{self, Options, TextTruncateDirection};
 
+use super::report::amount;
 use super::{Kind, Stacks, Unit};
+use crate::printable::printable;
 
 /// One line for each stack of function names: `outermost;…;innermost value`, in alphabetical order. Stacks whose value
 /// is 0 are left out.
@@ -34,14 +36,21 @@ pub fn folded(stacks: &Stacks, metric: usize, mut out: impl Write) -> io::Result
 ///
 /// # Errors
 /// Those of `out`, and an error that says so if there is nothing to show.
-pub fn graph(stacks: &Stacks, kind: Kind, number: usize, title: &str, out: impl Write) -> io::Result<()> {
+pub fn graph(
+    stacks: &Stacks,
+    kind: Kind,
+    number: usize,
+    program: &str,
+    mut out: impl Write,
+) -> io::Result<()> {
     let metric = &kind.metrics()[number];
     let lines = lines(stacks, number);
     if lines.is_empty() {
         return Err(io::Error::other(format!("there is nothing to show: {} are 0", metric.title)));
     }
     let mut options = Options::default();
-    options.title = title.to_owned();
+    let program = printable(program);
+    options.title = format!("{program}: {}", metric.title);
     options.count_name = match metric.unit {
         Unit::Bytes => "bytes",
         Unit::Nanoseconds => "ms",
@@ -55,5 +64,35 @@ pub fn graph(stacks: &Stacks, kind: Kind, number: usize, title: &str, out: impl 
     options.colors = Palette::Basic(if kind == Kind::Heap { BasicPalette::Mem } else { BasicPalette::Hot });
     options.deterministic = true;
     options.hash = true;
-    flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), out)
+    // Of a name with parameters the end says least, of one without the start: its scopes.
+    let parameters = stacks.frames.iter().any(|frame| frame.name.contains('('));
+    options.text_truncate_direction =
+        if parameters { TextTruncateDirection::Right } else { TextTruncateDirection::Left };
+    let mut picture = Vec::new();
+    flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut picture)?;
+    let picture = String::from_utf8_lossy(&picture);
+    let values = stacks.stacks.iter().map(|stack| stack.values[number]);
+    let total = amount(values.fold(0, u64::saturating_add), metric.unit);
+    out.write_all(named(&picture, &format!("{program}, {total}")).as_bytes())
+}
+
+/// The picture with a name for the frame of the whole program, and the word "Search" as dark as others.
+fn named(picture: &str, program: &str) -> String {
+    let picture = picture.replacen(FAINT, "#search { text-anchor:end;", 1);
+    // A function may have this name, but its part has decimals.
+    let mut roots = picture.match_indices(ROOT).filter(|(at, _)| {
+        let title = picture[*at..].split("</title>").next().unwrap_or_default();
+        title.ends_with(", 100%)")
+    });
+    let Some((at, _)) = roots.next() else { return picture };
+    format!("{}<title>{} ({}", &picture[..at], escaped(program), &picture[at + ROOT.len()..])
+}
+
+/// How the title of the whole program's frame begins.
+const ROOT: &str = "<title>all (";
+/// What the library says of the word.
+const FAINT: &str = "#search { text-anchor:end; opacity:0.1;";
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use crate::context::{Context, Frame, FrameKind};
 use crate::decode::Decoder;
-use crate::render::{folded_frame, text_frame};
+use crate::render::folded_frame;
 use crate::session::Failure;
+use crate::style::Style;
 use crate::token::{BuildId, Token};
 
 use super::{Profile, Record};
@@ -17,6 +18,9 @@ const MAX_DEPTH: usize = 4096;
 const MAX_FRAMES: usize = 1 << 23;
 /// So many frames have stacks that are cut further.
 const FEW: usize = 16;
+
+/// How far frames are indented in a report.
+const INDENT: usize = 4;
 
 /// A frame, as the stacks of a profile share it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -63,6 +67,7 @@ pub struct Stacks {
 
 struct Maker<'d> {
     decoder: &'d Decoder,
+    style: &'d Style,
     result: Stacks,
     numbers: HashMap<StackFrame, u32>,
     token: Token,
@@ -73,13 +78,14 @@ struct Maker<'d> {
 }
 
 impl Stacks {
-    /// Decodes all contexts.
+    /// Decodes all contexts. `style`: of names and texts.
     ///
     /// # Errors
     /// The first token that cannot be decoded, and why.
-    pub fn decode(profile: &Profile, decoder: &Decoder) -> Result<Self, (String, Failure)> {
+    pub fn decode(profile: &Profile, decoder: &Decoder, style: &Style) -> Result<Self, (String, Failure)> {
         let mut maker = Maker {
             decoder,
+            style,
             result: Self::default(),
             numbers: HashMap::new(),
             token: Token::default(),
@@ -143,12 +149,12 @@ impl Maker<'_> {
             // What was called is a function like others in a picture.
             let name = match (frame.kind, frame.function) {
                 (FrameKind::Uninstrumented, Some(_)) => {
-                    folded_frame(&Frame { kind: FrameKind::Call, ..frame })
+                    folded_frame(&Frame { kind: FrameKind::Call, ..frame }, self.style)
                 }
-                _ => folded_frame(&frame),
+                _ => folded_frame(&frame, self.style),
             };
             let mut text = String::new();
-            text_frame(&frame, &mut text);
+            self.style.frame(&frame, INDENT, &mut text);
             frames.push(self.number(StackFrame {
                 kind: frame.kind,
                 name,

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use pcce::profile::{Profile, Stacks, flame, pprof, speedscope};
+use pcce::style::Style;
 use serde_json::{Value, json};
 
 use crate::edits::{self, lines};
@@ -72,7 +73,7 @@ fn check(input: &[u8]) {
     for metric in 0..profile.kind.metrics().len() {
         let _ = profile.total(metric);
     }
-    let stacks = match Stacks::decode(&profile, decoder()) {
+    let stacks = match Stacks::decode(&profile, decoder(), &Style::default()) {
         Ok(stacks) => stacks,
         Err((_, failure)) => return assert!(!failure.to_string().is_empty()),
     };
