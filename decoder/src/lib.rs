@@ -1,10 +1,10 @@
 //! Reads the context tokens of instrumented programs back into the chains of calls that they stand for.
 //!
-//! The steps, each a module: [`token`] reads the text of a token; [`load`] and [`program`] get the
-//! dictionary, from its JSON form or from the program; [`decode`] puts both together into a
-//! [`context`]; [`render`] writes it, in a [`style`]. What the dictionaries say is in `symbols` (what
-//! exists) and `encodings` (what ids mean). For tokens taken at any instruction, `code` finds in the machine
-//! code what the program had done to the id there. [`session`] runs all of them over many tokens, and [`filter`] over the tokens in a text. [`core`] makes the
+//! The steps, each a module: [`token`] reads the text of a token; [`load`] and [`program`] get the dictionary,
+//! from its JSON form or from the program; [`decode`] puts both together into a [`context`]; [`render`] writes it,
+//! in a [`style`]. What the dictionaries say is in `symbols` (what exists) and `encodings` (what ids mean). For
+//! tokens taken at any instruction, `code` finds in the machine code what the program had done to the id there.
+//! [`session`] runs all of them over many tokens, and [`filter`] over the tokens in a text. [`core`] makes the
 //! tokens of a core file's threads, as a [`report`]; [`debug`] finds separate debug files.
 //!
 //! Nothing that is read is trusted: bad input gives an error with cause and cure, never a panic, and
