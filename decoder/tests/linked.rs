@@ -9,9 +9,8 @@ mod linked;
 #[path = "common/words.rs"]
 mod words;
 
-use common::APP;
 use elf::{Compression, Kind};
-use linked::{linked, site, token};
+use linked::{LINKED, linked, site, token};
 use pcce::decode::DecodeError;
 use pcce::graph::{Selection, draw};
 use pcce::program::{ProgramError, dictionary};
@@ -229,7 +228,7 @@ fn routines_push_for_calls_across_modules() {
 
 /// A program with a linked record, as the link step leaves it, and a fragment.
 fn program() -> Vec<u8> {
-    elf::program(&linked(), &APP)
+    elf::program(&linked(), &LINKED)
 }
 
 #[test]
@@ -242,7 +241,7 @@ fn linked_records_are_read() {
     other.modules.rotate_right(1);
     other.encodings.rotate_right(1);
     (other.encodings[0].first_module, other.encodings[1].first_module) = (0, 1);
-    let found = dictionary(&elf::program(&other, &APP), "linked").unwrap();
+    let found = dictionary(&elf::program(&other, &LINKED), "linked").unwrap();
     assert_eq!(found, other);
     let visit = token(Some((site::VISIT_CAPTURE, 4)), &[]);
     assert_eq!(frames_of(&decoder(found), &visit).unwrap(), "visit:15 main:11");
@@ -256,7 +255,7 @@ fn unlinked_program(address: u64) -> Vec<u8> {
     bytes[at..at + 8].copy_from_slice(&address.to_le_bytes());
     let apart = fragment::to_bytes(&linked().modules[2], &[]);
     bytes.extend(apart);
-    elf::elf(Some(&bytes), Some(&APP), Compression::None, Kind::Executable)
+    elf::elf(Some(&bytes), Some(&LINKED), Compression::None, Kind::Executable)
 }
 
 #[test]
@@ -275,7 +274,7 @@ fn programs_without_their_link_step_are_refused() {
     let mut record = unlinked::to_bytes(&linked().modules[0], &());
     record[section::SITES_ADDRESS_OFFSET] = 1;
     bytes.extend(record);
-    let program = elf::elf(Some(&bytes), Some(&APP), Compression::Zlib, Kind::Shared);
+    let program = elf::elf(Some(&bytes), Some(&LINKED), Compression::Zlib, Kind::Shared);
     assert!(matches!(dictionary(&program, "app"), Err(ProgramError::Unlinked)));
 }
 

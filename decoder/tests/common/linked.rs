@@ -22,8 +22,8 @@ use pcce_dictionary::{
     Dictionary, Edge, EdgeCode, EncodedFunction, Encoding, Function, Location, Module, Site, SiteKind,
 };
 
-use crate::common::APP;
-
+/// Its build id.
+pub const LINKED: [u8; 20] = [0xc0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
 /// Address of the sites of a.c; those of b.c are in front of them.
 pub const A: u64 = 0x5000;
 /// Address of the sites of b.c.
@@ -121,7 +121,7 @@ pub fn linked() -> Dictionary {
         ..Encoding::default()
     };
     Dictionary {
-        build_id: APP.iter().map(|byte| format!("{byte:02x}")).collect(),
+        build_id: LINKED.iter().map(|byte| format!("{byte:02x}")).collect(),
         program: "linked".to_owned(),
         modules: vec![
             module("a.c", A, &["main", "walk", "visit"], a),
@@ -137,9 +137,21 @@ pub fn linked() -> Dictionary {
 pub fn token(capture: Option<(u64, u64)>, frames: &[(u64, u64)]) -> Token {
     let frame = |&(site, id)| PushedFrame { image: 0, site, left: false, id, distance: 0, count: 1 };
     Token {
-        images: vec![BuildId::from_prefix(&APP)],
+        images: vec![BuildId::from_prefix(&LINKED)],
         capture: capture.map(|(site, id)| Capture { image: 0, site, id, distance: 0 }),
         frames: frames.iter().map(frame).collect(),
         ..Token::default()
     }
+}
+
+/// Tokens with pushes and open calls in each module.
+pub fn tokens() -> Vec<Token> {
+    vec![
+        token(Some((site::VISIT_CAPTURE, 4)), &[]),
+        token(Some((site::LEAF_CAPTURE, 1)), &[]),
+        token(Some((site::LEAF_CAPTURE, 0)), &[(site::LEAF_WALK, 0), (site::VISIT_WALK, 4)]),
+        token(Some((site::APART_CAPTURE, 0)), &[(site::LEAF_OUTSIDE, 2)]),
+        token(Some((site::APART_CAPTURE, 0)), &[(0, 1_u64.wrapping_sub(4)), (site::VISIT_WALK, 3)]),
+        token(None, &[(site::VISIT_WALK, 3)]),
+    ]
 }

@@ -16,6 +16,8 @@ mod edits;
 #[path = "../../../decoder/tests/common/elf.rs"]
 mod elf;
 mod filter;
+#[path = "../../../decoder/tests/common/linked.rs"]
+mod linked;
 mod machine;
 mod oracle;
 mod profile;
