@@ -4,7 +4,7 @@ pub use crate::x86_64::tls;
 
 /// What every instrumented object refers to: an object of another ABI version does not link.
 #[unsafe(no_mangle)]
-pub static __pcce_abi_v7: u8 = crate::abi::VERSION as u8;
+pub static __pcce_abi_v8: u8 = crate::abi::VERSION as u8;
 
 /// The calling thread's id, with what it counts from, and innermost pushed frame.
 #[inline(always)]

@@ -22,6 +22,9 @@
 //! which control comes back by unwinding or `longjmp` must have restored them.
 
 mod step;
+#[cfg(test)]
+mod tests;
+
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -230,7 +233,7 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
             if seen == (id, chain, distance) {
                 return number;
             }
-            if (*function).entry_site.is_null() {
+            if (*function).entry_site.get().is_null() {
                 mismatch(
                     function,
                     format_args!(
@@ -304,7 +307,7 @@ fn print(args: core::fmt::Arguments<'_>) {
 unsafe fn mismatch(function: *const FunctionRecord, what: core::fmt::Arguments<'_>) {
     if MISMATCHES.fetch_add(1, Ordering::Relaxed) < MAX_DESCRIBED {
         // SAFETY: the record of a loaded module; its name ends with a zero byte.
-        let name = unsafe { CStr::from_ptr((*function).name.cast()) };
+        let name = unsafe { CStr::from_ptr((*function).name.get().cast()) };
         print(format_args!("pcce verify: mismatch in {}: {what}", name.to_str().unwrap_or("?")));
     }
 }

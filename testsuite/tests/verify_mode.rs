@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use object::{Object as _, ObjectSection as _};
 use pcce_testsuite::{Output, artifact, command, repository, run, work_folder};
 
 /// What the pass cannot know: the program writes the state itself.
@@ -262,4 +263,23 @@ fn a_jump_that_nobody_restores_after() {
         "jumped",
         "returns with another context",
     );
+}
+
+/// What a step behind the link finds, and can fill: the records of all functions, of which the loader changes nothing.
+#[test]
+fn records_are_in_a_section_of_their_own() {
+    let main = "int main(int n, char **v) { middle(n); return v == 0; }";
+    for mode in MODES {
+        let program = fs::read(build("records", mode, main)).expect("it was built");
+        let file = object::File::parse(&*program).expect("a program");
+        let records = file.section_by_name(pcce_abi::RECORDS_SECTION).expect("it has records");
+        let size = size_of::<pcce_abi::FunctionRecord>() as u64;
+        assert!(records.size() >= 4 * size && records.size() % size == 0, "{mode}: {} bytes", records.size());
+        let changed = |address| (records.address()..records.address() + records.size()).contains(&address);
+        let relocations = file.dynamic_relocations().into_iter().flatten();
+        let addresses: Vec<u64> = relocations.map(|(address, _)| address).collect();
+        assert!(!addresses.is_empty() && !addresses.iter().any(|&address| changed(address)), "{mode}");
+        let object::SectionFlags::Elf { sh_flags, .. } = records.flags() else { panic!("no ELF file") };
+        assert_eq!(sh_flags, object::elf::SHF_ALLOC, "{mode}: it can be written");
+    }
 }

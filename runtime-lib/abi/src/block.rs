@@ -1,9 +1,9 @@
-//! The thread's block, and everything else that emitted code relies on: the one description that the pass and the
-//! runtime share.
+//! The thread's block, and everything else that emitted code relies on, but for verify mode: the one description that
+//! the pass and the runtime share.
 //!
 //! The pass emits code that reads and writes these structures at the offsets given here; the
-//! runtime accesses them as Rust types. Who changes a field changes [`VERSION`], which is part of
-//! a symbol's name that every instrumented object refers to, so that a mixture is a link error.
+//! runtime accesses them as Rust types. Who changes a field, here or in verify mode's records, changes [`VERSION`],
+//! which is part of a symbol's name that every instrumented object refers to, so that a mixture is a link error.
 //!
 //! Rule of the calling convention: **a function returns with `id` and `top` as it found them**.
 
@@ -11,11 +11,13 @@ use core::ffi::c_void;
 use core::mem::offset_of;
 use core::sync::atomic::{Ordering, compiler_fence};
 
+use crate::verify::Shadow;
+
 /// Version of everything in this module. Instrumented objects refer to `__pcce_abi_v<VERSION>`.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// Name of the symbol that exists only in a runtime of this version.
-pub const VERSION_SYMBOL: &str = "__pcce_abi_v7";
+pub const VERSION_SYMBOL: &str = "__pcce_abi_v8";
 
 /// Name of the byte whose address is the site of frames that were pushed for a signal's handler. Behind such a frame is
 /// the address of the `ucontext_t` that the kernel gave to the handler.
@@ -190,99 +192,6 @@ pub const HYBRID_SYMBOL: &str = "__pcce_hybrid";
 
 /// Name of the runtime's word for the canonical frame address of `main`'s activation, which such executables write.
 pub const MAIN_BASE_SYMBOL: &str = "__pcce_main_base";
-
-/// Verify mode: one activation of an instrumented function.
-#[repr(C)]
-pub struct Shadow {
-    /// The activation that called this one, as far as instrumented code goes.
-    pub prev: *mut Shadow,
-    /// The function.
-    pub function: *const FunctionRecord,
-    /// The call site that is being executed; written before every call.
-    pub site: *const u8,
-    /// Not 0 if the function called there has left its activation to another one, by a tail call.
-    pub left: u64,
-    /// The same of the function that this one's caller called: then this is another one.
-    pub replaced: u64,
-    /// Interned number of this activation's context; 0 where it did not match, the largest number where it
-    /// has none.
-    pub context: u64,
-    /// `Tls::id` at entry.
-    pub id: u64,
-    /// `Tls::top` at entry.
-    pub top: Link,
-    /// Activations from the outermost to this one, both included.
-    pub depth: u64,
-    /// Pushed frames of the chain from `top` on.
-    pub frames: u64,
-}
-
-/// Verify mode: the in-edges of a function, for decoding in the process.
-#[repr(C)]
-pub struct FunctionRecord {
-    /// In-edges with additions, in ascending order of `start`.
-    pub in_edges: *const InEdge,
-    /// How many.
-    pub in_edge_count: u64,
-    /// 1 if the function has the dummy in-edge (id 0 is its root), 0 if not.
-    pub entry: u64,
-    /// 1 if open calls may reach the function, 0 if not. Ids below the start of the first in-edge are then the open
-    /// node's.
-    pub reached: u64,
-    /// The function's offset: its ids, negated or not, are numbers below its `numCC` plus this, modulo 2^64.
-    pub offset: u64,
-    /// 1 if the function is silent: its callers do nothing, and their own state is the one found at its entry.
-    pub silent: u64,
-    /// The linkage name, for messages; ends with a zero byte.
-    pub name: *const u8,
-    /// The site of the function's own entry where callers may enter it without having pushed, else null.
-    pub entry_site: *const u8,
-    /// The record of the module's open node, also in that record itself; null in modules without one, whose ids are
-    /// negated.
-    pub open: *const FunctionRecord,
-    /// The module's direct calls that push, in the order of their sites, for those in functions with `open`.
-    pub starts: *const Start,
-    /// How many.
-    pub start_count: u64,
-    /// 1 if ids stand for several contexts of the function, which stack offsets tell apart (hybrid encoding), 0 if not.
-    pub shared: u64,
-    /// The groups of functions that may leave their activations to this one by tail calls, in ascending order
-    /// ([`InEdge::group`]); of the open
-    /// node: those that may leave them to functions of other modules.
-    pub groups: *const u64,
-    /// How many.
-    pub group_count: u64,
-}
-
-/// Verify mode: where the sub-path starts that a direct call begins.
-#[repr(C)]
-pub struct Start {
-    /// The call site.
-    pub site: *const u8,
-    /// The function called.
-    pub function: *const FunctionRecord,
-}
-
-/// Verify mode: an in-edge whose call adds to the id.
-#[repr(C)]
-pub struct InEdge {
-    /// The addition value: numbers from here on, up to the next in-edge's start, came over this edge.
-    pub start: u64,
-    /// What the call adds to the id.
-    pub constant: u64,
-    /// The caller.
-    pub caller: *const FunctionRecord,
-    /// The call site.
-    pub site: *const u8,
-    /// Open calls: the group of functions that the call may reach and that make tail calls; [`NO_GROUP`] if there are
-    /// none.
-    pub group: u64,
-    /// Open calls: the function that is called by name; else null.
-    pub callee: *const FunctionRecord,
-}
-
-/// No [`InEdge::group`].
-pub const NO_GROUP: u64 = u64::MAX;
 
 /// What a module counts, for the profile of calls. The module's constructor gives it to the runtime.
 #[repr(C)]

@@ -1,22 +1,28 @@
 //! What the pass, the runtime library and the decoder share, each fact once:
 //!
-//! - the thread's block, pushed frames, verify mode's records, the names of functions: what emitted code relies on
-//!   (`block`);
+//! - the thread's block, pushed frames, the names of functions: what emitted code relies on (`block`);
+//! - verify mode's records (`verify`), and what they are made of ([`tables`]);
 //! - [`token`]: constants of the tokens' format;
 //! - [`exports`]: the symbols that the runtime's archives define;
 //! - [`unwind`]: the walk over the stack of an interrupted point, in this process or in a core file.
 //!
-//! Nothing here allocates, and nothing but the walk has code of any size.
+//! Nothing here allocates but what makes tables, and nothing but that and the walk has code of any size.
 
 #![no_std]
 
+#[cfg(feature = "tables")]
+extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
 mod block;
 pub mod exports;
+#[cfg(feature = "tables")]
+pub mod tables;
 pub mod token;
 #[cfg(feature = "unwind")]
 pub mod unwind;
+mod verify;
 
 pub use block::*;
+pub use verify::*;

@@ -16,7 +16,8 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
         // Where these take contexts, the decoder shows no callers.
         if !caller.is_null() {
             let callers = (*caller).function;
-            if (*callers).silent == 1 && !(*callers).open.is_null() && (*function).open.is_null() {
+            if (*callers).silent == 1 && !(*callers).open.get().is_null() && (*function).open.get().is_null()
+            {
                 return Ok(());
             }
         }
@@ -37,7 +38,7 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             let entered = !frame.is_null()
                 && (*frame).site() == (*caller).site
                 && ((*frame).id, (*frame).prev, found) == ((*caller).id, (*caller).top, 0);
-            let open = (*(*caller).function).open;
+            let open = (*(*caller).function).open.get();
             if known || entered || !open.is_null() && in_edge(open, id, top, caller).is_ok() {
                 return Ok(());
             }
@@ -58,7 +59,7 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
                 marked = (*frame).left();
                 frame = (*frame).prev.frame();
             }
-            let entry_site = (*function).entry_site;
+            let entry_site = (*function).entry_site.get();
             if !frame.is_null() && !entry_site.is_null() && (*frame).site() == entry_site {
                 // Pushed by the function itself, at an entry from callers that may not push. The caller is
                 // the next frame's, if that is the one; else it is unknown by design, and no frame would be wrong.
@@ -89,7 +90,7 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             }
             if (*frame).site().is_null() {
                 // Pushed in front of the function, by one that an open call reached.
-                let open = (*(*caller).function).open;
+                let open = (*(*caller).function).open.get();
                 if open.is_null() {
                     return Err("the pushed frame is one of an open call, and the caller makes none");
                 }
@@ -121,11 +122,9 @@ fn said(so: bool) -> Result<(), &'static str> {
 unsafe fn shows_tail(edge: *const InEdge, function: *const FunctionRecord) -> bool {
     // SAFETY: tables of loaded modules.
     unsafe {
-        let InEdge { caller, group, callee, .. } = edge.read();
-        let home = (*caller).open;
-        let list = if (*function).open == home { function } else { home };
-        let groups = core::slice::from_raw_parts((*list).groups, (*list).group_count as usize);
-        !callee.is_null() && callee != function || groups.binary_search(&group).is_ok()
+        let (callee, home) = ((*edge).callee.get(), (*(*edge).caller.get()).open.get());
+        let list = if (*function).open.get() == home { function } else { home };
+        !callee.is_null() && callee != function || (*list).groups().binary_search(&(*edge).group).is_ok()
     }
 }
 
@@ -144,9 +143,9 @@ unsafe fn known_start(function: *const FunctionRecord, top: Link) -> *const Func
     // SAFETY: as in `step`.
     unsafe {
         let site = (*top.frame()).site();
-        let starts = core::slice::from_raw_parts((*function).starts, (*function).start_count as usize);
-        let found = starts.binary_search_by_key(&site.addr(), |start| start.site.addr());
-        found.map_or(null(), |i| starts[i].function)
+        let starts = (*function).starts();
+        let found = starts.binary_search_by_key(&site.addr(), |start| start.site.get().addr());
+        found.map_or(null(), |i| starts[i].function.get())
     }
 }
 
@@ -159,21 +158,21 @@ unsafe fn in_edge(
 ) -> Result<*const InEdge, &'static str> {
     // SAFETY: as in `step`.
     unsafe {
-        let edges = core::slice::from_raw_parts((*function).in_edges, (*function).in_edge_count as usize);
+        let edges = (*function).in_edges();
         let found = id.wrapping_sub(top.base());
-        let plus_offset = if (*function).open.is_null() { found.wrapping_neg() } else { found };
+        let plus_offset = if (*function).open.get().is_null() { found.wrapping_neg() } else { found };
         let start = known_start(function, top).as_ref().map_or(0, |start| start.offset);
         let number = plus_offset.wrapping_add(start).wrapping_sub((*function).offset);
         let after = edges.partition_point(|e| e.start <= number);
         let mut found = after.checked_sub(1).map(|i| &edges[i]);
         if (*function).shared == 1 && !caller.is_null() {
             // Several edges bring the same ids; `compare` looks whether the contexts differ.
-            let leads = |e: &&InEdge| (e.caller, e.site) == ((*caller).function, (*caller).site);
+            let leads = |e: &&InEdge| (e.caller.get(), e.site.get()) == ((*caller).function, (*caller).site);
             found = edges[..after].iter().find(leads).or(found);
         }
         let Some(edge) = found else {
             return if (*function).reached == 1 {
-                in_edge((*function).open, id, top, caller)
+                in_edge((*function).open.get(), id, top, caller)
             } else {
                 Err("the id belongs to no in-edge")
             };
@@ -181,10 +180,10 @@ unsafe fn in_edge(
         if caller.is_null() {
             return Err("the id names a caller, and the function is the outermost");
         }
-        if edge.caller != (*caller).function {
+        if edge.caller.get() != (*caller).function {
             return Err("the id names another caller");
         }
-        if edge.site != (*caller).site {
+        if edge.site.get() != (*caller).site {
             return Err("the id names another call site in the caller");
         }
         if (id.wrapping_sub(edge.constant), top) != ((*caller).id, (*caller).top) {

@@ -162,6 +162,12 @@ impl<'m> Module<'m> {
         Address(unsafe { base.0.const_in_bounds_gep(byte, &[offset]) })
     }
 
+    /// The constant distance from one address to another one, in bytes.
+    pub fn const_distance(self, from: Address<'m>, to: Address<'m>) -> Word<'m> {
+        let [from, to] = [from, to].map(|address| address.0.const_to_int(self.context().i64_type()));
+        Word(to.const_sub(from))
+    }
+
     /// A constant structure without padding between the fields but what their types ask for.
     pub fn const_struct(self, fields: &[Constant<'m>]) -> Constant<'m> {
         let fields: Vec<_> = fields.iter().map(|field| field.0).collect();
@@ -299,6 +305,12 @@ impl<'m> Variable<'m> {
     /// Its address.
     pub fn address(self) -> Address<'m> {
         Address(self.0.as_pointer_value())
+    }
+
+    /// Puts it into the section of this name, behind what is there of other modules.
+    pub fn set_section(self, name: &str, align: u32) {
+        self.0.set_section(Some(name));
+        self.0.set_alignment(align);
     }
 
     /// Sets its initial value, which is of its type.
