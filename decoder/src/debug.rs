@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use object::Object;
 use pcce_dictionary::section::SECTION;
 
-/// Where distributions keep debug files.
-const SYSTEM: &str = "/usr/lib/debug";
+use crate::store::ask_debuginfod;
 
-/// The debug file of a stripped program with its dictionary, found as gdb finds it: by build id, then by the name in
-/// `.gnu_debuglink`. It has the program's build id.
+/// Where distributions keep debug files.
+pub(crate) const SYSTEM: &str = "/usr/lib/debug";
+
+/// The debug file of a stripped program with its dictionary, found as gdb finds it: by build id, by the name in
+/// `.gnu_debuglink`, then by debuginfod. It has the program's build id.
 #[must_use]
 pub fn find(program: &Path, bytes: &[u8]) -> Option<PathBuf> {
     let file = object::File::parse(bytes).ok()?;
@@ -25,12 +27,13 @@ pub fn find(program: &Path, bytes: &[u8]) -> Option<PathBuf> {
         candidates.extend([folder.join(name), folder.join(".debug").join(name)]);
         candidates.push(Path::new(SYSTEM).join(folder.strip_prefix("/").ok()?).join(name));
     }
-    candidates.into_iter().find(|path| {
+    let is_it = |path: &PathBuf| {
         path != program
             && std::fs::read(path).is_ok_and(|bytes| {
                 object::File::parse(&*bytes).is_ok_and(|debug| {
                     debug.build_id() == Ok(Some(id)) && debug.section_by_name(SECTION).is_some()
                 })
             })
-    })
+    };
+    candidates.into_iter().find(is_it).or_else(|| ask_debuginfod(&digits).filter(is_it))
 }

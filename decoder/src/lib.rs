@@ -5,7 +5,7 @@
 //! in a [`style`]. What the dictionaries say is in `symbols` (what exists) and `encodings` (what ids mean). For
 //! tokens taken at any instruction, `code` finds in the machine code what the program had done to the id there.
 //! [`session`] runs all of them over many tokens, and [`filter`] over the tokens in a text. [`core`] makes the
-//! tokens of a core file's threads, as a [`report`]; [`debug`] finds separate debug files.
+//! tokens of a core file's threads, as a [`report`]; [`debug`] finds separate debug files, and [`store`] dictionaries by build id.
 //!
 //! Nothing that is read is trusted: bad input gives an error with cause and cure, never a panic, and
 //! never a guessed frame.
@@ -31,6 +31,7 @@ pub mod program;
 pub mod render;
 pub mod report;
 pub mod session;
+pub mod store;
 pub mod style;
 mod symbols;
 mod tail_groups;

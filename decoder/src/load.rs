@@ -8,7 +8,6 @@ use pcce_dictionary::{Dictionary, DictionaryError};
 use thiserror::Error;
 
 use crate::program::{self, ProgramError};
-use crate::token;
 
 /// Why a file gave no dictionary.
 #[derive(Debug, Error)]
@@ -27,9 +26,6 @@ pub enum LoadCause {
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Io(io::Error),
-    /// The first argument is a token: the dictionary was forgotten.
-    #[error("this is a token, and the dictionary or program comes first: pcce decode DICT TOKEN...")]
-    Token,
     /// The file has no byte in it.
     #[error("the file is empty (0 bytes); write the dictionary again with `pcce dict PROGRAM -o FILE`")]
     Empty,
@@ -59,7 +55,6 @@ pub fn load(path: &Path) -> Result<Dictionary, LoadError> {
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     match fs::read(path) {
         Ok(bytes) => from_bytes(&bytes, &name).map_err(with_path),
-        Err(_) if token::is_start(&*name) && !path.exists() => Err(with_path(LoadCause::Token)),
         Err(error) => Err(with_path(LoadCause::Io(error))),
     }
 }

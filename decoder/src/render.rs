@@ -48,7 +48,8 @@ pub struct Renderer<'d> {
     /// `#0  ` and so on.
     numbers: Vec<[u8; 4]>,
     scratch: String,
-    any: bool,
+    /// A context was written.
+    pub(crate) any: bool,
 }
 
 impl<'d> Renderer<'d> {
@@ -77,6 +78,11 @@ impl<'d> Renderer<'d> {
     #[must_use]
     pub fn styled(self, style: Style) -> Self {
         Self { style, ..self }
+    }
+
+    /// The style.
+    pub(crate) fn style(&self) -> &Style {
+        &self.style
     }
 
     /// The format.

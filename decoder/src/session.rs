@@ -3,6 +3,8 @@
 //! Memory is used again from token to token, so that a stream costs no allocation for each. Tokens
 //! that come again and again, as those of hot contexts do, are decoded only twice.
 
+mod found;
+
 use std::io::{self, Write};
 
 use thiserror::Error;
@@ -10,9 +12,11 @@ use thiserror::Error;
 use crate::context::Context;
 use crate::decode::{DecodeError, Decoder, MAX_PIECES};
 use crate::render::{Format, Renderer};
+use crate::store::Store;
 use crate::style::Style;
 use crate::thread;
 use crate::token::{BuildId, Token, TokenError};
+use found::Found;
 
 /// Why a text was not decoded.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -24,6 +28,26 @@ pub enum Failure {
     /// The token or number cannot be decoded with the dictionaries given.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+    /// No dictionary of the token's images was given or found.
+    #[error(
+        "no dictionary was found for build id {ids}, looked for in {places}; give the program, or a folder with its \
+         dictionary (`pcce dict --store DIR PROGRAM`) with --dicts DIR"
+    )]
+    NotFound {
+        /// The build ids, as far as tokens carry them.
+        ids: String,
+        /// Where it was looked for.
+        places: String,
+    },
+    /// A number without a program.
+    #[error(
+        "number {number} is of no program that was given: give the program, or its dictionary, in front of it; only \
+         tokens tell their build"
+    )]
+    NumberAlone {
+        /// The number.
+        number: u64,
+    },
     /// More than 64 bits.
     #[error("the number is larger than 64 bits: pcce_context() gives no such number")]
     NumberTooLarge,
@@ -123,6 +147,8 @@ pub struct Session<'d> {
     /// So many calls of long contexts are still written.
     left: u64,
     of_program: bool,
+    /// The sessions of dictionaries that were looked for.
+    found: Option<Box<Found<'d>>>,
 }
 
 /// Contexts of more calls are not written into logs, of which many are read at a time. A short token can stand for
@@ -150,6 +176,7 @@ impl<'d> Session<'d> {
             limit: u64::MAX,
             left: u64::MAX,
             of_program: false,
+            found: None,
         }
     }
 
@@ -178,12 +205,32 @@ impl<'d> Session<'d> {
         Self { left: MAX_OF_LONG, ..self }.with_limit(calls)
     }
 
+    /// Has dictionaries looked for that the decoder lacks.
+    #[must_use]
+    pub fn searching(self, store: Option<&'d Store>) -> Self {
+        Self { found: store.map(|store| Box::new(Found::new(store))), ..self }
+    }
+
+    /// A crash report says that the program of the next tokens has this whole build id.
+    pub fn learn(&mut self, build_id: &str) {
+        if let Some(found) = &mut self.found {
+            found.learn(build_id);
+        }
+    }
+
     /// Decodes a token, or a number of `pcce_context()` in digits (decimal, or hexadecimal after `0x`),
     /// and writes the context, or in JSON the error.
     ///
     /// # Errors
     /// Those of `out`; what is wrong with the text is in the [`Outcome`].
     pub fn decode(&mut self, text: &[u8], out: &mut impl Write) -> io::Result<Outcome> {
+        if let Some(mut found) = self.found.take() {
+            let outcome = found.decode(self, text, out);
+            self.found = Some(found);
+            if let Some(outcome) = outcome {
+                return outcome;
+            }
+        }
         let known = self.memo.slot(text).filter(|(slot, _)| slot.text == text);
         if let Some((slot, _)) = known {
             self.renderer.separator(out)?;
@@ -211,10 +258,20 @@ impl<'d> Session<'d> {
                 Ok(Outcome::Decoded)
             }
             Err(failure) => {
+                let failure = match &self.found {
+                    Some(found) => found.explained(failure),
+                    None => failure,
+                };
                 self.renderer.failure(text, &failure, out)?;
                 Ok(Outcome::Failed(failure))
             }
         }
+    }
+
+    /// A session of another decoder that writes as this one does.
+    fn like(&self, decoder: &'d Decoder) -> Self {
+        let renderer = Renderer::new(decoder, self.format()).styled(self.renderer.style().clone());
+        Self { renderer, limit: self.limit, left: self.left, ..Self::new(decoder, self.format()) }
     }
 
     /// Has the next context written without the empty line that stands between two.
@@ -292,7 +349,8 @@ impl<'d> Session<'d> {
 
     /// Build ids of the modules whose dictionary the last token needed, and was not given.
     pub fn missing(&self) -> impl Iterator<Item = BuildId> {
-        self.context.missing()
+        let found = self.found.as_ref().and_then(|found| found.last());
+        found.unwrap_or(self).context.missing()
     }
 }
 

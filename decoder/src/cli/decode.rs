@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::{self, BufWriter, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use pcce::Decoder;
@@ -13,6 +14,7 @@ use pcce::session::{MAX_CALLS, Outcome, Session};
 use pcce::style::Style;
 use pcce::token::{BuildId, is_start};
 
+use super::sources::Sources;
 use super::{DecodeArgs, Status};
 
 /// How much is read from standard input in one go, at least.
@@ -24,24 +26,31 @@ const MAX_NAMED: usize = 64;
 
 /// Decodes the tokens given, or those on standard input.
 pub fn run(args: &DecodeArgs) -> anyhow::Result<Status> {
-    let decoder = super::decoder(&args.dictionary, &args.more)?;
-    let mut output =
-        Output::new(&decoder, args.format.into(), args.across_threads, &args.appearance.style(false)?);
+    let first = args.dictionary.as_ref();
+    // A token, not a file of this name.
+    let is_token = |first: &&str| is_start(first) && !Path::new(first).exists();
+    let token = first.and_then(|first| first.to_str()).filter(is_token);
+    let program = first.filter(|_| token.is_none());
+    let tokens: Vec<String> = token.map(str::to_owned).into_iter().chain(args.tokens.clone()).collect();
+    let style = args.appearance.style(false)?;
+    let sources = Sources::open(program.map(PathBuf::as_path), &args.more, &args.dicts)?;
+    let session = sources.session(args.format.into()).styled(&style);
+    let mut output = Output::new(&sources.decoder, session, args.across_threads);
     let size = if args.across_threads { 2 } else { 1 };
-    if args.tokens.len() > 1 && !args.tokens.len().is_multiple_of(size) {
+    if tokens.len() > 1 && !tokens.len().is_multiple_of(size) {
         anyhow::bail!(
             "--across-threads takes pairs, TOKEN THREADTOKEN, and the last of the {} words has no partner; give \"\" for the \
              thread's token of the main thread",
-            args.tokens.len()
+            tokens.len()
         );
     }
-    let result = if args.tokens.is_empty() {
+    let result = if tokens.is_empty() {
         if io::stdin().is_terminal() {
             super::note("reading tokens from this terminal, one a line");
         }
         output.lines(io::stdin().lock())
     } else {
-        args.tokens
+        tokens
             .chunks(size)
             .try_for_each(|words| {
                 let token = join(words.iter().map(|word| word.trim()));
@@ -58,7 +67,7 @@ pub fn run(args: &DecodeArgs) -> anyhow::Result<Status> {
 
 /// Writes a crash report with the contexts in it decoded.
 pub fn report(decoder: &Decoder, report: &report::Report, style: &Style) -> anyhow::Result<Status> {
-    let mut output = Output::new(decoder, Format::Text, false, style);
+    let mut output = Output::new(decoder, Session::new(decoder, Format::Text).styled(style), false);
     output.lines(report.text().as_bytes())?;
     Ok(output.status)
 }
@@ -76,11 +85,11 @@ struct Output<'d> {
 }
 
 impl<'d> Output<'d> {
-    fn new(decoder: &'d Decoder, format: Format, across_threads: bool, style: &Style) -> Self {
+    fn new(decoder: &'d Decoder, session: Session<'d>, across_threads: bool) -> Self {
         Self {
             decoder,
-            session: Session::new(decoder, format).bounded(MAX_CALLS).styled(style),
-            format,
+            format: session.format(),
+            session: session.bounded(MAX_CALLS),
             across_threads,
             out: BufWriter::with_capacity(CHUNK, io::stdout().lock()),
             named: HashSet::new(),
@@ -165,6 +174,7 @@ impl<'d> Output<'d> {
             self.session.set_of_program(false);
         } else if let Some(build_id) = line.strip_prefix(report::BUILD_ID_KEY) {
             let build_id = str::from_utf8(build_id).unwrap_or_default();
+            self.session.learn(build_id);
             self.session.set_of_program(self.decoder.has_build(build_id));
         }
         if let Some(token) = line.strip_prefix(report::CONTEXT_KEY).filter(|token| is_start(token)) {

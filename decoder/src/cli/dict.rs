@@ -1,19 +1,56 @@
 //! `pcce dict`.
 
-use std::fs::File;
+use std::fs;
 use std::io::{self, Write};
+use std::path::Path;
 
 use anyhow::Context;
 use pcce::load::{LoadCause, LoadError};
-use pcce::program;
+use pcce::{program, store};
+use pcce_dictionary::Dictionary;
 
 use super::{DictArgs, Status};
 
-/// Writes the dictionary of a program.
+/// Writes the dictionaries of programs.
 pub fn run(args: &DictArgs) -> anyhow::Result<Status> {
-    let path = &args.program;
-    let with_path = |cause| LoadError { path: path.clone(), cause };
-    let bytes = std::fs::read(path).map_err(|error| with_path(LoadCause::Io(error)))?;
+    if args.store.is_none() && args.programs.len() > 1 {
+        anyhow::bail!("several programs need --store DIR: each dictionary is a file of its own");
+    }
+    for program in &args.programs {
+        let dictionary = dictionary(program)?;
+        let mut json = pcce_dictionary::to_json(&dictionary);
+        json.push(b'\n');
+        match (&args.store, &args.output) {
+            (Some(folder), _) => {
+                let file = store::place(folder, &dictionary.build_id);
+                put(&file, &json).with_context(|| format!("{}: cannot be written", file.display()))?;
+            }
+            (None, Some(output)) => {
+                fs::write(output, &json)
+                    .with_context(|| format!("{}: cannot be written", output.display()))?;
+            }
+            (None, None) => {
+                let mut out = io::stdout().lock();
+                out.write_all(&json).and_then(|()| out.flush()).context("standard output")?;
+            }
+        }
+    }
+    Ok(Status::Done)
+}
+
+/// Writes a file whole: others may read the folder meanwhile.
+fn put(file: &Path, content: &[u8]) -> io::Result<()> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let temporary = folder.join(format!(".{}", std::process::id()));
+    fs::write(&temporary, content)?;
+    fs::rename(&temporary, file)
+}
+
+/// The dictionary of a program.
+fn dictionary(path: &Path) -> anyhow::Result<Dictionary> {
+    let with_path = |cause| LoadError { path: path.to_owned(), cause };
+    let bytes = fs::read(path).map_err(|error| with_path(LoadCause::Io(error)))?;
     if !bytes.starts_with(&program::ELF_MAGIC) {
         anyhow::bail!(
             "{}: not a program (no ELF file); give the linked program or shared library",
@@ -32,17 +69,5 @@ pub fn run(args: &DictArgs) -> anyhow::Result<Status> {
     })?;
     let code = program::code(&bytes, None, &dictionary).map_err(|cause| with_path(cause.into()))?;
     dictionary.code = code.as_ref().map(pcce_dictionary::code::to_text);
-    let mut json = pcce_dictionary::to_json(&dictionary);
-    json.push(b'\n');
-    match &args.output {
-        Some(output) => {
-            let write = || File::create(output)?.write_all(&json);
-            write().with_context(|| format!("{}: cannot be written", output.display()))?;
-        }
-        None => {
-            let mut out = io::stdout().lock();
-            out.write_all(&json).and_then(|()| out.flush()).context("standard output")?;
-        }
-    }
-    Ok(Status::Done)
+    Ok(dictionary)
 }

@@ -19,7 +19,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use pcce::filter::{Census, Failures, Filter, is_token_byte};
 use pcce::render::Format;
 use pcce::session::Session;
+use pcce::store;
 
+use super::sources::Sources;
 use super::{FilterArgs, FilterFormat, Status};
 
 /// How much is read in one go, at most.
@@ -58,9 +60,18 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
             anyhow::bail!("`--format json` is for contexts, not for a log: it needs `--collapse`")
         }
     };
-    let decoder = Arc::new(super::decoder(&args.dictionary, &args.more)?);
+    // The first file may be a log already: dictionaries are told by their content.
+    let first = args.dictionary.as_deref();
+    let program = first.filter(|first| !is_log(first));
+    let paths: Vec<PathBuf> = first
+        .filter(|_| program.is_none())
+        .into_iter()
+        .map(Path::to_owned)
+        .chain(args.logs.clone())
+        .collect();
+    let sources = Arc::new(Sources::open(program, &args.more, &args.dicts)?);
     let style = args.appearance.style(args.output.is_some())?;
-    let logs = Logs::open(&args.logs)?;
+    let logs = Logs::open(&paths)?;
     let mut out = Output::open(args.output.as_deref(), &logs)?;
     let progress = logs.progress(args.output.is_some());
 
@@ -69,10 +80,10 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
         .map(|_| {
             let (to_worker, input) = sync_channel(WAITING);
             let (result, from_worker) = sync_channel(WAITING);
-            let (decoder, collapse) = (Arc::clone(&decoder), args.collapse);
+            let (sources, collapse) = (Arc::clone(&sources), args.collapse);
             let style = style.clone();
             thread::spawn(move || {
-                work(Session::new(&decoder, format).styled(&style), collapse, &input, &result);
+                work(sources.session(format).styled(&style), collapse, &input, &result);
             });
             (to_worker, from_worker)
         })
@@ -111,12 +122,17 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
     progress.finish_and_clear();
     if args.collapse {
         let mut buffered = BufWriter::with_capacity(CHUNK, &mut out.file);
-        let failed = census.write(Session::new(&decoder, format).styled(&style), &mut buffered);
+        let failed = census.write(sources.session(format).styled(&style), &mut buffered);
         let failed = failed.and_then(|failed| buffered.flush().map(|()| failed));
         failures = failed.with_context(|| out.name.clone())?;
     }
     let starts = reader.join().unwrap_or_default();
-    Ok(report(&failures, args.collapse, |line| place(&args.logs, &starts, line)))
+    Ok(report(&failures, args.collapse, |line| place(&paths, &starts, line)))
+}
+
+/// Whether a file is a log, not a dictionary: one that can be read, with another content than those have.
+fn is_log(path: &Path) -> bool {
+    path.is_file() && File::open(path).is_ok() && !store::is_dictionary(path)
 }
 
 /// The place of a line that was counted through all logs; `starts`: the first lines of each.

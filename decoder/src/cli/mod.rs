@@ -10,14 +10,13 @@ pub mod graph;
 pub mod info;
 pub mod pages;
 pub mod profile;
+pub mod sources;
 pub mod views;
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use pcce::Decoder;
-use pcce::load::load;
 use pcce::printable::printable;
 use pcce::render::Format;
 
@@ -92,28 +91,37 @@ pub enum Command {
 /// Arguments of `pcce dict`.
 #[derive(Args)]
 pub struct DictArgs {
-    /// The program or shared library, not stripped; or its separate debug file
-    pub program: PathBuf,
+    /// The program or shared library, not stripped; or its separate debug file. Several with --store
+    #[arg(value_name = "PROGRAM", required = true)]
+    pub programs: Vec<PathBuf>,
     /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Write it into this folder, by its build id, where `--dicts` of other commands finds it
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    pub store: Option<PathBuf>,
 }
 
 const DICT_HELP: &str =
     "The dictionary is one JSON document. Keep it with the build, as debug information is kept: \
                          a token can be read with the dictionary of its own build only.
 
-Example: pcce dict ./app -o app.pcce.json";
+Examples:
+  pcce dict ./app -o app.pcce.json
+  pcce dict --store /srv/dictionaries ./app libplugin.so";
 
 /// Arguments of `pcce decode`.
 #[derive(Args)]
 pub struct DecodeArgs {
-    /// Dictionary of the build (from `pcce dict`), or the program itself
+    /// Dictionary of the build (from `pcce dict`), or the program itself; left out, it is found by build id
     #[arg(value_name = "DICT")]
-    pub dictionary: PathBuf,
+    pub dictionary: Option<PathBuf>,
     /// Context tokens (pcce1.…), or numbers of pcce_context(); none: read standard input, one a line, or a crash report
     #[arg(value_name = "TOKEN")]
     pub tokens: Vec<String>,
+    /// Folder with dictionaries, programs or debug files, looked through by build id; may be given several times
+    #[arg(long, value_name = "DIR")]
+    pub dicts: Vec<PathBuf>,
     /// Join each token with its thread's token (pcce_thread_token): the next argument, or the next word of the line
     #[arg(long)]
     pub across_threads: bool,
@@ -140,6 +148,9 @@ With --across-threads, tokens come in pairs: TOKEN THREADTOKEN, the second one e
 thread was not created by instrumented code (the main thread). The trace goes on behind <thread created here> with
 the context in which the thread was created. TOKEN+THREADTOKEN, as one word, is decoded so with and without the option.
 
+Without DICT the dictionaries are found by build id: in the folders of --dicts, in /usr/lib/debug, and from the servers
+that DEBUGINFOD_URLS names. So one command decodes the tokens of many builds.
+
 A crash report (its first line starts with `pcce-crash-report:`) is copied as text, each context in it replaced by its
 trace; in the other formats, only the contexts are written.
 
@@ -148,15 +159,19 @@ Exit status: 0 if everything was decoded, 2 otherwise.
 Examples:
   pcce decode ./app < crash.txt
   pcce decode app.pcce.json pcce1.AQAIq80S…
+  pcce decode --dicts /srv/dictionaries pcce1.AQAIq80S…
   grep -o 'pcce1\\.[A-Za-z0-9_-]*' app.log | pcce decode ./app --dict libplugin.so
   pcce decode --across-threads ./app pcce1.AQAIq80S… pcce1.AQAIq81a…+pcce1.AQAIq82b…";
 
 /// Arguments of `pcce filter`.
 #[derive(Args)]
 pub struct FilterArgs {
-    /// Dictionary of the build (from `pcce dict`), or the program itself
+    /// Dictionary of the build (from `pcce dict`), or the program itself; left out, it is found by build id
     #[arg(value_name = "PROGRAM|DICT")]
-    pub dictionary: PathBuf,
+    pub dictionary: Option<PathBuf>,
+    /// Folder with dictionaries, programs or debug files, looked through by build id; may be given several times
+    #[arg(long, value_name = "DIR")]
+    pub dicts: Vec<PathBuf>,
     /// Logs, read one after the other; none: standard input
     #[arg(value_name = "LOG")]
     pub logs: Vec<PathBuf>,
@@ -184,6 +199,9 @@ text    the line stays as it is, and the calls follow below it, indented, one fr
 folded  outermost;…;innermost in place of the token; with --collapse behind it the count (for flamegraph.pl and others)
 json    with --collapse only: one object a line for each context, {\"count\": N, \"frames\": […]}
 
+Without PROGRAM (no file, or a log as the first one) the dictionaries are found by build id: in the folders of --dicts,
+in /usr/lib/debug, and from the servers that DEBUGINFOD_URLS names. A log may have tokens of many builds.
+
 TOKEN+THREADTOKEN, as one word, gives the context across threads. Tokens that cannot be decoded stay as they are.
 
 Exit status: 0 if all tokens were decoded, 2 otherwise.
@@ -191,6 +209,7 @@ Exit status: 0 if all tokens were decoded, 2 otherwise.
 Examples:
   pcce filter ./app app.log | less
   pcce filter ./app app.log.1 app.log -o decoded.log
+  pcce filter --dicts /srv/dictionaries fleet.log
   tail -f app.log | pcce filter app.pcce.json --format folded
   pcce filter ./app app.log --collapse | head -n 40";
 
@@ -325,20 +344,6 @@ pub fn parse() -> Command {
 /// The command line's description.
 pub fn description() -> clap::Command {
     views::with_values_of_by(Arguments::command())
-}
-
-/// The decoder for a program and its shared libraries, or for their dictionaries.
-///
-/// # Errors
-/// A file that cannot be read, or is no dictionary and has none, and dictionaries that do not fit together.
-pub fn decoder(dictionary: &Path, more: &[PathBuf]) -> anyhow::Result<Decoder> {
-    let paths = || std::iter::once(dictionary).chain(more.iter().map(PathBuf::as_path));
-    let dictionaries = paths().map(load).collect::<Result<Vec<_>, _>>()?;
-    let mut decoder = Decoder::new(&dictionaries)?;
-    for (number, path) in paths().enumerate() {
-        decoder.set_program(number, path.to_owned(), None);
-    }
-    Ok(decoder)
 }
 
 /// Writes an error message of one line. Nobody may be there to read it: that is no reason to panic, as

@@ -48,8 +48,13 @@ pub fn run(args: &PagesArgs) -> anyhow::Result<Status> {
 }
 
 /// The variables of the environment that `pcce` looks at.
-const ENVIRONMENT: &[(&str, &str)] =
-    &[("NO_COLOR", "Not empty: no colours on a terminal, but with --color=always.")];
+const ENVIRONMENT: &[(&str, &str)] = &[
+    (
+        "DEBUGINFOD_URLS",
+        "Servers that are asked for dictionaries, by elfutils' debuginfod-find, which keeps what it gets.",
+    ),
+    ("NO_COLOR", "Not empty: no colours on a terminal, but with --color=always."),
+];
 
 /// A manual page with what the generator does not know.
 fn finish(page: &str, variables: &[(&str, &str)]) -> String {

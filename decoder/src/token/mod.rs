@@ -35,7 +35,7 @@ pub(crate) const OPEN_SITE: u64 = 0;
 const CRC_LEN: usize = 4;
 
 /// The first bytes of an image's ELF build id, at most [`BUILD_ID_LEN`] of them.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BuildId {
     bytes: [u8; BUILD_ID_LEN],
     len: u8,

@@ -1,0 +1,94 @@
+//! Tokens of many builds: each goes to a session with the dictionaries of its images.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use crate::decode::{DecodeError, Decoder};
+use crate::store::Store;
+use crate::thread;
+use crate::token::{BuildId, Token};
+
+use super::{Failure, Outcome, Session};
+
+/// The sessions of dictionaries that were looked for.
+#[derive(Debug)]
+pub(super) struct Found<'d> {
+    store: &'d Store,
+    /// By the address of the decoder, which stays where it is.
+    sessions: HashMap<*const Decoder, Session<'d>>,
+    /// The session that had the last token, if it was not that of the dictionaries given.
+    last: Option<*const Decoder>,
+    /// The build of the crash report that is read.
+    build: String,
+    token: Token,
+    scratch: Vec<u8>,
+}
+
+impl<'d> Found<'d> {
+    pub(super) fn new(store: &'d Store) -> Self {
+        Self {
+            store,
+            sessions: HashMap::new(),
+            last: None,
+            build: String::new(),
+            token: Token::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Remembers the build of the next tokens' program.
+    pub(super) fn learn(&mut self, build_id: &str) {
+        self.store.learn(build_id);
+        build_id.clone_into(&mut self.build);
+    }
+
+    /// The session that had the last token.
+    pub(super) fn last(&self) -> Option<&Session<'d>> {
+        self.sessions.get(&self.last?)
+    }
+
+    /// Decodes a token by the dictionaries of its images, if some were found. `given`: the session of those that were
+    /// given.
+    pub(super) fn decode(
+        &mut self,
+        given: &mut Session<'d>,
+        text: &[u8],
+        out: &mut impl Write,
+    ) -> Option<io::Result<Outcome>> {
+        let images = self.images(text);
+        let decoder = self.store.decoder(&images);
+        self.last = decoder.map(std::ptr::from_ref);
+        let decoder = decoder?;
+        let session = self.sessions.entry(decoder).or_insert_with(|| given.like(decoder));
+        session.of_program = given.of_program || decoder.has_build(&self.build);
+        session.renderer.any = given.renderer.any;
+        let outcome = session.decode(text, out);
+        given.renderer.any = session.renderer.any;
+        Some(outcome)
+    }
+
+    /// The images of a token, and of those of the threads' creations.
+    fn images(&mut self, text: &[u8]) -> Vec<BuildId> {
+        let mut images = Vec::new();
+        let parts = thread::split(text);
+        let single = parts.is_none().then_some(text);
+        let several = parts.into_iter().flat_map(|parts| std::iter::once(parts.first).chain(parts.creations));
+        for token in single.into_iter().chain(several) {
+            if self.token.parse_into(token, &mut self.scratch).is_ok() {
+                images.extend_from_slice(&self.token.images);
+            }
+        }
+        images
+    }
+
+    /// A failure for want of a dictionary says where it was looked for.
+    pub(super) fn explained(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::Decode(DecodeError::OtherBuild { token, .. }) => {
+                Failure::NotFound { ids: token, places: self.store.looked() }
+            }
+            Failure::Decode(DecodeError::NoRange { number }) => Failure::NumberAlone { number },
+            other => other,
+        }
+    }
+}
