@@ -86,7 +86,7 @@ smoke: build
 	scripts/setup test $(LLVM)
 	$(CARGO) test -p pcce-testsuite $(FEATURES) --test ir --test versions --test rust
 	$(CARGO) test -p pcce-testsuite $(FEATURES) --test programs -- --exact \
-	    callbacks coroutines exceptions modules recursion threads
+	    callbacks coroutines exceptions modules recursion thin threads
 
 demo: build
 	scripts/setup demo $(LLVM)

@@ -4,6 +4,7 @@
 
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/ModuleSummaryIndex.h"
 #include "llvm/Passes/PassBuilder.h"
 
 using namespace llvm;
@@ -48,8 +49,9 @@ void forEachPass(PassInstrumentationCallbacks &Callbacks, std::function<void(Str
   });
 }
 
-// The passes of ThinLTO's pipeline of -O0, as the LLVM in use tells them: it runs them on an empty module.
-std::vector<std::string> thinLTOAtO0() {
+// The passes of ThinLTO's pipeline of -O0, as the LLVM in use tells them: it runs them on an empty module. The summary of
+// what to import is there in a link, and is not in opt; other passes come first then.
+std::vector<std::string> thinLTOAtO0(const ModuleSummaryIndex *Summary) {
   std::vector<std::string> Names;
   PassInstrumentationCallbacks Callbacks;
   forEachPass(Callbacks, [&](StringRef Pass, Any) { Names.push_back(Pass.str()); });
@@ -65,7 +67,7 @@ std::vector<std::string> thinLTOAtO0() {
   PB.crossRegisterProxies(LAM, FAM, CGAM, MAM);
   LLVMContext Context;
   Module Empty("", Context);
-  PB.buildThinLTODefaultPipeline(OptimizationLevel::O0, nullptr).run(Empty, MAM);
+  PB.buildThinLTODefaultPipeline(OptimizationLevel::O0, Summary).run(Empty, MAM);
   return Names;
 }
 
@@ -74,8 +76,12 @@ std::vector<std::string> thinLTOAtO0() {
 // have run. So the pass comes behind the whole of this pipeline, and behind whoever lists its passes one by one: this is
 // the same pipeline.
 bool endInThinLTOAtO0(const std::vector<std::string> &Ran) {
-  static const std::vector<std::string> All = thinLTOAtO0();
-  return !All.empty() && Ran.size() >= All.size() && std::equal(All.rbegin(), All.rend(), Ran.rbegin());
+  static const ModuleSummaryIndex NoSymbols(/*HaveGVs=*/false);
+  static const std::vector<std::string> InOpt = thinLTOAtO0(nullptr), InLink = thinLTOAtO0(&NoSymbols);
+  auto AreLast = [&](const std::vector<std::string> &All) {
+    return !All.empty() && Ran.size() >= All.size() && std::equal(All.rbegin(), All.rend(), Ran.rbegin());
+  };
+  return AreLast(InOpt) || AreLast(InLink);
 }
 } // namespace
 
