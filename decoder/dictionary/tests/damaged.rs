@@ -145,8 +145,8 @@ fn records_of_other_versions_are_refused_by_number() {
             section::parse(&changed).unwrap_err()
         };
         let error = refused(3);
-        let newer = |error: &DictionaryError| matches!(error, DictionaryError::FragmentVersion { offset: at, found: 3, .. } if *at == offset);
-        assert!(newer(&error), "{error}");
+        let DictionaryError::FragmentVersion { offset: at, found: 3, .. } = error else { panic!("{error}") };
+        assert_eq!(at, offset);
         assert!(
             error.to_string().contains("schema version 3, and this pcce reads versions 1 to 2"),
             "{error}"

@@ -14,8 +14,8 @@ use crate::elf::{Compression, Kind};
 use crate::{Target, app, code, edits, elf, linked, token};
 
 /// The first byte of an input says what the rest is: a file; or edits of the program's dictionary with its machine
-/// code, which is written as a JSON document or into a program; or edits of the dictionary of a program that was encoded
-/// at the link, which is written as a document, as a linked record, or as an unlinked one.
+/// code, which is written as a JSON document or into a program; or edits of the dictionary of a program that was
+/// encoded at the link, which is written as a document, as a linked record, or as an unlinked one.
 const FILE: u8 = 0;
 const DOCUMENT: u8 = 1;
 const PROGRAM: u8 = 2;
