@@ -1,6 +1,7 @@
 //! Text with context tokens anywhere in it: finds them, and writes the text with their contexts.
 //!
 //! The text is bytes, which need not be UTF-8. What is no token, or is one that cannot be decoded, is copied as it is.
+//! Numbers of contexts are looked for where the decoder knows what interned ones stand for.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -9,7 +10,7 @@ use std::ops::Range;
 use memchr::{memchr, memmem};
 
 use crate::render::Format;
-use crate::session::{Failure, MAX_CALLS_IN_LOG, Outcome, Session};
+use crate::session::{self, Failure, MAX_CALLS_IN_LOG, NUMBER, Outcome, Session};
 use crate::token::BuildId;
 
 /// So many modules without dictionary are named.
@@ -21,40 +22,111 @@ const MUCH: usize = 1 << 22;
 /// What tokens start with, in front of their version.
 const PREFIX: &[u8] = pcce_abi::token::PREFIX.as_bytes();
 
+/// What words are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Words {
+    /// Tokens.
+    Tokens,
+    /// Tokens, and numbers of `pcce_context()`: behind [`NUMBER`], or from 2⁶³ on.
+    TokensAndNumbers,
+}
+
 /// The places of the words in `text` that look like tokens: one token, or several joined by `+`, as a context across
-/// threads is written. A `+` that no word follows belongs to the token if the word ends there.
-pub fn tokens(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
+/// threads is written. A `+` that no word follows belongs to the token if the word ends there. In place of the first
+/// token there may be a number, if these are looked for.
+pub fn tokens(text: &[u8], words: Words) -> impl Iterator<Item = Range<usize>> {
     let finder = memmem::Finder::new(PREFIX);
     let mut from = 0;
+    // The next token, or where the text ends.
+    let mut token = 0..0;
     std::iter::from_fn(move || {
-        loop {
-            let start = from + finder.find(&text[from..])?;
-            let Some(mut end) = single(text, start) else {
-                from = start + PREFIX.len();
-                continue;
-            };
-            while text.get(end) == Some(&b'+') {
-                match single(text, end + 1) {
-                    Some(next) => end = next,
-                    None => {
-                        let behind = end + 1 + usize::from(text.get(end + 1) == Some(&b'~'));
-                        if !text.get(behind).is_some_and(|byte| byte.is_ascii_graphic()) {
-                            end = behind;
-                        }
-                        break;
-                    }
-                }
-            }
-            from = end;
+        if token.start < from || token.end == 0 {
+            token = next_token(text, from, &finder, words).unwrap_or(text.len()..text.len() + 1);
+        }
+        let number = match words {
+            Words::Tokens => None,
+            Words::TokensAndNumbers => next_number(text, from, token.start),
+        };
+        let found = number.unwrap_or(token.clone());
+        if found.end > text.len() {
+            return None;
+        }
+        from = creations(text, found.end);
+        Some(found.start..from)
+    })
+}
+
+/// The next word that looks like a token.
+fn next_token(
+    text: &[u8],
+    mut from: usize,
+    finder: &memmem::Finder<'_>,
+    words: Words,
+) -> Option<Range<usize>> {
+    loop {
+        let start = from + finder.find(&text[from..])?;
+        let marked = if words == Words::Tokens { None } else { marked_number(text, start) };
+        if let Some(end) = single(text, start).or(marked) {
             return Some(start..end);
         }
-    })
+        from = start + PREFIX.len();
+    }
+}
+
+/// The end of the number behind [`NUMBER`] at `start`, if there is one.
+fn marked_number(text: &[u8], start: usize) -> Option<usize> {
+    let rest = text.get(start..)?.strip_prefix(NUMBER)?;
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    session::number(&rest[..digits]).map(|_| start + NUMBER.len() + digits)
+}
+
+/// The next word from `from` on, in front of `end`, that is an interned number.
+fn next_number(text: &[u8], from: usize, end: usize) -> Option<Range<usize>> {
+    /// Fewer digits make smaller numbers.
+    const FEWEST: usize = 18;
+    let in_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let mut start = from;
+    while start < end {
+        let length = text[start..end].iter().take_while(|byte| in_word(**byte)).count();
+        let word = &text[start..start + length];
+        // No part of a name, of a fraction, or of an exponent.
+        let before = start.checked_sub(1).is_some_and(|at| matches!(text[at], b'.' | b'-' | b'+'));
+        let behind = text.get(start + length) == Some(&b'.')
+            && text.get(start + length + 1).is_some_and(u8::is_ascii_digit);
+        if length >= FEWEST
+            && !before
+            && !behind
+            && word[0].is_ascii_digit()
+            && session::number(word).flatten().is_some_and(|number| number >= pcce_abi::INTERNED)
+        {
+            return Some(start..start + length);
+        }
+        start += length.max(1);
+    }
+    None
+}
+
+/// The end of the creations of a thread behind a token that ends at `end`.
+fn creations(text: &[u8], mut end: usize) -> usize {
+    while text.get(end) == Some(&b'+') {
+        match single(text, end + 1) {
+            Some(next) => end = next,
+            None => {
+                let behind = end + 1 + usize::from(text.get(end + 1) == Some(&b'~'));
+                if !text.get(behind).is_some_and(|byte| byte.is_ascii_graphic()) {
+                    end = behind;
+                }
+                break;
+            }
+        }
+    }
+    end
 }
 
 /// Whether a token can go on with this byte.
 #[must_use]
 pub fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'+' | b'~')
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'+' | b'~' | b':')
 }
 
 /// The end of the single token that starts at `start`, if one does.
@@ -160,6 +232,7 @@ impl Failures {
 #[derive(Debug)]
 pub struct Filter<'d> {
     session: Session<'d>,
+    words: Words,
     below: bool,
     /// What could not be decoded up to here.
     pub failures: Failures,
@@ -170,8 +243,9 @@ impl<'d> Filter<'d> {
     #[must_use]
     pub fn new(session: Session<'d>) -> Self {
         let below = session.format() == Format::Below;
+        let words = if session.has_numbers() { Words::TokensAndNumbers } else { Words::Tokens };
         let session = session.bounded(MAX_CALLS_IN_LOG);
-        Self { session, below, failures: Failures::default() }
+        Self { session, words, below, failures: Failures::default() }
     }
 
     /// Appends `text`, whole lines, to `out`. `line` is the number of the first one. `full` may take what is there,
@@ -180,7 +254,7 @@ impl<'d> Filter<'d> {
         // Up to where the text is copied: with contexts below, always up to the end of a line.
         let mut copied = 0;
         let mut lines = Lines { text, at: 0, line };
-        for token in tokens(text) {
+        for token in tokens(text, self.words) {
             let mut unended = false;
             if !self.below {
                 out.extend_from_slice(&text[copied..token.start]);
@@ -222,10 +296,10 @@ pub struct Census {
 }
 
 impl Census {
-    /// Counts the tokens of `text`, whole lines of which the first one has number `line`.
-    pub fn text(&mut self, text: &[u8], line: u64) {
+    /// Counts the words of `text`, whole lines of which the first one has number `line`.
+    pub fn text(&mut self, text: &[u8], line: u64, words: Words) {
         let mut lines = Lines { text, at: 0, line };
-        for token in tokens(text) {
+        for token in tokens(text, words) {
             let word = &text[token.clone()];
             if let Some((count, _)) = self.tokens.get_mut(word) {
                 *count += 1;

@@ -5,7 +5,8 @@
 //! in a [`style`]. What the dictionaries say is in `symbols` (what exists) and `encodings` (what ids mean). For
 //! tokens taken at any instruction, `code` finds in the machine code what the program had done to the id there.
 //! [`session`] runs all of them over many tokens, and [`filter`] over the tokens in a text. [`core`] makes the
-//! tokens of a core file's threads, as a [`report`]; [`debug`] finds separate debug files, and [`store`] dictionaries by build id.
+//! tokens of a core file's threads, as a [`report`]; [`debug`] finds separate debug files, and [`store`] dictionaries
+//! by build id. [`numbers`] makes the parts of a token of an interned number.
 //!
 //! Nothing that is read is trusted: bad input gives an error with cause and cure, never a panic, and
 //! never a guessed frame.
@@ -25,6 +26,7 @@ mod images;
 mod invalid;
 pub mod load;
 pub mod names;
+pub mod numbers;
 pub mod printable;
 pub mod profile;
 pub mod program;

@@ -218,8 +218,8 @@ impl<'d> Session<'d> {
         }
     }
 
-    /// Decodes a token, or a number of `pcce_context()` in digits (decimal, or hexadecimal after `0x`),
-    /// and writes the context, or in JSON the error.
+    /// Decodes a token, or a number of `pcce_context()` in digits (decimal, or hexadecimal after `0x`), behind
+    /// [`NUMBER`] or not, and writes the context, or in JSON the error.
     ///
     /// # Errors
     /// Those of `out`; what is wrong with the text is in the [`Outcome`].
@@ -341,6 +341,12 @@ impl<'d> Session<'d> {
         Ok(self.decoder.decode(&self.token, &mut self.context)?)
     }
 
+    /// Whether interned numbers can be decoded.
+    #[must_use]
+    pub fn has_numbers(&self) -> bool {
+        self.decoder.has_numbers()
+    }
+
     /// How contexts are written.
     #[must_use]
     pub fn format(&self) -> Format {
@@ -354,8 +360,12 @@ impl<'d> Session<'d> {
     }
 }
 
+/// What may stand in front of a number, to tell it from others.
+pub const NUMBER: &[u8] = b"pcce:";
+
 /// The value of a text that is a number; `Some(None)` if it is larger than 64 bits.
-fn number(text: &[u8]) -> Option<Option<u64>> {
+pub(crate) fn number(text: &[u8]) -> Option<Option<u64>> {
+    let text = text.strip_prefix(NUMBER).unwrap_or(text);
     let (digits, radix) = match text.strip_prefix(b"0x").or_else(|| text.strip_prefix(b"0X")) {
         Some(digits) => (digits, 16),
         None => (text, 10),

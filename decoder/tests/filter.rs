@@ -260,7 +260,7 @@ proptest! {
     fn tokens_are_found(parts in proptest::collection::vec("[ -~\n]{0,9}|pcce1\\.[a-z]{1,4}|\\+|\\+~", 0..12)) {
         let text = parts.concat();
         let mut rest = 0;
-        for token in pcce::filter::tokens(text.as_bytes()) {
+        for token in pcce::filter::tokens(text.as_bytes(), pcce::filter::Words::Tokens) {
             prop_assert!(token.start >= rest && token.end > token.start && token.end <= text.len());
             prop_assert!(text[token.clone()].bytes().all(pcce::filter::is_token_byte));
             prop_assert!(!regex_like(&text[rest..token.start]));

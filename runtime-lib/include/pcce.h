@@ -18,7 +18,8 @@ extern "C" {
  * A number below 2^63 is the same in every run of the build, and `pcce decode`
  * takes it. One from 2^63 on was given out by this process, for contexts with
  * recursion, indirect calls or calls from other modules in them: it can be compared
- * within the process; write pcce_token() where it is to be decoded later.
+ * within the process, and decoded later if there is a file of numbers (pcce_numbers()
+ * below, or the environment variable PCCE_NUMBERS).
  *
  * 0: there is no context (the program was built without the pass, or there is
  * no memory left for a new number).
@@ -26,6 +27,21 @@ extern "C" {
  * Code without the pass may call this and pcce_token(), too. Then they go by return
  * addresses up to what is instrumented, which takes microseconds. */
 uint64_t pcce_context(void);
+
+/* Has what numbers from 2^63 on stand for recorded in a file, so that `pcce decode
+ * --numbers FILE` takes them when the process is over: 24 bytes for each new link of a
+ * chain of calls, and nothing for what was seen before. fd is open for reading and
+ * writing; the file is empty, or was used so before, by this program or others, now or
+ * earlier: numbers of one file are never given twice, by no process. Nobody else should
+ * be able to write to it, and nobody may make it shorter. Child processes of fork() go on
+ * with the same file. The descriptor may be closed afterwards.
+ *
+ * Returns 0, or an error number: EBUSY if there is such a file already, EINVAL if it is
+ * something else, EEXIST if it has been used and this process has given numbers already
+ * (take an empty file, or call this earlier), or what the system says. A file system that
+ * is full later costs only what is new from then on; a line on standard error says so.
+ * Not async-signal-safe. */
+int pcce_numbers(int fd);
 
 /* Writes the current calling context as printable text (one word; `pcce decode`
  * takes it) and a final zero byte into buf, which has room for size bytes.

@@ -4,9 +4,10 @@ use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 use core::slice;
 
+use crate::abi::numbers::{PointEnd, pair};
 use crate::abi::{Frame, INTERNED, Link, NO_RANGE};
+use crate::chains::{ADDRESS, CHAINS, END, LEFT, OFFSET, POINT, RANGE};
 use crate::fiber::{Links, UNKNOWN_SITE, followed, is_on_stack, is_unknown, relative};
-use crate::intern::Interner;
 use crate::offset;
 use crate::own::Own;
 use crate::place;
@@ -15,12 +16,6 @@ use crate::state::{current, read, tls};
 use crate::sys;
 use crate::token::{self, State};
 use crate::unwind::{Interruption, Registers};
-
-/// Chains of frames, and contexts that are no [`pair`]. A chain's key is (number of the chain outwards of its
-/// innermost frame, name of the site, id); a context's is the same with its capture site and current id, or [`RANGE`]
-/// and a number. The addresses of an interrupted point are numbered as frames behind that of the signal, with the
-/// address in place of the site.
-static CHAINS: Interner<()> = Interner::new();
 
 /// The interned number of the chain that starts at `top`; 0 for no frame, and also if there is no
 /// memory (then `None` says so).
@@ -37,7 +32,7 @@ pub unsafe fn chain_number(top: Link) -> Option<u64> {
         return Some(0);
     }
     if is_unknown(top) {
-        return unknown_number();
+        return unknown_number(false);
     }
     let (links, mut frame) = (Links::new(), top.frame());
     let mut fresh = Fresh::new();
@@ -48,7 +43,7 @@ pub unsafe fn chain_number(top: Link) -> Option<u64> {
                 break number;
             }
             if links.is_lost(Link::new(frame)) {
-                break unknown_number()?;
+                break unknown_number(true)?;
             }
             fresh.add(frame)?;
             let outer = links.outer(frame);
@@ -56,7 +51,7 @@ pub unsafe fn chain_number(top: Link) -> Option<u64> {
                 break 0;
             }
             if is_unknown(outer) {
-                break unknown_number()?;
+                break unknown_number(false)?;
             }
             frame = outer.frame();
         };
@@ -67,9 +62,10 @@ pub unsafe fn chain_number(top: Link) -> Option<u64> {
     }
 }
 
-/// The number of what cannot be followed. It belongs to all threads: its number is not kept in it.
-fn unknown_number() -> Option<u64> {
-    CHAINS.insert(&[0, UNKNOWN_SITE as u64, 0], ())
+/// The number of what cannot be followed. It belongs to all threads: its number is not kept in it. `start_missing`: the
+/// frame that would tell where the sub-path further in starts is not followed either.
+fn unknown_number(start_missing: bool) -> Option<u64> {
+    CHAINS.insert(&[0, UNKNOWN_SITE as u64, start_missing.into()], ())
 }
 
 /// Numbers the chain from a frame on. `outer`: the number of the next frame outwards.
@@ -170,17 +166,21 @@ impl Drop for Fresh {
 #[cold]
 unsafe fn point_number(number: u64, frame: *const SignalFrame) -> Option<u64> {
     // SAFETY: by the contract, and what the frame holds of the signal lives as long as it.
-    let (context, top) = unsafe { ((*frame).context as usize, (*frame).frame.prev.frame().addr()) };
+    let (context, prev) = unsafe { ((*frame).context as usize, (*frame).frame.prev) };
+    let top = prev.frame().addr();
     let process = &mut Own::new();
-    addresses_number(number, &Interruption::walk(Registers::interrupted(process, context)?, top, process))
+    let point = Interruption::walk(Registers::interrupted(process, context)?, top, process);
+    addresses_number(number, &point, false, prev.is_relative())
 }
 
-/// Adds the addresses of a point to a number.
-fn addresses_number(mut number: u64, point: &Interruption) -> Option<u64> {
+/// Adds the addresses of a point to a number. `relative`: the id counts from that of a frame.
+fn addresses_number(mut number: u64, point: &Interruption, other_state: bool, relative: bool) -> Option<u64> {
     for (address, exact) in point.addresses() {
-        number = CHAINS.insert(&[number, place::name(address as *const u8)?, exact.into()], ())?;
+        let name = place::name(address as *const u8)?;
+        number = CHAINS.insert(&[number, name | ADDRESS, exact.into()], ())?;
     }
-    Some(number)
+    let end = PointEnd { end: point.end as u8, detached: point.detached, other_state, relative };
+    CHAINS.insert(&[number, END, end.bits()], ())
 }
 
 /// The context number at a capture site. `base` is what makes a number of the id in the site's function, [`NO_RANGE`]
@@ -293,11 +293,7 @@ unsafe fn numbered_before(outer: u64, frame: *mut Frame) -> Option<u64> {
     }
 }
 
-/// Set in the name of a site in keys of frames whose function has left its activation to another one. No name has
-/// this bit.
-const LEFT: u64 = 1 << 62;
-
-/// The name of a frame's site with that.
+/// The name of a frame's site, with [`LEFT`] if the function has left its activation.
 ///
 /// # Safety
 /// The frame can be read.
@@ -305,28 +301,6 @@ const LEFT: u64 = 1 << 62;
 unsafe fn marked(name: u64, frame: *const Frame) -> u64 {
     // SAFETY: by the contract.
     if unsafe { (*frame).left() } { name | LEFT } else { name }
-}
-
-/// Stands for the site in keys whose last word is a number in a function's range. No address of a site.
-const RANGE: u64 = 2;
-
-/// Stands for the site in keys whose last word is a stack offset, and whose first one the number of what has it. No
-/// address of a site.
-const OFFSET: u64 = 3;
-
-/// Set in numbers that are made by [`pair`].
-const PAIR: u64 = 1 << 62;
-/// Bits for the two numbers in a pair. In the six above is the place of the second one's highest bit, behind which the
-/// first one begins.
-const PAIR_BITS: u32 = 56;
-
-/// One number for a chain's number, which is not 0, and one in the range of a function, where they are small enough, as
-/// most are: nothing need be looked up.
-#[inline(always)]
-fn pair(chain: u64, number: u64) -> Option<u64> {
-    let highest = (number | 1).ilog2();
-    (chain <= ((1 << (PAIR_BITS - 1)) - 1) >> highest)
-        .then(|| INTERNED | PAIR | u64::from(highest) << PAIR_BITS | chain << 1 << highest | number)
 }
 
 /// Where the thread is, as far as numbers tell contexts apart, when code that is not instrumented asks: ⟨number of the
@@ -375,11 +349,21 @@ fn numbered(id: u64, found: Link) -> Option<(u64, u64)> {
 /// code that is not instrumented: it is told apart by its return addresses.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcce_context() -> u64 {
-    let Some((State { id, top, .. }, point)) = token::outside() else { return 0 };
+    let Some((state, point)) = token::outside() else { return 0 };
+    outside_number(state, point).map_or(0, |number| number | INTERNED)
+}
+
+/// The number of a point in code that is not instrumented, as the token would describe it. None if there is no memory.
+fn outside_number(state: State, mut point: Interruption) -> Option<u64> {
+    let other_state = point.is_whole() || state.is_lost();
+    let mut relative = state.is_relative();
     // SAFETY: the calling thread's own chain, kept intact by emitted code.
-    let chain = unsafe { chain_number(top) };
-    let number = chain.and_then(|chain| addresses_number(CHAINS.insert(&[chain, 0, id], ())?, &point));
-    number.map_or(0, |n| n | INTERNED)
+    let chain = if point.detached { 0 } else { unsafe { chain_number(state.top) }? };
+    if point.is_whole() {
+        (point.detached, relative) = (false, false);
+    }
+    let number = CHAINS.insert(&[chain, POINT, state.id], ())?;
+    addresses_number(number, &point, other_state, relative)
 }
 
 #[cfg(test)]
@@ -420,37 +404,6 @@ mod tests {
             }
         }
         assert_eq!(number(&mut []), 0);
-    }
-
-    #[test]
-    fn pairs_are_told_apart_and_from_other_numbers() {
-        let edges = |bits: u32| -> Vec<u64> {
-            let powers = (0..bits).map(|bit| 1_u64 << bit);
-            powers.flat_map(|power| [power.saturating_sub(1), power, power + 1]).collect()
-        };
-        let mut pairs = std::collections::HashMap::new();
-        for chain in edges(60).into_iter().filter(|&chain| chain != 0) {
-            for number in edges(64).into_iter().chain([u64::MAX]) {
-                let Some(pair) = pair(chain, number) else { continue };
-                assert!(pair >= INTERNED | PAIR);
-                assert_eq!(*pairs.entry(pair).or_insert((chain, number)), (chain, number));
-            }
-        }
-        // What programs have, and what no longer fits.
-        for (chain, number, fits) in [
-            (1, 1, true),
-            (4000, 1 << 43, true),
-            ((1 << 55) - 1, 1, true),
-            (1 << 55, 1, false),
-            ((1 << 15) - 1, (1 << 41) - 1, true),
-            (1 << 15, (1 << 41) - 1, false),
-            ((1 << 15) - 1, 1 << 41, false),
-            (1, (1 << 55) - 1, true),
-            (1, 1 << 55, false),
-            (1, u64::MAX, false),
-        ] {
-            assert_eq!(pair(chain, number).is_some(), fits, "{chain} {number:#x}");
-        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Interning: a map from a key of three words to a dense number and a value, which only grows.
 //!
-//! Nodes lie in blocks of doubling size, in the order of their numbers. They never move, and never change once they are
-//! linked in, which is one compare-and-swap of a slot of a hash table with open addressing. So readers and writers of
+//! Nodes lie in blocks of doubling size, in the order in which they came. They never move, and never change once they
+//! are linked in, which is one compare-and-swap of a slot of a hash table with open addressing. So readers and writers of
 //! all threads, signal handlers and forked children included, need no lock.
 //!
 //! A table that is filling up gets a successor of twice the size. Who needs that goes through all slots of the old one
@@ -16,7 +16,7 @@ mod index;
 #[cfg(test)]
 mod tests;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence, fence};
 
 use self::index::{Index, hash};
 use crate::sys;
@@ -36,24 +36,40 @@ struct Node<V> {
     value: V,
 }
 
+/// Where numbers come from, and who is told of them, for a map whose numbers are known outside of the process.
+pub struct Numbering {
+    /// A number that was never given before. None if there is none.
+    pub next: fn() -> Option<u64>,
+    /// Told of each new node before anybody else knows its number, which is not given if this returns false. Whoever
+    /// looks at [`Interner::nodes`] from now on finds the node there.
+    pub written: fn(&Key, u64) -> bool,
+}
+
 /// A growing map from keys to numbers (from 1 on) and values.
 pub struct Interner<V> {
     index: Index,
     blocks: [AtomicPtr<Node<V>>; BLOCKS],
     used: AtomicU64,
+    numbering: Option<Numbering>,
 }
 
 // SAFETY: all shared state is atomic, and nodes are immutable once they are linked in.
 unsafe impl<V: Sync> Sync for Interner<V> {}
 
 impl<V> Interner<V> {
-    /// An empty map.
+    /// An empty map that counts its keys.
     pub const fn new() -> Self {
         Self {
             index: Index::new(),
             blocks: [const { AtomicPtr::new(null_mut()) }; BLOCKS],
             used: AtomicU64::new(0),
+            numbering: None,
         }
+    }
+
+    /// An empty map that gets its numbers from elsewhere.
+    pub const fn numbered(numbering: Numbering) -> Self {
+        Self { numbering: Some(numbering), ..Self::new() }
     }
 
     /// The number and value of `key`, if it is there.
@@ -83,9 +99,18 @@ impl<V> Interner<V> {
         self.node(key, make).map(|node| &node.value)
     }
 
-    /// The values of all keys, in the order of their numbers. One that a thread is about to link in may be
+    /// The values of all keys, in the order in which they came. One that a thread is about to link in may be
     /// among them, and one that lost a race for its key.
     pub fn values(&self) -> impl Iterator<Item = &V> {
+        self.all().map(|node| &node.value)
+    }
+
+    /// All keys with their numbers, likewise.
+    pub fn nodes(&self) -> impl Iterator<Item = (&Key, u64)> {
+        self.all().map(|node| (&node.key, node.number))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Node<V>> {
         (0..self.used.load(Ordering::Acquire)).filter_map(|index| {
             let (block, start) = Self::place(index);
             let base = self.blocks.get(block)?.load(Ordering::Acquire);
@@ -93,7 +118,7 @@ impl<V> Interner<V> {
             // its number shows.
             let node = unsafe { base.as_ref().map(|_| base.add((index - start) as usize)) }?;
             // SAFETY: in the block. The number is written last.
-            unsafe { ((&raw const (*node).number).read_volatile() != 0).then(|| &(*node).value) }
+            unsafe { ((&raw const (*node).number).read_volatile() != 0).then(|| &*node) }
         })
     }
 
@@ -117,16 +142,27 @@ impl<V> Interner<V> {
         Some(unsafe { &*node.cast() })
     }
 
-    /// A new node and its number.
+    /// A new node, and how many there are with it.
     fn write(&self, key: &Key, value: V) -> Option<(*const Key, u64)> {
-        let (place, number) = self.allocate()?;
+        let (place, count) = self.allocate()?;
+        let number = match &self.numbering {
+            None => count,
+            Some(numbering) => (numbering.next)()?,
+        };
         // SAFETY: the place is ours alone until it is linked in.
         unsafe {
             place.write(Node { key: *key, number: 0, value });
             compiler_fence(Ordering::Release);
             (&raw mut (*place).number).write_volatile(number);
         }
-        Some((place.cast_const().cast(), number))
+        if let Some(numbering) = &self.numbering {
+            // Either who begins to look at all nodes sees this one, or what it did before is seen here.
+            fence(Ordering::SeqCst);
+            if !(numbering.written)(key, number) {
+                return None;
+            }
+        }
+        Some((place.cast_const().cast(), count))
     }
 
     /// The block of an index, and the first index in it: block k starts at index FIRST_BLOCK * (2^k - 1).

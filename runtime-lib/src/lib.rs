@@ -5,7 +5,7 @@
 //! allocates only for interned numbers and for the creation of threads, with `mmap`. Nothing in it panics or unwinds.
 //!
 //! The two profilers have constructors, which read the environment: `sample`, and `heap`, which is linked with
-//! `--pcce-heap` only.
+//! `--pcce-heap` only. So has `numbers`, whose file makes interned numbers decodable.
 //!
 //! What it shares with the pass and the decoder is the crate `pcce-abi`.
 //!
@@ -20,6 +20,7 @@ use pcce_abi as abi;
 use pcce_abi::unwind;
 
 mod alternate;
+mod chains;
 mod context;
 mod counts;
 mod crash;
@@ -29,6 +30,7 @@ mod fiber;
 mod heap;
 mod image;
 mod intern;
+mod numbers;
 mod offset;
 mod output;
 mod own;

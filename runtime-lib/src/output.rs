@@ -74,6 +74,10 @@ pub enum How {
     Append,
     /// The same, and nobody waits for the reader of a pipe.
     AppendAtOnce,
+    /// It stays as it is, to be read and written.
+    Shared,
+    /// The same, if it is there already; else it is an error that nobody is told of.
+    SharedAgain,
 }
 
 /// The name of a file, as it was asked for when the process started; `%p` in it stands for the process.
@@ -180,8 +184,15 @@ impl FileName {
         }
         path.put(b"\0");
         let built_in = self.built_in.load(Ordering::Relaxed) == 1;
-        let mut flags = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOCTTY;
+        let mut flags = libc::O_CLOEXEC | libc::O_NOCTTY;
         flags |= match how {
+            How::Shared => libc::O_RDWR | libc::O_CREAT,
+            How::SharedAgain => libc::O_RDWR,
+            _ => libc::O_WRONLY | libc::O_CREAT,
+        };
+        flags |= match how {
+            // Nobody waits for the other end of a pipe, which is refused.
+            How::Shared | How::SharedAgain => libc::O_NONBLOCK,
             How::New if built_in => libc::O_EXCL,
             How::New => libc::O_TRUNC,
             How::Append => libc::O_APPEND,
@@ -203,6 +214,9 @@ impl FileName {
             return Ok(file as c_int);
         }
         let error = -file as c_int;
+        if how == How::SharedAgain {
+            return Err(error);
+        }
         let mut message = Text::<{ Self::MOST + 256 }>::new();
         message.put(b"pcce: cannot write to ");
         message.put(path.bytes().strip_suffix(b"\0").unwrap_or_default());

@@ -4,22 +4,26 @@
 //! was, and the same library may come back at another address. So an address in a shared library is known by the
 //! library's build id and its offset. The program itself stays where it is.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use crate::chains::{CHAINS, INTERNED, PLACE};
 use crate::image::Image;
-use crate::intern::Interner;
-
-/// Offsets in images: ⟨first bytes of the build id, how many, offset⟩.
-static PLACES: Interner<()> = Interner::new();
+use crate::intern::Key;
 
 /// Where the program itself is loaded; until that is known, nothing lies there.
 static PROGRAM_START: AtomicUsize = AtomicUsize::new(UNKNOWN);
 static PROGRAM_END: AtomicUsize = AtomicUsize::new(0);
 
+/// What was added to the addresses in its file, its build id's first bytes, and how many there are. Written in front of
+/// the start.
+static PROGRAM_BIAS: AtomicUsize = AtomicUsize::new(0);
+static PROGRAM_ID: AtomicU64 = AtomicU64::new(0);
+static PROGRAM_ID_LEN: AtomicUsize = AtomicUsize::new(0);
+
 const UNKNOWN: usize = usize::MAX;
 
-/// Set in names that are no addresses; no address of a program has it.
-const INTERNED: u64 = 1 << 63;
+/// In keys of places of which no more is known than the address, in place of a build id.
+pub const NO_IMAGE: u64 = 1;
 
 /// The name of an address in a module's data: equal names mean the same byte of the same build. None if there is no
 /// memory.
@@ -38,16 +42,45 @@ pub fn name_in_program(address: *const u8) -> Option<u64> {
     inside.then_some(place as u64)
 }
 
+/// Finds the program.
+fn find_program() {
+    if PROGRAM_START.load(Ordering::Acquire) != UNKNOWN {
+        return;
+    }
+    // SAFETY: a plain lookup.
+    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as *const u8;
+    if let Some(program) = Image::of(entry) {
+        PROGRAM_BIAS.store(program.load_bias, Ordering::Relaxed);
+        PROGRAM_ID.store(u64::from_le_bytes(program.build_id), Ordering::Relaxed);
+        PROGRAM_ID_LEN.store(program.build_id_len.into(), Ordering::Relaxed);
+        PROGRAM_END.store(program.end as usize, Ordering::Relaxed);
+        PROGRAM_START.store(program.start as usize, Ordering::Release);
+    }
+}
+
+/// The key of the place with a name that is no number of one: an address of the program, or of no image that has a
+/// build id, or 0, which stands for the place 0 of the program. None if it is not known where the program is.
+#[cold]
+pub fn key(name: u64) -> Option<Key> {
+    find_program();
+    if PROGRAM_START.load(Ordering::Acquire) == UNKNOWN {
+        return None;
+    }
+    let bias = PROGRAM_BIAS.load(Ordering::Relaxed) as u64;
+    let in_program = |address: u64| {
+        let id = PROGRAM_ID.load(Ordering::Relaxed);
+        [id, PLACE | PROGRAM_ID_LEN.load(Ordering::Relaxed) as u64, address]
+    };
+    Some(match name {
+        0 => in_program(0),
+        _ if name_in_program(name as *const u8).is_some() => in_program(name.wrapping_sub(bias)),
+        _ => [NO_IMAGE, PLACE, name],
+    })
+}
+
 #[cold]
 fn name_in_library(address: *const u8) -> Option<u64> {
-    if PROGRAM_START.load(Ordering::Relaxed) == UNKNOWN {
-        // SAFETY: a plain lookup.
-        let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as *const u8;
-        if let Some(program) = Image::of(entry) {
-            PROGRAM_END.store(program.end as usize, Ordering::Relaxed);
-            PROGRAM_START.store(program.start as usize, Ordering::Release);
-        }
-    }
+    find_program();
     // Known only now, or to another thread since the caller looked.
     if let Some(name) = name_in_program(address) {
         return Some(name);
@@ -55,8 +88,8 @@ fn name_in_library(address: *const u8) -> Option<u64> {
     match Image::of(address) {
         Some(image) if image.build_id_len > 0 => {
             let offset = (address as usize).wrapping_sub(image.load_bias) as u64;
-            let key = [u64::from_le_bytes(image.build_id), image.build_id_len.into(), offset];
-            PLACES.insert(&key, ()).map(|number| number | INTERNED)
+            let key = [u64::from_le_bytes(image.build_id), PLACE | u64::from(image.build_id_len), offset];
+            CHAINS.insert(&key, ()).map(|number| number | INTERNED)
         }
         _ => Some(address as u64),
     }

@@ -48,9 +48,14 @@ pub struct SignalFrame {
 #[unsafe(no_mangle)]
 static __pcce_signal_site: u8 = 0;
 
+/// The site of [`SignalFrame`]s.
+pub fn site() -> *const u8 {
+    &raw const __pcce_signal_site
+}
+
 /// Whether a frame with this site is a [`SignalFrame`].
 pub fn is_site(site: *const u8) -> bool {
-    core::ptr::eq(site, &raw const __pcce_signal_site)
+    core::ptr::eq(site, self::site())
 }
 
 /// The kernel's frame of a signal, and what a sanitizer's handler needs to call on, are not larger.

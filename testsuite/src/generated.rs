@@ -204,11 +204,17 @@ fn report(executable: &Path) -> PathBuf {
     executable.with_extension("report")
 }
 
+/// The file of its numbers.
+fn numbers(executable: &Path) -> PathBuf {
+    executable.with_extension("numbers")
+}
+
 /// Runs a program with so many seconds of processor time.
 fn run_for(executable: &Path, seconds: u64, folder: &Path) -> Result<Output, String> {
     let limit = format!("--cpu={seconds}:{}", seconds + 5);
     let mut command = command("prlimit", &[&limit, "--core=0", "--"]);
     command.arg(executable).current_dir(folder).env("PCCE_VERIFY_REPORT", report(executable));
+    command.env("PCCE_NUMBERS", numbers(executable));
     run_within(&mut command, "", WAITING)
 }
 
@@ -224,7 +230,7 @@ fn check_contexts(
         let shown = shown_lines(output)?;
         let names: Vec<String> = shown.iter().map(|s| s.name.clone()).collect();
         let order = model.order(&names)?;
-        let decoded = decode(&[executable], &shown)?;
+        let decoded = decode(&[executable], &shown, Some(&numbers(executable)))?;
         for ((expected, frames), shown) in order.iter().zip(&decoded.tokens).zip(&shown) {
             if let Err(found) = expected.compare(frames, folder) {
                 let _ = writeln!(wrong, "{}:\nexpected {expected}\nfound    {found}", shown.name);

@@ -106,7 +106,7 @@ fn programs_with_more_rights_write_nothing_to_relative_names() {
             };
             let script = format!("ulimit -c 0; cd {}; {links} exec $0 {arguments}", folder.display());
             let script = format!("exec {as_nobody} sh -c '{script}' {}", program.display());
-            let variables = ["PCCE_HEAP_PROFILE", "PCCE_CALLS_PROFILE", "PCCE_CRASH_REPORT"];
+            let variables = ["PCCE_HEAP_PROFILE", "PCCE_CALLS_PROFILE", "PCCE_CRASH_REPORT", "PCCE_NUMBERS"];
             let environment = variables.map(|name| (name, "asked"));
             let output = run(command("sh", &["-c", &script]).env("PCCE_SAMPLE", "1000").envs(environment));
             if output.stdout != "1\n" {

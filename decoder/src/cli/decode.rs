@@ -33,7 +33,8 @@ pub fn run(args: &DecodeArgs) -> anyhow::Result<Status> {
     let program = first.filter(|_| token.is_none());
     let tokens: Vec<String> = token.map(str::to_owned).into_iter().chain(args.tokens.clone()).collect();
     let style = args.appearance.style(false)?;
-    let sources = Sources::open(program.map(PathBuf::as_path), &args.more, &args.dicts)?;
+    let sources = Sources::open(program.map(PathBuf::as_path), &args.more, &args.dicts)?
+        .with_numbers(args.numbers.as_deref())?;
     let session = sources.session(args.format.into()).styled(&style);
     let mut output = Output::new(&sources.decoder, session, args.across_threads);
     let size = if args.across_threads { 2 } else { 1 };
@@ -198,7 +199,9 @@ impl<'d> Output<'d> {
                 self.status = Status::Failed;
                 Ok(())
             }
-            Outcome::Failed(failure) if filter::tokens(token).any(|place| place != (0..token.len())) => {
+            Outcome::Failed(failure)
+                if filter::tokens(token, filter::Words::Tokens).any(|place| place != (0..token.len())) =>
+            {
                 let hint = "there is a token in this line: `pcce filter` decodes the tokens in a log";
                 self.fail(&format!("{}: {failure}; {hint}", place()))
             }

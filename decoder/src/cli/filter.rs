@@ -16,7 +16,7 @@ use std::thread;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
-use pcce::filter::{Census, Failures, Filter, is_token_byte};
+use pcce::filter::{Census, Failures, Filter, Words, is_token_byte};
 use pcce::render::Format;
 use pcce::session::Session;
 use pcce::store;
@@ -69,7 +69,8 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
         .map(Path::to_owned)
         .chain(args.logs.clone())
         .collect();
-    let sources = Arc::new(Sources::open(program, &args.more, &args.dicts)?);
+    let sources =
+        Arc::new(Sources::open(program, &args.more, &args.dicts)?.with_numbers(args.numbers.as_deref())?);
     let style = args.appearance.style(args.output.is_some())?;
     let logs = Logs::open(&paths)?;
     let mut out = Output::open(args.output.as_deref(), &logs)?;
@@ -233,12 +234,13 @@ impl Output {
 
 /// Decodes blocks until there are no more, or nobody takes them.
 fn work(session: Session<'_>, collapse: bool, input: &Receiver<Input>, result: &SyncSender<Result>) {
+    let words = if session.has_numbers() { Words::TokensAndNumbers } else { Words::Tokens };
     let mut filter = Filter::new(session);
     let mut census = Census::default();
     for input in input {
         let sent = match input {
             Input::Block(text, line) if collapse => {
-                census.text(&text, line);
+                census.text(&text, line, words);
                 Result::Block(Vec::new(), text.len() as u64)
             }
             Input::Block(text, line) => {

@@ -128,6 +128,9 @@ pub struct DecodeArgs {
     /// Form of the output
     #[arg(long, value_enum, default_value_t = DecodeFormat::Text)]
     pub format: DecodeFormat,
+    /// The file that PCCE_NUMBERS named for the program: what its numbers from 2^63 on stand for
+    #[arg(long, value_name = "FILE")]
+    pub numbers: Option<PathBuf>,
     /// Dictionary of a shared library (or the library itself); may be given several times
     #[arg(long = "dict", value_name = "FILE")]
     pub more: Vec<PathBuf>,
@@ -160,6 +163,7 @@ Examples:
   pcce decode ./app < crash.txt
   pcce decode app.pcce.json pcce1.AQAIq80S…
   pcce decode --dicts /srv/dictionaries pcce1.AQAIq80S…
+  PCCE_NUMBERS=app.numbers ./app && pcce decode --numbers app.numbers ./app 13835058055282163713
   grep -o 'pcce1\\.[A-Za-z0-9_-]*' app.log | pcce decode ./app --dict libplugin.so
   pcce decode --across-threads ./app pcce1.AQAIq80S… pcce1.AQAIq81a…+pcce1.AQAIq82b…";
 
@@ -184,6 +188,10 @@ pub struct FilterArgs {
     /// Form of the contexts
     #[arg(long, value_enum, default_value_t = FilterFormat::Text)]
     pub format: FilterFormat,
+    /// The file that PCCE_NUMBERS named for the program. Numbers in the log are decoded, too: `pcce:NUMBER`, and any
+    /// other word that is a number from 2^63 on
+    #[arg(long, value_name = "FILE")]
+    pub numbers: Option<PathBuf>,
     /// Dictionary of a shared library (or the library itself); may be given several times
     #[arg(long = "dict", value_name = "FILE")]
     pub more: Vec<PathBuf>,
@@ -211,7 +219,8 @@ Examples:
   pcce filter ./app app.log.1 app.log -o decoded.log
   pcce filter --dicts /srv/dictionaries fleet.log
   tail -f app.log | pcce filter app.pcce.json --format folded
-  pcce filter ./app app.log --collapse | head -n 40";
+  pcce filter ./app app.log --collapse | head -n 40
+  PCCE_NUMBERS=app.numbers ./app | pcce filter --numbers app.numbers ./app";
 
 /// Arguments of `pcce core`.
 #[derive(Args)]

@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use pcce::Decoder;
 use pcce::load::load;
+use pcce::numbers::NumbersFile;
 use pcce::render::Format;
 use pcce::session::Session;
 use pcce::store::Store;
@@ -32,6 +34,18 @@ impl Sources {
             anyhow::bail!("--dicts {}: there is no such folder", folder.display());
         }
         Ok(Self { decoder, store: searches.then(|| Store::new(folders, dictionaries)) })
+    }
+
+    /// Has the numbers of a file decoded, too.
+    ///
+    /// # Errors
+    /// A file that is none of numbers.
+    pub fn with_numbers(mut self, path: Option<&Path>) -> anyhow::Result<Self> {
+        if let Some(path) = path {
+            let file = NumbersFile::open(path).with_context(|| path.display().to_string())?;
+            self.decoder.set_numbers(file.into());
+        }
+        Ok(self)
     }
 
     /// A session that has not seen a token.

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::numbers::NumberError;
+
 /// A context longer than this (in calls, repetitions not counted) is refused.
 pub(crate) const MAX_PIECES: usize = 1 << 26;
 
@@ -100,13 +102,16 @@ pub enum DecodeError {
     NoContext,
     /// A number that one process gave to a chain of pushed frames.
     #[error(
-        "number {number} is an interned one: it has a meaning only in the process that gave it; log pcce_token() \
-         there instead"
+        "number {number} is an interned one: what it stands for is in the file that PCCE_NUMBERS named for the \
+         process; give it with --numbers FILE, or log pcce_token() instead"
     )]
     Interned {
         /// The number.
         number: u64,
     },
+    /// The file of numbers does not have it.
+    #[error(transparent)]
+    Numbers(#[from] NumberError),
     /// No function has the number.
     #[error(
         "no function of the dictionary has number {number} in its range; give the dictionary of the build that \

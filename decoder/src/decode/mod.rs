@@ -6,9 +6,12 @@
 //! frame outwards names that ([`Start`]). What lies *between* two sub-paths is known exactly if the push was
 //! made for a call of the function in which the inner sub-path starts. Where it is not known, or not
 //! instrumented, a boundary says so; nothing is ever filled in.
+//!
+//! A number of `pcce_context()` names the sub-path that it was taken in, or is one of a [`Numbers`].
 
 mod error;
 mod join;
+mod number;
 mod point;
 mod stack;
 mod state;
@@ -23,6 +26,7 @@ use crate::encodings::Effect;
 use crate::frames::piece_frames;
 use crate::images::Images;
 use crate::invalid::InvalidDictionary;
+use crate::numbers::Numbers;
 use crate::symbols::Site;
 use crate::token::{BuildId, Capture, OPEN_SITE, Point, PointEnd, PushedFrame, Token};
 
@@ -35,6 +39,7 @@ use state::{Above, Begin, Decoding, Distance, Start};
 #[derive(Debug)]
 pub struct Decoder {
     pub(crate) images: Images,
+    numbers: Option<Numbers>,
 }
 
 impl Decoder {
@@ -43,7 +48,7 @@ impl Decoder {
     /// # Errors
     /// [`InvalidDictionary`] if one of them is not consistent in itself, or two have one build id.
     pub fn new(dictionaries: &[Dictionary]) -> Result<Self, InvalidDictionary> {
-        Ok(Self { images: Images::new(dictionaries)? })
+        Ok(Self { images: Images::new(dictionaries)?, numbers: None })
     }
 
     /// Lets the decoder read the machine code from the program of a dictionary (counted from 0, as they were given to
@@ -54,13 +59,24 @@ impl Decoder {
         self.images.set_program(dictionary, program, stripped);
     }
 
+    /// Lets the decoder look up interned numbers.
+    pub fn set_numbers(&mut self, numbers: Numbers) {
+        self.numbers = Some(numbers);
+    }
+
+    /// Whether interned numbers can be looked up.
+    #[must_use]
+    pub fn has_numbers(&self) -> bool {
+        self.numbers.is_some()
+    }
+
     /// Decodes a token into `context`, whose memory is used again.
     ///
     /// # Errors
     /// [`DecodeError`] if the token is of another build, or does not fit the dictionary; then
     /// `context` holds nothing that means anything.
     pub fn decode(&self, token: &Token, context: &mut Context) -> Result<(), DecodeError> {
-        self.decoding(context).token(token, false)
+        self.decoding(context).token(token, false, None)
     }
 
     /// Decodes a token of which it is known that a process of this program has made it. A thread that is not in the
@@ -70,15 +86,35 @@ impl Decoder {
     /// # Errors
     /// As [`decode`](Self::decode).
     pub fn decode_of_program(&self, token: &Token, context: &mut Context) -> Result<(), DecodeError> {
-        self.decoding(context).token(token, true)
+        self.decoding(context).token(token, true, None)
     }
 
-    /// Decodes a number that `pcce_context()` returned, where it names function and id.
+    /// Decodes a number that `pcce_context()` returned, where it names function and id, or is one of
+    /// [`set_numbers`](Self::set_numbers).
     ///
     /// # Errors
-    /// [`DecodeError`] for 0, for an interned number, and for one that no function has or several have.
+    /// [`DecodeError`] for 0, for an interned number that is not there, and for one that no function has or several
+    /// have.
     pub fn decode_number(&self, number: u64, context: &mut Context) -> Result<(), DecodeError> {
-        self.decoding(context).number(number)
+        if number < pcce_abi::INTERNED {
+            return self.decoding(context).number(number);
+        }
+        let numbers = self.numbers.as_ref().ok_or(DecodeError::Interned { number })?;
+        self.decode_number_of(numbers, number, context)
+    }
+
+    /// Decodes an interned number, from 2⁶³ on.
+    ///
+    /// # Errors
+    /// [`DecodeError`] for one that is not there, or does not fit the dictionaries.
+    pub fn decode_number_of(
+        &self,
+        numbers: &Numbers,
+        number: u64,
+        context: &mut Context,
+    ) -> Result<(), DecodeError> {
+        let found = numbers.read(number)?;
+        self.decoding(context).token(&found.token, false, found.range.map(|range| (range, found.program)))
     }
 
     /// The frames of a context that this decoder has decoded, innermost first.
@@ -106,7 +142,13 @@ impl Decoder {
 }
 
 impl Decoding<'_, '_> {
-    fn token(&mut self, token: &Token, of_program: bool) -> Result<(), DecodeError> {
+    /// `range`: in place of a capture, a number in the range of a function of this program.
+    fn token(
+        &mut self,
+        token: &Token,
+        of_program: bool,
+        range: Option<(u64, BuildId)>,
+    ) -> Result<(), DecodeError> {
         self.resolve_images(token, of_program)?;
         if token.with_offsets {
             // What the encoding relies on must be so, whether or not this token depends on it.
@@ -116,9 +158,10 @@ impl Decoding<'_, '_> {
                 }
             }
         }
-        let mut above = match &token.capture {
-            Some(capture) => self.capture(token, capture)?,
-            None => Above::NoCapture,
+        let mut above = match (&token.capture, range) {
+            (Some(capture), _) => self.capture(token, capture)?,
+            (None, Some((number, program))) => self.in_range(token, number, program)?,
+            (None, None) => Above::NoCapture,
         };
         let mut signals = token.signals.iter().peekable();
         // Whether one of the next frame's repetitions is done with.
@@ -152,25 +195,6 @@ impl Decoding<'_, '_> {
         Ok(())
     }
 
-    fn number(&mut self, number: u64) -> Result<(), DecodeError> {
-        if number == 0 {
-            return Err(DecodeError::NoContext);
-        }
-        if number >= pcce_abi::INTERNED {
-            return Err(DecodeError::Interned { number });
-        }
-        let mut functions = self.images.encodings.in_ranges(number);
-        let (function, id) = functions.next().ok_or(DecodeError::NoRange { number })?;
-        if let Some((other, _)) = functions.next() {
-            let (first, second) = (self.name_of(other), self.name_of(function));
-            return Err(DecodeError::Ambiguous { number, first, second });
-        }
-        self.context.push(Piece::Function(function));
-        self.walk_number(function, id, None, None)?;
-        self.close();
-        Ok(())
-    }
-
     fn resolve_images(&mut self, token: &Token, of_program: bool) -> Result<(), DecodeError> {
         // A point whose callers were not found has perhaps no address in an instrumented image.
         let lost = |point: &Point| matches!(point.end, PointEnd::Lost | PointEnd::Bound);
@@ -188,7 +212,7 @@ impl Decoding<'_, '_> {
     }
 
     #[cold]
-    fn other_build(&self, images: &[BuildId]) -> DecodeError {
+    pub(super) fn other_build(&self, images: &[BuildId]) -> DecodeError {
         if images.iter().all(|id| id.as_bytes().is_empty()) {
             return DecodeError::NoBuildId;
         }
@@ -218,7 +242,7 @@ impl Decoding<'_, '_> {
 
     /// Where the sub-path begins that ends inside (above) a frame of the token, or behind the last one. `next_signal`:
     /// how many frames are further in than the next signal that is not yet shown.
-    fn begin(&self, token: &Token, number: usize, next_signal: Option<usize>) -> Begin {
+    pub(super) fn begin(&self, token: &Token, number: usize, next_signal: Option<usize>) -> Begin {
         match token.frames.get(number) {
             // A handler starts one.
             _ if next_signal == Some(number) => Begin::BY_ID,
@@ -349,7 +373,7 @@ impl Decoding<'_, '_> {
     }
 
     /// Makes one run of the pieces behind the last one.
-    fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         self.context.runs.push(Run { end: self.context.pieces.len(), count: 1 });
     }
 

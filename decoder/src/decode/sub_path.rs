@@ -124,7 +124,7 @@ impl<'d> Decoding<'d, '_> {
     }
 
     /// What that says of a sub-path of this encoding.
-    fn start_in(&self, encoding: &Encoding, start: Start) -> Start {
+    pub(super) fn start_in(&self, encoding: &Encoding, start: Start) -> Start {
         match start {
             Start::In(start) if !std::ptr::eq(self.images.encoding_of(start), encoding) => Start::ById,
             // Only in a program that is built as a whole do other starts than the outermost not show by the ids.

@@ -4,8 +4,9 @@
 use crate::{MAIN_BASE_SYMBOL, REPLACED, SIGNAL_SITE_SYMBOL, TLS_SYMBOL, VERSION_SYMBOL, functions};
 
 /// What every archive defines for the C API, for the start of the program, and for code of the pass.
-pub const RUNTIME: [&str; 27] = [
+pub const RUNTIME: [&str; 29] = [
     "pcce_context",
+    "pcce_numbers",
     "pcce_token",
     "pcce_token_at",
     "pcce_install_crash_handler",
@@ -15,6 +16,7 @@ pub const RUNTIME: [&str; 27] = [
     "pcce_fiber_run",
     "__pcce_crash_start",
     "__pcce_sample_start",
+    "__pcce_numbers_start",
     VERSION_SYMBOL,
     TLS_SYMBOL,
     SIGNAL_SITE_SYMBOL,

@@ -3,6 +3,7 @@
 //! - the thread's block, pushed frames, the names of functions: what emitted code relies on (`block`);
 //! - verify mode's records (`verify`), and what they are made of ([`tables`]);
 //! - [`token`]: constants of the tokens' format;
+//! - [`numbers`]: the file of numbers;
 //! - [`exports`]: the symbols that the runtime's archives define;
 //! - [`unwind`]: the walk over the stack of an interrupted point, in this process or in a core file.
 //!
@@ -17,6 +18,7 @@ extern crate std;
 
 mod block;
 pub mod exports;
+pub mod numbers;
 #[cfg(feature = "tables")]
 pub mod tables;
 pub mod token;

@@ -130,8 +130,8 @@ impl Index {
         }
     }
 
-    /// The node of `key`, which was not found. If it is not there, that and its number are what `make` makes, which is
-    /// called once. None if there is no memory.
+    /// The node of `key`, which was not found. If it is not there, that and how many there are with it are what `make`
+    /// makes, which is called once. None if there is no memory.
     #[cold]
     #[inline(never)]
     pub(super) fn add(
@@ -152,17 +152,17 @@ impl Index {
             loop {
                 let mut found = table.slot(slot).load(Ordering::Acquire);
                 if found == 0 {
-                    let (node, number) = match fresh {
+                    let (node, count) = match fresh {
                         Some(fresh) => fresh,
                         None => *fresh.insert(make()?),
                     };
-                    // All nodes with smaller numbers may be in the table.
-                    if number > table.slots() / 4 * 3 {
+                    // All that came before may be in the table.
+                    if count > table.slots() / 4 * 3 {
                         if self.successor(table).is_some() {
                             break;
                         }
                         // One slot stays empty, where looking for a key ends.
-                        if number >= table.slots() {
+                        if count >= table.slots() {
                             return None;
                         }
                     }

@@ -33,6 +33,16 @@ impl State {
         Self { id: id.wrapping_sub(base.unwrap_or(0)), top: followed, relative: top.is_relative(), lost }
     }
 
+    /// Whether the id counts from that of a frame.
+    pub fn is_relative(&self) -> bool {
+        self.relative
+    }
+
+    /// Whether nothing is known of that frame.
+    pub fn is_lost(&self) -> bool {
+        self.lost.is_some()
+    }
+
     /// The way from the activation with these registers outwards. If it leads to an owner of a lost frame, the id is
     /// known.
     #[inline(always)]

@@ -132,5 +132,6 @@ global_asm!(
     ".p2align 3",
     ".quad __pcce_crash_start",
     ".quad __pcce_sample_start",
+    ".quad __pcce_numbers_start",
     ".popsection",
 );

@@ -19,6 +19,7 @@ mod filter;
 #[path = "../../../decoder/tests/common/linked.rs"]
 mod linked;
 mod machine;
+mod numbers;
 mod oracle;
 mod profile;
 mod token;
@@ -51,6 +52,7 @@ pub const TARGETS: &[Target] = &[
     core::TARGET,
     profile::TARGET,
     calls::TARGET,
+    numbers::TARGET,
 ];
 
 /// A decoder for the test program, with its machine code, and its library.

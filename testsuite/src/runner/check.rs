@@ -19,7 +19,9 @@ pub(super) fn check_case(
 ) -> Result<(), String> {
     let built = build(program, &case.level, Some(case), folder)?;
     let report = folder.join(format!("{}.report", case.name()));
-    let output = run(built.command(program).env("PCCE_VERIFY_REPORT", &report));
+    let numbers = folder.join(format!("{}.numbers", case.name()));
+    let mut run_it = built.command(program);
+    let output = run(run_it.env("PCCE_VERIFY_REPORT", &report).env("PCCE_NUMBERS", &numbers));
     let mut wrong = String::new();
     if case.verify {
         check_report(&report, program.is_cut(), &mut wrong);
@@ -33,13 +35,13 @@ pub(super) fn check_case(
         .filter(|_| program.is_instrumented())
         .chain(libraries.map(|(_, path)| path.as_path()))
         .collect();
-    match decode(&images, &shown) {
+    match decode(&images, &shown, Some(&numbers)) {
         Ok(decoded) => compare(program, case, &shown, &decoded, &mut wrong),
         Err(error) => wrong.push_str(&error),
     }
     if wrong.is_empty() {
         // Hundreds of programs: only those that failed stay to be looked at.
-        for file in [&built.path, &report].into_iter().chain(&built.libraries) {
+        for file in [&built.path, &report, &numbers].into_iter().chain(&built.libraries) {
             let _ = fs::remove_file(file);
         }
         Ok(())
@@ -81,21 +83,25 @@ pub(crate) fn check_report(path: &Path, cut: bool, wrong: &mut String) -> u64 {
     compared
 }
 
+/// Numbers from here on are interned.
+const FIRST_INTERNED: u64 = 1 << 63;
+
 /// The frames of each token or number.
 pub(crate) struct Decoded {
     pub(crate) tokens: Vec<Vec<Frame>>,
-    /// Of numbers below 2^63.
+    /// Of numbers below 2^63, and of all if there is a file of numbers.
     numbers: Vec<Option<Vec<Frame>>>,
 }
 
-pub(crate) fn decode(images: &[&Path], shown: &[Shown]) -> Result<Decoded, String> {
-    let fixed = |number: u64| number != 0 && number < 1 << 63;
+/// Decodes what was shown. `file`: the file of numbers of the process, if it has written one.
+pub(crate) fn decode(images: &[&Path], shown: &[Shown], file: Option<&Path>) -> Result<Decoded, String> {
+    let known = |number: u64| number != 0 && (file.is_some() || number < FIRST_INTERNED);
     let mut input = String::new();
     for s in shown {
         if !s.token.is_empty() {
             let _ = writeln!(input, "{}", s.token);
         }
-        if fixed(s.number) {
+        if known(s.number) {
             let _ = writeln!(input, "{}", s.number);
         }
     }
@@ -108,6 +114,9 @@ pub(crate) fn decode(images: &[&Path], shown: &[Shown]) -> Result<Decoded, Strin
             pcce.arg("--dict");
         }
         pcce.arg(image);
+    }
+    if let Some(file) = file {
+        pcce.arg("--numbers").arg(file);
     }
     let output = run_with_input(&mut pcce, &input);
     let mut lines = output.stdout.lines();
@@ -129,7 +138,7 @@ pub(crate) fn decode(images: &[&Path], shown: &[Shown]) -> Result<Decoded, Strin
         } else {
             next(&s.token)?
         });
-        decoded.numbers.push(match fixed(s.number) {
+        decoded.numbers.push(match known(s.number) {
             true => Some(next(&s.number.to_string())?),
             false => None,
         });
@@ -201,7 +210,7 @@ fn compare(program: &Program, case: &Case, shown: &[Shown], decoded: &Decoded, w
     // Where stack offsets tell contexts apart, numbers are interned.
     for name in program.fixed(&facts).into_iter().filter(|_| case.mode == "lto" && case.shape != "hybrid") {
         for i in of_name(&name) {
-            if decoded.numbers[i].is_none() {
+            if shown[i].number >= FIRST_INTERNED {
                 let _ = writeln!(wrong, "{name}: its number {} is not a fixed one", shown[i].number);
             }
         }
@@ -213,8 +222,18 @@ fn without_inlined(chain: &str) -> String {
     chain.split(" < ").filter(|word| !word.starts_with("inlined ")).collect::<Vec<_>>().join(" < ")
 }
 
+/// From the function that shows the context outwards, inlined callees left out: a number names the function, not the
+/// place in it. Nor does it tell whether a tail call left what the thread began with.
+fn outer(frames: &[Frame]) -> Vec<Frame> {
+    let start = frames.iter().position(|f| !f.inlined).unwrap_or(0);
+    let mut frames = frames[start..].to_vec();
+    (frames[0].file, frames[0].line) = (None, None);
+    frames.pop_if(|frame| frame.text == "<tail>");
+    frames
+}
+
 /// Numbers and tokens name the same contexts: equal tokens have equal numbers, equal numbers the same
-/// callers (within a process), and a fixed number decodes to what the token decodes to.
+/// callers (within a process), and a number decodes to what the token decodes to.
 pub(crate) fn compare_numbers(shown: &[Shown], decoded: &Decoded, wrong: &mut String) {
     let cut = |i: usize| decoded.tokens[i].last().is_some_and(|f| f.text == "<truncated>");
     let mut number_of: HashMap<(u64, &str), usize> = HashMap::new();
@@ -222,17 +241,7 @@ pub(crate) fn compare_numbers(shown: &[Shown], decoded: &Decoded, wrong: &mut St
     // A number is that of the thread's own part, without its creation.
     let across = |s: &Shown| s.token.contains('+');
     for (i, s) in shown.iter().enumerate().filter(|(i, s)| !cut(*i) && !across(s)) {
-        // From the function that shows the context outwards, inlined callees left out: a number
-        // names the function, not the place in it.
-        let outer = |i: usize| {
-            let frames = &decoded.tokens[i];
-            let start = frames.iter().position(|f| !f.inlined).unwrap_or(0);
-            let mut frames = frames[start..].to_vec();
-            (frames[0].file, frames[0].line) = (None, None);
-            // Nor does it tell whether a tail call left what the thread began with.
-            frames.pop_if(|frame| frame.text == "<tail>");
-            frames
-        };
+        let outer = |i: usize| outer(&decoded.tokens[i]);
         let &mut token_first = number_of.entry((s.process, &s.token)).or_insert(i);
         if shown[token_first].number != s.number {
             let _ = writeln!(
@@ -252,7 +261,7 @@ pub(crate) fn compare_numbers(shown: &[Shown], decoded: &Decoded, wrong: &mut St
             );
         }
         if let Some(frames) = &decoded.numbers[i]
-            && texts(frames) != texts(&outer(i))
+            && self::outer(frames) != outer(i)
         {
             let _ = writeln!(
                 wrong,

@@ -1,0 +1,149 @@
+//! The file of numbers: its head, and its records one by one.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use pcce_abi::numbers::{END, GIVEN, HEAD, MAGIC, RECORD, Record, VERSION, head, offset};
+
+use super::error::{NumberError, NumbersError};
+use super::{Source, no_record};
+
+/// Records that are read in one go, and kept.
+const PIECE: u64 = 1 << 16;
+
+type Piece = Result<Box<[u8]>, String>;
+
+/// A file of numbers. Of a large one only those pieces are read in which records are looked up.
+#[derive(Debug)]
+pub struct NumbersFile {
+    content: Content,
+    size: u64,
+    given: u64,
+    pieces: Vec<OnceLock<Piece>>,
+}
+
+#[derive(Debug)]
+enum Content {
+    File(File),
+    Bytes(Vec<u8>),
+}
+
+impl Content {
+    fn read(&self, to: &mut [u8], at: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while done < to.len() {
+            let read = match self {
+                Self::File(file) => file.read_at(&mut to[done..], at + done as u64)?,
+                Self::Bytes(bytes) => {
+                    let from =
+                        usize::try_from(at).unwrap_or(usize::MAX).saturating_add(done).min(bytes.len());
+                    let read = (bytes.len() - from).min(to.len() - done);
+                    to[done..done + read].copy_from_slice(&bytes[from..from + read]);
+                    read
+                }
+            };
+            if read == 0 {
+                break;
+            }
+            done += read;
+        }
+        Ok(done)
+    }
+}
+
+impl NumbersFile {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// [`NumbersError`] if it cannot be read, or is none of numbers.
+    pub fn open(path: &Path) -> Result<Self, NumbersError> {
+        let file = File::open(path)?;
+        let size = file.metadata()?.len();
+        Self::new(Content::File(file), size)
+    }
+
+    /// Takes the content of a file.
+    ///
+    /// # Errors
+    /// [`NumbersError`] if it is none of numbers.
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, NumbersError> {
+        let size = bytes.len() as u64;
+        Self::new(Content::Bytes(bytes), size)
+    }
+
+    fn new(content: Content, size: u64) -> Result<Self, NumbersError> {
+        let mut bytes = [0; HEAD as usize];
+        let read = content.read(&mut bytes, 0)?;
+        let known = head();
+        if bytes[..MAGIC.len()] != MAGIC {
+            let start: Vec<_> = bytes[..read.min(8)].iter().map(|byte| format!("{byte:02x}")).collect();
+            let start = if start.is_empty() { "(none)".to_owned() } else { start.join(" ") };
+            return Err(NumbersError::NotNumbers { start });
+        }
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        if read < bytes.len() {
+            return Err(NumbersError::Truncated { size });
+        }
+        if bytes[..known.len()] != known {
+            let found = word(MAGIC.len()) as u32;
+            return Err(match found {
+                VERSION => NumbersError::Head { position: 12, found: bytes[12] },
+                found => NumbersError::OtherVersion { found },
+            });
+        }
+        let given = GIVEN as usize..GIVEN as usize + 8;
+        let rest = bytes.iter().enumerate().skip(known.len());
+        let other = rest.filter(|(at, _)| !given.contains(at)).find(|(_, byte)| **byte != 0);
+        if let Some((position, &found)) = other {
+            return Err(NumbersError::Head { position, found });
+        }
+        let given = word(GIVEN as usize);
+        // A process that runs out of numbers counts on.
+        if given >= 2 * END {
+            return Err(NumbersError::Given { given });
+        }
+        // Records behind the end are asked for as others are.
+        let pieces = (size - HEAD).div_ceil(RECORD * PIECE) as usize;
+        Ok(Self { content, size, given, pieces: (0..pieces).map(|_| OnceLock::new()).collect() })
+    }
+
+    /// How many numbers were given, by all processes that have used the file.
+    #[must_use]
+    pub fn given(&self) -> u64 {
+        self.given
+    }
+
+    fn piece(&self, index: u64) -> Option<&Piece> {
+        let piece = self.pieces.get(usize::try_from(index).ok()?)?;
+        Some(piece.get_or_init(|| {
+            let at = offset(1 + index * PIECE);
+            let mut bytes = vec![0; (RECORD * PIECE).min(self.size - at) as usize];
+            let read = self.content.read(&mut bytes, at).map_err(|error| error.to_string())?;
+            bytes.truncate(read);
+            Ok(bytes.into())
+        }))
+    }
+}
+
+impl Source for NumbersFile {
+    fn record(&self, record: u64) -> Result<Record, NumberError> {
+        if record == 0 || record > self.given {
+            return Err(NumberError::NotGiven { record, given: self.given });
+        }
+        let index = record - 1;
+        let piece = match self.piece(index / PIECE) {
+            None => return Err(NumberError::CutOff { record, size: self.size }),
+            Some(Err(cause)) => return Err(NumberError::Unreadable { record, cause: cause.clone() }),
+            Some(Ok(piece)) => piece,
+        };
+        let at = (index % PIECE * RECORD) as usize;
+        let Some(bytes) = piece.get(at..at + RECORD as usize) else {
+            return Err(NumberError::CutOff { record, size: self.size });
+        };
+        let word = |i: usize| u64::from_le_bytes(bytes[8 * i..8 * i + 8].try_into().expect("8 bytes"));
+        Record::read(record, [word(0), word(1), word(2)]).map_err(|why| no_record(record, why))
+    }
+}

@@ -1,0 +1,69 @@
+//! Interned numbers, from the file that a program wrote with `PCCE_NUMBERS` (docs/formats.md): what a number stands
+//! for, as the parts of a token.
+//!
+//! Each record checks itself, and whoever reads trusts no more than that: a number is decoded if all records of its
+//! chain are there and fit together, whatever the rest of the file looks like.
+
+mod chain;
+mod error;
+mod file;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use pcce_abi::numbers::{NoRecord, Record};
+
+use crate::token::{BuildId, Token};
+
+pub use error::{NumberError, NumbersError};
+pub use file::NumbersFile;
+
+/// Where records are looked up.
+pub(crate) trait Source: fmt::Debug + Send + Sync {
+    /// The record of a number.
+    fn record(&self, number: u64) -> Result<Record, NumberError>;
+}
+
+/// What interned numbers of some processes stand for.
+#[derive(Debug)]
+pub struct Numbers {
+    source: Box<dyn Source>,
+}
+
+/// What a number stands for.
+#[derive(Debug)]
+pub(crate) struct Numbered {
+    /// The chain, and the capture if the number names no function.
+    pub(crate) token: Token,
+    /// A number in the range of a function, if it does.
+    pub(crate) range: Option<u64>,
+    /// The program of the process.
+    pub(crate) program: BuildId,
+}
+
+impl Numbers {
+    pub(crate) fn new(source: Box<dyn Source>) -> Self {
+        Self { source }
+    }
+
+    /// What a number of `pcce_context()` from 2⁶³ on stands for.
+    pub(crate) fn read(&self, number: u64) -> Result<Numbered, NumberError> {
+        chain::read(&*self.source, number)
+    }
+}
+
+impl From<NumbersFile> for Numbers {
+    fn from(file: NumbersFile) -> Self {
+        Self::new(Box::new(file))
+    }
+}
+
+/// The error for a record that is none.
+fn no_record(record: u64, why: NoRecord) -> NumberError {
+    match why {
+        NoRecord::Empty => NumberError::Missing { record },
+        NoRecord::Damaged => NumberError::Damaged { record },
+        NoRecord::Malformed => NumberError::Malformed { record, what: "it is of no kind that there is" },
+    }
+}

@@ -1,0 +1,460 @@
+//! The file of numbers (`docs/formats.md`): with it, interned numbers are decoded when the process is over, and
+//! elsewhere. Lucce (lucce.txt §5) does the same with a log of its call graph's changes; here each *new* link of a
+//! chain is a record, and nothing is done for what was seen before.
+//!
+//! The file is mapped, and a number is the index of its record: to write one is three stores, in which the last one
+//! tells that all is there. The counter of numbers is in the file, too, so whoever shares it, after a `fork`, or as
+//! another program or a later one with the same name for it, gets other numbers. Nothing here locks: signal handlers
+//! come here, and processes die anywhere. Space is asked for before it is written to: a full disk is an error of that,
+//! and no signal.
+
+use core::ffi::{CStr, c_char, c_int};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering, fence};
+
+use crate::abi::numbers::{END, GIVEN, HEAD, RECORD, head, offset};
+use crate::chains::{self, CHAINS};
+use crate::intern::Key;
+use crate::output::{self, Environment, FileName, How, Text, write_all};
+use crate::sys;
+
+/// The environment variable that names the file.
+const VARIABLE: &CStr = c"PCCE_NUMBERS";
+
+/// Records in the first block of the mapping; block `k` has this many times 2ᵏ. A multiple of pages.
+const FIRST_BLOCK: u64 = 4096;
+const BLOCKS: usize = 28;
+/// Space is taken for so many records at least, and at most.
+const STEP: [u64; 2] = [1024, 1 << 16];
+/// Other threads that take a number while the file is being taken into use, at most.
+const BETWEEN: u64 = 1024;
+/// No number is given any more.
+const CLOSED: u64 = 1 << 62;
+
+/// How many numbers this process has given, as long as there is no file.
+static OWN: AtomicU64 = AtomicU64::new(0);
+/// The same of all processes that use the file, in its head; null as long as there is none.
+static SHARED: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
+/// Taken by who opens the file.
+static STARTED: AtomicBool = AtomicBool::new(false);
+/// Nothing more is written.
+static STOPPED: AtomicBool = AtomicBool::new(false);
+/// The file system does not reserve space: each record is written by a system call.
+static UNRESERVED: AtomicBool = AtomicBool::new(false);
+/// The mapping.
+static MAPPED: [AtomicPtr<AtomicU64>; BLOCKS] = [const { AtomicPtr::new(null_mut()) }; BLOCKS];
+/// There is space for records up to this number.
+static COVERED: AtomicU64 = AtomicU64::new(0);
+static NAME: FileName = FileName::new();
+static FILE: AtomicI32 = AtomicI32::new(-1);
+/// What file that is: programs close files that they do not know, and open others.
+static DEVICE: AtomicU64 = AtomicU64::new(0);
+static INODE: AtomicU64 = AtomicU64::new(0);
+
+/// A number that no chain has.
+pub fn next() -> Option<u64> {
+    let shared = SHARED.load(Ordering::Acquire);
+    // SAFETY: a word of the head, which stays mapped.
+    let given = unsafe { shared.as_ref() }.unwrap_or(&OWN);
+    Some(given.fetch_add(1, Ordering::Relaxed) + 1).filter(|&number| number < END)
+}
+
+/// Writes the record of a number, if there is a file. False if the number is another one's, and must not be given.
+pub fn written(key: &Key, number: u64) -> bool {
+    if SHARED.load(Ordering::Acquire).is_null() || STOPPED.load(Ordering::Relaxed) {
+        return true;
+    }
+    let Some(record) = chains::record(key) else { return false };
+    write(number, record.words(number))
+}
+
+fn write(number: u64, words: [u64; 3]) -> bool {
+    if !cover(number) {
+        return true;
+    }
+    if UNRESERVED.load(Ordering::Relaxed) {
+        return write_by_call(number, words);
+    }
+    let Some(slot) = slot(number) else {
+        stop(b"there is no memory to map it", 0);
+        return true;
+    };
+    // SAFETY: three words of the mapping.
+    let slot = unsafe { [&*slot, &*slot.add(1), &*slot.add(2)] };
+    let there = slot[2].load(Ordering::Acquire);
+    if there == 0 {
+        for (word, value) in slot.into_iter().zip(words) {
+            word.store(value, Ordering::Release);
+        }
+        return true;
+    }
+    // Who takes the file into use writes what others have just written.
+    let same = slot.into_iter().zip(words).all(|(word, value)| word.load(Ordering::Relaxed) == value);
+    if !same {
+        stop(b"it is damaged: a number is taken that was not given", 0);
+    }
+    same
+}
+
+/// The same where the file system cannot reserve space.
+fn write_by_call(number: u64, words: [u64; 3]) -> bool {
+    let Some(file) = file() else { return true };
+    // SAFETY: reads three words.
+    let written = unsafe {
+        sys::call(
+            libc::SYS_pwrite64,
+            [file as usize, words.as_ptr() as usize, RECORD as usize, offset(number) as usize, 0, 0],
+        )
+    };
+    if written != RECORD as isize {
+        stop(b"it cannot be written", -written);
+    }
+    true
+}
+
+/// Takes space for records up to a number, and some more. False if there is none.
+#[inline]
+fn cover(number: u64) -> bool {
+    number <= COVERED.load(Ordering::Acquire) || grow(number)
+}
+
+#[cold]
+fn grow(number: u64) -> bool {
+    if UNRESERVED.load(Ordering::Relaxed) {
+        return true;
+    }
+    let from = COVERED.load(Ordering::Acquire);
+    let to = number + (number / 8).clamp(STEP[0], STEP[1]);
+    if STOPPED.load(Ordering::Relaxed) {
+        return false;
+    }
+    let Some(file) = file() else {
+        stop(b"the program has closed it, and another one has its name", 0);
+        return false;
+    };
+    match reserve(file, offset(from + 1), offset(to + 1)) {
+        0 => {
+            COVERED.fetch_max(to, Ordering::AcqRel);
+            true
+        }
+        libc::EOPNOTSUPP => {
+            UNRESERVED.store(true, Ordering::Relaxed);
+            true
+        }
+        error => {
+            stop(b"it cannot grow", error as isize);
+            false
+        }
+    }
+}
+
+/// Takes space in the file. Returns 0 or an error number.
+fn reserve(file: c_int, from: u64, to: u64) -> c_int {
+    // A larger file than the process may write would be a signal.
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let arguments = [0, libc::RLIMIT_FSIZE as usize, 0, &raw mut limit as usize, 0, 0];
+    // SAFETY: writes a limit.
+    if unsafe { sys::call(libc::SYS_prlimit64, arguments) } == 0 && to > limit.rlim_cur {
+        return libc::EFBIG;
+    }
+    loop {
+        let arguments = [file as usize, 0, from as usize, (to - from) as usize, 0, 0];
+        // SAFETY: changes a file of ours.
+        match unsafe { sys::call(libc::SYS_fallocate, arguments) } as c_int {
+            error if error == -libc::EINTR => {}
+            error => return -error,
+        }
+    }
+}
+
+/// Where the record of a number is in memory. None if it cannot be mapped.
+fn slot(number: u64) -> Option<*const AtomicU64> {
+    let index = number - 1;
+    let block = (index / FIRST_BLOCK + 1).ilog2() as usize;
+    let start = FIRST_BLOCK * ((1 << block) - 1);
+    let place = MAPPED.get(block)?;
+    let mut at = place.load(Ordering::Acquire);
+    if at.is_null() {
+        let size = (RECORD * (FIRST_BLOCK << block)) as usize;
+        let mapped = map(file()?, offset(start + 1), size)?;
+        match place.compare_exchange(null_mut(), mapped, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => at = mapped,
+            Err(theirs) => {
+                // SAFETY: the mapping made above, which nobody else has seen.
+                unsafe { sys::unmap(mapped.cast(), size) };
+                at = theirs;
+            }
+        }
+    }
+    // SAFETY: in the block.
+    Some(unsafe { at.add((index - start) as usize * (RECORD / 8) as usize) })
+}
+
+fn map(file: c_int, offset: u64, size: usize) -> Option<*mut AtomicU64> {
+    let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let arguments = [0, size, access, libc::MAP_SHARED as usize, file as usize, offset as usize];
+    // SAFETY: a new mapping, no address given.
+    let at = unsafe { sys::call(libc::SYS_mmap, arguments) };
+    (at > 0).then_some(at as *mut AtomicU64)
+}
+
+/// What a file is: device, number, size. None if it is none that can be mapped.
+fn identity(file: c_int) -> Option<(u64, u64, u64)> {
+    let mut about = core::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: writes what it has.
+    unsafe {
+        let arguments = [file as usize, about.as_mut_ptr() as usize, 0, 0, 0, 0];
+        if sys::call(libc::SYS_fstat, arguments) != 0 {
+            return None;
+        }
+        let about = about.assume_init();
+        let regular = about.st_mode & libc::S_IFMT == libc::S_IFREG;
+        regular.then_some((about.st_dev, about.st_ino, about.st_size as u64))
+    }
+}
+
+/// The open file. None if the program has closed it, and its name leads elsewhere.
+fn file() -> Option<c_int> {
+    let is_it = |file: c_int| {
+        let expected = (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed));
+        identity(file).is_some_and(|(device, inode, _)| (device, inode) == expected)
+    };
+    let file = FILE.load(Ordering::Acquire);
+    if is_it(file) {
+        return Some(file);
+    }
+    let again = NAME.open(How::SharedAgain, 0).ok()?;
+    if !is_it(again) {
+        sys::close(again);
+        return None;
+    }
+    let again = out_of_the_way(again);
+    FILE.store(again, Ordering::Release);
+    Some(again)
+}
+
+/// Moves a file of ours to a number that the program will not get, or expect to get.
+fn out_of_the_way(file: c_int) -> c_int {
+    match copy(file) {
+        Some(copy) => {
+            sys::close(file);
+            copy
+        }
+        None => file,
+    }
+}
+
+/// Another descriptor of a file, with a high number.
+fn copy(file: c_int) -> Option<c_int> {
+    [1000, 200, 3].into_iter().find_map(|least| {
+        let arguments = [file as usize, libc::F_DUPFD_CLOEXEC as usize, least, 0, 0, 0];
+        // SAFETY: a plain system call.
+        c_int::try_from(unsafe { sys::call(libc::SYS_fcntl, arguments) }).ok().filter(|&copy| copy >= 0)
+    })
+}
+
+/// Writes no more, and says so once.
+#[cold]
+fn stop(why: &[u8], error: isize) {
+    if STOPPED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let mut message = Text::<256>::new();
+    message.put(b"pcce: the file of numbers: ");
+    message.put(why);
+    if error != 0 {
+        message.put(b": error ");
+        message.number(error as u64);
+    }
+    message.put(b"; numbers of contexts that are new from here on cannot be decoded\n");
+    write_all(libc::STDERR_FILENO, message.bytes());
+}
+
+/// Why a file is not taken: an error number.
+const NOT_NUMBERS: c_int = libc::EINVAL;
+const OTHERS: c_int = libc::EEXIST;
+
+/// Takes a file into use, whose descriptor stays.
+fn start(file: c_int) -> Result<(), c_int> {
+    let (device, inode, size) = identity(file).ok_or(NOT_NUMBERS)?;
+    // Another process may be doing the same, with the same bytes.
+    let mut there = [0; 16];
+    let arguments = |bytes: *const u8| [file as usize, bytes as usize, 16, 0, 0, 0];
+    // SAFETY: reads or writes so many bytes.
+    unsafe {
+        if size == 0 && sys::call(libc::SYS_pwrite64, arguments(head().as_ptr())) != 16 {
+            return Err(libc::ENOSPC);
+        }
+        if sys::call(libc::SYS_pread64, arguments(there.as_mut_ptr())) != 16 || there != head() {
+            return Err(NOT_NUMBERS);
+        }
+    }
+    match reserve(file, 0, HEAD) {
+        0 => {}
+        libc::EOPNOTSUPP => {
+            UNRESERVED.store(true, Ordering::Relaxed);
+            // SAFETY: one zero byte, which makes the head as long as it must be for its mapping.
+            let longer = unsafe {
+                let end = HEAD as usize - 1;
+                size >= HEAD
+                    || sys::call(libc::SYS_pwrite64, [file as usize, [0].as_ptr() as usize, 1, end, 0, 0])
+                        == 1
+            };
+            if !longer {
+                return Err(libc::ENOSPC);
+            }
+        }
+        error => return Err(error),
+    }
+    let head = map(file, 0, HEAD as usize).ok_or(libc::ENOMEM)?;
+    // SAFETY: in the head's mapping.
+    let given = unsafe { &*head.add((GIVEN / 8) as usize) };
+    FILE.store(file, Ordering::Relaxed);
+    DEVICE.store(device, Ordering::Relaxed);
+    INODE.store(inode, Ordering::Relaxed);
+    let new = OWN.compare_exchange(0, CLOSED, Ordering::SeqCst, Ordering::SeqCst);
+    let first = match new {
+        Ok(_) => given.load(Ordering::Relaxed),
+        // Numbers that this process has given already are those of a file that is new.
+        Err(own) => {
+            let taken = own + BETWEEN;
+            given.compare_exchange(0, taken, Ordering::SeqCst, Ordering::SeqCst).map_err(|_| OTHERS)?
+        }
+    };
+    COVERED.store(first, Ordering::Relaxed);
+    SHARED.store((&raw const *given).cast_mut(), Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+    for (key, number) in CHAINS.nodes() {
+        written(key, number);
+    }
+    Ok(())
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn pcce_numbers(fd: c_int) -> c_int {
+    if STARTED.swap(true, Ordering::Relaxed) {
+        return libc::EBUSY;
+    }
+    let Some(file) = copy(fd) else {
+        STARTED.store(false, Ordering::Relaxed);
+        return libc::EBADF;
+    };
+    match start(file) {
+        Ok(()) => 0,
+        Err(error) => {
+            sys::close(file);
+            STARTED.store(false, Ordering::Relaxed);
+            error
+        }
+    }
+}
+
+/// Opens the file if the environment names one.
+#[unsafe(no_mangle)]
+pub extern "C" fn __pcce_numbers_start(_: c_int, _: *const *const c_char, environment: Environment) {
+    // SAFETY: the environment is the constructor's, and its texts end with a zero.
+    unsafe {
+        let value = output::variable_at_start(VARIABLE, environment);
+        if value.is_null() || *value == 0 || STARTED.swap(true, Ordering::Relaxed) {
+            return;
+        }
+    }
+    NAME.set_from(VARIABLE, None);
+    let Ok(file) = NAME.open(How::Shared, 0) else { return };
+    let file = out_of_the_way(file);
+    let Err(error) = start(file) else { return };
+    sys::close(file);
+    let mut message = Text::<256>::new();
+    message.put(b"pcce: the file that PCCE_NUMBERS names ");
+    match error {
+        NOT_NUMBERS => {
+            message.put(b"is there, and no file of numbers of this version; take another name, or delete it")
+        }
+        OTHERS => message.put(b"has numbers of others, and this process has given the same ones already"),
+        error => {
+            message.put(b"cannot be used: error ");
+            message.number(error as u64);
+        }
+    }
+    message.put(b"; numbers of this process cannot be decoded later\n");
+    write_all(libc::STDERR_FILENO, message.bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::numbers::Record;
+    use std::vec;
+    use std::vec::Vec;
+
+    /// A new file that goes with the process.
+    fn new_file() -> c_int {
+        // SAFETY: a plain call.
+        unsafe { libc::memfd_create(c"numbers".as_ptr(), 0) }
+    }
+
+    fn content(file: c_int) -> Vec<u8> {
+        let (.., size) = identity(file).expect("a file");
+        let mut bytes = vec![0; size as usize];
+        // SAFETY: there is room for so many.
+        let read = unsafe { libc::pread(file, bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+        assert_eq!(read, size as isize);
+        bytes
+    }
+
+    fn record(bytes: &[u8], number: u64) -> Option<Record> {
+        let at = offset(number) as usize;
+        let word =
+            |i: usize| Some(u64::from_le_bytes(bytes.get(at + 8 * i..at + 8 * i + 8)?.try_into().ok()?));
+        Record::read(number, [word(0)?, word(1)?, word(2)?]).ok()
+    }
+
+    /// The only test of this process that takes a file into use; others number chains at the same time.
+    #[test]
+    fn what_was_numbered_before_and_what_comes_later_is_in_the_file() {
+        let key = |i: u64| [i, chains::RANGE, 0x1234_5678_9abc_def0];
+        let mut numbers: Vec<u64> = (1..500).map(|i| CHAINS.insert(&key(i), ()).expect("memory")).collect();
+        assert_eq!(pcce_numbers(-1), libc::EBADF);
+        let mut pipe = [0; 2];
+        // SAFETY: room for two.
+        unsafe { libc::pipe(pipe.as_mut_ptr()) };
+        assert_eq!(pcce_numbers(pipe[1]), NOT_NUMBERS);
+        let other = new_file();
+        write_all(other, b"something else, of more than sixteen bytes");
+        assert_eq!(pcce_numbers(other), NOT_NUMBERS);
+        assert_eq!(content(other), b"something else, of more than sixteen bytes", "not touched");
+        let used = new_file();
+        let mut head = vec![0; HEAD as usize];
+        head[..16].copy_from_slice(&super::head());
+        head[GIVEN as usize] = 7;
+        write_all(used, &head);
+        assert_eq!(pcce_numbers(used), OTHERS);
+
+        let file = new_file();
+        assert_eq!(pcce_numbers(file), 0);
+        assert_eq!(pcce_numbers(file), libc::EBUSY);
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                std::thread::spawn(move || {
+                    (500..50_000).map(|i| CHAINS.insert(&key(i), ()).expect("memory")).collect::<Vec<u64>>()
+                })
+            })
+            .collect();
+        let later: Vec<_> = threads.into_iter().map(|thread| thread.join().expect("it ends")).collect();
+        assert!(later.iter().all(|numbers| *numbers == later[0]));
+        numbers.extend(&later[0]);
+        let bytes = content(file);
+        let given = u64::from_le_bytes(bytes[GIVEN as usize..][..8].try_into().expect("8"));
+        for (i, &number) in (1..).zip(&numbers) {
+            assert!(number <= given);
+            let found = record(&bytes, number).expect("a record").entry;
+            assert_eq!(found, crate::abi::numbers::Entry::Range { outer: i, number: 0x1234_5678_9abc_def0 });
+        }
+        // Where another one's record is, no number is given.
+        let next = given + 1000;
+        assert!(write(next, [1, 2, 3]) && write(next, [1, 2, 3]));
+        assert!(!write(next, [1, 2, 4]));
+        assert!(STOPPED.load(Ordering::Relaxed));
+    }
+}

@@ -1,0 +1,229 @@
+//! Files of numbers: every number that a process has given decodes to what its token decodes to, however the processes
+//! end, and whoever shares the file.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use pcce_testsuite::{artifact, command, repository, run, run_with_input, work_folder};
+use serde_json::Value;
+
+const PLUGINS: [&str; 3] = ["first", "second", "third"];
+
+fn source(name: &str) -> PathBuf {
+    repository().join("testsuite/numbers").join(name)
+}
+
+/// Builds `events.c`.
+fn build(folder: &Path, mode: &str) -> PathBuf {
+    let program = folder.join(format!("events-{mode}"));
+    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let mode = format!("--pcce-mode={mode}");
+    let mut compile = command(artifact("pcce-clang"), &["-O2", "-g", "-pthread", &include, &mode]);
+    let _ = run(compile.arg(source("events.c")).arg("-o").arg(&program)).expect_success();
+    program
+}
+
+fn build_plugins(folder: &Path) -> Vec<PathBuf> {
+    let build = |name| {
+        let library = folder.join(format!("{name}.so"));
+        let define = format!("-DNAME={name}");
+        let mut compile = command(artifact("pcce-clang"), &["-O2", "-g", "-shared", "-fPIC", &define]);
+        let _ = run(compile.arg(source("plugin.c")).arg("-o").arg(&library)).expect_success();
+        library
+    };
+    PLUGINS.into_iter().map(build).collect()
+}
+
+/// ⟨number, token⟩ of each whole line.
+fn events(text: &str) -> Vec<(&str, &str)> {
+    let end = text.rfind('\n').map_or(0, |end| end + 1);
+    text[..end].lines().map(|line| line.split_once(' ').expect("number and token")).collect()
+}
+
+/// `pcce decode` with the dictionaries of the libraries.
+fn decode(program: &Path, libraries: &[PathBuf], options: &[&str], words: &[&str]) -> pcce_testsuite::Output {
+    let mut pcce = command(artifact("pcce"), &["decode"]);
+    pcce.args(options).arg(program);
+    for library in libraries {
+        pcce.arg("--dict").arg(library);
+    }
+    run_with_input(&mut pcce, &(words.join("\n") + "\n"))
+}
+
+/// All numbers decode to what their tokens decode to. Returns how many were interned ones.
+fn check(events: &[(&str, &str)], file: &Path, program: &Path, libraries: &[PathBuf]) -> usize {
+    let file = file.to_str().expect("letters");
+    let (numbers, tokens): (Vec<_>, Vec<_>) = events.iter().copied().unzip();
+    let folded = ["--format", "folded", "--numbers", file];
+    let found = decode(program, libraries, &folded, &numbers).expect_success().stdout;
+    let expected = decode(program, libraries, &folded[..2], &tokens).expect_success().stdout;
+    assert_eq!(found.lines().count(), events.len());
+    for ((event, found), expected) in events.iter().zip(found.lines()).zip(expected.lines()) {
+        assert_eq!(found, expected, "{event:?}");
+    }
+    numbers.iter().filter(|number| number.parse::<u64>().expect("a number") >= 1 << 63).count()
+}
+
+#[test]
+fn what_a_killed_process_had_written_decodes() {
+    let folder = work_folder("numbers/killed");
+    let (file, log) = (folder.join("numbers"), folder.join("log"));
+    let programs = [build(&folder, "lto"), build(&folder, "module")];
+    let mut random = 1_u64;
+    let mut interned = 0;
+    let mut runs = 0;
+    // All of them have one file.
+    while runs < 200 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let program = &programs[runs % 2];
+        let mut victim = command(program, &["0", "3"]);
+        let out = File::create(&log).expect("room on the disk");
+        let mut victim =
+            victim.env("PCCE_NUMBERS", &file).stdin(Stdio::null()).stdout(out).spawn().expect("it is there");
+        std::thread::sleep(Duration::from_micros(2_000 + (random >> 33) % 20_000));
+        victim.kill().expect("it runs");
+        let _ = victim.wait().expect("a child");
+        let text = String::from_utf8(fs::read(&log).expect("a log")).expect("letters");
+        let mut all = events(&text);
+        // The last ones tell most, since nothing came behind them.
+        all.drain(..all.len().saturating_sub(500));
+        if all.is_empty() {
+            continue;
+        }
+        interned += check(&all, &file, program, &[]);
+        runs += 1;
+    }
+    assert!(interned > 1000, "{interned}");
+}
+
+#[test]
+fn plugins_may_come_and_go_under_threads() {
+    let folder = work_folder("numbers/plugins");
+    let plugins = build_plugins(&folder);
+    for mode in ["lto", "module"] {
+        let (file, program) = (folder.join(format!("numbers-{mode}")), build(&folder, mode));
+        let mut run_it = command(&program, &["400", "8"]);
+        let output = run(run_it.args(&plugins).env("PCCE_NUMBERS", &file)).expect_success();
+        assert_eq!(output.stderr, "");
+        let events = events(&output.stdout);
+        assert_eq!(events.len(), 9 * 400);
+        assert!(check(&events, &file, &program, &plugins) > 2000);
+    }
+}
+
+/// A number of a file has one meaning, whoever has given it.
+#[test]
+fn processes_and_programs_share_a_file() {
+    let folder = work_folder("numbers/shared");
+    let file = folder.join("numbers");
+    let programs = [build(&folder, "lto"), build(&folder, "module")];
+    let mut context_of: HashMap<String, (usize, String)> = HashMap::new();
+    let mut outputs = Vec::new();
+    // At the same time, and one after another.
+    for _ in 0..2 {
+        let run_both = |i: usize| {
+            let mut command = command(&programs[i], &["300", "3"]);
+            run(command.env("PCCE_NUMBERS", &file).env("EVENTS_FORK", "1")).expect_success()
+        };
+        std::thread::scope(|scope| {
+            let running: Vec<_> = (0..4).map(|i| (i % 2, scope.spawn(move || run_both(i % 2)))).collect();
+            for (program, output) in running {
+                outputs.push((program, output.join().expect("it ends")));
+            }
+        });
+    }
+    for (program, output) in &outputs {
+        assert_eq!(output.stderr, "");
+        let events = events(&output.stdout);
+        assert_eq!(events.len(), (1 + 3 + 3) * 300);
+        assert!(check(&events, &file, &programs[*program], &[]) > 100);
+        for (number, token) in events {
+            let new = || (*program, token.to_owned());
+            if number.parse::<u64>().expect("a number") >= 1 << 63 {
+                assert_eq!(*context_of.entry(number.to_owned()).or_insert_with(new), new(), "{number}");
+            }
+        }
+    }
+    // The other program's numbers are none of this one's.
+    let (number, _) = context_of.iter().find(|(_, (program, _))| *program == 1).expect("one of them");
+    let options = ["--numbers", file.to_str().expect("letters")];
+    let output = decode(&programs[0], &[], &options, &[number]);
+    assert_eq!(output.status, 2);
+    assert!(output.stderr.contains("is of another build"), "{}", output.stderr);
+    // And without the file, they are none.
+    let output = decode(&programs[1], &[], &[], &[number]);
+    assert_eq!(output.status, 2);
+    assert!(output.stderr.contains("--numbers FILE"), "{}", output.stderr);
+}
+
+/// A disk that is full costs the numbers that come later, and nothing else.
+#[test]
+fn a_full_disk_costs_the_last_numbers_only() {
+    let folder = work_folder("numbers/full");
+    let (file, program) = (folder.join("numbers"), build(&folder, "module"));
+    let mut limited = command("prlimit", &["--fsize=100000", "--"]);
+    let output = run(limited.arg(&program).args(["3000", "2"]).env("PCCE_NUMBERS", &file)).expect_success();
+    assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
+    assert!(output.stderr.contains("it cannot grow: error 27"), "{}", output.stderr);
+    let events = events(&output.stdout);
+    assert_eq!(events.len(), 3 * 3000);
+    let (numbers, tokens): (Vec<_>, Vec<_>) = events.into_iter().unzip();
+    let options = ["--format", "json", "--numbers", file.to_str().expect("letters")];
+    let found = decode(&program, &[], &options, &numbers);
+    let expected = decode(&program, &[], &options[..2], &tokens).expect_success();
+    assert_eq!(found.status, 2);
+    let (mut decoded, mut missing) = (0, 0);
+    for (found, expected) in found.stdout.lines().zip(expected.stdout.lines()) {
+        let [found, expected]: [Value; 2] = [found, expected].map(|l| serde_json::from_str(l).expect("JSON"));
+        match found["error"].as_str() {
+            Some(error) => {
+                assert!(
+                    error.contains("of the file of numbers was not written") || error.contains("truncated")
+                );
+                missing += 1;
+            }
+            None => {
+                let frames = |value: &Value| value["frames"].as_array().expect("frames")[1..].to_vec();
+                assert_eq!(frames(&found), frames(&expected));
+                decoded += 1;
+            }
+        }
+    }
+    assert!(decoded > 1000 && missing > 1000, "{decoded} {missing}");
+}
+
+/// As daemons do.
+#[test]
+fn a_program_may_close_all_its_files() {
+    let folder = work_folder("numbers/closed");
+    let (file, program) = (folder.join("numbers"), build(&folder, "module"));
+    let mut command = command(&program, &["3000", "2"]);
+    let output = run(command.env("PCCE_NUMBERS", &file).env("EVENTS_CLOSE", "1")).expect_success();
+    assert_eq!(output.stderr, "");
+    assert!(check(&events(&output.stdout), &file, &program, &[]) > 3000);
+}
+
+#[test]
+fn other_files_are_not_touched() {
+    let folder = work_folder("numbers/other");
+    let program = build(&folder, "module");
+    let file = folder.join("precious");
+    fs::write(&file, "precious, and longer than sixteen bytes").expect("room on the disk");
+    let output = run(command(&program, &["5", "1"]).env("PCCE_NUMBERS", &file)).expect_success();
+    assert!(output.stderr.contains("no file of numbers"), "{}", output.stderr);
+    assert_eq!(events(&output.stdout).len(), 10, "and the program runs as it does");
+    assert_eq!(fs::read_to_string(&file).expect("it is there"), "precious, and longer than sixteen bytes");
+    let options = ["--numbers", file.to_str().expect("letters")];
+    let output = decode(&program, &[], &options, &[]);
+    assert_eq!(output.status, 2);
+    assert!(output.stderr.contains("it starts with bytes 70 72 65 63"), "{}", output.stderr);
+    // No file at all.
+    for other in ["/dev/null", "/nowhere/numbers", folder.to_str().expect("letters")] {
+        let output = run(command(&program, &["5", "1"]).env("PCCE_NUMBERS", other)).expect_success();
+        assert_eq!(output.stderr.lines().count(), 1, "{other}: {}", output.stderr);
+        assert_eq!(events(&output.stdout).len(), 10);
+    }
+}
