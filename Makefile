@@ -8,7 +8,7 @@
 #                   STEPS="time callgrind" PAIRS=15 TOOLS=FOLDER` evaluates less, or tools from elsewhere;
 #                   DOCS=1 writes docs/evaluation.md
 #   make install    into PREFIX (/usr/local without it), below DESTDIR if that is given; make uninstall takes it away
-#   make deb        a Debian package, target/pcce_VERSION_ARCH.deb; make deb-check tries it in a new Debian root (minutes)
+#   make deb        Debian packages, target/deb/*.deb; make deb-check tries them in new Debian roots (minutes)
 #   make packages   builds Debian packages with the wrapper in verify mode, and runs their own tests: the N quickest of them, all without
 #                   it (PACKAGES="zlib bash" MODES="lto module" TOOLS=FOLDER); target/packages/report.md
 #   make guide      the user's guide as a web page, target/guide (mdBook is installed under target/ if there is none)

@@ -13,7 +13,7 @@
 #   PCCE::runtime_shared  the same as a shared library, for shared libraries
 #   PCCE::pcce            the command `pcce`, for custom commands (`pcce dict $<TARGET_FILE:app>`)
 #
-# PCCE_LLVM_VERSION is the version of clang that the pass was built for.
+# PCCE_LLVM_VERSIONS are the versions of clang that PCCE is installed for, PCCE_LLVM_VERSION the last of them.
 if(CMAKE_VERSION VERSION_LESS 3.21)
   set(PCCE_FOUND FALSE)
   set(PCCE_NOT_FOUND_MESSAGE "CMake is ${CMAKE_VERSION}, and PCCE needs 3.21 or later: earlier ones cannot put a launcher in front of the linker")
@@ -31,6 +31,10 @@ foreach(_pcce_file bin/pcce bin/pcce-clang bin/pcce-clang++ lib/pcce/libpcce_pas
   endif()
 endforeach()
 set(_PCCE_BIN "${_pcce_prefix}/bin")
+# The file that the loader looks for.
+file(REAL_PATH "${_pcce_prefix}/lib/pcce/libpcce_rt.so" _pcce_runtime)
+file(GLOB PCCE_LLVM_VERSIONS RELATIVE "${_pcce_prefix}/lib/pcce" "${_pcce_prefix}/lib/pcce/llvm-*")
+list(TRANSFORM PCCE_LLVM_VERSIONS REPLACE "^llvm-" "")
 include("${_pcce_prefix}/share/pcce/keywords.cmake")
 
 if(NOT TARGET PCCE::pcce)
@@ -44,22 +48,24 @@ if(NOT TARGET PCCE::pcce)
     INTERFACE_LINK_OPTIONS "-Wl,--build-id;-Wl,--export-dynamic-symbol=__pcce_*;-Wl,--export-dynamic-symbol=pcce_*")
   add_library(PCCE::runtime_shared SHARED IMPORTED)
   set_target_properties(PCCE::runtime_shared PROPERTIES
-    IMPORTED_LOCATION "${_pcce_prefix}/lib/pcce/libpcce_rt.so"
+    IMPORTED_LOCATION "${_pcce_runtime}"
     INTERFACE_INCLUDE_DIRECTORIES "${_pcce_prefix}/include"
     INTERFACE_LINK_OPTIONS "-Wl,--build-id")
 endif()
 unset(_pcce_prefix)
+unset(_pcce_runtime)
 unset(_pcce_file)
 
-# Ends with an error where the compiler of language `lang` cannot load the pass, or loads it already.
+# Ends with an error where there is no pass for the compiler of language `lang`, or where it loads it already.
 function(_pcce_check_compiler lang)
+  string(REGEX MATCH "^[0-9]+" major "${CMAKE_${lang}_COMPILER_VERSION}")
+  list(JOIN PCCE_LLVM_VERSIONS " or " versions)
   set(compiler "the ${lang} compiler is ${CMAKE_${lang}_COMPILER} (${CMAKE_${lang}_COMPILER_ID} ${CMAKE_${lang}_COMPILER_VERSION})")
   set(cure "configure again in an empty build folder with -DCMAKE_C_COMPILER=clang-${PCCE_LLVM_VERSION} -DCMAKE_CXX_COMPILER=clang++-${PCCE_LLVM_VERSION}")
   if(CMAKE_${lang}_COMPILER MATCHES "/pcce-clang(\\+\\+|xx)?$")
     message(FATAL_ERROR "pcce_instrument: ${compiler}, which instruments every target by itself; leave pcce_instrument out, or ${cure}")
-  elseif(NOT CMAKE_${lang}_COMPILER_ID STREQUAL "Clang"
-      OR NOT CMAKE_${lang}_COMPILER_VERSION MATCHES "^${PCCE_LLVM_VERSION}\\.")
-    message(FATAL_ERROR "pcce_instrument: ${compiler}, and the pass is a plugin of clang ${PCCE_LLVM_VERSION}; ${cure}")
+  elseif(NOT CMAKE_${lang}_COMPILER_ID STREQUAL "Clang" OR NOT major IN_LIST PCCE_LLVM_VERSIONS)
+    message(FATAL_ERROR "pcce_instrument: ${compiler}, and the pass is a plugin of clang ${versions}; ${cure}")
   endif()
 endfunction()
 
@@ -123,7 +129,8 @@ function(pcce_instrument)
       endif()
       # In front of other launchers (ccache), which then see the flags that the wrapper adds.
       foreach(tool COMPILER LINKER)
-        set(launcher "${wrapper}" ${flags} --pcce-launch)
+        string(REGEX MATCH "^[0-9]+" major "${CMAKE_${lang}_COMPILER_VERSION}")
+        set(launcher "${wrapper}" ${flags} --pcce-llvm=${major} --pcce-launch)
         get_target_property(others ${target} ${lang}_${tool}_LAUNCHER)
         if(others)
           list(APPEND launcher ${others})

@@ -192,7 +192,9 @@ macro_rules! pages {
     };
 }
 
-pages! { start, building, decode, debuggers, logs, numbers, modes, profile, crash, core, heap, cpu, pictures, messages }
+pages! {
+    start, building, ship, decode, debuggers, logs, numbers, modes, profile, crash, core, heap, cpu, pictures, messages
+}
 
 #[test]
 fn readme() {

@@ -141,18 +141,23 @@ fn a_staged_installation_does_not_know_its_stage() {
 
 /// In a folder; `make deb-check` installs it into a new Debian root.
 #[test]
-fn the_debian_package_has_working_tools() {
+fn the_debian_packages_have_working_tools() {
     let work = work_folder("deb");
-    let package = run(&mut script("package-deb")).expect_success().stdout;
-    let package = package.trim();
-    let depends = run(&mut command("dpkg-deb", &["--field", package, "Depends"])).expect_success().stdout;
-    for needed in [format!("clang-{LLVM}, lld-{LLVM}, "), "libc6 (>= 2.".to_owned(), "libstdc++6".to_owned()]
-    {
-        assert!(depends.contains(&needed), "{depends}");
-    }
+    let packages = run(&mut script("package-deb")).expect_success().stdout;
     let root = work.join("root");
-    let mut extract = command("dpkg-deb", &["--extract", package]);
-    let _ = run(extract.arg(&root)).expect_success();
+    let mut depends = Vec::new();
+    for package in packages.lines() {
+        depends.push(run(&mut command("dpkg-deb", &["--field", package, "Depends"])).expect_success().stdout);
+        let _ = run(command("dpkg-deb", &["--extract", package]).arg(&root)).expect_success();
+    }
+    let [runtime, development, tools] = &depends[..] else { panic!("{packages}") };
+    for needed in ["pcce (= ", "libpcce0.1 (= ", &format!("clang-{LLVM}, lld-{LLVM}, "), "libstdc++6"] {
+        assert!(development.contains(needed), "{development}");
+    }
+    // Who runs or decodes needs no compiler.
+    for depends in [runtime, tools] {
+        assert!(depends.contains("libc6 (>= 2.") && !depends.contains("clang"), "{depends}");
+    }
     check_tools(&root.join("usr/bin"), &work);
     let text = |file: &Path| fs::read(root.join(file)).expect("can be read");
     // A path of this machine in the package would not be one of the user's machine.

@@ -53,6 +53,10 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
     ("PCCE_SAMPLE", "When a program runs: samples of its contexts a second of CPU time, 1 to 10000 (none)."),
     ("PCCE_SAMPLE_PROFILE", "When it is sampled: the file that the profile goes to (pcce-cpu.%p)."),
     (
+        "PCCE_NUMBERS",
+        "When a program runs: the file in which its numbers from 2^63 on are kept, for --numbers of pcce.",
+    ),
+    (
         "PCCE_CALLS_PROFILE",
         "When a program built with --pcce-profile-generate runs: the file that its counts are appended to.",
     ),
@@ -103,8 +107,8 @@ pub fn cmake_keywords() -> String {
     let command = wrapper_command();
     for option in command.get_arguments() {
         let name = name_of(option);
-        // MODE has checks of its own.
-        if ["mode", "launch", "help"].contains(&name) {
+        // MODE has checks of its own, and the compiler tells the LLVM.
+        if ["mode", "llvm", "launch", "help"].contains(&name) {
             continue;
         }
         let keyword = name.to_uppercase().replace('-', "_");

@@ -120,6 +120,10 @@ pub struct WrapperFlags {
     /// What the pass takes, too.
     #[command(flatten)]
     pub common: Common,
+    /// the LLVM to compile and link with, of those that PCCE is installed for.
+    /// Without it: the one installed last, or the one that the files of a link need
+    #[arg(long = "pcce-llvm", value_name = "N", verbatim_doc_comment, require_equals = true)]
+    pub llvm: Option<u32>,
     /// link a heap profiler: the program records every allocation by its context
     #[arg(long = "pcce-heap")]
     pub heap: bool,

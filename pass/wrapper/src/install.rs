@@ -7,11 +7,13 @@ use std::{env, fs};
 
 use crate::Error;
 
-/// The LLVM that the plugin is built for: another version refuses to load it.
-pub const LLVM_VERSION: &str = if cfg!(feature = "llvm22") { "22" } else { "19" };
-/// Where the distribution keeps that LLVM's programs.
-pub const LLVM_BIN: &str =
-    if cfg!(feature = "llvm22") { "/usr/lib/llvm-22/bin" } else { "/usr/lib/llvm-19/bin" };
+/// The LLVM that this build's plugin is for, by its major version: another one refuses to load it.
+pub const LLVM: u32 = if cfg!(feature = "llvm22") { 22 } else { 19 };
+
+/// Where the distribution keeps the programs of an LLVM.
+pub fn llvm_bin(llvm: u32) -> PathBuf {
+    format!("/usr/lib/llvm-{llvm}/bin").into()
+}
 
 /// The header's folder, and how much the compiler may prefer it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +29,12 @@ pub enum Header {
 /// The project's own files that a compilation needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
-    /// The folder with the plugin and both runtime libraries.
+    /// The folder with the runtime libraries.
     pub libraries: PathBuf,
+    /// The pass plugin.
+    pub plugin: PathBuf,
+    /// Where programs find the runtime for shared libraries, unless the system looks there by itself.
+    pub runpath: Option<PathBuf>,
     /// The folder with `pcce.h`, if there is one.
     pub header: Option<Header>,
 }
@@ -36,13 +42,13 @@ pub struct Files {
 impl Files {
     /// Finds the files from the wrapper's own executable (its symbolic links
     /// resolved): beside it, as the build leaves them, or in `../lib/pcce` and
-    /// `../include`, as they are installed.
-    pub fn beside(executable: &Path, exists: impl Fn(&Path) -> bool) -> Self {
+    /// `../include`, as they are installed, where there may be plugins for several LLVMs.
+    pub fn beside(executable: &Path, llvm: u32, exists: impl Fn(&Path) -> bool) -> Self {
         let here = executable.parent().unwrap_or(Path::new("/"));
         let prefix = here.parent().unwrap_or(Path::new("/"));
         let installed = prefix.join("lib/pcce");
-        let beside = exists(&here.join(PLUGIN)) || !exists(&installed.join(PLUGIN));
-        let libraries = if beside { here.to_owned() } else { installed };
+        let plugin = installed.join(format!("llvm-{llvm}")).join(PLUGIN);
+        let beside = exists(&here.join(PLUGIN)) || !exists(&installed);
 
         let with_header = |folder: &PathBuf| exists(&folder.join("pcce.h"));
         let built = Some(here.join("include"));
@@ -50,12 +56,13 @@ impl Files {
             Some(folder) => Some(Header::Own(folder)),
             None => Some(prefix.join("include")).filter(with_header).map(Header::Shared),
         };
-        Files { libraries, header }
-    }
-
-    /// The pass plugin.
-    pub fn plugin(&self) -> PathBuf {
-        self.libraries.join(PLUGIN)
+        if beside {
+            let plugin =
+                here.join(if llvm == LLVM { PLUGIN.to_owned() } else { format!("llvm-{llvm}/{PLUGIN}") });
+            return Files { libraries: here.to_owned(), plugin, runpath: Some(here.to_owned()), header };
+        }
+        let runpath = Some(prefix.join("lib")).filter(|_| prefix != Path::new("/usr"));
+        Files { libraries: installed, plugin, runpath, header }
     }
 
     /// The runtime for executables.
@@ -80,7 +87,7 @@ impl Files {
 }
 
 const PLUGIN: &str = "libpcce_pass.so";
-/// File name and soname of the runtime for shared libraries.
+/// The name by which the runtime for shared libraries is linked.
 pub const SHARED_RUNTIME: &str = "libpcce_rt.so";
 
 /// Finds `clang` or `clang++` of the right version: by its versioned name in
@@ -89,21 +96,21 @@ pub const SHARED_RUNTIME: &str = "libpcce_rt.so";
 /// # Errors
 ///
 /// [`Error::NoCompiler`] if it is in none of them.
-pub fn find_compiler(name: &str, path: Option<&OsStr>) -> Result<PathBuf, Error> {
-    let versioned = format!("{name}-{LLVM_VERSION}");
-    find_in(path, &versioned)
-        .or_else(|| Some(Path::new(LLVM_BIN).join(name)).filter(|file| is_executable(file)))
-        .ok_or(Error::NoCompiler { name: versioned })
+pub fn find_compiler(name: &str, llvm: u32, path: Option<&OsStr>) -> Result<PathBuf, Error> {
+    find_in(path, &format!("{name}-{llvm}"))
+        .or_else(|| Some(llvm_bin(llvm).join(name)).filter(|file| is_executable(file)))
+        .ok_or(Error::NoCompiler { name: name.to_owned(), llvm })
 }
 
 /// Whether `-fuse-ld=lld` will find a linker: clang looks beside itself, then in
 /// `path`.
-pub fn has_lld(compiler: &Path, path: Option<&OsStr>) -> bool {
+pub fn has_lld(compiler: &Path, llvm: u32, path: Option<&OsStr>) -> bool {
     let own = fs::canonicalize(compiler).ok();
-    let beside = own.as_deref().and_then(Path::parent).unwrap_or(Path::new(LLVM_BIN));
+    let known = llvm_bin(llvm);
+    let beside = own.as_deref().and_then(Path::parent).unwrap_or(&known);
     // A compiler cache may stand in the compiler's place, so its own folder
     // alone does not settle it.
-    [beside, Path::new(LLVM_BIN)].iter().any(|folder| is_executable(&folder.join("ld.lld")))
+    [beside, &known].iter().any(|folder| is_executable(&folder.join("ld.lld")))
         || find_in(path, "ld.lld").is_some()
 }
 
@@ -123,7 +130,7 @@ mod tests {
     use super::*;
 
     fn beside(executable: &str, present: &[&str]) -> Files {
-        Files::beside(Path::new(executable), |path| present.iter().any(|p| Path::new(p) == path))
+        Files::beside(Path::new(executable), LLVM, |path| present.iter().any(|p| Path::new(p) == path))
     }
 
     #[test]
@@ -132,31 +139,35 @@ mod tests {
             "/repo/target/release/pcce-clang",
             &["/repo/target/release/libpcce_pass.so", "/repo/target/release/include/pcce.h"],
         );
-        assert_eq!(files.plugin(), Path::new("/repo/target/release/libpcce_pass.so"));
+        assert_eq!(files.plugin, Path::new("/repo/target/release/libpcce_pass.so"));
         assert_eq!(files.archive(), Path::new("/repo/target/release/libpcce_rt.a"));
         assert_eq!(files.shared_runtime(), Path::new("/repo/target/release/libpcce_rt.so"));
         assert_eq!(files.header, Some(Header::Own("/repo/target/release/include".into())));
+        assert_eq!(files.runpath, Some("/repo/target/release".into()));
     }
 
     #[test]
     fn an_installation_is_used_where_it_is() {
-        let files =
-            beside("/opt/bin/pcce-clang++", &["/opt/lib/pcce/libpcce_pass.so", "/opt/include/pcce.h"]);
-        assert_eq!(files.plugin(), Path::new("/opt/lib/pcce/libpcce_pass.so"));
+        let files = beside("/opt/bin/pcce-clang++", &["/opt/lib/pcce", "/opt/include/pcce.h"]);
+        assert_eq!(files.plugin, Path::new(&format!("/opt/lib/pcce/llvm-{LLVM}/libpcce_pass.so")));
         assert_eq!(files.header, Some(Header::Shared("/opt/include".into())));
+        assert_eq!(files.runpath, Some("/opt/lib".into()));
+        // The system's own installation is looked into by every program.
+        assert_eq!(beside("/usr/bin/pcce-clang", &["/usr/lib/pcce"]).runpath, None);
     }
 
     #[test]
     fn missing_files_are_looked_for_beside_the_executable() {
         let files = beside("/opt/bin/pcce-clang", &[]);
-        assert_eq!(files, Files { libraries: "/opt/bin".into(), header: None });
+        assert_eq!((files.libraries, files.header), ("/opt/bin".into(), None));
+        assert_eq!(files.plugin, Path::new("/opt/bin/libpcce_pass.so"));
     }
 
     #[test]
     fn a_missing_compiler_is_an_error_with_the_cure() {
-        let error = find_compiler("clang-of-nobody", Some(OsStr::new("/nowhere:"))).unwrap_err().to_string();
-        assert!(error.contains(&format!("clang-of-nobody-{LLVM_VERSION}")), "{error}");
-        let cure = format!("apt-get install clang-{LLVM_VERSION} lld-{LLVM_VERSION}");
-        assert!(error.contains(&cure), "{error}");
+        let error =
+            find_compiler("clang-of-nobody", 19, Some(OsStr::new("/nowhere:"))).unwrap_err().to_string();
+        assert!(error.contains("clang-of-nobody-19") && error.contains("/usr/lib/llvm-19/bin"), "{error}");
+        assert!(error.contains("apt-get install clang-19 lld-19"), "{error}");
     }
 }

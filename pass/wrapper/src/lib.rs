@@ -71,7 +71,7 @@ pub enum Error {
     /// `--pcce-launch` without a compiler behind it.
     #[error(
         "`--pcce-launch` needs a command behind it that runs clang, as `--pcce-launch ccache clang-{version} -c a.c`",
-        version = install::LLVM_VERSION
+        version = install::LLVM
     )]
     NothingToLaunch,
     /// A heap profile of a program without shared libraries.
@@ -100,21 +100,36 @@ pub enum Error {
     BitcodeInModuleMode(PathBuf),
     /// There is no clang of the version that the plugin was built for.
     #[error(
-        "`{name}` is neither in PATH nor in {llvm}; install it, on Debian with `apt-get install clang-{version} lld-{version}`",
-        llvm = install::LLVM_BIN,
-        version = install::LLVM_VERSION
+        "`{name}-{llvm}` is neither in PATH nor in {bin}; install it, on Debian with `apt-get install clang-{llvm} lld-{llvm}`",
+        bin = install::llvm_bin(*llvm).display()
     )]
     NoCompiler {
-        /// Name of the executable that was looked for.
+        /// Name of the executable that was looked for, without the version.
         name: String,
+        /// The LLVM of which it is to be.
+        llvm: u32,
+    },
+    /// A link of bitcode that this LLVM's linker cannot read.
+    #[error(
+        "`{file}` holds bitcode of LLVM {found}, which lld {llvm} cannot read (for Rust, `rustc -vV` tells its LLVM); install PCCE for LLVM {found} beside this one \
+         (`make install LLVM={found}` in the source tree), and clang-{found} and lld-{found}: the wrapper then takes them for \
+         such links by itself",
+        file = .file.display()
+    )]
+    NewerBitcode {
+        /// The file.
+        file: PathBuf,
+        /// The LLVM that wrote the bitcode.
+        found: u32,
+        /// The LLVM that was to read it.
+        llvm: u32,
     },
     /// Whole-program builds need lld, and there is none.
     #[error(
         "`ld.lld`, which `--pcce-mode=lto` links with, is neither beside clang nor in PATH; install it, on Debian with \
-         `apt-get install lld-{version}`, or use `--pcce-mode=module`",
-        version = install::LLVM_VERSION
+         `apt-get install lld-{0}`, or use `--pcce-mode=module`"
     )]
-    NoLld,
+    NoLld(u32),
     /// A part of this project is not where the wrapper looks for it.
     #[error("`{0}` is missing; `make build` makes it")]
     MissingFile(PathBuf),
@@ -157,23 +172,28 @@ fn run(language: Language) -> Result<ExitCode, Error> {
     let executable = env::current_exe()
         .and_then(fs::canonicalize)
         .map_err(system("cannot tell where this executable is"))?;
+    let links = command::Command::of(&arguments.words).product == command::Product::Image;
+    let bitcode = if links { inputs::bitcode(&arguments.words) } else { Vec::new() };
+    let files = |llvm| install::Files::beside(&executable, llvm, |path| path.exists());
+    let may_choose = launched.is_none() && arguments.own.llvm.is_none();
+    let has_plugin = |llvm| may_choose && files(llvm).plugin.exists();
+    let llvm = llvm_for(&bitcode, arguments.own.llvm.unwrap_or(install::LLVM), has_plugin)?;
     let command = match launched {
         Some(command) => command,
         None => {
             vec![
-                install::find_compiler(language.compiler_name(), env::var_os("PATH").as_deref())?
+                install::find_compiler(language.compiler_name(), llvm, env::var_os("PATH").as_deref())?
                     .into_os_string(),
             ]
         }
     };
     if arguments.words.iter().any(|word| word.role == args::Role::Option && word.bytes() == b"--version") {
-        return version(&command, &arguments);
+        return version(&command, &arguments, llvm);
     }
     let compiler = command.last().map(PathBuf::from).unwrap_or_default();
-    let links = command::Command::of(&arguments.words).product == command::Product::Image;
     let facts = Facts {
-        bitcode: if links { inputs::bitcode(&arguments.words) } else { Vec::new() },
-        files: install::Files::beside(&executable, |path| path.exists()),
+        bitcode,
+        files: files(llvm),
         working_directory: env::current_dir().map_err(system("cannot tell the working directory"))?,
         pass_options: env::var_os(pcce_options::VARIABLE),
     };
@@ -181,8 +201,8 @@ fn run(language: Language) -> Result<ExitCode, Error> {
     if let Some(missing) = plan.needs.iter().find(|path| !path.exists()) {
         return Err(Error::MissingFile(missing.clone()));
     }
-    if plan.needs_lld && !install::has_lld(&compiler, env::var_os("PATH").as_deref()) {
-        return Err(Error::NoLld);
+    if plan.needs_lld && !install::has_lld(&compiler, llvm, env::var_os("PATH").as_deref()) {
+        return Err(Error::NoLld(llvm));
     }
     for note in &plan.notes {
         eprintln!("{}: note: {note}", language.wrapper_name());
@@ -192,20 +212,33 @@ fn run(language: Language) -> Result<ExitCode, Error> {
     let files = PassOptions::read([&*options.to_string_lossy()]).unwrap_or_default().files;
     if plan.encodes_link {
         let read_file = |path: &Path| fs::read(path).ok();
-        plan.argv.push(cache::key(&facts.files.plugin(), &options, &files, read_file));
+        plan.argv.push(cache::key(&facts.files.plugin, &options, &files, read_file));
     }
     Err(replace_process(&command, plan, files))
 }
 
+/// The LLVM for a link: the one that was asked for, or the one that wrote the newest bitcode, if its plugin is there.
+fn llvm_for(bitcode: &[inputs::Bitcode], asked: u32, has_plugin: impl Fn(u32) -> bool) -> Result<u32, Error> {
+    match bitcode.iter().max_by_key(|file| file.llvm) {
+        Some(inputs::Bitcode { file, llvm: Some(found) }) if *found > asked => {
+            if has_plugin(*found) {
+                return Ok(*found);
+            }
+            Err(Error::NewerBitcode { file: file.clone(), found: *found, llvm: asked })
+        }
+        _ => Ok(asked),
+    }
+}
+
 /// What clang says of its version, and ours behind it: build systems look at the first lines.
-fn version(command: &[OsString], arguments: &args::Arguments) -> Result<ExitCode, Error> {
+fn version(command: &[OsString], arguments: &args::Arguments, llvm: u32) -> Result<ExitCode, Error> {
     let status = Command::new(&command[0]).args(&command[1..]).args(arguments.without(|_| false)).status();
     let status = status.map_err(|source| Error::System {
         what: format!("cannot run `{}`", Path::new(&command[0]).display()),
         source,
     })?;
     let release = env!("CARGO_PKG_VERSION");
-    let _ = writeln!(io::stdout(), "PCCE {release}, with the pass for LLVM {}", install::LLVM_VERSION);
+    let _ = writeln!(io::stdout(), "PCCE {release}, with the pass for LLVM {}", llvm);
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
@@ -248,6 +281,23 @@ mod tests {
     use std::ffi::OsStr;
 
     use super::*;
+
+    #[test]
+    fn the_newest_bitcode_decides_where_its_plugin_is() {
+        let files = |versions: &[Option<u32>]| -> Vec<inputs::Bitcode> {
+            versions.iter().map(|llvm| inputs::Bitcode { file: "a.o".into(), llvm: *llvm }).collect()
+        };
+        for (versions, installed, expected) in [
+            (&[][..], &[22][..], Some(19)),
+            (&[Some(19), None, Some(14)], &[22], Some(19)),
+            (&[Some(19), Some(22), None], &[22], Some(22)),
+            (&[Some(22)], &[], None),
+            (&[Some(22), Some(23)], &[22], None),
+        ] {
+            let chosen = llvm_for(&files(versions), 19, |llvm| installed.contains(&llvm));
+            assert_eq!(chosen.ok(), expected, "{versions:?}, {installed:?}");
+        }
+    }
 
     #[test]
     fn a_launched_command_ends_with_the_compiler() {

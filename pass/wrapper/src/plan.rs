@@ -100,8 +100,8 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
             }
         }
         Compilation::Instrumented => {
-            added.path("-fpass-plugin=", &facts.files.plugin());
-            plan.needs.push(facts.files.plugin());
+            added.path("-fpass-plugin=", &facts.files.plugin);
+            plan.needs.push(facts.files.plugin.clone());
         }
     }
     if whole_program {
@@ -124,9 +124,9 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
                 added.flag("-Wl,--undefined-version");
             }
         }
-        added.for_linker("--load-pass-plugin=", &facts.files.plugin());
+        added.for_linker("--load-pass-plugin=", &facts.files.plugin);
         added.flag("-Wl,--fat-lto-objects");
-        plan.needs.push(facts.files.plugin());
+        plan.needs.push(facts.files.plugin.clone());
         plan.encodes_link = true;
     }
     if links {
@@ -208,7 +208,9 @@ fn add_runtime(
         // Found by name, so that the library records the name and not the path.
         added.separate("-L", &files.libraries);
         added.flag("-lpcce_rt");
-        added.for_linker("-rpath=", &files.libraries);
+        if let Some(folder) = &files.runpath {
+            added.for_linker("-rpath=", folder);
+        }
         needs.push(files.libraries.join(SHARED_RUNTIME));
     } else {
         // Not as an input of its own: a `-x c` would make it a source.

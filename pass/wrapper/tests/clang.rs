@@ -18,15 +18,18 @@ impl Wrapper {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let bin = folder.path().join("prefix/bin");
         let libraries = folder.path().join("prefix/lib/pcce");
+        let llvm = libraries.join(format!("llvm-{}", pcce_wrapper::install::LLVM));
         let include = folder.path().join("prefix/include");
-        for directory in [&bin, &libraries, &include] {
+        for directory in [&bin, &llvm, &include] {
             fs::create_dir_all(directory).unwrap();
         }
         // Links: another thread of the tests, about to run a program, could hold open what is written here.
         fs::hard_link(env!("CARGO_BIN_EXE_pcce-clang"), bin.join("pcce-clang")).unwrap();
         fs::hard_link(env!("CARGO_BIN_EXE_pcce-clangxx"), bin.join("pcce-clang++")).unwrap();
-        for file in ["libpcce_pass.so", "libpcce_rt.a", "libpcce_rt.so"] {
-            fs::write(libraries.join(file), "").unwrap();
+        for file in
+            [llvm.join("libpcce_pass.so"), libraries.join("libpcce_rt.a"), libraries.join("libpcce_rt.so")]
+        {
+            fs::write(file, "").unwrap();
         }
         fs::write(include.join("pcce.h"), "#define PCCE_FOUND 1\n").unwrap();
         fs::write(
@@ -158,10 +161,10 @@ fn object_files_show_their_symbols_to_tools_without_bitcode() {
 #[test]
 fn questions_are_answered_as_clang_does() {
     let wrapper = Wrapper::new();
-    let version = format!("{}.", pcce_wrapper::install::LLVM_VERSION);
+    let version = format!("{}.", pcce_wrapper::install::LLVM);
     let told = wrapper.succeed(&["--version"]).0;
     assert!(told.lines().next().unwrap().contains(&format!("clang version {version}")), "{told}");
-    let llvm = pcce_wrapper::install::LLVM_VERSION;
+    let llvm = pcce_wrapper::install::LLVM;
     assert!(
         told.ends_with(&format!(", with the pass for LLVM {llvm}\n")) && told.contains("\nPCCE 0."),
         "{told}"
@@ -264,7 +267,54 @@ fn bitcode_in_a_link_in_module_mode_is_an_error() {
     let words = ["fat.o", "bare.o", "libfat.a", "libthin.a", "a.c"].map(|name| wrapper.path(name).into());
     let words = pcce_wrapper::args::parse(words, |_| None).unwrap().words;
     let found = pcce_wrapper::inputs::bitcode(&words);
-    let llvm: u32 = pcce_wrapper::install::LLVM_VERSION.parse().unwrap();
+    let llvm: u32 = pcce_wrapper::install::LLVM;
     assert_eq!(found.len(), 4, "{found:?}");
     assert!(found.iter().all(|file| file.llvm == Some(llvm)), "{found:?}");
+}
+
+/// rustc's bitcode, where its LLVM is newer than this build's: an error with the cure, or the other LLVM.
+#[test]
+fn newer_bitcode_is_linked_by_its_own_llvm() {
+    let wrapper = Wrapper::new();
+    fs::write(wrapper.path("a.rs"), "pub fn f() {}\n").unwrap();
+    let mut rustc = Command::new("rustc");
+    rustc
+        .args(["--crate-type=lib", "--emit=llvm-bc", "a.rs", "-o", "rust.o"])
+        .current_dir(wrapper.folder.path());
+    assert!(rustc.status().unwrap().success());
+    let words = pcce_wrapper::args::parse([wrapper.path("rust.o").into()], |_| None).unwrap().words;
+    let newer = pcce_wrapper::inputs::bitcode(&words)[0].llvm.unwrap();
+    let own = pcce_wrapper::install::LLVM;
+    if newer <= own {
+        eprintln!("not tested: rustc's LLVM {newer} is not newer than {own}");
+        return;
+    }
+    let output = wrapper.run(&["rust.o"]);
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr.contains(&format!("bitcode of LLVM {newer}, which lld {own} cannot read")), "{stderr}");
+    assert!(stderr.contains(&format!("make install LLVM={newer}")), "{stderr}");
+
+    // A stand-in for the other compiler, which says what it is asked.
+    let plugin = wrapper.path(&format!("prefix/lib/pcce/llvm-{newer}/libpcce_pass.so"));
+    fs::create_dir_all(plugin.parent().unwrap()).unwrap();
+    fs::write(&plugin, "").unwrap();
+    let folder = wrapper.path(&format!("llvm-{newer}/bin"));
+    fs::create_dir_all(&folder).unwrap();
+    for name in [format!("clang-{newer}"), "ld.lld".to_owned()] {
+        let program = folder.join(name);
+        fs::write(&program, "#!/bin/sh\necho \"$0 $@\"\n").unwrap();
+        fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let run = |arguments: &[&str]| {
+        wrapper.command("pcce-clang").args(arguments).env("PATH", &path).output().unwrap()
+    };
+    let printed = text(&run(&["rust.o"]).stdout);
+    assert!(printed.contains(&format!("/clang-{newer} ")), "{printed}");
+    assert!(printed.contains(&format!("--load-pass-plugin={}", plugin.display())), "{printed}");
+    // Who asks for one gets that one.
+    assert_eq!(run(&[&format!("--pcce-llvm={own}"), "rust.o"]).status.code(), Some(1));
+    let asked = text(&run(&[&format!("--pcce-llvm={newer}"), "-###", "a.c"]).stdout);
+    assert!(asked.contains(&format!("/clang-{newer} ")), "{asked}");
 }

@@ -26,6 +26,7 @@ const WRAPPER: &[u8] = b"\xde\xc0\x17\x0b";
 
 const ENTER_SUBBLOCK: u64 = 1;
 const DEFINE_ABBREV: u64 = 2;
+const UNABBREV_RECORD: u64 = 3;
 /// The first abbreviation that a block defines.
 const FIRST_ABBREV: u64 = 4;
 const IDENTIFICATION_BLOCK: u64 = 13;
@@ -64,8 +65,14 @@ fn producer(bits: &mut Bits) -> Option<String> {
             _ => return None,
         };
     }
-    if !array || bits.fixed(width)? != FIRST_ABBREV {
-        return None;
+    match bits.fixed(width)? {
+        FIRST_ABBREV if array => {}
+        // A string with other characters, such as rustc's.
+        UNABBREV_RECORD => {
+            bits.vbr(6)?;
+            return (0..bits.vbr(6)?).map(|_| Some(char::from(u8::try_from(bits.vbr(6)?).ok()?))).collect();
+        }
+        _ => return None,
     }
     let element = element?;
     (0..bits.vbr(6)?)

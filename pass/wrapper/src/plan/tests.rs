@@ -12,7 +12,12 @@ const HEADER: &str = "-isystem /i";
 
 fn facts() -> Facts {
     Facts {
-        files: Files { libraries: "/r".into(), header: Some(Header::Own("/i".into())) },
+        files: Files {
+            libraries: "/r".into(),
+            plugin: "/r/libpcce_pass.so".into(),
+            runpath: Some("/r".into()),
+            header: Some(Header::Own("/i".into())),
+        },
         working_directory: "/w".into(),
         pass_options: None,
         bitcode: Vec::new(),
