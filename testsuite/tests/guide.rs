@@ -1,8 +1,8 @@
 //! The user's guide says what happens: every command of its ```` ```console ```` blocks is run, with an installation
 //! made for it, and the output must be the one that stands there.
 //!
-//! - A line that ends in "this as `NAME`:", or a comment `<!-- file: NAME -->`, writes the block behind it to a file of
-//!   the page's folder, and `<!-- run: COMMAND -->` runs what a reader need not see;
+//! - a line that ends in "this as `NAME`:" writes the block behind it to a file of the page's folder, with the files
+//!   that it includes;
 //! - what differs from run to run (tokens, addresses, process numbers, build ids) is not compared;
 //! - the page's folder stands there as `/home/me/PAGE`, the installation as `/usr/local`;
 //! - `PCCE_GUIDE=write` writes what happens into the pages, for a person to look at.
@@ -34,7 +34,6 @@ enum Piece<'p> {
     Text(&'p str),
     /// The command with `$ ` in front, and what it printed.
     Command(Vec<&'p str>, Vec<&'p str>),
-    Hidden(&'p str),
 }
 
 /// Takes a page apart, and writes its files.
@@ -44,14 +43,9 @@ fn pieces<'p>(page: &'p str, folder: &Path) -> Vec<Piece<'p>> {
     let mut file = None;
     while let Some(line) = lines.next() {
         pieces.push(Piece::Text(line));
-        if let Some(name) = line.strip_prefix("<!-- file: ").and_then(|rest| rest.strip_suffix(" -->")) {
-            file = Some(name);
-        } else if let Some(name) = line.strip_suffix("`:").and_then(|line| line.rsplit_once("this as `")) {
+        assert!(!line.starts_with("<!-- run:"), "a reader does not see this: {line}");
+        if let Some(name) = line.strip_suffix("`:").and_then(|line| line.rsplit_once("this as `")) {
             file = Some(name.1);
-        } else if let Some(command) =
-            line.strip_prefix("<!-- run: ").and_then(|rest| rest.strip_suffix(" -->"))
-        {
-            pieces.push(Piece::Hidden(command));
         } else if line == "```console" {
             while let Some(line) = lines.next_if(|line| *line != "```") {
                 let mut command = vec![line];
@@ -70,8 +64,16 @@ fn pieces<'p>(page: &'p str, folder: &Path) -> Vec<Piece<'p>> {
             let mut content = String::new();
             while let Some(line) = lines.next_if(|line| *line != "```") {
                 pieces.push(Piece::Text(line));
-                content.push_str(line);
-                content.push('\n');
+                match line.strip_prefix("{{#include ").and_then(|rest| rest.strip_suffix("}}")) {
+                    Some(included) => {
+                        let path = repository().join("docs/guide/src").join(included);
+                        content += &fs::read_to_string(path).expect("is there");
+                    }
+                    None => {
+                        content.push_str(line);
+                        content.push('\n');
+                    }
+                }
             }
             pieces.extend(lines.next().map(Piece::Text));
             if let Some(name) = file.take() {
@@ -125,7 +127,8 @@ fn check(page: &str, name: &str) {
     let folder = work_folder(&format!("guide/{name}"));
     let pieces = pieces(&page, &folder);
     let installed = format!("{}/", prefix().display());
-    let mut script = String::new();
+    // The machine's own folder for core files is none of ours.
+    let mut script = "ulimit -c 0\n".to_owned();
     for piece in &pieces {
         match piece {
             Piece::Command(command, _) => {
@@ -134,7 +137,6 @@ fn check(page: &str, name: &str) {
                     &command.join("\n")[2..].replace("/usr/local/", &installed)
                 );
             }
-            Piece::Hidden(command) => script += &format!("{{ {command}\n}} > .hidden 2>&1 || cat .hidden\n"),
             Piece::Text(_) => {}
         }
     }
@@ -146,7 +148,7 @@ fn check(page: &str, name: &str) {
     bash.arg(".script")
         .current_dir(&folder)
         .env("PATH", path_variable)
-        .env("REPOSITORY", repository())
+        .env("PCCE_SOURCE", repository())
         .env("CARGO_TARGET_DIR", target())
         .env("LC_ALL", "C.UTF-8")
         .env("PREFIX", prefix());
@@ -160,7 +162,6 @@ fn check(page: &str, name: &str) {
     for piece in &pieces {
         match piece {
             Piece::Text(line) => written += &format!("{line}\n"),
-            Piece::Hidden(_) => {}
             Piece::Command(command, expected) => {
                 let output = outputs.next().unwrap_or_default();
                 let same = |lines: &[&str]| lines.iter().map(|line| lasting(line)).collect::<Vec<_>>();
