@@ -82,6 +82,24 @@ fn prefix() -> &'static Path {
     })
 }
 
+/// Files of bitcode alone go into archives by the archiver of this LLVM, which CMake finds by the compiler's name.
+#[test]
+fn archives_of_bitcode_are_made_by_this_llvm() {
+    let build = build_folder("bitcode");
+    let bin = prefix().join("bin");
+    let mut configure = command("cmake", &["-G", "Ninja", "-S"]);
+    configure.arg(repository().join("testsuite/projects/cmake")).arg("-B").arg(&build);
+    for (language, compiler) in [("C", "pcce-clang"), ("CXX", "pcce-clang++")] {
+        configure.arg(format!("-DCMAKE_{language}_COMPILER={}", bin.join(compiler).display()));
+        configure.arg(format!("-DCMAKE_{language}_FLAGS=-O2 -g -fno-fat-lto-objects --pcce-verify"));
+    }
+    let _ = run(&mut configure).expect_success();
+    let cache = fs::read_to_string(build.join("CMakeCache.txt")).expect("CMake writes it");
+    assert!(cache.contains(&format!("CMAKE_AR:FILEPATH={}", bin.join("pcce-llvm-ar").display())), "{cache}");
+    let _ = run(command("cmake", &["--build"]).arg(&build)).expect_success();
+    check_app(&build.join("app"), &build.join("libshapes.so"));
+}
+
 /// `cmake` for the consumer project, with the compiler `clang` or another.
 fn configure(build: &Path, compilers: [&Path; 2], arguments: &[&str]) -> Command {
     let mut cmake = Command::new("cmake");

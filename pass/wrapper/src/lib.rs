@@ -24,7 +24,7 @@ pub mod install;
 pub mod plan;
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -211,10 +211,24 @@ fn run(language: Language) -> Result<ExitCode, Error> {
     // Wrong ones are the pass's to report.
     let files = PassOptions::read([&*options.to_string_lossy()]).unwrap_or_default().files;
     if plan.encodes_link {
+        say_what_takes_long(language, &facts.bitcode, &plan.output);
         let read_file = |path: &Path| fs::read(path).ok();
         plan.argv.push(cache::key(&facts.files.plugin, &options, &files, read_file));
     }
     Err(replace_process(&command, plan, files))
+}
+
+/// The encoding of so many bytes of objects with bitcode takes seconds.
+const MUCH: u64 = 8 << 20;
+
+/// Who looks at a terminal learns why a link takes its time; a file of messages stays as the build makes it.
+fn say_what_takes_long(language: Language, bitcode: &[inputs::Bitcode], output: &Path) {
+    let size = |file: &inputs::Bitcode| fs::metadata(&file.file).map_or(0, |data| data.len());
+    let bytes: u64 = bitcode.iter().map(size).sum();
+    if bytes >= MUCH && io::stderr().is_terminal() {
+        let (name, output, files) = (language.wrapper_name(), output.display(), bitcode.len());
+        eprintln!("{name}: encoding {output} as a whole: {files} files, {} MB", bytes >> 20);
+    }
 }
 
 /// The LLVM for a link: the one that was asked for, or the one that wrote the newest bitcode, if its plugin is there.

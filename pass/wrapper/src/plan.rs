@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use pcce_options::{Mode, WrapperFlags};
 
 use crate::Error;
-use crate::args::Arguments;
+use crate::args::{Arguments, Role, Word};
 use crate::command::{Command, Product, UserLinker, UserLto, chooses_linker};
 use crate::inputs::Bitcode;
 use crate::install::{Files, Header, SHARED_RUNTIME};
@@ -55,6 +55,8 @@ pub struct Plan {
     pub needs_lld: bool,
     /// The pass runs in the link.
     pub encodes_link: bool,
+    /// What the link makes.
+    pub output: PathBuf,
 }
 
 /// Decides what to run.
@@ -73,6 +75,7 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     if command.emulated_tls && !matches!(command.product, Product::Information | Product::NoCode) {
         return Err(Error::EmulatedTls);
     }
+    plan.output = output(&arguments.words);
     let whole_program = links && arguments.own.mode == Mode::Lto;
     if let Some(file) = facts.bitcode.first().filter(|_| links && !whole_program) {
         return Err(Error::BitcodeInModuleMode(file.file.clone()));
@@ -154,6 +157,16 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     }
     plan.pass_options = pass_options(&arguments.own, &command, facts)?;
     Ok(plan)
+}
+
+/// The file of the last `-o`.
+fn output(words: &[Word]) -> PathBuf {
+    let values = words.iter().enumerate().rev().filter_map(|(index, word)| match word.role {
+        Role::Value => (words[index - 1].bytes() == b"-o").then_some(word.bytes()),
+        Role::Option => word.bytes().strip_prefix(b"-o").filter(|value| !value.is_empty()),
+        Role::Input => None,
+    });
+    values.map(OsStr::from_bytes).next().unwrap_or(OsStr::new("a.out")).into()
 }
 
 /// What becomes of the sources.

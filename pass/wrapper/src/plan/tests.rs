@@ -48,6 +48,15 @@ fn pass_options(facts: &Facts, line: &str) -> Option<String> {
 }
 
 #[test]
+fn the_output_is_the_last_one_named() {
+    for (line, output) in
+        [("a.o", "a.out"), ("a.o -o x", "x"), ("-ox a.o -o y", "y"), ("-Xlinker -o a.o -oz", "z")]
+    {
+        assert_eq!(plan_with(&facts(), line).unwrap().output, Path::new(output), "{line}");
+    }
+}
+
+#[test]
 fn the_table_of_lto_mode() {
     for (line, expected) in [
         // Compilations.
