@@ -82,8 +82,8 @@ fn every_module_becomes_what_its_comments_say() {
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
-/// The pass comes with LLVM's pipelines, and with no list of passes that does without it: not where the last of them are
-/// those of ThinLTO's pipeline of -O0, which asks no plugin. Passes that are skipped are no reason to leave it out.
+/// The pass comes with LLVM's pipelines, and with no list of passes that does without it: not where the last of them
+/// are those of ThinLTO's pipeline of -O0, which asks no plugin. Passes that are skipped are no reason to leave it out.
 #[test]
 fn only_whole_pipelines_bring_the_pass() {
     let plugin = format!("-load-pass-plugin={}", artifact("libpcce_pass.so").display());

@@ -49,8 +49,8 @@ void forEachPass(PassInstrumentationCallbacks &Callbacks, std::function<void(Str
   });
 }
 
-// The passes of ThinLTO's pipeline of -O0, as the LLVM in use tells them: it runs them on an empty module. The summary of
-// what to import is there in a link, and is not in opt; other passes come first then.
+// The passes of ThinLTO's pipeline of -O0, as the LLVM in use tells them: it runs them on an empty module. The summary
+// of what to import is there in a link, and is not in opt; other passes come first then.
 std::vector<std::string> thinLTOAtO0(const ModuleSummaryIndex *Summary) {
   std::vector<std::string> Names;
   PassInstrumentationCallbacks Callbacks;
@@ -73,8 +73,8 @@ std::vector<std::string> thinLTOAtO0(const ModuleSummaryIndex *Summary) {
 
 // Whether these passes end as ThinLTO's pipeline of -O0 does. Of all the pipelines this one alone asks no plugin (LLVM
 // has an extension point there in versions after 22), and leaves no mark in the module. But it is known which passes
-// have run. So the pass comes behind the whole of this pipeline, and behind whoever lists its passes one by one: this is
-// the same pipeline.
+// have run. So the pass comes behind the whole of this pipeline, and behind whoever lists its passes one by one: this
+// is the same pipeline.
 bool endInThinLTOAtO0(const std::vector<std::string> &Ran) {
   static const ModuleSummaryIndex NoSymbols(/*HaveGVs=*/false);
   static const std::vector<std::string> InOpt = thinLTOAtO0(nullptr), InLink = thinLTOAtO0(&NoSymbols);
