@@ -14,6 +14,8 @@
 #   make guide      the user's guide as a web page, target/guide (mdBook is installed under target/ if there is none)
 #   make fuzz       N inputs (1,000,000 without it) to each parser, under libFuzzer, with a limit of 1 GB
 #   make heap-cost  what a heap profile costs, next to heaptrack and valgrind, and that its totals are valgrind's
+#   make numbers-cost
+#                   logs of every allocation of gawk, Lua and sqlite3, with numbers and with tokens, beside Lucce's own algorithm
 #   make torture    kills programs at random instructions, N of each, and compares their crash reports with gdb's backtraces
 #                   (PROGRAMS="lua sqlite3", SEED=1), and core files of xz with threads
 #   make matrix     programs built with all flags and attributes that are known, compared with backtraces (N cases, SEED=1,
@@ -36,7 +38,7 @@ RELEASE := $(CARGO_TARGET_DIR)/release
 
 export PREFIX DESTDIR LLVM
 
-.PHONY: all build tools install uninstall deb deb-check test test-all suite smoke demo evaluate torture matrix soak packages guide fuzz heap-cost clean
+.PHONY: all build tools install uninstall deb deb-check test test-all suite smoke demo evaluate torture matrix soak packages guide fuzz heap-cost numbers-cost clean
 all: build
 
 define runtime
@@ -100,6 +102,10 @@ evaluate: tools
 heap-cost: tools
 	scripts/setup evaluate $(LLVM)
 	LLVM=$(LLVM) testsuite/profiles/measure $(PAIRS)
+
+numbers-cost: tools
+	scripts/setup evaluate $(LLVM)
+	LLVM=$(LLVM) testsuite/numbers/measure $(PROGRAMS)
 
 torture: tools
 	$(RELEASE)/torture $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(PROGRAMS),--programs "$(PROGRAMS)")

@@ -5,6 +5,7 @@
 //! written: the walk over the stack is the runtime library's own (`pcce_abi::unwind`). Nothing that is read is trusted:
 //! a chain of frames counts as far as it lies on the stack on which the thread ran.
 
+mod chains;
 mod error;
 mod image;
 mod notes;

@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         cli::Command::Core(args) => cli::core::run(args),
         cli::Command::Info(args) => cli::info::run(args),
         cli::Command::Pages(args) => cli::pages::run(args),
+        cli::Command::Verified(args) => cli::verified::run(args),
         cli::Command::Graph(args) => cli::graph::run(args),
         cli::Command::Profile { action } => cli::calls::run(action),
         cli::Command::Heap { view } => cli::profile::run(Kind::Heap, view),

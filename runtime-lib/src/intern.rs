@@ -19,14 +19,11 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence, fence};
 
 use self::index::{Index, hash};
+use crate::abi::chains::{BLOCKS, FIRST_BLOCK, NODE};
 use crate::sys;
 
 /// A key: what it means is the caller's business.
 pub type Key = [u64; 3];
-
-/// Nodes in the first block; block `k` holds this many times 2ᵏ.
-const FIRST_BLOCK: u64 = 1024;
-const BLOCKS: usize = 32;
 
 /// What belongs to a key. Begins with it.
 #[repr(C)]
@@ -35,6 +32,8 @@ struct Node<V> {
     number: u64,
     value: V,
 }
+
+const _: () = assert!(size_of::<Node<()>>() == NODE * size_of::<u64>());
 
 /// Where numbers come from, and who is told of them, for a map whose numbers are known outside of the process.
 pub struct Numbering {
@@ -46,10 +45,12 @@ pub struct Numbering {
 }
 
 /// A growing map from keys to numbers (from 1 on) and values.
+#[repr(C)]
 pub struct Interner<V> {
-    index: Index,
+    // Where readers of core files look for them.
     blocks: [AtomicPtr<Node<V>>; BLOCKS],
     used: AtomicU64,
+    index: Index,
     numbering: Option<Numbering>,
 }
 
@@ -60,9 +61,9 @@ impl<V> Interner<V> {
     /// An empty map that counts its keys.
     pub const fn new() -> Self {
         Self {
-            index: Index::new(),
             blocks: [const { AtomicPtr::new(null_mut()) }; BLOCKS],
             used: AtomicU64::new(0),
+            index: Index::new(),
             numbering: None,
         }
     }

@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::chains::{CHAINS, INTERNED, PLACE};
+use crate::chains::{CHAINS, INTERNED, NO_IMAGE, PLACE};
 use crate::image::Image;
 use crate::intern::Key;
 
@@ -21,9 +21,6 @@ static PROGRAM_ID: AtomicU64 = AtomicU64::new(0);
 static PROGRAM_ID_LEN: AtomicUsize = AtomicUsize::new(0);
 
 const UNKNOWN: usize = usize::MAX;
-
-/// In keys of places of which no more is known than the address, in place of a build id.
-pub const NO_IMAGE: u64 = 1;
 
 /// The name of an address in a module's data: equal names mean the same byte of the same build. None if there is no
 /// memory.

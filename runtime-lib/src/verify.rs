@@ -21,6 +21,7 @@
 //! Besides, each function must return with `id` and `top` as it found them, and a function to
 //! which control comes back by unwinding or `longjmp` must have restored them.
 
+mod contexts;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -80,6 +81,7 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
         unsafe { sys::at_exit(exit, null_mut(), null_mut()) };
         REPORT.set_from(REPORT_VARIABLE, built_in_report());
         depth::FILE.set_from(depth::VARIABLE, None);
+        contexts::FILE.set_from(contexts::VARIABLE, None);
         PROCESS.store(sys::getpid(), Ordering::Relaxed);
         sys::after_fork(forked);
     }
@@ -261,6 +263,9 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
         DISTINCT.fetch_add(1, Ordering::Relaxed);
         let (Some(chain), Some(key)) = (chain, key) else { return UNNUMBERED };
         let Some(number) = CONTEXTS.insert(&key, (id, chain, distance)) else { return UNNUMBERED };
+        if contexts::FILE.is_named() && distance == 0 {
+            contexts::write(number, below.0, key[1], (id, chain), &*function);
+        }
         // Where an id stands for several contexts, the offset must tell them apart.
         if (*function).shared == 1
             && let Some(found) =

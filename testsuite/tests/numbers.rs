@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use pcce_testsuite::torture::core_of;
 use pcce_testsuite::{artifact, command, repository, run, run_with_input, work_folder};
 use serde_json::Value;
 
@@ -225,5 +226,82 @@ fn other_files_are_not_touched() {
         let output = run(command(&program, &["5", "1"]).env("PCCE_NUMBERS", other)).expect_success();
         assert_eq!(output.stderr.lines().count(), 1, "{other}: {}", output.stderr);
         assert_eq!(events(&output.stdout).len(), 10);
+    }
+}
+
+/// Every number of a program in verify mode, decoded later, is the shadow stack's context; and one that is not is found.
+#[test]
+fn numbers_decode_to_the_shadow_stack() {
+    let folder = work_folder("numbers/verified");
+    for mode in ["lto", "module"] {
+        let [file, contexts, program] =
+            ["numbers", "contexts", "program"].map(|n| folder.join(format!("{n}-{mode}")));
+        let include = format!("-I{}", repository().join("runtime-lib/include").display());
+        let mode = format!("--pcce-mode={mode}");
+        let flags = ["-O2", "-g", "-pthread", "--pcce-verify", &include, &mode];
+        let mut compile = command(artifact("pcce-clang"), &flags);
+        let _ = run(compile.arg(source("events.c")).arg("-o").arg(&program)).expect_success();
+        let mut run_it = command(&program, &["300", "4"]);
+        run_it.env("PCCE_NUMBERS", &file).env("PCCE_VERIFY_CONTEXTS", &contexts);
+        let _ = run(&mut run_it).expect_success();
+        let verified = |contexts: &Path| {
+            let mut verified = command(artifact("pcce"), &["verified", "--numbers"]);
+            verified.arg(&file).arg(&program).arg(contexts);
+            run(&mut verified)
+        };
+        let output = verified(&contexts).expect_success();
+        let words: Vec<&str> = output.stdout.split(' ').collect();
+        let number = |i: usize| words[i].parse::<u64>().expect("a number");
+        // Contexts, those of silent functions, and those that were decoded.
+        assert!(number(0) > 3000 && number(2) + number(6) == number(0), "{}", output.stdout);
+        assert!(output.stdout.ends_with(" 0 wrong\n"), "{}", output.stdout);
+        // The calls of two lines, one for the other.
+        let text = fs::read_to_string(&contexts).expect("it is there");
+        let mut lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(' ').collect()).collect();
+        let (a, b) = (100, (101..lines.len()).find(|&b| lines[b][2] != lines[100][2]).expect("another call"));
+        (lines[a][2], lines[b][2]) = (lines[b][2], lines[a][2]);
+        let other: Vec<String> = lines.iter().map(|words| words.join(" ") + "\n").collect();
+        let changed = folder.join("changed");
+        fs::write(&changed, other.concat()).expect("room on the disk");
+        let output = verified(&changed);
+        assert_eq!(output.status, 2);
+        assert!(!output.stdout.contains(" 0 wrong"), "{}", output.stdout);
+    }
+}
+
+/// A core file needs no other: what its process had numbered is in it.
+#[test]
+fn core_files_have_what_their_numbers_stand_for() {
+    let folder = work_folder("numbers/core");
+    for mode in ["lto", "module"] {
+        let (program, log, core) = (build(&folder, mode), folder.join("log"), folder.join("core"));
+        let out = File::create(&log).expect("room on the disk");
+        let mut child =
+            command(&program, &["0", "2"]).stdin(Stdio::null()).stdout(out).spawn().expect("it is there");
+        std::thread::sleep(Duration::from_millis(100));
+        let made = core_of(child.id(), &core);
+        child.kill().expect("it runs");
+        let _ = child.wait().expect("a child");
+        made.expect("gdb makes a core file");
+        let text = String::from_utf8(fs::read(&log).expect("a log")).expect("letters");
+        let mut all = events(&text);
+        all.truncate(200);
+        assert_eq!(all.len(), 200);
+        let (numbers, tokens): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        let mut pcce = command(artifact("pcce"), &["core", "--format", "json"]);
+        let found = run(pcce.arg(&program).arg(&core).args(&numbers)).expect_success().stdout;
+        let expected = decode(&program, &[], &["--format", "json"], &tokens).expect_success().stdout;
+        for (found, expected) in found.lines().zip(expected.lines()) {
+            let frames = |line: &str| -> Vec<Value> {
+                let line: Value = serde_json::from_str(line).expect("JSON");
+                line["frames"].as_array().unwrap_or_else(|| panic!("{line}"))[1..].to_vec()
+            };
+            assert_eq!(frames(found), frames(expected));
+        }
+        assert_eq!(found.lines().count(), 200);
+        let mut other = command(artifact("pcce"), &["core"]);
+        let output = run(other.arg(&program).arg(&core).arg("9223372036900000000"));
+        assert_eq!(output.status, 2);
+        assert!(output.stderr.contains("the core file has no number"), "{}", output.stderr);
     }
 }

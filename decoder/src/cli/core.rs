@@ -65,6 +65,7 @@ pub fn run(args: &CoreArgs) -> anyhow::Result<Status> {
     let debug = sources.first().filter(|s| s.stripped.is_some()).map(|s| read(&s.path)).transpose()?;
     let debug = debug.filter(|bytes| bytes.starts_with(&pcce::program::ELF_MAGIC));
     let report = core.report(debug.as_deref())?;
+    let numbers = if args.numbers.is_empty() { None } else { core.numbers(debug.as_deref()) };
     drop(core);
     let (dictionaries, files): (Vec<_>, Vec<_>) =
         sources.into_iter().map(|s| (s.dictionary, (s.path, s.stripped))).unzip();
@@ -80,6 +81,12 @@ pub fn run(args: &CoreArgs) -> anyhow::Result<Status> {
     drop(dictionaries);
     for (number, (path, stripped)) in files.into_iter().enumerate() {
         decoder.set_program(number, path, stripped);
+    }
+    if !args.numbers.is_empty() {
+        let numbers =
+            numbers.context("the core file has no numbers: the program's symbols are needed for them")?;
+        decoder.set_numbers(numbers);
+        return decode::numbers(&decoder, args);
     }
     match args.format {
         CoreFormat::Text => decode::report(&decoder, &report, &args.appearance.style(false)?),

@@ -15,7 +15,7 @@ use pcce::style::Style;
 use pcce::token::{BuildId, is_start};
 
 use super::sources::Sources;
-use super::{DecodeArgs, Status};
+use super::{CoreArgs, CoreFormat, DecodeArgs, Status};
 
 /// How much is read from standard input in one go, at least.
 const CHUNK: usize = 1 << 18;
@@ -64,6 +64,21 @@ pub fn run(args: &DecodeArgs) -> anyhow::Result<Status> {
         Err(error) if output.status == Status::Done || !super::is_closed_pipe(&error) => Err(error),
         _ => Ok(output.status),
     }
+}
+
+/// Writes the contexts of numbers that a core file's process has given.
+pub fn numbers(decoder: &Decoder, args: &CoreArgs) -> anyhow::Result<Status> {
+    let format = match args.format {
+        CoreFormat::Text => Format::Text,
+        CoreFormat::Json => Format::Json,
+    };
+    let session = Session::new(decoder, format).styled(&args.appearance.style(false)?);
+    let mut output = Output::new(decoder, session, false);
+    args.numbers
+        .iter()
+        .try_for_each(|number| output.token(number.trim().as_bytes(), || abbreviate(number)))?;
+    output.flush()?;
+    Ok(output.status)
 }
 
 /// Writes a crash report with the contexts in it decoded.

@@ -11,6 +11,7 @@ pub mod info;
 pub mod pages;
 pub mod profile;
 pub mod sources;
+pub mod verified;
 pub mod views;
 
 use std::io::{self, Write};
@@ -86,6 +87,9 @@ pub enum Command {
     /// Write manual pages and completions of shells (for `make install`)
     #[command(hide = true)]
     Pages(PagesArgs),
+    /// Compare the numbers of a program in verify mode with its shadow stack (for tests)
+    #[command(hide = true)]
+    Verified(VerifiedArgs),
 }
 
 /// Arguments of `pcce dict`.
@@ -229,6 +233,9 @@ pub struct CoreArgs {
     pub program: PathBuf,
     /// Its core file
     pub core: PathBuf,
+    /// Numbers of pcce_context() that the process has given: print their calls, not those of the threads
+    #[arg(value_name = "NUMBER")]
+    pub numbers: Vec<String>,
     /// Debug file of a stripped program, or its dictionary [default: found by build id and .gnu_debuglink]
     #[arg(long, value_name = "FILE")]
     pub debug_file: Option<PathBuf>,
@@ -253,6 +260,7 @@ Exit status: 0 if everything was decoded, 2 otherwise.
 
 Examples:
   pcce core ./app core.1234
+  pcce core ./app core.1234 13835058055282163713
   pcce core --debug-file app.debug --format json /usr/bin/app core.1234";
 
 /// Forms of what `core` prints.
@@ -277,6 +285,24 @@ pub struct InfoArgs {
 
 const INFO_HELP: &str =
     "Exit status: 0, or 2 if the file cannot be used; without a file, 2 if a tool is missing.";
+
+/// Arguments of `pcce verified`.
+#[derive(Args)]
+pub struct VerifiedArgs {
+    /// The program
+    pub program: PathBuf,
+    /// The file that PCCE_VERIFY_CONTEXTS named
+    pub contexts: PathBuf,
+    /// The file that PCCE_NUMBERS named
+    #[arg(long, value_name = "FILE")]
+    pub numbers: PathBuf,
+    /// Decode every Nth context
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub step: u64,
+    /// Dictionary of a shared library (or the library itself); may be given several times
+    #[arg(long = "dict", value_name = "FILE")]
+    pub more: Vec<PathBuf>,
+}
 
 /// Arguments of `pcce pages`.
 #[derive(Args)]

@@ -62,6 +62,11 @@ impl Image {
         Some(Self { path, start, end, bias, memory, index, build_id, bytes })
     }
 
+    /// One past the last address.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
     pub(super) fn contains(&self, address: u64) -> bool {
         self.start <= address && address < self.end
     }

@@ -33,7 +33,7 @@ use crate::token::{BuildId, Capture, OPEN_SITE, Point, PointEnd, PushedFrame, To
 pub use error::DecodeError;
 pub(crate) use error::MAX_PIECES;
 use point::{Below, Joined};
-use state::{Above, Begin, Decoding, Distance, Start};
+use state::{Above, Begin, Decoding, Distance, Inner, Start};
 
 /// Decodes the tokens of a program and its shared libraries.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl Decoder {
     /// [`DecodeError`] if the token is of another build, or does not fit the dictionary; then
     /// `context` holds nothing that means anything.
     pub fn decode(&self, token: &Token, context: &mut Context) -> Result<(), DecodeError> {
-        self.decoding(context).token(token, false, None)
+        self.decoding(context).token(token, false, Inner::Capture)
     }
 
     /// Decodes a token of which it is known that a process of this program has made it. A thread that is not in the
@@ -86,7 +86,7 @@ impl Decoder {
     /// # Errors
     /// As [`decode`](Self::decode).
     pub fn decode_of_program(&self, token: &Token, context: &mut Context) -> Result<(), DecodeError> {
-        self.decoding(context).token(token, true, None)
+        self.decoding(context).token(token, true, Inner::Capture)
     }
 
     /// Decodes a number that `pcce_context()` returned, where it names function and id, or is one of
@@ -114,7 +114,21 @@ impl Decoder {
         context: &mut Context,
     ) -> Result<(), DecodeError> {
         let found = numbers.read(number)?;
-        self.decoding(context).token(&found.token, false, found.range.map(|range| (range, found.program)))
+        let inner = found.range.map_or(Inner::Capture, |range| Inner::Range(range, found.program));
+        self.decoding(context).token(&found.token, false, inner)
+    }
+
+    /// Decodes the context of the entry of a function, of its id and the record of its chain in a file of numbers (0: no
+    /// frame was pushed).
+    pub(crate) fn decode_entry(
+        &self,
+        numbers: &Numbers,
+        function: u32,
+        (id, chain): (u64, u64),
+        context: &mut Context,
+    ) -> Result<(), DecodeError> {
+        let token = if chain == 0 { Token::default() } else { numbers.chain(chain)? };
+        self.decoding(context).token(&token, false, Inner::Entry(function, id))
     }
 
     /// The frames of a context that this decoder has decoded, innermost first.
@@ -142,13 +156,7 @@ impl Decoder {
 }
 
 impl Decoding<'_, '_> {
-    /// `range`: in place of a capture, a number in the range of a function of this program.
-    fn token(
-        &mut self,
-        token: &Token,
-        of_program: bool,
-        range: Option<(u64, BuildId)>,
-    ) -> Result<(), DecodeError> {
+    fn token(&mut self, token: &Token, of_program: bool, inner: Inner) -> Result<(), DecodeError> {
         self.resolve_images(token, of_program)?;
         if token.with_offsets {
             // What the encoding relies on must be so, whether or not this token depends on it.
@@ -158,10 +166,11 @@ impl Decoding<'_, '_> {
                 }
             }
         }
-        let mut above = match (&token.capture, range) {
-            (Some(capture), _) => self.capture(token, capture)?,
-            (None, Some((number, program))) => self.in_range(token, number, program)?,
-            (None, None) => Above::NoCapture,
+        let mut above = match (inner, &token.capture) {
+            (Inner::Capture, Some(capture)) => self.capture(token, capture)?,
+            (Inner::Capture, None) => Above::NoCapture,
+            (Inner::Range(number, program), _) => self.in_range(token, number, program)?,
+            (Inner::Entry(function, id), _) => self.entry(token, function, id)?,
         };
         let mut signals = token.signals.iter().peekable();
         // Whether one of the next frame's repetitions is done with.

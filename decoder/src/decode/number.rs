@@ -4,7 +4,7 @@ use crate::context::Piece;
 use crate::token::{BuildId, Token};
 
 use super::error::DecodeError;
-use super::state::{Above, Decoding, Start};
+use super::state::{Above, Decoding, Distance, Start};
 
 impl Decoding<'_, '_> {
     /// Decodes a number that names function and id.
@@ -49,5 +49,12 @@ impl Decoding<'_, '_> {
         let (function, id) = found.ok_or(DecodeError::NoRange { number })?;
         self.context.push(Piece::Function(function));
         self.walk_number(function, id, None, start)
+    }
+
+    /// Adds the sub-path that ends at the entry of a function, inside of the frames of a token.
+    pub(super) fn entry(&mut self, token: &Token, function: u32, id: u64) -> Result<Above, DecodeError> {
+        let begin = self.begin(token, 0, token.signals.first().map(|signal| signal.0));
+        self.context.push(Piece::Function(function));
+        self.walk_callers(function, id, Distance::OfActivation(0), begin)
     }
 }

@@ -3,6 +3,7 @@
 use crate::code::table::CodeTable;
 use crate::context::Context;
 use crate::images::Images;
+use crate::token::BuildId;
 
 use super::error::DecodeError;
 
@@ -25,6 +26,17 @@ impl<'d> Decoding<'d, '_> {
     pub(super) fn name_of(&self, function: u32) -> String {
         self.images.symbols.function_name(function).to_owned()
     }
+}
+
+/// What the innermost sub-path of a context ends with.
+#[derive(Clone, Copy)]
+pub(crate) enum Inner {
+    /// What the token says.
+    Capture,
+    /// A number in the range of a function of this program.
+    Range(u64, BuildId),
+    /// The entry of a function, with this id.
+    Entry(u32, u64),
 }
 
 /// What lies inside (above) the pushed frame that is looked at.

@@ -30,16 +30,24 @@ struct Walk<'s> {
 
 /// What a number stands for.
 pub(super) fn read(source: &dyn Source, number: u64) -> Result<Numbered, NumberError> {
-    let interned = Interned::read(number).ok_or(NumberError::NoNumber { number })?;
-    let (mut record, range) = match interned {
-        Interned::Context(record) => (record, None),
-        Interned::Pair(chain, range) => (chain, Some(range)),
-    };
+    match Interned::read(number).ok_or(NumberError::NoNumber { number })? {
+        Interned::Context(record) => read_from(source, record, None, false),
+        Interned::Pair(chain, range) => read_from(source, chain, Some(range), true),
+    }
+}
+
+/// What a record stands for. `captured`: it is that of a chain.
+pub(super) fn read_from(
+    source: &dyn Source,
+    mut record: u64,
+    range: Option<u64>,
+    captured: bool,
+) -> Result<Numbered, NumberError> {
     let mut walk = Walk {
         source,
         token: Token::default(),
         range,
-        captured: range.is_some(),
+        captured,
         distance: None,
         point: None,
         relative: false,

@@ -81,6 +81,12 @@ pub enum NumberError {
         /// The record that is needed.
         record: u64,
     },
+    /// The core file does not have it.
+    #[error("the core file has no number {record}: another process has given it, or it was not given yet")]
+    NotInCore {
+        /// The record that is needed.
+        record: u64,
+    },
     /// The file ends in front of it.
     #[error(
         "the file of numbers is truncated: it has {size} bytes, and record {record} is behind them; copy it whole"

@@ -12,7 +12,7 @@ mod tests;
 
 use std::fmt;
 
-use pcce_abi::numbers::{NoRecord, Record};
+use pcce_abi::numbers::{Entry, NoRecord, Record};
 
 use crate::token::{BuildId, Token};
 
@@ -50,6 +50,21 @@ impl Numbers {
     /// What a number of `pcce_context()` from 2⁶³ on stands for.
     pub(crate) fn read(&self, number: u64) -> Result<Numbered, NumberError> {
         chain::read(&*self.source, number)
+    }
+
+    /// What the record of a chain stands for.
+    pub(crate) fn chain(&self, record: u64) -> Result<Token, NumberError> {
+        Ok(chain::read_from(&*self.source, record, None, true)?.token)
+    }
+
+    /// The image and address of the record of a place.
+    pub(crate) fn place(&self, record: u64) -> Option<(BuildId, u64)> {
+        match self.source.record(record).ok()?.entry {
+            Entry::Place { build_id, len, address } => {
+                Some((BuildId::from_prefix(build_id.get(..usize::from(len))?), address))
+            }
+            _ => None,
+        }
     }
 }
 

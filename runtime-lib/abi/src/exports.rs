@@ -4,7 +4,7 @@
 use crate::{MAIN_BASE_SYMBOL, REPLACED, SIGNAL_SITE_SYMBOL, TLS_SYMBOL, VERSION_SYMBOL, functions};
 
 /// What every archive defines for the C API, for the start of the program, and for code of the pass.
-pub const RUNTIME: [&str; 29] = [
+pub const RUNTIME: [&str; 30] = [
     "pcce_context",
     "pcce_numbers",
     "pcce_token",
@@ -20,6 +20,7 @@ pub const RUNTIME: [&str; 29] = [
     VERSION_SYMBOL,
     TLS_SYMBOL,
     SIGNAL_SITE_SYMBOL,
+    crate::chains::SYMBOL,
     MAIN_BASE_SYMBOL,
     functions::CONTEXT,
     functions::TOKEN,

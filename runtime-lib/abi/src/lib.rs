@@ -3,7 +3,7 @@
 //! - the thread's block, pushed frames, the names of functions: what emitted code relies on (`block`);
 //! - verify mode's records (`verify`), and what they are made of ([`tables`]);
 //! - [`token`]: constants of the tokens' format;
-//! - [`numbers`]: the file of numbers;
+//! - [`numbers`]: the file of numbers; [`chains`]: what it is made from in a process;
 //! - [`exports`]: the symbols that the runtime's archives define;
 //! - [`unwind`]: the walk over the stack of an interrupted point, in this process or in a core file.
 //!
@@ -17,6 +17,7 @@ extern crate alloc;
 extern crate std;
 
 mod block;
+pub mod chains;
 pub mod exports;
 pub mod numbers;
 #[cfg(feature = "tables")]

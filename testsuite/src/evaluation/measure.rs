@@ -11,6 +11,7 @@ use super::build::{Built, Workshop};
 use super::callgrind::{self, Counts};
 use super::graph::{self, Graph};
 use super::hybrid::{self, Hybrid};
+use super::numbers::Numbers;
 use super::program::{Program, Variant};
 use super::run::{Printed, Runner, Usage};
 use super::store::{Store, fingerprint, fingerprint_file};
@@ -287,16 +288,19 @@ impl Evaluated<'_> {
         let run = || {
             let report = self.scratch.with_extension("report");
             let depths = self.scratch.with_extension("depths");
+            let numbers = Numbers::new(&self.scratch)?;
             let mut runner = self.runner(&built);
             for (variable, file) in [("PCCE_VERIFY_REPORT", &report), ("PCCE_VERIFY_DEPTHS", &depths)] {
                 let _ = fs::remove_file(file);
                 runner.environment.push((variable.into(), file.into()));
             }
+            runner.environment.extend(numbers.environment());
             let result = runner.printed(commands);
             let text = fs::read_to_string(&report).unwrap_or_default();
             let printed = result.with_context(|| text.clone())?;
             let mut verified = verify::read_report(&text)?;
             verified.depths = verify::read_depths(&fs::read_to_string(&depths).unwrap_or_default())?;
+            verified.numbers = numbers.check(&variant.tools.join("pcce"), &built.executable)?;
             ensure!(
                 printed == *expected,
                 "{} ({}) prints something else in verify mode",

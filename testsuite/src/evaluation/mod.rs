@@ -15,6 +15,7 @@ pub mod graph;
 pub mod hybrid;
 pub mod inputs;
 pub mod measure;
+pub mod numbers;
 pub mod papers;
 pub mod program;
 pub mod report;

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use super::numbers::Decoded;
+
 /// What the processes of a workload in verify mode reported.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Verified {
@@ -19,6 +21,9 @@ pub struct Verified {
     /// Function entries by their depth.
     #[serde(default)]
     pub depths: Depths,
+    /// What became of the numbers.
+    #[serde(default)]
+    pub numbers: Decoded,
 }
 
 /// Function entries by their depth.

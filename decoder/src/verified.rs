@@ -1,0 +1,173 @@
+//! Contexts that a program in verify mode has written (`PCCE_VERIFY_CONTEXTS`): decodes each from its id and the number
+//! of its chain, and compares what comes out with the calls of the shadow stack.
+//!
+//! The shadow stack knows nothing of encodings. It is a tree here, as the program has written it: a line for each
+//! context with that of its caller and the place of the call. What is compared is the sequence of call sites, from the
+//! innermost call to the outermost one.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead};
+
+use crate::Decoder;
+use crate::context::{Context, Piece};
+use crate::numbers::Numbers;
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Lines, each a context that differs from all others.
+    pub contexts: u64,
+    /// Those of silent functions, in which no number is taken: their state is that of their caller.
+    pub silent: u64,
+    /// Those that were decoded.
+    pub decoded: u64,
+    /// Those of them with a boundary at which calls may be missing.
+    pub partly: u64,
+    /// Calls of all that were decoded.
+    pub calls: u64,
+    /// Those with another call than the shadow stack has, or that could not be decoded.
+    pub wrong: u64,
+    /// The first of the latter.
+    pub first: Option<String>,
+}
+
+/// A node of the tree of shadow stacks.
+#[derive(Clone, Copy, Default)]
+struct Node {
+    /// 0: it is the outermost one.
+    caller: u64,
+    /// The record of the call's place.
+    place: u64,
+}
+
+struct Checker<'d> {
+    decoder: &'d Decoder,
+    numbers: &'d Numbers,
+    nodes: Vec<Node>,
+    /// Sites, by the record of their place; None for those that no dictionary has.
+    sites: HashMap<u64, Option<u32>>,
+    functions: HashMap<String, u32>,
+    context: Context,
+}
+
+/// Checks every `step`-th line.
+///
+/// # Errors
+/// If the text cannot be read, or is none that a program has written.
+pub fn check(decoder: &Decoder, numbers: &Numbers, text: impl BufRead, step: u64) -> io::Result<Verified> {
+    let symbols = &decoder.images.symbols;
+    let names = |function: u32| symbols.function_name(function).to_owned();
+    let functions = (0..symbols.functions.len() as u32).map(|function| (names(function), function)).collect();
+    let (nodes, sites) = (Vec::new(), HashMap::new());
+    let mut checker = Checker { decoder, numbers, nodes, sites, functions, context: Context::default() };
+    let mut verified = Verified::default();
+    for line in text.lines() {
+        let line = line?;
+        let bad = || io::Error::new(io::ErrorKind::InvalidData, format!("no context: {line}"));
+        let mut words = line.splitn(6, ' ');
+        let mut number = || words.next()?.parse::<u64>().ok();
+        let numbers = [number(), number(), number(), number(), number()];
+        let [Some(number), Some(caller), Some(place), Some(id), Some(chain)] = numbers else {
+            return Err(bad());
+        };
+        let name = words.next().ok_or_else(bad)?;
+        let index = usize::try_from(number).map_err(|_| bad())?;
+        // Threads write their lines when they have made the numbers, so that some come early.
+        if caller >= number || index > checker.nodes.len() + (1 << 20) {
+            return Err(bad());
+        }
+        if checker.nodes.len() <= index {
+            checker.nodes.resize(index + 1, Node::default());
+        }
+        checker.nodes[index] = Node { caller, place };
+        verified.contexts += 1;
+        if verified.contexts % step != 0 {
+            continue;
+        }
+        if checker.is_silent(name) {
+            verified.silent += 1;
+            continue;
+        }
+        verified.decoded += 1;
+        match checker.compare(number, name, (id, chain)) {
+            Ok((calls, whole)) => {
+                verified.calls += calls;
+                verified.partly += u64::from(!whole);
+            }
+            Err(what) => {
+                verified.wrong += 1;
+                verified.first.get_or_insert_with(|| format!("{line}: {what}"));
+            }
+        }
+    }
+    Ok(verified)
+}
+
+impl Checker<'_> {
+    fn is_silent(&self, function: &str) -> bool {
+        let functions = &self.decoder.images.symbols.functions;
+        self.functions.get(function).is_some_and(|&function| functions[function as usize].silent)
+    }
+
+    /// Decodes a context and compares it. Returns how many calls it has, and whether none can be missing.
+    fn compare(&mut self, number: u64, function: &str, encoding: (u64, u64)) -> Result<(u64, bool), String> {
+        let Some(&function) = self.functions.get(function) else {
+            return Err("no function has this name".to_owned());
+        };
+        let mut context = std::mem::take(&mut self.context);
+        let decoded = self.decoder.decode_entry(self.numbers, function, encoding, &mut context);
+        decoded.map_err(|error| error.to_string())?;
+        let mut node = number;
+        let (mut calls, mut whole) = (0, true);
+        for (pieces, count) in context.slices() {
+            for piece in (0..count).flat_map(|_| pieces) {
+                match piece {
+                    Piece::Site(site) => {
+                        calls += 1;
+                        // Behind a boundary, calls are missing, and no others are there.
+                        loop {
+                            let Some(expected) = self.next(&mut node)? else {
+                                return Err(format!("call {calls} is none of the shadow stack"));
+                            };
+                            if expected == *site {
+                                break;
+                            }
+                            if whole {
+                                return Err(format!("call {calls} is site {site}, and should be {expected}"));
+                            }
+                        }
+                    }
+                    Piece::Function(_) | Piece::Uninstrumented(_) | Piece::Tail(_) => {}
+                    _ => whole = false,
+                }
+            }
+        }
+        if whole && self.next(&mut node)?.is_some() {
+            return Err(format!("calls of the shadow stack are missing behind the first {calls}"));
+        }
+        self.context = context;
+        Ok((calls, whole))
+    }
+
+    /// The next call outwards, which is not that of a push thunk; None behind the last one.
+    fn next(&mut self, node: &mut u64) -> Result<Option<u32>, String> {
+        let symbols = &self.decoder.images.symbols;
+        loop {
+            let Node { caller, place } = self.nodes[*node as usize];
+            if caller == 0 {
+                return Ok(None);
+            }
+            *node = caller;
+            let site = *self.sites.entry(place).or_insert_with(|| {
+                let (id, address) = self.numbers.place(place)?;
+                let image = symbols.images.iter().position(|image| image.id == id)?;
+                symbols.site_at(image as u32, address)
+            });
+            let site = site.ok_or_else(|| format!("no dictionary has the call of record {place}"))?;
+            let function = symbols.sites[site as usize].function;
+            if !symbols.functions[function as usize].push_thunk {
+                return Ok(Some(site));
+            }
+        }
+    }
+}

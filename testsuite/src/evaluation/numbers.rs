@@ -1,0 +1,91 @@
+//! Numbers of verify mode, decoded when the program is over and compared with its shadow stack.
+//!
+//! A program in verify mode compares the number of every function entry with that of the first entry with the same
+//! shadow stack. Here each of the latter is decoded (`pcce verified`): so every entry's number is known to be right.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::{checked, command, files};
+
+/// What was decoded, of all processes.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Decoded {
+    /// Different contexts.
+    pub contexts: u64,
+    /// Those of silent functions, in which no number is taken.
+    pub silent: u64,
+    /// Those that were decoded and compared.
+    pub decoded: u64,
+    /// Their calls.
+    pub calls: u64,
+    /// Those with calls missing behind a boundary.
+    pub partly: u64,
+    /// Bytes of the file of numbers.
+    pub bytes: u64,
+}
+
+/// Of a larger file, every tenth context is decoded.
+const LARGE: u64 = 1 << 28;
+
+/// The files that the processes of a workload write.
+pub struct Numbers {
+    folder: PathBuf,
+    numbers: PathBuf,
+}
+
+impl Numbers {
+    /// Makes room for them beside `scratch`.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn new(scratch: &Path) -> Result<Self> {
+        let folder = scratch.with_extension("contexts");
+        let numbers = scratch.with_extension("numbers");
+        let _ = fs::remove_dir_all(&folder);
+        let _ = fs::remove_file(&numbers);
+        fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        Ok(Self { folder, numbers })
+    }
+
+    /// The variables that name them.
+    #[must_use]
+    pub fn environment(&self) -> [(String, OsString); 2] {
+        let contexts = self.folder.join("%p");
+        [
+            ("PCCE_VERIFY_CONTEXTS".into(), contexts.into()),
+            ("PCCE_NUMBERS".into(), self.numbers.clone().into()),
+        ]
+    }
+
+    /// Decodes and compares, and takes the files away.
+    ///
+    /// # Errors
+    /// If a context is another one than that of the shadow stack, with what `pcce` says of it.
+    pub fn check(&self, pcce: &Path, executable: &Path) -> Result<Decoded> {
+        let mut all = Decoded { bytes: fs::metadata(&self.numbers)?.len(), ..Decoded::default() };
+        for contexts in files(&self.folder)? {
+            let step = if fs::metadata(&contexts)?.len() > LARGE { "10" } else { "1" };
+            let mut verified = command(pcce, &["verified", "--step", step, "--numbers"]);
+            let output = verified.arg(&self.numbers).arg(executable).arg(&contexts).output();
+            let output = checked("pcce verified", output)?;
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let words = text.split(|c: char| !c.is_ascii_digit()).filter(|word| !word.is_empty());
+            let numbers: Vec<u64> = words.map(str::parse).collect::<Result<_, _>>().context(text.clone())?;
+            let [contexts, silent, decoded, calls, partly, 0] = numbers[..] else { anyhow::bail!(text) };
+            all.contexts += contexts;
+            all.silent += silent;
+            all.decoded += decoded;
+            all.calls += calls;
+            all.partly += partly;
+        }
+        ensure!(all.decoded > 0, "no context was decoded");
+        fs::remove_dir_all(&self.folder)?;
+        fs::remove_file(&self.numbers)?;
+        Ok(all)
+    }
+}
