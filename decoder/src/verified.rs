@@ -46,7 +46,8 @@ struct Checker<'d> {
     nodes: Vec<Node>,
     /// Sites, by the record of their place; None for those that no dictionary has.
     sites: HashMap<u64, Option<u32>>,
-    functions: HashMap<String, u32>,
+    /// Those of a name: local ones of several modules may share one.
+    functions: HashMap<String, Vec<u32>>,
     context: Context,
 }
 
@@ -57,7 +58,10 @@ struct Checker<'d> {
 pub fn check(decoder: &Decoder, numbers: &Numbers, text: impl BufRead, step: u64) -> io::Result<Verified> {
     let symbols = &decoder.images.symbols;
     let names = |function: u32| symbols.function_name(function).to_owned();
-    let functions = (0..symbols.functions.len() as u32).map(|function| (names(function), function)).collect();
+    let mut functions: HashMap<String, Vec<u32>> = HashMap::new();
+    for function in 0..symbols.functions.len() as u32 {
+        functions.entry(names(function)).or_default().push(function);
+    }
     let (nodes, sites) = (Vec::new(), HashMap::new());
     let mut checker = Checker { decoder, numbers, nodes, sites, functions, context: Context::default() };
     let mut verified = Verified::default();
@@ -104,16 +108,39 @@ pub fn check(decoder: &Decoder, numbers: &Numbers, text: impl BufRead, step: u64
 }
 
 impl Checker<'_> {
-    fn is_silent(&self, function: &str) -> bool {
+    /// The functions that a name may mean. Where modules are linked, LLVM puts a full stop and a number to local names.
+    fn named(&self, name: &str) -> &[u32] {
+        let renamed =
+            || name.rsplit_once('.').filter(|(_, end)| end.bytes().all(|byte| byte.is_ascii_digit()));
+        let found = self.functions.get(name).or_else(|| self.functions.get(renamed()?.0));
+        found.map_or(&[], Vec::as_slice)
+    }
+
+    fn is_silent(&self, name: &str) -> bool {
         let functions = &self.decoder.images.symbols.functions;
-        self.functions.get(function).is_some_and(|&function| functions[function as usize].silent)
+        let named = self.named(name);
+        !named.is_empty() && named.iter().all(|&function| functions[function as usize].silent)
+    }
+
+    /// Compares a context with what it decodes to in one of the functions with a name.
+    fn compare(&mut self, number: u64, name: &str, encoding: (u64, u64)) -> Result<(u64, bool), String> {
+        let mut result = Err("no function has this name".to_owned());
+        for function in self.named(name).to_vec() {
+            result = self.compare_in(number, function, encoding);
+            if result.is_ok() {
+                break;
+            }
+        }
+        result
     }
 
     /// Decodes a context and compares it. Returns how many calls it has, and whether none can be missing.
-    fn compare(&mut self, number: u64, function: &str, encoding: (u64, u64)) -> Result<(u64, bool), String> {
-        let Some(&function) = self.functions.get(function) else {
-            return Err("no function has this name".to_owned());
-        };
+    fn compare_in(
+        &mut self,
+        number: u64,
+        function: u32,
+        encoding: (u64, u64),
+    ) -> Result<(u64, bool), String> {
         let mut context = std::mem::take(&mut self.context);
         let decoded = self.decoder.decode_entry(self.numbers, function, encoding, &mut context);
         decoded.map_err(|error| error.to_string())?;
