@@ -21,7 +21,7 @@
 
 use std::cmp::Reverse;
 
-use crate::graph::CallGraph;
+use crate::graph::{CallGraph, Rule};
 use crate::order::Components;
 
 /// How much hotter an open call is taken to be than its estimate, where only the coldest edges of a cycle push.
@@ -70,9 +70,9 @@ pub(crate) fn back_edges(
         let heat = weights[edge as usize] * if to_open && estimated { OPEN_HEAT } else { 1.0 };
         // Bits of floats that are not negative are in the order of the floats, exponent first.
         let bits = heat.to_bits();
-        // The edges from the open node are no call sites, and cannot push: they go first, and close no cycle among
-        // themselves.
-        let first = !graph.is_open_edge(edge);
+        // The edges from the open node are no call sites, and cannot push: they go first, with those that must not, and
+        // close no cycle among themselves.
+        let first = !graph.is_open_edge(edge) && graph.rule[edge as usize] != Rule::Adds;
         let last = direct_first && to_open;
         (first, last, Reverse(bits >> 52), position[caller] > position[callee], Reverse(bits), edge)
     });

@@ -1,7 +1,7 @@
 //! The encoding of a call graph: what each call site does, and what that makes of each function.
 
 use crate::code::{EdgeCode, Options, PushReason};
-use crate::graph::{CallGraph, EdgeId, FunctionId};
+use crate::graph::{CallGraph, EdgeId, FunctionId, Rule};
 use crate::number::Numbering;
 use crate::reduce::{Reduced, reduce};
 use crate::{back, weight};
@@ -62,9 +62,10 @@ pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
     let required =
         |edge: u32| graph.required_push[graph.callee[edge as usize] as usize] && !graph.is_open_edge(edge);
     let encoded = |direct_first: bool| {
-        let back = back::back_edges(graph, &weights, direct_first, |edge| !required(edge));
+        let pushes = |edge: u32| graph.rule[edge as usize] == Rule::Pushes;
+        let back = back::back_edges(graph, &weights, direct_first, |edge| !required(edge) && !pushes(edge));
         let codes: Vec<EdgeCode> = (0..graph.edges() as u32)
-            .map(|edge| match (required(edge), back[edge as usize]) {
+            .map(|edge| match (required(edge), back[edge as usize] || pushes(edge)) {
                 (true, _) => EdgeCode::Push(PushReason::Required),
                 (false, true) => EdgeCode::Push(PushReason::Back),
                 (false, false) => EdgeCode::Add(0),

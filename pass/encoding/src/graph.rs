@@ -38,6 +38,19 @@ impl EdgeId {
     }
 }
 
+/// What is decided about a call site before the numbering.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rule {
+    /// Nothing.
+    #[default]
+    Free,
+    /// It pushes.
+    Pushes,
+    /// It adds, whatever that costs elsewhere. Edges of which this is said must be acyclic. Where ids are too few for
+    /// them, they push all the same: whoever says this looks at the codes.
+    Adds,
+}
+
 /// A call graph: functions, and one edge for each call site and callee (the paper's triple ⟨n, m, ℓ⟩, Definition 1).
 ///
 /// Two calls of one function by the same caller are two edges, and a function may call itself.
@@ -53,6 +66,7 @@ pub struct CallGraph {
     pub(crate) caller: Vec<u32>,
     pub(crate) callee: Vec<u32>,
     pub(crate) frequency: Vec<f64>,
+    pub(crate) rule: Vec<Rule>,
 }
 
 impl CallGraph {
@@ -172,7 +186,17 @@ impl CallGraph {
         self.caller.push(caller.0);
         self.callee.push(callee.0);
         self.frequency.push(weight(frequency));
+        self.rule.push(Rule::Free);
         EdgeId(id)
+    }
+
+    /// Decides about a call site before the numbering.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such edge.
+    pub fn set_rule(&mut self, edge: EdgeId, rule: Rule) {
+        self.rule[edge.index()] = rule;
     }
 
     /// Adds functions in front of the open node, one in the middle of each call: the caller calls it, and the edge

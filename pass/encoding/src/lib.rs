@@ -62,5 +62,5 @@ pub use code::{EdgeCode, Options, PushReason};
 pub use encoding::{Encoding, Summary, encode};
 pub use flow::{FlowBlock, Way};
 pub use frames::{FramePlace, frame_places};
-pub use graph::{CallGraph, EdgeId, FunctionId};
+pub use graph::{CallGraph, EdgeId, FunctionId, Rule};
 pub use order::edges_on_cycles;

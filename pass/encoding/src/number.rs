@@ -14,7 +14,7 @@
 use std::cmp::Reverse;
 
 use crate::code::{EdgeCode, Options, PushReason};
-use crate::graph::CallGraph;
+use crate::graph::{CallGraph, Rule};
 use crate::groups::Groups;
 use crate::order;
 
@@ -167,7 +167,8 @@ impl<'a> Draft<'a> {
         let hottest = edges.first().map_or(0.0, |&edge| weights[edge as usize]);
         let spared = spare && !self.numbering.entry[function] && hottest >= weight;
         for &edge in edges.iter().filter(|&&edge| adds(self.input.codes[edge as usize])) {
-            let cold = weights[edge as usize] < weight && !spared && !graph.is_open_edge(edge);
+            let stays = graph.is_open_edge(edge) || graph.rule[edge as usize] == Rule::Adds;
+            let cold = weights[edge as usize] < weight && !spared && !stays;
             if cold && self.contexts(edge) > limits.many {
                 self.cut(function, edge);
             } else {
@@ -187,6 +188,8 @@ impl<'a> Draft<'a> {
         // At least one edge is cut.
         self.numbering.entry[function] |= !self.input.known_starts;
         let mut room = budget - self.dummy(function);
+        // Those that must not push take their room first.
+        incoming.sort_by_key(|&edge| self.input.graph.rule[edge as usize] != Rule::Adds);
         incoming.retain(|&edge| {
             let fits = self.contexts(edge) <= room;
             if fits {

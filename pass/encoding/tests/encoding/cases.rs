@@ -18,6 +18,7 @@ fn model(functions: usize, edges: &[(usize, usize, f64)], id_bits: u32) -> Model
         id_bits,
         counts: Vec::new(),
         known_starts: false,
+        rules: Vec::new(),
     }
 }
 
@@ -48,6 +49,7 @@ fn function_without_callers_is_an_entry() {
         id_bits: 64,
         counts: Vec::new(),
         known_starts: false,
+        rules: Vec::new(),
     };
     let encoding = model.encode();
     check(&model, &encoding).unwrap();
@@ -70,6 +72,7 @@ fn entry_that_is_called_keeps_id_0_for_itself() {
         id_bits: 64,
         counts: Vec::new(),
         known_starts: false,
+        rules: Vec::new(),
     };
     assert_eq!(codes(&model), [EdgeCode::Add(1)]);
 }
@@ -291,6 +294,7 @@ fn offsets_make_hot_edges_free() {
         id_bits: 64,
         counts: Vec::new(),
         known_starts: false,
+        rules: Vec::new(),
     };
     let encoding = model.encode();
     check(&model, &encoding).unwrap();

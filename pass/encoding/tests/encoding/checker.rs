@@ -29,7 +29,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use pcce_encoding::{CallGraph, EdgeCode, EdgeId, Encoding, FunctionId, Options, PushReason, encode};
+use pcce_encoding::{CallGraph, EdgeCode, EdgeId, Encoding, FunctionId, Options, PushReason, Rule, encode};
 
 /// A call graph as plain values.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +44,8 @@ pub struct Model {
     /// Executions of the functions in turn, over and over, where they are counted.
     pub counts: Vec<Option<f64>>,
     pub known_starts: bool,
+    /// What is decided of the first edges before the numbering.
+    pub rules: Vec<Rule>,
 }
 
 impl Model {
@@ -71,6 +73,9 @@ impl Model {
         }
         for &(caller, callee, frequency) in &self.edges {
             graph.add_edge(function(caller), function(callee), frequency);
+        }
+        for (e, &rule) in self.rules.iter().enumerate() {
+            graph.set_rule(edge(e), rule);
         }
         graph
     }

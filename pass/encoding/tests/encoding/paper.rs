@@ -23,6 +23,7 @@ pub fn model(functions: &str, edges: &[(&str, f64)]) -> Model {
         id_bits: 64,
         counts: Vec::new(),
         known_starts: false,
+        rules: Vec::new(),
     }
 }
 

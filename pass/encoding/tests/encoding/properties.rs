@@ -1,5 +1,6 @@
 //! Properties of random graphs and random walks.
 
+use pcce_encoding::Rule;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -31,6 +32,7 @@ pub fn any_graph(functions: std::ops::Range<usize>, edges: usize) -> impl Strate
                 id_bits,
                 counts: Vec::new(),
                 known_starts: false,
+                rules: Vec::new(),
             },
         )
     })
@@ -50,6 +52,7 @@ pub fn dense_graph() -> impl Strategy<Value = Model> {
                     id_bits,
                     counts: Vec::new(),
                     known_starts: false,
+                    rules: Vec::new(),
                 }
             },
         )
@@ -73,6 +76,7 @@ fn doubling_graph() -> impl Strategy<Value = Model> {
                 id_bits,
                 counts: Vec::new(),
                 known_starts: false,
+                rules: Vec::new(),
             }
         })
     })
@@ -164,6 +168,30 @@ proptest! {
             prop_assert_eq!((graph.caller(edge(e)).index(), graph.callee(edge(e)).index()), (caller, callee));
         }
         check_by_enumeration(&changed, &encoding, 8, 1000).map_err(TestCaseError::fail)?;
+    }
+
+    /// What was decided about calls before is so, and contexts can be told apart. Edges that lead to later functions make
+    /// no cycle, so they may have to add.
+    #[test]
+    fn rules_hold(
+        model in any_starts(with_open_node(prop_oneof![any_graph(1..7, 14), any_graph(5..40, 120), dense_graph()])),
+        rules in vec(prop::sample::select(vec![Rule::Free, Rule::Pushes, Rule::Adds, Rule::Adds]), 120),
+    ) {
+        let may_be = |(&(caller, callee, _), rule): (&(usize, usize, f64), &Rule)| match rule {
+            Rule::Adds if caller >= callee || model.open == Some(callee) || model.functions[callee].1 => Rule::Free,
+            rule => *rule,
+        };
+        let rules: Vec<Rule> = model.edges.iter().zip(&rules).map(may_be).collect();
+        let model = Model { rules, id_bits: 64, ..model };
+        let encoding = model.encode();
+        for (e, rule) in model.rules.iter().enumerate() {
+            match rule {
+                Rule::Free => {}
+                Rule::Pushes => prop_assert!(encoding.edge(edge(e)).pushes()),
+                Rule::Adds => prop_assert!(!encoding.edge(edge(e)).pushes()),
+            }
+        }
+        check_by_enumeration(&model, &encoding, 8, 1000).map_err(TestCaseError::fail)?;
     }
 
     /// Calls where a choice is small, returns where it is large: walks go deep and come back.
