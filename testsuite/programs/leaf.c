@@ -1,7 +1,7 @@
 // `leaf` promises that a function calls nothing in this module. It may well be instrumented itself, in another one.
 //# With: parts/leaf.c
 //# Chain[lto] other: inner < other < second < main
-//# Chain[module] other: inner < other < ... < main
+//# Chain[!lto] other: inner < other < ... < main
 //# Chain after: main
 //# Fixed after
 #include "show.h"

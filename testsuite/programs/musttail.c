@@ -1,5 +1,5 @@
 // Calls that must stay tail calls: ten million deep they need no stack, and the chain says where frames are gone.
-//# Chain[lto] direct: even < <tail> < main
+//# Chain[!module] direct: even < <tail> < main
 //# Chain[module] direct: even < <tail even> < main
 //# Chain pointer: chain_b < <tail chain_a> < main
 //# Chain end: finish < <tail relay> < main

@@ -2,7 +2,7 @@
 //# With: parts/operators.cpp
 //# Chain new: operator new(unsigned long) < make(int) < main
 //# Chain[lto] delete: record < ... < destroy(int*) < main
-//# Chain[module] delete: record < ... < <unknown>
+//# Chain[!lto] delete: record < ... < <unknown>
 //# Chain library: operator new(unsigned long) < ... < main
 //# Chain after: main
 //# Fixed after

@@ -1,7 +1,7 @@
 // A program for a profiler (-pg) that has its own mcount.
 //# Flags: -Xclang -pg
 //# Chain[lto] enter: record < mcount < leaf < middle < main
-//# Chain[module] enter: record < mcount < leaf < middle < main
+//# Chain[!lto] enter: record < mcount < leaf < middle < main
 //# Chain after: main
 #include "parts/middle.h"
 

@@ -2,11 +2,11 @@
 // do not push for these names, so the functions push at their entry; the chain is right, or has a boundary.
 //# With: parts/replaced.c
 //# Chain[lto] array: helper < reallocarray < user < main
-//# Chain[module] array: helper < reallocarray < <unknown>
+//# Chain[!lto] array: helper < reallocarray < <unknown>
 //# Chain[lto] copy: strlcpy < user < main
-//# Chain[module] copy: strlcpy < <unknown>
+//# Chain[!lto] copy: strlcpy < <unknown>
 //# Chain[lto] twice: strlcpy < reallocarray < user < main
-//# Chain[module] twice: strlcpy < reallocarray < <unknown>
+//# Chain[!lto] twice: strlcpy < reallocarray < <unknown>
 //# Chain after: main
 //# Flags: -fno-builtin
 //# Fixed after

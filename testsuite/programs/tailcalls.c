@@ -1,7 +1,7 @@
 // Ordinary tail calls in recursive cycles. Where the optimiser makes jumps of them, ten million of them need no stack,
 // with the pass neither, and the chain says where frames are gone. Other tail calls keep their frames.
 //# Chain[-O0] direct: even < odd < even < odd < even < main
-//# Chain[lto, -O2] direct: even < <tail> < main
+//# Chain[!module, -O2] direct: even < <tail> < main
 //# Chain[module, -O2] direct: even < <tail even> < main
 //# Chain[-O0] other: odd < even < odd < even < main
 //# Chain[-O2] other: odd < <tail even> < main

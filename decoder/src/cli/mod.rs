@@ -8,6 +8,7 @@ pub mod dict;
 pub mod filter;
 pub mod graph;
 pub mod info;
+pub mod link;
 pub mod pages;
 pub mod profile;
 pub mod sources;
@@ -48,6 +49,9 @@ pub enum Command {
     /// Write the dictionary of a program: what `decode` needs to read its tokens
     #[command(after_help = DICT_HELP)]
     Dict(DictArgs),
+    /// Encode an executable of link mode as a whole, behind its link
+    #[command(after_help = LINK_HELP)]
+    Link(LinkArgs),
     /// Print the calls that context tokens stand for
     #[command(after_help = DECODE_HELP)]
     Decode(DecodeArgs),
@@ -113,6 +117,23 @@ const DICT_HELP: &str =
 Examples:
   pcce dict ./app -o app.pcce.json
   pcce dict --store /srv/dictionaries ./app libplugin.so";
+
+/// Arguments of `pcce link`.
+#[derive(Args)]
+pub struct LinkArgs {
+    /// The executable, not stripped, as the linker wrote it; it is changed
+    pub program: PathBuf,
+    /// Say what was done
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+const LINK_HELP: &str =
+    "pcce-clang does it by itself. Without it, compile with -fpass-plugin and PCCE_OPTIONS=link, \
+                         link with any linker and the runtime library, and run this before the program is \
+                         stripped or copied.
+
+Example: pcce link ./app";
 
 /// Arguments of `pcce decode`.
 #[derive(Args)]

@@ -107,6 +107,25 @@ impl<'f> Image<'f> {
         may && names_block(range.start, bytes, self) && !runtimes()
     }
 
+    /// Link mode: code that updates of more than 31 bits call. No symbol names it.
+    pub(super) fn read_wide_additions(&mut self) {
+        let Some(offset) = self.offset.and_then(|offset| i32::try_from(offset).ok()) else { return };
+        let mut found = Vec::new();
+        for &(address, bytes) in &self.sections {
+            for at in memchr::memmem::find_iter(bytes, &pcce_abi::no_op::WIDE_ADDITION) {
+                let Some(code) = bytes.get(at..at + pcce_abi::no_op::WIDE_LEN) else { continue };
+                if pcce_abi::no_op::is_wide(code, offset) {
+                    found.push((address + at as u64, code));
+                }
+            }
+        }
+        for (address, code) in found {
+            if let Some(code) = Function::new(&[(address, code)]) {
+                self.outlined.insert(address, code);
+            }
+        }
+    }
+
     fn read_relocations(&mut self) {
         let symbols = self.file.dynamic_symbol_table();
         for (address, relocation) in self.file.dynamic_relocations().into_iter().flatten() {

@@ -57,6 +57,7 @@ pub(crate) fn build(
             image.opaque.insert(range.start);
         }
     }
+    image.read_wide_additions();
     let mut table = Table { names: Names::new(), lines: Lines::new(file, len), rows: BTreeMap::new() };
     for range in &ranges {
         let name = table.names.number(name_at[&range.start]);

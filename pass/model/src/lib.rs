@@ -11,6 +11,7 @@ mod error;
 mod graph;
 mod groups;
 pub mod hybrid;
+pub mod link;
 mod lists;
 pub mod plan;
 mod profile;

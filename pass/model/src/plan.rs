@@ -12,6 +12,7 @@ use pcce_options::PassOptions;
 
 use crate::begins::{self, FrameBegins};
 use crate::hybrid::{self, Used};
+use crate::link::{CodeOfCall, Shape, Update};
 use crate::{Call, CallKind, Function, Program, RuntimeCall, STD_THREAD, Source, TypeId, Unannounced};
 
 /// What is done at a call.
@@ -27,6 +28,8 @@ pub enum Action {
     Replace(RuntimeCall),
     /// The runtime is told the site before, and after that the call is over.
     Publish,
+    /// Link mode: updates before and after.
+    Bind,
 }
 
 /// What the ids of the sub-path count from that a push begins.
@@ -55,6 +58,10 @@ pub struct PlannedCall {
     pub creation_site: Option<u32>,
     /// The encoding relies on the call being one, and no jump.
     pub keeps_frame: bool,
+    /// Link mode: the number of the stub that it calls.
+    pub stub: Option<u32>,
+    /// Link mode: the numbers of the updates before and behind.
+    pub updates: [Option<u32>; 2],
 }
 
 impl PlannedCall {
@@ -105,6 +112,8 @@ pub struct Plan {
     pub encoding: dictionary::Encoding,
     /// Hybrid encoding: the bytes of the site array.
     pub site_bytes: Option<Vec<u8>>,
+    /// Link mode: the updates, by their numbers.
+    pub updates: Vec<Update>,
 }
 
 /// Gives equal strings equal numbers.
@@ -167,6 +176,8 @@ pub struct Basis<'a> {
     pub source: &'a dyn Source,
     /// What the user wants.
     pub options: &'a PassOptions,
+    /// Link mode: what stands around each call.
+    pub shapes: Option<&'a [Vec<CodeOfCall>]>,
 }
 
 /// Makes the plan. `identifier`: the module's; `producer`: what made the dictionary.
@@ -192,6 +203,7 @@ pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
         });
         functions.push(maker.function(id, calls, entry_site, ranges[i]));
     }
+    let updates = number_updates(&mut functions);
     for (i, (row, function)) in rows.iter_mut().zip(&program.functions).enumerate() {
         row.jumped_to = maker.jumps.may_lead_to(i, function);
     }
@@ -222,7 +234,29 @@ pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
             hybrid: used.map(|used| hybrid_rows(used, stack_offsets)),
         },
         site_bytes,
+        updates,
     }
+}
+
+/// Numbers the updates of all functions.
+fn number_updates(functions: &mut [PlannedFunction]) -> Vec<Update> {
+    let mut updates = Vec::new();
+    for (function, planned) in (0..).zip(functions) {
+        let mut add = |left: Option<usize>, entered: Option<usize>| {
+            let call = |call: Option<usize>| call.map(|call| call as u32);
+            updates.push(Update { function, left: call(left), entered: call(entered) });
+            Some(updates.len() as u32 - 1)
+        };
+        let mut before: Option<usize> = None;
+        for call in planned.calls.iter_mut().filter(|call| call.action == Action::Bind) {
+            call.updates[0] = add(before.take(), Some(call.call));
+            match call.stays {
+                true => before = Some(call.call),
+                false => call.updates[1] = add(Some(call.call), None),
+            }
+        }
+    }
+    updates
 }
 
 /// What the dictionary says of a hybrid encoding.
@@ -284,7 +318,12 @@ impl<'a> Maker<'a> {
             // A call of a silent function, which needs nothing, or in one.
             let quiet =
                 function.silent || matches!(call.kind, CallKind::Direct(callee) if program[callee].silent);
-            let by_edge = if quiet { Action::None } else { self.by_edge(call) };
+            let code = self.basis.shapes.map(|shapes| shapes[id.index()][c]);
+            let by_edge = match code {
+                _ if quiet => Action::None,
+                Some(code) => self.by_shape(call, code.shape),
+                None => self.by_edge(call),
+            };
             if by_edge == Action::None {
                 self.jumps.add(call);
             }
@@ -325,9 +364,28 @@ impl<'a> Maker<'a> {
                 site,
                 creation_site,
                 keeps_frame,
+                stub: code.and_then(|code| code.stub),
+                updates: [None; 2],
             });
         }
         calls
+    }
+
+    /// What link mode says of a call.
+    fn by_shape(&self, call: &Call, shape: Shape) -> Action {
+        match shape {
+            Shape::Plain => Action::None,
+            Shape::Pushes => Action::Push(self.push(call)),
+            Shape::Bound => Action::Bind,
+        }
+    }
+
+    /// Functions of other modules find out by the id who enters them. Where only open calls enter them otherwise, the
+    /// link's bit will do, too.
+    fn push(&self, call: &Call) -> Push {
+        let inside =
+            self.open_node.is_some() && matches!(call.kind, CallKind::Direct(_) | CallKind::Indirect);
+        if inside { Push::Relative } else { Push::Zero }
     }
 
     /// What the encoding says of a call.
@@ -335,15 +393,10 @@ impl<'a> Maker<'a> {
         // Ids of open calls are not negative; those of modules without an open node are not positive, so that a
         // function of such a module knows who enters it.
         let sign = |id: u64| if self.open_node.is_some() { id } else { id.wrapping_neg() };
-        // Functions of other modules find out by the id who enters them. Where only open calls enter them otherwise,
-        // the link's bit will do, too.
-        let inside =
-            self.open_node.is_some() && matches!(call.kind, CallKind::Direct(_) | CallKind::Indirect);
-        let push = if inside { Push::Relative } else { Push::Zero };
         match call.edge.map(|edge| self.basis.encoding.constant(edge)) {
             Some(Some(0)) => Action::None,
             Some(Some(constant)) => Action::Add(sign(constant)),
-            Some(None) | None => Action::Push(push),
+            Some(None) | None => Action::Push(self.push(call)),
         }
     }
 
@@ -407,9 +460,13 @@ impl<'a> Maker<'a> {
             calls,
             frame,
             entry_site,
-            base: range.map_or(abi::NO_RANGE, |range| range.wrapping_sub(encoding.offset(id))),
+            base: range
+                .filter(|_| self.basis.shapes.is_none())
+                .map_or(abi::NO_RANGE, |range| range.wrapping_sub(encoding.offset(id))),
             leaves: match () {
                 () if self.open_node.is_none() => Leaves::Marking,
+                // Who may enter it is known behind the link.
+                () if self.basis.shapes.is_some() => Leaves::MarkingAtZero,
                 () if encoding.is_entry(id) => Leaves::MarkingAtZero,
                 () => Leaves::Silently,
             },
@@ -430,12 +487,15 @@ fn chain(function: &Function, calls: &mut [PlannedCall], frame: Option<&FrameBeg
         let [call, next] = &mut calls[next - 1..=next] else { unreachable!("two calls") };
         let same_block = function.calls[call.call].block == function.calls[next.call].block;
         let behind_frame = frame.is_some_and(|frame| frame.is_before(&function.calls[next.call]));
-        if let (Action::Add(left), Action::Add(_)) = (call.action, next.action)
-            && same_block
-            && !behind_frame
-        {
-            call.stays = true;
-            next.left = left;
+        let joined = same_block && !behind_frame;
+        match (call.action, next.action) {
+            (Action::Add(left), Action::Add(_)) if joined => {
+                call.stays = true;
+                next.left = left;
+            }
+            // Where a thread is created, the context is taken in front of the call.
+            (Action::Bind, Action::Bind) if joined && next.creation_site.is_none() => call.stays = true,
+            _ => {}
         }
     }
 }

@@ -6,15 +6,17 @@
 use std::ops::{Index, IndexMut};
 
 use pcce_encoding::{CallGraph, EdgeId, FlowBlock, FunctionId};
+use serde::{Deserialize, Serialize};
 
+use crate::link::Reach;
 use crate::profile::Matched;
 
 /// A type of functions of the module.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct TypeId(pub u32);
 
 /// Calls through pointers that may reach the same functions.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Pointer {
     /// The type that they call.
     pub ty: TypeId,
@@ -24,7 +26,7 @@ pub struct Pointer {
 }
 
 /// Where the module holds the address of a function, besides in calls of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct AddressPlaces {
     /// In C++ virtual tables.
     pub in_table: bool,
@@ -33,10 +35,10 @@ pub struct AddressPlaces {
 }
 
 /// What a call is.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum CallKind {
     /// A direct call of an instrumented function whose definition here is the one that runs.
-    Direct(FunctionId),
+    Direct(#[serde(with = "number")] FunctionId),
     /// A direct call that leaves the instrumented part of the module, and may call back.
     External(String),
     /// The same, known not to call back.
@@ -56,7 +58,7 @@ pub const STD_THREAD: &str =
     "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE";
 
 /// Calls that the pass replaces by ones of the runtime, which are told the site too.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum RuntimeCall {
     /// `pcce_context`: takes the context number.
     Context,
@@ -85,7 +87,7 @@ impl RuntimeCall {
 }
 
 /// A call in an instrumented function.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Call {
     /// What it is.
     pub kind: CallKind,
@@ -105,16 +107,18 @@ pub struct Call {
     pub may_be_jump: bool,
     /// Derived: the group of functions that it may reach and that make calls which must stay tail calls, if there are
     /// any, and it does not push 0.
+    #[serde(skip)]
     pub tail_group: Option<u32>,
     /// Derived: its edge in the call graph. Calls through pointers have one if the graph has an open node.
+    #[serde(skip)]
     pub edge: Option<EdgeId>,
 }
 
 /// Where a call leads that must stay a tail call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum TailCallee {
     /// To this function.
-    Known(FunctionId),
+    Known(#[serde(with = "number")] FunctionId),
     /// To any function that such a call may reach.
     Pointer(Pointer),
     /// To a function of another module, by its name.
@@ -122,7 +126,7 @@ pub enum TailCallee {
 }
 
 /// How a function may be entered by callers that neither pushed nor know its number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Unannounced {
     /// Not at all.
     Never,
@@ -136,7 +140,7 @@ pub enum Unannounced {
 
 /// An instrumented function: what its code says, and what follows from that of all together (*derived*, by
 /// [`crate::derive`]).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Function {
     /// Its linkage name.
     pub name: String,
@@ -176,8 +180,10 @@ pub struct Function {
     /// Derived: whether it is silent: nothing that it calls, directly or not, can take a context, push, or call back.
     /// The id need not tell how it was called, since nothing looks; who interrupts the program there finds the
     /// call sites by return addresses, up to the first function that is not silent.
+    #[serde(skip)]
     pub silent: bool,
     /// Derived: the groups ([`Call::tail_group`]) of functions that may leave their activations to it.
+    #[serde(skip)]
     pub tail_groups: Vec<u32>,
 }
 
@@ -237,8 +243,24 @@ pub trait Source {
     fn locations(&self, function: FunctionId, call: usize) -> Vec<SourceLocation>;
     /// The flow of control in a function, by the numbers of its blocks.
     fn flow(&self, function: FunctionId) -> Vec<FlowBlock>;
+    /// How the call can reach its callee through a stub, where link mode binds it.
+    fn reach(&self, function: FunctionId, call: usize) -> Reach;
     /// Whether a function in between could hand on the call's arguments, and the callee does not look at its caller.
     fn fits_thunk(&self, function: FunctionId, call: usize) -> bool;
+}
+
+/// A function's number, in documents.
+mod number {
+    use pcce_encoding::FunctionId;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(function: &FunctionId, serializer: S) -> Result<S::Ok, S::Error> {
+        function.index().serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FunctionId, D::Error> {
+        u32::deserialize(deserializer).map(FunctionId::new)
+    }
 }
 
 /// The functions of a module that are instrumented, and their call graph.

@@ -56,6 +56,8 @@ pub enum Mode {
     Lto,
     /// Each module by itself, when it is compiled.
     Module,
+    /// The modules of an executable together, behind any link.
+    Link,
 }
 
 /// What the wrapper takes, and hands to the pass.
@@ -113,7 +115,8 @@ pub struct Common {
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct WrapperFlags {
     /// lto: encode the whole program when it is linked (default).
-    /// module: encode each module when it is compiled; any linker
+    /// module: encode each module when it is compiled; any linker.
+    /// link: encode executables behind the link, without LTO; any linker
     #[arg(long = "pcce-mode", value_name = "MODE", verbatim_doc_comment, require_equals = true)]
     #[arg(value_enum, default_value_t, hide_default_value = true, hide_possible_values = true)]
     pub mode: Mode,
@@ -148,6 +151,9 @@ pub struct PassOptions {
     /// Tell the runtime the sites of calls that may allocate, for heap profiles.
     #[arg(long = "pcce-publish")]
     pub publish: bool,
+    /// Link mode: leave room for what the step behind the link decides.
+    #[arg(long = "pcce-link")]
+    pub link: bool,
     /// As if at link time, for `opt`.
     #[arg(long = "pcce-whole-program")]
     pub whole_program: bool,

@@ -283,3 +283,62 @@ LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef V, const char *Name, size_t 
   Call.replaceAllUsesWith(New);
   return wrap(New);
 }
+
+// Lets the call go to a new local function of this assembly, which names the callee `${0:p}`; a pointer comes in %r10,
+// as a last argument. Returns the call; for a pointer it is a new one, and the other is left to be unlinked.
+LLVMValueRef pcce_shim_make_stub(LLVMValueRef V, const char *Asm, size_t Len) {
+  auto &Call = *unwrap<CallBase>(V);
+  Function &Caller = *Call.getFunction();
+  Value *Callee = Call.getCalledOperand();
+  const bool Indirect = !isa<GlobalValue>(Callee->stripPointerCasts());
+  SmallVector<Type *, 8> Types(Call.getFunctionType()->params());
+  if (Indirect)
+    Types.push_back(Callee->getType());
+  auto *Type = FunctionType::get(Call.getType(), Types, Call.getFunctionType()->isVarArg());
+  auto *T = Function::Create(Type, GlobalValue::PrivateLinkage, Caller.getAddressSpace(), "pcce_stub", Call.getModule());
+  // The linker keeps one copy of the caller, and this with it.
+  T->setComdat(Caller.getComdat());
+  T->setCallingConv(Call.getCallingConv());
+  T->setAlignment(Align(1));
+  for (Attribute::AttrKind Kind :
+       {Attribute::Naked, Attribute::NoInline, Attribute::NoUnwind, Attribute::OptimizeForSize})
+    T->addFnAttr(Kind);
+  IRBuilder<> B(BasicBlock::Create(Call.getContext(), "", T));
+  SmallVector<Value *, 1> Named;
+  if (!Indirect)
+    Named.push_back(Callee);
+  SmallVector<llvm::Type *, 1> NamedTypes;
+  for (const Value *Operand : Named)
+    NamedTypes.push_back(Operand->getType());
+  auto *AsmType = FunctionType::get(B.getVoidTy(), NamedTypes, false);
+  B.CreateCall(AsmType, InlineAsm::get(AsmType, StringRef(Asm, Len), Indirect ? "" : "^Ws", /*hasSideEffects=*/true),
+               Named);
+  B.CreateUnreachable();
+
+  // What the callee promises itself, the stub does not.
+  if (auto *F = dyn_cast<Function>(Callee->stripPointerCastsAndAliases()))
+    for (Attribute::AttrKind Kind : {Attribute::NoUnwind, Attribute::NoReturn})
+      if (F->hasFnAttribute(Kind))
+        Call.addFnAttr(Kind);
+  if (auto *Plain = dyn_cast<CallInst>(&Call))
+    Plain->setTailCallKind(CallInst::TCK_None);
+  if (!Indirect) {
+    Call.setCalledFunction(Type, T);
+    return V;
+  }
+  B.SetInsertPoint(&Call);
+  SmallVector<Value *, 8> Arguments(Call.args());
+  Arguments.push_back(Callee);
+  CallBase *New;
+  if (auto *Invoke = dyn_cast<InvokeInst>(&Call))
+    New = B.CreateInvoke(T, Invoke->getNormalDest(), Invoke->getUnwindDest(), Arguments);
+  else
+    New = B.CreateCall(T, Arguments);
+  New->setCallingConv(Call.getCallingConv());
+  New->setAttributes(Call.getAttributes());
+  New->addParamAttr(Arguments.size() - 1, Attribute::Nest);
+  T->addParamAttr(Arguments.size() - 1, Attribute::Nest);
+  New->takeName(&Call);
+  Call.replaceAllUsesWith(New);
+  return wrap(New);
+}

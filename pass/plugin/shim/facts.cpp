@@ -276,3 +276,45 @@ void pcce_shim_runtime_library_calls(LLVMModuleRef M, TextCallback OnName, void 
   for (StringRef Name : lto::LTO::getRuntimeLibcallSymbols(Triple(unwrap(M)->getTargetTriple())))
     OnName(Context, Name.data(), Name.size());
 }
+
+// How the call can reach its callee through a stub: 0 not at all, 1 with all arguments in registers, 2 with some on the
+// stack, as far as their types tell.
+uint32_t pcce_shim_reach(LLVMValueRef V) {
+  auto &Call = *unwrap<CallBase>(V);
+  const bool Indirect = !isa<GlobalValue>(Call.getCalledOperand()->stripPointerCasts());
+  const FunctionType &Type = *Call.getFunctionType();
+  switch (Call.getCallingConv()) {
+  case CallingConv::C:
+  case CallingConv::Fast:
+  case CallingConv::Cold:
+  case CallingConv::X86_64_SysV:
+    break;
+  default:
+    return 0;
+  }
+  const Function &Caller = *Call.getFunction();
+  // Bundles say what is called, or how. Hardened indirect calls must stay what they are.
+  const StringRef Features = Caller.getFnAttribute("target-features").getValueAsString();
+  if (Call.hasOperandBundles() || Call.isInlineAsm() || Call.hasFnAttr(Attribute::ReturnsTwice) ||
+      Features.contains("+retpoline") || Features.contains("+lvi-cfi") || (Indirect && Type.isVarArg()))
+    return 0;
+  auto IsAggregate = [](llvm::Type *T) { return T->isAggregateType(); };
+  unsigned Integers = IsAggregate(Call.getType()) ? 1 : 0, Floats = 0;
+  bool Stack = false;
+  for (unsigned I = 0; I < Call.arg_size(); ++I) {
+    for (Attribute::AttrKind Kind : {Attribute::Nest, Attribute::SwiftSelf, Attribute::SwiftError,
+                                     Attribute::SwiftAsync, Attribute::InAlloca, Attribute::Preallocated})
+      if (Call.paramHasAttr(I, Kind))
+        return 0;
+    llvm::Type *T = Call.getArgOperand(I)->getType();
+    if (Call.isByValArgument(I))
+      Stack = true;
+    else if (T->isPointerTy() || (T->isIntegerTy() && T->getIntegerBitWidth() <= 64))
+      ++Integers;
+    else if (T->isFloatTy() || T->isDoubleTy() || (T->isVectorTy() && T->getPrimitiveSizeInBits() == 128))
+      ++Floats;
+    else
+      Stack = true;
+  }
+  return Stack || Integers > 6 || Floats > 8 ? 2 : 1;
+}

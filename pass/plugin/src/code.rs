@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use pcce_encoding::{FlowBlock, FunctionId, Way};
 
 use crate::llvm::{Block, Call, Function, Instruction, Module, Opcode};
+use pcce_model::link::Reach;
 use pcce_model::{Source, SourceLocation};
 
 /// Where a function's parts are.
@@ -105,6 +106,10 @@ impl Source for Code<'_> {
             FlowBlock { frequency, ways: ways.collect() }
         });
         flow.collect()
+    }
+
+    fn reach(&self, function: FunctionId, call: usize) -> Reach {
+        self.call(function, call).reach()
     }
 
     fn fits_thunk(&self, function: FunctionId, call: usize) -> bool {

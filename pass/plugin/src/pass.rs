@@ -2,6 +2,7 @@
 
 use pcce_encoding::{CallGraph, Encoding, FunctionId};
 use pcce_model::hybrid::{self, Frames, Used};
+use pcce_model::link::{self, CodeOfCall};
 use pcce_model::{Mode, NoCallback, Profile, Program, Targets, plan, thunks};
 use pcce_options::PassOptions;
 
@@ -9,7 +10,7 @@ use crate::code::Code;
 use crate::contexts::{count, emit, frames, rewrite};
 use crate::error::Error;
 use crate::facts::eligible::Eligibility;
-use crate::facts::{self, Entered};
+use crate::facts::{self, Entered, Gathered};
 use crate::llvm::{self, CodeGeneration, Module, Run};
 use crate::prepare::{self, targets};
 
@@ -41,9 +42,20 @@ struct Job<'a> {
     whole_program: bool,
     /// It is the executable's: its graph has an open node.
     open: bool,
+    /// The step behind the link encodes it, with the executable's other modules.
+    linked: bool,
     /// How the module's code will be generated.
     code: CodeGeneration,
     encoding: pcce_encoding::Options,
+}
+
+/// What was read of a module, and its encoding.
+struct Read<'m> {
+    program: Program,
+    /// The types of functions, by their numbers.
+    types: Vec<String>,
+    code: Code<'m>,
+    encoding: Encoding,
 }
 
 /// Runs the pass on a module. Returns whether it was changed.
@@ -69,11 +81,12 @@ pub fn run(run: &mut Run, phase: Phase, opt_level: u32, parameters: &str) -> Res
     let job = Job::new(run.module(), identifier, phase, opt_level, &options)?;
     let mut warnings = job.missing_targets(run.module());
     // Who counts need not be fast, and has other frames.
-    let frames = if options.common.hybrid && job.open && options.common.profile_generate.is_none() {
-        job.find_frames(run, &mut warnings)?
-    } else {
-        Frames::default()
-    };
+    let frames =
+        if options.common.hybrid && job.open && !job.linked && options.common.profile_generate.is_none() {
+            job.find_frames(run, &mut warnings)?
+        } else {
+            Frames::default()
+        };
     let changed = job.instrument(run, &frames, &mut warnings)?.is_some();
     for warning in warnings {
         eprintln!("warning: pcce: {warning}");
@@ -94,12 +107,24 @@ impl<'a> Job<'a> {
         // library. The library's numbers and open calls would be told from the executable's by nothing.
         let for_library = module.has_flag("PIC Level") && !module.has_flag("PIE Level");
         let open = whole_program && options.makes_executable().unwrap_or(!for_library);
+        // Code for shared libraries, and for addresses anywhere, is instrumented as in module mode.
+        let linked = options.link
+            && !whole_program
+            && !for_library
+            && !module.has_flag("Code Model")
+            // Who counts is not encoded as a whole: it is done once.
+            && options.common.profile_generate.is_none();
+        if linked && !options.common.targets.is_empty() {
+            return Err(Error::TargetsOfModule);
+        }
+        // What other modules of the program do is not known.
         let entered = Entered::new(module, open);
+        let open = open || linked;
         let common = &options.common;
         Ok(Self {
             identifier,
             no_callback: NoCallback::load(
-                open && !entered.makes_streams(),
+                open && !linked && !entered.makes_streams(),
                 &common.no_callback,
                 options.publish,
             )?,
@@ -108,6 +133,7 @@ impl<'a> Job<'a> {
             profile: common.profile_use.as_deref().map(Profile::load).transpose()?,
             whole_program,
             open,
+            linked,
             code: CodeGeneration {
                 // As lld does.
                 level: if phase == Phase::LinkTime { opt_level.max(2) } else { opt_level },
@@ -182,10 +208,14 @@ impl<'a> Job<'a> {
         frames: &Frames,
         warnings: &mut Vec<String>,
     ) -> Result<Option<Frames>, Error> {
-        let Some((mut program, mut code, mut encoding)) = self.read(module, warnings)? else {
+        let Some(Read { mut program, types, mut code, mut encoding }) = self.read(module, warnings)? else {
             return Ok(None);
         };
-        let thunks = match self.changes_calls() {
+        let shapes = match self.linked {
+            true => Some(link::shapes(&program.functions, &self.mode(), &code, self.encoding.id_bits)?),
+            false => None,
+        };
+        let thunks = match self.changes_calls() && !self.linked {
             true => thunks::outline(&mut program, &mut encoding, &code),
             false => Vec::new(),
         };
@@ -196,24 +226,22 @@ impl<'a> Job<'a> {
             used: used.as_ref(),
             source: &code,
             options: self.options,
+            shapes: shapes.as_deref(),
         };
         let producer = format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version());
         let mut plan = plan::plan(&basis, self.identifier.clone(), producer);
         plan.symbols.skipped = Eligibility::new(module, self.open).counts(module);
         rewrite::make_thunks(&mut code, &thunks);
-        self.rewrite(module, (&program, &plan), &code);
+        let facts = shapes.map(|shapes| self.facts(types, &program, shapes, &plan)).transpose()?;
+        self.rewrite(module, (&program, &plan), &code, facts.as_ref());
         Ok(Some(used.map(|used| relied_on(&program, &used)).unwrap_or_default()))
     }
 
     /// Reads the module, and encodes its call graph; again, if pointers were compared. None if there is no function to
     /// instrument.
-    fn read<'m>(
-        &self,
-        module: Module<'m>,
-        warnings: &mut Vec<String>,
-    ) -> Result<Option<(Program, Code<'m>, Encoding)>, Error> {
+    fn read<'m>(&self, module: Module<'m>, warnings: &mut Vec<String>) -> Result<Option<Read<'m>>, Error> {
         let mut profile = self.profile.clone();
-        let (program, code) = self.gather(module, profile.as_ref())?;
+        let (program, types, code) = self.gather(module, profile.as_ref())?;
         if program.functions.is_empty() {
             return Ok(None);
         }
@@ -225,22 +253,23 @@ impl<'a> Job<'a> {
                 && targets::compare_counted(profile, &program, &code, encoded, self.whole_program)
         } else {
             self.open
+                && !self.linked
                 && self.changes_calls()
                 && targets::compare_guessed(module, &self.no_callback, &program, &code, &encoding)
         };
         if !compared {
-            return Ok(Some((program, code, encoding)));
+            return Ok(Some(Read { program, types, code, encoding }));
         }
-        let (program, code) = self.gather(module, profile.as_ref())?;
+        let (program, types, code) = self.gather(module, profile.as_ref())?;
         let encoding = self.encode(&program.graph);
-        Ok(Some((program, code, encoding)))
+        Ok(Some(Read { program, types, code, encoding }))
     }
 
     fn gather<'m>(
         &self,
         module: Module<'m>,
         profile: Option<&Profile>,
-    ) -> Result<(Program, Code<'m>), Error> {
+    ) -> Result<(Program, Vec<String>, Code<'m>), Error> {
         let unpushed = facts::entered_unpushed(module, &self.no_callback, &self.entered);
         let knowledge = facts::Knowledge {
             no_callback: &self.no_callback,
@@ -248,16 +277,58 @@ impl<'a> Job<'a> {
             open: self.open,
             unpushed: &unpushed,
         };
-        let (functions, code) = facts::gather(module, &knowledge);
-        let mode = Mode {
+        let (Gathered { functions, types }, code) = facts::gather(module, &knowledge);
+        let profile = profile.map(|profile| (profile, &*self.identifier));
+        let program = pcce_model::derive(functions, &self.mode(), profile)?;
+        Ok((program, types, code))
+    }
+
+    /// What the call graph is made for.
+    fn mode(&self) -> Mode<'_> {
+        Mode {
             open: self.open,
             publishes: self.no_callback.publishes(),
             leaf_depth: self.options.leaf_depth(),
             targets: self.targets.as_ref(),
-        };
-        let program =
-            pcce_model::derive(functions, &mode, profile.map(|profile| (profile, &*self.identifier)))?;
-        Ok((program, code))
+        }
+    }
+
+    /// What the step behind the link must know of the module.
+    fn facts(
+        &self,
+        types: Vec<String>,
+        program: &Program,
+        mut calls: Vec<Vec<CodeOfCall>>,
+        plan: &plan::Plan,
+    ) -> Result<link::Facts, Error> {
+        for (row, planned) in calls.iter_mut().zip(&plan.functions) {
+            for call in &planned.calls {
+                row[call.call].site = Some(call.site);
+            }
+        }
+        let stubs = calls.iter().flatten().filter(|call| call.stub.is_some()).count();
+        if link::too_many(plan.updates.len(), stubs) {
+            return Err(Error::TooManyCalls { module: self.identifier.clone() });
+        }
+        let symbols = pcce_dictionary::fragment::to_bytes(&plan.symbols, &[]);
+        let mut functions = program.functions.clone();
+        for (function, count) in functions.iter_mut().zip(&program.counts.functions) {
+            function.entry_count = count.or(function.entry_count);
+        }
+        Ok(link::Facts {
+            module: link::module_name(fnv1a(self.identifier.as_bytes(), &symbols)),
+            types,
+            functions,
+            calls,
+            updates: plan.updates.clone(),
+            makes_streams: self.entered.makes_streams(),
+            options: link::Options {
+                id_bits: self.encoding.id_bits,
+                leaf_depth: self.options.leaf_depth(),
+                publishes: self.no_callback.publishes(),
+                verify: self.options.common.verify,
+            },
+        })
     }
 
     fn encode(&self, graph: &CallGraph) -> Encoding {
@@ -274,15 +345,25 @@ impl<'a> Job<'a> {
     }
 
     /// Changes the code, and adds the dictionary.
-    fn rewrite<'m>(&self, module: Module<'m>, (program, plan): (&Program, &plan::Plan), code: &Code<'m>) {
+    /// `facts`: in link mode.
+    fn rewrite<'m>(
+        &self,
+        module: Module<'m>,
+        (program, plan): (&Program, &plan::Plan),
+        code: &Code<'m>,
+        facts: Option<&link::Facts>,
+    ) {
         let options = self.options;
-        let fragment =
-            pcce_dictionary::fragment::to_bytes(&plan.symbols, std::slice::from_ref(&plan.encoding));
+        let fragment = match facts {
+            Some(facts) => pcce_dictionary::unlinked::to_bytes(&plan.symbols, facts),
+            None => pcce_dictionary::fragment::to_bytes(&plan.symbols, std::slice::from_ref(&plan.encoding)),
+        };
         let sites_name = format!("__pcce_sites.{:016x}", fnv1a(self.identifier.as_bytes(), &fragment));
         if let Some(file) = &options.common.profile_generate {
             count::count(module, program, code, file);
         }
-        rewrite::rewrite(module, (program, plan), code, &sites_name, options);
+        let no_ops = facts.map(|facts| facts.module);
+        rewrite::rewrite(module, (program, plan), code, (&sites_name, no_ops), options);
         emit::emit(module, &fragment, &sites_name);
         emit::emit_addresses(module, code, &sites_name);
         let common = &options.common;

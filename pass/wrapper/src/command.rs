@@ -45,6 +45,33 @@ pub enum UserLinker {
     Other(String),
 }
 
+/// What is taken away from a linked program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Strip {
+    /// What debuggers need.
+    Debug,
+    /// All symbols, too.
+    All,
+}
+
+/// What a word for the linker lets it take away.
+fn stripping(word: &[u8]) -> Option<Strip> {
+    match word {
+        b"-s" | b"--strip-all" => Some(Strip::All),
+        b"-S" | b"--strip-debug" => Some(Strip::Debug),
+        _ => None,
+    }
+}
+
+/// What this word alone lets the linker take away.
+pub fn strips(word: &Word) -> Option<Strip> {
+    match (word.role, word.bytes()) {
+        (Role::Option, b"-s") => Some(Strip::All),
+        (Role::Option, word) => stripping(word.strip_prefix(b"-Wl,")?),
+        _ => None,
+    }
+}
+
 /// What a command line asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
@@ -67,6 +94,10 @@ pub struct Command {
     pub fat_objects: bool,
     /// The link makes a shared library.
     pub shared: bool,
+    /// What the linker is to take away, by words of their own ([`strips`]).
+    pub strip: Option<Strip>,
+    /// The same is asked for in a list of other words for the linker.
+    pub strips_in_list: bool,
     /// The link makes a program that no shared library can join.
     pub r#static: bool,
     /// The link makes a program that is not position-independent, as the command line says. (The compiler's default is
@@ -131,6 +162,12 @@ impl Command {
             lto: lto.unwrap_or(UserLto::Unset),
             fat_objects: given(&["-ffat-lto-objects", "-fno-fat-lto-objects"]),
             shared: given(&["-shared", "--shared"]) || to_linker(&["-shared", "--shared", "-Bshareable"]),
+            strip: words.iter().filter_map(strips).max(),
+            strips_in_list: words.iter().any(|word| {
+                let list = word.bytes().strip_prefix(b"-Wl,").filter(|_| strips(word).is_none());
+                let mut list = list.into_iter().flat_map(|list| list.split(|&byte| byte == b','));
+                list.any(|word| stripping(word).is_some())
+            }),
             r#static: given(&["-static", "--static", "-static-pie"]),
             no_pie: no_pie || to_linker(&["-no-pie", "--no-pie"]),
             relocatable: given(&["-r"]) || to_linker(&["-r", "--relocatable"]),

@@ -10,8 +10,8 @@
 //! 4. [`install`] finds clang, the plugin and the runtime on this machine.
 //!
 //! Then the compiler takes the place of this process: signals, exit status and
-//! standard streams are clang's own, and nothing runs after it. The wrapper
-//! reads response files and, for [`cache`], what a link's encoding depends on; it never changes an input or an output.
+//! standard streams are clang's own, and nothing runs after it, but for links of link mode ([`link`]). The wrapper
+//! reads response files and, for [`cache`], what a link's encoding depends on; it never changes an input.
 
 #[cfg(not(unix))]
 compile_error!("pcce-clang replaces itself with clang by exec(), which only Unix has");
@@ -21,6 +21,7 @@ pub mod cache;
 pub mod command;
 pub mod inputs;
 pub mod install;
+mod link;
 pub mod plan;
 
 use std::ffi::OsString;
@@ -98,6 +99,15 @@ pub enum Error {
          without: `objcopy --remove-section=.llvm.lto` takes the bitcode out of a file that has machine code, too"
     )]
     BitcodeInModuleMode(PathBuf),
+    /// The linker is asked to strip by a word in a list, which cannot be taken out.
+    #[error(
+        "link mode needs the symbols that the linker is told to strip, and strips the program itself afterwards; give \
+         `-s` or `-Wl,--strip-all` as a word of its own"
+    )]
+    StripInList,
+    /// The step behind a link failed.
+    #[error("{0}; the program was removed")]
+    Link(#[from] pcce_link::FileError),
     /// There is no clang of the version that the plugin was built for.
     #[error(
         "`{name}-{llvm}` is neither in PATH nor in {bin}; install it, on Debian with `apt-get install clang-{llvm} lld-{llvm}`",
@@ -215,7 +225,16 @@ fn run(language: Language) -> Result<ExitCode, Error> {
         let read_file = |path: &Path| fs::read(path).ok();
         plan.argv.push(cache::key(&facts.files.plugin, &options, &files, read_file));
     }
-    Err(replace_process(&command, plan, files))
+    match plan.behind_link.take() {
+        Some(behind) => {
+            let output = plan.output.clone();
+            link::run(process(&command, plan, files), &output, &behind)
+        }
+        None => {
+            let source = process(&command, plan, files).exec();
+            Err(Error::System { what: format!("cannot run `{}`", Path::new(&command[0]).display()), source })
+        }
+    }
 }
 
 /// The encoding of so many bytes of objects with bitcode takes seconds.
@@ -266,8 +285,8 @@ fn take_launched(words: &mut Vec<OsString>) -> Result<Option<Vec<OsString>>, Err
     Ok(Some(words.drain(flag..=flag + length).skip(1).collect()))
 }
 
-/// Runs the compiler in this process, by a command whose last word it is. Returns only if that failed.
-fn replace_process(words: &[OsString], plan: Plan, lists: Vec<PathBuf>) -> Error {
+/// The compiler's process, by a command whose last word it is.
+fn process(words: &[OsString], plan: Plan, lists: Vec<PathBuf>) -> Command {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).args(plan.argv);
     if words.len() > 1 {
@@ -286,8 +305,7 @@ fn replace_process(words: &[OsString], plan: Plan, lists: Vec<PathBuf>) -> Error
     if let Some(options) = plan.pass_options {
         command.env(pcce_options::VARIABLE, options);
     }
-    let source = command.exec();
-    Error::System { what: format!("cannot run `{}`", Path::new(&words[0]).display()), source }
+    command
 }
 
 #[cfg(test)]

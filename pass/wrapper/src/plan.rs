@@ -1,15 +1,15 @@
 //! What the wrapper adds to a command line: a function from the command and the
 //! facts about this machine to the compiler's arguments. It touches no file.
 //!
-//! | command | `--pcce-mode=lto` | `--pcce-mode=module` |
+//! | command | `--pcce-mode=lto` | `--pcce-mode=module`, `link` |
 //! |---|---|---|
 //! | compile (`-c`) | bitcode, in an object file that `nm` and `ar` understand | instrumented: `-fpass-plugin` |
 //! | the same with `-fno-lto` | as in module mode | `-fpass-plugin` |
 //! | assembler text (`-S`) | as in module mode, since that text becomes machine code | `-fpass-plugin` |
-//! | link | lld with the plugin, and the runtime | the runtime |
+//! | link | lld with the plugin, and the runtime | the runtime; in link mode the step of executables follows |
 //! | compile and link | bitcode, then the link as above | both |
 //! | preprocess, check, precompile | – | – |
-//! | `-flto` given by the user | kept as given | taken back |
+//! | `-flto` given by the user | kept as given | taken back; in link mode as in lto mode |
 //!
 //! Whatever goes through the preprocessor finds `pcce.h`. What is added stands at
 //! the end, where warnings about unused options are off: a build that turns those
@@ -23,7 +23,7 @@ use pcce_options::{Mode, WrapperFlags};
 
 use crate::Error;
 use crate::args::{Arguments, Role, Word};
-use crate::command::{Command, Product, UserLinker, UserLto, chooses_linker};
+use crate::command::{Command, Product, Strip, UserLinker, UserLto, chooses_linker, strips};
 use crate::inputs::Bitcode;
 use crate::install::{Files, Header, SHARED_RUNTIME};
 
@@ -57,6 +57,15 @@ pub struct Plan {
     pub encodes_link: bool,
     /// What the link makes.
     pub output: PathBuf,
+    /// What follows the link.
+    pub behind_link: Option<BehindLink>,
+}
+
+/// What link mode does when the linker has written an executable: the step, and what the linker was to do after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BehindLink {
+    /// What the user wanted the linker to take away, which the step needs.
+    pub strip: Option<Strip>,
 }
 
 /// Decides what to run.
@@ -72,15 +81,20 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     let mut replaces_linker = false;
 
     let links = command.product == Product::Image;
+    // A program that is optimised as a whole is encoded so, too.
+    let mode = match (arguments.own.mode, command.lto) {
+        (Mode::Link, UserLto::On) => Mode::Lto,
+        (mode, _) => mode,
+    };
     if command.emulated_tls && !matches!(command.product, Product::Information | Product::NoCode) {
         return Err(Error::EmulatedTls);
     }
     plan.output = output(&arguments.words);
-    let whole_program = links && arguments.own.mode == Mode::Lto;
+    let whole_program = links && mode == Mode::Lto;
     if let Some(file) = facts.bitcode.first().filter(|_| links && !whole_program) {
         return Err(Error::BitcodeInModuleMode(file.file.clone()));
     }
-    if arguments.own.mode == Mode::Module && command.lto == UserLto::On {
+    if mode == Mode::Module && command.lto == UserLto::On {
         // The pass instruments what becomes machine code there and then. Said once a
         // program: configure scripts take words on standard error for warnings.
         added.flag("-fno-lto");
@@ -91,7 +105,7 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
             );
         }
     }
-    match compilation(arguments.own.mode, &command) {
+    match compilation(mode, &command) {
         Compilation::Untouched => {}
         Compilation::Bitcode => {
             added.flag("-flto");
@@ -149,13 +163,21 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         }
     }
 
-    plan.argv = arguments.without(|word| replaces_linker && chooses_linker(word));
+    if links && mode == Mode::Link && !command.shared && !command.relocatable {
+        if command.strips_in_list {
+            return Err(Error::StripInList);
+        }
+        plan.behind_link = Some(BehindLink { strip: command.strip });
+    }
+    let strips_later = plan.behind_link.is_some();
+    plan.argv = arguments
+        .without(|word| replaces_linker && chooses_linker(word) || strips_later && strips(word).is_some());
     if !added.0.is_empty() {
         plan.argv.push("--start-no-unused-arguments".into());
         plan.argv.append(&mut added.0);
         plan.argv.push("--end-no-unused-arguments".into());
     }
-    plan.pass_options = pass_options(&arguments.own, &command, facts)?;
+    plan.pass_options = pass_options(&arguments.own, mode, &command, facts)?;
     Ok(plan)
 }
 
@@ -254,8 +276,16 @@ fn add_runtime(
 }
 
 /// The options of this command line after those of the user's environment.
-fn pass_options(own: &WrapperFlags, command: &Command, facts: &Facts) -> Result<Option<OsString>, Error> {
+fn pass_options(
+    own: &WrapperFlags,
+    mode: Mode,
+    command: &Command,
+    facts: &Facts,
+) -> Result<Option<OsString>, Error> {
     let mut options = own.for_pass(&facts.working_directory)?;
+    if mode == Mode::Link {
+        options.push("link".into());
+    }
     if own.heap {
         options.push("publish".into());
     }

@@ -3,6 +3,7 @@
 //! - the thread's block, pushed frames, the names of functions: what emitted code relies on (`block`);
 //! - verify mode's records (`verify`), and what they are made of ([`tables`]);
 //! - [`token`]: constants of the tokens' format;
+//! - [`no_op`]: the places in code that the step of link mode overwrites;
 //! - [`numbers`]: the file of numbers; [`chains`]: what it is made from in a process;
 //! - [`exports`]: the symbols that the runtime's archives define;
 //! - [`unwind`]: the walk over the stack of an interrupted point, in this process or in a core file.
@@ -19,6 +20,7 @@ extern crate std;
 mod block;
 pub mod chains;
 pub mod exports;
+pub mod no_op;
 pub mod numbers;
 #[cfg(feature = "tables")]
 pub mod tables;

@@ -4,6 +4,7 @@ use pcce_dictionary as dictionary;
 use pcce_encoding::{Encoding, FlowBlock, FunctionId, Way};
 use pcce_options::PassOptions;
 
+use crate::link::Reach;
 use crate::plan::{self, Action, Basis, Plan, PlannedCall, Push};
 use crate::testing::*;
 use crate::thunks;
@@ -29,6 +30,10 @@ impl Source for Stub {
         self.flow.clone()
     }
 
+    fn reach(&self, _: FunctionId, _: usize) -> Reach {
+        Reach::Registers
+    }
+
     fn fits_thunk(&self, _: FunctionId, _: usize) -> bool {
         self.fits_thunk
     }
@@ -49,7 +54,7 @@ fn encode(program: &Program) -> Encoding {
 
 fn planned(program: &Program, encoding: &Encoding, given: &str, source: &dyn Source) -> Plan {
     let options = options(given);
-    let basis = Basis { program, encoding, used: None, source, options: &options };
+    let basis = Basis { program, encoding, used: None, source, options: &options, shapes: None };
     plan::plan(&basis, "m.c".to_owned(), "test".to_owned())
 }
 

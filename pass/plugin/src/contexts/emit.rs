@@ -39,6 +39,13 @@ pub fn emit_addresses<'m>(module: Module<'m>, functions: &Code<'m>, sites_name: 
     module.keep_aliases(&aliases);
 }
 
+/// Says where the records of verify mode are, for the step behind the link.
+pub fn emit_records_address(module: Module<'_>, sites_name: &str, records_name: &str) {
+    let section = abi::RECORDS_ADDRESS_SECTION;
+    let rows = format!(".quad \"{sites_name}\", \"{records_name}\"");
+    module.append_asm(&format!(".pushsection {section},\"\",@progbits\n{rows}\n.popsection\n"));
+}
+
 /// The symbol of the path for crash reports (`runtime-lib/src/crash.rs`).
 pub const CRASH_REPORT: &str = "__pcce_crash_report";
 /// That of the path for verify mode's report (`runtime-lib/src/verify.rs`).

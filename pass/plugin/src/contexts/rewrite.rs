@@ -26,6 +26,8 @@ pub struct Symbols<'m> {
     pub sites: Address<'m>,
     /// Verify mode.
     pub verify: Option<verify::Symbols<'m>>,
+    /// Link mode: the module's name in no-ops.
+    pub no_ops: Option<u32>,
 }
 
 /// Rewrites the module. `sites_name` becomes the name of its site array.
@@ -33,10 +35,10 @@ pub fn rewrite<'m>(
     module: Module<'m>,
     (program, plan): (&Program, &Plan),
     code: &Code<'m>,
-    sites_name: &str,
+    (sites_name, no_ops): (&str, Option<u32>),
     options: &PassOptions,
 ) {
-    let symbols = symbols(module, (program, plan), sites_name, options);
+    let symbols = symbols(module, (program, plan), (sites_name, no_ops), options);
     if plan.site_bytes.is_some() {
         emit::emit_hybrid(module);
     }
@@ -65,7 +67,7 @@ pub fn make_thunks(code: &mut Code<'_>, thunks: &[Thunk]) {
 fn symbols<'m>(
     module: Module<'m>,
     (program, plan): (&Program, &Plan),
-    sites_name: &str,
+    (sites_name, no_ops): (&str, Option<u32>),
     options: &PassOptions,
 ) -> Symbols<'m> {
     // Text has a zero behind it.
@@ -83,12 +85,24 @@ fn symbols<'m>(
         left: module.const_offset(tls, layout::TLS_LEFT),
         call: options.publish.then(|| module.const_offset(tls, layout::TLS_CALL)),
         sites,
-        verify: options.common.verify.then(|| verify::symbols(module, program, plan, sites, tls)),
+        no_ops,
+        verify: options.common.verify.then(|| {
+            let linked = no_ops.map(|_| sites_name);
+            verify::symbols(module, program, plan, (sites, linked), tls)
+        }),
+    };
+    let refer_to = |name: &str, symbol: &str| {
+        let reference = module.add_internal(name, module.ptr(), true);
+        reference.initialize(module.external_variable(symbol, module.bytes(1)).into());
+        module.retain(reference);
     };
     // Objects of another version of the ABI do not link.
-    let version = module.add_internal("__pcce_abi", module.ptr(), true);
-    version.initialize(module.external_variable(abi::VERSION_SYMBOL, module.bytes(1)).into());
-    module.retain(version);
+    refer_to("__pcce_abi", abi::VERSION_SYMBOL);
+    if no_ops.is_some() {
+        // Stubs may come to jump there.
+        refer_to("__pcce_pushes", abi::functions::PUSH);
+        refer_to("__pcce_pushes", abi::functions::PUSH_RELATIVE);
+    }
     symbols
 }
 
@@ -101,7 +115,8 @@ fn strip_memory_attributes(code: &Code<'_>, function: FunctionId, planned: &Plan
     }
     for call in &planned.calls {
         let instruction = code.call(function, call.call);
-        let changes = matches!(call.action, Action::Add(_) | Action::Push(_) | Action::Publish);
+        let changes =
+            matches!(call.action, Action::Add(_) | Action::Push(_) | Action::Publish | Action::Bind);
         let callee = instruction.called().as_function().filter(|_| changes);
         for attribute in PROMISES {
             instruction.remove_attribute(attribute);

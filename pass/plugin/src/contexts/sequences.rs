@@ -39,6 +39,7 @@
 //! without a return (a landing pad, the second return of `setjmp`, behind an `asm goto` that calls), the function
 //! stores the values it found at its entry.
 
+use pcce_abi::no_op::{Kind, Name};
 use pcce_abi::{self as abi, layout};
 use pcce_encoding::FunctionId;
 
@@ -48,6 +49,9 @@ use crate::llvm::{Address, Block, Builder, Call, Constant, Instruction, TailCall
 use crate::places;
 use pcce_model::plan::{Action, Leaves, PlannedCall, PlannedFunction, Push};
 use pcce_model::{Function, RuntimeCall, Unannounced};
+
+/// How the stub of a direct call goes on behind its no-op: with room for what a push needs.
+const STUB_JUMP: &str = ".byte 0x66,0x90\njmp ${0:p}";
 
 /// Rewrites a function.
 pub struct Rewriter<'a, 'm> {
@@ -262,7 +266,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             false => places::in_front_of(instruction, self.found.is_some()),
         };
         // The callee reaches frames and records of this activation through the thread's block.
-        let reaches = matches!(call.action, Action::Push(_) | Action::Publish)
+        let reaches = matches!(call.action, Action::Push(_) | Action::Publish | Action::Bind)
             || self.entry_frame.is_some()
             || self.shadow.is_some();
         if call.keeps_frame || reaches {
@@ -271,7 +275,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         match call.action {
             Action::Replace(runtime) => self.replace(instruction, call.site, runtime),
             Action::None if self.shadow.is_none() => {}
-            Action::None | Action::Add(_) | Action::Push(_) | Action::Publish => {
+            Action::None | Action::Add(_) | Action::Push(_) | Action::Publish | Action::Bind => {
                 let behind = places::behind(instruction);
                 self.b.before(at, *instruction);
                 self.before_call(call, instruction);
@@ -281,6 +285,25 @@ impl<'a, 'm> Rewriter<'a, 'm> {
                 }
             }
         }
+        if let Some(number) = call.stub {
+            self.make_stub(instruction, number);
+        }
+    }
+
+    /// Link mode: a place where the id may change.
+    fn update(&self, number: Option<u32>) {
+        if let Some((module, index)) = self.symbols.no_ops.zip(number) {
+            self.b.no_op(&Name { kind: Kind::Update, module, index }.to_bytes());
+        }
+    }
+
+    /// Link mode: lets the call go through a stub.
+    fn make_stub(&self, call: Call<'m>, number: u32) {
+        let Some(module) = self.symbols.no_ops else { return };
+        let name = Name { kind: Kind::Stub, module, index: number }.to_bytes();
+        let name: Vec<String> = name.iter().map(|byte| format!("{byte:#x}")).collect();
+        let jump = if call.called().is_pointer() { "jmp *%r10" } else { STUB_JUMP };
+        self.b.module.make_stub(call, &format!(".byte {}\n{jump}", name.join(",")));
     }
 
     fn before_call(&self, call: &PlannedCall, instruction: Call<'m>) {
@@ -304,6 +327,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
                 self.push(frame, self.site(call.site), push);
             }
             Action::Publish => self.publish(Some(call.site)),
+            Action::Bind => self.update(call.updates[0]),
             Action::None | Action::Replace(_) => {}
         }
     }
@@ -313,6 +337,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             Action::Add(value) if !call.stays => self.add(value.wrapping_neg()),
             Action::Push(push) => self.pop(self.frame.expect("made for every function that pushes"), push),
             Action::Publish => self.publish(None),
+            Action::Bind => self.update(call.updates[1]),
             Action::Add(_) | Action::None | Action::Replace(_) => {}
         }
         if let (Some(verify), Some(shadow)) = (&self.symbols.verify, self.shadow) {

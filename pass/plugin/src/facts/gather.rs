@@ -37,8 +37,16 @@ pub struct Knowledge<'a, 'm> {
     pub unpushed: &'a HashSet<llvm::Function<'m>>,
 }
 
+/// What was read.
+pub struct Gathered {
+    /// The functions that are instrumented.
+    pub functions: Vec<Function>,
+    /// The types of functions, as LLVM writes them, by their numbers.
+    pub types: Vec<String>,
+}
+
 /// Numbers the functions that are instrumented, and reads their calls.
-pub fn gather<'m>(module: Module<'m>, knowledge: &Knowledge<'_, 'm>) -> (Vec<Function>, Code<'m>) {
+pub fn gather<'m>(module: Module<'m>, knowledge: &Knowledge<'_, 'm>) -> (Gathered, Code<'m>) {
     let values: Vec<llvm::Function<'m>> =
         Eligibility::new(module, knowledge.open).instrumented(module).collect();
     let index = values.iter().copied().zip((0..).map(FunctionId::new)).collect();
@@ -63,10 +71,13 @@ pub fn gather<'m>(module: Module<'m>, knowledge: &Knowledge<'_, 'm>) -> (Vec<Fun
         functions.push(function);
         code.push(places);
     }
-    for ((function, code), uses) in functions.iter_mut().zip(&code).zip(reader.direct_uses) {
-        function.otherwise_used = code.value.use_count() > uses;
+    for ((function, code), uses) in functions.iter_mut().zip(&code).zip(&reader.direct_uses) {
+        function.otherwise_used = code.value.use_count() > *uses;
     }
-    (functions, Code::new(module, code))
+    let mut types: Vec<(Signature<'_>, TypeId)> = reader.types.into_iter().collect();
+    types.sort_unstable_by_key(|(_, id)| id.0);
+    let types = types.into_iter().map(|(ty, _)| ty.text()).collect();
+    (Gathered { functions, types }, Code::new(module, code))
 }
 
 fn builtin_jumps(module: Module<'_>) -> HashMap<llvm::Function<'_>, bool> {

@@ -11,5 +11,5 @@ mod inserted;
 mod resolve;
 
 pub use entered::{Entered, entered_unpushed};
-pub use gather::{Knowledge, gather};
+pub use gather::{Gathered, Knowledge, gather};
 pub use resolve::is_exact;

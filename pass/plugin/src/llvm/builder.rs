@@ -69,6 +69,17 @@ impl<'m> Builder<'m> {
         built(self.llvm.build_fence(AtomicOrdering::Release, true, ""));
     }
 
+    /// An instruction of these bytes that does nothing. Another one may stand there when the program runs: it may change
+    /// memory, flags, and the register `%r11`.
+    pub fn no_op(&self, bytes: &[u8]) {
+        let text: Vec<String> = bytes.iter().map(|byte| format!("{byte:#x}")).collect();
+        let clobbers = "~{memory},~{r11},~{dirflag},~{fpsr},~{flags}".to_owned();
+        let ty = self.module.context().void_type().fn_type(&[], false);
+        let text = format!(".byte {}", text.join(","));
+        let asm = self.module.context().create_inline_asm(ty, text, clobbers, true, false, None, false);
+        built(self.llvm.build_indirect_call(ty, asm, &[], ""));
+    }
+
     /// The address `base + offset` bytes.
     pub fn offset(&self, base: Address<'m>, offset: u64) -> Address<'m> {
         if offset == 0 {

@@ -14,6 +14,7 @@ use super::shim::*;
 use super::value::text;
 use super::{Address, Block, Function, Module, Operand, Signature, Word};
 use pcce_model::SourceLocation;
+use pcce_model::link::Reach;
 
 /// An instruction. Its result may be of any type ([`Operand`]).
 ///
@@ -225,6 +226,16 @@ impl<'m> Call<'m> {
         unsafe { pcce_shim_can_go_through_thunk(self.raw()) }
     }
 
+    /// How the call can reach its callee through a stub.
+    pub fn reach(self) -> Reach {
+        // SAFETY: a live call.
+        match unsafe { pcce_shim_reach(self.raw()) } {
+            1 => Reach::Registers,
+            2 => Reach::Stack,
+            _ => Reach::No,
+        }
+    }
+
     /// Lets the call, which is no invoke, be made only where `pointer` is not null; otherwise the result is
     /// `otherwise`. Returns the result. Blocks are split.
     pub fn unless_null(self, pointer: Address<'m>, otherwise: Word<'m>) -> Operand<'m> {
@@ -318,6 +329,17 @@ impl<'m> Module<'m> {
     pub fn compare_target(self, call: Call<'m>, callee: Function<'m>) -> bool {
         // SAFETY: the function analyses of the running pass manager; a live call and a live function.
         unsafe { pcce_shim_compare_target(self.0.analyses, call.raw(), callee.raw()) }
+    }
+
+    /// Lets the call, which can go through a stub, go to a new local function of this assembly. There `${0:p}` is the
+    /// callee; a pointer comes in `%r10`.
+    pub fn make_stub(self, call: Call<'m>, asm: &str) {
+        assert!(call.reach() != Reach::No, "its arguments stay where they are");
+        // SAFETY: a live call; the text is copied. A call that is replaced is used by nothing afterwards.
+        let new = unsafe { pcce_shim_make_stub(call.raw(), asm.as_ptr(), asm.len()) };
+        if new != call.raw() {
+            self.0.unlink(*call);
+        }
     }
 
     /// Replaces the call, which can go through a thunk, by one of a new local function, whose first instruction calls

@@ -68,6 +68,8 @@ unsafe extern "C" {
     pub fn pcce_shim_address_places(function: LLVMValueRef) -> u32;
     pub fn pcce_shim_is_compared(call: LLVMValueRef) -> bool;
     pub fn pcce_shim_can_go_through_thunk(call: LLVMValueRef) -> bool;
+    pub fn pcce_shim_reach(call: LLVMValueRef) -> u32;
+    pub fn pcce_shim_make_stub(call: LLVMValueRef, asm: *const u8, len: usize) -> LLVMValueRef;
     pub fn pcce_shim_is_interrupt_handler(function: LLVMValueRef) -> bool;
     pub fn pcce_shim_can_be_diverted(function: LLVMValueRef) -> bool;
     pub fn pcce_shim_unless_null(

@@ -55,6 +55,13 @@ impl<'m> From<Address<'m>> for Constant<'m> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Signature<'m>(pub(super) FunctionType<'m>);
 
+impl Signature<'_> {
+    /// As LLVM writes it.
+    pub fn text(self) -> String {
+        self.0.print_to_string().to_string()
+    }
+}
+
 impl Hash for Signature<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.as_type_ref().hash(state);

@@ -1,0 +1,311 @@
+//! One program of all modules, its encoding, and what is done at each call.
+
+use std::collections::HashMap;
+
+use pcce_dictionary as dictionary;
+use pcce_encoding::{EdgeCode, EdgeId, Encoding, FunctionId, PushReason, Rule};
+use pcce_model::link::{CodeOfCall, Shape};
+use pcce_model::{
+    AddressPlaces, Call, CallKind, Function, Mode, NoCallback, Program, TailCallee, TypeId, derive,
+};
+
+use crate::Error;
+use crate::image::Image;
+use crate::modules::{Modules, stub_target};
+use crate::references::References;
+
+/// What is done with a stub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StubAction {
+    /// Nothing: it jumps to the callee.
+    Leave,
+    /// The call goes to this address instead.
+    Direct(u64),
+    /// The call goes through the pointer instead.
+    DirectPointer,
+    /// It pushes; relative: the id stays where it is.
+    Push {
+        /// Whether the push leaves the id alone.
+        relative: bool,
+        /// Where it goes then; none if the pointer says.
+        callee: Option<u64>,
+    },
+}
+
+/// What is done in the program.
+pub struct Bound {
+    /// The program of all modules.
+    pub program: Program,
+    /// The first function of each module.
+    pub bases: Vec<usize>,
+    /// What each call adds that has updates: by ⟨function of the program, place in its calls⟩.
+    pub values: HashMap<(usize, usize), u64>,
+    /// What is done with each stub that is in the file.
+    pub stubs: HashMap<(usize, u32), StubAction>,
+    /// What the dictionary says of the encoding.
+    pub encoding_rows: dictionary::Encoding,
+}
+
+/// Encodes the program.
+///
+/// # Errors
+/// Those of the model.
+pub fn bind(image: &Image, modules: &Modules, references: &References) -> Result<Bound, Error> {
+    let merged = merge(image, modules, references)?;
+    let options = &modules.list[0].facts.options;
+    let mode =
+        Mode { open: true, publishes: options.publishes, leaf_depth: options.leaf_depth, targets: None };
+    let mut program = derive(merged.functions, &mode, None)?;
+    let encode = |program: &Program| {
+        let options = pcce_encoding::Options { id_bits: options.id_bits, known_starts: true };
+        pcce_encoding::encode(&program.graph, &options)
+    };
+    let calls = Calls { modules, bases: &merged.bases };
+    let adding = calls.set_rules(&mut program, false);
+    let mut encoding = encode(&program);
+    if adding.iter().any(|&edge| encoding.edge(edge).pushes()) {
+        // Ids are too few for what the modules have decided. Each by itself, they are not.
+        calls.set_rules(&mut program, true);
+        encoding = encode(&program);
+    }
+    let values = calls.values(&program, &encoding);
+    let stubs = calls.stubs(&program, &encoding, &merged.targets);
+    let encoding_rows = calls.rows(&program, &encoding);
+    Ok(Bound { program, bases: merged.bases, values, stubs, encoding_rows })
+}
+
+/// The functions of all modules, one behind the other.
+struct Merged {
+    functions: Vec<Function>,
+    bases: Vec<usize>,
+    /// Where the stubs lead that are in the file.
+    targets: HashMap<(usize, u32), u64>,
+}
+
+fn merge(image: &Image, modules: &Modules, references: &References) -> Result<Merged, Error> {
+    let mut bases = Vec::with_capacity(modules.list.len());
+    let mut next = 0;
+    for module in &modules.list {
+        bases.push(next);
+        next += module.facts.functions.len();
+    }
+    let targets: HashMap<(usize, u32), u64> =
+        modules.stubs.iter().filter_map(|(&stub, &at)| Some((stub, stub_target(image, at)?))).collect();
+    let streams = references.makes_streams || modules.list.iter().any(|module| module.facts.makes_streams);
+    let no_callback = NoCallback::load(!streams, &[], false)?;
+    let mut types: HashMap<&str, TypeId> = HashMap::new();
+    let mut functions = Vec::with_capacity(next);
+    for (m, module) in modules.list.iter().enumerate() {
+        let facts = &module.facts;
+        let mut renumbered = Vec::with_capacity(facts.types.len());
+        for ty in &facts.types {
+            let next = TypeId(types.len() as u32);
+            renumbered.push(*types.entry(ty).or_insert(next));
+        }
+        let number = |callee: FunctionId| FunctionId::new((bases[m] + callee.index()) as u32);
+        for (f, function) in facts.functions.iter().enumerate() {
+            let mut new = function.clone();
+            new.ty = renumbered[function.ty.0 as usize];
+            for to in &mut new.tail_callees {
+                match to {
+                    TailCallee::Known(callee) => *callee = number(*callee),
+                    TailCallee::Pointer(pointer) => pointer.ty = renumbered[pointer.ty.0 as usize],
+                    TailCallee::Away => {}
+                }
+            }
+            for (call, code) in new.calls.iter_mut().zip(&facts.calls[f]) {
+                call.ty = renumbered[call.ty.0 as usize];
+                let target = code.stub.and_then(|stub| targets.get(&(m, stub)));
+                let owner = target.and_then(|target| modules.owners.get(target));
+                match (&call.kind, owner) {
+                    (CallKind::Direct(callee), _) => call.kind = CallKind::Direct(number(*callee)),
+                    // Who leaves its activation to others marks the frame of a push, which tells that it did.
+                    (CallKind::External(_), Some(&(owner, callee)))
+                        if !modules.list[owner].facts.functions[callee].leaves() =>
+                    {
+                        call.kind = CallKind::Direct(FunctionId::new((bases[owner] + callee) as u32));
+                    }
+                    (CallKind::External(name), None)
+                        if !facts.options.publishes && no_callback.contains(name) =>
+                    {
+                        call.kind = CallKind::Silent(name.clone());
+                    }
+                    _ => {}
+                }
+            }
+            reach(&mut new, modules, references, (m, f));
+            functions.push(new);
+        }
+    }
+    Ok(Merged { functions, bases, targets })
+}
+
+/// Says who reaches the function.
+fn reach(function: &mut Function, modules: &Modules, references: &References, place: (usize, usize)) {
+    if !modules.owns(place) {
+        // It is not in the program.
+        function.calls.clear();
+        function.tail_callees.clear();
+        (function.external, function.otherwise_used) = (false, false);
+        return;
+    }
+    let address = modules.list[place.0].addresses[place.1];
+    let taken = references.taken.contains(&address);
+    let exported = references.exported.contains(&address);
+    if function.name == "main" {
+        // The start-up code reaches it.
+        function.external = true;
+        return;
+    }
+    if function.external {
+        let elsewhere = taken || exported || function.otherwise_used;
+        function.places = AddressPlaces { in_table: elsewhere, elsewhere };
+    }
+    function.external = exported;
+    function.otherwise_used |= taken;
+}
+
+/// The calls of the program, and what stands around them in the code.
+struct Calls<'a> {
+    modules: &'a Modules,
+    bases: &'a [usize],
+}
+
+impl<'a> Calls<'a> {
+    /// Where a function of the program is.
+    fn place(&self, function: FunctionId) -> (usize, usize) {
+        let module = self.bases.partition_point(|&base| base <= function.index()) - 1;
+        (module, function.index() - self.bases[module])
+    }
+
+    /// The calls of a function with their code; none of one that is not in the program.
+    fn of(
+        &self,
+        function: FunctionId,
+        calls: &'a [Call],
+    ) -> impl Iterator<Item = (usize, &'a Call, CodeOfCall)> + use<'a> {
+        let (module, place) = self.place(function);
+        let row = &self.modules.list[module].facts.calls[place];
+        calls.iter().zip(row).enumerate().map(|(c, (call, code))| (c, call, *code))
+    }
+
+    /// Says what the code has decided about edges. `pushing`: all whose stubs can push do. Returns those that must add.
+    fn set_rules(&self, program: &mut Program, pushing: bool) -> Vec<EdgeId> {
+        let mut adding = Vec::new();
+        for (id, function) in pcce_model::ids(&program.functions) {
+            for (_, call, code) in self.of(id, &function.calls) {
+                let Some(edge) = call.edge else { continue };
+                let rule = match (code.shape, code.stub) {
+                    (Shape::Pushes, _) => Rule::Pushes,
+                    (_, Some(_)) if pushing => Rule::Pushes,
+                    (_, Some(_)) => Rule::Free,
+                    (_, None) => {
+                        adding.push(edge);
+                        Rule::Adds
+                    }
+                };
+                program.graph.set_rule(edge, rule);
+            }
+        }
+        adding
+    }
+
+    fn values(&self, program: &Program, encoding: &Encoding) -> HashMap<(usize, usize), u64> {
+        let mut values = HashMap::new();
+        for (id, function) in program.iter() {
+            for (c, call, code) in self.of(id, &function.calls) {
+                let value = call.edge.and_then(|edge| encoding.constant(edge)).unwrap_or(0);
+                if code.shape == Shape::Bound && value != 0 {
+                    values.insert((id.index(), c), value);
+                }
+            }
+        }
+        values
+    }
+
+    fn stubs(
+        &self,
+        program: &Program,
+        encoding: &Encoding,
+        targets: &HashMap<(usize, u32), u64>,
+    ) -> HashMap<(usize, u32), StubAction> {
+        let mut stubs = HashMap::new();
+        for (id, function) in program.iter() {
+            let (module, _) = self.place(id);
+            for (_, call, code) in self.of(id, &function.calls) {
+                let Some(stub) = code.stub.map(|stub| (module, stub)) else { continue };
+                if !self.modules.stubs.contains_key(&stub) {
+                    continue;
+                }
+                let callee = targets.get(&stub).copied();
+                let direct = callee.map_or(StubAction::DirectPointer, StubAction::Direct);
+                let silent = matches!(call.kind, CallKind::Direct(callee) if program[callee].silent);
+                let adds = call.edge.is_some_and(|edge| !encoding.edge(edge).pushes());
+                // Who leaves its activation to another function marks the frame of a push that stores 0.
+                let relative = matches!(call.kind, CallKind::Direct(_) | CallKind::Indirect)
+                    && call.tail_group.is_none();
+                let action = match (code.shape, &call.kind) {
+                    // The push is in the code.
+                    (Shape::Pushes, _) => StubAction::Leave,
+                    (_, CallKind::Silent(_)) => direct,
+                    _ if silent || adds => direct,
+                    _ => StubAction::Push { relative, callee },
+                };
+                stubs.insert(stub, action);
+            }
+        }
+        stubs
+    }
+
+    /// What the dictionary says.
+    fn rows(&self, program: &Program, encoding: &Encoding) -> dictionary::Encoding {
+        let mut first_sites = Vec::with_capacity(self.modules.list.len());
+        let mut next = 0;
+        for module in &self.modules.list {
+            first_sites.push(next);
+            next += module.symbols.sites.len() as u32;
+        }
+        let open_node = program.graph.open_node();
+        let mut rows = dictionary::Encoding {
+            epoch: dictionary::STATIC,
+            first_module: 0,
+            module_count: self.modules.list.len() as u32,
+            open_num_cc: open_node.map(|node| encoding.num_cc(node)),
+            ..dictionary::Encoding::default()
+        };
+        for (id, function) in program.iter() {
+            rows.functions.push(dictionary::EncodedFunction {
+                num_cc: encoding.num_cc(id),
+                id_offset: encoding.offset(id) as i64,
+                entry: encoding.is_entry(id),
+                open: program.graph.is_open(id),
+                range: None,
+            });
+            let (module, _) = self.place(id);
+            for (_, call, code) in self.of(id, &function.calls) {
+                let Some((edge, site)) = call.edge.zip(code.site) else { continue };
+                let open_call = Some(program.graph.callee(edge)) == open_node;
+                let by_name = matches!(
+                    self.modules.list[module].symbols.sites[site as usize].kind,
+                    dictionary::SiteKind::External(_)
+                );
+                let callee = match call.kind {
+                    CallKind::Direct(callee) if by_name => Some(callee.index() as u32),
+                    _ => None,
+                };
+                rows.edges.push(dictionary::Edge {
+                    site: first_sites[module] + site,
+                    callee,
+                    code: match encoding.edge(edge) {
+                        EdgeCode::Add(value) if open_call => dictionary::EdgeCode::Open(value),
+                        EdgeCode::Add(value) => dictionary::EdgeCode::Add(value),
+                        EdgeCode::Push(PushReason::Back) => dictionary::EdgeCode::Back,
+                        EdgeCode::Push(PushReason::Cut) => dictionary::EdgeCode::Cut,
+                        EdgeCode::Push(PushReason::Required) => dictionary::EdgeCode::Required,
+                    },
+                });
+            }
+        }
+        rows
+    }
+}

@@ -1,0 +1,91 @@
+//! Why an executable cannot be encoded. The text names the thing, the cause and the cure.
+
+use pcce_dictionary::DictionaryError;
+
+/// Why an executable cannot be encoded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// It is no ELF file for x86-64, or a damaged one.
+    #[error("no linked program for x86-64 (ELF): {0}")]
+    NotElf(String),
+    /// It is a shared library or an object file.
+    #[error(
+        "a shared library or object file; link mode encodes executables, and code compiled with -fPIC is \
+         instrumented as in module mode"
+    )]
+    NotExecutable,
+    /// There is nothing to encode.
+    #[error("no module of it was compiled for link mode (`--pcce-mode=link`), or the step has run already")]
+    Nothing,
+    /// Its dictionary is damaged.
+    #[error(transparent)]
+    Dictionary(#[from] DictionaryError),
+    /// A module's facts are of another version of the pass.
+    #[error(
+        "{module}: what the pass noted for the link step cannot be read ({cause}); compile it with this release"
+    )]
+    Facts {
+        /// The module's identifier.
+        module: String,
+        /// What is wrong.
+        cause: String,
+    },
+    /// Two modules were compiled with different options.
+    #[error(
+        "{module} was compiled with other options of the pass than {other}; compile all modules with the same ones"
+    )]
+    Options {
+        /// A module.
+        module: String,
+        /// Another one.
+        other: String,
+    },
+    /// Two parts of the program would take each other's ids for their own.
+    #[error(
+        "{module} was encoded in lto mode, together with modules of link mode; build the program in one of them"
+    )]
+    WholeProgram {
+        /// The module's identifier.
+        module: String,
+    },
+    /// The symbol table is needed.
+    #[error(
+        "the program has no symbol {0}; link it with the runtime library, and without -s (strip it afterwards)"
+    )]
+    NoSymbol(&'static str),
+    /// Two modules have one name in their no-ops.
+    #[error(
+        "{module} and {other} cannot be told apart in the program's code (by chance: their digests are the same); \
+         compile one of them with `--pcce-mode=module`"
+    )]
+    SameName {
+        /// A module.
+        module: String,
+        /// Another one.
+        other: String,
+    },
+    /// It is not known which of two bodies the linker has kept.
+    #[error(
+        "function {function}: nothing tells whether the linker kept the body of {module} or of {other}; use lld"
+    )]
+    TwoBodies {
+        /// Its linkage name.
+        function: String,
+        /// A module.
+        module: String,
+        /// Another one.
+        other: String,
+    },
+    /// The model says something against the program.
+    #[error(transparent)]
+    Model(#[from] pcce_model::Error),
+    /// There is no room for verify mode's tables.
+    #[error(
+        "the tables of verify mode are not where the pass left room for them; compile all modules with this release"
+    )]
+    NoVerifyTables,
+    /// A value is too wide for an instruction, and there is no room for more.
+    #[error("no room for values of more than 31 bits; compile with `--pcce-id-bits=29`")]
+    NoRoom,
+}

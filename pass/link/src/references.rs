@@ -1,0 +1,150 @@
+//! Which functions anything reaches that is not encoded: code of other modules, pointers, the dynamic linker.
+//!
+//! Whatever could be the address of a function is taken for one, in code and data: to believe one too many costs a
+//! little, and to miss one would make wrong contexts. In code of the modules, calls are known.
+
+use std::collections::{BTreeMap, HashSet};
+
+use pcce_model::CallKind;
+
+use crate::image::{Image, Section};
+use crate::modules::{Modules, Place};
+
+/// Where the jump of a stub is, behind its no-op and two bytes that do nothing.
+pub const STUB_JUMP: usize = pcce_abi::no_op::LEN + 2;
+/// Length of the stub of a direct call in bytes.
+pub const STUB_LEN: usize = STUB_JUMP + 5;
+
+/// Functions that are reached, by their addresses.
+#[derive(Debug, Default)]
+pub struct References {
+    /// By other images, by name.
+    pub exported: HashSet<u64>,
+    /// By code that is not encoded, or through pointers.
+    pub taken: HashSet<u64>,
+    /// Functions that make streams are imported.
+    pub makes_streams: bool,
+}
+
+/// Sections whose addresses of functions are for unwinding only.
+const UNWINDING: [&str; 3] = [".eh_frame", ".eh_frame_hdr", ".gcc_except_table"];
+
+/// The functions, to be looked up quickly.
+struct Functions<'a> {
+    modules: &'a Modules,
+    first: u64,
+    /// Whether a function begins at an address, from the first one on.
+    begins: Vec<bool>,
+}
+
+impl Functions<'_> {
+    fn begin(&self, address: u64) -> bool {
+        let at = address.wrapping_sub(self.first);
+        self.begins.get(at as usize).is_some_and(|&begins| begins)
+    }
+}
+
+/// Finds the references.
+pub fn find(image: &Image, modules: &Modules) -> References {
+    let mut found = References {
+        exported: image.exported.iter().copied().collect(),
+        makes_streams: image.imported.iter().any(|name| pcce_model::makes_streams(name)),
+        ..References::default()
+    };
+    let first = modules.owners.keys().next().copied().unwrap_or(0);
+    let last = modules.owners.keys().next_back().copied().unwrap_or(0);
+    let mut begins = vec![false; last.saturating_sub(first).min(1 << 40) as usize + 1];
+    for address in modules.owners.keys() {
+        if let Some(begin) = begins.get_mut((address - first) as usize) {
+            *begin = true;
+        }
+    }
+    let functions = Functions { modules, first, begins };
+    found.taken.extend(image.relocated.iter().copied().filter(|&address| functions.begin(address)));
+    let covered = covered(image, modules);
+    for section in &image.sections {
+        match section.is_code {
+            true => scan_code(image, section, &functions, &covered, &mut found.taken),
+            false if UNWINDING.contains(&&*section.name) => {}
+            false => scan_data(image, section, &functions, &mut found.taken),
+        }
+    }
+    found
+}
+
+/// What is known of a range of code.
+enum Covered {
+    /// A function of a module.
+    Function(Place),
+    /// A stub.
+    Stub,
+}
+
+/// The code of the modules, by its beginning: the end, and what it is.
+fn covered(image: &Image, modules: &Modules) -> BTreeMap<u64, (u64, Covered)> {
+    let functions = modules.owners.iter().filter_map(|(&address, &place)| {
+        let size = *image.sizes.get(&address)?;
+        Some((address, (address.saturating_add(size), Covered::Function(place))))
+    });
+    let stubs = modules.stubs.values().map(|&stub| (stub, (stub + STUB_LEN as u64, Covered::Stub)));
+    functions.chain(stubs).collect()
+}
+
+fn scan_data(image: &Image, section: &Section, functions: &Functions<'_>, taken: &mut HashSet<u64>) {
+    let content = image.content(section);
+    for word in content.windows(8).step_by(4) {
+        let address = u64::from_le_bytes(word.try_into().expect("8 bytes"));
+        if functions.begin(address) {
+            taken.insert(address);
+        }
+    }
+}
+
+fn scan_code(
+    image: &Image,
+    section: &Section,
+    functions: &Functions<'_>,
+    covered: &BTreeMap<u64, (u64, Covered)>,
+    taken: &mut HashSet<u64>,
+) {
+    let content = image.content(section);
+    for (at, word) in content.windows(4).enumerate() {
+        let word = u32::from_le_bytes(word.try_into().expect("4 bytes"));
+        if image.is_fixed && functions.begin(word.into()) {
+            taken.insert(word.into());
+        }
+        let address = section.addresses.start + at as u64;
+        let target = address.wrapping_add(4).wrapping_add_signed((word as i32).into());
+        if !functions.begin(target) {
+            continue;
+        }
+        let own = covered.range(..=address).next_back().filter(|(_, (end, _))| address < *end);
+        let known = match own {
+            Some((_, (_, Covered::Stub))) => true,
+            Some((&start, (_, Covered::Function(place)))) => {
+                // A call, or a jump of a loop to the function's beginning.
+                match at.checked_sub(1).map_or(0, |before| content[before]) {
+                    0xe8 => calls(functions.modules, *place, target),
+                    0xe9 | 0x80..=0x8f => target == start,
+                    _ => false,
+                }
+            }
+            None => false,
+        };
+        if !known {
+            taken.insert(target);
+        }
+    }
+}
+
+/// Whether the function calls the one at this address by itself.
+fn calls(modules: &Modules, (module, function): Place, address: u64) -> bool {
+    let module = &modules.list[module];
+    let calls = &module.facts.functions[function].calls;
+    // What assembly calls is not known.
+    calls.iter().all(|call| call.kind != CallKind::Asm)
+        && calls.iter().any(|call| match call.kind {
+            CallKind::Direct(callee) => module.addresses[callee.index()] == address,
+            _ => false,
+        })
+}

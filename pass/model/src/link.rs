@@ -1,0 +1,190 @@
+//! What an object of link mode carries, besides its symbols, for the step behind the link, which encodes all modules of
+//! an image together.
+//!
+//! What a module can know by itself is in its code: which calls push since they close a cycle of the module. The values
+//! of the other calls are *bound* behind the link: in front of such a call and behind it stands an *update*, a no-op
+//! that the step overwrites with an addition to the id, or leaves. Calls that lead to other modules, or through a
+//! pointer, go to a *stub* of their own, with a jump to the callee: there the step reads whom the linker has chosen, and
+//! either lets the call reach the callee directly, or makes the stub push.
+//!
+//! An update or stub is a no-op of [`NO_OP`] bytes that names itself ([`name`]). So the step finds all that are in the
+//! linked file, and only these, by looking at its code, whatever linkers and code generation have dropped, moved, or
+//! written twice.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Call, CallKind, Error, Function, Mode, Program, Source, derive};
+use pcce_abi::no_op::{INDEX_BITS, MODULE_BITS};
+
+/// What an object carries.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Facts {
+    /// What the no-ops of this module have as its name.
+    pub module: u32,
+    /// The types of functions, as LLVM writes them; [`TypeId`](crate::TypeId) counts them.
+    pub types: Vec<String>,
+    /// The functions, with their calls.
+    pub functions: Vec<Function>,
+    /// What the code does at the calls of each function.
+    pub calls: Vec<Vec<CodeOfCall>>,
+    /// The updates, by their numbers.
+    pub updates: Vec<Update>,
+    /// Whether the module makes streams that call functions of the program.
+    pub makes_streams: bool,
+    /// The options that decide what is encoded; all modules of an image have the same.
+    pub options: Options,
+}
+
+/// Options that must be the same in all modules.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// Width of ids.
+    pub id_bits: u32,
+    /// Functions so many calls above the leaves are silent.
+    pub leaf_depth: u32,
+    /// Calls that may allocate are published.
+    pub publishes: bool,
+    /// Verify mode.
+    pub verify: bool,
+}
+
+/// What stands around a call in the code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shape {
+    /// Nothing, or what no link changes.
+    Plain,
+    /// A push.
+    Pushes,
+    /// Updates.
+    Bound,
+}
+
+/// What the code does at a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CodeOfCall {
+    /// What stands around it.
+    pub shape: Shape,
+    /// The number of the stub that it calls.
+    pub stub: Option<u32>,
+    /// The number of its site.
+    pub site: Option<u32>,
+}
+
+/// A place where the id changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Update {
+    /// Its function.
+    pub function: u32,
+    /// What this call has added is taken away.
+    pub left: Option<u32>,
+    /// What this call adds is added.
+    pub entered: Option<u32>,
+}
+
+/// How a call can reach its callee through a stub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Not at all.
+    No,
+    /// It can, and all arguments are in registers: the stub can push.
+    Registers,
+    /// It can, but arguments are on the stack: the stub can only jump.
+    Stack,
+}
+
+/// Decides what stands around each call of a module, and which of them go through stubs.
+///
+/// # Errors
+/// Those of [`derive()`].
+pub fn shapes(
+    functions: &[Function],
+    mode: &Mode<'_>,
+    source: &dyn Source,
+    id_bits: u32,
+) -> Result<Vec<Vec<CodeOfCall>>, Error> {
+    // The module by itself: its cycles push. Code of executables needs no check at the entry.
+    let not_derived = |call: &Call| Call { edge: None, tail_group: None, ..call.clone() };
+    let alone = functions.iter().map(|f| {
+        let calls = f.calls.iter().map(not_derived).collect();
+        Function { can_be_diverted: true, calls, ..f.clone() }
+    });
+    let closed: Vec<Function> = alone.collect();
+    let alone = derive(closed, &Mode { open: false, ..*mode }, None)?;
+    let encoding =
+        pcce_encoding::encode(&alone.graph, &pcce_encoding::Options { id_bits, known_starts: true });
+    let mut stubs = 0;
+    let mut new_stub = || {
+        stubs += 1;
+        Some(stubs - 1)
+    };
+    let mut shapes = Vec::with_capacity(functions.len());
+    for (id, function) in alone.iter() {
+        let mut row = Vec::with_capacity(function.calls.len());
+        for (c, call) in function.calls.iter().enumerate() {
+            let pushes = |pushes| if pushes { Shape::Pushes } else { Shape::Bound };
+            let plain = CodeOfCall { shape: Shape::Plain, stub: None, site: None };
+            row.push(match reached(&alone, function, call, mode) {
+                _ if function.silent => plain,
+                Reached::Nothing => plain,
+                Reached::Unknown => CodeOfCall { shape: Shape::Pushes, ..plain },
+                Reached::Own => {
+                    let pushed = call.edge.is_some_and(|edge| encoding.edge(edge).pushes());
+                    CodeOfCall { shape: pushes(pushed), ..plain }
+                }
+                Reached::Other => match source.reach(id, c) {
+                    Reach::No => CodeOfCall { shape: Shape::Pushes, ..plain },
+                    Reach::Stack if call.kind == CallKind::Indirect => {
+                        CodeOfCall { shape: Shape::Pushes, ..plain }
+                    }
+                    reach => CodeOfCall { shape: pushes(reach == Reach::Stack), stub: new_stub(), ..plain },
+                },
+            });
+        }
+        shapes.push(row);
+    }
+    Ok(shapes)
+}
+
+/// Whom a call reaches, as far as its module knows.
+enum Reached {
+    /// Nothing that needs the id.
+    Nothing,
+    /// Code of which nothing is known, by a way that nobody sees.
+    Unknown,
+    /// A function of the module, which is no matter of the link's.
+    Own,
+    /// Whom the link knows.
+    Other,
+}
+
+fn reached(program: &Program, function: &Function, call: &Call, mode: &Mode<'_>) -> Reached {
+    match &call.kind {
+        CallKind::Silent(_) | CallKind::Published(_) | CallKind::Runtime(_) => Reached::Nothing,
+        CallKind::Direct(callee) if program[*callee].silent || function.silent => Reached::Nothing,
+        // Open calls reach those that leave their activations to others.
+        CallKind::Direct(callee) if program[*callee].leaves() => Reached::Other,
+        CallKind::Direct(_) => Reached::Own,
+        CallKind::External(_) => Reached::Other,
+        CallKind::Indirect if mode.publishes || call.compared => Reached::Unknown,
+        CallKind::Indirect => Reached::Other,
+        CallKind::Asm => Reached::Unknown,
+    }
+}
+
+/// A name for a module: FNV-1a of its identifier and symbols, in [`MODULE_BITS`] bits. Others may have the same; then the
+/// places of no-ops tell them apart.
+#[must_use]
+pub fn module_name(digest: u64) -> u32 {
+    (digest >> (64 - MODULE_BITS)) as u32
+}
+
+/// Whether a module has too many updates or stubs for their numbers.
+#[must_use]
+pub fn too_many(updates: usize, stubs: usize) -> bool {
+    updates.max(stubs) > 1 << INDEX_BITS
+}
