@@ -42,6 +42,11 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
         "When such a program runs: the file that the depths of its contexts are appended to.",
     ),
     (
+        "PCCE_VERIFY_CONTEXTS",
+        "When such a program runs with PCCE_NUMBERS: the file that contexts and their numbers are appended to, for \
+         tests.",
+    ),
+    (
         "PCCE_HEAP_PROFILE",
         "When a program built with --pcce-heap runs: the file that its profile goes to; %p is the process \
          (pcce-heap.%p).",
