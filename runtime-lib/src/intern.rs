@@ -1,8 +1,8 @@
 //! Interning: a map from a key of three words to a dense number and a value, which only grows.
 //!
 //! Nodes lie in blocks of doubling size, in the order in which they came. They never move, and never change once they
-//! are linked in, which is one compare-and-swap of a slot of a hash table with open addressing. So readers and writers of
-//! all threads, signal handlers and forked children included, need no lock.
+//! are linked in, which is one compare-and-swap of a slot of a hash table with open addressing. So readers and writers
+//! of all threads, signal handlers and forked children included, need no lock.
 //!
 //! A table that is filling up gets a successor of twice the size. Who needs that goes through all slots of the old one
 //! first: what is there he links into the new one as well, and what is empty he closes for ever. Several threads may do

@@ -1,5 +1,5 @@
-// Lucce's Algorithm 1 (lucce.txt §5), over the calls that a program executes: how often its graph gets a new version, how
-// many records its log has, and how many bits its numbers need. For a comparison with interned chains.
+// Lucce's Algorithm 1 (lucce.txt §5), over the calls that a program executes: how often its graph gets a new version,
+// how many records its log has, and how many bits its numbers need. For a comparison with interned chains.
 //
 // clang puts calls of the two functions below at each entry and exit (-finstrument-functions-after-inlining): the same
 // walk as that of an encoded program. A function entry is an edge <caller, callee, call site>. The graph is

@@ -31,8 +31,8 @@ fn contexts(folder: &Path, program: &str) -> String {
     run_with_input(filter.current_dir(folder), &lines).expect_success().stdout
 }
 
-/// Behind any linker, the step encodes the program, by the wrapper or by `pcce link`; a build of the same sources is the
-/// same file, and one with other numbers has another build id.
+/// Behind any linker, the step encodes the program, by the wrapper or by `pcce link`; two links of the same objects are
+/// the same file.
 #[test]
 fn executables_are_encoded_behind_any_link() {
     let folder = work_folder("link_mode/behind");

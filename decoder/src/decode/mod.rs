@@ -118,8 +118,8 @@ impl Decoder {
         self.decoding(context).token(&found.token, false, inner)
     }
 
-    /// Decodes the context of the entry of a function, of its id and the record of its chain in a file of numbers (0: no
-    /// frame was pushed).
+    /// Decodes the context of the entry of a function, of its id and the record of its chain in a file of numbers (0:
+    /// no frame was pushed).
     pub(crate) fn decode_entry(
         &self,
         numbers: &Numbers,

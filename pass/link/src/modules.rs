@@ -178,8 +178,8 @@ fn find_no_ops(image: &Image, modules: &mut Modules) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says whose bodies are in the file. Linkers may let the address of a body that was dropped be that of the one that was
-/// kept.
+/// Says whose bodies are in the file. Linkers may let the address of a body that was dropped be that of the one that
+/// was kept.
 fn find_owners(modules: &mut Modules) -> Result<(), Error> {
     let mut seen: HashMap<Place, bool> = HashMap::new();
     for &(module, number) in modules.updates.values() {

@@ -11,6 +11,7 @@ mod error;
 mod graph;
 mod groups;
 pub mod hybrid;
+mod jumps;
 pub mod link;
 mod lists;
 pub mod plan;
@@ -22,6 +23,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 pub mod thunks;
+mod updates;
 
 pub use error::Error;
 pub use graph::derive;

@@ -4,8 +4,8 @@
 //! What a module can know by itself is in its code: which calls push since they close a cycle of the module. The values
 //! of the other calls are *bound* behind the link: in front of such a call and behind it stands an *update*, a no-op
 //! that the step overwrites with an addition to the id, or leaves. Calls that lead to other modules, or through a
-//! pointer, go to a *stub* of their own, with a jump to the callee: there the step reads whom the linker has chosen, and
-//! either lets the call reach the callee directly, or makes the stub push.
+//! pointer, go to a *stub* of their own, with a jump to the callee: there the step reads whom the linker has chosen,
+//! and either lets the call reach the callee directly, or makes the stub push.
 //!
 //! An update or stub is a no-op of [`NO_OP`] bytes that names itself ([`name`]). So the step finds all that are in the
 //! linked file, and only these, by looking at its code, whatever linkers and code generation have dropped, moved, or
@@ -176,8 +176,7 @@ fn reached(program: &Program, function: &Function, call: &Call, mode: &Mode<'_>)
     }
 }
 
-/// A name for a module: FNV-1a of its identifier and symbols, in [`MODULE_BITS`] bits. Others may have the same; then the
-/// places of no-ops tell them apart.
+/// A name for a module: of a digest of its identifier and symbols the upper [`MODULE_BITS`] bits.
 #[must_use]
 pub fn module_name(digest: u64) -> u32 {
     (digest >> (64 - MODULE_BITS)) as u32

@@ -3,7 +3,7 @@
 //! Both are made from the same values in one place, so that the program and its dictionary
 //! cannot tell different stories.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use pcce_abi::{self as abi, HybridSite};
 use pcce_dictionary as dictionary;
@@ -12,8 +12,10 @@ use pcce_options::PassOptions;
 
 use crate::begins::{self, FrameBegins};
 use crate::hybrid::{self, Used};
+use crate::jumps::Jumps;
 use crate::link::{CodeOfCall, Shape, Update};
-use crate::{Call, CallKind, Function, Program, RuntimeCall, STD_THREAD, Source, TypeId, Unannounced};
+use crate::updates::{chain, number_updates};
+use crate::{Call, CallKind, Function, Program, RuntimeCall, STD_THREAD, Source, Unannounced};
 
 /// What is done at a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -238,27 +240,6 @@ pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
     }
 }
 
-/// Numbers the updates of all functions.
-fn number_updates(functions: &mut [PlannedFunction]) -> Vec<Update> {
-    let mut updates = Vec::new();
-    for (function, planned) in (0..).zip(functions) {
-        let mut add = |left: Option<usize>, entered: Option<usize>| {
-            let call = |call: Option<usize>| call.map(|call| call as u32);
-            updates.push(Update { function, left: call(left), entered: call(entered) });
-            Some(updates.len() as u32 - 1)
-        };
-        let mut before: Option<usize> = None;
-        for call in planned.calls.iter_mut().filter(|call| call.action == Action::Bind) {
-            call.updates[0] = add(before.take(), Some(call.call));
-            match call.stays {
-                true => before = Some(call.call),
-                false => call.updates[1] = add(Some(call.call), None),
-            }
-        }
-    }
-    updates
-}
-
 /// What the dictionary says of a hybrid encoding.
 fn hybrid_rows(used: &Used, stack_offsets: Vec<(u32, u32)>) -> dictionary::Hybrid {
     let functions = 0..used.frames.len() as u32;
@@ -473,56 +454,6 @@ impl<'a> Maker<'a> {
             needs_offset: used.is_some_and(|used| used.hybrid.needs_stack_offset(id)),
             begins_stack: used.is_some() && hybrid::is_main(program, id),
         }
-    }
-}
-
-/// Lets what a call adds stay until the next one in the same block that adds, where nothing in between could look.
-/// (LLVM does not see that it could: it knows the value that was stored, and makes five instructions of what are two.)
-fn chain(function: &Function, calls: &mut [PlannedCall], frame: Option<&FrameBegins>) {
-    // These look at the state, or bring another one.
-    if function.reads_state || function.returns_twice {
-        return;
-    }
-    for next in 1..calls.len() {
-        let [call, next] = &mut calls[next - 1..=next] else { unreachable!("two calls") };
-        let same_block = function.calls[call.call].block == function.calls[next.call].block;
-        let behind_frame = frame.is_some_and(|frame| frame.is_before(&function.calls[next.call]));
-        let joined = same_block && !behind_frame;
-        match (call.action, next.action) {
-            (Action::Add(left), Action::Add(_)) if joined => {
-                call.stays = true;
-                next.left = left;
-            }
-            // Where a thread is created, the context is taken in front of the call.
-            (Action::Bind, Action::Bind) if joined && next.creation_site.is_none() => call.stays = true,
-            _ => {}
-        }
-    }
-}
-
-/// Where calls lead that code generation may make jumps of.
-#[derive(Default)]
-struct Jumps {
-    callees: HashSet<usize>,
-    types: HashSet<TypeId>,
-}
-
-impl Jumps {
-    /// Adds a call behind which nothing is done.
-    fn add(&mut self, call: &Call) {
-        match call.kind {
-            _ if !call.may_be_jump => {}
-            CallKind::Direct(callee) => _ = self.callees.insert(callee.index()),
-            CallKind::Indirect => _ = self.types.insert(call.ty),
-            _ => {}
-        }
-    }
-
-    fn may_lead_to(&self, number: usize, function: &Function) -> bool {
-        let by_pointer = function.external || function.address_taken;
-        self.callees.contains(&number)
-            || by_pointer && self.types.contains(&function.ty)
-            || !function.tail_groups.is_empty()
     }
 }
 

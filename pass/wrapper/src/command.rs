@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::args::{Role, Word};
+use crate::strip::{Strip, strips, strips_in_list};
 
 /// What clang will make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,33 +44,6 @@ pub enum UserLinker {
     Lld,
     /// Another one, as it was named.
     Other(String),
-}
-
-/// What is taken away from a linked program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Strip {
-    /// What debuggers need.
-    Debug,
-    /// All symbols, too.
-    All,
-}
-
-/// What a word for the linker lets it take away.
-fn stripping(word: &[u8]) -> Option<Strip> {
-    match word {
-        b"-s" | b"--strip-all" => Some(Strip::All),
-        b"-S" | b"--strip-debug" => Some(Strip::Debug),
-        _ => None,
-    }
-}
-
-/// What this word alone lets the linker take away.
-pub fn strips(word: &Word) -> Option<Strip> {
-    match (word.role, word.bytes()) {
-        (Role::Option, b"-s") => Some(Strip::All),
-        (Role::Option, word) => stripping(word.strip_prefix(b"-Wl,")?),
-        _ => None,
-    }
 }
 
 /// What a command line asks for.
@@ -163,11 +137,7 @@ impl Command {
             fat_objects: given(&["-ffat-lto-objects", "-fno-fat-lto-objects"]),
             shared: given(&["-shared", "--shared"]) || to_linker(&["-shared", "--shared", "-Bshareable"]),
             strip: words.iter().filter_map(strips).max(),
-            strips_in_list: words.iter().any(|word| {
-                let list = word.bytes().strip_prefix(b"-Wl,").filter(|_| strips(word).is_none());
-                let mut list = list.into_iter().flat_map(|list| list.split(|&byte| byte == b','));
-                list.any(|word| stripping(word).is_some())
-            }),
+            strips_in_list: words.iter().any(strips_in_list),
             r#static: given(&["-static", "--static", "-static-pie"]),
             no_pie: no_pie || to_linker(&["-no-pie", "--no-pie"]),
             relocatable: given(&["-r"]) || to_linker(&["-r", "--relocatable"]),

@@ -23,6 +23,7 @@ pub mod inputs;
 pub mod install;
 mod link;
 pub mod plan;
+pub mod strip;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};

@@ -8,8 +8,9 @@ use std::process::{Command, ExitCode};
 use pcce_link::{Cause, link_file};
 
 use crate::Error;
-use crate::command::Strip;
+
 use crate::plan::BehindLink;
+use crate::strip::Strip;
 
 /// Runs both.
 ///

@@ -23,9 +23,10 @@ use pcce_options::{Mode, WrapperFlags};
 
 use crate::Error;
 use crate::args::{Arguments, Role, Word};
-use crate::command::{Command, Product, Strip, UserLinker, UserLto, chooses_linker, strips};
+use crate::command::{Command, Product, UserLinker, UserLto, chooses_linker};
 use crate::inputs::Bitcode;
 use crate::install::{Files, Header, SHARED_RUNTIME};
+use crate::strip::{Strip, strips};
 
 /// What the plan depends on beside the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]

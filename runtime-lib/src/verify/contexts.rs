@@ -14,8 +14,8 @@ pub(super) static FILE: FileName = FileName::new();
 /// The open file; -1 before the first line.
 static OPEN: AtomicI32 = AtomicI32::new(-1);
 
-/// Writes a line: the number of the context, that of the caller's (0 without one), the record of the call's place in the
-/// file of numbers, the id, the record of the chain, and the function's linkage name.
+/// Writes a line: the number of the context, that of the caller's (0 without one), the record of the call's place in
+/// the file of numbers, the id, the record of the chain, and the function's linkage name.
 pub(super) fn write(number: u64, caller: u64, site: u64, encoding: (u64, u64), function: &FunctionRecord) {
     // A child has its parent's contexts, and the parent goes on giving numbers.
     if !FILE.is_wanted(false) {

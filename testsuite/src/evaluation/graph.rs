@@ -111,6 +111,7 @@ fn add(graph: &mut Graph, modules: &[Module], encoding: &Encoding) -> Result<()>
     let mut reduced = HashSet::new();
     let ends_of = |edge: &Edge| -> Result<(usize, Option<usize>)> {
         let &(caller, callee) = sites.get(edge.site as usize).context("an edge's site")?;
+        let callee = edge.callee.map(|callee| callee as usize).or(callee);
         ensure!(caller < nodes && callee.is_none_or(|callee| callee < nodes), "a site's functions");
         Ok((caller, callee))
     };

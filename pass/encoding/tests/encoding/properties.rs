@@ -170,8 +170,8 @@ proptest! {
         check_by_enumeration(&changed, &encoding, 8, 1000).map_err(TestCaseError::fail)?;
     }
 
-    /// What was decided about calls before is so, and contexts can be told apart. Edges that lead to later functions make
-    /// no cycle, so they may have to add.
+    /// What was decided about calls before is so, and contexts can be told apart. Edges that lead to later functions
+    /// make no cycle, so they may have to add.
     #[test]
     fn rules_hold(
         model in any_starts(with_open_node(prop_oneof![any_graph(1..7, 14), any_graph(5..40, 120), dense_graph()])),

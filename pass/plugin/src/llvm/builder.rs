@@ -69,8 +69,8 @@ impl<'m> Builder<'m> {
         built(self.llvm.build_fence(AtomicOrdering::Release, true, ""));
     }
 
-    /// An instruction of these bytes that does nothing. Another one may stand there when the program runs: it may change
-    /// memory, flags, and the register `%r11`.
+    /// An instruction of these bytes that does nothing. Another one may stand there when the program runs: it may
+    /// change memory, flags, and the register `%r11`.
     pub fn no_op(&self, bytes: &[u8]) {
         let text: Vec<String> = bytes.iter().map(|byte| format!("{byte:#x}")).collect();
         let clobbers = "~{memory},~{r11},~{dirflag},~{fpsr},~{flags}".to_owned();
