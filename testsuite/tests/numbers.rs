@@ -229,7 +229,8 @@ fn other_files_are_not_touched() {
     }
 }
 
-/// Every number of a program in verify mode, decoded later, is the shadow stack's context; and one that is not is found.
+/// Every number of a program in verify mode, decoded later, is the shadow stack's context; and one that is not is
+/// found.
 #[test]
 fn numbers_decode_to_the_shadow_stack() {
     let folder = work_folder("numbers/verified");
