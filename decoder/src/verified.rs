@@ -64,7 +64,7 @@ pub fn check(decoder: &Decoder, numbers: &Numbers, text: impl BufRead, step: u64
     }
     let (nodes, sites) = (Vec::new(), HashMap::new());
     let mut checker = Checker { decoder, numbers, nodes, sites, functions, context: Context::default() };
-    let mut verified = Verified::default();
+    let (mut verified, mut late) = (Verified::default(), Vec::new());
     for line in text.lines() {
         let line = line?;
         let bad = || io::Error::new(io::ErrorKind::InvalidData, format!("no context: {line}"));
@@ -94,6 +94,17 @@ pub fn check(decoder: &Decoder, numbers: &Numbers, text: impl BufRead, step: u64
         }
         verified.decoded += 1;
         match checker.compare(number, name, (id, chain)) {
+            Ok((calls, whole)) => {
+                verified.calls += calls;
+                verified.partly += u64::from(!whole);
+            }
+            // Its caller's line may come later: that thread had the number, and not written yet.
+            Err(_) => late.push((line.clone(), number, (id, chain))),
+        }
+    }
+    for (line, number, encoding) in late {
+        let name = line.splitn(6, ' ').last().unwrap_or_default();
+        match checker.compare(number, name, encoding) {
             Ok((calls, whole)) => {
                 verified.calls += calls;
                 verified.partly += u64::from(!whole);

@@ -43,7 +43,10 @@ fn wrong_flags_are_named() {
         ("--pcce-verify=yes", "unexpected value 'yes' for '--pcce-verify'"),
         ("--pcce-", "unexpected argument '--pcce-'"),
         ("--pcce-mode", "'--pcce-mode=<MODE>'"),
-        ("--pcce-mode=thin", "invalid value 'thin' for '--pcce-mode=<MODE>' [possible values: lto, module, link]"),
+        (
+            "--pcce-mode=thin",
+            "invalid value 'thin' for '--pcce-mode=<MODE>' [possible values: lto, module, link]",
+        ),
         ("--pcce-targets=", "'--pcce-targets=<NAME>'"),
         ("--pcce-no-callback=", "'--pcce-no-callback=<FILE>'"),
         ("--pcce-profile-generate=", "'--pcce-profile-generate"),
