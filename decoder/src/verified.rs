@@ -31,6 +31,14 @@ pub struct Verified {
     pub first: Option<String>,
 }
 
+impl Verified {
+    /// Adds a context that is the shadow stack's: its calls, and whether none can be missing.
+    fn add(&mut self, (calls, whole): (u64, bool)) {
+        self.calls += calls;
+        self.partly += u64::from(!whole);
+    }
+}
+
 /// A node of the tree of shadow stacks.
 #[derive(Clone, Copy, Default)]
 struct Node {
@@ -94,10 +102,7 @@ pub fn check(decoder: &Decoder, numbers: &Numbers, text: impl BufRead, step: u64
         }
         verified.decoded += 1;
         match checker.compare(number, name, (id, chain)) {
-            Ok((calls, whole)) => {
-                verified.calls += calls;
-                verified.partly += u64::from(!whole);
-            }
+            Ok(right) => verified.add(right),
             // Its caller's line may come later: that thread had the number, and not written yet.
             Err(_) => late.push((line.clone(), number, (id, chain))),
         }
@@ -105,10 +110,7 @@ pub fn check(decoder: &Decoder, numbers: &Numbers, text: impl BufRead, step: u64
     for (line, number, encoding) in late {
         let name = line.splitn(6, ' ').last().unwrap_or_default();
         match checker.compare(number, name, encoding) {
-            Ok((calls, whole)) => {
-                verified.calls += calls;
-                verified.partly += u64::from(!whole);
-            }
+            Ok(right) => verified.add(right),
             Err(what) => {
                 verified.wrong += 1;
                 verified.first.get_or_insert_with(|| format!("{line}: {what}"));

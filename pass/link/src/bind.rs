@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use pcce_dictionary as dictionary;
-use pcce_encoding::{EdgeCode, EdgeId, Encoding, FunctionId, PushReason, Rule};
+use pcce_encoding::{EdgeId, Encoding, FunctionId, Rule};
 use pcce_model::link::{CodeOfCall, Shape};
 use pcce_model::{
     AddressPlaces, Call, CallKind, Function, Mode, NoCallback, Program, TailCallee, TypeId, derive,
@@ -296,13 +296,7 @@ impl<'a> Calls<'a> {
                 rows.edges.push(dictionary::Edge {
                     site: first_sites[module] + site,
                     callee,
-                    code: match encoding.edge(edge) {
-                        EdgeCode::Add(value) if open_call => dictionary::EdgeCode::Open(value),
-                        EdgeCode::Add(value) => dictionary::EdgeCode::Add(value),
-                        EdgeCode::Push(PushReason::Back) => dictionary::EdgeCode::Back,
-                        EdgeCode::Push(PushReason::Cut) => dictionary::EdgeCode::Cut,
-                        EdgeCode::Push(PushReason::Required) => dictionary::EdgeCode::Required,
-                    },
+                    code: pcce_model::plan::described(encoding.edge(edge), open_call),
                 });
             }
         }

@@ -240,6 +240,17 @@ pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
     }
 }
 
+/// What the dictionary says of a call. `open`: it is an edge to the open node.
+pub fn described(code: EdgeCode, open: bool) -> dictionary::EdgeCode {
+    match code {
+        EdgeCode::Add(value) if open => dictionary::EdgeCode::Open(value),
+        EdgeCode::Add(value) => dictionary::EdgeCode::Add(value),
+        EdgeCode::Push(PushReason::Back) => dictionary::EdgeCode::Back,
+        EdgeCode::Push(PushReason::Cut) => dictionary::EdgeCode::Cut,
+        EdgeCode::Push(PushReason::Required) => dictionary::EdgeCode::Required,
+    }
+}
+
 /// What the dictionary says of a hybrid encoding.
 fn hybrid_rows(used: &Used, stack_offsets: Vec<(u32, u32)>) -> dictionary::Hybrid {
     let functions = 0..used.frames.len() as u32;
@@ -403,13 +414,7 @@ impl<'a> Maker<'a> {
         self.edges.push(dictionary::Edge {
             site,
             callee: None,
-            code: match encoding.edge(edge) {
-                EdgeCode::Add(value) if open_call => dictionary::EdgeCode::Open(value),
-                EdgeCode::Add(value) => dictionary::EdgeCode::Add(value),
-                EdgeCode::Push(PushReason::Back) => dictionary::EdgeCode::Back,
-                EdgeCode::Push(PushReason::Cut) => dictionary::EdgeCode::Cut,
-                EdgeCode::Push(PushReason::Required) => dictionary::EdgeCode::Required,
-            },
+            code: described(encoding.edge(edge), open_call),
         });
     }
 
