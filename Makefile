@@ -17,7 +17,7 @@
 #   make numbers-cost
 #                   logs of every allocation of gawk, Lua and sqlite3, with numbers and with tokens, beside Lucce's own algorithm
 #   make torture    kills programs at random instructions, N of each, and compares their crash reports with gdb's backtraces
-#                   (PROGRAMS="lua sqlite3", SEED=1), and core files of xz with threads
+#                   (PROGRAMS="lua sqlite3", SEED=1, VARIANT=link for link mode), and core files of xz with threads
 #   make matrix     programs built with all flags and attributes that are known, compared with backtraces (N cases, SEED=1,
 #                   ONLY="-O2 -fcf-protection": cases with these words)
 #   make soak       generated programs, N of each kind from seed SEED on (GENERATOR=csmith or cxx: that kind only)
@@ -108,7 +108,8 @@ numbers-cost: tools
 	LLVM=$(LLVM) testsuite/numbers/measure $(PROGRAMS)
 
 torture: tools
-	$(RELEASE)/torture $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(PROGRAMS),--programs "$(PROGRAMS)")
+	$(RELEASE)/torture $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(PROGRAMS),--programs "$(PROGRAMS)") \
+	    $(if $(VARIANT),--variant "$(VARIANT)")
 
 matrix: tools
 	$(RELEASE)/matrix $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only="$(ONLY)")

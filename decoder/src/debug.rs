@@ -14,6 +14,11 @@ pub(crate) const SYSTEM: &str = "/usr/lib/debug";
 /// `.gnu_debuglink`, then by debuginfod. It has the program's build id.
 #[must_use]
 pub fn find(program: &Path, bytes: &[u8]) -> Option<PathBuf> {
+    find_section(program, bytes, SECTION)
+}
+
+/// The same for a debug file with this section.
+pub(crate) fn find_section(program: &Path, bytes: &[u8], section: &str) -> Option<PathBuf> {
     let file = object::File::parse(bytes).ok()?;
     let id = file.build_id().ok().flatten().filter(|id| id.len() > 1)?;
     let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -31,7 +36,7 @@ pub fn find(program: &Path, bytes: &[u8]) -> Option<PathBuf> {
         path != program
             && std::fs::read(path).is_ok_and(|bytes| {
                 object::File::parse(&*bytes).is_ok_and(|debug| {
-                    debug.build_id() == Ok(Some(id)) && debug.section_by_name(SECTION).is_some()
+                    debug.build_id() == Ok(Some(id)) && debug.section_by_name(section).is_some()
                 })
             })
     };

@@ -39,6 +39,7 @@ mod symbols;
 mod tail_groups;
 mod thread;
 pub mod token;
+pub mod trace;
 pub mod verified;
 
 pub use code::tls_offset;

@@ -1,8 +1,8 @@
 //! `pcce`: the command line. Arguments become one validated value ([`cli::Command`]) before any
 //! work; each command is a module of [`cli`].
 //!
-//! Exit status: 0 if everything that was given was done, 2 otherwise. A reader that closes its pipe
-//! early has what it wants, and is no error.
+//! Exit status: 0 if everything that was given was done, 2 otherwise; 1 where `pcce trace check` finds a mismatch.
+//! A reader that closes its pipe early has what it wants, and is no error.
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         cli::Command::Graph(args) => cli::graph::run(args),
         cli::Command::Profile { action } => cli::calls::run(action),
         cli::Command::Heap { view } => cli::profile::run(Kind::Heap, view),
+        cli::Command::Trace { action } => cli::trace::run(action),
         cli::Command::Cpu { view } => cli::profile::run(Kind::Cpu, view),
     };
     match result {

@@ -300,7 +300,7 @@ pub(crate) fn boundary(frame: &Frame<'_>) -> String {
     }
 }
 
-fn json_frame(frame: &Frame<'_>, line: &mut String) {
+pub(crate) fn json_frame(frame: &Frame<'_>, line: &mut String) {
     let string = |text: Option<&str>| text.map_or_else(|| "null".to_owned(), json_string);
     let number = |number: Option<u32>| number.map_or_else(|| "null".to_owned(), |n| n.to_string());
     let _ = write!(
@@ -329,6 +329,6 @@ pub(crate) fn folded_frame(frame: &Frame<'_>, style: &Style) -> String {
     name.replace(';', ":")
 }
 
-fn json_string(text: &str) -> String {
+pub(crate) fn json_string(text: &str) -> String {
     serde_json::to_string(text).expect("a string always serialises")
 }

@@ -42,7 +42,7 @@ pub enum Failure {
     /// A number without a program.
     #[error(
         "number {number} is of no program that was given: give the program, or its dictionary, in front of it; only \
-         tokens tell their build"
+         tokens tell their build, and numbers from 2^63 on with their file (--numbers FILE)"
     )]
     NumberAlone {
         /// The number.
@@ -344,7 +344,7 @@ impl<'d> Session<'d> {
     /// Whether interned numbers can be decoded.
     #[must_use]
     pub fn has_numbers(&self) -> bool {
-        self.decoder.has_numbers()
+        self.decoder.numbers().is_some()
     }
 
     /// How contexts are written.
@@ -364,7 +364,8 @@ impl<'d> Session<'d> {
 pub const NUMBER: &[u8] = b"pcce:";
 
 /// The value of a text that is a number; `Some(None)` if it is larger than 64 bits.
-pub(crate) fn number(text: &[u8]) -> Option<Option<u64>> {
+#[must_use]
+pub fn number(text: &[u8]) -> Option<Option<u64>> {
     let text = text.strip_prefix(NUMBER).unwrap_or(text);
     let (digits, radix) = match text.strip_prefix(b"0x").or_else(|| text.strip_prefix(b"0X")) {
         Some(digits) => (digits, 16),

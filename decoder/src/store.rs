@@ -19,6 +19,7 @@ use pcce_dictionary::section::SECTION;
 use crate::debug;
 use crate::decode::Decoder;
 use crate::load::load;
+use crate::numbers::Numbers;
 use crate::program::ELF_MAGIC;
 use crate::token::BuildId;
 
@@ -37,6 +38,8 @@ pub struct Store {
     folders: Vec<PathBuf>,
     /// Dictionaries that are there from the start.
     given: Vec<Dictionary>,
+    /// What decoders look up interned numbers in.
+    numbers: Option<Numbers>,
     /// Files of the folders by the start of their build id, which are named otherwise.
     files: OnceLock<HashMap<BuildId, PathBuf>>,
     places: Mutex<HashMap<BuildId, Option<PathBuf>>>,
@@ -53,12 +56,19 @@ impl Store {
         Self {
             folders: folders.iter().cloned().chain([PathBuf::from(debug::SYSTEM)]).collect(),
             given,
+            numbers: None,
             files: OnceLock::new(),
             places: Mutex::default(),
             whole: Mutex::default(),
             useless: Mutex::default(),
             decoders: FrozenMap::new(),
         }
+    }
+
+    /// Lets the decoders look up interned numbers.
+    #[must_use]
+    pub fn with_numbers(self, numbers: Option<Numbers>) -> Self {
+        Self { numbers, ..self }
     }
 
     /// The decoder for a token of these images, if a dictionary was found that was not given.
@@ -95,6 +105,9 @@ impl Store {
             Ok(mut decoder) => {
                 for (number, path) in paths.into_iter().enumerate() {
                     decoder.set_program(self.given.len() + number, path, None);
+                }
+                if let Some(numbers) = &self.numbers {
+                    decoder.set_numbers(numbers.clone());
                 }
                 Some(self.decoders.insert(key, Box::new(decoder)))
             }

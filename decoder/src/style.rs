@@ -63,6 +63,14 @@ impl Style {
         Cow::Borrowed(path)
     }
 
+    /// A frame without its number, as a line of its own.
+    #[must_use]
+    pub fn line(&self, frame: &Frame<'_>) -> String {
+        let mut line = String::new();
+        self.frame(frame, 0, &mut line);
+        line
+    }
+
     /// Writes a frame without its number, which begins at column `indent`.
     pub(crate) fn frame(&self, frame: &Frame<'_>, indent: usize, line: &mut String) {
         let width = self.width.map(|width| width.saturating_sub(indent + NUMBER));

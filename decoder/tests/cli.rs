@@ -435,14 +435,19 @@ fn info_finds_the_tools() {
     let llvm = if cfg!(feature = "llvm22") { "22" } else { "19" };
     assert_eq!(found(&output), [&format!("ld.lld-{llvm}"), "libpcce_pass.so", "libpcce_rt.a"]);
     assert_eq!(output.status.code(), Some(2));
-    for file in
-        ["bin/libpcce_rt.so", "lib/pcce/libpcce_verify.a", "lib/pcce/libpcce_heap.a", "include/pcce.h"]
-    {
+    for file in [
+        "bin/libpcce_rt.so",
+        "bin/libpcce_trace.so",
+        "lib/pcce/libpcce_verify.a",
+        "lib/pcce/libpcce_heap.a",
+        "lib/pcce/libpcce_trace.a",
+        "include/pcce.h",
+    ] {
         folder.write(file, b"");
     }
     folder.write(&format!("tools/clang-{llvm}"), b"");
     let output = run();
-    assert_eq!((found(&output).len(), output.status.code()), (8, Some(0)));
+    assert_eq!((found(&output).len(), output.status.code()), (10, Some(0)));
 }
 
 #[test]

@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 
 use pcce::Decoder;
 use pcce::load::load;
+use pcce::numbers::{Numbers, NumbersFile};
 use pcce::render::Format;
 use pcce::session::{Outcome, Session};
+use pcce::store::Store;
 use serde_json::Value;
 
 /// The programs, each with its libraries.
@@ -80,4 +82,33 @@ fn the_frames_of_both_versions_are_the_same() {
         new.sort_unstable();
         assert_eq!(old, new, "{name}");
     }
+}
+
+/// A file that eight programs have written, with two libraries; each kind of record is in it. `numbers` has their
+/// dictionaries, the file, and what its numbers were decoded to. Nothing of it is written again either.
+#[test]
+fn numbers_of_version_1_decode_to_the_same_frames() {
+    let folder = folder("numbers");
+    let numbers = || Numbers::from(NumbersFile::open(&folder.join("v1.numbers")).unwrap());
+    let store = Store::new(std::slice::from_ref(&folder), Vec::new()).with_numbers(Some(numbers()));
+    let mut given = Decoder::new(&[]).unwrap();
+    given.set_numbers(numbers());
+    let mut session = Session::new(&given, Format::Json).searching(Some(&store));
+    let frames = fs::read_to_string(folder.join("v1.frames")).unwrap();
+    assert_eq!(frames.lines().count(), 61);
+    for expected in frames.lines() {
+        let line: Value = serde_json::from_str(expected).unwrap();
+        let mut found = Vec::new();
+        let outcome = session.decode(line["token"].as_str().unwrap().as_bytes(), &mut found).unwrap();
+        assert_eq!(outcome, Outcome::Decoded, "{expected}");
+        assert_eq!(String::from_utf8(found).unwrap(), format!("{expected}\n"));
+    }
+    // By its words: the head, and of each kind how many records there are.
+    let bytes = fs::read(folder.join("v1.numbers")).unwrap();
+    assert_eq!(bytes[..16], *b"PCCEnums\x01\0\0\0\x18\0\0\0");
+    let mut kinds = [0; 12];
+    for record in bytes[4096..].as_chunks::<24>().0 {
+        kinds[usize::from(record[18] & 127)] += 1;
+    }
+    assert_eq!(kinds, [0, 80, 72, 8, 8, 21, 1, 10, 6, 42, 10, 16]);
 }

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use common::{APP, LIB, app, lib, site, token};
+use pcce_abi::INTERNED;
+use pcce_abi::numbers::{Entry, GIVEN, HEAD, Record, head, pair};
 use pcce_dictionary::Dictionary;
 
 struct Folder(PathBuf);
@@ -89,6 +91,67 @@ fn tokens_of_many_builds_are_decoded_in_one_command() {
     assert!(given.contains("changed") && given.contains("leaf"), "{given}");
 }
 
+/// A number from 2⁶³ on tells its build, if its file is there.
+#[test]
+fn numbers_of_many_builds_are_decoded_in_one_command() {
+    let folder = Folder::new("numbers");
+    let (other, other_id) = other_app();
+    fs::write(folder.0.join("other"), elf::program(&other, &other_id)).unwrap();
+    folder.ok(&["dict", "--store", "store", "app", "other"]);
+    let place = |id: [u8; 20], address| {
+        let build_id = *id.first_chunk().unwrap();
+        Entry::Place { build_id, len: 8, address }
+    };
+    let site = |outer| Entry::Site { outer, place: outer + 1, id: 1, left: false };
+    let entries = [
+        place(APP, 0),
+        place(APP, site::LEAF_CAPTURE),
+        site(1),
+        place(other_id, 0),
+        place(other_id, site::LEAF_CAPTURE),
+        site(4),
+        // A push, for what has a number in the range of the program.
+        Entry::Site { outer: 4, place: 8, id: 1, left: false },
+        place(other_id, site::LEAF_POINTER),
+    ];
+    let mut bytes = vec![0; HEAD as usize];
+    bytes[..16].copy_from_slice(&head());
+    bytes[GIVEN as usize] = entries.len() as u8;
+    for (number, entry) in (1..).zip(entries) {
+        bytes.extend(
+            (Record { entry, hybrid: false }).words(number).iter().flat_map(|word| word.to_le_bytes()),
+        );
+    }
+    fs::write(folder.0.join("file"), bytes).unwrap();
+    let numbers = [INTERNED | 3, INTERNED | 6, pair(7, 2).unwrap()].map(|number| number.to_string());
+    let [one, two, three] = &numbers;
+    let decode = ["decode", "--dicts", "store", "--numbers", "file", "--format", "folded"];
+    let expected = [
+        "main;app::run(int);leaf;helper 1",
+        "main;app::run(int);changed;helper 1",
+        "main;app::run(int);changed;app::run(int) 1",
+    ];
+    let found = folder.ok(&[&decode[..], &[one, two, three]].concat());
+    assert_eq!(found.lines().collect::<Vec<_>>(), expected);
+    // In a log, beside a token.
+    fs::write(folder.0.join("log"), format!("a pcce:{one} {}\nb {three}\n", leaf_of(&other_id))).unwrap();
+    let filtered =
+        folder.ok(&["filter", "--dicts", "store", "--numbers", "file", "--format", "folded", "log"]);
+    let [first, second, third] = expected.map(|line| line.strip_suffix(" 1").unwrap());
+    assert_eq!(filtered, format!("a {first} {second}\nb {third}\n"));
+    // A number of no build that is there, and those whose build nobody knows.
+    fs::remove_dir_all(folder.0.join("store/.build-id/a0")).unwrap();
+    for (args, expected) in [
+        (&[&decode[..], &[one]].concat()[..], "no dictionary was found for build id a001020304050607"),
+        (&["decode", one], "give it with --numbers FILE"),
+        (&[&decode[..], &["7"]].concat(), "number 7 is of no program that was given"),
+    ] {
+        let output = folder.run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(text(&output.stderr).contains(expected), "{args:?}: {}", text(&output.stderr));
+    }
+}
+
 #[test]
 fn files_of_any_name_and_debug_files_are_found() {
     let folder = Folder::new("names");
@@ -165,7 +228,7 @@ fn debuginfod_is_asked() {
 fn what_is_given_is_told_apart() {
     let folder = Folder::new("arguments");
     for (args, expected) in [
-        (["decode", "17"].as_slice(), "17: cannot be read"),
+        (["decode", "17"].as_slice(), "number 17 is of no program that was given"),
         (&["decode", "--dicts", "nowhere", "pcce1.A"], "--dicts nowhere: there is no such folder"),
         (&["dict", "app", "app"], "several programs need --store DIR"),
     ] {

@@ -42,7 +42,7 @@ pub unsafe extern "C" fn __pcce_counts_start(module: *mut Counts) {
         if PROCESS.load(Ordering::Relaxed) == 0 {
             FILE.set_from(VARIABLE, Some(CStr::from_ptr((*module).file.cast())));
             PROCESS.store(sys::getpid(), Ordering::Relaxed);
-            sys::after_fork(forked);
+            sys::around_fork(None, forked);
         }
         (*module).next = FIRST.load(Ordering::Relaxed);
     }

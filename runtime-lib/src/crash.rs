@@ -29,7 +29,7 @@ use crate::output::{self, By, Environment, FileName};
 use crate::sys::{self, Action, getpid, gettid};
 use crate::thread;
 use crate::token::interrupted_token;
-use crate::x86_64::weak_address;
+use pcce_system::weak_address;
 
 /// The signals that are reported.
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGABRT, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];

@@ -7,7 +7,7 @@
 //! The two profilers have constructors, which read the environment: `sample`, and `heap`, which is linked with
 //! `--pcce-heap` only. So has `numbers`, whose file makes interned numbers decodable.
 //!
-//! What it shares with the pass and the decoder is the crate `pcce-abi`.
+//! What it shares with the pass and the decoder is the crate `pcce-abi`, and with the tracer of calls `pcce-system`.
 //!
 //! The public C API is described in `include/pcce.h`.
 
@@ -18,6 +18,7 @@ extern crate std;
 
 use pcce_abi as abi;
 use pcce_abi::unwind;
+use pcce_system::{digits, image, output, sys};
 
 mod alternate;
 mod chains;
@@ -25,29 +26,20 @@ mod context;
 mod counts;
 mod crash;
 mod depth;
-mod digits;
 mod fiber;
 mod heap;
-mod image;
 mod intern;
 mod numbers;
 mod offset;
-mod output;
 mod own;
 mod place;
 mod profile;
 mod sample;
 mod signal;
 mod state;
-mod sys;
 mod text;
 mod thread;
 mod token;
+mod trace;
 mod verify;
 mod x86_64;
-
-#[cfg(feature = "freestanding")]
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    x86_64::trap()
-}

@@ -13,7 +13,7 @@ use crate::own::Own;
 use crate::signal;
 use crate::state::tls;
 use crate::unwind::Process as _;
-use crate::x86_64::weak_address;
+use pcce_system::weak_address;
 
 /// Where the canonical frame address of `main`'s activation is; 0 before it is entered. Emitted code writes it.
 #[unsafe(no_mangle)]

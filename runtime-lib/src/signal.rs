@@ -11,6 +11,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 use crate::abi::{Frame, Link};
 use crate::fiber::{followed_from, is_lost};
 use crate::state::tls;
+use crate::trace;
 use crate::x86_64::stack_pointer;
 
 /// Signals are numbered from 1 to 64.
@@ -90,6 +91,7 @@ unsafe extern "C" fn trampoline(signal: c_int, info: *mut c_void, context: *mut 
         let prev = followed_from(sp, interrupted_top);
         let frame = Frame::new(prev, interrupted_id, &raw const __pcce_signal_site);
         let lost = is_lost(interrupted_top, prev);
+        let interrupted_at = if now { context.cast::<libc::ucontext_t>() } else { null() };
         let mut frame = SignalFrame { frame, context: if lost || !now { null() } else { context.cast() } };
         compiler_fence(Ordering::Release);
         // The interrupted function is not at a call: the handler's chain is not a continuation of its own.
@@ -97,12 +99,16 @@ unsafe extern "C" fn trampoline(signal: c_int, info: *mut c_void, context: *mut 
         call.write_volatile(null());
         top.write_volatile(Link::new((&raw mut frame).cast()));
         id.write_volatile(0);
+        let traced = trace::enter_handler(signal, interrupted_at, (&raw const frame).addr());
         if handler.takes_info.load(Ordering::Relaxed) {
             let function: unsafe extern "C" fn(c_int, *mut c_void, *mut c_void) = transmute(function);
             function(signal, info, context);
         } else {
             let function: unsafe extern "C" fn(c_int) = transmute(function);
             function(signal);
+        }
+        if traced {
+            trace::leave_handler((&raw const frame).addr());
         }
         // In this order: who interrupts here finds either the frame or what it holds.
         id.write_volatile(interrupted_id);

@@ -15,12 +15,13 @@ use crate::own::Own;
 use crate::state::tls;
 use crate::sys;
 use crate::token::__pcce_token;
+use crate::trace;
 use crate::x86_64::thread_pointer;
 
 /// Size of a [`Creation`]: a page, so that creating a thread never calls the program's `malloc`.
 const PAGE: usize = layout::CREATION_SIZE as usize;
 /// Room for the thread's token.
-const TEXT: usize = PAGE - 7 * size_of::<usize>();
+const TEXT: usize = PAGE - 9 * size_of::<usize>();
 /// Behind the last token where older ones were left out.
 const CUT: &[u8] = b"+~";
 /// `PTHREAD_DESTRUCTOR_ITERATIONS`.
@@ -43,6 +44,8 @@ pub struct Creation {
     len: usize,
     /// The token of the creating context, and behind `+` those of the creations of its thread and further back.
     text: [u8; TEXT],
+    /// Where the trace of calls was.
+    trace: [u64; 2],
 }
 
 const _: () = assert!(
@@ -83,6 +86,7 @@ pub unsafe extern "C" fn enter(creation: *mut Creation) {
     unsafe {
         (*tls()).creation = creation.cast();
         own_stack(creation);
+        trace::begin_thread((*creation).trace);
         (*creation).alternate_stack = alternate::begin_thread();
         // Without memory for the value, the page is lost.
         libc::pthread_setspecific((KEY.load(Ordering::Relaxed) - 1) as c_uint, creation.cast());
@@ -185,6 +189,7 @@ unsafe fn new(start: Start, argument: *mut c_void, stack_size: usize, site: *con
         (*creation).start = start;
         (*creation).argument = argument;
         (*creation).stack_size = stack_size;
+        (*creation).trace = trace::here();
         (*creation).rounds = 0;
         (*creation).alternate_stack = null_mut();
         let text: *mut u8 = (&raw mut (*creation).text).cast();

@@ -44,7 +44,7 @@ use crate::signal;
 use crate::state::{current, tls};
 use crate::sys;
 use crate::text::print_to;
-use crate::x86_64::weak_address;
+use pcce_system::weak_address;
 
 /// Names the file to which the report is appended; the program's own file without it, and standard error without
 /// either. Read at the first function entry: programs may leave nothing of the environment at their end.
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
         depth::FILE.set_from(depth::VARIABLE, None);
         contexts::FILE.set_from(contexts::VARIABLE, None);
         PROCESS.store(sys::getpid(), Ordering::Relaxed);
-        sys::after_fork(forked);
+        sys::around_fork(None, forked);
     }
     let (id, top) = current();
     // SAFETY: the thread's own block and records.

@@ -1,32 +1,12 @@
 //! What is the processor's own: everything here and below is for x86-64, as is the walk over stacks in `pcce-abi`.
 
 mod functions;
-mod memory;
 mod push;
 
 use core::arch::asm;
 
 use crate::abi::Tls;
 use crate::unwind::Registers;
-
-/// The address of a symbol that need not be there, out of the table that the loader fills: null where nobody defines
-/// it.
-macro_rules! weak_address {
-    ($symbol:literal) => {{
-        let address: *const u8;
-        // SAFETY: reads a word that the loader has written, before any code runs.
-        unsafe {
-            core::arch::asm!(
-                concat!(".weak ", $symbol),
-                concat!("mov {}, qword ptr [rip + ", $symbol, "@GOTPCREL]"),
-                out(reg) address,
-                options(nostack, readonly, pure, preserves_flags),
-            );
-        }
-        address
-    }};
-}
-pub(crate) use weak_address;
 
 /// Where the stack of the thread ends.
 #[inline(always)]
@@ -100,37 +80,4 @@ pub fn tls() -> *mut Tls {
         );
     }
     block
-}
-
-/// A system call. Returns what the kernel returns: a negative error number if it failed.
-///
-/// # Safety
-/// As the system call.
-#[inline(always)]
-pub unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> isize {
-    let result: isize;
-    // SAFETY: by the contract; the kernel changes these registers only.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") number as isize => result,
-            in("rdi") arguments[0],
-            in("rsi") arguments[1],
-            in("rdx") arguments[2],
-            in("r10") arguments[3],
-            in("r8") arguments[4],
-            in("r9") arguments[5],
-            lateout("rcx") _,
-            lateout("r11") _,
-            options(nostack),
-        );
-    }
-    result
-}
-
-/// Ends the process by a signal, with no symbol of libc.
-#[cfg(feature = "freestanding")]
-pub fn trap() -> ! {
-    // SAFETY: an instruction that raises a signal.
-    unsafe { asm!("ud2", options(noreturn, nomem, nostack)) }
 }

@@ -1,6 +1,6 @@
 /* Put in front of every source of a program (-include): each of its allocations is an event in a log, the file that
  * ALLOCATIONS names. With LOG_NUMBERS an event is the 8 bytes of pcce_context(), with LOG_TOKENS a line with the token,
- * else nothing is written. */
+ * with LOG_PAIRS a line with both, else nothing is written. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* as programs define it in front of their own includes */
 #endif
@@ -22,6 +22,12 @@ __attribute__((always_inline)) static inline void log_allocation(void) {
   size_t length = pcce_token(token, sizeof token - 1);
   token[length] = '\n';
   fwrite_unlocked(token, length + 1, 1, allocations_log());
+#elif defined LOG_PAIRS
+  char line[8192];
+  size_t length = (size_t)sprintf(line, "%llu ", (unsigned long long)pcce_context());
+  length += pcce_token(line + length, sizeof line - 64);
+  line[length] = '\n';
+  fwrite_unlocked(line, length + 1, 1, allocations_log());
 #endif
 }
 __attribute__((always_inline)) static inline void *logged_malloc(size_t size) {

@@ -41,7 +41,7 @@ pub enum Verdict {
 }
 
 const LEVELS: [&str; 5] = ["-O0", "-O1", "-O2", "-Os", "-O3"];
-const MODES: [&str; 2] = ["lto", "module"];
+const MODES: [&str; 3] = ["lto", "module", "link"];
 
 /// Processor time, in seconds, that the plain build may take; processor time does not depend on what else the machine
 /// does.
@@ -117,7 +117,7 @@ impl Generator {
     }
 }
 
-/// Generates the program of `seed` in `folder`, which is made anew, builds it plain and, in both modes, with and
+/// Generates the program of `seed` in `folder`, which is made anew, builds it plain and, in each mode, with and
 /// without verify mode, and compares. The folder stays only where something differs.
 #[must_use]
 pub fn check(generator: Generator, seed: u64, folder: &Path) -> Verdict {

@@ -31,6 +31,7 @@ pub mod program;
 pub mod progress;
 pub mod runner;
 pub mod torture;
+pub mod words;
 
 use std::ffi::OsStr;
 use std::io::Read;

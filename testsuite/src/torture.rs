@@ -127,7 +127,7 @@ pub fn compare_core(program: &Path, core: &Path, folder: &Path) -> Result<(usize
 /// # Errors
 /// If it cannot be built, or a tool fails.
 pub fn threads(cores: usize, seed: u64, mut progress: impl FnMut(usize)) -> Result<(usize, Vec<String>)> {
-    let victim = Victim::build("xz")?;
+    let victim = Victim::build("xz", "lto")?;
     let folder = victim.run_folder()?;
     let mut random = StdRng::seed_from_u64(seed);
     let (mut agreed, mut wrong) = (0, Vec::new());

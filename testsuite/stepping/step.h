@@ -45,6 +45,8 @@ static void step_trap(int signal, siginfo_t *info, void *context) {
   volatile int found = 1;
   if (sigsetjmp(step_lost, 1) == 0) found = backtrace(addresses, 128); else addresses[0] = (void *)registers[REG_RIP];
   int n = found, i = 0;
+  // This function's own calls may have gone through the routine that is interrupted.
+  while (n > 1 && i < n && addresses[i] != __builtin_return_address(0)) i++;
   while (i < n && addresses[i] != (void *)registers[REG_RIP]) i++;
   char token[2048];
   size_t length = pcce_token_at(token, sizeof token, (void *)registers[REG_RIP], (void *)registers[REG_RSP]);

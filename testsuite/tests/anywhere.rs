@@ -160,6 +160,9 @@ fn every_point_of_an_optimised_program() {
         ("module-O2", ["-O2", "--pcce-mode=module", "-fPIE", "-pie"], PIE),
         ("no-pie-O3", ["-O3", "--pcce-mode=lto", "-fno-pie", "-no-pie"], "0UL"),
         ("Os", ["-Os", "--pcce-mode=module", "-fPIE", "-pie"], PIE),
+        ("link-O2", ["-O2", "--pcce-mode=link", "-fPIE", "-pie"], PIE),
+        ("link-no-pie", ["-O1", "--pcce-mode=link", "-fno-pie", "-no-pie"], "0UL"),
+        ("link-no-inline", ["-O2", "--pcce-mode=link", "-fPIE", "-fno-inline"], PIE),
         ("hybrid", ["-O2", "--pcce-hybrid", "-fPIE", "-pie"], PIE),
         ("hybrid-no-pie", ["-O2", "--pcce-hybrid", "-fno-pie", "-no-pie"], "0UL"),
     ] {
@@ -171,8 +174,10 @@ fn every_point_of_an_optimised_program() {
 
 #[test]
 fn every_point_of_a_program_that_is_not_optimised() {
-    let counts = check("lto-O0", "mixed.c", &["-O0", "--pcce-mode=lto"], PIE, false);
-    assert!(counts.points > 10_000 && counts.unknown == 0);
+    for (name, mode) in [("lto-O0", "--pcce-mode=lto"), ("link-O0", "--pcce-mode=link")] {
+        let counts = check(name, "mixed.c", &["-O0", mode], PIE, false);
+        assert!(counts.points > 10_000 && counts.unknown == 0, "{name}: {} unknown", counts.unknown);
+    }
 }
 
 #[test]
@@ -183,6 +188,8 @@ fn every_point_of_programs_of_other_shapes() {
         ("no-relax", &["-O2", "-fPIC", "-pie", "--pcce-mode=module", "-Wl,--no-relax"], PIE),
         ("no-relax-O0", &["-O0", "-fPIC", "-pie", "--pcce-mode=module", "-Wl,--no-relax"], PIE),
         ("bfd", &["-O2", "--pcce-mode=module", "-fuse-ld=bfd"], PIE),
+        ("link-static", &["-O2", "--pcce-mode=link", "-static", "-fno-pie", "-no-pie"], "0UL"),
+        ("link-bfd", &["-Os", "--pcce-mode=link", "-fuse-ld=bfd"], PIE),
     ] {
         let counts = check(name, "mixed.c", flags, bias, false);
         assert!(counts.points > 7_000 && counts.unknown == 0, "{name}: {} unknown", counts.unknown);
@@ -219,6 +226,8 @@ fn every_point_with_exceptions() {
         ("thrown-lto", ["-O2", "--pcce-mode=lto"]),
         ("thrown-module", ["-O1", "--pcce-mode=module"]),
         ("thrown-O0", ["-O0", "--pcce-mode=lto"]),
+        ("thrown-link", ["-O2", "--pcce-mode=link"]),
+        ("thrown-link-O0", ["-O0", "--pcce-mode=link"]),
         ("thrown-hybrid", ["-O2", "--pcce-hybrid"]),
     ] {
         let counts = check(name, "thrown.cpp", &flags, PIE, false);
@@ -240,6 +249,7 @@ fn every_point_of_functions_in_several_parts() {
         ("sections", "mixed.c", &sections[..], ".__part."),
         ("sections-O0", "mixed.c", &["-O0", "--pcce-mode=module", "-fbasic-block-sections=all"], ".__part."),
         ("sections-lto", "mixed.c", &linked, ".__part."),
+        ("sections-link", "mixed.c", &["-O2", "--pcce-mode=link", "-fbasic-block-sections=all"], ".__part."),
         ("split", "mixed.c", &split, ".cold"),
         ("split-lto", "mixed.c", &split_linked, ".cold"),
     ] {
@@ -256,10 +266,12 @@ fn every_point_of_functions_that_share_code() {
     let outliner = "-Wl,-mllvm,-enable-machine-outliner=always";
     let outlined = ["-O2", "-mno-red-zone", "--pcce-mode=lto", outliner];
     let module = ["-O2", "-mno-red-zone", "--pcce-mode=module", "-mllvm", "-enable-machine-outliner=always"];
+    let behind = ["-O2", "-mno-red-zone", "--pcce-mode=link", "-mllvm", "-enable-machine-outliner=always"];
     for (name, source, flags, part) in [
         ("outlined-lto", "mixed.c", &outlined[..], "OUTLINED_FUNCTION_"),
         ("outlined-module", "mixed.c", &module, "OUTLINED_FUNCTION_"),
         ("outlined-thrown", "thrown.cpp", &module, "OUTLINED_FUNCTION_"),
+        ("outlined-link", "mixed.c", &behind, "OUTLINED_FUNCTION_"),
     ] {
         let counts = check(name, source, flags, PIE, false);
         assert!(counts.symbols.contains(part), "{name}: no symbol has {part} in it");
@@ -425,6 +437,7 @@ fn timers_interrupt_anywhere() {
     for (name, flags) in [
         ("lto-O2", ["-O2", "--pcce-mode=lto"]),
         ("module-O2", ["-O2", "--pcce-mode=module"]),
+        ("link-O2", ["-O2", "--pcce-mode=link"]),
         ("lto-O0", ["-O0", "--pcce-mode=lto"]),
     ] {
         let program = work.join(name);

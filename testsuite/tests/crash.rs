@@ -248,7 +248,7 @@ fn killed_at_random_instructions() -> anyhow::Result<()> {
         eprintln!("not run: core files do not stay with the program here");
         return Ok(());
     }
-    let victim = Victim::build("lua")?;
+    let victim = Victim::build("lua", "lto")?;
     let outcome = victim.torture(100, 1, |_| ())?;
     // Core files and sources would fill the disk.
     drop(victim);

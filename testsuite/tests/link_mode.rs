@@ -1,8 +1,12 @@
 //! Link mode: executables that are encoded behind their link.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
+use object::{Object as _, ObjectSection as _};
+use pcce_dictionary::section::{self, Record};
+use pcce_dictionary::{Unlinked, fragment};
 use pcce_testsuite::{artifact, command, llvm, run, run_with_input, work_folder};
 
 /// Two modules that call each other, by name and through pointers.
@@ -95,4 +99,219 @@ fn what_cannot_be_encoded_behind_the_link_is_refused() {
     let _ = clang(&["--pcce-mode=link", "-fPIC", "-g", "-O2", "one.c", "two.c", "-o", "position"])
         .expect_success();
     assert_eq!(contexts(&folder, "position").lines().count(), 6);
+}
+
+/// Nothing but a table of distances reaches the function from another module.
+#[test]
+fn tables_of_distances_reach_functions() {
+    let folder = work_folder("link_mode/distances");
+    let show = "#include <pcce.h>\n#include <stdio.h>\nint table(int);\n#define KEEP __asm__ volatile(\"\" ::: \"memory\")\n\
+        __attribute__((noinline)) int hidden(int n) { puts(PCCE_TOKEN); return n; }\n\
+        __attribute__((noinline)) int caller(int n) { int r = hidden(n); KEEP; return r; }\n\
+        int main(void) { int r = caller(0) + table(0); KEEP; return r; }\n";
+    let table = "__asm__(\".section .rodata\\n.globl rel\\nrel: .long hidden - rel\\n.text\");\n\
+        extern const int rel[1];\n\
+        int table(int n) { n += ((int (*)(int))((const char *)rel + rel[0]))(n);\n\
+        __asm__ volatile(\"\" ::: \"memory\"); return n; }\n";
+    fs::write(folder.join("one.c"), show).unwrap();
+    fs::write(folder.join("two.c"), table).unwrap();
+    let build = ["--pcce-mode=link", "-g", "-O2", "one.c", "two.c", "-o", "program"];
+    let _ = run(command(artifact("pcce-clang"), &build).current_dir(&folder)).expect_success();
+    assert_eq!(contexts(&folder, "program"), "main;caller;hidden\nmain;table;hidden\n");
+}
+
+/// A table of distances that count from its beginning, where no symbol is: the scan of the program's data does not see
+/// whom it reaches, but the modules say so. In LLVM's own terms, and in assembly.
+#[test]
+fn addresses_that_only_modules_know_reach_functions() {
+    let folder = work_folder("link_mode/computed");
+    let show = "#include <pcce.h>\n#include <stdio.h>\nint table(int);\n#define KEEP __asm__ volatile(\"\" ::: \"memory\")\n\
+        __attribute__((noinline)) int hidden(int n) { puts(PCCE_TOKEN); return n; }\n\
+        __attribute__((noinline)) int other(int n) { int r = hidden(n); KEEP; return r; }\n\
+        __attribute__((noinline)) int caller(int n) { int r = hidden(n) + other(n); KEEP; return r; }\n\
+        int main(void) { int r = caller(0) + table(0); KEEP; return r; }\n";
+    let table = "target triple = \"x86_64-pc-linux-gnu\"\n\
+        @rel = private constant [3 x i32] [i32 0, i32 1, i32 trunc (\
+            i64 sub (i64 ptrtoint (ptr @hidden to i64), i64 ptrtoint (ptr @rel to i64)) to i32)]\n\
+        declare i32 @hidden(i32)\n\
+        define i32 @table(i32 %n) {\n\
+          %at = getelementptr i32, ptr @rel, i32 2\n\
+          %distance = load volatile i32, ptr %at\n\
+          %function = getelementptr i8, ptr @rel, i32 %distance\n\
+          %r = call i32 %function(i32 %n)\n\
+          call void asm sideeffect \"\", \"~{memory}\"()\n\
+          ret i32 %r\n\
+        }\n";
+    let assembly = "__asm__(\".section .rodata\\n.globl first\\nfirst: .long 7, 8\\n.Lrel: .long 0, hidden - .Lrel\\n\
+        .globl second\\nsecond: .long 9, .Lrel - second\\n.text\");\n\
+        extern const int second[2];\n\
+        int table(int n) {\n\
+          const char *rel = (const char *)second + second[1];\n\
+          n += ((int (*)(int))(rel + ((const int *)rel)[1]))(n);\n\
+          __asm__ volatile(\"\" ::: \"memory\");\n\
+          return n;\n\
+        }\n";
+    fs::write(folder.join("show.c"), show).unwrap();
+    for (name, text) in [("table.ll", table), ("table.c", assembly)] {
+        fs::write(folder.join(name), text).unwrap();
+        for linker in LINKERS {
+            let build = ["--pcce-mode=link", "-g", "-O2", "-w", "show.c", name, "-o", "program"];
+            let build = [&build[..], linker].concat();
+            let _ = run(command(artifact("pcce-clang"), &build).current_dir(&folder)).expect_success();
+            let expected = "main;caller;hidden\nmain;caller;other;hidden\nmain;table;hidden\n";
+            assert_eq!(contexts(&folder, "program"), expected, "{name}, {linker:?}");
+        }
+    }
+}
+
+/// Nothing but calls that the step sees reaches a function that both modules define; who takes its address elsewhere
+/// reaches the one that the linker has kept.
+#[test]
+fn functions_of_several_modules_are_reached_as_one() {
+    let folder = work_folder("link_mode/shared");
+    let header = "#include <pcce.h>\n#include <cstdio>\n\
+        [[gnu::noinline]] inline int shown(int n) { puts(PCCE_TOKEN); return n; }\n\
+        using Function = int (*)(int);\nFunction other();\n";
+    let one = "#include \"shared.h\"\n[[gnu::noinline]] int direct(int n) { return shown(n) + 1; }\n\
+        int main() { int n = direct(1) + other()(2); return n != 4; }\n";
+    let two = "#include \"shared.h\"\nFunction other() { return shown; }\n";
+    for (name, text) in [("shared.h", header), ("one.cpp", one), ("two.cpp", two)] {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    for order in [["one.cpp", "two.cpp"], ["two.cpp", "one.cpp"]] {
+        for level in ["-O0", "-O2"] {
+            let build = ["--pcce-mode=link", "--pcce-verify", "-g", level, "-o", "program"];
+            let build = [&build[..], &order].concat();
+            let _ = run(command(artifact("pcce-clang++"), &build).current_dir(&folder)).expect_success();
+            let expected = "main;direct(int);shown(int)\nmain;shown(int)\n";
+            assert_eq!(contexts(&folder, "program"), expected, "{order:?}, {level}");
+        }
+    }
+}
+
+/// A stub's own code promises nothing of the calls that go through it: what they throw passes functions that have
+/// landing pads for other calls only, and they keep no register that the callee does not (`-enable-ipra`).
+#[test]
+fn code_generation_knows_nothing_of_stubs() {
+    let folder = work_folder("link_mode/stubs");
+    let one = "#include <pcce.h>\n#include <cstdio>\nint thrower(int, int, int);\n\
+               __attribute__((noinline)) static int middle(int n, int a, int b) {\n  int sum = thrower(n, 0, a);\n  \
+               try { sum += thrower(n - 1, a, b); } catch (char) { std::puts(PCCE_TOKEN); }\n  return sum + a * b;\n}\n\
+               int main(int count, char **) {\n  for (int n = 0; n < 8; n++)\n    \
+               try { std::printf(\"%d\\n\", middle(n, count + 2, n)); }\n    \
+               catch (...) { std::puts(PCCE_TOKEN); }\n}\n";
+    let two = "int thrower(int n, int a, int b) {\n  if (n == 4) throw (char)n;\n  if (n % 2 == 0) throw n;\n  \
+               int more[4] = {n, a, b, n};\n  __asm__ volatile(\"\" : : \"r\"(more) : \"memory\", \"rsi\", \"rdi\", \
+               \"rcx\", \"rdx\", \"r8\", \"r9\");\n  return n + a + b;\n}\n";
+    fs::write(folder.join("one.cpp"), one).unwrap();
+    fs::write(folder.join("two.cpp"), two).unwrap();
+    for flags in [&["-O0"][..], &["-O2"], &["-O3"], &["-O2", "-mllvm", "-enable-ipra"]] {
+        let built = |mode: &str| {
+            let program = format!("{mode}{}", flags.concat());
+            let mode = format!("--pcce-mode={mode}");
+            let arguments = [&mode, "-g", "-w", "one.cpp", "two.cpp", "-o", &program];
+            let mut clang = command(artifact("pcce-clang++"), flags);
+            let _ = run(clang.args(arguments).current_dir(&folder)).expect_success();
+            contexts(&folder, &program)
+        };
+        let expected = built("module");
+        assert_eq!(expected.lines().filter(|line| line.starts_with("main")).count(), 8, "{expected}");
+        assert_eq!(built("link"), expected, "{flags:?}");
+    }
+}
+
+/// A module whose code refers to none of its call sites is a module like others.
+#[test]
+fn linkers_keep_the_sites_of_what_they_keep() {
+    let folder = work_folder("link_mode/collected");
+    let show = "#include <pcce.h>\n#include <stdio.h>\nint show(int n) { puts(PCCE_TOKEN); return n; }\n";
+    let main = "int two(int n);\nint main(void) { return two(1) + two(2) != 5; }\n";
+    let two = "int show(int n);\nint unused(int n) { return show(n + 1); }\nint two(int n) { return show(n) + 1; }\n";
+    for (name, text) in [("show.c", show), ("main.c", main), ("two.c", two)] {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    for linker in LINKERS {
+        let flags =
+            ["--pcce-mode=link", "-g", "-O2", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"];
+        let files = ["main.c", "two.c", "show.c", "-o", "program"];
+        let mut clang = command(artifact("pcce-clang"), &[&flags[..], &files, linker].concat());
+        let _ = run(clang.current_dir(&folder)).expect_success();
+        assert_eq!(contexts(&folder, "program"), "main;two;show\nmain;two;show\n", "{linker:?}");
+    }
+}
+
+/// A function that two modules define, and that has neither updates nor stubs: which body the linker has kept is seen
+/// by the sites that it names, also where the linker gives the other body the same address (GNU ld).
+#[test]
+fn the_body_that_was_kept_is_known_by_its_sites() {
+    let folder = work_folder("link_mode/bodies");
+    let header = "#include <pcce.h>\n#include <stdio.h>\n\
+        [[gnu::noinline]] inline void take(char *to) { pcce_token(to, 400); }\n";
+    let one = "#include \"take.h\"\nvoid other();\nint main() { char t[400]; take(t); puts(t); other(); }\n";
+    let two = "#include \"take.h\"\nvoid other() { char t[400]; take(t); puts(t); }\n";
+    for (name, text) in [("take.h", header), ("one.cpp", one), ("two.cpp", two)] {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    for order in [["one.cpp", "two.cpp"], ["two.cpp", "one.cpp"]] {
+        for linker in LINKERS {
+            let build = [&["--pcce-mode=link", "-g", "-O2", "-o", "program"], &order[..], linker].concat();
+            let _ = run(command(artifact("pcce-clang++"), &build).current_dir(&folder)).expect_success();
+            let expected = "main;take(char*)\nmain;other();take(char*)\n";
+            assert_eq!(contexts(&folder, "program"), expected, "{order:?}, {linker:?}");
+        }
+    }
+}
+
+/// What an object of link mode carries.
+fn unlinked(object: &Path) -> Unlinked {
+    let data = fs::read(object).unwrap();
+    let file = object::File::parse(&*data).unwrap();
+    let content = file.section_by_name(section::SECTION).unwrap().uncompressed_data().unwrap();
+    match section::parse(&content).unwrap().remove(0) {
+        Record::Unlinked(unlinked) => unlinked,
+        _ => panic!("no unlinked record"),
+    }
+}
+
+/// The name of a module in its no-ops, once its source is called so.
+fn short_name(module: &Unlinked, source: &str) -> u64 {
+    let symbols = pcce_dictionary::Module { name: source.to_owned(), ..module.module.clone() };
+    let content = fragment::to_bytes(&symbols, &[]);
+    let bytes = source.bytes().chain(content);
+    bytes.fold(0xcbf2_9ce4_8422_2325, |h: u64, x| (h ^ u64::from(x)).wrapping_mul(0x0100_0000_01b3)) >> 38
+}
+
+/// Names in no-ops have 26 bits: of many modules two may have the same one.
+#[test]
+fn modules_with_the_same_short_name_are_told_apart() {
+    let folder = work_folder("link_mode/names");
+    for (name, text) in CALLING {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    let clang = |arguments: &[&str]| run(command(artifact("pcce-clang"), arguments).current_dir(&folder));
+    let compile = |source: &str| {
+        let _ =
+            clang(&["--pcce-mode=link", "-O2", "-c", source, "-o", &format!("{source}.o")]).expect_success();
+        unlinked(&folder.join(format!("{source}.o")))
+    };
+    let (one, two) = (compile("one.c"), compile("two.c"));
+    let names: HashMap<u64, u32> =
+        (0..1 << 13).map(|i| (short_name(&one, &format!("one{i}.c")), i)).collect();
+    let same = (0..1_u32 << 20)
+        .find_map(|i| Some((*names.get(&short_name(&two, &format!("two{i}.c")))?, i)))
+        .expect("two of so many are the same");
+    let sources = [format!("one{}.c", same.0), format!("two{}.c", same.1)];
+    let mut found = Vec::new();
+    for (source, (_, text)) in sources.iter().zip(CALLING) {
+        fs::write(folder.join(source), text).unwrap();
+        let facts: serde_json::Value = serde_json::from_str(&compile(source).facts).unwrap();
+        found.push(facts["module"].as_u64());
+    }
+    assert!(found[0].is_some() && found[0] == found[1], "{found:?}");
+    let link = |objects: [&str; 2], to: &str| {
+        let objects = objects.map(|source| format!("{source}.o"));
+        let _ = clang(&["--pcce-mode=link", &objects[0], &objects[1], "-o", to]).expect_success();
+        contexts(&folder, to)
+    };
+    assert_eq!(link([&sources[0], &sources[1]], "same"), link(["one.c", "two.c"], "other"));
 }

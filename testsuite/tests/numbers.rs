@@ -19,11 +19,15 @@ fn source(name: &str) -> PathBuf {
 
 /// Builds `events.c`.
 fn build(folder: &Path, mode: &str) -> PathBuf {
-    let program = folder.join(format!("events-{mode}"));
+    build_source(folder, "events", mode)
+}
+
+fn build_source(folder: &Path, name: &str, mode: &str) -> PathBuf {
+    let program = folder.join(format!("{name}-{mode}"));
     let include = format!("-I{}", repository().join("runtime-lib/include").display());
     let mode = format!("--pcce-mode={mode}");
     let mut compile = command(artifact("pcce-clang"), &["-O2", "-g", "-pthread", &include, &mode]);
-    let _ = run(compile.arg(source("events.c")).arg("-o").arg(&program)).expect_success();
+    let _ = run(compile.arg(source(&format!("{name}.c"))).arg("-o").arg(&program)).expect_success();
     program
 }
 
@@ -194,6 +198,44 @@ fn a_full_disk_costs_the_last_numbers_only() {
         }
     }
     assert!(decoded > 1000 && missing > 1000, "{decoded} {missing}");
+}
+
+/// The number of a chain that was seen before costs the same with a file and without, and a new link little more.
+#[test]
+fn what_was_seen_before_costs_nothing() {
+    let folder = work_folder("numbers/seen");
+    for mode in ["lto", "module"] {
+        let program = build_source(&folder, "seen", mode);
+        let file = folder.join("numbers");
+        let instructions = |rounds: &str, depth: &str, numbers: &str| -> i64 {
+            let _ = fs::remove_file(&file);
+            let out = folder.join("callgrind");
+            let option = format!("--callgrind-out-file={}", out.display());
+            // Old valgrinds do not read the debug information of a new clang.
+            let mut callgrind =
+                command("valgrind", &["-q", "--tool=callgrind", "--read-inline-info=no", &option]);
+            let _ = run(callgrind.arg(&program).args([rounds, depth]).env("PCCE_NUMBERS", numbers))
+                .expect_success();
+            let text = fs::read_to_string(&out).expect("callgrind writes it");
+            let total = text.lines().find_map(|line| line.strip_prefix("totals: ")).expect("a total");
+            total.parse().expect("a number")
+        };
+        let seen = |numbers: &str| instructions("201", "9", numbers) - instructions("1", "9", numbers);
+        let new = |numbers: &str| instructions("1", "4009", numbers) - instructions("1", "9", numbers);
+        let with = file.to_str().expect("letters");
+        let (seen_without, seen_with) = (seen(""), seen(with));
+        assert!(seen_without > 200 * 10 * 20, "{seen_without}");
+        let link = (new(with) - new("")) / 4000;
+        assert!((20..600).contains(&link), "{mode}: {link} instructions for the record of a new link");
+        // Keys lie elsewhere in the hash table from one run to the next, by the addresses of the process: one of
+        // the ten that is found a place later costs some fifty instructions a round. A record written again, or
+        // looked for, would cost each of the ten a good part of what a new link costs.
+        let more = (seen_with - seen_without) / 2000;
+        assert!(more.abs() < link / 8, "{mode}: {more} instructions more a number, {link} a new link");
+        println!(
+            "{mode}: {seen_without} instructions without a file, {seen_with} with one; {link} a new link"
+        );
+    }
 }
 
 /// As daemons do.

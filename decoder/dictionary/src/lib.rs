@@ -20,6 +20,7 @@ pub mod code;
 pub mod fragment;
 pub mod linked;
 pub mod section;
+pub mod trace;
 pub mod unlinked;
 mod unpack;
 mod upgrade;

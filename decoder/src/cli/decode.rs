@@ -10,7 +10,7 @@ use pcce::Decoder;
 use pcce::filter;
 use pcce::render::Format;
 use pcce::report;
-use pcce::session::{MAX_CALLS, Outcome, Session};
+use pcce::session::{MAX_CALLS, Outcome, Session, number};
 use pcce::style::Style;
 use pcce::token::{BuildId, is_start};
 
@@ -27,14 +27,15 @@ const MAX_NAMED: usize = 64;
 /// Decodes the tokens given, or those on standard input.
 pub fn run(args: &DecodeArgs) -> anyhow::Result<Status> {
     let first = args.dictionary.as_ref();
-    // A token, not a file of this name.
-    let is_token = |first: &&str| is_start(first) && !Path::new(first).exists();
+    // A token or number, not a file of this name.
+    let is_token =
+        |first: &&str| (is_start(first) || number(first.as_bytes()).is_some()) && !Path::new(first).exists();
     let token = first.and_then(|first| first.to_str()).filter(is_token);
     let program = first.filter(|_| token.is_none());
     let tokens: Vec<String> = token.map(str::to_owned).into_iter().chain(args.tokens.clone()).collect();
     let style = args.appearance.style(false)?;
-    let sources = Sources::open(program.map(PathBuf::as_path), &args.more, &args.dicts)?
-        .with_numbers(args.numbers.as_deref())?;
+    let program = program.map(PathBuf::as_path);
+    let sources = Sources::open(program, &args.more, &args.dicts, args.numbers.as_deref())?;
     let session = sources.session(args.format.into()).styled(&style);
     let mut output = Output::new(&sources.decoder, session, args.across_threads);
     let size = if args.across_threads { 2 } else { 1 };

@@ -69,8 +69,8 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
         .map(Path::to_owned)
         .chain(args.logs.clone())
         .collect();
-    let sources =
-        Arc::new(Sources::open(program, &args.more, &args.dicts)?.with_numbers(args.numbers.as_deref())?);
+    let numbers = args.numbers.as_deref();
+    let sources = Arc::new(Sources::open(program, &args.more, &args.dicts, numbers)?);
     let style = args.appearance.style(args.output.is_some())?;
     let logs = Logs::open(&paths)?;
     let mut out = Output::open(args.output.as_deref(), &logs)?;

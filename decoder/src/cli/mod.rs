@@ -12,6 +12,7 @@ pub mod link;
 pub mod pages;
 pub mod profile;
 pub mod sources;
+pub mod trace;
 pub mod verified;
 pub mod views;
 
@@ -24,6 +25,7 @@ use pcce::render::Format;
 
 use appearance::Appearance;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use trace::{TRACE_HELP, TraceAction};
 use views::{CPU_HELP, GRAPH_HELP, GraphArgs, HEAP_HELP, PROFILE_HELP, ProfileAction, ProfileView};
 
 /// Reads the contexts of programs that were compiled with the PCCE pass.
@@ -84,6 +86,13 @@ pub enum Command {
         /// What to do with them
         #[command(subcommand)]
         action: ProfileAction,
+    },
+    /// Show the trace of calls of a program that was built with --pcce-trace
+    #[command(after_help = TRACE_HELP)]
+    Trace {
+        /// How
+        #[command(subcommand)]
+        action: TraceAction,
     },
     /// Draw the call graph of a program, for Graphviz
     #[command(after_help = GRAPH_HELP)]
@@ -380,6 +389,8 @@ pub enum Status {
     Done,
     /// Something was not.
     Failed,
+    /// What was compared does not match.
+    Mismatch,
 }
 
 impl From<Status> for ExitCode {
@@ -387,6 +398,7 @@ impl From<Status> for ExitCode {
         match status {
             Status::Done => Self::SUCCESS,
             Status::Failed => Self::from(2),
+            Status::Mismatch => Self::from(1),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use pcce::Decoder;
 use pcce::load::load;
-use pcce::numbers::NumbersFile;
+use pcce::numbers::{Numbers, NumbersFile};
 use pcce::render::Format;
 use pcce::session::Session;
 use pcce::store::Store;
@@ -18,11 +18,18 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Dictionaries are looked for by build id where no program is given, or folders are.
+    /// Dictionaries are looked for by build id where no program is given, or folders are. `numbers`: a file whose
+    /// numbers are decoded, too.
     ///
     /// # Errors
-    /// A file that cannot be read, or is no dictionary and has none, and dictionaries that do not fit together.
-    pub fn open(program: Option<&Path>, more: &[PathBuf], folders: &[PathBuf]) -> anyhow::Result<Self> {
+    /// A file that cannot be read, or is no dictionary and has none, dictionaries that do not fit together, and a file
+    /// that is none of numbers.
+    pub fn open(
+        program: Option<&Path>,
+        more: &[PathBuf],
+        folders: &[PathBuf],
+        numbers: Option<&Path>,
+    ) -> anyhow::Result<Self> {
         let paths = || program.into_iter().chain(more.iter().map(PathBuf::as_path));
         let dictionaries = paths().map(load).collect::<Result<Vec<_>, _>>()?;
         let mut decoder = Decoder::new(&dictionaries)?;
@@ -33,19 +40,13 @@ impl Sources {
         if let Some(folder) = folders.iter().find(|folder| !folder.is_dir()) {
             anyhow::bail!("--dicts {}: there is no such folder", folder.display());
         }
-        Ok(Self { decoder, store: searches.then(|| Store::new(folders, dictionaries)) })
-    }
-
-    /// Has the numbers of a file decoded, too.
-    ///
-    /// # Errors
-    /// A file that is none of numbers.
-    pub fn with_numbers(mut self, path: Option<&Path>) -> anyhow::Result<Self> {
-        if let Some(path) = path {
-            let file = NumbersFile::open(path).with_context(|| path.display().to_string())?;
-            self.decoder.set_numbers(file.into());
+        let open = |path: &Path| NumbersFile::open(path).with_context(|| path.display().to_string());
+        let numbers: Option<Numbers> = numbers.map(open).transpose()?.map(Numbers::from);
+        if let Some(numbers) = &numbers {
+            decoder.set_numbers(numbers.clone());
         }
-        Ok(self)
+        let store = searches.then(|| Store::new(folders, dictionaries).with_numbers(numbers));
+        Ok(Self { decoder, store })
     }
 
     /// A session that has not seen a token.

@@ -12,7 +12,7 @@ use super::{Status, VerifiedArgs};
 
 /// Compares, and tells what came of it.
 pub fn run(args: &VerifiedArgs) -> anyhow::Result<Status> {
-    let sources = Sources::open(Some(&args.program), &args.more, &[])?;
+    let sources = Sources::open(Some(&args.program), &args.more, &[], None)?;
     let file = NumbersFile::open(&args.numbers).with_context(|| args.numbers.display().to_string())?;
     let path = || args.contexts.display().to_string();
     let contexts = BufReader::with_capacity(1 << 20, File::open(&args.contexts).with_context(path)?);

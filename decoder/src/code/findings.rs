@@ -148,7 +148,8 @@ impl Flow<'_> {
         // the function returns to nobody.
         let missed = |(i, state): (&Instruction, &Option<State>)| {
             let target = i.near_branch_target();
-            let inner = is_call(i) && target != function.start && function.contains(target);
+            let entry = target == function.start || target == function.start + pcce_abi::trace::ENTRY_LEN;
+            let inner = is_call(i) && !entry && function.contains(target);
             inner || (state.is_none() && !is_padding(i))
         };
         if function.instructions.iter().zip(&states).any(missed) {

@@ -16,6 +16,8 @@ mod unwind;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use object::{Object, ObjectSymbol};
+use pcce_abi::trace;
 use pcce_dictionary::Module;
 use pcce_dictionary::code::{Code, FunctionCode, Role, State};
 
@@ -45,7 +47,7 @@ pub(crate) fn build(
     let unwind = unwind_tables(loaded);
     let mut ranges = ranges(file, &unwind, roles(modules, addresses), stubs(&image));
     let mut parts = parts::find(&mut ranges, file, &image);
-    let name_at: BTreeMap<u64, &str> = ranges.iter().map(|r| (r.start, r.name(modules))).collect();
+    let mut name_at: BTreeMap<u64, &str> = ranges.iter().map(|r| (r.start, r.name(modules))).collect();
     for range in ranges.iter_mut().filter(|r| r.role == Role::Plain) {
         if range.symbol.is_some_and(parts::is_outlined) {
             range.role = Role::Opaque;
@@ -58,6 +60,7 @@ pub(crate) fn build(
         }
     }
     image.read_wide_additions();
+    name_at.extend(behind_entries(file, &image, &ranges, &name_at));
     let mut table = Table { names: Names::new(), lines: Lines::new(file, len), rows: BTreeMap::new() };
     for range in &ranges {
         let name = table.names.number(name_at[&range.start]);
@@ -108,6 +111,25 @@ pub(crate) fn build(
         places: lines.places,
         functions: rows.into_values().collect(),
     }
+}
+
+/// Where calls by name enter functions of a program that writes traces: behind the instruction with which those begin
+/// that others may enter, too.
+fn behind_entries<'a>(
+    file: &object::File<'_>,
+    image: &Image<'_>,
+    ranges: &[Range<'_>],
+    name_at: &BTreeMap<u64, &'a str>,
+) -> Vec<(u64, &'a str)> {
+    let enter = |s: &object::Symbol<'_, '_>| s.name() == Ok(trace::functions::ENTER) && !s.is_undefined();
+    let Some(enter) = file.symbols().find(enter).map(|s| s.address()) else { return Vec::new() };
+    let begins = |range: &&Range<'_>| {
+        let [0xe8, distance @ ..] = image.bytes(range.start).first_chunk::<5>()? else { return None };
+        let behind = range.start.checked_add(trace::ENTRY_LEN)?;
+        let called = behind.wrapping_add_signed(i32::from_le_bytes(*distance).into());
+        (called == enter).then_some((behind, name_at[&range.start]))
+    };
+    ranges.iter().filter(|r| matches!(r.role, Role::Instrumented(..))).filter_map(|r| begins(&r)).collect()
 }
 
 /// The row of a range of which nothing is known yet.

@@ -60,7 +60,7 @@ impl Core {
         nodes.sort_unstable();
         let images = self.images.iter().map(|i| (i.start, i.end(), i.bias, i.build_id)).collect();
         let (signal_site, hybrid) = (places.signal_site, places.hybrid);
-        Some(Numbers::new(Box::new(Chains { nodes, images, signal_site, hybrid })))
+        Some(Numbers::new(Chains { nodes, images, signal_site, hybrid }))
     }
 }
 

@@ -64,10 +64,10 @@ impl Decoder {
         self.numbers = Some(numbers);
     }
 
-    /// Whether interned numbers can be looked up.
+    /// The interned numbers that can be looked up.
     #[must_use]
-    pub fn has_numbers(&self) -> bool {
-        self.numbers.is_some()
+    pub fn numbers(&self) -> Option<&Numbers> {
+        self.numbers.as_ref()
     }
 
     /// Decodes a token into `context`, whose memory is used again.

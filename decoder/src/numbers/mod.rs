@@ -11,6 +11,7 @@ mod file;
 mod tests;
 
 use std::fmt;
+use std::sync::Arc;
 
 use pcce_abi::numbers::{Entry, NoRecord, Record};
 
@@ -26,9 +27,9 @@ pub(crate) trait Source: fmt::Debug + Send + Sync {
 }
 
 /// What interned numbers of some processes stand for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Numbers {
-    source: Box<dyn Source>,
+    source: Arc<dyn Source>,
 }
 
 /// What a number stands for.
@@ -43,13 +44,22 @@ pub(crate) struct Numbered {
 }
 
 impl Numbers {
-    pub(crate) fn new(source: Box<dyn Source>) -> Self {
-        Self { source }
+    pub(crate) fn new(source: impl Source + 'static) -> Self {
+        Self { source: Arc::new(source) }
     }
 
     /// What a number of `pcce_context()` from 2⁶³ on stands for.
     pub(crate) fn read(&self, number: u64) -> Result<Numbered, NumberError> {
         chain::read(&*self.source, number)
+    }
+
+    /// The images whose dictionaries a number needs, the program of its process among them; none if it cannot be read.
+    pub(crate) fn images(&self, number: u64) -> Vec<BuildId> {
+        self.read(number).map_or(Vec::new(), |found| {
+            let mut images = found.token.images;
+            images.push(found.program);
+            images
+        })
     }
 
     /// What the record of a chain stands for.
@@ -70,7 +80,7 @@ impl Numbers {
 
 impl From<NumbersFile> for Numbers {
     fn from(file: NumbersFile) -> Self {
-        Self::new(Box::new(file))
+        Self::new(file)
     }
 }
 

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use crate::decode::{DecodeError, Decoder};
+use crate::numbers::Numbers;
 use crate::store::Store;
 use crate::thread;
 use crate::token::{BuildId, Token};
 
-use super::{Failure, Outcome, Session};
+use super::{Failure, Outcome, Session, number};
 
 /// The sessions of dictionaries that were looked for.
 #[derive(Debug)]
@@ -55,7 +56,7 @@ impl<'d> Found<'d> {
         text: &[u8],
         out: &mut impl Write,
     ) -> Option<io::Result<Outcome>> {
-        let images = self.images(text);
+        let images = self.images(text, given.decoder.numbers());
         let decoder = self.store.decoder(&images);
         self.last = decoder.map(std::ptr::from_ref);
         let decoder = decoder?;
@@ -67,8 +68,8 @@ impl<'d> Found<'d> {
         Some(outcome)
     }
 
-    /// The images of a token, and of those of the threads' creations.
-    fn images(&mut self, text: &[u8]) -> Vec<BuildId> {
+    /// The images of a token or interned number, and of the tokens of the threads' creations.
+    fn images(&mut self, text: &[u8], numbers: Option<&Numbers>) -> Vec<BuildId> {
         let mut images = Vec::new();
         let parts = thread::split(text);
         let single = parts.is_none().then_some(text);
@@ -76,6 +77,8 @@ impl<'d> Found<'d> {
         for token in single.into_iter().chain(several) {
             if self.token.parse_into(token, &mut self.scratch).is_ok() {
                 images.extend_from_slice(&self.token.images);
+            } else if let (Some(Some(number)), Some(numbers)) = (number(token), numbers) {
+                images.append(&mut numbers.images(number));
             }
         }
         images

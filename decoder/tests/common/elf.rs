@@ -56,14 +56,7 @@ pub fn section(dictionary: &Dictionary) -> Vec<u8> {
 pub fn elf(content: Option<&[u8]>, build_id: Option<&[u8]>, compression: Compression, kind: Kind) -> Vec<u8> {
     let mut object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
     if let Some(build_id) = build_id {
-        let mut note = Vec::new();
-        for word in [4, build_id.len() as u32, 3] {
-            note.extend(word.to_le_bytes());
-        }
-        note.extend(b"GNU\0");
-        note.extend(build_id);
-        note.resize(note.len().next_multiple_of(4), 0);
-        add(&mut object, ".note.gnu.build-id", SectionKind::Note, &note, 4);
+        add(&mut object, ".note.gnu.build-id", SectionKind::Note, &note(build_id), 4);
     }
     if let Some(content) = content {
         let (ch_type, packed) = match compression {
@@ -95,6 +88,27 @@ pub fn elf(content: Option<&[u8]>, build_id: Option<&[u8]>, compression: Compres
 /// A program with a dictionary.
 pub fn program(dictionary: &Dictionary, build_id: &[u8]) -> Vec<u8> {
     elf(Some(&section(dictionary)), Some(build_id), Compression::None, Kind::Executable)
+}
+
+/// A file with a section of this name beside its build id.
+pub fn with_section(name: &str, content: &[u8], build_id: &[u8]) -> Vec<u8> {
+    let mut object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+    add(&mut object, ".note.gnu.build-id", SectionKind::Note, &note(build_id), 4);
+    add(&mut object, name, SectionKind::Debug, content, 1);
+    let mut bytes = object.write().unwrap();
+    bytes[16] = Kind::Executable as u8; // e_type
+    bytes
+}
+
+fn note(build_id: &[u8]) -> Vec<u8> {
+    let mut note = Vec::new();
+    for word in [4, build_id.len() as u32, 3] {
+        note.extend(word.to_le_bytes());
+    }
+    note.extend(b"GNU\0");
+    note.extend(build_id);
+    note.resize(note.len().next_multiple_of(4), 0);
+    note
 }
 
 fn add(object: &mut Object<'_>, name: &str, kind: SectionKind, data: &[u8], align: u64) -> SectionId {

@@ -1,6 +1,6 @@
 //! One program of all modules, its encoding, and what is done at each call.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeId, Encoding, FunctionId, Rule};
@@ -95,6 +95,7 @@ fn merge(image: &Image, modules: &Modules, references: &References) -> Result<Me
     let no_callback = NoCallback::load(!streams, &[], false)?;
     let mut types: HashMap<&str, TypeId> = HashMap::new();
     let mut functions = Vec::with_capacity(next);
+    let mut pushed_to = HashSet::new();
     for (m, module) in modules.list.iter().enumerate() {
         let facts = &module.facts;
         let mut renumbered = Vec::with_capacity(facts.types.len());
@@ -125,6 +126,9 @@ fn merge(image: &Image, modules: &Modules, references: &References) -> Result<Me
                     {
                         call.kind = CallKind::Direct(FunctionId::new((bases[owner] + callee) as u32));
                     }
+                    (CallKind::External(_), Some(&(owner, callee))) => {
+                        pushed_to.insert(bases[owner] + callee);
+                    }
                     (CallKind::External(name), None)
                         if !facts.options.publishes && no_callback.contains(name) =>
                     {
@@ -136,6 +140,9 @@ fn merge(image: &Image, modules: &Modules, references: &References) -> Result<Me
             reach(&mut new, modules, references, (m, f));
             functions.push(new);
         }
+    }
+    for entered in pushed_to {
+        functions[entered].otherwise_used = true;
     }
     Ok(Merged { functions, bases, targets })
 }

@@ -18,6 +18,17 @@ pub enum Error {
     /// There is nothing to encode.
     #[error("no module of it was compiled for link mode (`--pcce-mode=link`), or the step has run already")]
     Nothing,
+    /// Nothing of the modules is in the file.
+    #[error("the linker has left out all modules of it that were compiled for link mode")]
+    LeftOut,
+    /// What would tell where a module's functions are is not in the file.
+    #[error(
+        "{module}: the linker has left out its call sites, and not its code; link with lld, or without --gc-sections"
+    )]
+    NoSites {
+        /// The module's identifier.
+        module: String,
+    },
     /// Its dictionary is damaged.
     #[error(transparent)]
     Dictionary(#[from] DictionaryError),
@@ -54,24 +65,12 @@ pub enum Error {
         "the program has no symbol {0}; link it with the runtime library, and without -s (strip it afterwards)"
     )]
     NoSymbol(&'static str),
-    /// Two modules have one name in their no-ops.
+    /// Two modules have one name in their no-ops, and code of theirs is not where its function is.
     #[error(
         "{module} and {other} cannot be told apart in the program's code (by chance: their digests are the same); \
          compile one of them with `--pcce-mode=module`"
     )]
     SameName {
-        /// A module.
-        module: String,
-        /// Another one.
-        other: String,
-    },
-    /// It is not known which of two bodies the linker has kept.
-    #[error(
-        "function {function}: nothing tells whether the linker kept the body of {module} or of {other}; use lld"
-    )]
-    TwoBodies {
-        /// Its linkage name.
-        function: String,
         /// A module.
         module: String,
         /// Another one.

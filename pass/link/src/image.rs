@@ -30,6 +30,8 @@ pub struct Image {
     pub sections: Vec<Section>,
     /// Symbols of functions: sizes by address.
     pub sizes: HashMap<u64, u64>,
+    /// Addresses of other symbols, ascending.
+    pub data: Vec<u64>,
     /// Addresses of the functions that it exports.
     pub exported: Vec<u64>,
     /// Names of the functions that it imports.
@@ -73,6 +75,7 @@ impl Image {
             bytes: Vec::new(),
             sections: Vec::new(),
             sizes: HashMap::new(),
+            data: Vec::new(),
             exported: Vec::new(),
             imported: Vec::new(),
             symbols: HashMap::new(),
@@ -105,10 +108,14 @@ impl Image {
                 let size = image.sizes.entry(symbol.address()).or_default();
                 *size = symbol.size().max(*size);
             }
+            if symbol.kind() != SymbolKind::Text && !symbol.is_undefined() {
+                image.data.push(symbol.address());
+            }
             if name.starts_with("__pcce_") && !symbol.is_undefined() {
                 image.symbols.insert(name.to_owned(), symbol.address());
             }
         }
+        image.data.sort_unstable();
         for symbol in file.dynamic_symbols().filter(|s| s.kind() == SymbolKind::Text || s.is_undefined()) {
             match symbol.is_undefined() {
                 true => image.imported.extend(symbol.name().map(str::to_owned)),
@@ -136,6 +143,17 @@ impl Image {
         let file = object::read::elf::ElfFile64::<Endianness>::parse(&*self.bytes).map_err(damaged)?;
         let Some(section) = file.section_by_name(name) else { return Ok(Vec::new()) };
         section.uncompressed_data().map(std::borrow::Cow::into_owned).map_err(damaged)
+    }
+
+    /// The addresses of the symbols with such names.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn symbols_named(&self, is_such: impl Fn(&str) -> bool) -> Result<Vec<u64>, Error> {
+        let damaged = |what: object::read::Error| Error::NotElf(what.to_string());
+        let file = object::read::elf::ElfFile64::<Endianness>::parse(&*self.bytes).map_err(damaged)?;
+        let named = file.symbols().filter(|symbol| symbol.name().is_ok_and(&is_such));
+        Ok(named.map(|symbol| symbol.address()).collect())
     }
 
     /// The value of one of the project's symbols.

@@ -3,8 +3,8 @@
 //! Its objects carry what the pass knows of them ([`pcce_model::link`]), and no-ops that name themselves where the id
 //! may have to change. The step runs behind any linker, on the executable as it is:
 //!
-//! 1. [`image`], [`modules`]: what is in the file: modules, where their functions and no-ops are, and whom each stub
-//!    calls;
+//! 1. [`image`], [`modules`], [`no_ops`]: what is in the file: modules, where their functions and no-ops are, and whom
+//!    each stub calls;
 //! 2. [`references`]: which functions anything reaches that is not encoded;
 //! 3. [`bind`]: one program of all modules, its encoding, and what is done at each call;
 //! 4. [`patch`]: the machine code;
@@ -20,6 +20,7 @@ mod error;
 mod file;
 mod image;
 mod modules;
+mod no_ops;
 mod patch;
 mod references;
 mod result;
@@ -52,7 +53,7 @@ pub struct Summary {
 pub fn link(file: Vec<u8>) -> Result<(Vec<u8>, Summary), Error> {
     let mut image = image::Image::new(file)?;
     let modules = modules::read(&image)?;
-    let references = references::find(&image, &modules);
+    let references = references::find(&image, &modules)?;
     let bound = bind::bind(&image, &modules, &references)?;
     let mut summary = patch::apply(&mut image, &modules, &bound)?;
     summary.modules = modules.list.len();

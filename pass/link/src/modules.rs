@@ -1,17 +1,16 @@
-//! The modules of the file: what their objects carry, and where their functions, updates and stubs are.
+//! The modules of the file: what their objects carry, and where their functions are.
 
 use std::collections::{BTreeMap, HashMap};
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, OpKind};
-use memchr::memmem;
-use pcce_abi::no_op::{self, Kind, Name};
+use pcce_abi::no_op;
 use pcce_dictionary::section::{self, Record};
 use pcce_dictionary::{Module, code};
 use pcce_model::CallKind;
 use pcce_model::link::Facts;
 
 use crate::image::Image;
-use crate::{Error, references};
+use crate::{Error, no_ops, references};
 
 /// A function of a module: the module's place in the list, and the function's in the module.
 pub type Place = (usize, usize);
@@ -58,7 +57,7 @@ pub fn read(image: &Image) -> Result<Modules, Error> {
     let rows = code::parse_section(&image.debug_section(code::SECTION)?)?;
     let mut addresses: HashMap<u64, Vec<u64>> = rows.into_iter().filter(|row| row.0 != 0).collect();
     let (mut list, mut fragments): (Vec<LinkModule>, _) = (Vec::new(), Vec::new());
-    let mut any = false;
+    let mut left_out: HashMap<u32, String> = HashMap::new();
     for record in section::parse(&image.debug_section(section::SECTION)?)? {
         let unlinked = match record {
             Record::Unlinked(unlinked) => unlinked,
@@ -71,12 +70,14 @@ pub fn read(image: &Image) -> Result<Modules, Error> {
             }
             Record::Linked(_) => return Err(Error::Nothing),
         };
-        any = true;
         let bad = |cause: String| Error::Facts { module: unlinked.module.name.clone(), cause };
         let facts: Facts = serde_json::from_str(&unlinked.facts).map_err(|error| bad(error.to_string()))?;
         check(&facts, &unlinked.module).map_err(|what| bad(what.to_owned()))?;
         // A module that the linker has left out.
-        let Some(addresses) = addresses.remove(&unlinked.module.sites_address) else { continue };
+        let Some(addresses) = addresses.remove(&unlinked.module.sites_address) else {
+            left_out.insert(facts.module, unlinked.module.name);
+            continue;
+        };
         if addresses.len() != facts.functions.len() {
             return Err(bad("another number of functions".to_owned()));
         }
@@ -94,13 +95,16 @@ pub fn read(image: &Image) -> Result<Modules, Error> {
         }
         list.push(LinkModule { symbols: unlinked.module, facts, addresses, stub_calls });
     }
-    if !any {
+    if list.is_empty() && left_out.is_empty() {
         return Err(Error::Nothing);
     }
     let mut modules =
         Modules { list, fragments, owners: BTreeMap::new(), updates: BTreeMap::new(), stubs: HashMap::new() };
-    find_no_ops(image, &mut modules)?;
-    find_owners(&mut modules)?;
+    no_ops::find(image, &mut modules, &left_out)?;
+    if modules.list.is_empty() {
+        return Err(Error::LeftOut);
+    }
+    no_ops::find_owners(image, &mut modules);
     Ok(modules)
 }
 
@@ -139,80 +143,6 @@ fn check(facts: &Facts, symbols: &Module) -> Result<(), &'static str> {
             && (update.function as usize) < count
     });
     if known { Ok(()) } else { Err("an update's call is missing") }
-}
-
-/// Finds the no-ops of the modules.
-fn find_no_ops(image: &Image, modules: &mut Modules) -> Result<(), Error> {
-    let mut names: HashMap<u32, usize> = HashMap::new();
-    for (i, module) in modules.list.iter().enumerate() {
-        if let Some(other) = names.insert(module.facts.module, i) {
-            return Err(Error::SameName {
-                module: module.symbols.name.clone(),
-                other: modules.list[other].symbols.name.clone(),
-            });
-        }
-    }
-    let finder = memmem::Finder::new(&no_op::OPCODE);
-    for section in image.sections.iter().filter(|section| section.is_code) {
-        let content = image.content(section);
-        for at in finder.find_iter(content) {
-            let Some(from) = at.checked_sub(no_op::PREFIXES) else { continue };
-            let name =
-                content.get(from..from + no_op::LEN).and_then(|bytes| Name::of(bytes.try_into().ok()?));
-            let Some((name, &module)) = name.and_then(|name| Some((name, names.get(&name.module)?))) else {
-                continue;
-            };
-            let address = section.addresses.start + from as u64;
-            let facts = &modules.list[module];
-            match name.kind {
-                Kind::Update if (name.index as usize) < facts.facts.updates.len() => {
-                    modules.updates.insert(address, (module, name.index));
-                }
-                Kind::Stub if (name.index as usize) < facts.stub_calls.len() => {
-                    modules.stubs.insert((module, name.index), address);
-                }
-                _ => {}
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Says whose bodies are in the file. Linkers may let the address of a body that was dropped be that of the one that
-/// was kept.
-fn find_owners(modules: &mut Modules) -> Result<(), Error> {
-    let mut seen: HashMap<Place, bool> = HashMap::new();
-    for &(module, number) in modules.updates.values() {
-        let update = modules.list[module].facts.updates[number as usize];
-        seen.insert((module, update.function as usize), true);
-    }
-    let mut claims: BTreeMap<u64, Vec<Place>> = BTreeMap::new();
-    for (m, module) in modules.list.iter().enumerate() {
-        for (f, &address) in module.addresses.iter().enumerate().filter(|(_, address)| **address != 0) {
-            claims.entry(address).or_default().push((m, f));
-        }
-    }
-    for (address, claims) in claims {
-        let shown = claims.iter().copied().find(|place| seen.contains_key(place));
-        let owner = match (shown, &*claims) {
-            (Some(place), _) | (None, &[place]) => place,
-            (None, &[first, other, ..]) => {
-                let looks = |(m, f): &Place| {
-                    let module = &modules.list[*m];
-                    module.facts.calls[*f].iter().any(|call| call.site.is_some())
-                };
-                if claims.iter().any(looks) {
-                    let module = |place: Place| modules.list[place.0].symbols.name.clone();
-                    let function = modules.list[first.0].facts.functions[first.1].name.clone();
-                    return Err(Error::TwoBodies { function, module: module(first), other: module(other) });
-                }
-                first
-            }
-            (None, []) => continue,
-        };
-        modules.owners.insert(address, owner);
-    }
-    Ok(())
 }
 
 /// Where a stub jumps to; none if it does not, or through a pointer.

@@ -9,7 +9,7 @@ use crate::bind::{Bound, StubAction};
 use crate::image::Image;
 use crate::modules::{Modules, call_of_stub};
 use crate::references::STUB_LEN;
-use crate::{Error, Summary};
+use crate::{Error, Summary, no_ops};
 
 /// `callq *%r10`, in the five bytes of a direct call.
 const CALL_R10: [u8; 5] = [0x2e, 0x2e, 0x41, 0xff, 0xd2];
@@ -62,16 +62,14 @@ fn direct_calls(image: &mut Image, modules: &Modules, bound: &Bound, summary: &m
 /// The stubs that something in the code seems to call or jump to.
 fn called(image: &Image, modules: &Modules) -> HashSet<u64> {
     let stubs: HashSet<u64> = modules.stubs.values().copied().collect();
+    let first = stubs.iter().copied().min().unwrap_or(0);
+    let last = stubs.iter().copied().max().unwrap_or(0);
     let mut called = HashSet::new();
     for section in image.sections.iter().filter(|section| section.is_code) {
-        for (at, word) in image.content(section).windows(4).enumerate() {
-            let distance = i32::from_le_bytes(word.try_into().expect("4 bytes"));
-            let end = section.addresses.start + at as u64 + 4;
-            let target = end.wrapping_add_signed(distance.into());
-            if stubs.contains(&target) {
-                called.insert(target);
-            }
-        }
+        let targets = no_ops::targets(image.content(section), section.addresses.start);
+        // Most are far away, and hashing takes long.
+        let near = targets.map(|(_, target)| target).filter(|target| (first..=last).contains(target));
+        called.extend(near.filter(|target| stubs.contains(target)));
     }
     called
 }

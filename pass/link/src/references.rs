@@ -1,12 +1,16 @@
 //! Which functions anything reaches that is not encoded: code of other modules, pointers, the dynamic linker.
 //!
-//! Whatever could be the address of a function is taken for one, in code and data: to believe one too many costs a
-//! little, and to miss one would make wrong contexts. In code of the modules, calls are known.
+//! Modules say what they reach otherwise than by calls that the step sees, in a section of addresses, and what their
+//! assembly may name. Of code without the pass nothing says so: whatever could be the address of a function is taken
+//! for one, in code and data. To believe one too many costs a little, and to miss one would make wrong contexts. In
+//! code of the modules, calls are known.
 
 use std::collections::{BTreeMap, HashSet};
 
+use pcce_dictionary::code;
 use pcce_model::CallKind;
 
+use crate::Error;
 use crate::image::{Image, Section};
 use crate::modules::{Modules, Place};
 
@@ -45,7 +49,10 @@ impl Functions<'_> {
 }
 
 /// Finds the references.
-pub fn find(image: &Image, modules: &Modules) -> References {
+///
+/// # Errors
+/// A section cannot be read.
+pub fn find(image: &Image, modules: &Modules) -> Result<References, Error> {
     let mut found = References {
         exported: image.exported.iter().copied().collect(),
         makes_streams: image.imported.iter().any(|name| pcce_model::makes_streams(name)),
@@ -61,6 +68,7 @@ pub fn find(image: &Image, modules: &Modules) -> References {
     }
     let functions = Functions { modules, first, begins };
     found.taken.extend(image.relocated.iter().copied().filter(|&address| functions.begin(address)));
+    found.taken.extend(stated(image, modules)?.into_iter().filter(|&address| functions.begin(address)));
     let covered = covered(image, modules);
     for section in &image.sections {
         match section.is_code {
@@ -69,7 +77,30 @@ pub fn find(image: &Image, modules: &Modules) -> References {
             false => scan_data(image, section, &functions, &mut found.taken),
         }
     }
-    found
+    Ok(found)
+}
+
+/// What the modules say that they reach.
+fn stated(image: &Image, modules: &Modules) -> Result<Vec<u64>, Error> {
+    let section = image.debug_section(code::REACHED_SECTION)?;
+    let words = section.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
+    let mut stated: Vec<u64> = words.collect();
+    let assembly = || modules.list.iter().map(|module| &module.facts.assembly);
+    if assembly().any(|assembly| assembly.opaque) {
+        stated.extend(modules.owners.keys());
+    }
+    let names: HashSet<&str> = assembly().flat_map(|assembly| &assembly.names).map(|name| &**name).collect();
+    if !names.is_empty() {
+        // The linker may have put a wrapper into the place of what was named, or what it wraps.
+        let plain = |name: &str| {
+            let name = name.split('@').next().unwrap_or(name);
+            names.contains(name)
+                || name.strip_prefix("__wrap_").is_some_and(|name| names.contains(name))
+                || names.contains(&*format!("__real_{name}"))
+        };
+        stated.extend(image.symbols_named(plain)?);
+    }
+    Ok(stated)
 }
 
 /// What is known of a range of code.
@@ -98,6 +129,17 @@ fn scan_data(image: &Image, section: &Section, functions: &Functions<'_>, taken:
             taken.insert(address);
         }
     }
+    // Tables of distances: from where they stand, or from the table's beginning.
+    for (word, place) in content.chunks_exact(4).zip((section.addresses.start..).step_by(4)) {
+        let distance = i64::from(i32::from_le_bytes(word.try_into().expect("4 bytes")));
+        let symbols = image.data.partition_point(|&symbol| symbol <= place);
+        for base in image.data[..symbols].last().into_iter().chain([&place]) {
+            let address = base.wrapping_add_signed(distance);
+            if functions.begin(address) {
+                taken.insert(address);
+            }
+        }
+    }
 }
 
 fn scan_code(
@@ -115,7 +157,7 @@ fn scan_code(
         }
         let address = section.addresses.start + at as u64;
         let target = address.wrapping_add(4).wrapping_add_signed((word as i32).into());
-        if !functions.begin(target) {
+        if !functions.begin(target) || word == 0 && !reaches_next(&content[..at]) {
             continue;
         }
         let own = covered.range(..=address).next_back().filter(|(_, (end, _))| address < *end);
@@ -134,6 +176,17 @@ fn scan_code(
         if !known {
             taken.insert(target);
         }
+    }
+}
+
+/// Whether a distance of 0 can belong to an instruction that ends so, and reaches what follows: a call, a jump, or one
+/// that computes an address. Elsewhere zeros are padding.
+fn reaches_next(before: &[u8]) -> bool {
+    match before {
+        [.., 0xe8 | 0xe9] | [.., 0x0f, 0x80..=0x8f] => true,
+        // The byte of a memory operand that counts from the instruction's end.
+        [.., operand] => operand & 0xc7 == 0x05,
+        [] => false,
     }
 }
 

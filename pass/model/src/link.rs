@@ -11,6 +11,8 @@
 //! linked file, and only these, by looking at its code, whatever linkers and code generation have dropped, moved, or
 //! written twice.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Call, CallKind, Error, Function, Mode, Program, Source, derive};
@@ -32,8 +34,20 @@ pub struct Facts {
     pub updates: Vec<Update>,
     /// Whether the module makes streams that call functions of the program.
     pub makes_streams: bool,
+    /// What its assembly may name.
+    pub assembly: Assembly,
     /// The options that decide what is encoded; all modules of an image have the same.
     pub options: Options,
+}
+
+/// What assembly may name: it is not read, but for its words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Assembly {
+    /// Whether it makes names of others, so that it may name anything.
+    pub opaque: bool,
+    /// Its words.
+    pub names: BTreeSet<String>,
 }
 
 /// Options that must be the same in all modules.

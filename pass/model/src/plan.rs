@@ -120,13 +120,15 @@ pub struct Plan {
 
 /// Gives equal strings equal numbers.
 #[derive(Default)]
-struct Strings {
-    list: Vec<String>,
+pub struct Strings {
+    /// The strings, by their numbers.
+    pub list: Vec<String>,
     index: HashMap<String, u32>,
 }
 
 impl Strings {
-    fn number(&mut self, s: &str) -> u32 {
+    /// The number of a string.
+    pub fn number(&mut self, s: &str) -> u32 {
         if let Some(&i) = self.index.get(s) {
             return i;
         }

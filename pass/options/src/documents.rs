@@ -65,6 +65,16 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
         "PCCE_CALLS_PROFILE",
         "When a program built with --pcce-profile-generate runs: the file that its counts are appended to.",
     ),
+    (
+        "PCCE_TRACE",
+        "When a program built with --pcce-trace runs: the file that its calls are recorded in, with those of its child \
+         processes; %p is the process.",
+    ),
+    (
+        "PCCE_TRACE_RING",
+        "When such a program runs: how much of each thread's is kept, the last so many bytes (16M, 64K); without PCCE_TRACE in \
+         pcce-trace.%p.",
+    ),
 ];
 
 /// The text of `--pcce-help`.

@@ -109,6 +109,9 @@ pub struct Common {
     #[arg(require_equals = true, num_args = 0..=1, default_missing_value = "stderr")]
     #[arg(value_hint = ValueHint::AnyPath)]
     pub crash_report: Option<PathBuf>,
+    /// record the calls of the program, for `pcce trace`; PCCE_TRACE names the file
+    #[arg(long = "pcce-trace")]
+    pub trace: bool,
 }
 
 /// The flags of the wrapper compilers.

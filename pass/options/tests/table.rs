@@ -20,11 +20,11 @@ fn flags_of_the_wrapper_are_read() {
     let read = flags(
         "--pcce-mode=module --pcce-verify --pcce-no-callback=x --pcce-targets=f,@g --pcce-no-callback=y \
          --pcce-targets=h --pcce-id-bits=31 --pcce-profile-use=x --pcce-profile-use=y --pcce-profile-generate \
-         --pcce-hybrid --pcce-id-bits=32",
+         --pcce-hybrid --pcce-id-bits=32 --pcce-trace",
     )
     .unwrap();
     assert_eq!(read.mode, Mode::Module);
-    assert!(read.common.verify && read.common.hybrid && !read.heap && !read.help);
+    assert!(read.common.verify && read.common.hybrid && read.common.trace && !read.heap && !read.help);
     assert_eq!(read.common.targets, ["f", "@g", "h"]);
     assert_eq!(read.common.profile_generate, Some("pcce-calls.%p".into()));
     assert_eq!(read.common.profile_use, Some("y".into()));
@@ -145,7 +145,7 @@ fn help_names_all_flags() {
 #[test]
 fn cmake_has_a_keyword_for_each_option() {
     let keywords = cmake_keywords();
-    assert!(keywords.contains("set(_PCCE_SWITCHES VERIFY HYBRID HEAP)"), "{keywords}");
+    assert!(keywords.contains("set(_PCCE_SWITCHES VERIFY HYBRID TRACE HEAP)"), "{keywords}");
     assert!(keywords.contains("set(_PCCE_LISTS TARGETS NO_CALLBACK)"), "{keywords}");
     assert!(keywords.contains("set(_PCCE_FILES PROFILE_USE NO_CALLBACK)"), "{keywords}");
 }

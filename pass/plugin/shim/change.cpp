@@ -315,6 +315,10 @@ LLVMValueRef pcce_shim_make_stub(LLVMValueRef V, const char *Asm, size_t Len) {
                Named);
   B.CreateUnreachable();
 
+  // Calls name another symbol of the stub, so that code generation takes nothing of the stub's body for what a call
+  // does: registers that it leaves alone (-enable-ipra), and that nothing is thrown.
+  auto *Entry = GlobalAlias::create(T->getValueType(), T->getAddressSpace(), GlobalValue::PrivateLinkage, "pcce_stub", T,
+                                    Call.getModule());
   // What the callee promises itself, the stub does not.
   if (auto *F = dyn_cast<Function>(Callee->stripPointerCastsAndAliases()))
     for (Attribute::AttrKind Kind : {Attribute::NoUnwind, Attribute::NoReturn})
@@ -323,7 +327,7 @@ LLVMValueRef pcce_shim_make_stub(LLVMValueRef V, const char *Asm, size_t Len) {
   if (auto *Plain = dyn_cast<CallInst>(&Call))
     Plain->setTailCallKind(CallInst::TCK_None);
   if (!Indirect) {
-    Call.setCalledFunction(Type, T);
+    Call.setCalledFunction(Type, Entry);
     return V;
   }
   B.SetInsertPoint(&Call);
@@ -331,9 +335,9 @@ LLVMValueRef pcce_shim_make_stub(LLVMValueRef V, const char *Asm, size_t Len) {
   Arguments.push_back(Callee);
   CallBase *New;
   if (auto *Invoke = dyn_cast<InvokeInst>(&Call))
-    New = B.CreateInvoke(T, Invoke->getNormalDest(), Invoke->getUnwindDest(), Arguments);
+    New = B.CreateInvoke(Type, Entry, Invoke->getNormalDest(), Invoke->getUnwindDest(), Arguments);
   else
-    New = B.CreateCall(T, Arguments);
+    New = B.CreateCall(Type, Entry, Arguments);
   New->setCallingConv(Call.getCallingConv());
   New->setAttributes(Call.getAttributes());
   New->addParamAttr(Arguments.size() - 1, Attribute::Nest);

@@ -8,6 +8,7 @@
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/Mangler.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/PassManager.h"
 #include "llvm/LTO/LTO.h"
@@ -92,6 +93,15 @@ double pcce_shim_entry_count(LLVMValueRef F) {
 }
 
 size_t pcce_shim_use_count(LLVMValueRef V) { return unwrap(V)->getNumUses(); }
+
+// The name of a global in the object file.
+void pcce_shim_assembly_name(LLVMValueRef V, TextCallback OnName, void *Context) {
+  SmallString<64> Name;
+  if (auto *G = dyn_cast<GlobalValue>(unwrap(V)); G && G->hasName()) {
+    Mangler().getNameWithPrefix(Name, G, /*CannotUsePrivateLabel=*/true);
+    OnName(Context, Name.data(), Name.size());
+  }
+}
 
 bool pcce_shim_is_interrupt_handler(LLVMValueRef V) {
   return unwrap<Function>(V)->getCallingConv() == CallingConv::X86_INTR;

@@ -2,8 +2,8 @@
 //
 // All the C++ of the project: it registers the pass with the pass builder (pass.cpp), answers the questions about IR
 // that the C API has no function for (facts.cpp), makes the changes that it has none for, in front of the analysis
-// (prepare.cpp) and behind it (change.cpp), and generates code to look at (code.cpp). It holds no logic of its own:
-// what to do is decided in Rust (src/), which declares these functions in src/llvm/shim.rs.
+// (prepare.cpp) and behind it (change.cpp, trace.cpp), and generates code to look at (code.cpp). It holds no logic of
+// its own: what to do is decided in Rust (src/), which declares these functions in src/llvm/shim.rs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -71,7 +71,15 @@ LLVMValueRef pcce_shim_unless_null(LLVMValueRef Call, LLVMValueRef Pointer, LLVM
 bool pcce_shim_looks_at_caller(LLVMValueRef F);
 LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef Call, const char *Name, size_t Len);
 bool pcce_shim_requires_stack_protector(LLVMValueRef F);
+void pcce_shim_trace_call(LLVMValueRef At, const char *Name, size_t Len, const LLVMValueRef *Arguments, size_t Count,
+                          bool KeepsRegisters);
+void pcce_shim_trace_expand(LLVMModuleRef M, const char *Name, size_t Len, LLVMValueRef Pending, const char *Flush,
+                            size_t FlushLen);
+void pcce_shim_trace_entry(LLVMValueRef F, const char *Name, size_t Len);
+LLVMValueRef pcce_shim_trace_behind(LLVMValueRef F, const char *Name, size_t Len, uint64_t Bytes);
+void pcce_shim_trace_call_to(LLVMValueRef Call, LLVMValueRef Name);
 typedef void (*TextCallback)(void *Context, const char *Text, size_t Len);
+void pcce_shim_assembly_name(LLVMValueRef V, TextCallback OnName, void *Context);
 void pcce_shim_runtime_library_calls(LLVMModuleRef M, TextCallback OnName, void *Context);
 bool pcce_shim_insert_late_calls(void *Analyses, LLVMModuleRef M);
 LLVMMemoryBufferRef pcce_shim_write(LLVMModuleRef M);

@@ -41,6 +41,15 @@ pub enum Error {
         /// The module's identifier.
         module: String,
     },
+    /// A function is entered where the program calls nothing.
+    #[error(
+        "{function} is called where no call of the program shows it (by code that LLVM inserts, or by a function that is \
+         known to call nothing back), which traces of calls cannot tell yet; build without `--pcce-trace`"
+    )]
+    UntracedCalls {
+        /// The function.
+        function: String,
+    },
     /// LLVM's verifier says something against the module.
     #[error("the instrumented module is broken, please report it: {said}")]
     Broken {

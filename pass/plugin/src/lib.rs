@@ -26,6 +26,7 @@ mod llvm;
 mod pass;
 mod places;
 mod prepare;
+mod tracing;
 
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -3,16 +3,17 @@
 use pcce_encoding::{CallGraph, Encoding, FunctionId};
 use pcce_model::hybrid::{self, Frames, Used};
 use pcce_model::link::{self, CodeOfCall};
-use pcce_model::{Mode, NoCallback, Profile, Program, Targets, plan, thunks};
+use pcce_model::{Mode, NoCallback, Profile, Program, Targets, Unannounced, plan, thunks};
 use pcce_options::PassOptions;
 
 use crate::code::Code;
 use crate::contexts::{count, emit, frames, rewrite};
 use crate::error::Error;
 use crate::facts::eligible::Eligibility;
-use crate::facts::{self, Entered, Gathered};
+use crate::facts::{self, Entered, Gathered, Named};
 use crate::llvm::{self, CodeGeneration, Module, Run};
 use crate::prepare::{self, targets};
+use crate::tracing;
 
 /// Named metadata of instrumented modules.
 const MARKER: &str = "pcce.instrumented";
@@ -54,6 +55,8 @@ struct Read<'m> {
     program: Program,
     /// The types of functions, by their numbers.
     types: Vec<String>,
+    /// The functions that other modules know, too.
+    named: Vec<Named<'m>>,
     code: Code<'m>,
     encoding: Encoding,
 }
@@ -194,6 +197,9 @@ impl<'a> Job<'a> {
         warnings: &mut Vec<String>,
     ) -> Result<Option<Frames>, Error> {
         prepare::control_flow(run, &self.no_callback, &self.entered, self.open);
+        if self.options.common.trace {
+            prepare::part_returns(run.module());
+        }
         let relied_on = self.instrument_prepared(run.module(), frames, warnings)?;
         if cfg!(debug_assertions) || self.options.check {
             run.verify()?;
@@ -208,8 +214,13 @@ impl<'a> Job<'a> {
         frames: &Frames,
         warnings: &mut Vec<String>,
     ) -> Result<Option<Frames>, Error> {
-        let Some(Read { mut program, types, mut code, mut encoding }) = self.read(module, warnings)? else {
+        let Some(Read { mut program, types, named, mut code, mut encoding }) = self.read(module, warnings)?
+        else {
             return Ok(None);
+        };
+        let traced = match self.options.common.trace {
+            true => Some(self.trace(module, &program, &code)?),
+            false => None,
         };
         let shapes = match self.linked {
             true => Some(link::shapes(&program.functions, &self.mode(), &code, self.encoding.id_bits)?),
@@ -232,44 +243,77 @@ impl<'a> Job<'a> {
         let mut plan = plan::plan(&basis, self.identifier.clone(), producer);
         plan.symbols.skipped = Eligibility::new(module, self.open).counts(module);
         rewrite::make_thunks(&mut code, &thunks);
+        // Before the pass uses functions for its own ends.
+        let assembly = if self.linked { facts::assembly_names(module) } else { link::Assembly::default() };
+        let is_bound = |caller: FunctionId, call: usize| {
+            shapes.as_ref().is_some_and(|shapes| shapes[caller.index()][call].stub.is_some())
+        };
+        let (reached, bound): (Vec<_>, Vec<_>) = named.into_iter().partition(|n| n.is_reached(is_bound));
+        let names = reached.iter().filter_map(|named| named.value.assembly_name());
+        let (writable, unwritable): (Vec<_>, Vec<_>) = names.partition(|name| emit::can_be_written(name));
         let facts = shapes.map(|shapes| self.facts(types, &program, shapes, &plan)).transpose()?;
+        let facts = facts.map(|mut facts| {
+            // Who calls these is known.
+            for function in bound.iter().filter_map(|named| named.number) {
+                facts.functions[function.index()].otherwise_used = false;
+            }
+            facts.assembly = assembly;
+            facts.assembly.names.extend(unwritable);
+            facts
+        });
         self.rewrite(module, (&program, &plan), &code, facts.as_ref());
+        if self.options.link {
+            emit::emit_reached(module, &writable);
+        }
+        if let Some(traced) = &traced {
+            tracing::finish(module, traced);
+        }
         Ok(Some(used.map(|used| relied_on(&program, &used)).unwrap_or_default()))
+    }
+
+    /// Adds what writes the trace, as far as contexts allow it before they are done.
+    fn trace<'m>(
+        &self,
+        module: Module<'m>,
+        program: &Program,
+        code: &Code<'m>,
+    ) -> Result<tracing::Before<'m>, Error> {
+        // Where they are entered, nothing is written: the trace would say that another call has reached them.
+        let unseen = |function: &&pcce_model::Function| function.unannounced == Unannounced::Anyhow;
+        if let Some(function) = program.functions.iter().find(unseen) {
+            return Err(Error::UntracedCalls { function: function.name.clone() });
+        }
+        let mut names = plan::Strings::default();
+        let functions = tracing::gather(module, program, code, self.whole_program, &mut names);
+        let key = fnv1a(self.identifier.as_bytes(), b"trace");
+        let given = (names, key, self.options.common.verify);
+        Ok(tracing::insert(module, program, code, functions, given, self.whole_program))
     }
 
     /// Reads the module, and encodes its call graph; again, if pointers were compared. None if there is no function to
     /// instrument.
     fn read<'m>(&self, module: Module<'m>, warnings: &mut Vec<String>) -> Result<Option<Read<'m>>, Error> {
         let mut profile = self.profile.clone();
-        let (program, types, code) = self.gather(module, profile.as_ref())?;
+        let read = self.gather(module, profile.as_ref())?;
+        let Read { program, code, encoding, .. } = &read;
         if program.functions.is_empty() {
             return Ok(None);
         }
-        let encoding = self.encode(&program.graph);
         let compared = if let Some(profile) = &mut profile {
             warnings.extend(profile.report(&self.identifier, &program.counts));
-            let encoded = (&encoding, &self.encoding);
+            let encoded = (encoding, &self.encoding);
             !self.options.basic
-                && targets::compare_counted(profile, &program, &code, encoded, self.whole_program)
+                && targets::compare_counted(profile, program, code, encoded, self.whole_program)
         } else {
             self.open
                 && !self.linked
                 && self.changes_calls()
-                && targets::compare_guessed(module, &self.no_callback, &program, &code, &encoding)
+                && targets::compare_guessed(module, &self.no_callback, program, code, encoding)
         };
-        if !compared {
-            return Ok(Some(Read { program, types, code, encoding }));
-        }
-        let (program, types, code) = self.gather(module, profile.as_ref())?;
-        let encoding = self.encode(&program.graph);
-        Ok(Some(Read { program, types, code, encoding }))
+        if compared { self.gather(module, profile.as_ref()).map(Some) } else { Ok(Some(read)) }
     }
 
-    fn gather<'m>(
-        &self,
-        module: Module<'m>,
-        profile: Option<&Profile>,
-    ) -> Result<(Program, Vec<String>, Code<'m>), Error> {
+    fn gather<'m>(&self, module: Module<'m>, profile: Option<&Profile>) -> Result<Read<'m>, Error> {
         let unpushed = facts::entered_unpushed(module, &self.no_callback, &self.entered);
         let knowledge = facts::Knowledge {
             no_callback: &self.no_callback,
@@ -277,10 +321,11 @@ impl<'a> Job<'a> {
             open: self.open,
             unpushed: &unpushed,
         };
-        let (Gathered { functions, types }, code) = facts::gather(module, &knowledge);
+        let (Gathered { functions, types, named }, code) = facts::gather(module, &knowledge);
         let profile = profile.map(|profile| (profile, &*self.identifier));
         let program = pcce_model::derive(functions, &self.mode(), profile)?;
-        Ok((program, types, code))
+        let encoding = self.encode(&program.graph);
+        Ok(Read { program, types, named, code, encoding })
     }
 
     /// What the call graph is made for.
@@ -322,6 +367,7 @@ impl<'a> Job<'a> {
             calls,
             updates: plan.updates.clone(),
             makes_streams: self.entered.makes_streams(),
+            assembly: link::Assembly::default(),
             options: link::Options {
                 id_bits: self.encoding.id_bits,
                 leaf_depth: self.options.leaf_depth(),

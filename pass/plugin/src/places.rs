@@ -13,6 +13,16 @@ pub fn behind(call: Call<'_>) -> Option<Instruction<'_>> {
     (next.opcode() != Opcode::Unreachable).then_some(next)
 }
 
+/// Whether control comes back from the call to where [`behind`] puts the work.
+pub fn returns(call: Call<'_>) -> bool {
+    let next = match call.opcode() {
+        Opcode::Invoke => call.normal_destination().map(|block| block.first_after_pads()),
+        Opcode::CallBr => None,
+        _ => call.next(),
+    };
+    next.is_some_and(|next| next.opcode() != Opcode::Unreachable)
+}
+
 /// Where the work in front of a call goes. If the call goes through a pointer that is loaded for nothing else, in front
 /// of the load: the machine's call can do that itself, but LLVM lets it only if nothing is stored in between.
 /// `restores`: where control arrives without a return, the state is put back.

@@ -80,6 +80,16 @@ impl Files {
         self.libraries.join("libpcce_heap.a")
     }
 
+    /// The tracer for executables, beside one of these.
+    pub fn trace_archive(&self) -> PathBuf {
+        self.libraries.join("libpcce_trace.a")
+    }
+
+    /// What traced shared libraries have in them.
+    pub fn trace_module(&self) -> PathBuf {
+        self.libraries.join("pcce_trace_module.o")
+    }
+
     /// The runtime for shared libraries.
     pub fn shared_runtime(&self) -> PathBuf {
         self.libraries.join(SHARED_RUNTIME)
@@ -89,6 +99,8 @@ impl Files {
 const PLUGIN: &str = "libpcce_pass.so";
 /// The name by which the runtime for shared libraries is linked.
 pub const SHARED_RUNTIME: &str = "libpcce_rt.so";
+/// That of the tracer.
+pub const SHARED_TRACER: &str = "libpcce_trace.so";
 
 /// Finds `clang` or `clang++` of the right version: by its versioned name in
 /// `path`, then where the distribution keeps it.

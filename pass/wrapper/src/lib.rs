@@ -93,13 +93,19 @@ pub enum Error {
          of another kind"
     )]
     EmulatedTls,
-    /// A link in module mode of what only a link in lto mode instruments.
+    /// A link in another mode of what only a link in lto mode instruments.
     #[error(
-        "`{0}` was compiled in lto mode (it holds bitcode), and a link with `--pcce-mode=module` would leave it without \
-         instrumentation; compile it with `--pcce-mode=module` as well, or link with `--pcce-mode=lto`. If it is to stay \
-         without: `objcopy --remove-section=.llvm.lto` takes the bitcode out of a file that has machine code, too"
+        "`{file}` was compiled in lto mode (it holds bitcode), and a link with `--pcce-mode={mode}` would leave it \
+         without instrumentation; compile it with `--pcce-mode={mode}` as well, or link with `--pcce-mode=lto`. If it is \
+         to stay without: `objcopy --remove-section=.llvm.lto` takes the bitcode out of a file that has machine code, too",
+        file = .file.display()
     )]
-    BitcodeInModuleMode(PathBuf),
+    BitcodeWithoutLto {
+        /// The file.
+        file: PathBuf,
+        /// The mode of the link.
+        mode: &'static str,
+    },
     /// The linker is asked to strip by a word in a list, which cannot be taken out.
     #[error(
         "link mode needs the symbols that the linker is told to strip, and strips the program itself afterwards; give \

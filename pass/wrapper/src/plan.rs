@@ -25,7 +25,7 @@ use crate::Error;
 use crate::args::{Arguments, Role, Word};
 use crate::command::{Command, Product, UserLinker, UserLto, chooses_linker};
 use crate::inputs::Bitcode;
-use crate::install::{Files, Header, SHARED_RUNTIME};
+use crate::install::{Files, Header, SHARED_RUNTIME, SHARED_TRACER};
 use crate::strip::{Strip, strips};
 
 /// What the plan depends on beside the command line.
@@ -93,7 +93,8 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     plan.output = output(&arguments.words);
     let whole_program = links && mode == Mode::Lto;
     if let Some(file) = facts.bitcode.first().filter(|_| links && !whole_program) {
-        return Err(Error::BitcodeInModuleMode(file.file.clone()));
+        let mode = if mode == Mode::Link { "link" } else { "module" };
+        return Err(Error::BitcodeWithoutLto { file: file.file.clone(), mode });
     }
     if mode == Mode::Module && command.lto == UserLto::On {
         // The pass instruments what becomes machine code there and then. Said once a
@@ -220,8 +221,13 @@ fn compilation(mode: Mode, command: &Command) -> Compilation {
 impl Facts {
     /// Whether the user's own options for the pass ask for verify mode, or for counts of calls.
     fn users_program_reports(&self) -> bool {
+        self.users_options().any(|o| o == b"verify" || o.starts_with(b"profile-generate="))
+    }
+
+    /// The user's own options for the pass.
+    fn users_options(&self) -> impl Iterator<Item = &[u8]> {
         let options = self.pass_options.as_deref().unwrap_or_default().as_bytes();
-        options.split(|&byte| byte == b';').any(|o| o == b"verify" || o.starts_with(b"profile-generate="))
+        options.split(|&byte| byte == b';')
     }
 }
 
@@ -236,6 +242,7 @@ fn add_runtime(
         return;
     }
     let files = &facts.files;
+    let trace = own.common.trace || facts.users_options().any(|option| option == b"trace");
     // A dictionary and a token name their build by this.
     if !command.build_id {
         added.flag("-Wl,--build-id");
@@ -243,6 +250,13 @@ fn add_runtime(
     if command.shared {
         // Found by name, so that the library records the name and not the path.
         added.separate("-L", &files.libraries);
+        if trace {
+            added.flag("-lpcce_trace");
+            // Its functions keep registers that are lost when a function is looked up at its first call.
+            added.flag("-Wl,-z,now");
+            added.for_linker("", &files.trace_module());
+            needs.extend([files.libraries.join(SHARED_TRACER), files.trace_module()]);
+        }
         added.flag("-lpcce_rt");
         if let Some(folder) = &files.runpath {
             added.for_linker("-rpath=", folder);
@@ -250,6 +264,10 @@ fn add_runtime(
         needs.push(files.libraries.join(SHARED_RUNTIME));
     } else {
         // Not as an input of its own: a `-x c` would make it a source.
+        if trace {
+            added.for_linker("", &files.trace_archive());
+            needs.push(files.trace_archive());
+        }
         let archive = if own.heap {
             files.heap_archive()
         } else if own.common.verify || own.common.profile_generate.is_some() || facts.users_program_reports()

@@ -4,7 +4,7 @@
 use crate::{MAIN_BASE_SYMBOL, REPLACED, SIGNAL_SITE_SYMBOL, TLS_SYMBOL, VERSION_SYMBOL, functions};
 
 /// What every archive defines for the C API, for the start of the program, and for code of the pass.
-pub const RUNTIME: [&str; 30] = [
+pub const RUNTIME: [&str; 34] = [
     "pcce_context",
     "pcce_numbers",
     "pcce_token",
@@ -14,6 +14,10 @@ pub const RUNTIME: [&str; 30] = [
     "pcce_fiber_save",
     "pcce_fiber_restore",
     "pcce_fiber_run",
+    "pcce_trace_start",
+    "pcce_trace_stop",
+    "pcce_trace_mark",
+    "pcce_trace_flush",
     "__pcce_crash_start",
     "__pcce_sample_start",
     "__pcce_numbers_start",
@@ -48,6 +52,30 @@ pub const VERIFY: [&str; 8] = [
     functions::COUNTS_TARGET,
     functions::COUNTS_END,
     crate::REPLACED_ENDS[0].1,
+];
+
+/// What the tracer defines (`libpcce_trace.a`).
+pub const TRACE: [&str; 18] = [
+    crate::trace::TLS_SYMBOL,
+    crate::trace::functions::FLUSH,
+    crate::trace::functions::ENTER,
+    crate::trace::functions::LANDED,
+    crate::trace::functions::RETURNED,
+    crate::trace::functions::EVENT,
+    crate::trace::functions::SYNC,
+    crate::trace::functions::SWITCH,
+    "__pcce_trace_start",
+    "__pcce_trace_end",
+    // For traced shared libraries, when they are loaded.
+    "__pcce_trace_loaded",
+    // For the runtime.
+    "__pcce_trace_handler",
+    "__pcce_trace_handler_end",
+    "__pcce_trace_now",
+    "__pcce_trace_record",
+    "__pcce_trace_mark",
+    "__pcce_trace_here",
+    "__pcce_trace_thread",
 ];
 
 /// What the heap profiler defines in libc's place, and the name that each has until the archive is made.

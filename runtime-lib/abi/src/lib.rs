@@ -5,6 +5,7 @@
 //! - [`token`]: constants of the tokens' format;
 //! - [`no_op`]: the places in code that the step of link mode overwrites;
 //! - [`numbers`]: the file of numbers; [`chains`]: what it is made from in a process;
+//! - [`trace`]: traces of calls, in the thread and in the file;
 //! - [`exports`]: the symbols that the runtime's archives define;
 //! - [`unwind`]: the walk over the stack of an interrupted point, in this process or in a core file.
 //!
@@ -25,6 +26,7 @@ pub mod numbers;
 #[cfg(feature = "tables")]
 pub mod tables;
 pub mod token;
+pub mod trace;
 #[cfg(feature = "unwind")]
 pub mod unwind;
 mod verify;

@@ -8,7 +8,7 @@ use super::records::{CONTEXTS, PEAK, UNKNOWN};
 use crate::output::{self, FileName};
 use crate::profile::Writer;
 use crate::sys;
-use crate::x86_64::weak_address;
+use pcce_system::weak_address;
 
 /// Names the file; a name that is used without it.
 const VARIABLE: &core::ffi::CStr = c"PCCE_HEAP_PROFILE";

@@ -109,23 +109,6 @@ global_asm!(
     argument = const offset_of!(Creation, argument),
 );
 
-// LLVM knows these functions of libc, and would have them looked up at the program's start (`RtLibUseGOT` in core's
-// bitcode): so they are called from here, through the procedure linkage table.
-global_asm!(
-    ".pushsection .text.__pcce_libc,\"ax\",@progbits",
-    ".hidden __pcce_at_exit",
-    ".globl __pcce_at_exit",
-    ".type __pcce_at_exit,@function",
-    "__pcce_at_exit: jmp __cxa_atexit@PLT",
-    ".size __pcce_at_exit, . - __pcce_at_exit",
-    ".hidden __pcce_flush",
-    ".globl __pcce_flush",
-    ".type __pcce_flush,@function",
-    "__pcce_flush: jmp fflush@PLT",
-    ".size __pcce_flush, . - __pcce_flush",
-    ".popsection",
-);
-
 // Constructors. By the exported name, so that of several runtimes in a process, the executable's ones are started.
 global_asm!(
     ".pushsection .init_array,\"aw\",@init_array",

@@ -26,6 +26,9 @@ struct Arguments {
     /// Programs of the evaluation, separated by blanks
     #[arg(long, default_value = "lua sqlite3")]
     programs: String,
+    /// How they are built: a variant of the evaluation
+    #[arg(long, default_value = "lto")]
+    variant: String,
 }
 
 fn main() -> Result<ExitCode> {
@@ -35,7 +38,7 @@ fn main() -> Result<ExitCode> {
     for name in arguments.programs.split_whitespace() {
         let bar = bar(name, arguments.count)?;
         bar.set_message("building");
-        let victim = Victim::build(name)?;
+        let victim = Victim::build(name, &arguments.variant)?;
         let outcome = victim.torture(arguments.count, arguments.seed, |outcome| {
             bar.set_position(outcome.points as u64);
             bar.set_message(format!("{} wrong", outcome.wrong.len()));

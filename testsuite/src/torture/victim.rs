@@ -36,15 +36,15 @@ pub struct Victim {
 }
 
 impl Victim {
-    /// Builds a program of the evaluation, optimised, as a whole.
+    /// Builds a program of the evaluation, optimised, in a variant of it.
     ///
     /// # Errors
     /// If it cannot be built.
-    pub fn build(name: &str) -> Result<Self> {
+    pub fn build(name: &str, variant: &str) -> Result<Self> {
         let root = target().join("torture").join(name);
         let program = Program::named(name)?;
         let workshop = Workshop::new(root.clone())?;
-        let variant = Variant::named("lto", &target().join("release"))?;
+        let variant = Variant::named(variant, &target().join("release"))?;
         let executable = root.join("executables").join(name).join(variant.folder_name());
         let stamp = root.join(BUILT);
         let version = workshop.compiler_fingerprint(&variant)?;

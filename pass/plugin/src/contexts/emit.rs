@@ -39,6 +39,24 @@ pub fn emit_addresses<'m>(module: Module<'m>, functions: &Code<'m>, sites_name: 
     module.keep_aliases(&aliases);
 }
 
+/// Appends the addresses of what the module reaches otherwise than by calls that are bound behind the link
+/// (`pcce_dictionary::code`), by the names in object files. The references keep nothing in the program.
+pub fn emit_reached(module: Module<'_>, names: &[String]) {
+    let mut asm = format!(".pushsection {},\"\",@progbits\n", code::REACHED_SECTION);
+    for (i, name) in names.iter().enumerate() {
+        let _ = writeln!(asm, ".weakref .L__pcce_reached.{i}, \"{name}\"\n.quad .L__pcce_reached.{i}");
+    }
+    asm.push_str(".popsection\n");
+    if !names.is_empty() {
+        module.append_asm(&asm);
+    }
+}
+
+/// Whether [`emit_reached`] can write the name.
+pub fn can_be_written(name: &str) -> bool {
+    !name.contains(['"', '\\', '\n', '\0'])
+}
+
 /// Says where the records of verify mode are, for the step behind the link.
 pub fn emit_records_address(module: Module<'_>, sites_name: &str, records_name: &str) {
     let section = abi::RECORDS_ADDRESS_SECTION;
@@ -69,7 +87,8 @@ pub fn emit_hybrid(module: Module<'_>) {
     ));
 }
 
-fn bytes(asm: &mut String, bytes: &[u8]) {
+/// Appends bytes, as assembly.
+pub fn bytes(asm: &mut String, bytes: &[u8]) {
     for line in bytes.chunks(4096) {
         asm.push_str(".ascii \"");
         for &b in line {

@@ -73,7 +73,11 @@ fn symbols<'m>(
     // Text has a zero behind it.
     let size = plan.symbols.sites.len().max(1) + usize::from(plan.site_bytes.is_some());
     let sites = module.add_internal(sites_name, module.bytes(size as u64), false);
-    module.keep(sites);
+    match no_ops {
+        // By its address the step knows the module, whose code need not refer to it.
+        Some(_) => module.retain(sites),
+        None => module.keep(sites),
+    }
     if let Some(bytes) = plan.site_bytes.as_ref().filter(|bytes| !bytes.is_empty()) {
         sites.initialize(module.const_string(bytes));
     }

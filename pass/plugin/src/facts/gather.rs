@@ -6,6 +6,7 @@ use pcce_encoding::FunctionId;
 
 use super::assembly;
 use super::eligible::Eligibility;
+use super::named::{Named, Uses};
 use super::resolve::{Target, resolve};
 use crate::code::{Code, FunctionCode};
 use crate::llvm::{self, Instruction, Module, Opcode, Signature, TailCall};
@@ -38,15 +39,17 @@ pub struct Knowledge<'a, 'm> {
 }
 
 /// What was read.
-pub struct Gathered {
+pub struct Gathered<'m> {
     /// The functions that are instrumented.
     pub functions: Vec<Function>,
     /// The types of functions, as LLVM writes them, by their numbers.
     pub types: Vec<String>,
+    /// The functions that other modules know, too, and how they are used here.
+    pub named: Vec<Named<'m>>,
 }
 
 /// Numbers the functions that are instrumented, and reads their calls.
-pub fn gather<'m>(module: Module<'m>, knowledge: &Knowledge<'_, 'm>) -> (Gathered, Code<'m>) {
+pub fn gather<'m>(module: Module<'m>, knowledge: &Knowledge<'_, 'm>) -> (Gathered<'m>, Code<'m>) {
     let values: Vec<llvm::Function<'m>> =
         Eligibility::new(module, knowledge.open).instrumented(module).collect();
     let index = values.iter().copied().zip((0..).map(FunctionId::new)).collect();
@@ -61,23 +64,24 @@ pub fn gather<'m>(module: Module<'m>, knowledge: &Knowledge<'_, 'm>) -> (Gathere
         index,
         builtin_jumps: builtin_jumps(module),
         types: HashMap::new(),
-        direct_uses: vec![0; values.len()],
+        uses: Uses::default(),
     };
     let mut functions = Vec::with_capacity(values.len());
     let mut code = Vec::with_capacity(values.len());
-    for value in values {
-        let (mut function, places) = reader.read(value, &module.block_frequencies(value));
+    for (id, value) in (0..).map(FunctionId::new).zip(values) {
+        let (mut function, places) = reader.read(id, value, &module.block_frequencies(value));
         function.aliases = aliases.remove(&value).unwrap_or_default();
         functions.push(function);
         code.push(places);
     }
-    for ((function, code), uses) in functions.iter_mut().zip(&code).zip(&reader.direct_uses) {
-        function.otherwise_used = code.value.use_count() > *uses;
+    for (function, code) in functions.iter_mut().zip(&code) {
+        function.otherwise_used = reader.uses.others(code.value.operand()) > 0;
     }
+    let named = reader.uses.named(module, &reader.index);
     let mut types: Vec<(Signature<'_>, TypeId)> = reader.types.into_iter().collect();
     types.sort_unstable_by_key(|(_, id)| id.0);
     let types = types.into_iter().map(|(ty, _)| ty.text()).collect();
-    (Gathered { functions, types }, Code::new(module, code))
+    (Gathered { functions, types, named }, Code::new(module, code))
 }
 
 fn builtin_jumps(module: Module<'_>) -> HashMap<llvm::Function<'_>, bool> {
@@ -91,12 +95,16 @@ struct Reader<'a, 'm> {
     /// Intrinsics for `__builtin_setjmp` and its like, and whether it is that one.
     builtin_jumps: HashMap<llvm::Function<'m>, bool>,
     types: HashMap<Signature<'m>, TypeId>,
-    /// How many direct calls of each function there are in instrumented ones.
-    direct_uses: Vec<usize>,
+    uses: Uses<'m>,
 }
 
 impl<'m> Reader<'_, 'm> {
-    fn read(&mut self, value: llvm::Function<'m>, frequencies: &[f64]) -> (Function, FunctionCode<'m>) {
+    fn read(
+        &mut self,
+        id: FunctionId,
+        value: llvm::Function<'m>,
+        frequencies: &[f64],
+    ) -> (Function, FunctionCode<'m>) {
         let mut function = self.facts(value);
         let mut code = FunctionCode::new(value);
         for ((number, block), &frequency) in (0..).zip(value.blocks()).zip(frequencies) {
@@ -116,6 +124,7 @@ impl<'m> Reader<'_, 'm> {
                     tail = Some(instruction);
                     function.tail_callees.push(self.tail_callee(call));
                 } else if let Some(kind) = self.kind(call, &mut function, &mut code) {
+                    self.uses.add(call, &kind, (id, function.calls.len()));
                     function.calls.push(self.call(call, kind, number, frequency));
                     code.calls.push(call);
                 }
@@ -234,10 +243,7 @@ impl<'m> Reader<'_, 'm> {
         let no_callback = self.knowledge.no_callback;
         match (self.index.get(&callee), RuntimeCall::of(&name, call.argument_count())) {
             (_, Some(runtime)) if declaration => CallKind::Runtime(runtime),
-            (Some(&number), _) if exact => {
-                self.direct_uses[number.index()] += usize::from(call.called().as_function() == Some(callee));
-                CallKind::Direct(number)
-            }
+            (Some(&number), _) if exact => CallKind::Direct(number),
             // Not LLVM's `nocallback`, which clang makes of `__attribute__((leaf))`: it
             // promises nothing about a callee that another module defines and instruments.
             _ if declaration && no_callback.contains(&name) => match no_callback.is_published(&name) {

@@ -8,8 +8,11 @@ pub mod eligible;
 mod entered;
 mod gather;
 mod inserted;
+mod named;
 mod resolve;
 
+pub use assembly::names as assembly_names;
 pub use entered::{Entered, entered_unpushed};
 pub use gather::{Gathered, Knowledge, gather};
-pub use resolve::is_exact;
+pub use named::Named;
+pub use resolve::{Target, is_exact, resolve};

@@ -144,6 +144,23 @@ impl<'m> Builder<'m> {
         }
     }
 
+    /// Calls the function `name` of another object in front of an instruction: it returns nothing, and does not throw.
+    /// `keeps_registers`: by LLVM's calling convention `preserve_most`.
+    pub fn call_in_front_of(
+        &self,
+        at: Instruction<'m>,
+        name: &str,
+        arguments: &[Constant<'m>],
+        keeps_registers: bool,
+    ) {
+        let arguments: Vec<LLVMValueRef> = arguments.iter().map(|v| v.0.as_value_ref()).collect();
+        let (list, count) = (arguments.as_ptr(), arguments.len());
+        // SAFETY: live values; the name is copied.
+        unsafe {
+            pcce_shim_trace_call(at.raw(), name.as_ptr(), name.len(), list, count, keeps_registers);
+        }
+    }
+
     /// The function `name`, which does not throw.
     ///
     /// # Safety

@@ -9,7 +9,7 @@ use llvm_sys::prelude::*;
 
 use super::shim::*;
 use super::value::{name, text};
-use super::{Address, Call, Instruction, LinkageFacts, Module, Signature};
+use super::{Address, Alias, Call, Instruction, LinkageFacts, Module, Operand, Signature};
 
 /// A function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -102,6 +102,20 @@ impl<'m> Function<'m> {
         unsafe { pcce_shim_divert(self.raw(), thunk.raw(), id, top, tag) }
     }
 
+    /// Lets the function begin with a call of `name`, of the same image, where it is entered by its address: an
+    /// instruction of five bytes.
+    pub fn begin_with_call(self, name: &str) {
+        // SAFETY: a live function with a body; the name is copied.
+        unsafe { pcce_shim_trace_entry(self.raw(), name.as_ptr(), name.len()) }
+    }
+
+    /// A name for the place so many bytes behind the function's beginning, which ends with the object.
+    pub fn place_behind(self, name: &str, bytes: u64) -> Alias<'m> {
+        let name = format!("\u{1}{name}");
+        // SAFETY: a live function with a body; the name is copied. The result is an alias.
+        unsafe { Alias::new(pcce_shim_trace_behind(self.raw(), name.as_ptr(), name.len(), bytes)) }
+    }
+
     /// The function that the unwinder calls for frames of this one.
     pub fn personality(self) -> Option<Function<'m>> {
         self.0.get_personality_function().map(Self)
@@ -113,10 +127,10 @@ impl<'m> Function<'m> {
         Some(unsafe { pcce_shim_entry_count(self.raw()) }).filter(|count| *count >= 0.0)
     }
 
-    /// Number of uses.
-    pub fn use_count(self) -> usize {
-        // SAFETY: live value.
-        unsafe { pcce_shim_use_count(self.raw()) }
+    /// It, as an operand.
+    pub fn operand(self) -> Operand<'m> {
+        // SAFETY: live function of the run's module.
+        unsafe { Operand::new(self.raw()) }
     }
 
     /// Whether anything in the module uses the function but to call it.

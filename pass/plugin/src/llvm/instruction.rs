@@ -12,7 +12,7 @@ use llvm_sys::prelude::*;
 
 use super::shim::*;
 use super::value::text;
-use super::{Address, Block, Function, Module, Operand, Signature, Word};
+use super::{Address, Alias, Block, Function, Module, Operand, Signature, Word};
 use pcce_model::SourceLocation;
 use pcce_model::link::Reach;
 
@@ -275,6 +275,19 @@ impl<'m> Call<'m> {
         let invoke = self.opcode() == InstructionOpcode::Invoke;
         // SAFETY: live invoke.
         invoke.then(|| unsafe { BasicBlock::new(LLVMGetNormalDest(self.raw())) }).flatten().map(Block)
+    }
+
+    /// Where an invoke goes on when an exception leaves the call.
+    pub fn unwind_destination(self) -> Option<Block<'m>> {
+        let invoke = self.opcode() == InstructionOpcode::Invoke;
+        // SAFETY: live invoke.
+        invoke.then(|| unsafe { BasicBlock::new(LLVMGetUnwindDest(self.raw())) }).flatten().map(Block)
+    }
+
+    /// Lets the call enter its function at a place that has a name ([`Function::place_behind`]).
+    pub fn enter_at(self, place: Alias<'m>) {
+        // SAFETY: a live call, and a live alias.
+        unsafe { pcce_shim_trace_call_to(self.raw(), place.raw()) }
     }
 
     /// The source locations, innermost first; empty without debug information.

@@ -111,6 +111,13 @@ impl<'m> Module<'m> {
         unsafe { LLVMGetOrInsertNamedMetadata(self.raw(), name.as_ptr().cast(), name.len()) };
     }
 
+    /// The assembly of the module.
+    pub fn asm(self) -> String {
+        let mut len = 0;
+        // SAFETY: live module; the text is copied.
+        unsafe { text(LLVMGetModuleInlineAsm(self.raw(), &mut len), len) }
+    }
+
     /// Appends assembly to the module.
     pub fn append_asm(self, asm: &str) {
         // SAFETY: live module; the text is copied.
@@ -145,6 +152,11 @@ impl<'m> Module<'m> {
     /// An integer constant of 64 bits.
     pub fn const_i64(self, value: u64) -> Word<'m> {
         Word(self.context().i64_type().const_int(value, false))
+    }
+
+    /// An integer constant of 32 bits.
+    pub fn const_i32(self, value: u32) -> Constant<'m> {
+        Constant(self.context().i32_type().const_int(value.into(), false).into())
     }
 
     /// The null pointer.
@@ -293,6 +305,15 @@ impl<'m> Module<'m> {
                 pcce_shim_call_at(self.raw(), name.as_ptr(), name.len(), argument, at_end);
             }
         }
+    }
+
+    /// In place of each call of the function `name(code, bits)`, of 7 bits at most: appends the bits to the word
+    /// `pending`, which stays below 2⁶³; `flush` is called in time. Blocks are split.
+    pub fn append_bits(self, name: &str, pending: Address<'m>, flush: &str) {
+        let pending = pending.0.as_value_ref();
+        let (flush, flush_len) = (flush.as_ptr(), flush.len());
+        // SAFETY: live module and constant, and no handle to these calls, which only `Builder::call_in_front_of` makes.
+        unsafe { pcce_shim_trace_expand(self.raw(), name.as_ptr(), name.len(), pending, flush, flush_len) }
     }
 
     /// A builder of instructions.

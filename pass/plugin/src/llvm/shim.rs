@@ -38,6 +38,7 @@ unsafe extern "C" {
     pub fn pcce_shim_has_module_flag(module: LLVMModuleRef, name: *const u8, len: usize) -> bool;
     pub fn pcce_shim_source_name(function: LLVMValueRef, len: *mut usize) -> *const c_char;
     pub fn pcce_shim_use_count(value: LLVMValueRef) -> usize;
+    pub fn pcce_shim_assembly_name(value: LLVMValueRef, on_name: TextCallback, context: *mut c_void);
     pub fn pcce_shim_entry_count(function: LLVMValueRef) -> f64;
     pub fn pcce_shim_make_thunk(function: LLVMValueRef, name: *const u8, len: usize) -> LLVMValueRef;
     pub fn pcce_shim_divert(
@@ -85,6 +86,30 @@ unsafe extern "C" {
         on_name: TextCallback,
         context: *mut c_void,
     );
+    pub fn pcce_shim_trace_call(
+        at: LLVMValueRef,
+        name: *const u8,
+        len: usize,
+        arguments: *const LLVMValueRef,
+        count: usize,
+        keeps_registers: bool,
+    );
+    pub fn pcce_shim_trace_expand(
+        module: LLVMModuleRef,
+        name: *const u8,
+        len: usize,
+        pending: LLVMValueRef,
+        flush: *const u8,
+        flush_len: usize,
+    );
+    pub fn pcce_shim_trace_entry(function: LLVMValueRef, name: *const u8, len: usize);
+    pub fn pcce_shim_trace_behind(
+        function: LLVMValueRef,
+        name: *const u8,
+        len: usize,
+        bytes: u64,
+    ) -> LLVMValueRef;
+    pub fn pcce_shim_trace_call_to(call: LLVMValueRef, name: LLVMValueRef);
     pub fn pcce_shim_insert_late_calls(analyses: *mut c_void, module: LLVMModuleRef) -> bool;
     pub fn pcce_shim_write(module: LLVMModuleRef) -> LLVMMemoryBufferRef;
     pub fn pcce_shim_read(bitcode: LLVMMemoryBufferRef, name: *const u8, len: usize) -> LLVMModuleRef;

@@ -1,6 +1,6 @@
 //! Values: operands of the program's code, of which only the kind is known, and the words and addresses of ours.
 
-use std::ffi::{CString, c_char};
+use std::ffi::{CString, c_char, c_void};
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 
@@ -133,6 +133,24 @@ impl<'m> Operand<'m> {
         }
     }
 
+    /// Number of uses.
+    pub fn use_count(self) -> usize {
+        // SAFETY: live value.
+        unsafe { pcce_shim_use_count(self.raw) }
+    }
+
+    /// The name that assembly has for it, if it is a function or another global with a name.
+    pub fn assembly_name(self) -> Option<String> {
+        extern "C" fn set(name: *mut c_void, given: *const u8, len: usize) {
+            // SAFETY: the shim hands on what it got from the call below, with a text.
+            unsafe { *name.cast::<Option<String>>() = Some(text(given.cast(), len)) };
+        }
+        let mut name: Option<String> = None;
+        // SAFETY: live value; the callback is called with `name` during the call.
+        unsafe { pcce_shim_assembly_name(self.raw, set, (&raw mut name).cast()) };
+        name
+    }
+
     /// Whether a call of it goes through a pointer: it is neither a function nor another global nor assembly.
     pub fn is_pointer(self) -> bool {
         // SAFETY: live value.
@@ -160,6 +178,17 @@ impl<'m> Alias<'m> {
     pub fn name(self) -> String {
         // SAFETY: live value.
         unsafe { name(self.raw()) }
+    }
+
+    /// It, as an operand.
+    pub fn operand(self) -> Operand<'m> {
+        self.0
+    }
+
+    /// Its address.
+    pub fn address(self) -> Address<'m> {
+        // SAFETY: a live global, whose value is its address.
+        Address(unsafe { PointerValue::new(self.raw()) })
     }
 
     /// What it stands for, which may be another alias.

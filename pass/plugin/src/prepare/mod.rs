@@ -13,7 +13,7 @@ use pcce_model::NoCallback;
 
 use crate::facts::eligible::Eligibility;
 use crate::facts::{Entered, entered_unpushed};
-use crate::llvm::Run;
+use crate::llvm::{Module, Run};
 
 /// Inserts calls that code generation would insert, as far as they can be: of functions' hooks (`mcount`,
 /// `__cyg_profile_func_enter`) after inlining, and of functions that take the place of traps. Of the others the facts
@@ -30,4 +30,16 @@ pub fn control_flow(run: &mut Run, no_callback: &NoCallback, entered: &Entered, 
     // Who catches may be code that is not instrumented, and goes on: what it called must leave the state as it found
     // it, also where it throws.
     run.catch_escapes(|module| Eligibility::new(module, open).instrumented(module).collect());
+}
+
+/// Gives each invoke a place of its own where control goes on when it returns.
+pub fn part_returns(module: Module<'_>) {
+    for function in module.functions().into_iter().filter(|f| f.has_body()) {
+        for block in function.blocks() {
+            let invoke = block.terminator().as_call().and_then(|call| call.normal_destination());
+            if let Some(destination) = invoke {
+                destination.on_edge_from(block);
+            }
+        }
+    }
 }

@@ -189,6 +189,36 @@ fn programs_that_report_have_what_they_need_for_it() {
 }
 
 #[test]
+fn programs_that_record_their_calls_have_the_tracer_in_front_of_the_runtime() {
+    let needs = |facts: &Facts, line: &str| {
+        let needs = plan_with(facts, line).unwrap().needs;
+        needs.iter().map(|file| file.file_name().unwrap().to_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let mut facts = facts();
+    for (line, expected) in [
+        ("--pcce-trace --pcce-mode=module a.o", ["libpcce_trace.a", "libpcce_rt.a"]),
+        ("--pcce-trace --pcce-verify --pcce-mode=module a.o", ["libpcce_trace.a", "libpcce_verify.a"]),
+        ("--pcce-trace --pcce-heap --pcce-mode=link a.o", ["libpcce_trace.a", "libpcce_heap.a"]),
+    ] {
+        assert_eq!(needs(&facts, line), expected, "{line}");
+        let argv = plan_with(&facts, line).unwrap().argv;
+        let place = |end: &str| argv.iter().position(|word| word.to_str().unwrap().ends_with(end));
+        let [tracer, runtime] = expected.map(place);
+        assert!(tracer.is_some() && tracer < runtime, "{argv:?}");
+    }
+    let shared = "--pcce-trace --pcce-mode=module -shared a.o";
+    assert_eq!(needs(&facts, shared), ["libpcce_trace.so", "pcce_trace_module.o", "libpcce_rt.so"]);
+    let argv = plan_with(&facts, shared).unwrap().argv;
+    for word in ["-lpcce_trace", "/r/pcce_trace_module.o", "-Wl,-z,now"] {
+        assert!(argv.contains(&word.into()), "{word} in {argv:?}");
+    }
+    assert_eq!(needs(&facts, "--pcce-trace --pcce-mode=module -c a.c"), ["libpcce_pass.so"]);
+    assert_eq!(pass_options(&facts, "--pcce-trace -c a.c").as_deref(), Some("trace"));
+    facts.pass_options = Some("verify;trace".into());
+    assert_eq!(needs(&facts, "--pcce-mode=module a.o"), ["libpcce_trace.a", "libpcce_verify.a"]);
+}
+
+#[test]
 fn a_heap_profile_takes_the_place_of_the_allocator() {
     let command = "--pcce-heap --pcce-mode=module a.o";
     let plan = plan_with(&facts(), command).unwrap();

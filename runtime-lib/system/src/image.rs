@@ -1,6 +1,6 @@
 //! Images: the executables and shared libraries in memory, found by address without allocation or locks.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr::null;
 
@@ -21,6 +21,7 @@ struct DlFindObject {
 #[repr(C)]
 struct LinkMap {
     load_bias: usize,
+    name: *const c_char,
 }
 
 unsafe extern "C" {
@@ -47,6 +48,8 @@ pub struct Image {
     /// The section `.eh_frame_hdr`, the index of the unwind tables; null without it.
     eh_frame_hdr: *const u8,
     eh_frame_hdr_len: usize,
+    /// The path of its file as the loader has it: empty for the program itself, and null if nobody knows.
+    pub file: *const c_char,
 }
 
 impl Image {
@@ -61,6 +64,7 @@ impl Image {
         whole_build_id_len: 0,
         eh_frame_hdr: null(),
         eh_frame_hdr_len: 0,
+        file: null(),
     };
 
     /// The image that contains an address.
@@ -79,6 +83,8 @@ impl Image {
             end: found.map_end,
             // SAFETY: glibc's link map of a loaded object.
             load_bias: unsafe { (*found.link_map).load_bias },
+            // SAFETY: the same.
+            file: unsafe { (*found.link_map).name },
             ..Self::NONE
         };
         // SAFETY: the mapping starts with the object's first load segment, except in static programs, where glibc

@@ -17,7 +17,7 @@ unsafe fn copy_16(to: *mut u8, from: *const u8) {
     }
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(feature = "freestanding", unsafe(no_mangle))]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
     // SAFETY: by the caller: `len` bytes, which do not overlap.
     unsafe {
@@ -44,7 +44,7 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8
     to
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(feature = "freestanding", unsafe(no_mangle))]
 unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
     // SAFETY: by the caller: `len` bytes. The copy goes away from the overlap; the direction flag is clear again.
     unsafe {
@@ -59,7 +59,7 @@ unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, len: usize) -> *mut u
     to
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(feature = "freestanding", unsafe(no_mangle))]
 unsafe extern "C" fn memset(to: *mut u8, byte: c_int, len: usize) -> *mut u8 {
     // SAFETY: by the caller: `len` bytes.
     unsafe {
@@ -73,7 +73,7 @@ unsafe extern "C" fn memset(to: *mut u8, byte: c_int, len: usize) -> *mut u8 {
 }
 
 // Not inlined: calls with a known length, which the compiler knows to make comparisons of words of, would become loops.
-#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(feature = "freestanding", unsafe(no_mangle))]
 #[inline(never)]
 unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, len: usize) -> c_int {
     for i in 0..len {
@@ -86,14 +86,14 @@ unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, len: usize) -> c_int {
     0
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(feature = "freestanding", unsafe(no_mangle))]
 #[inline(never)]
 unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, len: usize) -> c_int {
     // SAFETY: passed on.
     unsafe { memcmp(a, b, len) }
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(feature = "freestanding", unsafe(no_mangle))]
 unsafe extern "C" fn strlen(text: *const c_void) -> usize {
     let left: usize;
     // SAFETY: by the caller: there is a zero.

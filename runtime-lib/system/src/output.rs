@@ -8,12 +8,15 @@
 //!
 //! Nothing here allocates or takes a lock: signal handlers open files, too.
 
+#![allow(clippy::new_without_default, reason = "made in statics")]
+
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr::{copy_nonoverlapping, null};
 use core::slice;
 use core::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 
 use crate::digits::Decimal;
+use crate::shared::identity;
 use crate::sys;
 
 unsafe extern "C" {
@@ -162,13 +165,9 @@ impl FileName {
         !text.is_empty() && (!child || by_exit && text.windows(2).any(|two| two == b"%p"))
     }
 
-    /// Opens the file for writing; `number` follows its name if it is not 0. The error is the kernel's; it has been
-    /// told to the user.
-    pub fn open(&self, how: How, number: u64) -> Result<c_int, c_int> {
-        if !self.is_named() {
-            return Err(libc::ENOENT);
-        }
-        let mut path = Text::<{ Self::MOST + 64 }>::new();
+    /// The name with a final zero; `number` follows it if it is not 0.
+    fn path(&self, number: u64) -> Text<{ Self::MOST + 64 }> {
+        let mut path = Text::new();
         let mut text = self.bytes().iter();
         while let Some(&byte) = text.next() {
             if byte == b'%' && text.as_slice().first() == Some(&b'p') {
@@ -183,6 +182,53 @@ impl FileName {
             path.number(number);
         }
         path.put(b"\0");
+        path
+    }
+
+    /// Has forked children use the name of this process.
+    pub fn settle(&self) {
+        let path = self.path(0);
+        if path.bytes().len() <= Self::MOST {
+            // SAFETY: as in set(); it has a final zero, and fits.
+            unsafe { copy_nonoverlapping(path.bytes().as_ptr(), self.text(), path.bytes().len()) };
+        }
+    }
+
+    /// Takes the name away, so that another file may have it: that of a regular file, not of a link to one. False if it
+    /// is still there.
+    pub fn remove(&self) -> bool {
+        let path = self.path(0);
+        let mut about = core::mem::MaybeUninit::<libc::stat>::uninit();
+        let name = path.bytes().as_ptr();
+        // SAFETY: the text ends with a zero; writes what it has.
+        unsafe {
+            let flags = libc::AT_SYMLINK_NOFOLLOW as usize;
+            let arguments =
+                [libc::AT_FDCWD as usize, name as usize, about.as_mut_ptr() as usize, flags, 0, 0];
+            let known = sys::call(libc::SYS_newfstatat, arguments) == 0;
+            if !known || about.assume_init().st_mode & libc::S_IFMT != libc::S_IFREG {
+                return false;
+            }
+            sys::unlink(name.cast()) == 0
+        }
+    }
+
+    /// Whether the name leads to this open file.
+    pub fn leads_to(&self, file: c_int) -> bool {
+        let Ok(there) = self.open(How::SharedAgain, 0) else { return false };
+        let same = |a: (u64, u64, u64), b: (u64, u64, u64)| (a.0, a.1) == (b.0, b.1);
+        let leads = identity(there).zip(identity(file)).is_some_and(|(a, b)| same(a, b));
+        sys::close(there);
+        leads
+    }
+
+    /// Opens the file for writing; `number` follows its name if it is not 0. The error is the kernel's; it has been
+    /// told to the user.
+    pub fn open(&self, how: How, number: u64) -> Result<c_int, c_int> {
+        if !self.is_named() {
+            return Err(libc::ENOENT);
+        }
+        let path = self.path(number);
         let built_in = self.built_in.load(Ordering::Relaxed) == 1;
         let mut flags = libc::O_CLOEXEC | libc::O_NOCTTY;
         flags |= match how {

@@ -64,13 +64,13 @@ pub unsafe fn open(path: *const c_char, flags: c_int, mode: usize) -> isize {
     unsafe { call(libc::SYS_openat, [folder, path as usize, flags as usize, mode, 0, 0]) }
 }
 
-/// Takes a name away, if it is there.
+/// Takes a name away. Returns 0, or a negative error number.
 ///
 /// # Safety
 /// The path ends with a zero.
-pub unsafe fn unlink(path: *const c_char) {
+pub unsafe fn unlink(path: *const c_char) -> isize {
     // SAFETY: by the contract.
-    unsafe { call3(libc::SYS_unlink, path as usize, 0, 0) };
+    unsafe { call3(libc::SYS_unlink, path as usize, 0, 0) }
 }
 
 /// Reads from a file. Returns how much, or a negative error number.
@@ -157,14 +157,18 @@ pub fn number(text: &CStr) -> c_int {
     digits.fold(0_i32, |n, c| n.saturating_mul(10).saturating_add((c - b'0').into()))
 }
 
-/// Has `child` called in each child of `fork`, before its code goes on. Not in one of `vfork`.
-pub fn after_fork(child: extern "C" fn()) {
-    type Handler = Option<extern "C" fn()>;
+/// What `pthread_atfork` calls.
+pub type ForkHandler = Option<extern "C" fn()>;
+
+/// Has `prepare` called in front of each `fork`, and `child` in its child, before its code goes on. Not in one of
+/// `vfork`.
+pub fn around_fork(prepare: ForkHandler, child: extern "C" fn()) {
+    type Handler = ForkHandler;
     unsafe extern "C" {
         fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
     }
     // SAFETY: a plain handler.
-    unsafe { pthread_atfork(None, None, Some(child)) };
+    unsafe { pthread_atfork(prepare, None, Some(child)) };
 }
 
 unsafe extern "C" {

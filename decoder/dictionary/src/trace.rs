@@ -1,0 +1,221 @@
+//! What the reader of a trace must know of a module: for each function which events may follow each other, and which
+//! bits tell them apart. The pass writes it into the section [`SECTION`] of each object file, which is not loaded; the
+//! linker concatenates the records.
+//!
+//! | bytes | content |
+//! |---|---|
+//! | 8 | [`MAGIC`] |
+//! | 4 | [`VERSION`], little endian |
+//! | 4 | number of functions |
+//! | 4 | length of the payload in bytes |
+//! | 4 | CRC-32 of the payload |
+//! | 8 each | addresses of the functions, written by the linker; 0 for those that it left out |
+//! | – | payload: [`Traced`] as JSON, compressed (zlib) |
+
+use std::io::Write;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{DictionaryError, Location, Unpacker};
+
+/// Name of the section.
+pub const SECTION: &str = ".debug_pcce_trace";
+/// First bytes of a record.
+pub const MAGIC: [u8; 8] = *b"PCCEtcfg";
+/// The version of the format.
+pub const VERSION: u32 = 1;
+/// Bytes in front of the addresses.
+pub const HEADER_LEN: usize = 24;
+
+/// A module.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Traced {
+    /// The module's identifier in LLVM, usually the source file.
+    pub name: String,
+    /// What tells its events from those of other modules in the hash of verify mode.
+    pub key: u64,
+    /// File names.
+    pub files: Vec<String>,
+    /// Linkage names.
+    pub names: Vec<String>,
+    /// The functions.
+    pub functions: Vec<Function>,
+    /// The addresses of the functions in the image's file, from the record's row.
+    #[serde(skip)]
+    pub addresses: Vec<u64>,
+}
+
+/// A function: its call site control flow graph (casper.txt, Definition 1), after inlining.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Function {
+    /// Linkage name: index into [`Traced::names`].
+    pub name: u32,
+    /// What may come first: index into [`Function::sets`].
+    pub first: u32,
+    /// Its events.
+    pub nodes: Vec<Node>,
+    /// Sets of nodes, ascending, of which one comes next. Where a set has several, their codes tell them apart, and
+    /// none is the beginning of another. An empty one: control does not get that far.
+    pub sets: Vec<Vec<u32>>,
+    /// Whether a call by name writes a bit, 0, behind it, as after calls of unknown functions: the function may leave
+    /// its activation to an unknown one.
+    pub checked: bool,
+}
+
+/// An event, or a landing pad.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// What it is.
+    pub kind: Kind,
+    /// The bits that are written in front of it, the first one highest; in front of a return, too.
+    pub code: u32,
+    /// How many these are; 0: none.
+    pub bits: u8,
+    /// What may come when it is over: index into [`Function::sets`]. Of no meaning where the activation ends.
+    pub next: u32,
+    /// Of a call: the landing pad to which an exception leads: a node.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub unwinds_to: Option<u32>,
+    /// Of a call: its locations, innermost first, as in [`crate::Site::locations`].
+    pub locations: Vec<Location>,
+}
+
+/// What an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A call by name of the module's function of this number, which is entered behind its first instruction.
+    Call(u32),
+    /// A call of a function that is not traced and calls no function back: its linkage name.
+    Closed(u32),
+    /// A call of a function of which nothing is known; its linkage name, if it has one that is known. When it
+    /// returns, a bit 0 is written. Whatever is entered until then, is called from there.
+    Open(Option<u32>),
+    /// A call that can return twice, and calls no function back. No bit is written when it returns; when it returns
+    /// again, a special word is.
+    Twice(Option<u32>),
+    /// The function returns.
+    Return,
+    /// It leaves its activation to the module's function of this number (a tail call).
+    Leave(u32),
+    /// It leaves its activation to a function of which nothing is known.
+    LeaveOpen(Option<u32>),
+    /// It is left by an exception, that goes on.
+    Resume,
+    /// A landing pad. It is in no set: a special word says that control has come there.
+    Landing,
+}
+
+/// The bytes of a record, with 0 for the addresses.
+///
+/// # Panics
+/// If the payload does not serialise, or is larger than 1 GiB when compressed.
+#[must_use]
+pub fn to_bytes(traced: &Traced) -> Vec<u8> {
+    let mut out = vec![0; HEADER_LEN + 8 * traced.functions.len()];
+    let start = out.len();
+    let mut encoder = flate2::write::ZlibEncoder::new(&mut out, flate2::Compression::fast());
+    {
+        let mut buffered = std::io::BufWriter::with_capacity(1 << 16, &mut encoder);
+        serde_json::to_writer(&mut buffered, traced).expect("a record serialises");
+        buffered.flush().expect("writing to memory does not fail");
+    }
+    encoder.finish().expect("writing to memory does not fail");
+    let len = out.len() - start;
+    assert!(len <= 1 << 30, "a record of a trace's tables is over 1 GiB");
+    let mut crc = flate2::Crc::new();
+    crc.update(&out[start..]);
+    out[0..8].copy_from_slice(&MAGIC);
+    out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    out[12..16].copy_from_slice(&(traced.functions.len() as u32).to_le_bytes());
+    out[16..20].copy_from_slice(&(len as u32).to_le_bytes());
+    out[20..24].copy_from_slice(&crc.sum().to_le_bytes());
+    out
+}
+
+/// Reads the records of a section.
+///
+/// # Errors
+/// [`DictionaryError::Fragment`] for a damaged record; [`DictionaryError::FragmentVersion`] for one of another version.
+/// What is read has indices in their ranges. Never panics, whatever the bytes.
+pub fn parse(section: &[u8]) -> Result<Vec<Traced>, DictionaryError> {
+    let mut records = Vec::new();
+    let mut unpacker = Unpacker::new(section.len());
+    let mut rest = section;
+    while !rest.is_empty() {
+        let offset = section.len() - rest.len();
+        let damaged = |what: String| DictionaryError::Fragment { section: SECTION, offset, what };
+        let Some((header, body)) = rest.split_at_checked(HEADER_LEN) else {
+            return Err(damaged(format!("{} bytes, too few for a header", rest.len())));
+        };
+        let word = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("4 bytes"));
+        if header[..8] != MAGIC {
+            return Err(damaged("no record of a trace's tables starts here".to_owned()));
+        }
+        if word(8) != VERSION {
+            return Err(DictionaryError::FragmentVersion { section: SECTION, offset, found: word(8) });
+        }
+        let cut = || damaged(format!("cut: {} bytes are there", body.len()));
+        let (addresses, body) = body.split_at_checked(8 * word(12) as usize).ok_or_else(cut)?;
+        let (payload, next) = body.split_at_checked(word(16) as usize).ok_or_else(cut)?;
+        let mut crc = flate2::Crc::new();
+        crc.update(payload);
+        if crc.sum() != word(20) {
+            return Err(damaged("the checksum does not match".to_owned()));
+        }
+        let json = unpacker.unpack(payload).map_err(damaged)?;
+        let mut traced: Traced = serde_json::from_slice(&json).map_err(|e| damaged(e.to_string()))?;
+        let addresses = addresses.chunks_exact(8).map(|a| u64::from_le_bytes(a.try_into().expect("8 bytes")));
+        traced.addresses = addresses.collect();
+        traced.check().map_err(damaged)?;
+        records.push(traced);
+        rest = next;
+    }
+    Ok(records)
+}
+
+impl Traced {
+    /// Whether all indices are in their ranges.
+    fn check(&self) -> Result<(), String> {
+        if self.addresses.len() != self.functions.len() {
+            return Err(format!("{} functions and {} addresses", self.functions.len(), self.addresses.len()));
+        }
+        for (number, function) in self.functions.iter().enumerate() {
+            let fits = self.fits(function);
+            if !fits {
+                return Err(format!("function {number} refers to what is not there"));
+            }
+        }
+        Ok(())
+    }
+
+    fn fits(&self, function: &Function) -> bool {
+        let name = |name: u32| (name as usize) < self.names.len();
+        let set = |set: u32| (set as usize) < function.sets.len();
+        let kind = |kind: Kind| match kind {
+            Kind::Call(callee) | Kind::Leave(callee) => (callee as usize) < self.functions.len(),
+            Kind::Closed(n) | Kind::Open(Some(n)) | Kind::Twice(Some(n)) | Kind::LeaveOpen(Some(n)) => {
+                name(n)
+            }
+            _ => true,
+        };
+        let location = |l: &Location| name(l.name) && (l.file as usize) < self.files.len();
+        name(function.name)
+            && set(function.first)
+            && function.sets.iter().flatten().all(|&node| (node as usize) < function.nodes.len())
+            && function.nodes.iter().all(|node| {
+                kind(node.kind)
+                    && (set(node.next)
+                        || matches!(
+                            node.kind,
+                            Kind::Return | Kind::Leave(_) | Kind::LeaveOpen(_) | Kind::Resume
+                        ))
+                    && node.bits <= 32
+                    && node.unwinds_to.is_none_or(|pad| (pad as usize) < function.nodes.len())
+                    && node.locations.iter().all(location)
+            })
+    }
+}

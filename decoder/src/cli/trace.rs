@@ -1,0 +1,372 @@
+//! `pcce trace`.
+
+mod text;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use pcce::style::Style;
+use pcce::trace::{self, Programs, Reader, Selection, Stream, Tables, TraceFile, Verified, export, heading};
+
+use super::appearance::Appearance;
+use super::profile::output;
+use super::views::ReportFormat;
+use super::{Status, note};
+
+pub(super) const TRACE_HELP: &str = "The program writes the trace to the file that PCCE_TRACE names. Events are its calls and returns, numbered from 1
+in each thread.
+
+Lines in <angle brackets> say what is not known, or how control came to a place otherwise than by a call.
+
+Exit status: 0, or 2 if something is missing in the trace; of `check` also 1 if something does not match.
+
+Examples:
+  pcce-clang --pcce-trace -g -O2 app.c -o app && PCCE_TRACE=app.trace ./app
+  pcce trace show app app.trace --depth 3
+  pcce trace find app app.trace parse_number
+  pcce trace diff app good.trace bad.trace
+  pcce trace export --format svg app app.trace -o app.svg";
+
+/// What is done with traces.
+#[derive(Subcommand)]
+pub enum TraceAction {
+    /// Show the calls as an indented tree
+    Show {
+        /// The files
+        #[command(flatten)]
+        args: TraceArgs,
+        /// Only calls of this function, and what is inside of them
+        #[arg(long, value_name = "NAME")]
+        function: Option<String>,
+        /// From this event of each thread on
+        #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+        from: u64,
+        /// Up to this event
+        #[arg(long, value_name = "N")]
+        to: Option<u64>,
+        /// So many calls inside of each other
+        #[arg(long, value_name = "N")]
+        depth: Option<u32>,
+        /// The last events of each thread
+        #[arg(long, value_name = "N")]
+        last: Option<u64>,
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+        format: ReportFormat,
+        /// How calls look
+        #[command(flatten)]
+        appearance: Appearance,
+    },
+    /// Count the calls and the events of each function
+    Report {
+        /// The files
+        #[command(flatten)]
+        args: TraceArgs,
+        /// So many functions
+        #[arg(long, value_name = "N")]
+        top: Option<usize>,
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+        format: ReportFormat,
+        /// Names of functions without parameters, template arguments and generic arguments
+        #[arg(long)]
+        short: bool,
+    },
+    /// Show where two runs part, and what each did more
+    Diff {
+        /// The program
+        program: PathBuf,
+        /// The trace of a run
+        one: PathBuf,
+        /// The trace of another run
+        two: PathBuf,
+        /// Where else to look, and where to write
+        #[command(flatten)]
+        places: Places,
+        /// So many functions
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        top: usize,
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+        format: ReportFormat,
+        /// How contexts look
+        #[command(flatten)]
+        appearance: Appearance,
+    },
+    /// Write the trace for other programs, or as a picture
+    Export {
+        /// The files
+        #[command(flatten)]
+        args: TraceArgs,
+        /// For whom
+        #[arg(long, value_enum)]
+        format: ExportFormat,
+        /// Names of functions without parameters, template arguments and generic arguments, in folded stacks
+        #[arg(long)]
+        short: bool,
+    },
+    /// Show each call of a function with its context
+    Find {
+        /// The files
+        #[command(flatten)]
+        args: TraceArgs,
+        /// The function: its name in the source, with or without its parameters, or as the linker knows it
+        function: String,
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+        format: ReportFormat,
+        /// How contexts look
+        #[command(flatten)]
+        appearance: Appearance,
+    },
+    /// Show the context at an event
+    At {
+        /// The files
+        #[command(flatten)]
+        args: TraceArgs,
+        /// The event of the thread (the first one without --thread)
+        event: u64,
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+        format: ReportFormat,
+        /// How contexts look
+        #[command(flatten)]
+        appearance: Appearance,
+    },
+    /// Tell what the trace costs, and which places write most
+    Stats {
+        /// The files
+        #[command(flatten)]
+        args: TraceArgs,
+        /// So many places and functions
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        top: usize,
+        /// How places look
+        #[command(flatten)]
+        appearance: Appearance,
+    },
+    /// Compare what a program in verify mode wrote of its events with what is read
+    Check(TraceArgs),
+}
+
+/// What most commands need.
+#[derive(Args)]
+pub struct TraceArgs {
+    /// The program
+    pub program: PathBuf,
+    /// The trace that it wrote
+    pub trace: PathBuf,
+    /// Only this thread, by the system's number
+    #[arg(long, value_name = "N")]
+    pub thread: Option<u32>,
+    /// Where else to look, and where to write
+    #[command(flatten)]
+    pub places: Places,
+}
+
+/// Further files.
+#[derive(Args)]
+pub struct Places {
+    /// A shared library of the program, or its debug file; may be given several times. Those that stand where they were
+    /// in the run are found without it
+    #[arg(long = "dict", value_name = "FILE")]
+    pub more: Vec<PathBuf>,
+    /// Folder with shared libraries or debug files, looked through by name and build id; may be given several times
+    #[arg(long, value_name = "DIR")]
+    pub dicts: Vec<PathBuf>,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Forms of exported traces.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// For ui.perfetto.dev
+    Perfetto,
+    /// For chrome://tracing, and viewers that read its format
+    Chrome,
+    /// Folded stacks with their events, for flame graphs
+    Folded,
+    /// JSON lines: one object for each event
+    Json,
+    /// A picture of the threads' calls over time
+    Svg,
+}
+
+/// Runs it.
+pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
+    if let TraceAction::Diff { program, one, two, places, top, format, appearance } = action {
+        let traces = [open(one)?, open(two)?];
+        let programs = load(&[&traces[0], &traces[1]], program, places)?;
+        let readers = [0, 1].map(|side| Reader::new(&traces[side], &programs));
+        let style = appearance.style(places.output.is_some())?;
+        let diff = trace::diff([&readers[0], &readers[1]]).context("the traces cannot be read")?;
+        output(places.output.as_deref(), |out| match format {
+            ReportFormat::Text => text::diff(&readers[0], &diff, *top, &style, out),
+            ReportFormat::Json => text::diff_json(&readers[0], &diff, out),
+        })?;
+        return Ok(Status::Done);
+    }
+    let args = action.args();
+    let file = open(&args.trace)?;
+    let programs = load(&[&file], &args.program, &args.places)?;
+    let reader = Reader::new(&file, &programs);
+    if file.damaged > 0 {
+        note(&format!("{} chunks of {} are damaged", file.damaged, args.trace.display()));
+    }
+    let streams = streams(&file, args)?;
+    let to_file = args.places.output.is_some();
+    let json = |format: &ReportFormat| matches!(format, ReportFormat::Json);
+    let mut gaps = file.damaged;
+    let mut status = Status::Done;
+    let write = |write: &mut dyn FnMut(&mut dyn std::io::Write) -> std::io::Result<()>| {
+        output(args.places.output.as_deref(), |out| write(out))
+    };
+    match action {
+        TraceAction::Show { function, from, to, depth, last, format, appearance, .. } => {
+            let functions = function.as_deref().map(|name| named(&programs.tables, name)).transpose()?;
+            let selection = Selection { from: *from, to: *to, depth: *depth, last: *last, functions };
+            let style = appearance.style(to_file)?;
+            write(&mut |out| {
+                gaps += trace::show(&reader, streams.clone(), &selection, &style, json(format), out)?;
+                Ok(())
+            })?;
+        }
+        TraceAction::Report { top, format, short, .. } => {
+            let report = trace::report(&reader, streams)?;
+            gaps += report.gaps;
+            let style = Style { short: *short, ..Style::default() };
+            let top = top.unwrap_or(usize::MAX);
+            write(&mut |out| match format {
+                ReportFormat::Text => text::report(&programs.tables, &report, top, &style, out),
+                ReportFormat::Json => text::report_json(&programs.tables, &report, top, out),
+            })?;
+        }
+        TraceAction::Export { format, short, .. } => {
+            let style = Style { short: *short, ..Style::default() };
+            write(&mut |out| {
+                let streams = streams.clone();
+                match format {
+                    ExportFormat::Perfetto => export::perfetto(&reader, streams, out),
+                    ExportFormat::Chrome => export::chrome(&reader, streams, out),
+                    ExportFormat::Folded => export::folded(&reader, streams, &style, out),
+                    ExportFormat::Svg => export::timeline(&reader, streams, out),
+                    ExportFormat::Json => {
+                        let all = Selection::default();
+                        gaps += trace::show(&reader, streams, &all, &style, true, out)?;
+                        Ok(())
+                    }
+                }
+            })?;
+        }
+        TraceAction::Find { function, format, appearance, .. } => {
+            let functions = named(&programs.tables, function)?;
+            let style = appearance.style(to_file)?;
+            write(&mut |out| {
+                let streams = streams.clone();
+                let found = trace::find(&reader, streams, &functions, &style, json(format), out)?;
+                if found == 0 {
+                    note(&format!("{function} was not called"));
+                }
+                Ok(())
+            })?;
+        }
+        TraceAction::At { event, format, appearance, .. } => {
+            let style = appearance.style(to_file)?;
+            let stream = *streams.first().context("the trace has no thread")?;
+            let mut found = false;
+            write(&mut |out| {
+                found = trace::at(&reader, stream, *event, &style, json(format), out)?;
+                Ok(())
+            })?;
+            if !found {
+                bail!("{} has no event {event}", heading(&reader, stream));
+            }
+        }
+        TraceAction::Stats { top, appearance, .. } => {
+            let style = appearance.style(to_file)?;
+            let stats = trace::stats(&reader, streams)?;
+            gaps += stats.gaps;
+            write(&mut |out| text::stats(&programs.tables, &stats, *top, &style, out))?;
+        }
+        TraceAction::Check(_) => {
+            let (verified, found) = trace::check(&reader, streams)?;
+            gaps += found;
+            write(&mut |out| text::verified(&verified, out))?;
+            let Verified { chunks, mismatches, first, .. } = verified;
+            if let Some((sequence, written, read)) = first {
+                super::message(&format!(
+                    "chunk {sequence} does not match: the program had {written} events up to its end, and {read} were \
+                     read"
+                ));
+            }
+            if mismatches > 0 {
+                status = Status::Mismatch;
+            } else if chunks == 0 {
+                bail!(
+                    "{}: nothing can be compared; only programs in verify mode (--pcce-verify) write what it needs",
+                    args.trace.display()
+                );
+            }
+        }
+        TraceAction::Diff { .. } => {}
+    }
+    if gaps > 0 && status == Status::Done {
+        note(&format!("something is missing in the trace at {gaps} places"));
+        status = Status::Failed;
+    }
+    Ok(status)
+}
+
+fn open(path: &Path) -> anyhow::Result<TraceFile> {
+    TraceFile::open(path).with_context(|| path.display().to_string())
+}
+
+fn load(traces: &[&TraceFile], program: &Path, places: &Places) -> anyhow::Result<Programs> {
+    if let Some(folder) = places.dicts.iter().find(|folder| !folder.is_dir()) {
+        bail!("--dicts {}: there is no such folder", folder.display());
+    }
+    let programs = Programs::load(traces, program, &places.more, &places.dicts)?;
+    programs.useless.iter().for_each(|useless| note(useless));
+    Ok(programs)
+}
+
+/// The streams that are asked for.
+fn streams<'t>(file: &'t TraceFile, args: &TraceArgs) -> anyhow::Result<Vec<&'t Stream>> {
+    let fits = |stream: &&Stream| args.thread.is_none_or(|thread| stream.thread == thread);
+    let streams: Vec<_> = file.streams.iter().filter(fits).collect();
+    if streams.is_empty()
+        && let Some(thread) = args.thread
+    {
+        let mut threads: Vec<u32> = file.streams.iter().map(|stream| stream.thread).collect();
+        threads.dedup();
+        bail!("--thread {thread}: the trace has the threads {threads:?}");
+    }
+    Ok(streams)
+}
+
+/// The callees with a name.
+fn named(tables: &Tables, name: &str) -> anyhow::Result<Vec<bool>> {
+    let callees = tables.callees_named(name);
+    if !callees.contains(&true) {
+        bail!("{name}: the program's tables have no function of this name, traced or called");
+    }
+    Ok(callees)
+}
+
+impl TraceAction {
+    fn args(&self) -> &TraceArgs {
+        match self {
+            Self::Show { args, .. }
+            | Self::Report { args, .. }
+            | Self::Export { args, .. }
+            | Self::Find { args, .. }
+            | Self::At { args, .. }
+            | Self::Stats { args, .. }
+            | Self::Check(args) => args,
+            Self::Diff { .. } => unreachable!("it has files of its own"),
+        }
+    }
+}

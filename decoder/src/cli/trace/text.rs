@@ -1,0 +1,181 @@
+//! What `pcce trace` writes that is no trace itself.
+
+use std::io::{self, Write};
+
+use pcce::printable::printable;
+use pcce::style::Style;
+use pcce::trace::{Diff, Reader, Report, Side, Stats, Tables, Verified, heading};
+use serde_json::json;
+
+/// The calls of each function.
+pub fn report(
+    tables: &Tables,
+    report: &Report,
+    top: usize,
+    style: &Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    writeln!(out, "{} events, {} functions", report.events, report.rows.len())?;
+    writeln!(out, "\n{:>14} {:>14} {:>14}  function", "calls", "own events", "with callees")?;
+    for row in report.rows.iter().take(top) {
+        let name = style.name(tables.callee_name(row.callee));
+        writeln!(out, "{:>14} {:>14} {:>14}  {}", row.calls, row.own, row.inclusive, printable(&name))?;
+    }
+    Ok(())
+}
+
+/// The same as JSON lines: the totals, then one object for each function.
+pub fn report_json(tables: &Tables, report: &Report, top: usize, out: &mut dyn Write) -> io::Result<()> {
+    let head = json!({ "events": report.events, "functions": report.rows.len(), "gaps": report.gaps });
+    writeln!(out, "{head}")?;
+    for row in report.rows.iter().take(top) {
+        let row = json!({
+            "function": tables.callee_name(row.callee),
+            "calls": row.calls,
+            "own_events": row.own,
+            "inclusive_events": row.inclusive,
+        });
+        writeln!(out, "{row}")?;
+    }
+    Ok(())
+}
+
+/// What a trace costs.
+pub fn stats(
+    tables: &Tables,
+    stats: &Stats,
+    top: usize,
+    style: &Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let bits = stats.bits + 64 * stats.words;
+    let per = |bits: u64| bits as f64 / stats.events.max(1) as f64;
+    writeln!(out, "{} events in {} streams of {} chunks", stats.events, stats.streams, stats.chunks)?;
+    writeln!(
+        out,
+        "{:.3} bits an event: {} bits that tell events apart, {} words about entries and jumps",
+        per(bits),
+        stats.bits,
+        stats.words
+    )?;
+    writeln!(out, "{} bytes of chunks", stats.bytes)?;
+    let percent = |cost: u64| cost as f64 * 100.0 / bits.max(1) as f64;
+    if !stats.nodes.is_empty() {
+        writeln!(out, "\n{:>14} {:>6}  places", "bits", "%")?;
+    }
+    for &(node, cost) in stats.nodes.iter().take(top) {
+        let place = tables.place(node).next();
+        let line = place.map(|place| style.line(&place)).unwrap_or_default();
+        let what = tables.callee(node).map(|name| style.name(tables.source_name(name)).into_owned());
+        let what = what.map_or_else(String::new, |name| format!(", call of {}", printable(&name)));
+        writeln!(out, "{cost:>14} {:>6.1}  {line}{what}", percent(cost))?;
+    }
+    if !stats.functions.is_empty() {
+        writeln!(out, "\n{:>14} {:>6}  functions: what leaving one out would save", "bits", "%")?;
+    }
+    for &(function, cost) in stats.functions.iter().take(top) {
+        let name = style.name(tables.callee_name(function));
+        writeln!(out, "{cost:>14} {:>6.1}  {}", percent(cost), printable(&name))?;
+    }
+    if stats.verified.chunks > 0 {
+        writeln!(out)?;
+        verified(&stats.verified, out)?;
+    }
+    Ok(())
+}
+
+/// The comparisons of verify mode.
+pub fn verified(verified: &Verified, out: &mut dyn Write) -> io::Result<()> {
+    let Verified { chunks, events, mismatches, uncertain, .. } = verified;
+    write!(out, "{events} events of {chunks} chunks were compared, {mismatches} chunks do not match")?;
+    if *uncertain > 0 {
+        write!(out, "; {uncertain} cannot be compared")?;
+    }
+    writeln!(out)
+}
+
+/// Where two runs part.
+pub fn diff(
+    reader: &Reader<'_>,
+    diff: &Diff<'_>,
+    top: usize,
+    style: &Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    for pair in &diff.pairs {
+        let stream = pair.streams[0].or(pair.streams[1]);
+        let Some(stream) = stream else { continue };
+        let [one, two] = pair.events;
+        let title = heading(reader, stream);
+        match (&pair.parting, pair.streams) {
+            (_, [None, _]) => writeln!(out, "{title}: only in the second run, {two} events")?,
+            (_, [_, None]) => writeln!(out, "{title}: only in the first run, {one} events")?,
+            (None, _) => writeln!(out, "{title}: the same {one} events")?,
+            (Some(parting), _) => {
+                let same = parting.same;
+                writeln!(out, "{title}: the first {same} events are the same, of {one} and {two}")?;
+                for (name, side) in ["first", "second"].iter().zip(&parting.sides) {
+                    write_side(name, side.as_ref(), style, out)?;
+                }
+            }
+        }
+        writeln!(out)?;
+    }
+    if diff.calls.is_empty() {
+        return writeln!(out, "each function is called as often in both runs");
+    }
+    writeln!(out, "{:>14} {:>14} {:>14}  function", "first run", "second run", "more")?;
+    for &(callee, [one, two]) in diff.calls.iter().take(top) {
+        let name = style.name(reader.programs.tables.callee_name(callee));
+        let more = i128::from(two) - i128::from(one);
+        writeln!(out, "{one:>14} {two:>14} {more:>+14}  {}", printable(&name))?;
+    }
+    let left = diff.calls.len().saturating_sub(top);
+    if left > 0 {
+        writeln!(out, "and {left} more functions")?;
+    }
+    Ok(())
+}
+
+fn write_side(name: &str, side: Option<&Side<'_>>, style: &Style, out: &mut dyn Write) -> io::Result<()> {
+    let Some(side) = side else { return writeln!(out, "  the {name} run has no further event") };
+    writeln!(out, "  the {name} run, event {}: {}", side.number, side.kind.name())?;
+    for (number, frame) in side.frames.iter().enumerate() {
+        writeln!(out, "    #{number:<3}{}", style.line(frame))?;
+    }
+    Ok(())
+}
+
+/// The same as JSON lines: one object for each thread, then one for each function.
+pub fn diff_json(reader: &Reader<'_>, diff: &Diff<'_>, out: &mut dyn Write) -> io::Result<()> {
+    for pair in &diff.pairs {
+        let side = |side: &Option<Side<'_>>| {
+            side.as_ref().map(|side| {
+                let frames: Vec<_> = side
+                    .frames
+                    .iter()
+                    .map(|frame| {
+                        json!({
+                            "kind": frame.kind.name(), "function": frame.function, "file": frame.file,
+                            "line": frame.line, "column": frame.column, "inlined": frame.inlined,
+                        })
+                    })
+                    .collect();
+                json!({ "event": side.number, "kind": side.kind.name(), "frames": frames })
+            })
+        };
+        let thread = json!({
+            "threads": pair.streams.map(|stream| stream.map(|stream| stream.thread)),
+            "events": pair.events,
+            "same": pair.parting.as_ref().map_or(pair.events[0], |parting| parting.same),
+            "first": pair.parting.as_ref().and_then(|parting| side(&parting.sides[0])),
+            "second": pair.parting.as_ref().and_then(|parting| side(&parting.sides[1])),
+        });
+        writeln!(out, "{thread}")?;
+    }
+    for &(callee, calls) in &diff.calls {
+        let name = reader.programs.tables.callee_name(callee);
+        writeln!(out, "{}", json!({ "function": name, "calls": calls }))?;
+    }
+    Ok(())
+}

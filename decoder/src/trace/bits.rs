@@ -1,0 +1,345 @@
+//! A stream as what its machine reads: bits, and at exact places among them special words and the bounds of chunks.
+
+use std::io;
+
+use pcce_abi::trace::{CHUNK, CONTINUED, ENDED, FULL, KIND_SHIFT, OPEN, Special, checksum, position};
+
+use super::file::{ChunkAt, Stream, TraceFile};
+
+/// What comes next where no bits are left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Item {
+    /// Bits were read.
+    Bits,
+    /// A special word with its payload, and the words behind it.
+    Special(Special, u64, [u64; 2]),
+    /// All words of a chunk were read.
+    ChunkEnd(ChunkAt),
+    /// A chunk begins; whether it follows the one before without a gap.
+    Begin(ChunkAt, bool),
+    /// A word that is none, or a special word that is not whole where it must be. Nothing else is read of the chunk.
+    Damaged,
+    /// A chunk whose checksum does not match. It is left out.
+    BadChunk,
+    /// The stream's end; whether it says so itself.
+    End(bool),
+}
+
+/// So many words are read at a time.
+const BLOCK: usize = 1 << 13;
+
+/// Reads a stream.
+#[derive(Debug)]
+pub(super) struct Bits<'t> {
+    file: &'t TraceFile,
+    chunks: &'t [ChunkAt],
+    /// Index of the chunk that is read next.
+    next: usize,
+    chunk: Option<ChunkAt>,
+    /// Words of the chunk that are sure; behind them, where it is not closed, are others up to the first zero.
+    sure: u64,
+    /// The block, which word of the chunk its first one is, and which word of the block comes next.
+    block: Vec<u64>,
+    block_at: u64,
+    at: usize,
+    /// Bits of the word that is read, the next one highest, and how many there are.
+    pub(super) bits: u64,
+    pub(super) left: u32,
+    /// How many bits the word had.
+    had: u32,
+    /// Which word of the chunk it is, and how many words it takes.
+    word_at: u64,
+    word_len: u64,
+    item: Option<Item>,
+    /// The end of the last chunk was told.
+    told: bool,
+    /// Words were read behind those that are sure.
+    more: bool,
+    /// How many bits, and words that are no bits, were read.
+    taken: u64,
+    specials: u64,
+    pub(super) error: Option<io::Error>,
+}
+
+impl<'t> Bits<'t> {
+    pub(super) fn new(file: &'t TraceFile, stream: &'t Stream) -> Self {
+        Self {
+            file,
+            chunks: &stream.chunks,
+            next: 0,
+            chunk: None,
+            sure: 0,
+            block: Vec::new(),
+            block_at: 0,
+            at: 0,
+            bits: 0,
+            left: 0,
+            had: 0,
+            word_at: 0,
+            word_len: 0,
+            item: None,
+            told: true,
+            more: false,
+            taken: 0,
+            specials: 0,
+            error: None,
+        }
+    }
+
+    /// The place in the stream ([`position`]).
+    pub(super) fn position(&self) -> u64 {
+        let sequence = self.chunk.map_or(0, |chunk| chunk.sequence);
+        match (self.left, self.had) {
+            // It was looked at, and is not dealt with.
+            (0, _) if matches!(self.item, Some(Item::Special(..))) => position(sequence, self.word_at, 0),
+            (0, _) => position(sequence, self.word_at + self.word_len, 0),
+            (left, had) => position(sequence, self.word_at, had - left),
+        }
+    }
+
+    /// The clock at this place, as far as chunks tell it: in proportion to the words.
+    pub(super) fn clock(&self) -> u64 {
+        let Some(chunk) = self.chunk else { return 0 };
+        let end = self.chunks.get(self.next).map_or(chunk.clock, |next| next.clock.max(chunk.clock));
+        let span = u128::from(end - chunk.clock);
+        let done = u128::from(self.word_at) * 64 + u128::from(self.had - self.left);
+        let all = u128::from(chunk.words.max(1)) * 64;
+        chunk.clock + (span * done.min(all) / all) as u64
+    }
+
+    /// The clock of the chunk that comes next.
+    pub(super) fn next_clock(&self) -> u64 {
+        self.chunks.get(self.next).map_or(u64::MAX, |chunk| chunk.clock)
+    }
+
+    /// How many bits, and how many words of other things, were read so far.
+    pub(super) fn read(&self) -> (u64, u64) {
+        (self.taken - u64::from(self.left), self.specials)
+    }
+
+    /// What comes next; only where no bits are left. It stays until it is taken.
+    #[inline]
+    pub(super) fn peek(&mut self) -> Item {
+        match self.item {
+            Some(item) => item,
+            None => self.load(),
+        }
+    }
+
+    /// The bits that are left say nothing.
+    pub(super) fn drop_bits(&mut self) {
+        self.left = 0;
+    }
+
+    /// The item was dealt with.
+    pub(super) fn take(&mut self) {
+        self.item = None;
+    }
+
+    /// Reads nothing else of the chunk.
+    pub(super) fn skip_chunk(&mut self) {
+        self.left = 0;
+        self.item = None;
+        self.sure = 0;
+        self.block.clear();
+        self.at = 0;
+        self.block_at = u64::MAX;
+    }
+
+    fn load(&mut self) -> Item {
+        debug_assert_eq!(self.left, 0);
+        let item = self.next_item();
+        if item != Item::Bits {
+            self.item = Some(item);
+        }
+        item
+    }
+
+    fn next_item(&mut self) -> Item {
+        loop {
+            // A word without bits is as good as none.
+            match self.next_word() {
+                Item::Bits if self.left == 0 => {}
+                item => return item,
+            }
+        }
+    }
+
+    fn next_word(&mut self) -> Item {
+        let start = self.word_index();
+        let Some(word) = self.word() else { return self.next_chunk() };
+        (self.word_at, self.word_len) = (start, 1);
+        if word >= FULL {
+            return self.fill(word);
+        }
+        let kind = (word >> KIND_SHIFT) as u8;
+        let payload = word & ((1 << KIND_SHIFT) - 1);
+        let (special, behind) = match kind {
+            1 => (Special::Short, 1),
+            2 => (Special::Entered, 0),
+            3 => (Special::Landed, 1),
+            4 => (Special::Again, 2),
+            5 => (Special::Handler, 2),
+            6 => (Special::HandlerEnd, 0),
+            7 => (Special::Mark, 1),
+            8 => (Special::Gap, 0),
+            9 => return self.skip_words(payload.div_ceil(8)),
+            _ => return self.damaged(),
+        };
+        let mut words = [0; 2];
+        for behind in &mut words[..behind] {
+            // They were written before it: they are there, zero or not, if the file is not cut.
+            match self.any_word() {
+                Some(word) => *behind = word,
+                None if self.is_cut() => return self.next_chunk(),
+                None => return self.damaged(),
+            }
+            self.word_len += 1;
+        }
+        if special == Special::Short {
+            return if words[0] == 0 { self.damaged() } else { self.fill(words[0]) };
+        }
+        (self.bits, self.left, self.had) = (0, 0, 0);
+        self.specials += self.word_len;
+        Item::Special(special, payload, words)
+    }
+
+    /// Takes the bits of a word: those below its leading one.
+    fn fill(&mut self, word: u64) -> Item {
+        self.had = 63 - word.leading_zeros();
+        self.left = self.had;
+        self.taken += u64::from(self.had);
+        self.bits = if self.had == 0 { 0 } else { word << (64 - self.had) };
+        Item::Bits
+    }
+
+    /// The context with which a chunk of a ring begins: that of its first event is known behind the chunk before, and
+    /// else from the first special word on.
+    fn skip_words(&mut self, words: u64) -> Item {
+        for _ in 0..words {
+            if self.any_word().is_none() {
+                return if self.is_cut() { self.next_chunk() } else { self.damaged() };
+            }
+            self.word_len += 1;
+        }
+        (self.bits, self.left, self.had) = (0, 0, 0);
+        Item::Bits
+    }
+
+    /// Whether the file ends in the chunk.
+    fn is_cut(&self) -> bool {
+        self.chunk.is_some_and(|chunk| chunk.there < chunk.room)
+    }
+
+    fn damaged(&mut self) -> Item {
+        self.skip_chunk();
+        Item::Damaged
+    }
+
+    /// Which word of the chunk comes next.
+    fn word_index(&self) -> u64 {
+        self.block_at.saturating_add(self.at as u64)
+    }
+
+    /// The next word of the chunk, if one is written there.
+    #[inline]
+    fn word(&mut self) -> Option<u64> {
+        let sure = self.word_index() < self.sure;
+        let word = self.any_word()?;
+        if !sure {
+            if word == 0 {
+                self.at -= 1;
+                return None;
+            }
+            self.more = true;
+        }
+        Some(word)
+    }
+
+    /// What is in the place of the chunk's next word.
+    #[inline]
+    fn any_word(&mut self) -> Option<u64> {
+        if self.at == self.block.len() && !self.read_block() {
+            return None;
+        }
+        self.at += 1;
+        Some(self.block[self.at - 1])
+    }
+
+    fn read_block(&mut self) -> bool {
+        let Some(chunk) = self.chunk else { return false };
+        let index = self.word_index();
+        let end = if chunk.end == CONTINUED { self.sure } else { chunk.there };
+        let Some(most) = end.checked_sub(index).filter(|most| *most > 0) else { return false };
+        let most = most.min(BLOCK as u64) as usize;
+        if let Err(error) = self.file.words(chunk.words_at + 8 * index, &mut self.block, most) {
+            self.error = Some(error);
+            self.block.clear();
+        }
+        self.block_at = index;
+        self.at = 0;
+        !self.block.is_empty()
+    }
+
+    fn next_chunk(&mut self) -> Item {
+        if self.error.is_some() {
+            return Item::End(false);
+        }
+        if !std::mem::replace(&mut self.told, true)
+            && let Some(chunk) = self.chunk
+        {
+            return Item::ChunkEnd(chunk);
+        }
+        let Some(&chunk) = self.chunks.get(self.next) else {
+            let ended = |chunk: ChunkAt| chunk.end == ENDED && chunk.words <= chunk.there;
+            return Item::End(!self.more && self.chunk.is_some_and(ended));
+        };
+        self.next += 1;
+        match self.is_sound(&chunk) {
+            Ok(true) => {}
+            Ok(false) => return Item::BadChunk,
+            Err(error) => {
+                self.error = Some(error);
+                return Item::End(false);
+            }
+        }
+        // The first chunk follows what came before it: nothing. One that was not filled may lack words.
+        let follows = match self.chunk {
+            None => chunk.sequence == 0,
+            Some(before) => {
+                let filled = before.end == CONTINUED || self.word_index() >= before.room;
+                filled && before.sequence.checked_add(1) == Some(chunk.sequence)
+            }
+        };
+        self.chunk = Some(chunk);
+        self.sure = if chunk.end == OPEN { 0 } else { chunk.words.min(chunk.there) };
+        self.block.clear();
+        (self.block_at, self.at, self.told, self.more) = (0, 0, false, false);
+        (self.word_at, self.word_len, self.had) = (0, 0, 0);
+        Item::Begin(chunk, follows)
+    }
+
+    /// Whether the words of a chunk are what was written, as far as it says so.
+    fn is_sound(&self, chunk: &ChunkAt) -> io::Result<bool> {
+        let cut = chunk.there < chunk.words && chunk.words <= chunk.room;
+        if chunk.end == OPEN || cut {
+            return Ok(true);
+        }
+        if chunk.words > chunk.room {
+            return Ok(false);
+        }
+        let mut sum = CHUNK;
+        let mut words = Vec::new();
+        let mut at = 0;
+        while at < chunk.words {
+            let most = (chunk.words - at).min(BLOCK as u64) as usize;
+            self.file.words(chunk.words_at + 8 * at, &mut words, most)?;
+            let Some(first) = words.first_mut() else { return Ok(false) };
+            // The sum goes on where it was: [`checksum`] begins with this constant, and adds each word so.
+            *first ^= sum ^ CHUNK;
+            sum = checksum(&words);
+            at += words.len() as u64;
+        }
+        Ok(sum == chunk.checksum)
+    }
+}

@@ -1,0 +1,174 @@
+//! What happened, as the machine tells it.
+
+use std::fmt;
+
+/// An event of a stream, or a boundary of what is known of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// What happened.
+    pub kind: EventKind,
+    /// How many activations, and calls of unknown code, it is inside of. That of a return is that of its call.
+    pub depth: u32,
+    /// The traced function that is entered or left; [`super::NONE`] where there is none.
+    pub function: u32,
+    /// The node that it is; [`super::NONE`] where there is none.
+    pub node: u32,
+    /// More, by kind.
+    pub value: u64,
+}
+
+/// What an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// A traced function is called by name.
+    Call,
+    /// A function was called that is not traced and calls nothing back.
+    Closed,
+    /// A function is called of which nothing is known.
+    Open,
+    /// The same has returned.
+    OpenReturned,
+    /// A call that may return twice, for the first time.
+    Twice,
+    /// A function is entered from unknown code.
+    Entered,
+    /// A function returns.
+    Return,
+    /// A function leaves its activation to another traced one.
+    Leave,
+    /// A function leaves its activation to unknown code.
+    LeaveOpen,
+    /// A function is left by an exception that goes on.
+    Resume,
+    /// An exception has come to a landing pad (`node`) of `function`: everything deeper was left by it.
+    Landed,
+    /// The call `node` of `function` has returned again: everything deeper was left.
+    Again,
+    /// A signal handler begins; `value` is the signal.
+    Handler,
+    /// It has returned.
+    HandlerEnd,
+    /// It was left by a jump to what it had interrupted.
+    HandlerLeft,
+    /// A mark of the program's: `value`.
+    Mark,
+    /// Something is missing here, and why. From here on the calls further out are not known, but where `depth` says
+    /// otherwise.
+    Gap(Why),
+    /// The stream ends. What was active is so still.
+    End(End),
+}
+
+/// How a stream ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The thread or the process has ended.
+    Ended,
+    /// It was being written: what came later is not recorded.
+    Open,
+}
+
+/// Why nothing is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Why {
+    /// A chunk of the stream is not in the file.
+    Missing,
+    /// A chunk's checksum does not match.
+    BadChunk,
+    /// A word is none.
+    BadWord,
+    /// Recording began in the middle.
+    Middle,
+    /// Recording was stopped.
+    Stopped,
+    /// The thread has switched to another stack.
+    Switched,
+    /// The file was full.
+    Full,
+    /// A special word stands where the tables allow none: what came before it is not certain.
+    Unexpected,
+    /// The bits are no code of what can come here.
+    NoCode,
+    /// By the tables, control does not get here.
+    NotReached,
+    /// The function that was entered is not in the cache.
+    NotCached,
+    /// A function of an image without tables was entered, at the address `value`.
+    NoTables,
+    /// A special word names a place of code that is not active.
+    NotActive,
+    /// More activations than the reader keeps.
+    TooDeep,
+    /// Too many events without a word about them: the tables have a loop that says nothing.
+    Endless,
+    /// The stream that was forked cannot be followed to the place.
+    Parent,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "chunks are missing",
+            Self::BadChunk => "a chunk is damaged",
+            Self::BadWord => "a word is damaged",
+            Self::Middle => "recording began",
+            Self::Stopped => "recording was stopped",
+            Self::Switched => "the thread switched to another stack",
+            Self::Full => "the file was full",
+            Self::Unexpected => "what came before is not certain",
+            Self::NoCode => "the bits are no code of what can come",
+            Self::NotReached => "control does not get here",
+            Self::NotCached => "an unknown function was entered",
+            Self::NoTables => "code without tables was entered",
+            Self::NotActive => "a place came back that was not active",
+            Self::TooDeep => "too many calls are active",
+            Self::Endless => "a loop left no word",
+            Self::Parent => "the stream that was forked is not known there",
+        })
+    }
+}
+
+impl EventKind {
+    /// Whether verify mode counts it.
+    #[must_use]
+    pub fn is_counted(self) -> bool {
+        matches!(
+            self,
+            Self::Call
+                | Self::Closed
+                | Self::Open
+                | Self::Twice
+                | Self::Return
+                | Self::Leave
+                | Self::LeaveOpen
+                | Self::Resume
+        )
+    }
+
+    /// Its name in the JSON forms.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Closed => "closed-call",
+            Self::Open => "open-call",
+            Self::OpenReturned => "open-return",
+            Self::Twice => "returns-twice",
+            Self::Entered => "entered",
+            Self::Return => "return",
+            Self::Leave => "tail-call",
+            Self::LeaveOpen => "open-tail-call",
+            Self::Resume => "exception",
+            Self::Landed => "landed",
+            Self::Again => "returned-again",
+            Self::Handler => "signal",
+            Self::HandlerEnd => "signal-return",
+            Self::HandlerLeft => "signal-left",
+            Self::Mark => "mark",
+            Self::Gap(_) => "gap",
+            Self::End(_) => "end",
+        }
+    }
+}

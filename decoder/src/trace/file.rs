@@ -1,0 +1,294 @@
+//! The file of a trace: which chunks there are, of which streams, and the images of its processes. Only their heads are
+//! kept; words are read as they are needed.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::mem::offset_of;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use pcce_abi::trace::{
+    self as abi, CHUNK, CHUNK_HEAD, Chunk, FIRST, HEAD, KIND_IMAGE, KIND_STREAM, MAGIC, UNIT, VERSION,
+};
+use thiserror::Error;
+
+/// Why a file is no trace.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// The file cannot be read.
+    #[error("cannot be read: {0}")]
+    Io(#[from] io::Error),
+    /// Too short, or it begins otherwise.
+    #[error("this is no trace of calls; give the file that PCCE_TRACE named for the program")]
+    NoTrace,
+    /// A newer release has written it.
+    #[error(
+        "the trace has version {found} of the format, and this pcce reads version {VERSION}; use the pcce of the \
+         release that built the program, or a newer one"
+    )]
+    Version {
+        /// Version in the file.
+        found: u32,
+    },
+}
+
+/// The head of a chunk of a stream, and where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkAt {
+    /// Where its words begin in the file.
+    pub words_at: u64,
+    /// How many words it has room for.
+    pub room: u64,
+    /// How many of these the file has: fewer, if it was cut.
+    pub there: u64,
+    /// Its number in the stream.
+    pub sequence: u64,
+    /// `CLOCK_MONOTONIC` at its beginning, in nanoseconds.
+    pub clock: u64,
+    /// How it begins.
+    pub begin: u32,
+    /// How it ends.
+    pub end: u32,
+    /// Words in it, where it does not end open.
+    pub words: u64,
+    /// Verify mode: events of the stream up to its end.
+    pub events: u64,
+    /// Their hash.
+    pub hash: u64,
+    /// Checksum of its words.
+    pub checksum: u64,
+}
+
+/// A stream: what one thread has written, or the signal handlers of one level in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// Its number in the file.
+    pub number: u64,
+    /// The process.
+    pub process: u32,
+    /// The thread.
+    pub thread: u32,
+    /// 0 for the thread itself, else of signal handlers.
+    pub level: u32,
+    /// The stream that was forked, interrupted, or has created the thread; 0 if nobody knows.
+    pub parent: u64,
+    /// Where in the parent.
+    pub parent_position: u64,
+    /// Its chunks, by ascending sequence.
+    pub chunks: Vec<ChunkAt>,
+}
+
+/// An image of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// The process.
+    pub process: u32,
+    /// When it was loaded, in nanoseconds.
+    pub clock: u64,
+    /// Where its lowest byte is.
+    pub low: u64,
+    /// Behind its highest byte.
+    pub high: u64,
+    /// What its addresses are more than those in its file.
+    pub bias: u64,
+    /// Its build id in hexadecimal digits; empty if it has none.
+    pub build_id: String,
+    /// Its file, as the process knew it.
+    pub path: PathBuf,
+}
+
+#[derive(Debug)]
+enum Source {
+    File(File),
+    Memory(Vec<u8>),
+}
+
+/// A trace.
+#[derive(Debug)]
+pub struct TraceFile {
+    source: Source,
+    len: u64,
+    /// The streams, by number.
+    pub streams: Vec<Stream>,
+    /// The images, in the order in which they were loaded.
+    pub images: Vec<Image>,
+    /// So many chunks have a head that is damaged: nobody knows to which stream they belong.
+    pub damaged: u64,
+}
+
+/// Longer paths of images are cut.
+const MAX_PATH: usize = 4096;
+
+impl TraceFile {
+    /// Opens a trace, and reads the heads of its chunks.
+    ///
+    /// # Errors
+    /// [`TraceError`].
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(TraceError::NoTrace);
+        }
+        Self::new(Source::File(file), metadata.len())
+    }
+
+    /// A trace in memory.
+    ///
+    /// # Errors
+    /// [`TraceError`].
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, TraceError> {
+        let len = bytes.len() as u64;
+        Self::new(Source::Memory(bytes), len)
+    }
+
+    fn new(source: Source, len: u64) -> Result<Self, TraceError> {
+        let mut trace = Self { source, len, streams: Vec::new(), images: Vec::new(), damaged: 0 };
+        let mut head = [0; 16];
+        if len < HEAD || trace.read(&mut head, 0)? < head.len() || head[..8] != MAGIC {
+            return Err(TraceError::NoTrace);
+        }
+        let found = u32_at(&head, 8);
+        if found != VERSION {
+            return Err(TraceError::Version { found });
+        }
+        let mut streams = BTreeMap::new();
+        let mut at = FIRST;
+        while at < len {
+            at += trace.chunk(at, &mut streams)?;
+        }
+        trace.streams = streams.into_values().collect();
+        for stream in &mut trace.streams {
+            stream.chunks.sort_by_key(|chunk| chunk.sequence);
+            stream.chunks.dedup_by_key(|chunk| chunk.sequence);
+        }
+        trace.images.sort_by_key(|image| image.clock);
+        Ok(trace)
+    }
+
+    /// Reads the head of the chunk that may begin at `at`. Returns where the next one may begin, from there.
+    fn chunk(&mut self, at: u64, streams: &mut BTreeMap<u64, Stream>) -> Result<u64, TraceError> {
+        let mut head = [0; CHUNK_HEAD as usize];
+        let read = self.read(&mut head, at)?;
+        if u64_at(&head, offset_of!(Chunk, magic)) != CHUNK {
+            return Ok(UNIT);
+        }
+        let size = u64_at(&head, offset_of!(Chunk, size));
+        let kind = u32_at(&head, offset_of!(Chunk, kind));
+        let (begin, end) = (u32_at(&head, offset_of!(Chunk, begin)), u32_at(&head, offset_of!(Chunk, end)));
+        let fits = size >= UNIT && size.is_multiple_of(UNIT) && size <= 1 << 40;
+        if read < head.len() || !fits || !(KIND_STREAM..=KIND_IMAGE).contains(&kind) || begin > 2 || end > 2 {
+            self.damaged += 1;
+            return Ok(UNIT);
+        }
+        let process = u32_at(&head, offset_of!(Chunk, process));
+        let clock = u64_at(&head, offset_of!(Chunk, clock));
+        if kind == KIND_IMAGE {
+            self.image(at + CHUNK_HEAD, process, clock)?;
+            return Ok(size);
+        }
+        let number = u64_at(&head, offset_of!(Chunk, stream));
+        let stream = streams.entry(number).or_insert_with(|| Stream {
+            number,
+            process,
+            thread: u32_at(&head, offset_of!(Chunk, thread)),
+            level: u32_at(&head, offset_of!(Chunk, level)),
+            parent: u64_at(&head, offset_of!(Chunk, parent)),
+            parent_position: u64_at(&head, offset_of!(Chunk, parent_position)),
+            chunks: Vec::new(),
+        });
+        stream.chunks.push(ChunkAt {
+            words_at: at + CHUNK_HEAD,
+            room: (size - CHUNK_HEAD) / 8,
+            there: (size.min(self.len - at) - CHUNK_HEAD) / 8,
+            sequence: u64_at(&head, offset_of!(Chunk, sequence)),
+            clock,
+            begin,
+            end,
+            words: u64_at(&head, offset_of!(Chunk, words)),
+            events: u64_at(&head, offset_of!(Chunk, events)),
+            hash: u64_at(&head, offset_of!(Chunk, hash)),
+            checksum: u64_at(&head, offset_of!(Chunk, checksum)),
+        });
+        Ok(size)
+    }
+
+    fn image(&mut self, at: u64, process: u32, clock: u64) -> Result<(), TraceError> {
+        const ID: usize = offset_of!(abi::Image, build_id);
+        let mut fixed = [0; size_of::<abi::Image>()];
+        let whole = self.read(&mut fixed, at)? == fixed.len();
+        let (id_len, path_len) = (
+            u32_at(&fixed, offset_of!(abi::Image, build_id_len)) as usize,
+            u32_at(&fixed, offset_of!(abi::Image, path_len)) as usize,
+        );
+        if !whole || id_len > fixed.len() - ID {
+            self.damaged += 1;
+            return Ok(());
+        }
+        let mut path = vec![0; path_len.min(MAX_PATH)];
+        let read = self.read(&mut path, at + fixed.len() as u64)?;
+        path.truncate(read);
+        self.images.push(Image {
+            process,
+            clock,
+            low: u64_at(&fixed, offset_of!(abi::Image, low)),
+            high: u64_at(&fixed, offset_of!(abi::Image, high)),
+            bias: u64_at(&fixed, offset_of!(abi::Image, bias)),
+            build_id: fixed[ID..ID + id_len].iter().map(|byte| format!("{byte:02x}")).collect(),
+            path: OsString::from_vec(path).into(),
+        });
+        Ok(())
+    }
+
+    /// Reads words from a byte of the file on. Returns how many are there.
+    pub(super) fn words(&self, at: u64, words: &mut Vec<u64>, most: usize) -> io::Result<()> {
+        let mut bytes = vec![0; 8 * most];
+        let read = self.read(&mut bytes, at)?;
+        words.clear();
+        words.extend(bytes[..read].chunks_exact(8).map(|word| u64_at(word, 0)));
+        Ok(())
+    }
+
+    /// Fills the buffer from a byte of the file on, as far as the file goes.
+    fn read(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        match &self.source {
+            Source::Memory(bytes) => {
+                let rest = bytes.get(at as usize..).unwrap_or_default();
+                let len = rest.len().min(buffer.len());
+                buffer[..len].copy_from_slice(&rest[..len]);
+                Ok(len)
+            }
+            Source::File(file) => {
+                let mut read = 0;
+                while read < buffer.len() {
+                    match file.read_at(&mut buffer[read..], at + read as u64) {
+                        Ok(0) => break,
+                        Ok(more) => read += more,
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(read)
+            }
+        }
+    }
+
+    /// The stream of a number.
+    #[must_use]
+    pub fn stream(&self, number: u64) -> Option<&Stream> {
+        let at = self.streams.binary_search_by_key(&number, |stream| stream.number).ok()?;
+        Some(&self.streams[at])
+    }
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
+}

@@ -1,0 +1,200 @@
+//! The images of the processes of a trace, and the tables of their files.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use object::{Object, ReadCache};
+use pcce_dictionary::DictionaryError;
+use pcce_dictionary::trace::{SECTION, Traced, parse};
+use thiserror::Error;
+
+use super::file::TraceFile;
+use super::tables::{InvalidTables, Tables};
+use crate::program::{ProgramError, content};
+use crate::{debug, store};
+
+/// Why a program gave no tables.
+#[derive(Debug, Error)]
+#[error("{}: {cause}", .path.display())]
+pub struct TablesError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub cause: TablesCause,
+}
+
+/// What is wrong with a program whose tables are needed.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TablesCause {
+    /// It cannot be read.
+    #[error("cannot be read: {0}")]
+    Io(#[from] io::Error),
+    /// It is no ELF file, or a damaged one.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// It has no tables.
+    #[error(
+        "the program has no tables of traces (no section {}): it was not built with --pcce-trace, or was stripped; \
+         give the unstripped program, or its separate debug file",
+        SECTION
+    )]
+    NoSection,
+    /// It has none of the build ids of the trace.
+    #[error(
+        "the trace is of another build: the program has build id {program}, and the trace has {trace}; give the \
+         program that wrote it"
+    )]
+    OtherBuild {
+        /// The program's.
+        program: String,
+        /// Those of the trace.
+        trace: String,
+    },
+    /// A record was refused.
+    #[error(transparent)]
+    Record(#[from] DictionaryError),
+    /// Tables that say nothing.
+    #[error(transparent)]
+    Tables(#[from] InvalidTables),
+}
+
+/// The tables of all images of some traces.
+#[derive(Debug, Default)]
+pub struct Programs {
+    /// The tables.
+    pub tables: Tables,
+    /// The number of an image in the tables, by what tells images apart ([`key`]).
+    files: HashMap<String, u32>,
+    /// What is wrong with files that were found without being asked for, for people.
+    pub useless: Vec<String>,
+}
+
+/// What tells an image's file from others: its build id, or its name if it has none.
+fn key(build_id: &str, path: &Path) -> String {
+    match build_id {
+        "" => format!("/{}", path.file_name().unwrap_or_default().to_string_lossy()),
+        id => id.to_owned(),
+    }
+}
+
+impl Programs {
+    /// Finds the tables of the images of some traces: those of the program and of the files given; for others in
+    /// folders, in the images' own files, and where the system keeps debug files. An image whose tables are not found
+    /// has none.
+    ///
+    /// # Errors
+    /// [`TablesError`] for files that were given.
+    pub fn load(
+        traces: &[&TraceFile],
+        program: &Path,
+        more: &[PathBuf],
+        folders: &[PathBuf],
+    ) -> Result<Self, TablesError> {
+        let mut programs = Self::default();
+        for (number, path) in std::iter::once(program).chain(more.iter().map(PathBuf::as_path)).enumerate() {
+            let with_path = |cause| TablesError { path: path.to_owned(), cause };
+            let (id, modules) = tables_of(path).map_err(with_path)?;
+            let mut modules = modules;
+            if modules.is_none()
+                && let Ok(bytes) = fs::read(path)
+                && let Some(file) = debug::find_section(path, &bytes, SECTION)
+            {
+                modules = tables_of(&file).map_err(|cause| TablesError { path: file, cause })?.1;
+            }
+            let modules = modules.ok_or_else(|| with_path(TablesCause::NoSection))?;
+            let key = key(&id, path);
+            if number == 0
+                && let Some(trace) = traces.iter().find(|trace| is_other(trace, &key))
+            {
+                let ids: Vec<_> = trace.images.iter().filter(|image| !image.build_id.is_empty()).collect();
+                let trace = ids.first().map_or("none", |image| &image.build_id).to_owned();
+                let program = if id.is_empty() { "none".to_owned() } else { id };
+                return Err(with_path(TablesCause::OtherBuild { program, trace }));
+            }
+            programs.add(key, &modules).map_err(|error| with_path(error.into()))?;
+        }
+        for image in traces.iter().flat_map(|trace| &trace.images) {
+            let key = key(&image.build_id, &image.path);
+            if image.build_id.is_empty() || programs.files.contains_key(&key) {
+                continue;
+            }
+            let found =
+                candidates(&image.build_id, &image.path, folders).find_map(|path| match tables_of(&path) {
+                    Ok((id, Some(modules))) if id == image.build_id => Some((path, modules)),
+                    Err(cause @ (TablesCause::Record(_) | TablesCause::Tables(_))) => {
+                        programs.useless.push(TablesError { path, cause }.to_string());
+                        None
+                    }
+                    _ => None,
+                });
+            let (path, modules) = found.unwrap_or_default();
+            if let Err(error) = programs.add(key, &modules) {
+                programs.useless.push(TablesError { path, cause: error.into() }.to_string());
+            }
+        }
+        Ok(programs)
+    }
+
+    /// Those of files with these build ids, in hexadecimal digits.
+    ///
+    /// # Errors
+    /// [`InvalidTables`].
+    pub fn from_modules(files: &[(String, Vec<Traced>)]) -> Result<Self, InvalidTables> {
+        let mut programs = Self::default();
+        for (id, modules) in files {
+            programs.add(id.clone(), modules)?;
+        }
+        Ok(programs)
+    }
+
+    fn add(&mut self, key: String, modules: &[Traced]) -> Result<(), InvalidTables> {
+        let number = self.files.len() as u32;
+        self.files.insert(key, number);
+        modules.iter().try_for_each(|module| self.tables.add(number, module))
+    }
+
+    /// The number in the tables of each image of a trace, where it was found.
+    pub(super) fn numbers(&self, trace: &TraceFile) -> Vec<Option<u32>> {
+        trace.images.iter().map(|i| self.files.get(&key(&i.build_id, &i.path)).copied()).collect()
+    }
+}
+
+/// Whether a trace has images, and none of them is the one of this key.
+fn is_other(trace: &TraceFile, of_program: &str) -> bool {
+    !trace.images.is_empty() && trace.images.iter().all(|i| key(&i.build_id, &i.path) != of_program)
+}
+
+/// The build id of an ELF file, in hexadecimal digits, and its tables if it has some.
+fn tables_of(path: &Path) -> Result<(String, Option<Vec<Traced>>), TablesCause> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no file").into());
+    }
+    let cache = ReadCache::new(File::open(path)?);
+    let file = object::File::parse(&cache).map_err(ProgramError::Elf)?;
+    let id = file.build_id().map_err(ProgramError::Elf)?.unwrap_or_default();
+    let id = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let Some(section) = file.section_by_name(SECTION) else { return Ok((id, None)) };
+    // Of a debug file, sections of the program have no content.
+    let modules = parse(&content(&section, SECTION)?)?;
+    Ok((id, Some(modules).filter(|modules| !modules.is_empty())))
+}
+
+/// Files that may have the tables of an image.
+fn candidates<'p>(
+    build_id: &'p str,
+    path: &'p Path,
+    folders: &'p [PathBuf],
+) -> impl Iterator<Item = PathBuf> + use<'p> {
+    let by_id = |folder: &Path| {
+        let (first, rest) = build_id.split_at(2);
+        folder.join(".build-id").join(first).join(format!("{rest}.debug"))
+    };
+    let named = |folder: &Path| Some(folder.join(path.file_name()?));
+    let in_folders = folders.iter().flat_map(move |folder| [Some(by_id(folder)), named(folder)]).flatten();
+    let asked = std::iter::once_with(|| store::ask_debuginfod(build_id)).flatten();
+    let own = (path.is_absolute() && !path.starts_with("/dev")).then(|| path.to_owned());
+    in_folders.chain(own).chain([by_id(Path::new(debug::SYSTEM))]).chain(asked)
+}

@@ -1,0 +1,49 @@
+//! Calls that may return again (`setjmp`): each first return gets a number in its stream, and the words about further
+//! returns have it.
+
+/// The numbers of active functions.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Jumps {
+    /// How many numbers were given.
+    count: u64,
+    /// Some were missed, so that none is known any more.
+    missed: bool,
+    /// Number, place of the activation in the stack, node; ascending in the first two.
+    given: Vec<(u64, usize, u32)>,
+}
+
+impl Jumps {
+    /// The activation at this place has made such a call.
+    pub(super) fn give(&mut self, place: usize, node: u32) {
+        self.count += 1;
+        if self.missed {
+            return;
+        }
+        // Only the last return of a call can be meant.
+        let of_place = self.given.iter().rev().take_while(|given| given.1 == place);
+        if let Some(back) = of_place.into_iter().position(|given| given.2 == node) {
+            self.given.remove(self.given.len() - 1 - back);
+        }
+        self.given.push((self.count, place, node));
+    }
+
+    /// The activations from this place on are left.
+    #[inline]
+    pub(super) fn cut(&mut self, place: usize) {
+        while self.given.last().is_some_and(|given| given.1 >= place) {
+            self.given.pop();
+        }
+    }
+
+    /// Calls were missed.
+    pub(super) fn lose(&mut self) {
+        self.missed = true;
+        self.given.clear();
+    }
+
+    /// The place of the activation with this number, and the node that got it.
+    pub(super) fn find(&self, number: u64) -> Option<(usize, u32)> {
+        let at = self.given.binary_search_by_key(&number, |given| given.0).ok()?;
+        Some((self.given[at].1, self.given[at].2))
+    }
+}

@@ -1,0 +1,464 @@
+//! Reconstruction: a stream's bits say, at each place of the program where several events can follow, which one did.
+//! The machine keeps what is active, and follows the tables (casper.txt §3 has the principle).
+//!
+//! Where it cannot know what is active, it says so ([`EventKind::Gap`]) and goes on at the next special word: that one
+//! names a function, and what this function does from there on is certain again. Nothing is guessed.
+
+use std::collections::VecDeque;
+
+use pcce_abi::trace::{CACHE, CACHED_BITS, Special, hash};
+
+use super::bits::{Bits, Item};
+use super::event::{End, Event, EventKind, Why};
+use super::file::{ChunkAt, Stream};
+use super::jumps::Jumps;
+use super::reader::Reader;
+use super::tables::{NONE, Op, Tables};
+
+mod choose;
+mod words;
+
+/// An activation, or what is not known of the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Active {
+    /// The function; [`OPEN`] or [`UNKNOWN`].
+    pub function: u32,
+    /// The node that came last in it: where another one is called by it, the call. [`NONE`] at its entry.
+    pub node: u32,
+}
+
+/// In place of a function: code of which nothing is known, but that it was called from what is outside of it.
+pub const OPEN: u32 = u32::MAX;
+/// In place of a function: what is active here and further out is not known.
+pub const UNKNOWN: u32 = u32::MAX - 1;
+
+/// More activations are not kept: 64 MiB.
+const MAX_DEPTH: usize = 1 << 23;
+/// So many events follow from one word at most.
+const MAX_IDLE: u32 = 1 << 20;
+
+/// What the machine does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Follows a choice of the innermost activation.
+    Choose(u32),
+    /// The innermost is open code.
+    Open,
+    /// A checked call has returned: a bit says so; then comes this choice.
+    Check(u32),
+    /// An exception goes on outside of the innermost activation.
+    Unwinding,
+    /// Nothing is known up to the next special word.
+    Skip,
+    /// What is to be told first; then nothing is known.
+    Lose(Why, u64),
+    /// A special word stands where none can be: it is dealt with next.
+    Unexpected,
+    Done,
+}
+
+/// What comes next where no bits are left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ready {
+    /// There are bits now.
+    Bits,
+    /// A special word.
+    Special,
+    /// The stream's end.
+    End(bool),
+    /// Nothing is known any more.
+    Changed,
+}
+
+/// What a chunk of verify mode says, and what was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Chunks that were compared.
+    pub chunks: u64,
+    /// Events in these.
+    pub events: u64,
+    /// Chunks that do not match.
+    pub mismatches: u64,
+    /// The first of these: its sequence, its events by the chunk, and by the reader.
+    pub first: Option<(u64, u64, u64)>,
+    /// Chunks that say something, and cannot be compared since something is missing.
+    pub uncertain: u64,
+}
+
+/// The stack of a stream at a place, to start another one with.
+#[derive(Clone, Debug)]
+pub(super) struct Snapshot {
+    stack: Vec<Active>,
+    jumps: Jumps,
+    /// Of verify mode: events and hash, if they are certain.
+    counted: Option<(u64, u64)>,
+}
+
+/// Reads a stream.
+#[derive(Debug)]
+pub struct Machine<'t> {
+    reader: &'t Reader<'t>,
+    tables: &'t Tables,
+    stream: &'t Stream,
+    bits: Bits<'t>,
+    stack: Vec<Active>,
+    jumps: Jumps,
+    state: State,
+    /// Functions of the cache.
+    cache: Vec<u32>,
+    /// Events in a row that needed no word.
+    idle: u32,
+    events: u64,
+    /// Of verify mode: whether there is something to compare, how many events and which hash the stream has here, and
+    /// whether that is certain.
+    verify: bool,
+    counted: u64,
+    hash: u64,
+    certain: bool,
+    /// How many events there were where it was compared last.
+    begun: u64,
+    verified: Verified,
+    /// Chunks that say how many events there were when they were closed, which have not come yet.
+    expected: VecDeque<ChunkAt>,
+    /// The last chunk, if it has ended.
+    last: Option<ChunkAt>,
+    /// It began with the stack of another stream.
+    forked: bool,
+    /// Where to stop.
+    limit: u64,
+}
+
+impl Iterator for Machine<'_> {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        loop {
+            let told = match self.state {
+                State::Choose(choice) => match self.choose(choice) {
+                    Ok(node) => return Some(self.node(node)),
+                    Err(told) => told,
+                },
+                State::Open if self.limit <= self.bits.position() => return None,
+                State::Open => self.open(),
+                State::Check(choice) => self.check(choice),
+                State::Unwinding => self.unwinding(),
+                State::Skip => self.skip(),
+                State::Lose(why, value) => Some(self.lose(why, value)),
+                State::Unexpected => self.special(true),
+                State::Done => return None,
+            };
+            if told.is_some() {
+                return told;
+            }
+        }
+    }
+}
+
+impl<'t> Machine<'t> {
+    pub(super) fn new(reader: &'t Reader<'t>, stream: &'t Stream, start: Option<Snapshot>) -> Self {
+        let forked = start.is_some();
+        let start = start.unwrap_or_else(|| Snapshot {
+            stack: vec![Active { function: OPEN, node: NONE }],
+            jumps: Jumps::default(),
+            counted: Some((0, 0)),
+        });
+        let certain = start.counted.is_some();
+        let (counted, hash) = start.counted.unwrap_or_default();
+        Self {
+            reader,
+            tables: &reader.programs.tables,
+            stream,
+            bits: Bits::new(reader.file, stream),
+            stack: start.stack,
+            jumps: start.jumps,
+            state: State::Open,
+            cache: vec![NONE; CACHE],
+            idle: 0,
+            events: 0,
+            verify: reader.verify,
+            counted,
+            hash,
+            certain,
+            begun: 0,
+            verified: Verified::default(),
+            expected: VecDeque::new(),
+            last: None,
+            forked,
+            limit: u64::MAX,
+        }
+    }
+
+    /// What is active, the outermost first.
+    #[must_use]
+    pub fn stack(&self) -> &[Active] {
+        &self.stack
+    }
+
+    /// How many events there were: those that verify mode counts.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// How many bits were read, and how many words that are no bits.
+    #[must_use]
+    pub fn read(&self) -> (u64, u64) {
+        self.bits.read()
+    }
+
+    /// The clock, between the chunks' beginnings in proportion to what is written.
+    #[must_use]
+    pub fn clock(&self) -> u64 {
+        self.bits.clock()
+    }
+
+    /// What verify mode has compared so far.
+    #[must_use]
+    pub fn verified(&self) -> Verified {
+        self.verified
+    }
+
+    /// The error with which reading the file has ended, if it has.
+    ///
+    /// # Errors
+    /// That one.
+    pub fn finish(&mut self) -> std::io::Result<()> {
+        self.bits.error.take().map_or(Ok(()), Err)
+    }
+
+    /// The stack at a place where the innermost code is unknown; None if there is no such place.
+    pub(super) fn snapshot_at(mut self, position: u64) -> Option<Snapshot> {
+        self.limit = position;
+        while self.next().is_some() {}
+        (self.state == State::Open && self.bits.position() >= position).then_some(Snapshot {
+            stack: self.stack,
+            jumps: self.jumps,
+            counted: self.certain.then_some((self.counted, self.hash)),
+        })
+    }
+
+    /// A node comes.
+    #[inline]
+    fn node(&mut self, number: u32) -> Event {
+        let node = &self.tables.nodes[number as usize];
+        let last = self.stack.len() - 1;
+        self.stack[last].node = number;
+        self.events += 1;
+        if self.verify {
+            self.counted += 1;
+            self.hash = hash(self.hash, node.event);
+            self.compare_reached();
+        }
+        let mut event = Event {
+            kind: EventKind::Call,
+            depth: last as u32,
+            function: node.function,
+            node: number,
+            value: 0,
+        };
+        match node.op {
+            Op::Call => {
+                event.function = node.target;
+                self.push(node.target);
+            }
+            Op::Closed => {
+                (event.kind, event.function) = (EventKind::Closed, NONE);
+                self.state = State::Choose(node.next);
+            }
+            Op::Open => {
+                (event.kind, event.function) = (EventKind::Open, NONE);
+                self.stack.push(Active { function: OPEN, node: NONE });
+                self.state = State::Open;
+            }
+            Op::Twice => {
+                (event.kind, event.function) = (EventKind::Twice, NONE);
+                self.jumps.give(last, number);
+                self.state = State::Choose(node.next);
+            }
+            Op::Return => {
+                (event.kind, event.depth) = (EventKind::Return, last as u32 - 1);
+                self.pop();
+            }
+            Op::Leave => {
+                (event.kind, event.depth, event.function) = (EventKind::Leave, last as u32 - 1, node.target);
+                self.jumps.cut(last);
+                self.stack[last] = Active { function: node.target, node: NONE };
+                self.state = State::Choose(self.tables.functions[node.target as usize].first);
+            }
+            Op::LeaveOpen => {
+                (event.kind, event.depth) = (EventKind::LeaveOpen, last as u32 - 1);
+                self.jumps.cut(last);
+                self.stack.pop();
+                // Open code that has entered the function goes on, whoever it is.
+                if self.stack[last - 1].function != OPEN {
+                    self.stack.push(Active { function: OPEN, node: NONE });
+                }
+                self.state = State::Open;
+            }
+            Op::Resume | Op::Landing => {
+                (event.kind, event.depth) = (EventKind::Resume, last as u32 - 1);
+                self.state = State::Unwinding;
+            }
+        }
+        event
+    }
+
+    /// A function is entered.
+    #[inline]
+    fn push(&mut self, function: u32) {
+        if self.stack.len() >= MAX_DEPTH {
+            self.state = State::Lose(Why::TooDeep, 0);
+            return;
+        }
+        self.stack.push(Active { function, node: NONE });
+        self.state = State::Choose(self.tables.functions[function as usize].first);
+    }
+
+    /// The innermost activation has returned.
+    #[inline]
+    fn pop(&mut self) {
+        self.stack.pop();
+        let last = self.stack.len() - 1;
+        self.jumps.cut(last + 1);
+        let Active { function, node } = self.stack[last];
+        self.state = match function {
+            OPEN => State::Open,
+            UNKNOWN => State::Skip,
+            _ => {
+                let node = &self.tables.nodes[node as usize];
+                if node.checked { State::Check(node.next) } else { State::Choose(node.next) }
+            }
+        };
+    }
+
+    fn event(&self, kind: EventKind, function: u32, node: u32) -> Event {
+        Event { kind, depth: self.stack.len() as u32 - 1, function, node, value: 0 }
+    }
+
+    #[inline]
+    fn consume(&mut self, bits: u32) {
+        self.bits.bits <<= bits;
+        self.bits.left -= bits;
+        self.idle = 0;
+    }
+
+    /// In open code.
+    #[inline]
+    fn open(&mut self) -> Option<Event> {
+        if self.bits.left == 0 {
+            match self.ready() {
+                // The place may be another one now, and that where to stop.
+                Ready::Bits => return None,
+                Ready::Special if self.limit <= self.bits.position() => return None,
+                Ready::Special => return self.special(false),
+                Ready::End(ended) => return Some(self.stop(ended)),
+                Ready::Changed => return None,
+            }
+        }
+        let entered = self.bits.bits >> 63 == 1;
+        self.consume(1);
+        if entered { self.enter_cached() } else { self.open_returned() }
+    }
+
+    fn enter_cached(&mut self) -> Option<Event> {
+        let mut index = 0;
+        for _ in 0..CACHED_BITS - 1 {
+            match self.bit() {
+                Ok(bit) => index = index << 1 | usize::from(bit),
+                Err(told) => return told,
+            }
+        }
+        match self.cache[index] {
+            NONE => {
+                self.state = State::Lose(Why::NotCached, 0);
+                None
+            }
+            function => Some(self.enter(function)),
+        }
+    }
+
+    fn enter(&mut self, function: u32) -> Event {
+        let event = self.event(EventKind::Entered, function, NONE);
+        self.push(function);
+        event
+    }
+
+    fn open_returned(&mut self) -> Option<Event> {
+        let Some(&Active { function, node }) = self.stack.iter().rev().nth(1) else {
+            self.state = State::Lose(Why::NotReached, 0);
+            return None;
+        };
+        self.stack.pop();
+        if function == UNKNOWN {
+            self.state = State::Skip;
+            return None;
+        }
+        self.state = State::Choose(self.tables.nodes[node as usize].next);
+        Some(self.event(EventKind::OpenReturned, NONE, node))
+    }
+
+    /// Behind a checked call that has returned.
+    fn check(&mut self, choice: u32) -> Option<Event> {
+        if let Err(told) = self.want() {
+            return told;
+        }
+        self.state = match self.bit() {
+            Ok(false) => State::Choose(choice),
+            Ok(true) => State::Lose(Why::NoCode, 0),
+            Err(told) => return told,
+        };
+        None
+    }
+
+    /// An exception goes on outside of the innermost activation.
+    fn unwinding(&mut self) -> Option<Event> {
+        if self.bits.left == 0 {
+            match self.ready() {
+                Ready::Bits => {}
+                Ready::Special => {
+                    let landed = matches!(self.bits.peek(), Item::Special(Special::Landed, ..));
+                    return if landed { self.special(false) } else { self.interrupted() };
+                }
+                Ready::End(ended) => return Some(self.stop(ended)),
+                Ready::Changed => return None,
+            }
+        }
+        // Unknown code has caught it: nobody knows how far out.
+        self.state = State::Lose(Why::Unexpected, 0);
+        None
+    }
+
+    /// Nothing is known up to the next special word.
+    fn skip(&mut self) -> Option<Event> {
+        self.certain = false;
+        self.bits.drop_bits();
+        match self.ready() {
+            Ready::Special => self.special(false),
+            Ready::End(ended) => Some(self.stop(ended)),
+            Ready::Bits | Ready::Changed => None,
+        }
+    }
+
+    fn lose(&mut self, why: Why, value: u64) -> Event {
+        self.certain = false;
+        self.jumps.lose();
+        self.stack.clear();
+        self.stack.push(Active { function: UNKNOWN, node: NONE });
+        let event = Event { value, ..self.event(EventKind::Gap(why), NONE, NONE) };
+        self.state = State::Skip;
+        if why == Why::Middle {
+            self.stack.push(Active { function: OPEN, node: NONE });
+            self.state = State::Open;
+        }
+        event
+    }
+
+    fn stop(&mut self, ended: bool) -> Event {
+        if ended && let Some(chunk) = self.last.take() {
+            self.compare_last(chunk);
+        }
+        self.state = State::Done;
+        let end = if ended { End::Ended } else { End::Open };
+        self.event(EventKind::End(end), NONE, NONE)
+    }
+}

@@ -1,0 +1,124 @@
+//! Which of several nodes comes: by its code, or by what there is at all.
+
+use pcce_abi::trace::Special;
+
+use super::{MAX_IDLE, Machine, Ready, State};
+use crate::trace::bits::Item;
+use crate::trace::event::{Event, EventKind, Why};
+use crate::trace::tables::NONE;
+
+impl Machine<'_> {
+    /// The node of a choice that comes; or what is to be told instead, if anything.
+    #[inline]
+    pub(super) fn choose(&mut self, number: u32) -> Result<u32, Option<Event>> {
+        let choice = self.tables.choices[number as usize];
+        if choice.width == 0 {
+            if choice.start == NONE {
+                return Err(self.not_reached());
+            }
+            // That it has come is known if something comes behind it, or the stream has ended.
+            if self.bits.left == 0 {
+                match self.ready() {
+                    Ready::Bits | Ready::Special | Ready::End(true) => {}
+                    Ready::End(false) => return Err(Some(self.stop(false))),
+                    Ready::Changed => return Err(None),
+                }
+            }
+            self.idle += 1;
+            if self.idle > MAX_IDLE {
+                self.state = State::Lose(Why::Endless, 0);
+                return Err(None);
+            }
+            return Ok(choice.start);
+        }
+        // Behind the bits that are left there are zeros, which may be those of a longer code.
+        let at = choice.start + (self.bits.bits >> (64 - choice.width)) as u32;
+        let entry = self.tables.entries[at as usize];
+        if entry.bits != 0 && entry.bits <= self.bits.left {
+            self.consume(entry.bits);
+            return Ok(entry.node);
+        }
+        self.choose_slowly(number)
+    }
+
+    /// The same where the code is long, or its bits are in two words.
+    pub(super) fn choose_slowly(&mut self, number: u32) -> Result<u32, Option<Event>> {
+        self.want()?;
+        let choice = self.tables.choices[number as usize];
+        let long = self.tables.find_long(number, (self.bits.bits >> 32) as u32);
+        if let Some(entry) = long.filter(|entry| entry.bits <= self.bits.left) {
+            self.consume(entry.bits);
+            return Ok(entry.node);
+        }
+        let mut code = 0;
+        for bits in 1..=32 {
+            code |= u32::from(self.bit()?) << (32 - bits);
+            let entry = self.tables.entries[(choice.start + (code >> (32 - choice.width))) as usize];
+            let found = if entry.bits != 0 { Some(entry) } else { self.tables.find_long(number, code) };
+            match found {
+                Some(entry) if entry.bits == bits => return Ok(entry.node),
+                None if bits >= choice.width && !self.tables.is_long(number) => break,
+                _ => {}
+            }
+        }
+        self.state = State::Lose(Why::NoCode, 0);
+        Err(None)
+    }
+
+    /// A bit, of what has several.
+    pub(super) fn bit(&mut self) -> Result<bool, Option<Event>> {
+        if self.bits.left == 0 {
+            match self.ready() {
+                Ready::Bits => {}
+                Ready::Special => {
+                    self.state = State::Lose(Why::NoCode, 0);
+                    return Err(None);
+                }
+                Ready::End(ended) => return Err(Some(self.stop(ended))),
+                Ready::Changed => return Err(None),
+            }
+        }
+        let bit = self.bits.bits >> 63 == 1;
+        self.consume(1);
+        Ok(bit)
+    }
+
+    /// Sees to it that there are bits, in a function that has written some.
+    pub(super) fn want(&mut self) -> Result<(), Option<Event>> {
+        if self.bits.left != 0 {
+            return Ok(());
+        }
+        match self.ready() {
+            Ready::Bits => Ok(()),
+            Ready::End(ended) => Err(Some(self.stop(ended))),
+            Ready::Changed => Err(None),
+            Ready::Special => Err(self.interrupted()),
+        }
+    }
+
+    /// A special word comes in a function, not in open code.
+    pub(super) fn interrupted(&mut self) -> Option<Event> {
+        match self.bits.peek() {
+            Item::Special(Special::Mark | Special::Gap, ..) => self.special(false),
+            _ => {
+                self.state = State::Unexpected;
+                self.certain = false;
+                Some(self.event(EventKind::Gap(Why::Unexpected), NONE, NONE))
+            }
+        }
+    }
+
+    /// The tables have nothing that could come.
+    pub(super) fn not_reached(&mut self) -> Option<Event> {
+        let ready = if self.bits.left == 0 { self.ready() } else { Ready::Bits };
+        match ready {
+            Ready::End(ended) => Some(self.stop(ended)),
+            Ready::Changed => None,
+            Ready::Special => self.interrupted(),
+            Ready::Bits => {
+                self.state = State::Lose(Why::NotReached, 0);
+                None
+            }
+        }
+    }
+}

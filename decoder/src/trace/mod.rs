@@ -1,0 +1,39 @@
+//! Traces of calls: every call and return of a program, from the bits that it wrote (after casper.txt; the formats are
+//! in `docs/formats.md`).
+//!
+//! [`file`] knows the chunks, [`bits`] a stream's bits, [`tables`] what can follow what; [`machine`] puts them
+//! together, and tells one [`event`] after the other. The other modules show them.
+//!
+//! A trace is read in pieces and never held in memory. Nothing in it is trusted: where bytes are damaged, or nobody
+//! knows what was active, there is an explicit gap, and never an event that was not there.
+
+mod bits;
+mod context;
+mod diff;
+mod event;
+pub mod export;
+mod file;
+mod find;
+mod images;
+mod jumps;
+mod machine;
+mod reader;
+mod report;
+mod show;
+mod spans;
+mod stats;
+mod tables;
+
+pub use context::context;
+pub use diff::{Diff, Pair, Parting, Side, diff};
+pub use event::{End, Event, EventKind, Why};
+pub use file::{ChunkAt, Image, Stream, TraceError, TraceFile};
+pub use find::{at, find};
+pub use images::{Programs, TablesCause, TablesError};
+pub use machine::{Active, Machine, OPEN, UNKNOWN, Verified};
+pub use reader::Reader;
+pub use report::{Report, Row, report};
+pub use show::{Selection, heading, show};
+pub use spans::Callee;
+pub use stats::{Stats, check, stats};
+pub use tables::{InvalidTables, NONE, Tables};

@@ -1,0 +1,91 @@
+//! A trace with the tables of its images.
+
+use std::collections::HashMap;
+
+use pcce_abi::trace::BEGIN_FORKED;
+
+use super::file::{Stream, TraceFile};
+use super::images::Programs;
+use super::machine::{Machine, Snapshot};
+
+/// So many processes are forked one from the other, at most.
+const MAX_FORKS: u32 = 64;
+
+/// A trace with the tables of its images.
+#[derive(Debug)]
+pub struct Reader<'t> {
+    /// The trace.
+    pub file: &'t TraceFile,
+    /// The tables.
+    pub programs: &'t Programs,
+    /// The number in the tables of each image.
+    numbers: Vec<Option<u32>>,
+    /// The images of a process, in the order in which they were loaded.
+    of_process: HashMap<u32, Vec<usize>>,
+    /// The process that a process was forked from.
+    parents: HashMap<u32, u32>,
+    /// Whether there is something of verify mode in it.
+    pub(super) verify: bool,
+}
+
+impl<'t> Reader<'t> {
+    /// A reader of this trace.
+    #[must_use]
+    pub fn new(file: &'t TraceFile, programs: &'t Programs) -> Self {
+        let mut of_process: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (number, image) in file.images.iter().enumerate() {
+            of_process.entry(image.process).or_default().push(number);
+        }
+        let forked = file.streams.iter().filter(|stream| is_forked(stream));
+        let parents = forked.filter_map(|s| Some((s.process, file.stream(s.parent)?.process))).collect();
+        let mut chunks = file.streams.iter().flat_map(|stream| &stream.chunks);
+        let verify = chunks.any(|chunk| chunk.events != 0);
+        Self { file, programs, numbers: programs.numbers(file), of_process, parents, verify }
+    }
+
+    /// Reads a stream from its beginning.
+    #[must_use]
+    pub fn machine(&self, stream: &'t Stream) -> Machine<'_> {
+        let start = if is_forked(stream) { self.start(stream, MAX_FORKS) } else { None };
+        Machine::new(self, stream, start)
+    }
+
+    /// What was active where a stream was forked.
+    fn start(&self, stream: &Stream, forks: u32) -> Option<Snapshot> {
+        let parent = self.file.stream(stream.parent)?;
+        let start = match is_forked(parent) {
+            true => Some(self.start(parent, forks.checked_sub(1)?)?),
+            false => None,
+        };
+        Machine::new(self, parent, start).snapshot_at(stream.parent_position)
+    }
+
+    /// The image of a process at an address, as far as it was loaded before `clock`: its number in the trace.
+    #[must_use]
+    pub fn image_at(&self, process: u32, address: u64, clock: u64) -> Option<usize> {
+        let mut process = process;
+        for _ in 0..MAX_FORKS {
+            let own = self.of_process.get(&process).map_or(&[][..], Vec::as_slice);
+            let covers = |number: &&usize| {
+                let image = &self.file.images[**number];
+                (image.low..image.high).contains(&address) && image.clock <= clock
+            };
+            if let Some(number) = own.iter().rev().find(covers) {
+                return Some(*number);
+            }
+            process = *self.parents.get(&process)?;
+        }
+        None
+    }
+
+    /// The traced function at an address.
+    pub(super) fn function_at(&self, process: u32, address: u64, clock: u64) -> Option<u32> {
+        let image = self.image_at(process, address, clock)?;
+        let address = address.wrapping_sub(self.file.images[image].bias);
+        self.programs.tables.function_at(self.numbers[image]?, address)
+    }
+}
+
+fn is_forked(stream: &Stream) -> bool {
+    stream.chunks.first().is_some_and(|chunk| chunk.begin == BEGIN_FORKED && chunk.sequence == 0)
+}

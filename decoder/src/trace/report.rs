@@ -1,0 +1,101 @@
+//! How often each function was called, and how many events it had.
+
+use std::io;
+
+use super::event::{Event, EventKind};
+use super::file::Stream;
+use super::reader::Reader;
+use super::spans::{Callee, Change, Spans};
+use super::tables::{NONE, Tables};
+
+/// A function in a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// The function.
+    pub callee: Callee,
+    /// How often it was called.
+    pub calls: u64,
+    /// Events in it: its calls and returns.
+    pub own: u64,
+    /// Events in it and in what it called.
+    pub inclusive: u64,
+}
+
+/// Adds up events.
+#[derive(Debug)]
+pub(super) struct Totals {
+    rows: Vec<Row>,
+    /// How many activations of it are open.
+    active: Vec<u32>,
+    spans: Spans,
+}
+
+impl Totals {
+    pub(super) fn new(tables: &Tables) -> Self {
+        let rows =
+            (0..tables.callee_count()).map(|n| Row { callee: n as Callee, ..Row::default() }).collect();
+        Self { rows, active: vec![0; tables.callee_count()], spans: Spans::default() }
+    }
+
+    /// An event comes; there are `events` now, with it.
+    #[inline]
+    pub(super) fn event(&mut self, tables: &Tables, event: &Event, events: u64) {
+        // A node is an event of the function that it is in.
+        if event.kind.is_counted() && event.node != NONE {
+            self.rows[tables.function_of(event.node) as usize].own += 1;
+        }
+        let (rows, active) = (&mut self.rows, &mut self.active);
+        self.spans.event(tables, event, events, |change| match change {
+            Change::Begin(span) => {
+                rows[span.callee as usize].calls += 1;
+                active[span.callee as usize] += 1;
+            }
+            Change::End(span) => {
+                let active = &mut active[span.callee as usize];
+                *active -= 1;
+                // Inside of itself it counts once.
+                if *active == 0 {
+                    rows[span.callee as usize].inclusive += events - span.start;
+                }
+            }
+        });
+    }
+
+    pub(super) fn rows(self) -> Vec<Row> {
+        self.rows
+    }
+}
+
+/// What a report is of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Those functions that were called, those with the most calls first.
+    pub rows: Vec<Row>,
+    /// All events.
+    pub events: u64,
+    /// Gaps in the streams.
+    pub gaps: u64,
+}
+
+/// Counts the calls of some streams.
+///
+/// # Errors
+/// Those of reading the trace.
+pub fn report<'t>(reader: &Reader<'t>, streams: impl IntoIterator<Item = &'t Stream>) -> io::Result<Report> {
+    let tables = &reader.programs.tables;
+    let mut report = Report::default();
+    let mut totals = Totals::new(tables);
+    for stream in streams {
+        let mut machine = reader.machine(stream);
+        while let Some(event) = machine.next() {
+            totals.event(tables, &event, machine.events());
+            report.gaps += u64::from(matches!(event.kind, EventKind::Gap(_)));
+        }
+        machine.finish()?;
+        report.events += machine.events();
+    }
+    report.rows = totals.rows();
+    report.rows.retain(|row| row.calls > 0 || row.own > 0);
+    report.rows.sort_by_key(|row| (std::cmp::Reverse((row.calls, row.own)), row.callee));
+    Ok(report)
+}

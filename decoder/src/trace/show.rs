@@ -1,0 +1,260 @@
+//! A trace as an indented tree of calls.
+
+use std::io::{self, Write};
+
+use super::event::{End, Event, EventKind};
+use super::file::Stream;
+use super::machine::Machine;
+use super::reader::Reader;
+use super::spans::POINTER;
+use super::tables::{NONE, Tables};
+use crate::context::{Frame, FrameKind};
+use crate::render::{json_frame, json_string};
+use crate::style::Style;
+
+/// Which events are shown.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// From this one on.
+    pub from: u64,
+    /// Up to this one.
+    pub to: Option<u64>,
+    /// So many calls inside of each other; behind [`Selection::functions`], inside of theirs.
+    pub depth: Option<u32>,
+    /// The last ones of each stream.
+    pub last: Option<u64>,
+    /// Only calls of these functions, and what is inside of them: by callee.
+    pub functions: Option<Vec<bool>>,
+}
+
+/// Deeper calls are not indented further; their depth stands there.
+const MAX_INDENT: u32 = 60;
+
+/// What a stream is, for people.
+#[must_use]
+pub fn heading(reader: &Reader<'_>, stream: &Stream) -> String {
+    let mut text = format!("thread {} of process {}", stream.thread, stream.process);
+    if stream.level > 0 {
+        text += ", signal handlers";
+        if stream.level > 1 {
+            text += &format!(" of level {}", stream.level);
+        }
+    } else if let Some(parent) = reader.file.stream(stream.parent) {
+        text += match parent.process == stream.process {
+            true => ", created by thread ",
+            false => ", forked from thread ",
+        };
+        text += &parent.thread.to_string();
+    }
+    text
+}
+
+/// Writes the events of some streams. Returns how many gaps were met.
+///
+/// # Errors
+/// Those of reading the trace, and of `out`.
+pub fn show<'t>(
+    reader: &Reader<'t>,
+    streams: impl IntoIterator<Item = &'t Stream>,
+    selection: &Selection,
+    style: &Style,
+    json: bool,
+    out: &mut dyn Write,
+) -> io::Result<u64> {
+    let tables = &reader.programs.tables;
+    let mut gaps = 0;
+    for stream in streams {
+        let mut from = selection.from;
+        if let Some(last) = selection.last {
+            let mut machine = reader.machine(stream);
+            while machine.next().is_some() {}
+            machine.finish()?;
+            from = from.max((machine.events() + 1).saturating_sub(last));
+        }
+        if !json {
+            writeln!(out, "{}:", heading(reader, stream))?;
+        }
+        let mut machine = reader.machine(stream);
+        let mut inside = None;
+        let mut line = String::new();
+        while let Some(event) = machine.next() {
+            if matches!(event.kind, EventKind::Gap(_)) {
+                gaps += 1;
+            }
+            let base = match &selection.functions {
+                None => Some(0),
+                Some(functions) => within(tables, functions, &event, &mut inside),
+            };
+            let Some(base) = base else { continue };
+            let number = machine.events();
+            let shown = number >= from
+                && selection.to.is_none_or(|to| number <= to)
+                && selection.depth.is_none_or(|depth| event.depth.saturating_sub(base) < depth);
+            if !shown {
+                if selection.to.is_some_and(|to| number > to) {
+                    break;
+                }
+                continue;
+            }
+            line.clear();
+            match json {
+                true => json_line(tables, stream, &machine, &event, &mut line),
+                false => text_line(tables, &machine, &event, base, style, &mut line),
+            }
+            out.write_all(line.as_bytes())?;
+        }
+        machine.finish()?;
+    }
+    Ok(gaps)
+}
+
+/// The depth of the innermost function of these that the event is inside of, or that it calls.
+fn within(tables: &Tables, functions: &[bool], event: &Event, inside: &mut Option<u32>) -> Option<u32> {
+    let left = |depth: u32| match event.kind {
+        EventKind::Landed | EventKind::Again => event.depth < depth,
+        EventKind::Mark | EventKind::Resume => false,
+        _ => event.depth <= depth,
+    };
+    let ended = matches!(event.kind, EventKind::Return | EventKind::OpenReturned);
+    match *inside {
+        Some(depth) if !left(depth) => return Some(depth),
+        // Its own end belongs to it.
+        Some(depth) if ended && event.depth == depth => return inside.take(),
+        _ => *inside = None,
+    }
+    let callee = match event.kind {
+        EventKind::Call | EventKind::Entered | EventKind::Leave => event.function,
+        EventKind::Open | EventKind::Closed | EventKind::Twice | EventKind::LeaveOpen => {
+            tables.callee_of(event.node)
+        }
+        _ => return None,
+    };
+    *inside = functions[callee as usize].then_some(event.depth);
+    *inside
+}
+
+fn text_line(
+    tables: &Tables,
+    machine: &Machine<'_>,
+    event: &Event,
+    base: u32,
+    style: &Style,
+    line: &mut String,
+) {
+    let number = format!("{:>8}  ", machine.events());
+    let depth = event.depth.saturating_sub(base);
+    let mut start = number + &"  ".repeat(depth.min(MAX_INDENT) as usize);
+    if depth > MAX_INDENT {
+        start += &format!("({depth}) ");
+    }
+    let indent = start.len();
+    let boundary = |text: String| format!("{start}<{text}>\n");
+    match event.kind {
+        EventKind::Return | EventKind::OpenReturned | EventKind::Resume => {}
+        EventKind::Call
+        | EventKind::Closed
+        | EventKind::Open
+        | EventKind::Twice
+        | EventKind::Leave
+        | EventKind::LeaveOpen => {
+            line.push_str(&start);
+            call(tables, event, style, indent, line);
+            if matches!(event.kind, EventKind::Leave | EventKind::LeaveOpen) {
+                line.push_str(" [tail call]");
+            }
+            line.push('\n');
+        }
+        EventKind::Entered => {
+            line.push_str(&start);
+            style.frame(&tables.frame(FrameKind::Call, Some(tables.name_of(event.function))), indent, line);
+            line.push('\n');
+        }
+        EventKind::Landed | EventKind::Again => {
+            let what = match event.kind {
+                EventKind::Landed => "<exception caught in ",
+                _ => "<returned again in ",
+            };
+            line.push_str(&start);
+            line.push_str(what);
+            let place = tables.place(event.node).next();
+            style.frame(&place.expect("each node has a place"), indent + what.len(), line);
+            line.push_str(">\n");
+        }
+        EventKind::Handler => *line = boundary(format!("signal {}", event.value)),
+        EventKind::HandlerEnd => *line = boundary("signal handler returned".to_owned()),
+        EventKind::HandlerLeft => *line = boundary("signal handler left by a jump".to_owned()),
+        EventKind::Mark => *line = boundary(format!("mark {}", event.value)),
+        EventKind::Gap(why) if event.value != 0 => {
+            *line = boundary(format!("{why}: address {:#x}; unknown from here on", event.value));
+        }
+        EventKind::Gap(why) => *line = boundary(format!("{why}; unknown from here on")),
+        EventKind::End(End::Ended) => *line = boundary("end".to_owned()),
+        EventKind::End(End::Open) => *line = boundary("what came later is not recorded".to_owned()),
+    }
+}
+
+/// What is called and where, with the functions that the place was inlined into.
+fn call(tables: &Tables, event: &Event, style: &Style, indent: usize, line: &mut String) {
+    let name = tables.callee(event.node);
+    let bare = tables.frame(FrameKind::Call, name);
+    let mut called = Frame { function: bare.function.or(Some(POINTER)), ..bare };
+    let mut first = true;
+    for place in tables.place(event.node) {
+        if !std::mem::take(&mut first) {
+            line.push_str(" in ");
+        }
+        let Frame { file, line: number, column, function, .. } = place;
+        let inlined = called.inlined;
+        style.frame(&Frame { file, line: number, column, inlined, ..called }, indent, line);
+        called = Frame { function, inlined: true, ..bare };
+    }
+}
+
+fn json_line(tables: &Tables, stream: &Stream, machine: &Machine<'_>, event: &Event, line: &mut String) {
+    use std::fmt::Write as _;
+    let kind = event.kind.name();
+    let _ = write!(
+        line,
+        r#"{{"thread":{},"process":{},"level":{},"stream":{},"event":{},"depth":{},"kind":"{kind}""#,
+        stream.thread,
+        stream.process,
+        stream.level,
+        stream.number,
+        machine.events(),
+        event.depth,
+    );
+    let name = match event.kind {
+        EventKind::Call | EventKind::Entered | EventKind::Leave | EventKind::Landed | EventKind::Again => {
+            Some(tables.name_of(event.function))
+        }
+        EventKind::Return | EventKind::Resume => Some(tables.name_of(event.function)),
+        _ if event.node != NONE => tables.callee(event.node),
+        _ => None,
+    };
+    if let Some(name) = name {
+        let _ = write!(line, r#","function":{}"#, json_string(tables.source_name(name)));
+    }
+    match event.kind {
+        EventKind::Gap(why) => {
+            let _ = write!(line, r#","why":{}"#, json_string(&why.to_string()));
+        }
+        EventKind::End(end) => {
+            let _ = write!(line, r#","ended":{}"#, end == End::Ended);
+        }
+        EventKind::Mark | EventKind::Handler => {
+            let _ = write!(line, r#","value":{}"#, event.value);
+        }
+        _ if event.node != NONE => {
+            line.push_str(r#","frames":["#);
+            for (number, frame) in tables.place(event.node).enumerate() {
+                if number > 0 {
+                    line.push(',');
+                }
+                json_frame(&frame, line);
+            }
+            line.push(']');
+        }
+        _ => {}
+    }
+    line.push_str("}\n");
+}

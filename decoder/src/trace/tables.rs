@@ -1,0 +1,379 @@
+//! The tables of all images of a trace, as flat arrays: all that the machine looks at is an index away.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use pcce_abi::trace::event;
+use pcce_dictionary::trace::{self as files, Kind, Traced};
+use thiserror::Error;
+
+use crate::context::{Frame, FrameKind};
+use crate::names;
+
+/// Why tables are of no use.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("module {module}, function {function}: {what}; build the program again")]
+pub struct InvalidTables {
+    /// The module.
+    pub module: String,
+    /// Linkage name of the function.
+    pub function: String,
+    /// What is wrong with it.
+    pub what: &'static str,
+}
+
+/// No node, function or name.
+pub const NONE: u32 = u32::MAX;
+
+/// What the machine does at a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Op {
+    /// A call of a traced function by name.
+    Call,
+    /// Of one that is not traced, and calls nothing back.
+    Closed,
+    /// Of an unknown one.
+    Open,
+    Twice,
+    Return,
+    Leave,
+    LeaveOpen,
+    Resume,
+    Landing,
+}
+
+/// A node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Node {
+    pub(super) op: Op,
+    /// Whether a bit follows when the callee has returned.
+    pub(super) checked: bool,
+    /// The function that is called, if it is traced; else its name.
+    pub(super) target: u32,
+    /// The choice that comes behind it.
+    pub(super) next: u32,
+    /// The landing pad to which an exception leads.
+    pub(super) unwinds_to: u32,
+    /// What it is in the hash of verify mode.
+    pub(super) event: u64,
+    pub(super) function: u32,
+    first_location: u32,
+    locations: u32,
+}
+
+/// Of which nodes one comes next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice {
+    /// How many bits are looked up at a time; 0: there is nothing to choose.
+    pub(super) width: u32,
+    /// The node; or where the table of 2^`width` entries begins.
+    pub(super) start: u32,
+}
+
+/// What some bits say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) node: u32,
+    /// How many of the bits are its code; 0: none, or a longer one.
+    pub(super) bits: u32,
+}
+
+/// A function.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Function {
+    pub(super) name: u32,
+    /// The choice at its entry.
+    pub(super) first: u32,
+    first_node: u32,
+    nodes: u32,
+}
+
+#[derive(Debug)]
+struct Name {
+    linkage: Box<str>,
+    demangled: OnceLock<Box<str>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Location {
+    name: u32,
+    file: u32,
+    line: u32,
+    column: u32,
+}
+
+/// The tables of all images.
+#[derive(Debug, Default)]
+pub struct Tables {
+    pub(super) functions: Vec<Function>,
+    pub(super) nodes: Vec<Node>,
+    pub(super) choices: Vec<Choice>,
+    pub(super) entries: Vec<Entry>,
+    /// By choice with codes longer than a lookup: its codes, the first bit highest, and their nodes.
+    long: HashMap<u32, Vec<(u32, Entry)>>,
+    /// By image and address in its file.
+    by_address: HashMap<(u32, u64), u32>,
+    names: Vec<Name>,
+    numbers: HashMap<Box<str>, u32>,
+    files: Vec<Box<str>>,
+    locations: Vec<Location>,
+}
+
+/// Lookup tables have at most so many bits.
+const MAX_WIDTH: u32 = 8;
+
+impl Tables {
+    /// Adds a module of an image.
+    ///
+    /// # Errors
+    /// [`InvalidTables`]: its codes do not tell alternatives apart.
+    pub fn add(&mut self, image: u32, module: &Traced) -> Result<(), InvalidTables> {
+        let names: Vec<u32> = module.names.iter().map(|name| self.name(name)).collect();
+        let first_file = self.files.len() as u32;
+        self.files.extend(module.files.iter().map(|file| Box::from(file.as_str())));
+        let first_function = self.functions.len() as u32;
+        for (number, function) in (0..).zip(&module.functions) {
+            let invalid = |what| InvalidTables {
+                module: module.name.clone(),
+                function: module.names[function.name as usize].clone(),
+                what,
+            };
+            let first_node = self.nodes.len() as u32;
+            let first_choice = self.choices.len() as u32;
+            for (node_number, node) in (0..).zip(&function.nodes) {
+                let name = |name: Option<u32>| name.map_or(NONE, |name| names[name as usize]);
+                let (op, target) = match node.kind {
+                    Kind::Call(callee) => (Op::Call, first_function + callee),
+                    Kind::Closed(callee) => (Op::Closed, name(Some(callee))),
+                    Kind::Open(callee) => (Op::Open, name(callee)),
+                    Kind::Twice(callee) => (Op::Twice, name(callee)),
+                    Kind::Return => (Op::Return, NONE),
+                    Kind::Leave(callee) => (Op::Leave, first_function + callee),
+                    Kind::LeaveOpen(callee) => (Op::LeaveOpen, name(callee)),
+                    Kind::Resume => (Op::Resume, NONE),
+                    Kind::Landing => (Op::Landing, NONE),
+                };
+                let checked = matches!(node.kind, Kind::Call(c) if module.functions[c as usize].checked);
+                self.nodes.push(Node {
+                    op,
+                    checked,
+                    target,
+                    next: first_choice + node.next,
+                    unwinds_to: node.unwinds_to.map_or(NONE, |pad| first_node + pad),
+                    event: event(module.key, number, node_number),
+                    function: first_function + number,
+                    first_location: self.locations.len() as u32,
+                    locations: node.locations.len() as u32,
+                });
+                self.locations.extend(node.locations.iter().map(|location| Location {
+                    name: names[location.name as usize],
+                    file: first_file + location.file,
+                    line: location.line,
+                    column: location.column,
+                }));
+            }
+            for set in &function.sets {
+                self.add_choice(function, first_node, set).map_err(invalid)?;
+            }
+            self.functions.push(Function {
+                name: names[function.name as usize],
+                first: first_choice + function.first,
+                first_node,
+                nodes: function.nodes.len() as u32,
+            });
+            if let Some(&address) = module.addresses.get(number as usize).filter(|address| **address != 0) {
+                self.by_address.insert((image, address), first_function + number);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_choice(
+        &mut self,
+        function: &files::Function,
+        first_node: u32,
+        set: &[u32],
+    ) -> Result<(), &'static str> {
+        let node = |number: u32| &function.nodes[number as usize];
+        if set.iter().any(|&number| node(number).kind == Kind::Landing) {
+            return Err("a landing pad follows an event");
+        }
+        let single = match set {
+            [] => Some(NONE),
+            [one] if node(*one).bits == 0 => Some(first_node + one),
+            _ => None,
+        };
+        if let Some(start) = single {
+            self.choices.push(Choice { width: 0, start });
+            return Ok(());
+        }
+        let mut codes = Vec::with_capacity(set.len());
+        for &number in set {
+            let (code, bits) = (node(number).code, u32::from(node(number).bits));
+            if bits == 0 || u64::from(code) >> bits != 0 {
+                return Err("an event has no code, and others can come in its place");
+            }
+            codes.push((code << (32 - bits), Entry { node: first_node + number, bits }));
+        }
+        codes.sort_unstable_by_key(|(code, entry)| (*code, entry.bits));
+        // Where one is the beginning of another, it is of the next one.
+        let begins = |pair: &[(u32, Entry)]| (pair[0].0 ^ pair[1].0).leading_zeros() >= pair[0].1.bits;
+        if codes.windows(2).any(begins) {
+            return Err("two events have codes that begin alike");
+        }
+        let longest = codes.iter().map(|(_, entry)| entry.bits).max().unwrap_or_default();
+        let width = longest.min(set.len().ilog2() + 3).min(MAX_WIDTH);
+        let start = self.entries.len();
+        self.entries.resize(start + (1 << width), Entry { node: NONE, bits: 0 });
+        for (code, entry) in codes.iter().filter(|(_, entry)| entry.bits <= width) {
+            let first = start + (code >> (32 - width)) as usize;
+            self.entries[first..first + (1 << (width - entry.bits))].fill(*entry);
+        }
+        if longest > width {
+            self.long.insert(self.choices.len() as u32, codes);
+        }
+        let start = u32::try_from(start).map_err(|_| "there are too many events")?;
+        self.choices.push(Choice { width, start });
+        Ok(())
+    }
+
+    /// The node with a code that some bits begin with, the first one highest: it may be one of more bits than there
+    /// are.
+    pub(super) fn find_long(&self, choice: u32, bits: u32) -> Option<Entry> {
+        let codes = self.long.get(&choice)?;
+        let (code, entry) = codes[codes.partition_point(|(code, _)| *code <= bits).checked_sub(1)?];
+        ((code ^ bits).leading_zeros() >= entry.bits).then_some(entry)
+    }
+
+    /// Whether the choice has codes that are longer than a lookup.
+    pub(super) fn is_long(&self, choice: u32) -> bool {
+        self.long.contains_key(&choice)
+    }
+
+    /// The number of a name.
+    fn name(&mut self, linkage: &str) -> u32 {
+        if let Some(&number) = self.numbers.get(linkage) {
+            return number;
+        }
+        let number = self.names.len() as u32;
+        self.numbers.insert(linkage.into(), number);
+        self.names.push(Name { linkage: linkage.into(), demangled: OnceLock::new() });
+        number
+    }
+
+    /// The function at an address of an image's file.
+    #[must_use]
+    pub fn function_at(&self, image: u32, address: u64) -> Option<u32> {
+        self.by_address.get(&(image, address)).copied()
+    }
+
+    /// How many functions there are.
+    #[must_use]
+    pub fn function_count(&self) -> usize {
+        self.functions.len()
+    }
+
+    /// How many nodes there are.
+    #[must_use]
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// How many names there are: functions have these, and others.
+    #[must_use]
+    pub fn name_count(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The name of a function.
+    #[must_use]
+    pub fn name_of(&self, function: u32) -> u32 {
+        self.functions[function as usize].name
+    }
+
+    /// A name as the linker knows it.
+    #[must_use]
+    pub fn linkage_name(&self, name: u32) -> &str {
+        &self.names[name as usize].linkage
+    }
+
+    /// A name as in the source.
+    #[must_use]
+    pub fn source_name(&self, name: u32) -> &str {
+        let name = &self.names[name as usize];
+        name.demangled.get_or_init(|| names::demangle(&name.linkage).into())
+    }
+
+    /// The function that a node is of.
+    #[must_use]
+    pub fn function_of(&self, node: u32) -> u32 {
+        self.nodes[node as usize].function
+    }
+
+    /// The number of a node in its function.
+    #[must_use]
+    pub fn number_of(&self, node: u32) -> u32 {
+        node - self.functions[self.function_of(node) as usize].first_node
+    }
+
+    /// The name that a call calls; of calls through pointers none is known.
+    #[must_use]
+    pub fn callee(&self, node: u32) -> Option<u32> {
+        let node = &self.nodes[node as usize];
+        match node.op {
+            Op::Call | Op::Leave => Some(self.name_of(node.target)),
+            Op::Closed | Op::Open | Op::Twice | Op::LeaveOpen => (node.target != NONE).then_some(node.target),
+            Op::Return | Op::Resume | Op::Landing => None,
+        }
+    }
+
+    /// The traced function that a node calls by name.
+    #[must_use]
+    pub fn called_function(&self, node: u32) -> Option<u32> {
+        let node = self.nodes.get(node as usize)?;
+        matches!(node.op, Op::Call | Op::Leave).then_some(node.target)
+    }
+
+    /// Whether a node calls a traced function by name.
+    #[must_use]
+    pub fn is_call(&self, node: u32) -> bool {
+        self.nodes[node as usize].op == Op::Call
+    }
+
+    /// The node of this number in a function.
+    pub(super) fn node_of(&self, function: u32, number: u64) -> Option<u32> {
+        let function = &self.functions[function as usize];
+        (number < u64::from(function.nodes)).then(|| function.first_node + number as u32)
+    }
+
+    /// A frame of this kind with a name.
+    #[must_use]
+    pub fn frame(&self, kind: FrameKind, name: Option<u32>) -> Frame<'_> {
+        Frame {
+            kind,
+            function: name.map(|name| self.source_name(name)),
+            linkage_name: name.map(|name| self.linkage_name(name)),
+            file: None,
+            line: None,
+            column: None,
+            inlined: false,
+            build_id: None,
+        }
+    }
+
+    /// The frames of the place where a node is, innermost first: those inlined, then its function's.
+    pub fn place(&self, node: u32) -> impl Iterator<Item = Frame<'_>> {
+        let row = &self.nodes[node as usize];
+        let known = |number: u32| (number != 0).then_some(number);
+        let locations = &self.locations[row.first_location as usize..][..row.locations as usize];
+        let name = self.name_of(row.function);
+        let bare = locations.is_empty().then(|| self.frame(FrameKind::Call, Some(name)));
+        bare.into_iter().chain(locations.iter().enumerate().map(move |(i, location)| Frame {
+            file: Some(&self.files[location.file as usize]),
+            line: known(location.line),
+            column: known(location.column),
+            inlined: i + 1 < locations.len(),
+            ..self.frame(FrameKind::Call, Some(location.name))
+        }))
+    }
+}

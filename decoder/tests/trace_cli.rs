@@ -1,0 +1,244 @@
+//! `pcce trace`, as users run it: a program of three functions, and what it did.
+
+mod common;
+#[path = "common/elf.rs"]
+mod elf;
+#[path = "common/folder.rs"]
+mod folder;
+#[path = "common/simulated.rs"]
+mod simulated;
+#[path = "common/stream.rs"]
+mod stream;
+#[path = "common/world.rs"]
+mod world;
+
+use folder::{Folder, err, out};
+use pcce_abi::trace as abi;
+use pcce_dictionary::Location;
+use pcce_dictionary::trace::{Function, Kind, Node, SECTION, Traced, to_bytes};
+use stream::{FileOf, Settled, StreamOf, Writer};
+use world::{ImageOf, World};
+
+const ID: [u8; 4] = [0xc0, 1, 2, 3];
+
+/// main calls `work` any number of times, `puts` after it, and returns; `work`, into which `helper` was inlined, calls
+/// through a pointer, or not.
+fn world() -> World {
+    let at = |name, line| Location { name, file: 0, line, column: 3 };
+    let node =
+        |kind, code, bits, next, locations| Node { kind, code, bits, next, unwinds_to: None, locations };
+    let main = Function {
+        name: 0,
+        first: 0,
+        nodes: vec![
+            node(Kind::Call(1), 0, 1, 1, vec![at(0, 10)]),
+            node(Kind::Closed(3), 0, 0, 0, vec![at(0, 11)]),
+            node(Kind::Return, 1, 1, 0, vec![at(0, 12)]),
+        ],
+        sets: vec![vec![0, 2], vec![1]],
+        checked: false,
+    };
+    let work = Function {
+        name: 1,
+        first: 0,
+        nodes: vec![
+            node(Kind::Open(None), 1, 1, 1, vec![at(2, 30), at(1, 20)]),
+            node(Kind::Return, 0, 1, 0, vec![at(1, 21)]),
+        ],
+        sets: vec![vec![0, 1], vec![1]],
+        checked: false,
+    };
+    let back = Function {
+        name: 4,
+        first: 0,
+        nodes: vec![node(Kind::Return, 0, 0, 0, vec![at(4, 40)])],
+        sets: vec![vec![0]],
+        checked: false,
+    };
+    let module = Traced {
+        name: "app.c".to_owned(),
+        key: 7,
+        files: vec!["/src/app.c".to_owned()],
+        names: ["main", "_ZN3app4workEi", "helper", "puts", "back"].map(str::to_owned).into(),
+        functions: vec![main, work, back],
+        addresses: vec![0x1000, 0x2000, 0x3000],
+    };
+    World::new(vec![ImageOf {
+        build_id: ID.to_vec(),
+        path: "/nowhere/app".to_owned(),
+        low: 0x5000_0000,
+        high: 0x5010_0000,
+        bias: 0x5000_0000,
+        modules: vec![module],
+    }])
+}
+
+/// A run: main, then for each letter `work`: `p` with a call back through the pointer, `n` without it. Events are
+/// counted as in verify mode, and one more than there is if `wrong`.
+fn trace(world: &World, run: &str, wrong: bool) -> Vec<u8> {
+    let mut writer = Writer::new(64);
+    let event = |writer: &mut Writer, function, node| writer.count(abi::event(7, function, node));
+    writer.special(&[abi::special(abi::Special::Entered, world.address(0))]);
+    for call in run.chars() {
+        writer.bits(0, 1);
+        event(&mut writer, 0, 0);
+        if call == 'p' {
+            writer.bits(1, 1);
+            event(&mut writer, 1, 0);
+            writer.special(&[abi::special(abi::Special::Entered, world.address(2))]);
+            event(&mut writer, 2, 0);
+            writer.bits(0, 1);
+        }
+        writer.bits(0, 1);
+        event(&mut writer, 1, 1);
+        event(&mut writer, 0, 1);
+    }
+    writer.bits(1, 1);
+    event(&mut writer, 0, 2);
+    if wrong {
+        event(&mut writer, 0, 2);
+    }
+    writer.settle(Settled::default());
+    writer.end(0);
+    let mut file = FileOf::new(world);
+    file.stream(&StreamOf::first(), &writer.done, true);
+    file.bytes
+}
+
+fn folder(test: &str) -> Folder {
+    let folder = Folder::new(test);
+    let world = world();
+    let module = &world.images[0].modules[0];
+    let mut section = to_bytes(module);
+    for (at, address) in (24..).step_by(8).zip(&module.addresses) {
+        section[at..at + 8].copy_from_slice(&address.to_le_bytes());
+    }
+    folder.write("traced", &elf::with_section(SECTION, &section, &ID));
+    folder.write("one.trace", &trace(&world, "np", false));
+    folder.write("two.trace", &trace(&world, "nn", false));
+    folder.write("wrong.trace", &trace(&world, "nn", true));
+    folder
+}
+
+#[test]
+fn show_is_a_tree() {
+    let folder = folder("trace_show");
+    let shown = folder.ok(&["trace", "show", "traced", "one.trace"]);
+    let expected = "thread 71 of process 70:
+       0  main
+       1    app::work(int) at /src/app.c:10:3
+       3    puts at /src/app.c:11:3
+       4    app::work(int) at /src/app.c:10:3
+       5      call through a pointer at /src/app.c:30:3 in helper at /src/app.c:20:3 [inlined]
+       5        back
+       8    puts at /src/app.c:11:3
+       9  <end>
+";
+    assert_eq!(shown, expected);
+    let inside =
+        folder.ok(&["trace", "show", "traced", "one.trace", "--function", "app::work", "--from", "4"]);
+    assert_eq!(inside.lines().count(), 4, "{inside}");
+    let last = folder.ok(&["trace", "show", "traced", "one.trace", "--last", "2", "--depth", "2"]);
+    assert_eq!(last.lines().count(), 3, "{last}");
+    for line in folder.ok(&["trace", "show", "traced", "one.trace", "--format", "json"]).lines() {
+        let _: serde_json::Value = serde_json::from_str(line).unwrap();
+    }
+}
+
+#[test]
+fn calls_are_counted_and_found() {
+    let folder = folder("trace_counts");
+    let report = folder.ok(&["trace", "report", "traced", "one.trace"]);
+    for row in [
+        "9 events",
+        "2              3              4  app::work(int)",
+        "1              1              1  back",
+    ] {
+        assert!(report.contains(row), "{row} in {report}");
+    }
+    let found = folder.ok(&["trace", "find", "traced", "one.trace", "back"]);
+    let expected = "event 5 of thread 71 of process 70:
+#0  back
+#1  <code, not instrumented>
+#2  helper at /src/app.c:30:3 [inlined]
+#3  app::work(int) at /src/app.c:20:3
+#4  main at /src/app.c:10:3
+
+";
+    assert_eq!(found, expected);
+    let at = folder.ok(&["trace", "at", "traced", "one.trace", "7"]);
+    assert!(at.contains("#0  app::work(int) at /src/app.c:21:3\n#1  main at /src/app.c:10:3\n"), "{at}");
+    let stats = folder.ok(&["trace", "stats", "traced", "one.trace"]);
+    assert!(stats.contains("9 events in 1 streams"), "{stats}");
+    assert!(
+        folder
+            .fails(&["trace", "find", "traced", "one.trace", "nobody"])
+            .contains("no function of this name")
+    );
+    assert!(folder.fails(&["trace", "at", "traced", "one.trace", "10"]).contains("has no event 10"));
+}
+
+#[test]
+fn runs_are_compared() {
+    let folder = folder("trace_diff");
+    let diff = folder.ok(&["trace", "diff", "traced", "one.trace", "two.trace"]);
+    assert!(diff.contains("the first 4 events are the same, of 9 and 7"), "{diff}");
+    assert!(
+        diff.contains("the first run, event 5: open-call")
+            && diff.contains("the second run, event 5: return")
+    );
+    assert!(diff.contains("1              0             -1  back"), "{diff}");
+    let same = folder.ok(&["trace", "diff", "traced", "one.trace", "one.trace"]);
+    assert!(same.contains("the same 9 events"), "{same}");
+}
+
+#[test]
+fn verify_mode_is_checked() {
+    let folder = folder("trace_check");
+    let good = folder.ok(&["trace", "check", "traced", "one.trace"]);
+    assert_eq!(good, "9 events of 1 chunks were compared, 0 chunks do not match\n");
+    let wrong = folder.run(&["trace", "check", "traced", "wrong.trace"]);
+    assert_eq!(wrong.status.code(), Some(1), "{}", err(&wrong));
+    assert!(out(&wrong).contains("1 chunks do not match"));
+    assert!(err(&wrong).contains("8 events up to its end, and 7 were read"), "{}", err(&wrong));
+}
+
+#[test]
+fn other_programs_read_it() {
+    let folder = folder("trace_export");
+    for (format, text) in
+        [("chrome", "\"name\":\"back\""), ("folded", "main;app::work(int) "), ("svg", ">main<")]
+    {
+        let written = folder.ok(&["trace", "export", "--format", format, "traced", "one.trace"]);
+        assert!(written.contains(text), "{format}: {written}");
+        if format == "chrome" {
+            let _: serde_json::Value = serde_json::from_str(&written).unwrap();
+        }
+    }
+    let perfetto = folder.run(&["trace", "export", "--format", "perfetto", "traced", "one.trace"]);
+    assert!(perfetto.stdout.windows(4).any(|w| w == b"back") && perfetto.stdout[0] == 0x0a);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let folder = folder("trace_refused");
+    let newer = {
+        let mut bytes = trace(&world(), "n", false);
+        bytes[8] = 2;
+        bytes
+    };
+    folder.write("newer.trace", &newer);
+    let message = folder.fails(&["trace", "show", "traced", "newer.trace"]);
+    assert!(message.contains("version 2") && message.contains("reads version 1"), "{message}");
+    assert!(folder.fails(&["trace", "show", "traced", "app"]).contains("no trace of calls"));
+    assert!(folder.fails(&["trace", "show", "app", "one.trace"]).contains(".debug_pcce_trace"));
+    let other = elf::with_section(SECTION, &to_bytes(&world().images[0].modules[0]), &[1, 2, 3, 4]);
+    folder.write("other", &other);
+    let message = folder.fails(&["trace", "show", "other", "one.trace"]);
+    assert!(message.contains("01020304") && message.contains("c0010203"), "{message}");
+    // A stream that is cut has an end that says so.
+    let bytes = trace(&world(), "nn", false);
+    folder.write("cut.trace", &bytes[..2 * 65536 + 128 + 8]);
+    let cut = folder.ok(&["trace", "show", "traced", "cut.trace"]);
+    assert!(cut.ends_with("<what came later is not recorded>\n"), "{cut}");
+}

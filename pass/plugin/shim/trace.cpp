@@ -1,0 +1,121 @@
+//===- trace.cpp - what traces add to the code --------------------------------===//
+
+#include "shim.h"
+
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/MDBuilder.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
+
+#include <string>
+
+using namespace llvm;
+
+// Calls a function of another object, which does not throw, in front of the instruction.
+void pcce_shim_trace_call(LLVMValueRef At, const char *Name, size_t Len, const LLVMValueRef *Arguments, size_t Count,
+                          bool KeepsRegisters) {
+  Instruction *I = unwrap<Instruction>(At);
+  IRBuilder<> B(I);
+  SmallVector<Value *, 3> Values;
+  SmallVector<Type *, 3> Types;
+  for (size_t N = 0; N < Count; ++N) {
+    Values.push_back(unwrap(Arguments[N]));
+    Types.push_back(Values.back()->getType());
+  }
+  auto *T = FunctionType::get(B.getVoidTy(), Types, false);
+  FunctionCallee Callee = I->getModule()->getOrInsertFunction(StringRef(Name, Len), T);
+  auto *F = cast<Function>(Callee.getCallee());
+  F->setDoesNotThrow();
+  CallInst *Call = B.CreateCall(Callee, Values);
+  Call->setDoesNotThrow();
+  if (KeepsRegisters) {
+    F->setCallingConv(CallingConv::PreserveMost);
+    Call->setCallingConv(CallingConv::PreserveMost);
+  }
+}
+
+// Assembly that changes the word, and reads it; a flag that it leaves, if one is named.
+static Value *change(IRBuilder<> &B, const std::string &Asm, const std::string &Flag, Value *Word) {
+  const std::string Constraints =
+      (Flag.empty() ? "" : "={@cc" + Flag + "},") + "=*m,*m,~{dirflag},~{fpsr},~{flags}";
+  Type *Result = Flag.empty() ? B.getVoidTy() : B.getInt8Ty();
+  auto *T = FunctionType::get(Result, {Word->getType(), Word->getType()}, false);
+  CallInst *Call = B.CreateCall(T, InlineAsm::get(T, Asm, Constraints, /*hasSideEffects=*/true), {Word, Word});
+  for (unsigned I : {0, 1})
+    Call->addParamAttr(I, Attribute::get(B.getContext(), Attribute::ElementType, B.getInt64Ty()));
+  Call->setDoesNotThrow();
+  return Flag.empty() ? nullptr : B.CreateIsNotNull(Call);
+}
+
+// In place of each call of the function `Name(code, bits)`: appends the bits to the word Pending. Flush is called when
+// the leading one is the highest bit; or in front, if it may be moved that far by more than one bit. x86-64.
+void pcce_shim_trace_expand(LLVMModuleRef MR, const char *Name, size_t Len, LLVMValueRef PendingV, const char *Flush,
+                            size_t FlushLen) {
+  Module &M = *unwrap(MR);
+  Function *Append = M.getFunction(StringRef(Name, Len));
+  if (!Append)
+    return;
+  Value *Pending = unwrap(PendingV);
+  MDNode *Unlikely = MDBuilder(M.getContext()).createUnlikelyBranchWeights();
+  for (User *U : make_early_inc_range(Append->users())) {
+    auto *Call = cast<CallInst>(U);
+    const uint64_t Code = cast<ConstantInt>(Call->getArgOperand(0))->getZExtValue();
+    const uint64_t Bits = cast<ConstantInt>(Call->getArgOperand(1))->getZExtValue();
+    IRBuilder<> B(Call);
+    auto FlushIf = [&](Value *Condition) {
+      Instruction *End = SplitBlockAndInsertIfThen(Condition, Call, /*Unreachable=*/false, Unlikely);
+      pcce_shim_trace_call(wrap(End), Flush, FlushLen, nullptr, 0, /*KeepsRegisters=*/true);
+      B.SetInsertPoint(Call);
+    };
+    if (Bits == 1) {
+      // Both instructions leave the sign of the word.
+      FlushIf(change(B, Code ? "shlq $1\nincq $1" : "shlq $1", "s", Pending));
+    } else {
+      auto *T = FunctionType::get(B.getInt8Ty(), {Pending->getType()}, false);
+      Value *Highest = B.CreateConstInBoundsGEP1_64(B.getInt8Ty(), Pending, 7);
+      auto *Asm = InlineAsm::get(T, "cmpb $$0, $1", "={@ccne},*m,~{dirflag},~{fpsr},~{flags}", /*hasSideEffects=*/true);
+      CallInst *Compare = B.CreateCall(T, Asm, {Highest});
+      Compare->addParamAttr(0, Attribute::get(B.getContext(), Attribute::ElementType, B.getInt8Ty()));
+      Compare->setDoesNotThrow();
+      FlushIf(B.CreateIsNotNull(Compare));
+      const std::string Shift = "shlq $$" + std::to_string(Bits) + ", $0";
+      change(B, Code ? Shift + "\naddq $$" + std::to_string(Code) + ", $0" : Shift, "", Pending);
+    }
+    Call->eraseFromParent();
+  }
+  Append->eraseFromParent();
+}
+
+// Lets the function begin with `call Name`, an instruction of five bytes, where it is entered by its address.
+void pcce_shim_trace_entry(LLVMValueRef V, const char *Name, size_t Len) {
+  Function &F = *unwrap<Function>(V);
+  LLVMContext &C = F.getContext();
+  FunctionCallee Enter = F.getParent()->getOrInsertFunction(StringRef(Name, Len), Type::getVoidTy(C));
+  auto *Callee = cast<Function>(Enter.getCallee());
+  // It is in the same image.
+  Callee->setVisibility(GlobalValue::HiddenVisibility);
+  Callee->setDSOLocal(true);
+  Type *Long = Type::getInt64Ty(C);
+  Constant *From = ConstantExpr::getPtrToInt(&F, Long);
+  Constant *Distance = ConstantExpr::getSub(ConstantExpr::getPtrToInt(Callee, Long), From);
+  Distance = ConstantExpr::getSub(Distance, ConstantInt::get(Long, 5));
+  Constant *Relative = ConstantExpr::getTrunc(Distance, Type::getInt32Ty(C));
+  F.setPrologueData(ConstantStruct::getAnon({ConstantInt::get(Type::getInt8Ty(C), 0xe8), Relative}, /*Packed=*/true));
+}
+
+// A name for the place so many bytes behind the function's beginning, which ends with the object.
+LLVMValueRef pcce_shim_trace_behind(LLVMValueRef V, const char *Name, size_t Len, uint64_t Bytes) {
+  Function &F = *unwrap<Function>(V);
+  Constant *Offset = ConstantInt::get(Type::getInt64Ty(F.getContext()), Bytes);
+  Constant *Place = ConstantExpr::getInBoundsGetElementPtr(Type::getInt8Ty(F.getContext()), &F, Offset);
+  auto *A = GlobalAlias::create(F.getFunctionType(), F.getAddressSpace(), GlobalValue::PrivateLinkage,
+                                StringRef(Name, Len), Place, F.getParent());
+  A->setDSOLocal(true);
+  return wrap(A);
+}
+
+// Lets the call go to a name.
+void pcce_shim_trace_call_to(LLVMValueRef V, LLVMValueRef Name) {
+  unwrap<CallBase>(V)->setCalledOperand(unwrap(Name));
+}

@@ -1,0 +1,254 @@
+//! Adds to the code what writes the trace, and to the object file what reads it.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+
+use pcce_abi::trace::{self, functions};
+use pcce_dictionary::Location;
+use pcce_dictionary::trace::{self as tables, Kind};
+use pcce_encoding::FunctionId;
+use pcce_model::Program;
+use pcce_model::plan::Strings;
+use pcce_tracing::{Code as Bits, Placement, place};
+
+use super::APPEND;
+use super::gather::Traced;
+use crate::code::Code;
+use crate::contexts::emit::bytes;
+use crate::facts::{Target, resolve};
+use crate::llvm::{Address, Alias, Builder, Constant, Function, Instruction, Module};
+use crate::places;
+
+/// Functions behind which a process may do nothing more.
+pub const ENDS: [&str; 14] = [
+    "_exit",
+    "_Exit",
+    "quick_exit",
+    "abort",
+    "__assert_fail",
+    "execl",
+    "execle",
+    "execlp",
+    "execv",
+    "execve",
+    "execvp",
+    "execvpe",
+    "fexecve",
+    "__stack_chk_fail",
+];
+
+/// Functions that may go on on another stack, and come back when they are called there.
+const SWITCHES: [&str; 6] =
+    ["swapcontext", "setcontext", "jump_fcontext", "ontop_fcontext", "pcce_fiber_restore", "pcce_fiber_run"];
+
+/// What must be known when contexts are done.
+pub struct Before<'m> {
+    /// The tables of the module.
+    traced: tables::Traced,
+    /// Functions with a body that are not traced: their calls enter functions as others' do.
+    untraced: HashSet<Function<'m>>,
+    /// Functions that may be entered by such calls, or through pointers.
+    entered: HashSet<Function<'m>>,
+    whole_program: bool,
+}
+
+/// Adds what writes the trace, as far as it leaves blocks and calls as they are.
+pub fn insert<'m>(
+    module: Module<'m>,
+    program: &Program,
+    code: &Code<'m>,
+    functions: Vec<Traced<'m>>,
+    (mut names, key, verify): (Strings, u64, bool),
+    whole_program: bool,
+) -> Before<'m> {
+    let values: HashSet<Function<'m>> = code.functions().iter().map(|function| function.value).collect();
+    let untraced = module.functions().into_iter().filter(|f| f.has_body() && !values.contains(f)).collect();
+    let entered = program.iter().filter(|(_, f)| f.external || f.otherwise_used || f.address_taken);
+    let entered = entered.map(|(id, _)| code.function(id).value).collect();
+    let mut files = Strings::default();
+    let builder = module.builder();
+    let mut rows = Vec::with_capacity(functions.len());
+    for ((id, function), traced) in program.iter().zip(&functions) {
+        let value = code.function(id).value;
+        for attribute in ["memory", "speculatable"] {
+            value.remove_attribute(attribute);
+        }
+        let placement = place(&traced.flow);
+        let address = module.add_private_alias(&format!(".L__pcce_traced.{}", id.index()), value).address();
+        let inserter =
+            Inserter { b: &builder, code, functions: &functions, traced, placement: &placement, key, id };
+        inserter.run(address, verify);
+        let name = names.number(function.source_name.as_deref().unwrap_or(&function.name));
+        rows.push(row(traced, placement, name, &mut names, &mut files));
+    }
+    let traced = tables::Traced {
+        name: module.identifier(),
+        key,
+        files: files.list,
+        names: names.list,
+        functions: rows,
+        addresses: Vec::new(),
+    };
+    Before { traced, untraced, entered, whole_program }
+}
+
+/// A function's tables.
+fn row(
+    traced: &Traced<'_>,
+    placement: Placement,
+    name: u32,
+    names: &mut Strings,
+    files: &mut Strings,
+) -> tables::Function {
+    let mut locations = |at: Instruction<'_>| -> Vec<Location> {
+        let Some(call) = at.as_call() else { return Vec::new() };
+        let locations = call.locations().into_iter().map(|l| Location {
+            name: names.number(&l.name),
+            file: files.number(&l.file),
+            line: l.line,
+            column: l.column,
+        });
+        locations.collect()
+    };
+    let nodes =
+        traced.nodes.iter().zip(&placement.codes).zip(&placement.next).map(|((node, code), &next)| {
+            tables::Node {
+                kind: node.kind,
+                code: code.value,
+                bits: code.bits,
+                next,
+                unwinds_to: node.unwinds_to,
+                locations: if node.kind == Kind::Landing { Vec::new() } else { locations(node.at) },
+            }
+        });
+    let nodes = nodes.collect();
+    tables::Function { name, first: placement.first, nodes, sets: placement.sets, checked: traced.leaves }
+}
+
+struct Inserter<'a, 'm> {
+    b: &'a Builder<'m>,
+    code: &'a Code<'m>,
+    functions: &'a [Traced<'m>],
+    traced: &'a Traced<'m>,
+    placement: &'a Placement,
+    key: u64,
+    id: FunctionId,
+}
+
+impl<'m> Inserter<'_, 'm> {
+    /// `address`: the function's own, whoever its name may lead to.
+    fn run(&self, address: Address<'m>, verify: bool) {
+        let module = self.b.module;
+        let mut number = None;
+        for (i, node) in (0u32..).zip(&self.traced.nodes) {
+            let same = self.placement.same[i as usize];
+            if node.kind == Kind::Landing {
+                let arguments = [address.into(), module.const_i32(i)];
+                self.b.call_in_front_of(node.at, functions::LANDED, &arguments, false);
+                continue;
+            }
+            let event = verify.then(|| trace::event(self.key, self.id.index() as u32, same));
+            self.append(node.at, self.placement.codes[i as usize], event);
+            let Some(call) = node.at.as_call() else { continue };
+            let zero = Bits { value: 0, bits: 1 };
+            match node.kind {
+                Kind::Open(_) => {
+                    self.tell(node.at);
+                    places::behind(call).into_iter().for_each(|at| self.append(at, zero, None));
+                }
+                Kind::Call(callee) if self.functions[callee as usize].leaves => {
+                    places::behind(call).into_iter().for_each(|at| self.append(at, zero, None));
+                }
+                Kind::Twice(_) => {
+                    let number = *number.get_or_insert_with(|| {
+                        let entry = self.code.function(self.id).value.entry();
+                        self.b.prologue(entry.first_after_pads()).alloca(8, "pcce.number")
+                    });
+                    self.b.before(node.at, node.at).store(module.const_i64(0), number);
+                    let arguments = [number.into(), address.into(), module.const_i32(i)];
+                    if let Some(at) = places::behind(call) {
+                        self.b.call_in_front_of(at, functions::RETURNED, &arguments, false);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Tells the tracer of what comes with a call.
+    fn tell(&self, at: Instruction<'m>) {
+        let callee = at.as_call().and_then(|call| call.called().as_function());
+        let Some(name) = callee.map(Function::name) else { return };
+        if ENDS.contains(&&*name) {
+            self.b.call_in_front_of(at, functions::SYNC, &[], false);
+        } else if SWITCHES.contains(&&*name) {
+            self.b.call_in_front_of(at, functions::SWITCH, &[], false);
+        }
+    }
+
+    /// Appends bits in front of an instruction, and counts an event. Wherever a word is full, those are counted that
+    /// its bits tell, or begin to tell: emitted code writes a word behind a single bit, and in front of several.
+    fn append(&self, at: Instruction<'m>, code: Bits, event: Option<u64>) {
+        let module = self.b.module;
+        let mut event = event.map(|event| module.const_i64(event).into());
+        let mut count = || {
+            let event: Option<Constant<'m>> = event.take();
+            event.into_iter().for_each(|event| self.b.call_in_front_of(at, functions::EVENT, &[event], true));
+        };
+        if code.bits < 2 {
+            count();
+        }
+        let mut left = u32::from(code.bits);
+        while left > 0 {
+            let bits = left.min(trace::MOST_BITS);
+            left -= bits;
+            let value = code.value >> left & ((1 << bits) - 1);
+            self.b.call_in_front_of(at, APPEND, &[module.const_i32(value), module.const_i32(bits)], false);
+            count();
+        }
+    }
+}
+
+/// Adds the rest, when nobody asks any more where blocks end and what calls call.
+pub fn finish(module: Module<'_>, before: &Before<'_>) {
+    let block = module.external_thread_local(trace::TLS_SYMBOL, trace::SIZE, trace::ALIGN);
+    let pending = module.const_offset(block, trace::PENDING);
+    module.append_bits(APPEND, pending, functions::FLUSH);
+    let mut places: HashMap<Function<'_>, Alias<'_>> = HashMap::new();
+    for function in module.functions().into_iter().filter(|f| f.has_body() && !before.untraced.contains(f)) {
+        let calls: Vec<_> = function.instructions().filter_map(Instruction::as_call).collect();
+        for call in calls {
+            if let Target::Function { value, exact: true } = resolve(call.called(), before.whole_program)
+                && before.entered.contains(&value)
+            {
+                let name = format!(".L__pcce_behind.{}", places.len());
+                let place =
+                    places.entry(value).or_insert_with(|| value.place_behind(&name, trace::ENTRY_LEN));
+                call.enter_at(*place);
+            }
+        }
+    }
+    for function in &before.entered {
+        function.begin_with_call(functions::ENTER);
+    }
+    emit(module, &before.traced);
+}
+
+/// Appends the tables to the module, as assembly: a section that is not loaded.
+fn emit(module: Module<'_>, traced: &tables::Traced) {
+    let record = tables::to_bytes(traced);
+    let rows = tables::HEADER_LEN + 8 * traced.functions.len();
+    let mut asm = String::with_capacity(record.len() * 3);
+    let _ = writeln!(asm, ".pushsection {},\"\",@progbits", tables::SECTION);
+    bytes(&mut asm, &record[..tables::HEADER_LEN]);
+    let mut aliases = Vec::new();
+    for i in 0..traced.functions.len() {
+        let _ = writeln!(asm, ".quad \".L__pcce_traced.{i}\"");
+    }
+    bytes(&mut asm, &record[rows..]);
+    asm.push_str(".popsection\n");
+    module.append_asm(&asm);
+    let own = |name: &str| name.trim_start_matches('\u{1}').starts_with(".L__pcce_traced.");
+    aliases.extend(module.aliases().into_iter().filter(|alias| own(&alias.name())));
+    module.keep_aliases(&aliases);
+}

@@ -1,0 +1,212 @@
+//! Reads the call site control flow graphs of functions.
+
+use std::collections::HashMap;
+
+use pcce_dictionary::trace::Kind;
+use pcce_encoding::FunctionId;
+use pcce_model::plan::Strings;
+use pcce_model::{CallKind, Program};
+use pcce_tracing::{Block, Flow, Role};
+
+use super::emit::ENDS;
+use crate::code::{Code, FunctionCode};
+use crate::facts::{Target, resolve};
+use crate::llvm::{self, Call, Instruction, Module, Opcode, TailCall};
+use crate::places;
+
+/// A function, read.
+pub struct Traced<'m> {
+    /// Its flow of control.
+    pub flow: Flow,
+    /// Its nodes.
+    pub nodes: Vec<Node<'m>>,
+    /// Whether it may leave its activation to a function that is not known.
+    pub leaves: bool,
+}
+
+/// A node.
+pub struct Node<'m> {
+    /// What it is. Names are numbers in the module's table.
+    pub kind: Kind,
+    /// The call, return or `resume`; of a landing pad, the first instruction behind it.
+    pub at: Instruction<'m>,
+    /// Of a call: the landing pad to which exceptions lead.
+    pub unwinds_to: Option<u32>,
+}
+
+/// Reads the instrumented functions, in the order of their numbers.
+pub fn gather<'m>(
+    module: Module<'m>,
+    program: &Program,
+    code: &Code<'m>,
+    whole_program: bool,
+    names: &mut Strings,
+) -> Vec<Traced<'m>> {
+    let ids: HashMap<llvm::Function<'m>, FunctionId> =
+        program.iter().map(|(id, _)| (code.function(id).value, id)).collect();
+    let mut reader = Reader { module, program, ids, whole_program, names };
+    let mut functions: Vec<Traced<'m>> =
+        program.iter().map(|(id, _)| reader.read(id, code.function(id))).collect();
+    mark_leaving(&mut functions);
+    for i in 0..functions.len() {
+        for node in 0..functions[i].nodes.len() {
+            if let Kind::Call(callee) = functions[i].nodes[node].kind
+                && functions[callee as usize].leaves
+            {
+                functions[i].flow.roles[node] = Role::Writes;
+            }
+        }
+    }
+    functions
+}
+
+/// Who leaves its activation to a function that may leave it to an unknown one, may do so, too.
+fn mark_leaving(functions: &mut [Traced<'_>]) {
+    loop {
+        let mut changed = false;
+        for i in 0..functions.len() {
+            let leaves = functions[i].nodes.iter().any(|node| match node.kind {
+                Kind::LeaveOpen(_) => true,
+                Kind::Leave(callee) => functions[callee as usize].leaves,
+                _ => false,
+            });
+            changed |= leaves && !functions[i].leaves;
+            functions[i].leaves |= leaves;
+        }
+        if !changed {
+            return;
+        }
+    }
+}
+
+struct Reader<'a, 'm> {
+    module: Module<'m>,
+    program: &'a Program,
+    ids: HashMap<llvm::Function<'m>, FunctionId>,
+    whole_program: bool,
+    names: &'a mut Strings,
+}
+
+impl<'m> Reader<'_, 'm> {
+    fn read(&mut self, id: FunctionId, code: &FunctionCode<'m>) -> Traced<'m> {
+        let calls: HashMap<Instruction<'m>, usize> =
+            code.calls.iter().enumerate().map(|(number, call)| (**call, number)).collect();
+        let blocks = code.value.blocks();
+        let numbers: HashMap<llvm::Block<'m>, u32> = blocks.iter().copied().zip(0..).collect();
+        let frequencies = self.module.block_frequencies(code.value);
+        let mut flow = Flow::default();
+        let mut nodes: Vec<Node<'m>> = Vec::new();
+        let mut pads: HashMap<llvm::Block<'m>, u32> = HashMap::new();
+        for (&block, frequency) in blocks.iter().zip(frequencies) {
+            let first = nodes.len();
+            let mut push = |kind, at, role| {
+                nodes.push(Node { kind, at, unwinds_to: None });
+                flow.roles.push(role);
+            };
+            if block.is_landing_pad() {
+                pads.insert(block, first as u32);
+                push(Kind::Landing, block.first_after_pads(), Role::Event);
+            }
+            let mut left = false;
+            for instruction in block.instructions() {
+                match instruction.opcode() {
+                    Opcode::Return if !left => push(Kind::Return, instruction, Role::Return),
+                    Opcode::Resume => push(Kind::Resume, instruction, Role::Event),
+                    _ => {}
+                }
+                let Some(call) = instruction.as_call() else { continue };
+                left |= call.tail_call() == TailCall::Must;
+                let number = calls.get(&instruction).copied();
+                let Some(kind) = self.kind(id, call, number, code.returns_twice.contains(&call)) else {
+                    continue;
+                };
+                let writes = matches!(kind, Kind::Open(_)) && places::returns(call);
+                push(kind, instruction, if writes { Role::Writes } else { Role::Event });
+            }
+            let end = block.terminator();
+            let successors = match end.as_call().and_then(|call| call.normal_destination()) {
+                Some(destination) => vec![destination],
+                None => end.successors(),
+            };
+            let successors = successors.iter().map(|to| numbers[to]).collect();
+            flow.blocks.push(Block {
+                nodes: (first as u32..nodes.len() as u32).collect(),
+                successors,
+                frequency,
+            });
+        }
+        for node in &mut nodes {
+            let pad = node.at.as_call().and_then(|call| call.unwind_destination());
+            node.unwinds_to =
+                pad.filter(|_| node.kind != Kind::Landing).and_then(|pad| pads.get(&pad).copied());
+        }
+        Traced { flow, nodes, leaves: false }
+    }
+
+    /// What a call is, by its place among the calls that contexts know; none if it is no event.
+    fn kind(
+        &mut self,
+        caller: FunctionId,
+        call: Call<'m>,
+        number: Option<usize>,
+        twice: bool,
+    ) -> Option<Kind> {
+        let target = resolve(call.called(), self.whole_program);
+        let mut name = || match &target {
+            Target::Function { value, .. } => Some(self.names.number(&value.name())),
+            Target::Intrinsic(_) | Target::Pointer | Target::Asm(_) => None,
+        };
+        if twice {
+            return Some(Kind::Twice(name()));
+        }
+        if call.tail_call() == TailCall::Must {
+            return match target {
+                Target::Function { value, exact: true } if self.ids.contains_key(&value) => {
+                    Some(Kind::Leave(self.ids[&value].index() as u32))
+                }
+                Target::Intrinsic(_) => None,
+                _ => Some(Kind::LeaveOpen(name())),
+            };
+        }
+        let Some(number) = number else {
+            return match &target {
+                // Code that nothing follows.
+                Target::Intrinsic(value) if value.name().starts_with("llvm.eh.sjlj.longjmp") => {
+                    Some(Kind::Open(None))
+                }
+                Target::Function { value, .. } => Some(Kind::Closed(self.names.number(&value.name()))),
+                _ => None,
+            };
+        };
+        Some(match &self.program[caller].calls[number].kind {
+            CallKind::Direct(callee) => Kind::Call(callee.index() as u32),
+            CallKind::Silent(text) | CallKind::Published(text)
+                if unwinds(call, text) || may_jump(call, text) =>
+            {
+                Kind::Open(Some(self.names.number(text)))
+            }
+            CallKind::Silent(text) | CallKind::Published(text) => Kind::Closed(self.names.number(text)),
+            CallKind::External(text) => Kind::Open(Some(self.names.number(text))),
+            CallKind::Indirect | CallKind::Asm => Kind::Open(None),
+            CallKind::Runtime(_) => name().map_or(Kind::Open(None), Kind::Closed),
+        })
+    }
+}
+
+/// Whether control may go on elsewhere than behind the call, which calls nothing back.
+fn may_jump(call: Call<'_>, name: &str) -> bool {
+    const JUMPS: [&str; 4] = ["longjmp", "_longjmp", "siglongjmp", "__longjmp_chk"];
+    // What a pointer was compared with has a type that does not say it.
+    let never_returns = |callee: llvm::Function<'_>| callee.has_attribute("noreturn");
+    let may_end = JUMPS.contains(&name) || ENDS.contains(&name);
+    may_end || !places::returns(call) || call.called().aliased().is_some_and(never_returns)
+}
+
+/// Whether an exception may come out of a call of a function that is not the program's.
+fn unwinds(call: Call<'_>, name: &str) -> bool {
+    let callee = call.called().aliased();
+    let never = call.has_attribute("nounwind") || callee.is_some_and(|f| f.has_attribute("nounwind"));
+    // A function of C does not throw, unless the thread is cancelled there; and then an invoke is ready for it.
+    let is_c = !["_Z", "__cxa", "_Unwind"].iter().any(|prefix| name.starts_with(prefix));
+    !never && (call.opcode() == Opcode::Invoke || !is_c)
+}

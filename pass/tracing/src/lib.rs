@@ -1,0 +1,81 @@
+//! Where a program writes its trace, and what: a pure function of each function's flow of control.
+//!
+//! Casper (casper.txt) models a function by its call site control flow graph: nodes are calls and returns, and an edge
+//! leads from each to those that may come next (Definition 1). Its log is a sequence of witnesses, numbers of call
+//! sites, 32 bits each; which sites write one is chosen so that the log is an LL(1) language (Definition 6).
+//!
+//! Here the reader always knows the node at which a function is. So what a node writes need only tell it from those
+//! that could come in its stead ([`place`]): a few bits, which are a prefix code among them. A node without
+//! alternatives writes nothing.
+
+mod code;
+mod flow;
+
+pub use code::{Code, LONGEST};
+pub use flow::{Block, Flow, Role};
+
+use petgraph::unionfind::UnionFind;
+
+/// What each node of a function writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Sets of nodes, ascending, of which one comes next.
+    pub sets: Vec<Vec<u32>>,
+    /// The set that comes at the entry: index into [`Placement::sets`].
+    pub first: u32,
+    /// The set behind each node.
+    pub next: Vec<u32>,
+    /// What each node writes in front of itself.
+    pub codes: Vec<Code>,
+    /// The node in whose stead each one stands: returns that may follow the same node are one event, the first of them.
+    pub same: Vec<u32>,
+}
+
+/// Decides for a function.
+///
+/// In each set with several nodes all write, and no code is the beginning of another; and on each cycle something is
+/// written, so that the reader knows how often it was gone round.
+#[must_use]
+pub fn place(flow: &Flow) -> Placement {
+    let (mut sets, first, next) = flow.sets();
+    let same = merge_returns(flow, &mut sets);
+    // Merging may make equal sets; they stay, since a function has few of them.
+    let mut frequencies = vec![0.0; flow.roles.len()];
+    for block in &flow.blocks {
+        for &node in &block.nodes {
+            frequencies[same[node as usize] as usize] += block.frequency;
+        }
+    }
+    let mut codes = code::codes(&sets, &frequencies);
+    for node in code::on_silent_cycles(flow, &sets, &next, &codes, &frequencies) {
+        codes[node as usize] = Code { value: 0, bits: 1 };
+    }
+    for (node, &stands) in same.iter().enumerate() {
+        codes[node] = codes[stands as usize];
+    }
+    Placement { sets, first, next, codes, same }
+}
+
+/// Makes returns one that are in the same set: the trace does not tell them apart.
+fn merge_returns(flow: &Flow, sets: &mut [Vec<u32>]) -> Vec<u32> {
+    let count = flow.roles.len();
+    let mut classes = UnionFind::<u32>::new(count);
+    let is_return = |node: &u32| flow.roles[*node as usize] == Role::Return;
+    for set in &*sets {
+        let mut returns = set.iter().copied().filter(is_return);
+        if let Some(first) = returns.next() {
+            returns.for_each(|other| _ = classes.union(first, other));
+        }
+    }
+    let mut least: Vec<u32> = (0..count as u32).collect();
+    for node in (0..count as u32).rev() {
+        least[classes.find(node) as usize] = node;
+    }
+    let same: Vec<u32> = (0..count as u32).map(|node| least[classes.find(node) as usize]).collect();
+    for set in sets {
+        set.iter_mut().for_each(|node| *node = same[*node as usize]);
+        set.sort_unstable();
+        set.dedup();
+    }
+    same
+}

@@ -1,0 +1,173 @@
+//! Placements of random functions against a checker that shares no code with what makes them.
+
+use std::collections::{BTreeSet, HashSet};
+
+use pcce_tracing::{Block, Flow, Placement, Role, place};
+use proptest::prelude::*;
+
+/// The nodes that may come when control stands in front of the `at`-th node of a block.
+fn nexts(flow: &Flow, block: usize, at: usize) -> BTreeSet<u32> {
+    let (mut found, mut seen, mut waiting) = (BTreeSet::new(), HashSet::new(), vec![(block, at)]);
+    while let Some((block, at)) = waiting.pop() {
+        if !seen.insert((block, at)) {
+            continue;
+        }
+        let block = &flow.blocks[block];
+        match block.nodes.get(at) {
+            Some(&node) => _ = found.insert(node),
+            None => waiting.extend(block.successors.iter().map(|&to| (to as usize, 0))),
+        }
+    }
+    found
+}
+
+fn bits(placement: &Placement, node: u32) -> String {
+    let code = placement.codes[node as usize];
+    (0..code.bits).rev().map(|bit| if code.value >> bit & 1 == 1 { '1' } else { '0' }).collect()
+}
+
+/// What is wrong with a placement: something that a reader could not tell apart.
+fn fault(flow: &Flow, placement: &Placement) -> Option<String> {
+    let stands = |nodes: BTreeSet<u32>| -> BTreeSet<u32> {
+        nodes.into_iter().map(|node| placement.same[node as usize]).collect()
+    };
+    for (node, &same) in placement.same.iter().enumerate() {
+        let both_return = flow.roles[node] == Role::Return && flow.roles[same as usize] == Role::Return;
+        if same != node as u32 && !(both_return && placement.same[same as usize] == same) {
+            return Some(format!("{node} stands for {same}"));
+        }
+        if placement.codes[node] != placement.codes[same as usize] {
+            return Some(format!("{node} and {same} write other codes"));
+        }
+    }
+    let mut places = vec![(None, 0, 0)];
+    for (number, block) in flow.blocks.iter().enumerate() {
+        places.extend(block.nodes.iter().enumerate().map(|(at, &node)| (Some(node), number, at + 1)));
+    }
+    for (node, block, at) in places {
+        let true_set = stands(nexts(flow, block, at));
+        let set = node.map_or(placement.first, |node| placement.next[node as usize]);
+        let set: BTreeSet<u32> = placement.sets[set as usize].iter().copied().collect();
+        if set != true_set {
+            return Some(format!("behind {node:?} come {true_set:?}, not {set:?}"));
+        }
+        for &a in &set {
+            for &b in set.iter().filter(|&&b| b != a) {
+                if bits(placement, b).starts_with(&bits(placement, a)) {
+                    return Some(format!("behind {node:?}, {a} cannot be told from {b}"));
+                }
+            }
+        }
+    }
+    // A way that comes back to where it was without a word.
+    let silent =
+        |node: u32| placement.codes[node as usize].bits == 0 && flow.roles[node as usize] != Role::Writes;
+    for start in (0..flow.roles.len() as u32).filter(|&node| silent(node)) {
+        let (mut seen, mut waiting) = (HashSet::new(), vec![start]);
+        while let Some(node) = waiting.pop() {
+            let set = &placement.sets[placement.next[node as usize] as usize];
+            for &next in set.iter().filter(|&&next| silent(next)) {
+                if next == start {
+                    return Some(format!("a cycle through {start} writes nothing"));
+                }
+                if seen.insert(next) {
+                    waiting.push(next);
+                }
+            }
+        }
+    }
+    None
+}
+
+/// Any function of up to 12 blocks.
+fn flows() -> impl Strategy<Value = Flow> {
+    let block = (0usize..4, prop::collection::vec(0usize..12, 0..4), 0.0..100.0f64, any::<u8>());
+    prop::collection::vec(block, 1..12).prop_map(|drawn| {
+        let count = drawn.len();
+        let mut flow = Flow::default();
+        for (events, successors, frequency, kinds) in drawn {
+            let first = flow.roles.len() as u32;
+            for event in 0..events {
+                flow.roles.push(if kinds >> event & 1 == 1 { Role::Writes } else { Role::Event });
+            }
+            let successors: Vec<u32> = successors.into_iter().map(|to| (to % count) as u32).collect();
+            if successors.is_empty() && kinds & 128 != 0 {
+                flow.roles.push(Role::Return);
+            }
+            let nodes = (first..flow.roles.len() as u32).collect();
+            flow.blocks.push(Block { nodes, successors, frequency });
+        }
+        flow
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn whatever_comes_next_is_told(flow in flows()) {
+        prop_assert_eq!(fault(&flow, &place(&flow)), None);
+    }
+}
+
+fn block(nodes: &[u32], successors: &[u32]) -> Block {
+    Block { nodes: nodes.to_vec(), successors: successors.to_vec(), frequency: 1.0 }
+}
+
+/// casper.txt, Figure 2: `main`, with c1, c2, c3, c4 and r1.
+#[test]
+fn the_papers_example_writes_at_alternatives_only() {
+    let blocks = vec![
+        block(&[0], &[1]),
+        block(&[], &[2, 3]),
+        block(&[1], &[4]),
+        block(&[2], &[4]),
+        block(&[], &[1, 5]),
+        block(&[3, 4], &[]),
+    ];
+    let roles = vec![Role::Event, Role::Event, Role::Event, Role::Event, Role::Return];
+    let placement = place(&Flow { blocks, roles });
+    assert_eq!(placement.sets[placement.first as usize], [0]);
+    assert_eq!(placement.sets[placement.next[0] as usize], [1, 2]);
+    assert_eq!(placement.sets[placement.next[1] as usize], [1, 2, 3]);
+    let lengths: Vec<u8> = placement.codes.iter().map(|code| code.bits).collect();
+    assert_eq!((lengths[0], lengths[4]), (0, 0), "c1 and r1 follow from what is before them");
+    assert_eq!(lengths[1..4].iter().map(|&bits| u32::from(bits)).sum::<u32>(), 5);
+}
+
+/// The checker finds what is wrong.
+#[test]
+fn the_checker_is_not_blind() {
+    let blocks = vec![block(&[0], &[1, 2]), block(&[1], &[0]), block(&[2], &[2])];
+    let flow = Flow { blocks, roles: vec![Role::Event, Role::Event, Role::Event] };
+    let right = place(&flow);
+    assert_eq!(fault(&flow, &right), None);
+    for node in 0..3 {
+        let mut wrong = right.clone();
+        wrong.codes[node] = pcce_tracing::Code::default();
+        let needed = right.codes[node].bits > 0;
+        assert_eq!(fault(&flow, &wrong).is_some(), needed, "{node}");
+    }
+    let mut wrong = right.clone();
+    wrong.next[0] = wrong.first;
+    assert!(fault(&flow, &wrong).is_some());
+}
+
+/// Frequent alternatives get short codes, and none is longer than the longest.
+#[test]
+fn codes_follow_the_frequencies() {
+    let count = 40;
+    let mut blocks = vec![block(&[], &(1..=count).collect::<Vec<u32>>())];
+    for node in 0..count {
+        blocks.push(Block {
+            nodes: vec![node],
+            successors: vec![0],
+            frequency: 2f64.powi(-(node as i32) * 3),
+        });
+    }
+    let flow = Flow { blocks, roles: vec![Role::Event; count as usize] };
+    let placement = place(&flow);
+    assert_eq!(fault(&flow, &placement), None);
+    assert_eq!(placement.codes[0].bits, 1);
+    assert!(placement.codes.iter().all(|code| code.bits <= pcce_tracing::LONGEST));
+}

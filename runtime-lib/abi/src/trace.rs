@@ -1,0 +1,278 @@
+//! Traces of calls: what emitted code, the tracer and the reader of traces share.
+//!
+//! A thread writes a *stream* of bits. Emitted code appends a few bits where the reader could not tell which event of a
+//! function comes next (after casper.txt §3; the difference is that a symbol tells alternatives at one place apart, not
+//! all call sites of the program), and after calls whose callee is not known. Everything else is a *special word*.
+//!
+//! | word | meaning |
+//! |---|---|
+//! | 0 | nothing is written here yet |
+//! | from 2⁵⁴ on | bits of the stream: those below the leading one, the first one highest |
+//! | other | special: bits 48 to 53 say what it is ([`Special`]), those below are its payload |
+//!
+//! Where bits were pending, [`Special::Short`] stands in front of a special word: so each is at an exact place in the
+//! stream of bits. The words that follow a special word are written before it: it is there with them, or not at all.
+
+use core::mem::offset_of;
+
+/// Name of the thread's block ([`Block`]), initial-exec, one instance a process.
+pub const TLS_SYMBOL: &str = "__pcce_trace";
+
+/// Words from here on are bits. Pending bits, with their leading one, may be written as such a word when they are this
+/// or more.
+pub const FULL: u64 = 1 << 54;
+/// Pending bits, with their leading one, are always less. Emitted code calls [`functions::FLUSH`] when one bit more
+/// makes them this much, and in front of more bits if they might.
+pub const MOST: u64 = 1 << 63;
+/// How many bits emitted code appends at once: they fit where the highest byte is 0.
+pub const MOST_BITS: u32 = 7;
+
+/// A thread's block.
+#[repr(C, align(64))]
+pub struct Block {
+    /// Pending bits, below a leading one: 1 in a new thread. Below [`MOST`] except between an append and the flush.
+    pub pending: u64,
+    /// Where the next word goes. In a new thread this and `end` are null.
+    pub next: *mut u64,
+    /// The end of the chunk: when `next` is here, there is no room.
+    pub end: *mut u64,
+    /// Functions that were entered from outside, by [`cache_index`]. In a new thread it is one that stays empty.
+    pub cache: *mut usize,
+    /// Verify mode: how many events there were.
+    pub events: u64,
+    /// Verify mode: their hash ([`hash`]).
+    pub hash: u64,
+    /// How many activations have called a function that may return twice.
+    pub jumps: u64,
+    /// The tracer's own.
+    pub stream: *mut core::ffi::c_void,
+}
+
+/// Offset of [`Block::pending`].
+pub const PENDING: u64 = offset_of!(Block, pending) as u64;
+/// Size of [`Block`].
+pub const SIZE: u64 = size_of::<Block>() as u64;
+/// Alignment of [`Block`].
+pub const ALIGN: u32 = align_of::<Block>() as u32;
+
+/// Number of places in [`Block::cache`]. It is all zero where a chunk begins.
+pub const CACHE: usize = 256;
+/// The bits that stand for a function in the cache: a one, and its place in so many bits.
+pub const CACHED_BITS: u32 = 9;
+
+/// The place of a function in the cache, by the address at which it was entered.
+#[must_use]
+pub const fn cache_index(function: usize) -> usize {
+    // What `functions::ENTER` finds is the address behind its call.
+    ((function + ENTRY_LEN as usize) >> 4) % CACHE
+}
+
+/// What a special word says. Its payload is in bits 0 to 47; further words follow as said here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Special {
+    /// The next word holds bits that were pending: those below its leading one, which may be few.
+    Short = 1,
+    /// Somebody unknown, or through a pointer, has entered the function at the address of the payload. It goes into the
+    /// cache, in the place of what was there.
+    Entered = 2,
+    /// By unwinding, control has come to a landing pad. Payload: its node; next word: address of its function.
+    Landed = 3,
+    /// A call has returned again (`longjmp`, `vfork`). Payload: its node; next words: address of its function, and the
+    /// number of the activation among those that made such calls in this stream, from 1.
+    Again = 4,
+    /// A signal handler begins (in a stream of level 1 or more). Payload: the signal; next words: the number of the
+    /// interrupted stream, and where it was interrupted ([`position`]); 0 and 0 if nobody knows.
+    Handler = 5,
+    /// It has returned.
+    HandlerEnd = 6,
+    /// A mark of the program's; next word: its value.
+    Mark = 7,
+    /// From here on nothing is known until the stream's next chunk: the thread has switched stacks, or recording was
+    /// stopped. Payload: why ([`Gap`]).
+    Gap = 8,
+    /// The first word of a chunk of a ring: in which context the emitted code is that has written the word before.
+    /// Payload: how many bytes the token has that follows, in words of 8 bytes, the last one filled with zeros. A chunk
+    /// of a ring that begins without this can be read only behind the one before it.
+    Context = 9,
+}
+
+/// Why nothing is known ([`Special::Gap`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Gap {
+    /// The program has stopped recording.
+    Stopped = 1,
+    /// The thread has switched to another stack.
+    Switched = 2,
+    /// There was no room in the file.
+    Full = 3,
+    /// A signal handler was left by a jump: of its activations nothing more comes. The next [`Special::Handler`] of the
+    /// stream begins anew.
+    Left = 4,
+}
+
+/// The shift of a special word's kind.
+pub const KIND_SHIFT: u32 = 48;
+
+/// A special word.
+#[must_use]
+pub const fn special(kind: Special, payload: u64) -> u64 {
+    (kind as u64) << KIND_SHIFT | payload & ((1 << KIND_SHIFT) - 1)
+}
+
+/// Functions of the tracer that emitted code calls.
+pub mod functions {
+    /// Writes the pending bits. LLVM's `preserve_most`.
+    pub const FLUSH: &str = "__pcce_trace_flush";
+    /// The first instruction of functions that may be entered from outside or through a pointer calls it; calls by name
+    /// enter behind it ([`super::ENTRY_LEN`]). It finds the function by its return address, and keeps all registers but
+    /// `%r11` and the flags.
+    pub const ENTER: &str = "__pcce_trace_enter";
+    /// `(const void *function, uint32_t node)`: at a landing pad.
+    pub const LANDED: &str = "__pcce_trace_landed";
+    /// `(uint64_t *number, const void *function, uint32_t node)`: behind a call that may return twice. `number` is the
+    /// activation's, 0 before the first such return.
+    pub const RETURNED: &str = "__pcce_trace_returned";
+    /// `(uint64_t event)`, verify mode: an event comes. LLVM's `preserve_most`.
+    pub const EVENT: &str = "__pcce_trace_event";
+    /// `(void)`: the process may end now without another word.
+    pub const SYNC: &str = "__pcce_trace_sync";
+    /// `(void)`: the thread may switch to another stack now.
+    pub const SWITCH: &str = "__pcce_trace_switch";
+}
+
+/// Length of the instruction with which functions begin that may be entered from outside.
+pub const ENTRY_LEN: u64 = 5;
+
+/// The hash after another event. An event is the module's key, exclusive or ⟨function, node⟩ in 32 bits each.
+#[must_use]
+pub const fn hash(hash: u64, event: u64) -> u64 {
+    (hash.rotate_left(5) ^ event).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The event of a node.
+#[must_use]
+pub const fn event(key: u64, function: u32, node: u32) -> u64 {
+    key ^ ((function as u64) << 32 | node as u64)
+}
+
+/// The first bytes of a file.
+pub const MAGIC: [u8; 8] = *b"PCCEtrac";
+/// The version of the format.
+pub const VERSION: u32 = 1;
+/// Bytes of a file's head: [`MAGIC`], [`VERSION`] (4), zeros (4), then the words [`USED`], [`STREAMS`] and [`SYNCED`].
+pub const HEAD: u64 = 4096;
+/// Where the head has how many bytes of the file are taken, its head among them (8 bytes). Processes that share the
+/// file add to it.
+pub const USED: u64 = 16;
+/// Where the head has how many streams there are (8 bytes).
+pub const STREAMS: u64 = 24;
+/// Where the head has which process has come last to where it may become another program: its number, and in the upper
+/// half when that was, `CLOCK_MONOTONIC` in seconds (8 bytes). For the tracer alone.
+pub const SYNCED: u64 = 32;
+/// Chunks begin at multiples of this, and are multiples of it long, in bytes.
+pub const UNIT: u64 = 1 << 16;
+/// The first chunk of the file begins here.
+pub const FIRST: u64 = UNIT;
+
+/// The first bytes of a chunk.
+pub const CHUNK: u64 = u64::from_le_bytes(*b"PCCEchnk");
+
+/// The head of a chunk. Behind it are its words; or an [`Image`] and the path of the image's file.
+#[repr(C)]
+pub struct Chunk {
+    /// [`CHUNK`]; written last, so that a chunk is there whole or not at all.
+    pub magic: u64,
+    /// Bytes of the chunk, with this head.
+    pub size: u64,
+    /// [`KIND_STREAM`] or [`KIND_IMAGE`].
+    pub kind: u32,
+    /// The process that wrote it.
+    pub process: u32,
+    /// The thread.
+    pub thread: u32,
+    /// 0: the thread itself; else a stream of signal handlers, that interrupt the stream of the level below.
+    pub level: u32,
+    /// The number of the stream in the file, from 1.
+    pub stream: u64,
+    /// The number of the chunk in its stream, from 0.
+    pub sequence: u64,
+    /// The stream that was forked, interrupted, or has created the thread; 0 if nobody knows.
+    pub parent: u64,
+    /// Where in the parent ([`position`]): in a call of `fork`, the interrupted point, or the call that made the
+    /// thread.
+    pub parent_position: u64,
+    /// `CLOCK_MONOTONIC` at the beginning, in nanoseconds.
+    pub clock: u64,
+    /// How it begins: [`BEGIN_ROOT`] and so on.
+    pub begin: u32,
+    /// How it ends: [`OPEN`] and so on.
+    pub end: u32,
+    /// Words in it, where it does not end [`OPEN`].
+    pub words: u64,
+    /// Verify mode: events of the stream when this chunk was closed. Else 0. The event of which only a part of the code
+    /// is in it is one of them.
+    pub events: u64,
+    /// Verify mode: their hash.
+    pub hash: u64,
+    /// [`checksum`] of its words, where it does not end [`OPEN`].
+    pub checksum: u64,
+}
+
+/// A place in a stream: the sequence of the chunk, how many words of it are written, and how many bits are pending.
+#[must_use]
+pub const fn position(sequence: u64, words: u64, bits: u32) -> u64 {
+    sequence << 40 | words << 8 | bits as u64
+}
+
+/// Bytes of a chunk's head.
+pub const CHUNK_HEAD: u64 = 128;
+const _: () = assert!(size_of::<Chunk>() as u64 <= CHUNK_HEAD);
+
+/// A chunk of a stream.
+pub const KIND_STREAM: u32 = 1;
+/// A chunk that describes an image.
+pub const KIND_IMAGE: u32 = 2;
+
+/// The stream begins with code that is not known, which has not called anything yet: a thread's beginning. Also chunks
+/// that follow others.
+pub const BEGIN_ROOT: u32 = 0;
+/// It begins where the parent was: in a call of `fork`.
+pub const BEGIN_FORKED: u32 = 1;
+/// Recording began in the middle: the active calls are not known.
+pub const BEGIN_MIDDLE: u32 = 2;
+
+/// How many chunks a ring has at least. The newest takes the place of the oldest.
+pub const RING_LEAST: u64 = 4;
+
+/// The chunk was being written.
+pub const OPEN: u32 = 0;
+/// The stream goes on in another chunk, if the process had the time to begin it.
+pub const CONTINUED: u32 = 1;
+/// The stream has ended: the thread's end, the end of the process by `exit`, or a last word before `_exit` and `exec`,
+/// behind which there may be more words.
+pub const ENDED: u32 = 2;
+
+/// The checksum of a chunk's words.
+#[must_use]
+pub fn checksum(words: &[u64]) -> u64 {
+    words.iter().fold(CHUNK, |sum, &word| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23))
+}
+
+/// An image of the process, in a chunk of its own.
+#[repr(C)]
+pub struct Image {
+    /// Where its lowest byte is.
+    pub low: u64,
+    /// Behind its highest byte.
+    pub high: u64,
+    /// What its addresses are more than those in its file.
+    pub bias: u64,
+    /// Length of the build id in bytes, 0 if it has none.
+    pub build_id_len: u32,
+    /// Length of the path of its file in bytes.
+    pub path_len: u32,
+    /// The build id, then zeros.
+    pub build_id: [u8; 32],
+}

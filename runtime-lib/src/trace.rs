@@ -1,0 +1,106 @@
+//! What the runtime has to do with the tracer of calls, in programs that have it (`--pcce-trace`): its part of the C
+//! API, and what the tracer cannot see by itself. In other programs nothing is done.
+
+use core::ffi::c_int;
+use core::mem::transmute;
+
+use pcce_system::weak_address;
+
+/// The tracer's function of this name and type, if there is one.
+macro_rules! tracer {
+    ($name:literal as $type:ty) => {{
+        let address = weak_address!($name);
+        // SAFETY: the tracer's function of this name has this type (`pcce_abi::exports`).
+        (!address.is_null()).then(|| unsafe { transmute::<*const u8, $type>(address) })
+    }};
+}
+
+/// A signal handler is going to be called, from an activation with a variable at `frame`. `context`: what was
+/// interrupted; null if nobody knows. True if [`leave_handler`] is to be called.
+///
+/// # Safety
+/// The kernel's context, or null.
+pub unsafe fn enter_handler(signal: c_int, context: *const libc::ucontext_t, frame: usize) -> bool {
+    type Enter = unsafe extern "C" fn(c_int, usize, usize, usize, usize);
+    let Some(enter) = tracer!("__pcce_trace_handler" as Enter) else { return false };
+    let (mut pc, mut low, mut high) = (0, 0, 0);
+    // SAFETY: by the contract.
+    unsafe {
+        if !context.is_null() {
+            pc = (*context).uc_mcontext.gregs[libc::REG_RIP as usize] as usize;
+            let stack = &(*context).uc_stack;
+            let start = stack.ss_sp.addr();
+            if (start..start.saturating_add(stack.ss_size)).contains(&frame) {
+                (low, high) = (start, start + stack.ss_size);
+            }
+        }
+        enter(signal, pc, frame, low, high);
+    }
+    true
+}
+
+/// It has returned.
+///
+/// # Safety
+/// Behind [`enter_handler`], with the same frame.
+pub unsafe fn leave_handler(frame: usize) {
+    if let Some(leave) = tracer!("__pcce_trace_handler_end" as unsafe extern "C" fn(usize)) {
+        // SAFETY: by the contract.
+        unsafe { leave(frame) };
+    }
+}
+
+/// Where the thread's stream is: its number, and the place. 0 and 0 if there is none.
+pub fn here() -> [u64; 2] {
+    let mut place = [0; 2];
+    if let Some(here) = tracer!("__pcce_trace_here" as unsafe extern "C" fn(*mut [u64; 2])) {
+        // SAFETY: writes two words.
+        unsafe { here(&raw mut place) };
+    }
+    place
+}
+
+/// The calling thread begins, and was created at this place.
+pub fn begin_thread(place: [u64; 2]) {
+    if let Some(begin) = tracer!("__pcce_trace_thread" as unsafe extern "C" fn(u64, u64)) {
+        // SAFETY: the tracer's own numbers.
+        unsafe { begin(place[0], place[1]) };
+    }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn pcce_trace_start() {
+    record(true);
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn pcce_trace_stop() {
+    record(false);
+}
+
+fn record(on: bool) {
+    if let Some(record) = tracer!("__pcce_trace_record" as unsafe extern "C" fn(bool)) {
+        // SAFETY: callable at any time.
+        unsafe { record(on) };
+    }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn pcce_trace_mark(value: u64) {
+    if let Some(mark) = tracer!("__pcce_trace_mark" as unsafe extern "C" fn(u64)) {
+        // SAFETY: callable at any time.
+        unsafe { mark(value) };
+    }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn pcce_trace_flush() {
+    if let Some(sync) = tracer!("__pcce_trace_now" as unsafe extern "C" fn()) {
+        // SAFETY: callable at any time.
+        unsafe { sync() };
+    }
+}

@@ -1,0 +1,22 @@
+//! What the runtime library and the tracer of calls need of the system: its calls, the images in memory, and the files
+//! that they write. Nothing here allocates, takes a lock, panics or unwinds: signal handlers come here.
+
+#![no_std]
+
+#[cfg(test)]
+extern crate std;
+
+use pcce_abi as abi;
+
+pub mod digits;
+pub mod image;
+pub mod output;
+pub mod shared;
+pub mod sys;
+mod x86_64;
+
+#[cfg(feature = "freestanding")]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    x86_64::trap()
+}

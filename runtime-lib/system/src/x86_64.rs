@@ -1,0 +1,77 @@
+//! What is the processor's own.
+
+#[cfg(any(test, feature = "freestanding"))]
+mod memory;
+
+use core::arch::{asm, global_asm};
+
+/// The address of a symbol that need not be there, out of the table that the loader fills: null where nobody defines
+/// it.
+#[macro_export]
+macro_rules! weak_address {
+    ($symbol:literal) => {{
+        let address: *const u8;
+        // SAFETY: reads a word that the loader has written, before any code runs.
+        unsafe {
+            core::arch::asm!(
+                concat!(".weak ", $symbol),
+                concat!("mov {}, qword ptr [rip + ", $symbol, "@GOTPCREL]"),
+                out(reg) address,
+                options(nostack, readonly, pure, preserves_flags),
+            );
+        }
+        address
+    }};
+}
+
+// LLVM knows these functions of libc, and would have them looked up at the program's start (`RtLibUseGOT` in core's
+// bitcode): so they are called from here, through the procedure linkage table.
+global_asm!(
+    ".pushsection .text.__pcce_at_exit,\"ax\",@progbits",
+    ".hidden __pcce_at_exit",
+    ".globl __pcce_at_exit",
+    ".type __pcce_at_exit,@function",
+    "__pcce_at_exit: jmp __cxa_atexit@PLT",
+    ".size __pcce_at_exit, . - __pcce_at_exit",
+    ".popsection",
+    ".pushsection .text.__pcce_flush,\"ax\",@progbits",
+    ".hidden __pcce_flush",
+    ".globl __pcce_flush",
+    ".type __pcce_flush,@function",
+    "__pcce_flush: jmp fflush@PLT",
+    ".size __pcce_flush, . - __pcce_flush",
+    ".popsection",
+);
+
+/// A system call. Returns what the kernel returns: a negative error number if it failed.
+///
+/// # Safety
+/// As the system call.
+#[inline(always)]
+pub unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: by the contract; the kernel changes these registers only.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") arguments[0],
+            in("rsi") arguments[1],
+            in("rdx") arguments[2],
+            in("r10") arguments[3],
+            in("r8") arguments[4],
+            in("r9") arguments[5],
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// Ends the process by a signal, with no symbol of libc.
+#[cfg(feature = "freestanding")]
+pub fn trap() -> ! {
+    // SAFETY: an instruction that raises a signal.
+    unsafe { asm!("ud2", options(noreturn, nomem, nostack)) }
+}

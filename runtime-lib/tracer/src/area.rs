@@ -1,0 +1,218 @@
+//! What a thread has for each level of its signal handlers: an [`Area`].
+
+use core::mem::offset_of;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use crate::abi::trace::{Block, CACHE, Chunk};
+use crate::sys;
+
+/// What emitted code and [`stubs`](crate::stubs) read. A page of its own, which forked children find empty, however
+/// they were forked: they must not write to their parents' chunks.
+#[repr(C, align(4096))]
+pub struct Fast {
+    /// [`Block::cache`].
+    pub cache: [usize; CACHE],
+    /// A word that goes here, or behind it, is written by [`events`](crate::events). 0 in a new thread.
+    pub limit: AtomicUsize,
+    /// Not 0 as long as this is the process that began the stream.
+    pub alive: AtomicUsize,
+}
+
+/// What [`Block::cache`] of new threads points to. Never written.
+#[repr(C)]
+pub struct Empty([AtomicUsize; CACHE + 2]);
+
+/// See [`Empty`].
+#[unsafe(no_mangle)]
+pub static __pcce_trace_empty: Empty = Empty([const { AtomicUsize::new(0) }; CACHE + 2]);
+
+/// Words in [`Stream::dummy`].
+pub const DUMMY: usize = 400;
+/// Chunks of a ring, at most.
+pub const RING: usize = 16;
+
+/// Where a stream's words go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum State {
+    /// There is nothing yet: the next chunk begins as [`Stream::begin`] says.
+    New = 0,
+    /// To a chunk.
+    Recording = 1,
+    /// To [`Stream::dummy`].
+    Idle = 2,
+}
+
+/// A stream.
+#[repr(C)]
+pub struct Stream {
+    /// Where its words go.
+    pub state: State,
+    /// 0: the thread's own; else that of signal handlers.
+    pub level: u32,
+    /// Its number in the file; 0 as long as it has none.
+    pub number: u64,
+    /// That of the chunk.
+    pub sequence: u64,
+    /// The chunk; null if there is none.
+    pub chunk: *mut Chunk,
+    /// How the next chunk begins: [`BEGIN_ROOT`](crate::abi::trace::BEGIN_ROOT) and so on.
+    pub begin: u32,
+    /// How often recording had been started or stopped ([`file::switches`](crate::file::switches)).
+    pub switches: u32,
+    /// [`Fast::limit`], which others may set to 0.
+    pub limit: usize,
+    /// [`Chunk::parent`].
+    pub parent: u64,
+    /// [`Chunk::parent_position`].
+    pub parent_position: u64,
+    /// While it is changed, where it was before ([`position`](crate::abi::trace::position)), plus 1. Else 0.
+    pub busy: AtomicU64,
+    /// The thread's block, while a signal handler has another stream.
+    pub kept: Block,
+    /// Of a level from 1 on: where on the stack the handler begins; 0 while there is none.
+    pub frame: usize,
+    /// The alternate stack on which it runs; 0 and 0 if it runs on that of the interrupted code.
+    pub alternate: [usize; 2],
+    /// The level below.
+    pub outer: *mut Area,
+    /// The next level.
+    pub inner: AtomicPtr<Area>,
+    /// Of a ring: where its chunks are in the file.
+    pub ring: [u64; RING],
+    /// Where emitted code has come from, and where its stack ends; 0 and 0 if nobody knows.
+    pub from: [usize; 2],
+    /// Nobody knows on which stack the thread is: nothing more is recorded.
+    pub lost: bool,
+    /// Where the chunk is in the file, in bytes.
+    pub offset: u64,
+    /// How many bytes it has.
+    pub size: usize,
+    /// How often the destructor of the thread's key was called.
+    pub rounds: usize,
+    /// The next of all areas.
+    next: *mut Area,
+    /// Whether somebody has it. What stands in front of this is cleared for who takes it.
+    used: AtomicU32,
+    /// Where words go that nobody wants.
+    pub dummy: [u64; DUMMY],
+}
+
+/// A stream, and what goes with it.
+#[repr(C)]
+pub struct Area {
+    /// Empty in forked children.
+    pub fast: Fast,
+    /// The rest.
+    pub stream: Stream,
+}
+
+const _: () = assert!(size_of::<Area>() == 8192);
+
+/// All that were ever made, the last one first: they are not given back to the system, but taken again.
+static ALL: AtomicPtr<Area> = AtomicPtr::new(null_mut());
+/// How many of them nobody uses.
+static FREE: AtomicUsize = AtomicUsize::new(0);
+/// How many are used.
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+/// How many are used.
+pub fn used() -> usize {
+    USED.load(Ordering::Relaxed)
+}
+
+/// All that are used now, or were until now.
+pub fn all() -> impl Iterator<Item = *mut Area> {
+    let mut at = ALL.load(Ordering::Acquire);
+    core::iter::from_fn(move || {
+        while !at.is_null() {
+            let area = at;
+            // SAFETY: areas stay where they are.
+            let stream = unsafe { &raw const (*area).stream };
+            // SAFETY: the same.
+            unsafe {
+                at = (*stream).next;
+                if (*stream).used.load(Ordering::Acquire) != 0 {
+                    return Some(area);
+                }
+            }
+        }
+        None
+    })
+}
+
+/// One that nobody uses.
+fn free() -> Option<*mut Area> {
+    let mut at = if FREE.load(Ordering::Relaxed) == 0 { null_mut() } else { ALL.load(Ordering::Acquire) };
+    while !at.is_null() {
+        // SAFETY: areas stay where they are.
+        let stream = unsafe { &raw mut (*at).stream };
+        // SAFETY: the same; who takes it has it for itself.
+        unsafe {
+            let used = &(*stream).used;
+            if used.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                FREE.fetch_sub(1, Ordering::Relaxed);
+                return Some(at);
+            }
+            at = (*stream).next;
+        }
+    }
+    None
+}
+
+/// A stream that has not begun; null if there is no memory.
+pub fn new() -> *mut Area {
+    USED.fetch_add(1, Ordering::Relaxed);
+    if let Some(area) = free() {
+        // SAFETY: nobody else has it.
+        unsafe {
+            let next = (*area).stream.next;
+            (&raw mut (*area).fast).write_bytes(0, 1);
+            let start = (&raw mut (*area).stream).cast::<u8>();
+            start.write_bytes(0, offset_of!(Stream, used));
+            (*area).stream.next = next;
+        }
+        return area;
+    }
+    let area: *mut Area = sys::map(size_of::<Area>(), 0).cast();
+    if area.is_null() {
+        USED.fetch_sub(1, Ordering::Relaxed);
+        return area;
+    }
+    let arguments = [area as usize, size_of::<Fast>(), libc::MADV_WIPEONFORK as usize, 0, 0, 0];
+    // SAFETY: memory of ours, all zero, that nobody else has yet.
+    unsafe {
+        sys::call(libc::SYS_madvise, arguments);
+        (*area).stream.used.store(1, Ordering::Relaxed);
+        let mut first = ALL.load(Ordering::Relaxed);
+        loop {
+            (*area).stream.next = first;
+            match ALL.compare_exchange(first, area, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return area,
+                Err(other) => first = other,
+            }
+        }
+    }
+}
+
+/// Gives one back.
+///
+/// # Safety
+/// It is of [`new`], and nobody uses it.
+pub unsafe fn give_back(area: *mut Area) {
+    // SAFETY: by the contract.
+    unsafe { (*area).stream.used.store(0, Ordering::Release) };
+    FREE.fetch_add(1, Ordering::Relaxed);
+    USED.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// That of the stream to which the block's words go; null in a new thread.
+///
+/// # Safety
+/// This thread's block.
+#[inline]
+pub unsafe fn of(block: *const Block) -> *mut Area {
+    // SAFETY: by the contract.
+    unsafe { (*block).stream.cast() }
+}

@@ -1,0 +1,224 @@
+//! What emitted code calls, and what [`stubs`](crate::stubs) leave to Rust.
+
+use core::ffi::c_void;
+use core::ptr::null_mut;
+use core::sync::atomic::Ordering;
+
+use crate::abi::trace::{Block, Gap, Special, cache_index, special};
+use crate::area::{self, Area, State};
+use crate::handlers;
+use crate::stream::{self, Busy};
+use crate::stubs::{BEHIND, block};
+use crate::{file, images, process};
+
+/// The area of the thread's stream, which has somewhere to write to. `sp`: where the stack of emitted code ends. Null
+/// if there is no memory.
+///
+/// # Safety
+/// This thread's block.
+unsafe fn ready(block: *mut Block, sp: usize) -> *mut Area {
+    // SAFETY: by the contract.
+    unsafe {
+        handlers::leave_dead(block, sp);
+        let mut area = area::of(block);
+        if area.is_null() {
+            area = process::begin_thread(block);
+            if area.is_null() {
+                (*block).pending = 1;
+                return null_mut();
+            }
+        }
+        let stream = &raw mut (*area).stream;
+        if (*area).fast.alive.load(Ordering::Relaxed) == 0 && (*stream).state != State::New {
+            process::notice_fork(area);
+            stream::lose(block, area);
+        }
+        if (*stream).state == State::New {
+            let _busy = Busy::new(block, area);
+            stream::begin(block, area);
+        } else if (*stream).switches != file::switches() && !(*stream).lost {
+            let _busy = Busy::new(block, area);
+            stream::switched(block, area);
+        }
+        area
+    }
+}
+
+/// Writes a special word, and those that follow it.
+///
+/// # Safety
+/// This thread's block.
+pub unsafe fn put(block: *mut Block, sp: usize, group: &[u64]) {
+    // SAFETY: by the contract.
+    unsafe {
+        let area = ready(block, sp);
+        if !area.is_null() {
+            let _busy = Busy::new(block, area);
+            stream::put(block, area, group);
+        }
+    }
+}
+
+/// The pending bits are a word, and there is no room for it, or something else has changed.
+/// `pc` and `sp`: where emitted code goes on, and where its stack ends.
+pub unsafe extern "C" fn flush_slow(pc: usize, sp: usize) {
+    let block = block();
+    // SAFETY: this thread's block.
+    unsafe {
+        let area = ready(block, sp);
+        if !area.is_null() {
+            let _busy = Busy::new(block, area);
+            (*area).stream.from = [pc, sp];
+            stream::flush(block, area);
+            (*area).stream.from = [0, 0];
+        }
+    }
+}
+
+/// A function is entered that is not in the cache, or there is no room for more; its address is so far in front of
+/// `behind`.
+pub unsafe extern "C" fn enter_slow(behind: usize, sp: usize) {
+    let block = block();
+    let function = behind - BEHIND;
+    // SAFETY: this thread's block.
+    unsafe {
+        let area = ready(block, sp);
+        if area.is_null() {
+            return;
+        }
+        let _busy = Busy::new(block, area);
+        if (*area).stream.state == State::Recording {
+            images::describe(function);
+        }
+        // It goes into the cache of the chunk that the word is in.
+        let place = cache_index(function);
+        (*area).fast.cache[place] = behind;
+        (*area).stream.from = [behind, sp];
+        stream::put(block, area, &[special(Special::Entered, function as u64)]);
+        (*area).stream.from = [0, 0];
+    }
+}
+
+#[inline(always)]
+fn stack_pointer() -> usize {
+    let sp: usize;
+    // SAFETY: reads the stack pointer.
+    unsafe { core::arch::asm!("mov {}, rsp", out(reg) sp, options(nomem, nostack, preserves_flags)) };
+    sp
+}
+
+/// Sees to it that the file, if there is one, has the image of a function.
+fn describe(function: *const c_void) {
+    if file::is_on(file::switches()) {
+        images::describe(function.addr());
+    }
+}
+
+/// See [`functions::LANDED`](crate::abi::trace::functions::LANDED).
+///
+/// # Safety
+/// Called by emitted code.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_trace_landed(function: *const c_void, node: u32) {
+    describe(function);
+    // SAFETY: this thread's block.
+    unsafe {
+        let group = [special(Special::Landed, node.into()), function.addr() as u64];
+        put(block(), stack_pointer(), &group);
+    }
+}
+
+/// See [`functions::RETURNED`](crate::abi::trace::functions::RETURNED).
+///
+/// # Safety
+/// Called by emitted code; `number` is the activation's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_trace_returned(number: *mut u64, function: *const c_void, node: u32) {
+    let block = block();
+    // SAFETY: this thread's block; by the contract.
+    unsafe {
+        if number.read_volatile() == 0 {
+            (*block).jumps += 1;
+            number.write_volatile((*block).jumps);
+            return;
+        }
+        describe(function);
+        let group = [special(Special::Again, node.into()), function.addr() as u64, number.read_volatile()];
+        put(block, stack_pointer(), &group);
+    }
+}
+
+/// See [`functions::SYNC`](crate::abi::trace::functions::SYNC).
+///
+/// # Safety
+/// Called by emitted code, or by a function of the C API.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_trace_sync() {
+    let block = block();
+    // SAFETY: this thread's block.
+    unsafe {
+        if area::of(block).is_null() {
+            return;
+        }
+        let area = ready(block, stack_pointer());
+        file::announce_exec();
+        let _busy = Busy::new(block, area);
+        stream::sync(block, area);
+    }
+}
+
+/// The same for the runtime, under a name of its own: in executables it is the executable's own tracer's.
+///
+/// # Safety
+/// Called by a function of the C API.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_trace_now() {
+    // SAFETY: by the contract.
+    unsafe { __pcce_trace_sync() };
+}
+
+/// See [`functions::SWITCH`](crate::abi::trace::functions::SWITCH). Nobody knows on which stack the thread is from here
+/// on, so nothing more is recorded of it.
+///
+/// # Safety
+/// Called by emitted code.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_trace_switch() {
+    let block = block();
+    // SAFETY: this thread's block.
+    unsafe {
+        let area = ready(block, stack_pointer());
+        if !area.is_null() {
+            let _busy = Busy::new(block, area);
+            stream::put(block, area, &[special(Special::Gap, Gap::Switched as u64)]);
+            handlers::forget_outer(area);
+            stream::end(block, area);
+            (*area).stream.lost = true;
+        }
+    }
+}
+
+/// Starts recording, or stops it; for the C API.
+#[unsafe(no_mangle)]
+pub extern "C" fn __pcce_trace_record(on: bool) {
+    if file::switch(on) {
+        for area in area::all() {
+            // SAFETY: areas stay where they are.
+            unsafe { (*area).fast.limit.store(0, Ordering::Relaxed) };
+        }
+    }
+    let block = block();
+    // SAFETY: this thread's block.
+    unsafe {
+        if !area::of(block).is_null() {
+            ready(block, stack_pointer());
+        }
+    }
+}
+
+/// Writes a mark; for the C API.
+#[unsafe(no_mangle)]
+pub extern "C" fn __pcce_trace_mark(value: u64) {
+    // SAFETY: this thread's block.
+    unsafe { put(block(), stack_pointer(), &[special(Special::Mark, 0), value]) };
+}

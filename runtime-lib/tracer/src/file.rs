@@ -1,0 +1,421 @@
+//! The file, and the chunks that are taken from it.
+//!
+//! Who has the file open holds a shared lock on it: a file on which an exclusive one can be had is nobody's, and begun
+//! anew. Programs that the process becomes by `exec` have no chance to hold it: so who may do that leaves its number in
+//! the head.
+
+use core::ffi::{CStr, c_int};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
+
+use crate::abi::trace::{FIRST, HEAD, MAGIC, STREAMS, SYNCED, USED, VERSION};
+use crate::output::{FileName, How, Text, write_all};
+use crate::shared::{identity, map, out_of_the_way, reserve};
+use crate::sys;
+
+/// The environment variable that names the file.
+const VARIABLE: &CStr = c"PCCE_TRACE";
+
+/// What says how much of each stream is kept, and the name of the file if there is no other.
+const RING_VARIABLE: &CStr = c"PCCE_TRACE_RING";
+const DEFAULT: &CStr = c"pcce-trace.%p";
+
+static RING: AtomicU64 = AtomicU64::new(0);
+static NAME: FileName = FileName::new();
+static FILE: AtomicI32 = AtomicI32::new(-1);
+static DEVICE: AtomicU64 = AtomicU64::new(0);
+static INODE: AtomicU64 = AtomicU64::new(0);
+/// The head, mapped; null if there is no file.
+static START: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
+/// How often recording was started or stopped; it is on if this is odd.
+static SWITCHES: AtomicU32 = AtomicU32::new(0);
+
+/// How often recording was started or stopped.
+pub fn switches() -> u32 {
+    SWITCHES.load(Ordering::Acquire)
+}
+
+/// Whether it is on, after so many changes.
+pub fn is_on(switches: u32) -> bool {
+    switches & 1 == 1
+}
+
+/// Starts recording, or stops it. False if it was so already, or there is no file.
+pub fn switch(on: bool) -> bool {
+    if START.load(Ordering::Acquire).is_null() {
+        return false;
+    }
+    let change = |now: u32| (is_on(now) != on).then_some(now + 1);
+    SWITCHES.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
+}
+
+/// A word of the head.
+fn word(offset: u64) -> Option<&'static AtomicU64> {
+    let start = START.load(Ordering::Acquire);
+    // SAFETY: the head stays mapped.
+    (!start.is_null()).then(|| unsafe { &*start.add((offset / 8) as usize) })
+}
+
+/// The number of a new stream.
+pub fn stream() -> u64 {
+    word(STREAMS).map_or(0, |streams| streams.fetch_add(1, Ordering::Relaxed) + 1)
+}
+
+/// The process may become another program now, that is to go on with the file.
+pub fn announce_exec() {
+    if let Some(synced) = word(SYNCED) {
+        synced.store(announcement(), Ordering::Relaxed);
+    }
+}
+
+/// The process, and the second.
+fn announcement() -> u64 {
+    (sys::time(libc::CLOCK_MONOTONIC) / 1_000_000_000) << 32 | sys::getpid() as u64
+}
+
+/// Whether this process has announced itself in the last seconds.
+fn announced(by: u64) -> bool {
+    const SECONDS: u64 = 10;
+    let now = announcement();
+    by as u32 == now as u32 && (now >> 32).wrapping_sub(by >> 32) < SECONDS
+}
+
+/// Maps new bytes of the file, all zero. Returns where they are in the file, and in memory. None if there are none:
+/// then recording is off, and the user has been told.
+pub fn take(size: u64) -> Option<(u64, *mut u8)> {
+    let at = place(size)?;
+    let file = file()?;
+    let reserved = match reserve(file, at, at + size) {
+        libc::EOPNOTSUPP => fill(file, at, at + size),
+        error => error,
+    };
+    if reserved != 0 {
+        stop(b"it cannot grow", reserved);
+        return None;
+    }
+    let mapped = map(file, at, size as usize);
+    if mapped.is_none() {
+        stop(b"there is no memory to map it", 0);
+    }
+    mapped.map(|mapped| (at, mapped.cast()))
+}
+
+/// Maps bytes of the file again, that [`take`] has given, and makes them zero, the first ones first. None if that
+/// cannot be.
+pub fn again(at: u64, size: u64) -> Option<*mut u8> {
+    let mapped = map(file()?, at, size as usize);
+    let Some(mapped) = mapped else {
+        stop(b"there is no memory to map it", 0);
+        return None;
+    };
+    // SAFETY: of this size, and ours.
+    unsafe {
+        mapped.cast::<u64>().write_volatile(0);
+        compiler_fence(Ordering::SeqCst);
+        mapped.cast::<u8>().write_bytes(0, size as usize);
+        compiler_fence(Ordering::SeqCst);
+    }
+    Some(mapped.cast())
+}
+
+/// Writes a chunk of so many bytes at once, its first word last: `head`, what follows it, and zeros. False if that
+/// cannot be.
+pub fn put(size: u64, head: &[u8], more: &[u8]) -> bool {
+    let (Some(at), Some(file)) = (place(size), file()) else { return false };
+    write_at(file, &head[8..], at + 8)
+        && (more.is_empty() || write_at(file, more, at + head.len() as u64))
+        && write_at(file, &[0], at + size - 1)
+        && write_at(file, &head[..8], at)
+}
+
+/// A place in the file for so many bytes.
+fn place(size: u64) -> Option<u64> {
+    word(USED).map(|used| used.fetch_add(size, Ordering::Relaxed))
+}
+
+fn write_at(file: c_int, bytes: &[u8], at: u64) -> bool {
+    let arguments = [file as usize, bytes.as_ptr() as usize, bytes.len(), at as usize, 0, 0];
+    loop {
+        // SAFETY: reads the bytes.
+        match unsafe { sys::call(libc::SYS_pwrite64, arguments) } {
+            error if error == -(libc::EINTR as isize) => {}
+            written if written == bytes.len() as isize => return true,
+            error => {
+                stop(b"it cannot be written", -error as c_int);
+                return false;
+            }
+        }
+    }
+}
+
+/// Takes space where the file system cannot reserve any: by writing zeros. Returns 0 or an error number.
+fn fill(file: c_int, from: u64, to: u64) -> c_int {
+    static ZEROS: [u8; 4096] = [0; 4096];
+    for at in (from..to).step_by(ZEROS.len()) {
+        let arguments = [file as usize, ZEROS.as_ptr() as usize, ZEROS.len(), at as usize, 0, 0];
+        // SAFETY: reads the bytes.
+        let written = unsafe { sys::call(libc::SYS_pwrite64, arguments) };
+        if written != ZEROS.len() as isize {
+            return if written < 0 { -written as c_int } else { libc::ENOSPC };
+        }
+    }
+    0
+}
+
+/// Gives the space of a part of a chunk back, that is not mapped any more. Its bytes stay zero.
+pub fn give_back(from: u64, to: u64) {
+    let Some(file) = file().filter(|_| from < to) else { return };
+    let how = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE) as usize;
+    let arguments = [file as usize, how, from as usize, (to - from) as usize, 0, 0];
+    // SAFETY: changes a file of ours, where only zeros are.
+    unsafe { sys::call(libc::SYS_fallocate, arguments) };
+}
+
+fn is_it(file: c_int) -> bool {
+    let expected = (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed));
+    identity(file).is_some_and(|(device, inode, _)| (device, inode) == expected)
+}
+
+/// The open file. None if the program has closed it, and its name leads elsewhere.
+fn file() -> Option<c_int> {
+    let file = FILE.load(Ordering::Acquire);
+    if is_it(file) {
+        return Some(file);
+    }
+    let again = NAME.open(How::SharedAgain, 0).ok().map(out_of_the_way);
+    let again = again.filter(|&again| {
+        let ours = is_it(again) && lock(again, libc::LOCK_SH) == 0;
+        if !ours {
+            sys::close(again);
+        }
+        ours
+    });
+    match again {
+        Some(again) => FILE.store(again, Ordering::Release),
+        None => stop(b"the program has closed it, and another one has its name", 0),
+    }
+    again
+}
+
+/// Records no more, and says so once.
+#[cold]
+fn stop(why: &[u8], error: c_int) {
+    if !switch(false) {
+        return;
+    }
+    let mut message = Text::<256>::new();
+    message.put(b"pcce: the trace: ");
+    message.put(why);
+    if error != 0 {
+        message.put(b": error ");
+        message.number(error as u64);
+    }
+    message.put(b"; calls are not recorded from here on\n");
+    write_all(libc::STDERR_FILENO, message.bytes());
+}
+
+/// Locks a file. Returns 0 or an error number.
+fn lock(file: c_int, how: c_int) -> c_int {
+    loop {
+        // SAFETY: a file of ours.
+        match unsafe { sys::call(libc::SYS_flock, [file as usize, how as usize, 0, 0, 0, 0]) } as c_int {
+            error if error == -libc::EINTR => {}
+            error => return -error,
+        }
+    }
+}
+
+/// Why a file is not taken: an error number.
+const NOT_A_TRACE: c_int = libc::EINVAL;
+
+/// How many bytes of each stream are kept at least; 0: all.
+pub fn ring() -> u64 {
+    RING.load(Ordering::Relaxed)
+}
+
+/// A number of bytes, with K, M or G behind it for powers of 1024. None if it is none.
+fn bytes(text: &[u8]) -> Option<u64> {
+    let (digits, shift) = match text.split_last()? {
+        (b'K' | b'k', digits) => (digits, 10),
+        (b'M' | b'm', digits) => (digits, 20),
+        (b'G' | b'g', digits) => (digits, 30),
+        _ => (text, 0),
+    };
+    let digit = |number: u64, byte: &u8| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    };
+    let number = digits.iter().try_fold(0, digit)?.checked_mul(1 << shift)?;
+    (number > 0).then_some(number)
+}
+
+/// Opens the file that the environment names, if it names one or a ring's size, and starts recording.
+pub fn start() {
+    let ask = |name: &CStr| {
+        let value = crate::output::variable(name);
+        // SAFETY: a text of the environment.
+        let value = (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) });
+        value.map(CStr::to_bytes).filter(|value| !value.is_empty())
+    };
+    let ring = ask(RING_VARIABLE);
+    if ask(VARIABLE).is_none() && ring.is_none() {
+        return;
+    }
+    match ring.map(bytes) {
+        None => {}
+        Some(Some(bytes)) => RING.store(bytes, Ordering::Relaxed),
+        Some(None) => {
+            let message =
+                "pcce: PCCE_TRACE_RING is not a number of bytes, as 65536 or 16M; calls are not recorded\n";
+            write_all(libc::STDERR_FILENO, message.as_bytes());
+            return;
+        }
+    }
+    NAME.set_from(VARIABLE, Some(DEFAULT));
+    NAME.settle();
+    let error = match open() {
+        Ok(()) => return,
+        // The user has been told.
+        Err(0) => return,
+        Err(error) => error,
+    };
+    let mut message = Text::<256>::new();
+    message.put(b"pcce: the file that PCCE_TRACE names ");
+    match error {
+        NOT_A_TRACE => {
+            message.put(b"is there, and no trace of this version; take another name, or delete it");
+        }
+        error => {
+            message.put(b"cannot be used: error ");
+            message.number(error as u64);
+        }
+    }
+    message.put(b"; calls are not recorded\n");
+    write_all(libc::STDERR_FILENO, message.bytes());
+}
+
+/// The first bytes of a file.
+fn head() -> [u8; 16] {
+    let mut head = [0; 16];
+    head[..8].copy_from_slice(&MAGIC);
+    head[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    head
+}
+
+fn open() -> Result<(), c_int> {
+    const ATTEMPTS: usize = 100;
+    for _ in 0..ATTEMPTS {
+        let file = NAME.open(How::Shared, 0).map_err(|_| 0)?;
+        let file = out_of_the_way(file);
+        match take_into_use(file) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {
+                sys::close(file);
+            }
+            Err(error) => {
+                sys::close(file);
+                return Err(error);
+            }
+        }
+    }
+    Err(libc::EBUSY)
+}
+
+/// False if somebody else has meanwhile put another file in its place, or has left it unfinished.
+fn take_into_use(file: c_int) -> Result<bool, c_int> {
+    let (device, inode, size) = identity(file).ok_or(NOT_A_TRACE)?;
+    match lock(file, libc::LOCK_EX | libc::LOCK_NB) {
+        0 => {
+            if !NAME.leads_to(file) {
+                return Ok(false);
+            }
+            if size > 0 && begins_with(file, &MAGIC) != Some(true) {
+                return Err(NOT_A_TRACE);
+            }
+            let goes_on =
+                size >= HEAD && begins_with(file, &head()) == Some(true) && announced(read_synced(file));
+            if !goes_on {
+                // Not made shorter: who has closed it without knowing it, may have it mapped yet.
+                if size > 0 && NAME.remove() {
+                    return Ok(false);
+                }
+                begin(file)?;
+            }
+        }
+        libc::EWOULDBLOCK => {}
+        error => return Err(error),
+    }
+    match lock(file, libc::LOCK_SH) {
+        0 => {}
+        error => return Err(error),
+    }
+    match begins_with(file, &head()) {
+        Some(true) if NAME.leads_to(file) => {}
+        Some(false) => return Err(NOT_A_TRACE),
+        _ => return Ok(false),
+    }
+    let start = map(file, 0, HEAD as usize).ok_or(libc::ENOMEM)?;
+    DEVICE.store(device, Ordering::Relaxed);
+    INODE.store(inode, Ordering::Relaxed);
+    FILE.store(file, Ordering::Relaxed);
+    START.store(start, Ordering::Release);
+    switch(true);
+    Ok(true)
+}
+
+/// Makes an empty file of it, with a head.
+fn begin(file: c_int) -> Result<(), c_int> {
+    // SAFETY: a file of ours.
+    unsafe { sys::call(libc::SYS_ftruncate, [file as usize, 0, 0, 0, 0, 0]) };
+    let error = match reserve(file, 0, HEAD) {
+        libc::EOPNOTSUPP => fill(file, 0, HEAD),
+        error => error,
+    };
+    if error != 0 {
+        return Err(error);
+    }
+    // The first bytes last.
+    let written = |bytes: &[u8], at: u64| {
+        let arguments = [file as usize, bytes.as_ptr() as usize, bytes.len(), at as usize, 0, 0];
+        // SAFETY: reads the bytes.
+        unsafe { sys::call(libc::SYS_pwrite64, arguments) == bytes.len() as isize }
+    };
+    let done = written(&FIRST.to_le_bytes(), USED) && written(&head(), 0);
+    done.then_some(()).ok_or(libc::ENOSPC)
+}
+
+/// Whether the file begins so. None if it has fewer bytes, or others have not yet written them.
+fn begins_with(file: c_int, bytes: &[u8]) -> Option<bool> {
+    let mut there = [0; 16];
+    let arguments = [file as usize, there.as_mut_ptr() as usize, bytes.len(), 0, 0, 0];
+    // SAFETY: there is room for so many.
+    let read = unsafe { sys::call(libc::SYS_pread64, arguments) };
+    let there = &there[..bytes.len()];
+    (read == bytes.len() as isize && there.iter().any(|&byte| byte != 0)).then_some(there == bytes)
+}
+
+fn read_synced(file: c_int) -> u64 {
+    let mut there = [0; 8];
+    let arguments = [file as usize, there.as_mut_ptr() as usize, 8, SYNCED as usize, 0, 0];
+    // SAFETY: there is room for so many.
+    unsafe { sys::call(libc::SYS_pread64, arguments) };
+    u64::from_le_bytes(there)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes;
+
+    #[test]
+    fn sizes_are_numbers_with_a_letter_or_none() {
+        let sizes: [(&[u8], _); 4] = [(b"1", 1), (b"64K", 65536), (b"16M", 16 << 20), (b"2g", 2 << 30)];
+        for (text, size) in sizes {
+            assert_eq!(bytes(text), Some(size));
+        }
+        let wrong: [&[u8]; 8] =
+            [b"", b"K", b"0", b"-1", b"1T", b"1 M", b"99999999999999999999", b"99999999999G"];
+        for text in wrong {
+            assert_eq!(bytes(text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Signal handlers: each level of them has a stream of its own, since a handler may interrupt any instruction.
+//!
+//! The runtime's trampoline, which stands in front of handlers that instrumented code installs, calls
+//! [`__pcce_trace_handler`] and [`__pcce_trace_handler_end`]. The block of the interrupted stream is put aside, and
+//! comes back as it was. Other handlers may interrupt this, too: they find the level in [`Block::stream`], which is
+//! changed before the rest of the block is replaced, and after it has come back.
+//!
+//! A handler that is left by a jump has no end. Whoever comes to the tracer later sees it by the stack pointer
+//! ([`leave_dead`]).
+
+use core::ffi::c_int;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
+
+use crate::abi::trace::{Block, Gap, Special, special};
+use crate::area::{self, Area, State};
+use crate::events;
+use crate::stream::{self, Busy};
+use crate::stubs::{block, stored};
+
+/// [`Stream::busy`](crate::area::Stream::busy) while the block is not, or not wholly, the stream's.
+const AWAY: u64 = u64::MAX;
+
+/// Before a handler runs. `pc`: the interrupted instruction. `frame`: a place on the stack in the activation that calls
+/// the handler. `low` and `high`: the alternate stack that this is on, or 0.
+///
+/// # Safety
+/// Called by the runtime's trampoline.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_trace_handler(
+    signal: c_int,
+    pc: usize,
+    frame: usize,
+    low: usize,
+    high: usize,
+) {
+    let block = block();
+    // SAFETY: this thread's block, and the areas of its streams.
+    unsafe {
+        let Some(outer) = area(block, frame) else { return };
+        let found = match (*outer).stream.busy.load(Ordering::Acquire) {
+            _ if (*outer).stream.state != State::Recording => None,
+            AWAY => None,
+            0 if stored(pc) => Some(stream::here(block, outer) & !0xff),
+            0 => Some(stream::here(block, outer)),
+            before => Some(before - 1),
+        };
+        let number = if found.is_some() { (*outer).stream.number } else { 0 };
+        let Some(inner) = inner(outer) else { return };
+        let kept = &raw mut (*outer).stream.kept;
+        copy(block, kept);
+        if stored(pc) {
+            (*kept).pending = 1;
+        }
+        (*inner).stream.busy.store(AWAY, Ordering::Release);
+        set_stream(block, inner);
+        let stream = &raw mut (*inner).stream;
+        (*stream).frame = frame;
+        (*stream).alternate = [low, high];
+        if (*inner).fast.alive.load(Ordering::Relaxed) == 0 {
+            // It has not begun in this process.
+            stream::lose(&raw mut (*stream).kept, inner);
+            (*stream).busy.store(AWAY, Ordering::Release);
+            (*stream).begin = 0;
+            (*stream).parent = number;
+            (*stream).parent_position = found.unwrap_or(0);
+            (*stream).kept.cache = (&raw mut (*inner).fast.cache).cast();
+        }
+        copy_but_stream(&raw const (*stream).kept, block);
+        (*stream).busy.store(0, Ordering::Release);
+        let group = [special(Special::Handler, signal as u64), number, found.unwrap_or(0)];
+        events::put(block, frame - 1, &group);
+    }
+}
+
+/// When it has returned.
+///
+/// # Safety
+/// Called by the runtime's trampoline, with the same frame.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_trace_handler_end(frame: usize) {
+    let block = block();
+    // SAFETY: this thread's block, and the areas of its streams.
+    unsafe {
+        leave_dead(block, frame - 1);
+        let area = area::of(block);
+        if !area.is_null() && (*area).stream.frame == frame {
+            leave(block, area, special(Special::HandlerEnd, 0));
+        }
+    }
+}
+
+/// The area of the interrupted stream.
+unsafe fn area(block: *mut Block, frame: usize) -> Option<*mut Area> {
+    // SAFETY: by the caller.
+    unsafe {
+        leave_dead(block, frame - 1);
+        let area = area::of(block);
+        let area = if area.is_null() { crate::process::begin_thread(block) } else { area };
+        (!area.is_null()).then_some(area)
+    }
+}
+
+/// That of the next level.
+unsafe fn inner(outer: *mut Area) -> Option<*mut Area> {
+    // SAFETY: by the caller: this thread's. Who interrupts here may be first.
+    unsafe {
+        let slot: &AtomicPtr<Area> = &(*outer).stream.inner;
+        let there = slot.load(Ordering::Acquire);
+        if !there.is_null() {
+            return Some(there);
+        }
+        let new = area::new();
+        if new.is_null() {
+            return None;
+        }
+        (*new).stream.level = (*outer).stream.level + 1;
+        (*new).stream.outer = outer;
+        match slot.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Some(new),
+            Err(theirs) => {
+                area::give_back(new);
+                Some(theirs)
+            }
+        }
+    }
+}
+
+/// The stream of a handler ends for now, with a word, and the interrupted one comes back.
+unsafe fn leave(block: *mut Block, area: *mut Area, word: u64) {
+    // SAFETY: by the caller: the block's area, of a level from 1 on.
+    unsafe {
+        if (*area).stream.state != State::New {
+            let _busy = Busy::new(block, area);
+            stream::put(block, area, &[word]);
+        }
+        let stream = &raw mut (*area).stream;
+        (*stream).busy.store(AWAY, Ordering::Release);
+        compiler_fence(Ordering::SeqCst);
+        copy(block, &raw mut (*stream).kept);
+        (*stream).frame = 0;
+        let outer = (*stream).outer;
+        copy_but_stream(&raw const (*outer).stream.kept, block);
+        set_stream(block, outer);
+    }
+}
+
+/// Leaves the handlers whose activations are gone, since they were left by a jump. `sp`: where the stack of running
+/// code ends, or a little below.
+///
+/// # Safety
+/// This thread's block.
+pub unsafe fn leave_dead(block: *mut Block, sp: usize) {
+    // SAFETY: by the contract.
+    unsafe {
+        loop {
+            let area = area::of(block);
+            if area.is_null() || (*area).stream.frame == 0 {
+                return;
+            }
+            let [low, high] = (*area).stream.alternate;
+            let elsewhere = high != 0 && !(low..high).contains(&sp);
+            if !elsewhere && sp <= (*area).stream.frame {
+                return;
+            }
+            leave(block, area, special(Special::Gap, Gap::Left as u64));
+            let outer = area::of(block);
+            if (*outer).stream.busy.load(Ordering::Relaxed) != 0 {
+                // It was interrupted while it was changed, and will not go on with that.
+                stream::lose(block, outer);
+            }
+        }
+    }
+}
+
+/// Nothing is known any more of the streams of the levels below, which will come back.
+///
+/// # Safety
+/// This thread's area.
+pub unsafe fn forget_outer(area: *mut Area) {
+    // SAFETY: by the contract.
+    unsafe {
+        let mut outer = (*area).stream.outer;
+        while !outer.is_null() {
+            let kept = &raw mut (*outer).stream.kept;
+            if (*outer).stream.busy.load(Ordering::Relaxed) == 0 && (*outer).stream.state == State::Recording
+            {
+                stream::put(kept, outer, &[special(Special::Gap, Gap::Switched as u64)]);
+                stream::end(kept, outer);
+            }
+            (*outer).stream.lost = true;
+            outer = (*outer).stream.outer;
+        }
+    }
+}
+
+unsafe fn copy(from: *const Block, to: *mut Block) {
+    // SAFETY: by the caller.
+    unsafe { to.write_volatile(from.read_volatile()) }
+}
+
+/// All but [`Block::stream`].
+unsafe fn copy_but_stream(from: *const Block, to: *mut Block) {
+    // SAFETY: by the caller. Volatile: handlers may interrupt.
+    unsafe {
+        (&raw mut (*to).pending).write_volatile((*from).pending);
+        (&raw mut (*to).next).write_volatile((*from).next);
+        (&raw mut (*to).end).write_volatile((*from).end);
+        (&raw mut (*to).cache).write_volatile((*from).cache);
+        (&raw mut (*to).events).write_volatile((*from).events);
+        (&raw mut (*to).hash).write_volatile((*from).hash);
+        (&raw mut (*to).jumps).write_volatile((*from).jumps);
+    }
+}
+
+unsafe fn set_stream(block: *mut Block, area: *mut Area) {
+    compiler_fence(Ordering::SeqCst);
+    // SAFETY: by the caller.
+    unsafe { (&raw mut (*block).stream).write_volatile(area.cast()) };
+    compiler_fence(Ordering::SeqCst);
+}

@@ -1,0 +1,133 @@
+//! The images whose addresses are in the file: each has a chunk there, in front of what names it.
+
+use core::ffi::CStr;
+use core::mem::{MaybeUninit, offset_of};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crate::abi::trace::{CACHE, CHUNK, CHUNK_HEAD, Chunk, ENDED, Image, KIND_IMAGE, UNIT};
+use crate::image::Image as Loaded;
+use crate::{area, file, sys};
+
+/// An image that the file has.
+struct Known {
+    low: AtomicUsize,
+    high: AtomicUsize,
+    /// The first bytes of its build id: another library may come to the same place.
+    id: AtomicU64,
+}
+
+const MOST: usize = 512;
+static KNOWN: [Known; MOST] =
+    [const { Known { low: AtomicUsize::new(0), high: AtomicUsize::new(0), id: AtomicU64::new(0) } }; MOST];
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// The path of the program's file.
+static PROGRAM: [AtomicU64; 512] = [const { AtomicU64::new(0) }; 512];
+
+/// Finds out what the program's file is, which it may move later.
+pub fn start() {
+    let [to, size] = [PROGRAM.as_ptr().addr(), size_of_val(&PROGRAM) - 1];
+    let arguments = [libc::AT_FDCWD as usize, c"/proc/self/exe".as_ptr().addr(), to, size, 0, 0];
+    // SAFETY: writes at most so many bytes; the last one stays zero.
+    unsafe { sys::call(libc::SYS_readlinkat, arguments) };
+}
+
+/// This is another process: the file has none of its images.
+pub fn forget() {
+    COUNT.store(0, Ordering::Relaxed);
+    KNOWN.iter().for_each(|known| known.high.store(0, Ordering::Relaxed));
+}
+
+/// Sees to it that the file has the image of an address, if it is in one.
+pub fn describe(address: usize) {
+    let Some(image) = Loaded::of(address as *const u8) else { return };
+    let id = u64::from_le_bytes(image.build_id);
+    let count = COUNT.load(Ordering::Acquire).min(MOST);
+    let is_it = |known: &Known| {
+        known.low.load(Ordering::Relaxed) == image.start.addr()
+            && known.high.load(Ordering::Acquire) == image.end.addr()
+            && known.id.load(Ordering::Relaxed) == id
+    };
+    if KNOWN[..count].iter().any(is_it) || !write(&image) {
+        return;
+    }
+    let known = &KNOWN[COUNT.fetch_add(1, Ordering::AcqRel) % MOST];
+    known.high.store(0, Ordering::Relaxed);
+    known.id.store(id, Ordering::Release);
+    known.low.store(image.start.addr(), Ordering::Release);
+    known.high.store(image.end.addr(), Ordering::Release);
+}
+
+/// An image was loaded, with this address in it, perhaps where another one was: its functions must not be taken for
+/// those of the other. Called in front of its constructors (`scripts/build-runtime`, the object `pcce_trace_module.o`).
+#[unsafe(no_mangle)]
+pub extern "C" fn __pcce_trace_loaded(address: usize) {
+    let Some(image) = Loaded::of(address as *const u8) else { return };
+    let inside = |address: usize| (image.start.addr()..image.end.addr()).contains(&address);
+    for known in KNOWN.iter().filter(|known| known.high.load(Ordering::Acquire) != 0) {
+        let (low, high) = (known.low.load(Ordering::Relaxed), known.high.load(Ordering::Relaxed));
+        if low < image.end.addr() && image.start.addr() < high {
+            known.high.store(0, Ordering::Release);
+        }
+    }
+    for area in area::all() {
+        // SAFETY: areas stay where they are; threads take a function for another only if its address is there.
+        let cache = unsafe { &*(&raw const (*area).fast.cache).cast::<[AtomicUsize; CACHE]>() };
+        for entry in cache {
+            let function = entry.load(Ordering::Relaxed);
+            if inside(function) {
+                let _ = entry.compare_exchange(function, 0, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+fn path(image: &Loaded) -> &[u8] {
+    // SAFETY: both end with a zero.
+    unsafe {
+        let own = CStr::from_ptr(PROGRAM.as_ptr().cast()).to_bytes();
+        if image.file.is_null() {
+            return own;
+        }
+        let path = CStr::from_ptr(image.file).to_bytes();
+        if path.is_empty() { own } else { path }
+    }
+}
+
+/// A chunk's head, and what is behind it.
+#[repr(C)]
+struct Head {
+    chunk: Chunk,
+    padding: [u8; CHUNK_HEAD as usize - size_of::<Chunk>()],
+    image: Image,
+}
+
+const _: () = assert!(offset_of!(Head, image) == CHUNK_HEAD as usize);
+
+fn write(image: &Loaded) -> bool {
+    let path = path(image);
+    let path = &path[..path.len().min(4096)];
+    let id = image.whole_build_id();
+    let id = &id[..id.len().min(32)];
+    let mut head = MaybeUninit::<Head>::zeroed();
+    // SAFETY: zeros are a head.
+    let head = unsafe { head.assume_init_mut() };
+    head.chunk.magic = CHUNK;
+    head.chunk.size = UNIT;
+    head.chunk.kind = KIND_IMAGE;
+    head.chunk.process = sys::getpid() as u32;
+    head.chunk.thread = sys::gettid() as u32;
+    head.chunk.clock = sys::time(libc::CLOCK_MONOTONIC);
+    head.chunk.end = ENDED;
+    head.image.low = image.start.addr() as u64;
+    head.image.high = image.end.addr() as u64;
+    head.image.bias = image.load_bias as u64;
+    head.image.build_id_len = id.len() as u32;
+    head.image.path_len = path.len() as u32;
+    for (to, from) in head.image.build_id.iter_mut().zip(id) {
+        *to = *from;
+    }
+    // SAFETY: words, without padding between them.
+    let bytes = unsafe { core::slice::from_raw_parts((&raw const *head).cast::<u8>(), size_of::<Head>()) };
+    file::put(UNIT, bytes, path)
+}

@@ -1,0 +1,28 @@
+//! The tracer of calls (`libpcce_trace.a`, `libpcce_trace.so`), which programs have beside the runtime when they are
+//! built with `--pcce-trace`. What it writes is described in `pcce_abi::trace`.
+//!
+//! Each thread has a stream of its own, in chunks of a file that is mapped: what is written is there, however the
+//! process ends. The file is shared with forked children, and with other programs that are started with the same name
+//! for it. Emitted code writes bits to the thread's block, and [`stubs`] move full words to the chunk; everything else
+//! comes to [`events`]. Without a file the words go to a small area that is written again and again.
+//!
+//! Nothing here allocates but with `mmap`, takes a lock while the program runs, panics or unwinds: signal handlers come
+//! here at any instruction, and processes die at any.
+
+#![no_std]
+
+#[cfg(test)]
+extern crate std;
+
+use pcce_abi as abi;
+use pcce_system::{image, output, shared, sys, weak_address};
+
+mod area;
+mod events;
+mod file;
+mod handlers;
+mod images;
+mod process;
+mod stream;
+mod stubs;
+mod vectors;

@@ -1,0 +1,266 @@
+//! Beginnings and ends: of the process, its threads, and its forked children.
+
+use core::ffi::{c_int, c_uint, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
+
+use crate::abi::trace::{BEGIN_FORKED, Block};
+use crate::area::{self, __pcce_trace_empty, Area, State};
+use crate::stream::{self, Busy};
+use crate::stubs::block;
+use crate::vectors::detect;
+use crate::{file, images, sys};
+
+unsafe extern "C" {
+    fn __cxa_at_quick_exit(f: extern "C" fn(*mut c_void), dso: *mut c_void) -> c_int;
+}
+
+/// `PTHREAD_DESTRUCTOR_ITERATIONS`.
+const DESTRUCTOR_ROUNDS: usize = 4;
+
+/// Taken by who starts the tracer, and whether that is done.
+static STARTED: AtomicBool = AtomicBool::new(false);
+static READY: AtomicBool = AtomicBool::new(false);
+/// The key of the destructor for threads, plus 1; 0 while there is none.
+static KEY: AtomicU64 = AtomicU64::new(0);
+/// This process.
+static PROCESS: AtomicI32 = AtomicI32::new(0);
+
+/// Constructor, also called by what runs earlier. By the exported name, so that of several tracers in a process the
+/// executable's is started.
+#[unsafe(no_mangle)]
+pub extern "C" fn __pcce_trace_start() {
+    if STARTED.swap(true, Ordering::AcqRel) {
+        // Another thread, or what this has interrupted: then it is too early to record.
+        for _ in 0..1000 {
+            if READY.load(Ordering::Acquire) {
+                break;
+            }
+            // SAFETY: a plain system call.
+            unsafe { sys::call(libc::SYS_sched_yield, [0; 6]) };
+        }
+        return;
+    }
+    detect();
+    PROCESS.store(sys::getpid(), Ordering::Relaxed);
+    let mut key: libc::pthread_key_t = 0;
+    // SAFETY: plain calls. What is registered first runs last.
+    unsafe {
+        if libc::pthread_key_create(&raw mut key, Some(end_of_thread)) == 0 {
+            KEY.store(u64::from(key) + 1, Ordering::Relaxed);
+        }
+        __cxa_at_quick_exit(end_of_process, null_mut());
+    }
+    sys::around_fork(Some(before_fork), in_child);
+    images::start();
+    file::start();
+    READY.store(true, Ordering::Release);
+}
+
+/// Destructor. Those of the libraries follow: what is registered while `exit` runs, runs behind them.
+#[unsafe(no_mangle)]
+pub extern "C" fn __pcce_trace_end() {
+    // SAFETY: a plain call.
+    unsafe { sys::at_exit(end_of_process, null_mut(), null_mut()) };
+}
+
+core::arch::global_asm!(
+    ".pushsection .init_array.00001,\"aw\",@init_array",
+    ".p2align 3",
+    ".quad __pcce_trace_start",
+    ".popsection",
+    ".pushsection .fini_array.00001,\"aw\",@fini_array",
+    ".p2align 3",
+    ".quad __pcce_trace_end",
+    ".popsection",
+);
+
+extern "C" fn end_of_process(_: *mut c_void) {
+    let block = block();
+    // SAFETY: this thread's block.
+    unsafe {
+        let area = area::of(block);
+        if area.is_null() || is_foreign(area) {
+            return;
+        }
+        let _busy = Busy::new(block, area);
+        stream::end(block, area);
+    }
+}
+
+/// Whether the area was made in another process, of which this is a child.
+unsafe fn is_foreign(area: *const Area) -> bool {
+    // SAFETY: areas stay where they are.
+    unsafe { (*area).fast.alive.load(Ordering::Relaxed) == 0 }
+}
+
+/// An area for a thread that has none. Null if there is no memory.
+///
+/// # Safety
+/// This thread's block.
+pub unsafe fn begin_thread(block: *mut Block) -> *mut Area {
+    if !READY.load(Ordering::Acquire) {
+        __pcce_trace_start();
+    }
+    let area = area::new();
+    if area.is_null() {
+        return area;
+    }
+    // SAFETY: this thread's block. A signal handler may have been here first.
+    unsafe {
+        let slot = AtomicPtr::from_ptr((&raw mut (*block).stream).cast::<*mut Area>());
+        if let Err(theirs) = slot.compare_exchange(null_mut(), area, Ordering::AcqRel, Ordering::Acquire) {
+            area::give_back(area);
+            return theirs;
+        }
+        keep(area);
+    }
+    area
+}
+
+/// Where the thread's stream is: its number, and the place; 0 and 0 if there is none. For the runtime, where a thread
+/// is created.
+///
+/// # Safety
+/// There is room for both.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_trace_here(place: *mut [u64; 2]) {
+    let block = block();
+    // SAFETY: this thread's block; by the contract.
+    unsafe {
+        let area = area::of(block);
+        let recorded = !area.is_null() && (*area).stream.state == State::Recording && !is_foreign(area);
+        place.write(if recorded { [(*area).stream.number, stream::here(block, area)] } else { [0, 0] });
+    }
+}
+
+/// The thread begins, and was created there. For the runtime.
+///
+/// # Safety
+/// Of [`__pcce_trace_here`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_trace_thread(parent: u64, position: u64) {
+    let block = block();
+    // SAFETY: this thread's block.
+    unsafe {
+        if !area::of(block).is_null() {
+            return;
+        }
+        let area = begin_thread(block);
+        if !area.is_null() {
+            (*area).stream.parent = parent;
+            (*area).stream.parent_position = position;
+        }
+    }
+}
+
+/// Has the destructor called (again).
+unsafe fn keep(area: *mut Area) -> bool {
+    let key = KEY.load(Ordering::Relaxed);
+    // SAFETY: a plain call.
+    key != 0 && unsafe { libc::pthread_setspecific((key - 1) as c_uint, area.cast()) } == 0
+}
+
+/// The destructor of [`KEY`]: in the last round, behind all destructors of the program that do the same.
+unsafe extern "C" fn end_of_thread(area: *mut c_void) {
+    let area: *mut Area = area.cast();
+    let block = block();
+    // SAFETY: this thread's block and area.
+    unsafe {
+        (*area).stream.rounds += 1;
+        if (*area).stream.rounds < DESTRUCTOR_ROUNDS && keep(area) {
+            return;
+        }
+        if area::of(block) != area {
+            // A signal handler has ended the thread: its own stream, and those below, stay as they are.
+            return;
+        }
+        {
+            let _busy = Busy::new(block, area);
+            stream::end(block, area);
+        }
+        (*block).cache = (&raw const __pcce_trace_empty).cast_mut().cast();
+        (*block).pending = 1;
+        AtomicPtr::from_ptr((&raw mut (*block).stream).cast::<*mut Area>())
+            .store(null_mut(), Ordering::Release);
+        let mut inner = (*area).stream.inner.load(Ordering::Acquire);
+        area::give_back(area);
+        while !inner.is_null() {
+            let next = (*inner).stream.inner.load(Ordering::Acquire);
+            if !is_foreign(inner) {
+                let kept = &raw mut (*inner).stream.kept;
+                stream::end(kept, inner);
+            }
+            area::give_back(inner);
+            inner = next;
+        }
+    }
+}
+
+/// What is pending is the parent's.
+extern "C" fn before_fork() {
+    let block = block();
+    // SAFETY: this thread's block.
+    unsafe {
+        let area = area::of(block);
+        if !area.is_null() && (*area).stream.state == State::Recording && !is_foreign(area) {
+            let _busy = Busy::new(block, area);
+            stream::put(block, area, &[]);
+        }
+    }
+}
+
+/// The stream goes on as another one, which begins where the parent's is.
+extern "C" fn in_child() {
+    let block = block();
+    // SAFETY: this thread's block.
+    unsafe {
+        let area = area::of(block);
+        notice_fork(area);
+        if area.is_null() {
+            return;
+        }
+        let recorded = (*area).stream.state == State::Recording;
+        let [number, position] = [(*area).stream.number, stream::here(block, area)];
+        stream::lose(block, area);
+        if recorded {
+            (*area).stream.begin = BEGIN_FORKED;
+            (*area).stream.parent = number;
+            (*area).stream.parent_position = position;
+        }
+        // Also where the system cannot empty it.
+        (&raw mut (*area).fast).write_bytes(0, 1);
+    }
+}
+
+/// If this process is another one than was known, a child: the other threads are not there. `area`: the calling
+/// thread's.
+///
+/// # Safety
+/// This thread's area, or null.
+pub unsafe fn notice_fork(area: *mut Area) {
+    let process = sys::getpid();
+    if PROCESS.swap(process, Ordering::Relaxed) == process {
+        return;
+    }
+    images::forget();
+    // SAFETY: areas stay where they are; those of this thread lead to each other.
+    unsafe {
+        let mut first = area;
+        while !first.is_null() && !(*first).stream.outer.is_null() {
+            first = (*first).stream.outer;
+        }
+        for other in area::all() {
+            let mut own = first;
+            while !own.is_null() && own != other {
+                own = (*own).stream.inner.load(Ordering::Relaxed);
+            }
+            if own.is_null() {
+                area::give_back(other);
+            } else if own != area {
+                // What they had is the parent's.
+                (&raw mut (*own).fast).write_bytes(0, 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! A stream's words and chunks.
+//!
+//! All functions here are for a thread's block and the area of its stream, which nobody else uses meanwhile but signal
+//! handlers of the same thread. These leave the block as they found it, and have streams of their own; a [`Busy`] tells
+//! them where the stream was before it was changed.
+
+use core::ffi::{CStr, c_char};
+use core::ptr::null_mut;
+use core::sync::atomic::{Ordering, compiler_fence};
+
+use crate::abi::trace::{
+    BEGIN_MIDDLE, Block, CHUNK, CHUNK_HEAD, CONTINUED, Chunk, ENDED, FULL, Gap, KIND_STREAM, OPEN,
+    RING_LEAST, Special, UNIT, checksum, position, special,
+};
+use crate::area::{self, Area, DUMMY, RING, State};
+use crate::{file, sys, weak_address};
+
+/// So many words have room in a chunk at any time: the most that are written at once are 5, behind 2 for the pending
+/// bits, and a word that says why nothing follows.
+const RESERVE: usize = 8;
+
+/// The stream is being changed, as long as this lives.
+pub struct Busy(*mut Area);
+
+impl Busy {
+    /// From here on.
+    ///
+    /// # Safety
+    /// The block is that of the thread, the area that of its stream.
+    pub unsafe fn new(block: *const Block, area: *mut Area) -> Self {
+        // SAFETY: by the contract.
+        unsafe { (*area).stream.busy.store(here(block, area) + 1, Ordering::Release) };
+        compiler_fence(Ordering::SeqCst);
+        Self(area)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: by the contract of new().
+        unsafe { (*self.0).stream.busy.store(0, Ordering::Release) };
+    }
+}
+
+/// The first word of a chunk.
+fn words(chunk: *mut Chunk) -> *mut u64 {
+    chunk.wrapping_byte_add(CHUNK_HEAD as usize).cast()
+}
+
+/// How many words the chunk has.
+unsafe fn written(block: *const Block, area: *const Area) -> u64 {
+    // SAFETY: by the caller.
+    unsafe {
+        if (*area).stream.chunk.is_null() {
+            return 0;
+        }
+        ((*block).next.addr() - words((*area).stream.chunk).addr()) as u64 / 8
+    }
+}
+
+/// Where the stream is.
+///
+/// # Safety
+/// The area is that of the block's stream.
+pub unsafe fn here(block: *const Block, area: *const Area) -> u64 {
+    // SAFETY: by the contract.
+    unsafe {
+        let pending = (&raw const (*block).pending).read_volatile();
+        position((*area).stream.sequence, written(block, area), pending.max(1).ilog2())
+    }
+}
+
+/// Sees to it that words have somewhere to go, in a stream that has not begun.
+///
+/// # Safety
+/// The area is that of the block's stream.
+pub unsafe fn begin(block: *mut Block, area: *mut Area) {
+    // SAFETY: by the contract.
+    unsafe {
+        (*area).stream.switches = file::switches();
+        if file::is_on((*area).stream.switches) { next_chunk(block, area) } else { idle(block, area) }
+    }
+}
+
+/// Recording was started or stopped since the stream has last looked.
+///
+/// # Safety
+/// The area is that of the block's stream, which has begun.
+pub unsafe fn switched(block: *mut Block, area: *mut Area) {
+    // SAFETY: by the contract.
+    unsafe {
+        let switches = file::switches();
+        (*area).stream.switches = switches;
+        match ((*area).stream.state, file::is_on(switches)) {
+            (State::Recording, false) => {
+                put(block, area, &[special(Special::Gap, Gap::Stopped as u64)]);
+                end(block, area);
+            }
+            (State::Idle, true) => {
+                (*block).pending = 1;
+                (*area).stream.begin = BEGIN_MIDDLE;
+                next_chunk(block, area);
+            }
+            // What was to be left out was recorded.
+            (State::Recording, true) => arm(block, area, (*block).next, (*block).end),
+            _ => {}
+        }
+    }
+}
+
+/// Nothing of the stream is known any more: it is given up, and goes on as another one, of which the beginning is not
+/// known.
+///
+/// # Safety
+/// The area is that of the block's stream.
+pub unsafe fn lose(block: *mut Block, area: *mut Area) {
+    // SAFETY: by the contract; nobody else uses the mapping.
+    unsafe {
+        let stream = &raw mut (*area).stream;
+        (*area).fast.limit.store(0, Ordering::Relaxed);
+        if !(*stream).chunk.is_null() {
+            sys::unmap((*stream).chunk.cast(), (*stream).size);
+        }
+        (*stream).chunk = null_mut();
+        (*stream).number = 0;
+        (*stream).ring = [0; RING];
+        (*stream).begin = BEGIN_MIDDLE;
+        (*stream).parent = 0;
+        (*stream).parent_position = 0;
+        (*stream).state = State::New;
+        (*stream).busy.store(0, Ordering::Relaxed);
+        (*block).pending = 1;
+    }
+}
+
+/// What is written from here on goes between `next` and `end`.
+unsafe fn arm(block: *mut Block, area: *mut Area, next: *mut u64, end: *mut u64) {
+    // SAFETY: by the caller.
+    unsafe {
+        (*block).next = next;
+        (*block).end = end;
+        (*block).cache = (&raw mut (*area).fast.cache).cast();
+        (*area).stream.limit = end.addr() - 8 * RESERVE;
+        (*area).fast.alive.store(1, Ordering::Relaxed);
+        (*area).fast.limit.store((*area).stream.limit, Ordering::SeqCst);
+        if file::switches() != (*area).stream.switches {
+            (*area).fast.limit.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Has the stream's words go where nobody wants them.
+unsafe fn idle(block: *mut Block, area: *mut Area) {
+    // SAFETY: by the caller: the stream has no chunk.
+    unsafe {
+        (*area).stream.state = State::Idle;
+        let next = (&raw mut (*area).stream.dummy).cast::<u64>();
+        arm(block, area, next, next.add(DUMMY));
+    }
+}
+
+/// The size of a chunk, by its sequence.
+fn size(sequence: u64) -> usize {
+    let most = match area::used() {
+        0..=32 => 2,
+        33..=256 => 1,
+        _ => 0,
+    };
+    (UNIT as usize) << (2 * sequence.min(most))
+}
+
+/// Goes on with a new chunk, if there is one.
+unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
+    // SAFETY: by the caller; what was mapped is ours alone, and all zero.
+    unsafe {
+        let stream = &raw mut (*area).stream;
+        let sequence = if (*stream).number == 0 { 0 } else { (*stream).sequence + 1 };
+        let ring = Ring::wanted();
+        let size = ring.as_ref().map_or_else(|| size(sequence), |ring| ring.size);
+        let place = ring.as_ref().map(|ring| (sequence % ring.count) as usize);
+        let taken = match place.map(|place| (*stream).ring[place]) {
+            Some(offset) if sequence > 0 && offset > 0 => {
+                file::again(offset, size as u64).map(|mapped| (offset, mapped))
+            }
+            _ => file::take(size as u64),
+        };
+        let Some((offset, mapped)) = taken else {
+            if !(*stream).chunk.is_null() {
+                (*block).next.write_volatile(special(Special::Gap, Gap::Full as u64));
+                (*block).next = (*block).next.add(1);
+                close(block, area, ENDED);
+            }
+            (*stream).switches = file::switches();
+            return idle(block, area);
+        };
+        if !(*stream).chunk.is_null() {
+            close(block, area, CONTINUED);
+        }
+        if (*stream).number == 0 {
+            (*stream).number = file::stream();
+        }
+        (*stream).sequence = sequence;
+        (*stream).offset = offset;
+        if let Some(place) = place {
+            (*stream).ring[place] = offset;
+        }
+        (*stream).size = size;
+        let chunk = mapped.cast::<Chunk>();
+        (*chunk).size = size as u64;
+        (*chunk).kind = KIND_STREAM;
+        (*chunk).process = sys::getpid() as u32;
+        (*chunk).thread = sys::gettid() as u32;
+        (*chunk).level = (*stream).level;
+        (*chunk).stream = (*stream).number;
+        (*chunk).sequence = sequence;
+        (*chunk).parent = (*stream).parent;
+        (*chunk).parent_position = (*stream).parent_position;
+        (*chunk).clock = sys::time(libc::CLOCK_MONOTONIC);
+        (*chunk).begin = (*stream).begin;
+        (*chunk).end = OPEN;
+        compiler_fence(Ordering::Release);
+        (&raw mut (*chunk).magic).write_volatile(CHUNK);
+        (*stream).begin = 0;
+        (*stream).chunk = chunk;
+        (*stream).state = State::Recording;
+        (&raw mut (*area).fast.cache).write_bytes(0, 1);
+        arm(block, area, words(chunk), mapped.add(size).cast());
+        if ring.is_some() {
+            write_context(block, (*stream).from);
+        }
+    }
+}
+
+/// Says at a chunk's beginning in which context emitted code is, as far as its token has room.
+#[inline(never)]
+unsafe fn write_context(block: *mut Block, [pc, sp]: [usize; 2]) {
+    /// In words.
+    const MOST: usize = 256;
+    type TokenAt = unsafe extern "C" fn(*mut c_char, usize, usize, usize) -> usize;
+    let token_at = weak_address!("pcce_token_at");
+    if pc == 0 || token_at.is_null() {
+        return;
+    }
+    let mut text = [0_u64; 1 + MOST];
+    // SAFETY: the runtime's function, which may be called at any instruction; the token ends with a zero. By the
+    // caller: the chunk is empty, and has more room.
+    unsafe {
+        let token_at = core::mem::transmute::<*const u8, TokenAt>(token_at);
+        let token = (&raw mut text[1]).cast::<c_char>();
+        token_at(token, 8 * MOST, pc, sp);
+        let len = CStr::from_ptr(token).count_bytes();
+        if len > 0 {
+            text[0] = special(Special::Context, len as u64);
+            text[1 + len / 8] &= (1 << (8 * (len % 8))) - 1;
+            write(block, &text[..1 + len.div_ceil(8)]);
+        }
+    }
+}
+
+/// The chunks of a ring.
+struct Ring {
+    /// Bytes of each.
+    size: usize,
+    count: u64,
+}
+
+impl Ring {
+    /// None if everything is kept.
+    fn wanted() -> Option<Self> {
+        let bytes = Some(file::ring()).filter(|&bytes| bytes > 0)?;
+        // One of them has little in it yet.
+        let count = bytes.div_ceil(UNIT).clamp(RING_LEAST, RING as u64 - 1);
+        let size = bytes.div_ceil(count).next_multiple_of(UNIT);
+        Some(Self { size: size as usize, count: count + 1 })
+    }
+}
+
+/// Says how the chunk ends, if it does so now.
+unsafe fn tell_end(block: *const Block, area: *const Area, end: u32) {
+    // SAFETY: by the caller: there is a chunk, and the words are in it.
+    unsafe {
+        let chunk = (*area).stream.chunk;
+        (&raw mut (*chunk).end).write_volatile(OPEN);
+        compiler_fence(Ordering::Release);
+        let count = written(block, area);
+        (*chunk).words = count;
+        (*chunk).events = (*block).events;
+        (*chunk).hash = (*block).hash;
+        (*chunk).checksum = checksum(core::slice::from_raw_parts(words(chunk), count as usize));
+        compiler_fence(Ordering::Release);
+        (&raw mut (*chunk).end).write_volatile(end);
+    }
+}
+
+/// The chunk ends.
+unsafe fn close(block: *const Block, area: *mut Area, end: u32) {
+    // SAFETY: by the caller; nobody uses the mapping any more.
+    unsafe {
+        tell_end(block, area, end);
+        sys::unmap((*area).stream.chunk.cast(), (*area).stream.size);
+        (*area).stream.chunk = null_mut();
+    }
+}
+
+/// The stream ends, and gives back what it does not need. Its words go nowhere from here on.
+///
+/// # Safety
+/// The area is that of the block's stream.
+pub unsafe fn end(block: *mut Block, area: *mut Area) {
+    // SAFETY: by the contract.
+    unsafe {
+        let stream = &raw mut (*area).stream;
+        if !(*stream).chunk.is_null() {
+            put(block, area, &[]);
+        }
+        let chunk = (*stream).chunk;
+        if !chunk.is_null() {
+            let used = ((*block).next.addr() - chunk.addr()).next_multiple_of(4096) as u64;
+            close(block, area, ENDED);
+            file::give_back((*stream).offset + used, (*stream).offset + (*stream).size as u64);
+        }
+        idle(block, area);
+    }
+}
+
+/// The process may end now without another word.
+///
+/// # Safety
+/// The area is that of the block's stream, which has begun.
+pub unsafe fn sync(block: *mut Block, area: *mut Area) {
+    // SAFETY: by the contract.
+    unsafe {
+        put(block, area, &[]);
+        if !(*area).stream.chunk.is_null() {
+            tell_end(block, area, ENDED);
+        }
+    }
+}
+
+/// Writes a special word with those that follow it, or none, and in front of it the pending bits.
+///
+/// # Safety
+/// The area is that of the block's stream, which has begun; there are at most 5 words.
+pub unsafe fn put(block: *mut Block, area: *mut Area, group: &[u64]) {
+    // SAFETY: by the contract; there is room.
+    unsafe {
+        if (*area).stream.state != State::Recording {
+            (*block).pending = 1;
+            return;
+        }
+        let pending = (*block).pending;
+        if pending > 1 {
+            write(block, &[special(Special::Short, 0), pending]);
+            (*block).pending = 1;
+        }
+        write(block, group);
+        if (*block).next.addr() > (*area).stream.limit {
+            next_chunk(block, area);
+        }
+    }
+}
+
+/// Writes words, the first one last.
+unsafe fn write(block: *mut Block, group: &[u64]) {
+    // SAFETY: by the caller: there is room.
+    unsafe {
+        for (i, &word) in group.iter().enumerate().rev() {
+            (*block).next.add(i).write_volatile(word);
+        }
+        (*block).next = (*block).next.add(group.len());
+    }
+}
+
+/// Writes the pending bits if they fill a word.
+///
+/// # Safety
+/// The area is that of the block's stream, which has begun.
+pub unsafe fn flush(block: *mut Block, area: *mut Area) {
+    // SAFETY: by the contract; there is room.
+    unsafe {
+        let pending = (*block).pending;
+        if pending < FULL {
+            return;
+        }
+        if (*area).stream.state == State::Idle {
+            (*block).next = (&raw mut (*area).stream.dummy).cast();
+        } else {
+            write(block, &[pending]);
+        }
+        (*block).pending = 1;
+        if (*area).stream.state == State::Recording && (*block).next.addr() > (*area).stream.limit {
+            next_chunk(block, area);
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! The thread's block, and the functions of the tracer that are called often, or with registers that must be kept: in
+//! assembly. None of them holds more on the stack than what it saves there; `.cfi` directives tell where.
+//!
+//! | path | instructions, with the return |
+//! |---|---|
+//! | a full word is written | 15 |
+//! | a function that was entered before is entered | 19 |
+//! | the same, and the word is full | 30 |
+//! | an event of verify mode | 13 |
+//!
+//! A word is stored before [`Block::next`](crate::abi::trace::Block) says so, and this before the pending bits are one
+//! again: an interrupting handler that finds the thread at one of [`stored`] knows that the pending bits are written.
+
+use core::arch::{asm, global_asm};
+use core::mem::offset_of;
+
+use crate::abi::trace::{ALIGN, Block, CACHE, ENTRY_LEN, FULL, SIZE};
+use crate::area::Fast;
+use crate::events::{enter_slow, flush_slow};
+use crate::vectors::{detect, vectors};
+
+// Initial-exec, as the runtime's block, and initialised: bits are pending below a leading one.
+global_asm!(
+    ".section .tdata.__pcce_trace,\"awT\",@progbits",
+    ".globl __pcce_trace",
+    ".type __pcce_trace,@object",
+    ".size __pcce_trace,{size}",
+    ".p2align 6",
+    "__pcce_trace:",
+    ".quad 1, 0, 0, {empty}, 0, 0, 0, 0",
+    ".text",
+    size = const SIZE,
+    empty = sym crate::area::__pcce_trace_empty,
+);
+
+const _: () = assert!(
+    SIZE == 64
+        && ALIGN == 64
+        && offset_of!(Block, pending) == 0
+        && offset_of!(Block, cache) == 24
+        && CACHE == 256
+);
+
+global_asm!(
+    ".pushsection .text.__pcce_trace_flush,\"ax\",@progbits",
+    ".globl __pcce_trace_flush",
+    ".type __pcce_trace_flush,@function",
+    ".p2align 4",
+    "__pcce_trace_flush:",
+    ".cfi_startproc",
+    "push rax",
+    ".cfi_def_cfa_offset 16",
+    "push rcx",
+    ".cfi_def_cfa_offset 24",
+    "mov r11, qword ptr [rip + __pcce_trace@GOTTPOFF]",
+    "mov rcx, qword ptr fs:[r11 + {cache}]",
+    "mov rax, qword ptr fs:[r11 + {next}]",
+    "cmp rax, qword ptr [rcx + {limit}]",
+    "jae 2f",
+    "mov rcx, qword ptr fs:[r11]",
+    "mov qword ptr [rax], rcx",
+    "add rax, 8",
+    "mov qword ptr fs:[r11 + {next}], rax",
+    ".hidden __pcce_trace_stored_flush",
+    ".globl __pcce_trace_stored_flush",
+    "__pcce_trace_stored_flush:",
+    "mov qword ptr fs:[r11], 1",
+    ".cfi_remember_state",
+    "pop rcx",
+    ".cfi_def_cfa_offset 16",
+    "pop rax",
+    ".cfi_def_cfa_offset 8",
+    "ret",
+    ".cfi_restore_state",
+    // Vector registers may be lost.
+    "2:",
+    "push rdx",
+    ".cfi_def_cfa_offset 32",
+    "push rsi",
+    ".cfi_def_cfa_offset 40",
+    "push rdi",
+    ".cfi_def_cfa_offset 48",
+    "push r8",
+    ".cfi_def_cfa_offset 56",
+    "push r9",
+    ".cfi_def_cfa_offset 64",
+    "push r10",
+    ".cfi_def_cfa_offset 72",
+    "push rbp",
+    ".cfi_def_cfa_offset 80",
+    ".cfi_offset rbp, -80",
+    "mov rbp, rsp",
+    ".cfi_def_cfa_register rbp",
+    "mov rdi, qword ptr [rbp + 72]",
+    "lea rsi, [rbp + 80]",
+    "and rsp, -16",
+    "call {flush_slow}",
+    "mov rsp, rbp",
+    ".cfi_def_cfa_register rsp",
+    "pop rbp",
+    ".cfi_def_cfa_offset 72",
+    ".cfi_same_value rbp",
+    "pop r10",
+    ".cfi_def_cfa_offset 64",
+    "pop r9",
+    ".cfi_def_cfa_offset 56",
+    "pop r8",
+    ".cfi_def_cfa_offset 48",
+    "pop rdi",
+    ".cfi_def_cfa_offset 40",
+    "pop rsi",
+    ".cfi_def_cfa_offset 32",
+    "pop rdx",
+    ".cfi_def_cfa_offset 24",
+    "pop rcx",
+    ".cfi_def_cfa_offset 16",
+    "pop rax",
+    ".cfi_def_cfa_offset 8",
+    "ret",
+    ".cfi_endproc",
+    ".size __pcce_trace_flush, . - __pcce_trace_flush",
+    ".popsection",
+    cache = const offset_of!(Block, cache),
+    next = const offset_of!(Block, next),
+    limit = const offset_of!(Fast, limit),
+    flush_slow = sym flush_slow,
+);
+
+// Where the pending bits are below FULL, 9 more fit into the word. The rest of the stack below the saved registers is
+// for the vector registers.
+global_asm!(
+    ".pushsection .text.__pcce_trace_enter,\"ax\",@progbits",
+    ".globl __pcce_trace_enter",
+    ".type __pcce_trace_enter,@function",
+    ".p2align 4",
+    "__pcce_trace_enter:",
+    ".cfi_startproc",
+    "push rax",
+    ".cfi_def_cfa_offset 16",
+    "push rcx",
+    ".cfi_def_cfa_offset 24",
+    "mov ecx, dword ptr [rsp + 16]",
+    "shr ecx, 4",
+    "movzx ecx, cl",
+    "mov r11, qword ptr [rip + __pcce_trace@GOTTPOFF]",
+    "mov rax, qword ptr fs:[r11 + {cache}]",
+    "mov rax, qword ptr [rax + 8*rcx]",
+    "cmp rax, qword ptr [rsp + 16]",
+    "jne 3f",
+    "cmp word ptr fs:[r11 + 6], {nearly_full}",
+    "jae 2f",
+    "8:",
+    "mov rax, qword ptr fs:[r11]",
+    "shl rax, 9",
+    "lea rax, [rax + rcx + 256]",
+    "mov qword ptr fs:[r11], rax",
+    ".cfi_remember_state",
+    "pop rcx",
+    ".cfi_def_cfa_offset 16",
+    "pop rax",
+    ".cfi_def_cfa_offset 8",
+    "ret",
+    ".cfi_restore_state",
+    "2:",
+    "mov rcx, qword ptr fs:[r11 + {cache}]",
+    "mov rax, qword ptr fs:[r11 + {next}]",
+    "cmp rax, qword ptr [rcx + {limit}]",
+    // The next chunk has an empty cache.
+    "jae 3f",
+    "mov rcx, qword ptr fs:[r11]",
+    "mov qword ptr [rax], rcx",
+    "add rax, 8",
+    "mov qword ptr fs:[r11 + {next}], rax",
+    ".hidden __pcce_trace_stored_enter",
+    ".globl __pcce_trace_stored_enter",
+    "__pcce_trace_stored_enter:",
+    "mov qword ptr fs:[r11], 1",
+    "mov ecx, dword ptr [rsp + 16]",
+    "shr ecx, 4",
+    "movzx ecx, cl",
+    "jmp 8b",
+    // It is not in the cache.
+    "3:",
+    "push rdx",
+    ".cfi_def_cfa_offset 32",
+    "push rsi",
+    ".cfi_def_cfa_offset 40",
+    "push rdi",
+    ".cfi_def_cfa_offset 48",
+    "push r8",
+    ".cfi_def_cfa_offset 56",
+    "push r9",
+    ".cfi_def_cfa_offset 64",
+    "push r10",
+    ".cfi_def_cfa_offset 72",
+    "push rbp",
+    ".cfi_def_cfa_offset 80",
+    ".cfi_offset rbp, -80",
+    "mov rbp, rsp",
+    ".cfi_def_cfa_register rbp",
+    "mov eax, dword ptr [rip + {vectors}]",
+    "test eax, eax",
+    "jne 6f",
+    // Nothing but the lower parts of the first registers is changed by code for every processor.
+    "sub rsp, 512",
+    "and rsp, -64",
+    "fxsave64 [rsp]",
+    "call {detect}",
+    "fxrstor64 [rsp]",
+    "mov rsp, rbp",
+    "mov eax, dword ptr [rip + {vectors}]",
+    "6:",
+    "mov ecx, dword ptr [rip + {vectors} + 4]",
+    "sub rsp, rcx",
+    "and rsp, -64",
+    "cmp eax, 1",
+    "je 7f",
+    "xor ecx, ecx",
+    "mov qword ptr [rsp + 512], rcx",
+    "mov qword ptr [rsp + 520], rcx",
+    "mov qword ptr [rsp + 528], rcx",
+    "mov qword ptr [rsp + 536], rcx",
+    "mov qword ptr [rsp + 544], rcx",
+    "mov qword ptr [rsp + 552], rcx",
+    "mov qword ptr [rsp + 560], rcx",
+    "mov qword ptr [rsp + 568], rcx",
+    "xor edx, edx",
+    "xsave64 [rsp]",
+    "mov rdi, qword ptr [rbp + 72]",
+    "lea rsi, [rbp + 80]",
+    "call {enter_slow}",
+    "mov eax, dword ptr [rip + {vectors}]",
+    "xor edx, edx",
+    "xrstor64 [rsp]",
+    "jmp 8f",
+    "7:",
+    "fxsave64 [rsp]",
+    "mov rdi, qword ptr [rbp + 72]",
+    "lea rsi, [rbp + 80]",
+    "call {enter_slow}",
+    "fxrstor64 [rsp]",
+    "8:",
+    "mov rsp, rbp",
+    ".cfi_def_cfa_register rsp",
+    "pop rbp",
+    ".cfi_def_cfa_offset 72",
+    ".cfi_same_value rbp",
+    "pop r10",
+    ".cfi_def_cfa_offset 64",
+    "pop r9",
+    ".cfi_def_cfa_offset 56",
+    "pop r8",
+    ".cfi_def_cfa_offset 48",
+    "pop rdi",
+    ".cfi_def_cfa_offset 40",
+    "pop rsi",
+    ".cfi_def_cfa_offset 32",
+    "pop rdx",
+    ".cfi_def_cfa_offset 24",
+    "pop rcx",
+    ".cfi_def_cfa_offset 16",
+    "pop rax",
+    ".cfi_def_cfa_offset 8",
+    "ret",
+    ".cfi_endproc",
+    ".size __pcce_trace_enter, . - __pcce_trace_enter",
+    ".popsection",
+    cache = const offset_of!(Block, cache),
+    next = const offset_of!(Block, next),
+    nearly_full = const FULL >> 48,
+    limit = const offset_of!(Fast, limit),
+    vectors = sym vectors,
+    detect = sym detect,
+    enter_slow = sym enter_slow,
+);
+
+// The hash of `abi::trace::hash`.
+global_asm!(
+    ".pushsection .text.__pcce_trace_event,\"ax\",@progbits",
+    ".globl __pcce_trace_event",
+    ".type __pcce_trace_event,@function",
+    ".p2align 4",
+    "__pcce_trace_event:",
+    ".cfi_startproc",
+    "push rax",
+    ".cfi_def_cfa_offset 16",
+    "push rcx",
+    ".cfi_def_cfa_offset 24",
+    "mov r11, qword ptr [rip + __pcce_trace@GOTTPOFF]",
+    "inc qword ptr fs:[r11 + {events}]",
+    "mov rax, qword ptr fs:[r11 + {hash}]",
+    "rol rax, 5",
+    "xor rax, rdi",
+    "movabs rcx, 0x9e3779b97f4a7c15",
+    "imul rax, rcx",
+    "mov qword ptr fs:[r11 + {hash}], rax",
+    "pop rcx",
+    ".cfi_def_cfa_offset 16",
+    "pop rax",
+    ".cfi_def_cfa_offset 8",
+    "ret",
+    ".cfi_endproc",
+    ".size __pcce_trace_event, . - __pcce_trace_event",
+    ".popsection",
+    events = const offset_of!(Block, events),
+    hash = const offset_of!(Block, hash),
+);
+
+/// How far the return address of [`enter`](crate::abi::trace::functions::ENTER) is behind the function's address.
+pub const BEHIND: usize = ENTRY_LEN as usize;
+
+/// The calling thread's block.
+#[inline(always)]
+pub fn block() -> *mut Block {
+    let block: *mut Block;
+    // SAFETY: the psABI's initial-exec sequence.
+    unsafe {
+        asm!(
+            "mov {block}, qword ptr fs:[0]",
+            "add {block}, qword ptr [rip + __pcce_trace@GOTTPOFF]",
+            block = out(reg) block,
+            options(pure, nostack, readonly),
+        );
+    }
+    block
+}
+
+/// Whether a thread at this instruction has stored its pending word, and [`Block::next`] says so, but
+/// [`Block::pending`] does not yet.
+pub fn stored(instruction: usize) -> bool {
+    unsafe extern "C" {
+        static __pcce_trace_stored_flush: u8;
+        static __pcce_trace_stored_enter: u8;
+    }
+    [&raw const __pcce_trace_stored_flush, &raw const __pcce_trace_stored_enter]
+        .iter()
+        .any(|at| at.addr() == instruction)
+}

@@ -1,0 +1,340 @@
+//! The words of a trace as they are in the file, read by code that shares nothing with the reader of traces but the
+//! constants. For tests: what should not be there panics.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pcce_abi::trace::{
+    CHUNK, CHUNK_HEAD, CONTINUED, ENDED, FIRST, KIND_IMAGE, KIND_SHIFT, MAGIC, OPEN, Special, UNIT, USED,
+    VERSION, cache_index, checksum,
+};
+
+use crate::{Output, artifact, command, llvm, repository, run};
+
+/// Functions of `testsuite/tracer/program.c` that are entered from outside, each of 16 bytes.
+const FUNCTIONS: u64 = 300;
+
+/// A chunk of the file.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    /// As in the head.
+    pub kind: u32,
+    /// As in the head.
+    pub process: u32,
+    /// As in the head.
+    pub thread: u32,
+    /// As in the head.
+    pub level: u32,
+    /// As in the head.
+    pub stream: u64,
+    /// As in the head.
+    pub sequence: u64,
+    /// As in the head.
+    pub parent: u64,
+    /// As in the head.
+    pub parent_position: u64,
+    /// As in the head.
+    pub begin: u32,
+    /// As in the head.
+    pub end: u32,
+    /// Its words.
+    pub words: Vec<u64>,
+    /// What is behind the head.
+    pub body: Vec<u8>,
+}
+
+/// A word of the file.
+pub fn word(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
+}
+
+/// Half a word of it.
+pub fn half(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
+}
+
+/// The chunks of a file, which is whole but for chunks that nobody has begun.
+pub fn chunks(bytes: &[u8]) -> Vec<Chunk> {
+    assert_eq!(bytes[..8], MAGIC);
+    assert_eq!(half(bytes, 8), VERSION);
+    assert_eq!(half(bytes, 12), 0);
+    let used = word(bytes, USED as usize) as usize;
+    assert!(used.is_multiple_of(UNIT as usize), "{used}");
+    let mut found = Vec::new();
+    let mut at = FIRST as usize;
+    while at + CHUNK_HEAD as usize <= bytes.len() {
+        let head = &bytes[at..];
+        if word(head, 0) != CHUNK {
+            assert_eq!(word(head, 0), 0, "at {at:#x}");
+            at += UNIT as usize;
+            continue;
+        }
+        let size = word(head, 8) as usize;
+        assert!(
+            size.is_multiple_of(UNIT as usize) && at + size <= bytes.len() && at + size <= used,
+            "{at:#x}"
+        );
+        let body = head[CHUNK_HEAD as usize..size].to_vec();
+        let mut chunk = Chunk {
+            kind: half(head, 16),
+            process: half(head, 20),
+            thread: half(head, 24),
+            level: half(head, 28),
+            stream: word(head, 32),
+            sequence: word(head, 40),
+            parent: word(head, 48),
+            parent_position: word(head, 56),
+            begin: half(head, 72),
+            end: half(head, 76),
+            words: Vec::new(),
+            body,
+        };
+        if chunk.kind != KIND_IMAGE {
+            let all: Vec<u64> = chunk.body.chunks_exact(8).map(|w| word(w, 0)).collect();
+            let last = last(&all);
+            assert!(
+                all[last..].iter().all(|&word| word == 0) || chunk.end == OPEN,
+                "words behind the last one"
+            );
+            if chunk.end != OPEN {
+                assert!(word(head, 80) <= last as u64, "{} of {last} words", word(head, 80));
+                assert_eq!(word(head, 104), checksum(&all[..word(head, 80) as usize]));
+            }
+            chunk.words = all[..last].to_vec();
+        }
+        found.push(chunk);
+        at += size;
+    }
+    found
+}
+
+/// How many words there are: up to the first that is 0 and follows no special word.
+fn last(words: &[u64]) -> usize {
+    let mut at = 0;
+    while at < words.len() && words[at] != 0 {
+        at += 1 + follow(words[at]);
+    }
+    at
+}
+
+fn kind(word: u64) -> u8 {
+    if word >> 55 != 0 { 0 } else { (word >> KIND_SHIFT) as u8 }
+}
+
+/// How many words follow a special one.
+fn follow(word: u64) -> usize {
+    match kind(word) {
+        k if k == Special::Short as u8 || k == Special::Landed as u8 || k == Special::Mark as u8 => 1,
+        k if k == Special::Context as u8 => (word & 0xffff).div_ceil(8) as usize,
+        k if k == Special::Again as u8 || k == Special::Handler as u8 => 2,
+        _ => 0,
+    }
+}
+
+/// A stream's content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Item {
+    /// A bit.
+    Bit(bool),
+    /// A special word: its kind and payload, and the words that follow.
+    Special(u8, u64, [u64; 2]),
+    /// A chunk begins.
+    Chunk,
+}
+
+/// The chunks of each stream, in order.
+pub fn streams(chunks: &[Chunk]) -> BTreeMap<u64, Vec<Chunk>> {
+    let mut streams: BTreeMap<u64, Vec<Chunk>> = BTreeMap::new();
+    for chunk in chunks.iter().filter(|chunk| chunk.kind != KIND_IMAGE) {
+        streams.entry(chunk.stream).or_default().push(chunk.clone());
+    }
+    for stream in streams.values_mut() {
+        stream.sort_by_key(|chunk| chunk.sequence);
+        assert!((0..).zip(&*stream).all(|(i, chunk)| chunk.sequence == i && chunk.level == stream[0].level));
+        let (_, before) = stream.split_last().expect("a chunk");
+        assert!(before.iter().all(|chunk| chunk.end == CONTINUED || chunk.end == ENDED));
+    }
+    streams
+}
+
+fn items(stream: &[Chunk]) -> Vec<Item> {
+    let mut items = Vec::new();
+    let bits = |items: &mut Vec<Item>, word: u64| {
+        items.extend((0..word.ilog2()).rev().map(|bit| Item::Bit(word >> bit & 1 == 1)));
+    };
+    for chunk in stream {
+        items.push(Item::Chunk);
+        let mut at = 0;
+        while at < chunk.words.len() {
+            let word = chunk.words[at];
+            let more = follow(word);
+            match kind(word) {
+                0 => bits(&mut items, word),
+                1 => bits(&mut items, chunk.words[at + 1]),
+                kind => {
+                    let mut words = [0; 2];
+                    // Not a token's.
+                    let known = more.min(words.len());
+                    words[..known].copy_from_slice(&chunk.words[at + 1..=at + known]);
+                    items.push(Item::Special(kind, word & ((1 << KIND_SHIFT) - 1), words));
+                }
+            }
+            at += 1 + more;
+        }
+    }
+    items
+}
+
+/// Reads a stream as the reader does: entered functions by their place in the cache.
+pub struct Reader {
+    /// What it reads.
+    pub items: Vec<Item>,
+    /// How much of that it has read.
+    pub at: usize,
+    cache: [u64; 256],
+}
+
+/// Nothing follows.
+#[derive(Debug, PartialEq, Eq)]
+pub struct End;
+
+impl Reader {
+    /// At a stream's beginning.
+    pub fn new(stream: &[Chunk]) -> Self {
+        Self { items: items(stream), at: 0, cache: [0; 256] }
+    }
+
+    /// What comes next.
+    pub fn peek(&mut self) -> Result<Item, End> {
+        while self.items.get(self.at) == Some(&Item::Chunk) {
+            self.cache = [0; 256];
+            self.at += 1;
+        }
+        self.items.get(self.at).copied().ok_or(End)
+    }
+
+    /// So many bits, the first one highest.
+    pub fn bits(&mut self, count: u64) -> Result<u64, End> {
+        (0..count).try_fold(0, |bits, _| {
+            let Item::Bit(bit) = self.peek()? else { panic!("{:?}, not a bit", self.peek()) };
+            self.at += 1;
+            Ok(bits << 1 | u64::from(bit))
+        })
+    }
+
+    /// A special word: its payload, and what follows.
+    pub fn special(&mut self, kind: Special) -> Result<(u64, [u64; 2]), End> {
+        let item = self.peek()?;
+        self.at += 1;
+        match item {
+            Item::Special(found, payload, words) if found == kind as u8 => Ok((payload, words)),
+            item => panic!("{item:?}, not {kind:?}, item {} of {}", self.at - 1, self.items.len()),
+        }
+    }
+
+    /// Whether one of this kind comes next.
+    pub fn is_special(&mut self, kind: Special) -> bool {
+        matches!(self.peek(), Ok(Item::Special(found, ..)) if found == kind as u8)
+    }
+
+    /// The function that is entered.
+    pub fn entered(&mut self) -> Result<u64, End> {
+        if self.is_special(Special::Entered) {
+            let (function, _) = self.special(Special::Entered)?;
+            self.cache[cache_index(function as usize)] = function;
+            return Ok(function);
+        }
+        // The bits are those of one chunk.
+        self.peek()?;
+        let cache = self.cache;
+        let bits = self.bits(9)?;
+        assert_eq!(bits >> 8, 1);
+        Ok(cache[bits as usize & 255])
+    }
+
+    /// A mark's value.
+    pub fn mark(&mut self) -> Result<u64, End> {
+        Ok(self.special(Special::Mark)?.1[0])
+    }
+
+    /// The marks with which a stream begins: the seed. The second one is the address of the functions.
+    pub fn begin(&mut self) -> Result<(u64, u64), End> {
+        Ok((self.mark()?, self.mark()?))
+    }
+
+    /// What `play` of the program plays.
+    pub fn play(&mut self, state: &mut u64, functions: u64, events: u64) -> Result<(), End> {
+        for _ in 0..events {
+            let random = next(state);
+            let value = random >> 16 & 0xffff;
+            match random & 15 {
+                0..11 => {
+                    let count = (random >> 8 & 0xff) % 9 + 1;
+                    assert_eq!(self.bits(count)?, value & ((1 << count) - 1));
+                }
+                11..15 => {
+                    let number = value % if random >> 32 & 7 != 0 { 20 } else { FUNCTIONS };
+                    assert_eq!(self.entered()?, functions + 16 * number);
+                }
+                _ if value.is_multiple_of(64) => {
+                    assert_eq!(self.special(Special::Landed)?, (value, [functions, 0]));
+                }
+                _ if value % 64 == 1 => assert_eq!(self.mark()?, random),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing follows.
+    pub fn expect_end(&mut self) {
+        assert_eq!(self.peek(), Err(End), "item {} of {}", self.at, self.items.len());
+    }
+}
+
+/// The next random number.
+pub fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
+/// Builds a program of `testsuite/tracer` in a folder, with the tracer and the runtime.
+pub fn build(folder: &Path, source: &str) -> PathBuf {
+    let program = folder.join(source.strip_suffix(".c").expect("C"));
+    let sources = repository().join("testsuite/tracer");
+    let mut clang = command(llvm("clang"), &["-O2", "-Wall", "-Werror", "-pthread", "-o"]);
+    clang.arg(&program).arg(sources.join(source));
+    let _ = run(clang.args(["libpcce_trace.a", "libpcce_rt.a"].map(artifact))).expect_success();
+    program
+}
+
+/// A whole stream with the events of its seed, which is returned.
+pub fn check_plain(stream: &[Chunk], events: impl Fn(u64) -> u64) -> u64 {
+    assert_eq!(stream.last().expect("a chunk").end, ENDED);
+    let mut reader = Reader::new(stream);
+    let (seed, functions) = reader.begin().expect("marks");
+    let mut state = seed;
+    reader.play(&mut state, functions, events(seed)).expect("all events");
+    reader.expect_end();
+    seed
+}
+
+/// Runs a program that records its calls in a new file.
+pub fn traced(program: &Path, file: &Path, arguments: &[&str]) -> Output {
+    let _ = fs::remove_file(file);
+    run(command(program, arguments).env("PCCE_TRACE", file))
+}
+
+/// The chunks of a file.
+pub fn read(file: &Path) -> Vec<Chunk> {
+    chunks(&fs::read(file).expect("a trace"))
+}
+
+/// The streams of a file.
+pub fn streams_of(file: &Path) -> BTreeMap<u64, Vec<Chunk>> {
+    streams(&read(file))
+}

@@ -1,0 +1,349 @@
+//! The tracer by itself: programs that play what emitted code does, and the words in the file.
+//!
+//! `testsuite/tracer/program.c` plays events of seeds. The same are generated here, and compared with each stream.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+use pcce_abi::trace::{
+    BEGIN_FORKED, BEGIN_MIDDLE, BEGIN_ROOT, CONTINUED, FIRST, Gap, KIND_IMAGE, OPEN, Special, position,
+};
+use pcce_testsuite::words::{
+    Chunk, End, Reader, build, check_plain, chunks, half, next, read, streams, streams_of, traced, word,
+};
+use pcce_testsuite::{artifact, command, llvm, repository, run, work_folder};
+
+#[test]
+fn streams_of_threads_are_whole() {
+    let work = work_folder("tracer/threads");
+    let program = build(&work, "program.c");
+    let file = work.join("trace");
+    let _ = traced(&program, &file, &["threads", "300000", "4"]).expect_success();
+    let chunks = read(&file);
+    let streams = streams(&chunks);
+    let seeds: Vec<u64> =
+        streams.values().map(|s| check_plain(s, |seed| if seed == 1 { 600_000 } else { 300_000 })).collect();
+    assert_eq!(
+        {
+            let mut seeds = seeds.clone();
+            seeds.sort_unstable();
+            seeds
+        },
+        [1, 2, 3, 4, 5]
+    );
+    // The first chunk is small, so that threads are cheap, and later ones large.
+    let main = &streams[&1];
+    assert!(main.len() > 2 && main[0].body.len() < main[1].body.len(), "{}", main.len());
+    assert!(main.iter().all(|chunk| chunk.begin == BEGIN_ROOT && chunk.thread == chunk.process));
+    // Each tells where it was created: between the main thread's two parts.
+    for stream in streams.values().skip(1) {
+        assert_eq!(stream[0].parent, 1);
+        let place = stream[0].parent_position;
+        let sequence = place >> 40;
+        let half: Vec<Chunk> = main[..=sequence as usize].to_vec();
+        let words = (place >> 8 & 0xffff_ffff) as usize;
+        let mut half = half;
+        half.last_mut().expect("a chunk").words.truncate(words);
+        let mut reader = Reader::new(&half);
+        let (mut state, functions) = reader.begin().expect("marks");
+        let end = reader.play(&mut state, functions, 300_000);
+        // The pending bits are missing.
+        assert!(end == Ok(()) && place & 0xff == 0 || reader.items.len() - reader.at < 9);
+    }
+    // One image covers the functions.
+    let images: Vec<&Chunk> = chunks.iter().filter(|chunk| chunk.kind == KIND_IMAGE).collect();
+    assert_eq!(images.len(), 1);
+    let body = &images[0].body;
+    let (_, functions) = Reader::new(main).begin().expect("marks");
+    assert!(word(body, 0) <= functions && functions < word(body, 8));
+    let path = &body[64..64 + half(body, 28) as usize];
+    assert_eq!(path, program.as_os_str().as_encoded_bytes());
+}
+
+#[test]
+fn many_threads_share_the_file() {
+    let work = work_folder("tracer/many");
+    let program = build(&work, "program.c");
+    let file = work.join("trace");
+    let _ = traced(&program, &file, &["many", "300", "2000"]).expect_success();
+    let streams = streams(&read(&file));
+    let mut seeds: Vec<u64> = streams.values().map(|stream| check_plain(stream, |_| 300)).collect();
+    seeds.sort_unstable();
+    assert!(seeds.into_iter().eq(2..2002));
+    // What they did not need was given back.
+    assert!(fs::metadata(&file).expect("a file").blocks() * 512 < 2000 * 8192);
+}
+
+#[test]
+fn children_have_streams_of_their_own() {
+    let work = work_folder("tracer/forks");
+    let program = build(&work, "program.c");
+    let file = work.join("trace");
+    let _ = traced(&program, &file, &["forks", "20000"]).expect_success();
+    let chunks = read(&file);
+    let streams = streams(&chunks);
+    // The child of vfork is in the parent's.
+    assert_eq!(streams.len(), 4);
+    let main = &streams[&1];
+    assert_eq!(check_plain(main, |_| 6 * 20_000), 1);
+    for (stream, begin) in streams.values().skip(1).zip([BEGIN_FORKED, BEGIN_FORKED, BEGIN_MIDDLE]) {
+        assert_eq!(stream[0].begin, begin);
+        assert_ne!(stream[0].process, main[0].process);
+        if begin == BEGIN_FORKED {
+            let seed = check_plain(stream, |_| 20_000);
+            assert_eq!(stream[0].parent, 1);
+            // Where the parent was when it had played so often.
+            let place = stream[0].parent_position;
+            let mut before = main[..=(place >> 40) as usize].to_vec();
+            before.last_mut().expect("a chunk").words.truncate((place >> 8 & 0xffff_ffff) as usize);
+            assert_eq!(place & 0xff, 0, "the parent has written its bits");
+            let mut reader = Reader::new(&before);
+            let (mut state, functions) = reader.begin().expect("marks");
+            assert_eq!(reader.play(&mut state, functions, (seed - 1) * 20_000), Ok(()));
+            reader.expect_end();
+        } else {
+            // Not announced to anybody: what was pending is lost, and the first marks may be.
+            assert_eq!(stream[0].parent, 0);
+        }
+    }
+    let processes = |kind: &dyn Fn(&Chunk) -> bool| {
+        let mut found: Vec<u32> = chunks.iter().filter(|c| kind(c)).map(|c| c.process).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    };
+    let images = processes(&|chunk| chunk.kind == KIND_IMAGE);
+    assert_eq!(images, processes(&|chunk| chunk.kind != KIND_IMAGE), "each process has its images");
+}
+
+#[test]
+fn what_was_written_before_a_kill_is_exact() {
+    let work = work_folder("tracer/killed");
+    let program = build(&work, "program.c");
+    let file = work.join("trace");
+    let mut state = 99;
+    let mut words = 0;
+    for _ in 0..40 {
+        let _ = fs::remove_file(&file);
+        let mut child =
+            command(&program, &["forever", "0", "3"]).env("PCCE_TRACE", &file).spawn().expect("it starts");
+        std::thread::sleep(Duration::from_micros(1000 + next(&mut state) % 15_000));
+        child.kill().expect("it runs");
+        let _ = child.wait().expect("it ends");
+        let Ok(bytes) = fs::read(&file) else { continue };
+        if bytes.len() < FIRST as usize || bytes[..8] == [0; 8] {
+            continue;
+        }
+        for stream in streams(&chunks(&bytes)).values() {
+            // Or on the way to the next chunk.
+            assert!([OPEN, CONTINUED].contains(&stream.last().expect("a chunk").end));
+            let mut reader = Reader::new(stream);
+            let Ok((mut state, functions)) = reader.begin() else { continue };
+            assert_eq!(reader.play(&mut state, functions, u64::MAX), Err(End));
+            words += stream.iter().map(|chunk| chunk.words.len()).sum::<usize>();
+        }
+    }
+    assert!(words > 100_000, "{words}");
+}
+
+#[test]
+fn handlers_have_streams_of_their_own() {
+    let work = work_folder("tracer/signals");
+    let program = build(&work, "program.c");
+    let file = work.join("trace");
+    let output = traced(&program, &file, &["signals", "1000000"]).expect_success();
+    let handled: u64 = output.stdout.trim().parse().expect("a number");
+    let streams = streams(&read(&file));
+    assert_eq!(check_plain(&streams[&1], |_| 1_000_000), 1);
+    let mut seen = Vec::new();
+    let mut levels = [0; 4];
+    let mut known = 0;
+    for stream in streams.values().skip(1) {
+        let mut reader = Reader::new(stream);
+        levels[stream[0].level as usize] += 1;
+        let mut before = 0;
+        while reader.peek().is_ok() {
+            let (_, [number, place]) = reader.special(Special::Handler).expect("a handler");
+            // It may have come while the tracer itself changed to another level.
+            if number != 0 {
+                assert_eq!(streams[&number][0].level, stream[0].level - 1);
+                assert!(place >= before && place < position(100, 0, 0), "in order");
+                before = place;
+                // It is a place where the stream is.
+                let outer = &streams[&number][(place >> 40) as usize];
+                assert!((place >> 8 & 0xffff_ffff) as usize <= outer.words.len() && place & 0xff < 64);
+                known += 1;
+            }
+            let (seed, functions) = reader.begin().expect("marks");
+            let mut state = seed;
+            reader.play(&mut state, functions, 20).expect("all events");
+            reader.special(Special::HandlerEnd).expect("its end");
+            seen.push(seed - 0x100_0000);
+        }
+    }
+    seen.sort_unstable();
+    assert!(seen.into_iter().eq(1..=handled), "{handled}");
+    assert!(known > handled / 2 && levels[1] == 1 && levels[2] == 1, "{known} of {handled}, {levels:?}");
+}
+
+#[test]
+fn handlers_that_are_left_by_jumps_leave_the_rest_as_it_is() {
+    let work = work_folder("tracer/jumps");
+    let program = build(&work, "program.c");
+    let file = work.join("trace");
+    let output = traced(&program, &file, &["jumps", "200000"]).expect_success();
+    let handled: u64 = output.stdout.trim().parse().expect("a number");
+    let streams = streams(&read(&file));
+    let [mut jumps, mut handlers] = [0, 0];
+    for stream in streams.values() {
+        let mut reader = Reader::new(stream);
+        if stream[0].level > 0 {
+            while reader.peek().is_ok() {
+                let _ = reader.special(Special::Handler).expect("a handler");
+                let (seed, functions) = reader.begin().expect("marks");
+                let mut state = seed;
+                reader.play(&mut state, functions, 20).expect("all events");
+                handlers += 1;
+                if (seed - 0x100_0000) % 3 == 0 {
+                    let left = reader.special(Special::Gap).expect("a gap").0;
+                    assert_eq!(left, Gap::Left as u64);
+                } else {
+                    reader.special(Special::HandlerEnd).expect("its end");
+                }
+            }
+            continue;
+        }
+        // Where nothing is known of the beginning, the tracer itself was left: what follows is not compared.
+        if stream[0].begin == BEGIN_MIDDLE {
+            continue;
+        }
+        let (_, functions) = reader.begin().expect("marks");
+        let mut states = BTreeMap::from([(0, 1)]);
+        assert_eq!(reader.mark(), Ok(0));
+        let mut done = 0;
+        let mut is_whole = true;
+        while is_whole && done < 200_000 {
+            // A part, or the beginning of one that a jump has left.
+            let mut state = states[&done];
+            let mut part = 0;
+            while part < 100 {
+                if reader.is_special(Special::Again) || reader.peek() == Err(End) {
+                    break;
+                }
+                reader.play(&mut state, functions, 1).expect("an event");
+                part += 1;
+            }
+            if reader.is_special(Special::Again) {
+                let (node, [function, number]) = reader.special(Special::Again).expect("it is");
+                assert_eq!((node, function, number), (7, functions, 1));
+                jumps += 1;
+            } else {
+                states.insert(done + 100, state);
+                done += 100;
+            }
+            match reader.mark() {
+                Ok(mark) => assert_eq!(mark, done),
+                Err(End) => is_whole = false,
+            }
+        }
+        if is_whole {
+            reader.expect_end();
+        }
+    }
+    assert!(handlers == handled && jumps > 0, "{handlers} of {handled} handlers, {jumps} jumps");
+}
+
+#[test]
+fn recording_stops_and_starts() {
+    let work = work_folder("tracer/stops");
+    let program = build(&work, "program.c");
+    let file = work.join("trace");
+    let _ = traced(&program, &file, &["stops", "20000"]).expect_success();
+    let streams = streams(&read(&file));
+    let stream = &streams[&1];
+    let second = stream.iter().position(|chunk| chunk.begin == BEGIN_MIDDLE).expect("it has started again");
+    let mut reader = Reader::new(&stream[..second]);
+    let (mut state, functions) = reader.begin().expect("marks");
+    assert_eq!(reader.play(&mut state, functions, 20_000), Ok(()));
+    assert_eq!(reader.special(Special::Gap), Ok((Gap::Stopped as u64, [0; 2])));
+    reader.expect_end();
+    assert_eq!(check_plain(&stream[second..], |_| 20_000), 2);
+
+    let _ = traced(&program, &file, &["switches", "20000"]).expect_success();
+    let mut reader = Reader::new(&streams_of(&file)[&1]);
+    let (mut state, functions) = reader.begin().expect("marks");
+    assert_eq!(reader.play(&mut state, functions, 20_000), Ok(()));
+    assert_eq!(reader.special(Special::Gap), Ok((Gap::Switched as u64, [0; 2])));
+    reader.expect_end();
+
+    let _ = traced(&program, &file, &["flushed", "20000"]);
+    check_plain(&streams_of(&file)[&1], |_| 20_000);
+}
+
+/// The cache of entered functions must not give a library's function for that of another one, which was there before.
+#[test]
+fn libraries_that_come_to_the_place_of_others_are_told_apart() {
+    let work = work_folder("tracer/reload");
+    let folder = artifact("libpcce_trace.so").parent().expect("a folder").to_owned();
+    let program = work.join("reload");
+    let source = repository().join("testsuite/tracer/reload.c");
+    let mut clang = command(llvm("clang"), &["-O2", "-Wl,--export-dynamic-symbol=__pcce_*", "-o"]);
+    let archives = ["libpcce_trace.a", "libpcce_rt.a"].map(artifact);
+    let _ = run(clang.arg(&program).arg(source).args(archives)).expect_success();
+    let library = |name: &str| {
+        let source = work.join(format!("{name}.c"));
+        let text = format!("#include \"emitted.h\"\nENTERED(entered);\nconst char name[] = \"{name}\";\n");
+        fs::write(&source, text).expect("room");
+        let library = work.join(format!("{name}.so"));
+        let include = format!("-I{}", repository().join("testsuite/tracer").display());
+        let mut clang = command(llvm("clang"), &["-shared", "-fPIC", "-Wl,--build-id", &include, "-o"]);
+        clang.arg(&library).arg(source).arg(artifact("pcce_trace_module.o"));
+        let _ = run(clang.arg("-L").arg(&folder).arg("-lpcce_trace")).expect_success();
+        library
+    };
+    let libraries = ["one", "two"].map(library);
+    let [one, two] = libraries.each_ref().map(|path| path.to_str().expect("letters"));
+    let file = work.join("trace");
+    let mut reload = command(&program, &[one, two, one]);
+    let output = run(reload.env("PCCE_TRACE", &file).env("LD_LIBRARY_PATH", &folder)).expect_success();
+    let places: Vec<u64> = output.stdout.lines().map(address).collect();
+    assert!(places.windows(2).all(|two| two[0] == two[1]), "they come to the same place: {places:x?}");
+    let chunks = read(&file);
+    let images = chunks.iter().filter(|chunk| chunk.kind == KIND_IMAGE);
+    let names: Vec<String> = images
+        .map(|chunk| {
+            String::from_utf8_lossy(&chunk.body[64..64 + half(&chunk.body, 28) as usize]).into_owned()
+        })
+        .collect();
+    assert_eq!(names, [one, two, one]);
+    let mut reader = Reader::new(&streams(&chunks)[&1]);
+    for place in places {
+        assert!(reader.is_special(Special::Entered), "each is described anew");
+        for _ in 0..100 {
+            assert_eq!(reader.entered(), Ok(place));
+        }
+    }
+}
+
+fn address(line: &str) -> u64 {
+    u64::from_str_radix(line.trim_start_matches("0x"), 16).expect("an address")
+}
+
+#[test]
+fn all_registers_are_kept() {
+    let work = work_folder("tracer/registers");
+    let program = build(&work, "registers.c");
+    let file = work.join("trace");
+    let plain = run(command(&program, &[]).env_remove("PCCE_TRACE")).expect_success();
+    let recorded = traced(&program, &file, &[]).expect_success();
+    for output in [plain, recorded] {
+        assert!(
+            output.stdout.contains("00 calls, ") && output.stdout.lines().count() == 1,
+            "{}",
+            output.stdout
+        );
+    }
+    assert!(fs::metadata(&file).expect("a trace").len() > 3 << 20, "several chunks");
+}
