@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pcce_abi::trace::{
-    CHUNK, CHUNK_HEAD, CONTINUED, ENDED, FIRST, KIND_IMAGE, KIND_SHIFT, MAGIC, OPEN, Special, UNIT, USED,
-    VERSION, cache_index, checksum,
+    CHUNK, CHUNK_HEAD, CONTINUED, ENDED, FIRST, FULL, KIND_IMAGE, KIND_SHIFT, MAGIC, OPEN, Special, UNIT,
+    USED, VERSION, cache_index, checksum,
 };
 
 use crate::{Output, artifact, command, llvm, repository, run};
@@ -119,7 +119,7 @@ fn last(words: &[u64]) -> usize {
 }
 
 fn kind(word: u64) -> u8 {
-    if word >> 55 != 0 { 0 } else { (word >> KIND_SHIFT) as u8 }
+    if word >= FULL { 0 } else { (word >> KIND_SHIFT) as u8 }
 }
 
 /// How many words follow a special one.

@@ -21,10 +21,9 @@ __attribute__((preserve_most)) void __pcce_trace_event(uint64_t event);
 
 /* Appends at most 9 bits. */
 static inline void append(unsigned bits, uint64_t code) {
-  uint64_t pending = __pcce_trace.pending << bits | code;
-  __pcce_trace.pending = pending;
-  if (pending >> 55)
+  if (__pcce_trace.pending >> 54)
     __pcce_trace_flush();
+  __pcce_trace.pending = __pcce_trace.pending << bits | code;
 }
 
 /* A function that may be entered from outside. */

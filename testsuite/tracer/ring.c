@@ -15,7 +15,8 @@ __attribute__((noinline)) static void outer(long events) {
 }
 
 int main(int count, char **arguments) {
-  outer(count > 1 ? atol(arguments[1]) : 0);
+  (void)count;
+  outer(atol(arguments[1]));
   kill(getpid(), SIGKILL);
   return 0;
 }
