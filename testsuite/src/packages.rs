@@ -178,6 +178,7 @@ impl Packages {
             flags,
             baseline: None,
             trained: false,
+            records: false,
             environment: BTreeMap::new(),
             note: String::new(),
             tools: self.tools.clone(),

@@ -82,6 +82,12 @@ pub fn makes_streams(name: &str) -> bool {
     STREAM_MAKERS.contains(&name)
 }
 
+/// The functions that libraries call by name within functions that are known not to call back
+/// (`data/called-within.txt`).
+pub fn called_within() -> HashSet<&'static str> {
+    names(include_str!("../data/called-within.txt")).collect()
+}
+
 /// Functions known not to call back into the program (`data/no-callback.txt`, `data/streams.txt`, and the user's
 /// files).
 pub struct NoCallback {

@@ -114,6 +114,17 @@ pub struct Common {
     pub trace: bool,
 }
 
+/// What traces of calls are compared with (casper.txt §6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TraceBaseline {
+    /// Every call and return.
+    Fi,
+    /// Those that may come in another one's stead.
+    Bri,
+    /// Those of Casper's Algorithm 1.
+    Casper,
+}
+
 /// The flags of the wrapper compilers.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct WrapperFlags {
@@ -175,6 +186,10 @@ pub struct PassOptions {
     /// as ever.
     #[arg(long = "pcce-basic")]
     pub basic: bool,
+    /// With `trace`: numbers of call sites in place of codes, as others would write them, to compare with. Nothing
+    /// reads them.
+    #[arg(long = "pcce-trace-baseline", require_equals = true)]
+    pub trace_baseline: Option<TraceBaseline>,
     /// The link makes an executable that is not position-independent, whatever its modules were compiled for. For
     /// `hybrid`.
     #[arg(long = "pcce-no-pie")]

@@ -75,6 +75,9 @@ void pcce_shim_trace_call(LLVMValueRef At, const char *Name, size_t Len, const L
                           bool KeepsRegisters);
 void pcce_shim_trace_expand(LLVMModuleRef M, const char *Name, size_t Len, LLVMValueRef Pending, const char *Flush,
                             size_t FlushLen);
+void pcce_shim_trace_number(LLVMModuleRef M, const char *Name, size_t Len, LLVMValueRef Next, LLVMValueRef End,
+                            const char *Room, size_t RoomLen);
+void pcce_shim_trace_check(LLVMValueRef F, LLVMValueRef Word, LLVMValueRef Number, const char *Name, size_t Len);
 void pcce_shim_trace_entry(LLVMValueRef F, const char *Name, size_t Len);
 LLVMValueRef pcce_shim_trace_behind(LLVMValueRef F, const char *Name, size_t Len, uint64_t Bytes);
 void pcce_shim_trace_call_to(LLVMValueRef Call, LLVMValueRef Name);

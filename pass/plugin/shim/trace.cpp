@@ -87,6 +87,54 @@ void pcce_shim_trace_expand(LLVMModuleRef MR, const char *Name, size_t Len, LLVM
   Append->eraseFromParent();
 }
 
+// In place of each call of the function `Name(number)`: writes the number's 4 bytes at the place that Next points to,
+// and has it point behind them. Room is called where it points to what End does.
+void pcce_shim_trace_number(LLVMModuleRef MR, const char *Name, size_t Len, LLVMValueRef Next, LLVMValueRef End,
+                            const char *Room, size_t RoomLen) {
+  Module &M = *unwrap(MR);
+  Function *Number = M.getFunction(StringRef(Name, Len));
+  if (!Number)
+    return;
+  MDNode *Unlikely = MDBuilder(M.getContext()).createUnlikelyBranchWeights();
+  Type *Pointer = PointerType::getUnqual(M.getContext());
+  for (User *U : make_early_inc_range(Number->users())) {
+    auto *Call = cast<CallInst>(U);
+    IRBuilder<> B(Call);
+    Value *Place = B.CreateLoad(Pointer, unwrap(Next));
+    Value *Full = B.CreateICmpUGE(Place, B.CreateLoad(Pointer, unwrap(End)));
+    Instruction *Last = SplitBlockAndInsertIfThen(Full, Call, /*Unreachable=*/false, Unlikely);
+    pcce_shim_trace_call(wrap(Last), Room, RoomLen, nullptr, 0, /*KeepsRegisters=*/true);
+    Value *Other = IRBuilder<>(Last).CreateLoad(Pointer, unwrap(Next));
+    B.SetInsertPoint(Call->getParent(), Call->getParent()->begin());
+    PHINode *Here = B.CreatePHI(Pointer, 2);
+    Here->addIncoming(Place, cast<Instruction>(Full)->getParent());
+    Here->addIncoming(Other, Last->getParent());
+    B.SetInsertPoint(Call);
+    B.CreateAlignedStore(Call->getArgOperand(0), Here, Align(4));
+    B.CreateStore(B.CreateConstInBoundsGEP1_64(B.getInt8Ty(), Here, 4), unwrap(Next));
+    Call->eraseFromParent();
+  }
+  Number->eraseFromParent();
+}
+
+// Where the function finds that Word is not 0, it makes it so, and calls `Name(Number)`; it returns with what it found.
+void pcce_shim_trace_check(LLVMValueRef FV, LLVMValueRef WordV, LLVMValueRef Number, const char *Name, size_t Len) {
+  Function &F = *unwrap<Function>(FV);
+  Value *Word = unwrap(WordV);
+  Instruction *At = &*F.getEntryBlock().getFirstNonPHIOrDbgOrAlloca();
+  IRBuilder<> B(At);
+  Value *Found = B.CreateLoad(B.getInt64Ty(), Word);
+  MDNode *Unlikely = MDBuilder(F.getContext()).createUnlikelyBranchWeights();
+  Instruction *Then = SplitBlockAndInsertIfThen(B.CreateIsNotNull(Found), At, /*Unreachable=*/false, Unlikely);
+  IRBuilder<>(Then).CreateStore(B.getInt64(0), Word);
+  pcce_shim_trace_call(wrap(Then), Name, Len, &Number, 1, /*KeepsRegisters=*/false);
+  for (BasicBlock &Block : F)
+    if (isa<ReturnInst>(Block.getTerminator())) {
+      CallInst *Tail = Block.getTerminatingMustTailCall();
+      IRBuilder<>(Tail ? static_cast<Instruction *>(Tail) : Block.getTerminator()).CreateStore(Found, Word);
+    }
+}
+
 // Lets the function begin with `call Name`, an instruction of five bytes, where it is entered by its address.
 void pcce_shim_trace_entry(LLVMValueRef V, const char *Name, size_t Len) {
   Function &F = *unwrap<Function>(V);

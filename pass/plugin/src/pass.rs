@@ -279,15 +279,14 @@ impl<'a> Job<'a> {
         code: &Code<'m>,
     ) -> Result<tracing::Before<'m>, Error> {
         // Where they are entered, nothing is written: the trace would say that another call has reached them.
-        let unseen = |function: &&pcce_model::Function| function.unannounced == Unannounced::Anyhow;
-        if let Some(function) = program.functions.iter().find(unseen) {
+        let unseen = facts::entered_unseen(module, &self.entered);
+        let is_unseen = |id: FunctionId| !self.whole_program || unseen.contains(&code.function(id).value);
+        let anyhow = program.iter().filter(|(_, function)| function.unannounced == Unannounced::Anyhow);
+        if let Some((_, function)) = anyhow.into_iter().find(|&(id, _)| is_unseen(id)) {
             return Err(Error::UntracedCalls { function: function.name.clone() });
         }
-        let mut names = plan::Strings::default();
-        let functions = tracing::gather(module, program, code, self.whole_program, &mut names);
         let key = fnv1a(self.identifier.as_bytes(), b"trace");
-        let given = (names, key, self.options.common.verify);
-        Ok(tracing::insert(module, program, code, functions, given, self.whole_program))
+        Ok(tracing::insert(module, (program, code), key, self.options, self.whole_program))
     }
 
     /// Reads the module, and encodes its call graph; again, if pointers were compared. None if there is no function to

@@ -8,9 +8,11 @@
 //! that could come in its stead ([`place`]): a few bits, which are a prefix code among them. A node without
 //! alternatives writes nothing.
 
+mod baseline;
 mod code;
 mod flow;
 
+pub use baseline::{Baseline, Callee, numbered};
 pub use code::{Code, LONGEST};
 pub use flow::{Block, Flow, Role};
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use pcce_tracing::{Block, Flow, Placement, Role, place};
+use pcce_tracing::{Baseline, Block, Callee, Flow, Placement, Role, numbered, place};
 use proptest::prelude::*;
 
 /// The nodes that may come when control stands in front of the `at`-th node of a block.
@@ -170,4 +170,46 @@ fn codes_follow_the_frequencies() {
     assert_eq!(fault(&flow, &placement), None);
     assert_eq!(placement.codes[0].bits, 1);
     assert!(placement.codes.iter().all(|code| code.bits <= pcce_tracing::LONGEST));
+}
+
+/// casper.txt, Figures 2 and 4: functions with their sites, and what the three ways write (§4.2).
+#[test]
+fn baselines_write_what_the_paper_says() {
+    use Callee::{Known, Nobody};
+    let function = |blocks: Vec<Block>, callees: &[Callee]| {
+        let role = |&callee: &Callee| if callee == Nobody { Role::Return } else { Role::Event };
+        (Flow { blocks, roles: callees.iter().map(role).collect() }, callees.to_vec())
+    };
+    let leaf = || function(vec![block(&[0], &[])], &[Nobody]);
+    let two = || vec![block(&[], &[1, 2]), block(&[0], &[3]), block(&[1], &[3]), block(&[2], &[])];
+    let [a, b, c, d, e, h] = [1, 2, 3, 4, 5, 6];
+    let main = vec![
+        block(&[0], &[1]),
+        block(&[], &[2, 3]),
+        block(&[1], &[4]),
+        block(&[2], &[4]),
+        block(&[], &[5, 1]),
+        block(&[3, 4], &[]),
+    ];
+    let program = [
+        function(main, &[Known(a), Known(b), Known(e), Known(h), Nobody]),
+        leaf(),
+        function(two(), &[Known(c), Known(d), Nobody]),
+        leaf(),
+        leaf(),
+        function(two(), &[Known(c), Known(d), Nobody]),
+        leaf(),
+    ];
+    let program: Vec<(&Flow, Vec<Callee>)> = program.iter().map(|(f, c)| (f, c.clone())).collect();
+    let written = |baseline| -> Vec<(usize, usize)> {
+        let chosen = numbered(baseline, &program);
+        let sites =
+            chosen.iter().enumerate().flat_map(|(f, nodes)| nodes.iter().enumerate().map(move |n| (f, n)));
+        sites.filter(|(_, (_, chosen))| **chosen).map(|(f, (node, _))| (f, node)).collect()
+    };
+    assert_eq!(written(Baseline::All).len(), 15);
+    // c2, c3, c4; c5, c6; c7, c8.
+    let branches = [(0, 1), (0, 2), (0, 3), (2, 0), (2, 1), (5, 0), (5, 1)];
+    assert_eq!(written(Baseline::Branches), branches);
+    assert_eq!(written(Baseline::Casper), branches[2..]);
 }

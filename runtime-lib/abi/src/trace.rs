@@ -34,7 +34,7 @@ pub struct Block {
     pub pending: u64,
     /// Where the next word goes. In a new thread this and `end` are null.
     pub next: *mut u64,
-    /// The end of the chunk: when `next` is here, there is no room.
+    /// When `next` is here, or behind it, a full word needs another chunk.
     pub end: *mut u64,
     /// Functions that were entered from outside, by [`cache_index`]. In a new thread it is one that stays empty.
     pub cache: *mut usize,

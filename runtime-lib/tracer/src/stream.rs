@@ -55,7 +55,7 @@ unsafe fn written(block: *const Block, area: *const Area) -> u64 {
         if (*area).stream.chunk.is_null() {
             return 0;
         }
-        ((*block).next.addr() - words((*area).stream.chunk).addr()) as u64 / 8
+        (((*block).next.addr() - words((*area).stream.chunk).addr()) as u64).div_ceil(8)
     }
 }
 
@@ -103,7 +103,7 @@ pub unsafe fn switched(block: *mut Block, area: *mut Area) {
                 next_chunk(block, area);
             }
             // What was to be left out was recorded.
-            (State::Recording, true) => arm(block, area, (*block).next, (*block).end),
+            (State::Recording, true) => arm(block, area, (*block).next, (*block).end.wrapping_add(RESERVE)),
             _ => {}
         }
     }
@@ -138,10 +138,11 @@ pub unsafe fn lose(block: *mut Block, area: *mut Area) {
 unsafe fn arm(block: *mut Block, area: *mut Area, next: *mut u64, end: *mut u64) {
     // SAFETY: by the caller.
     unsafe {
+        let end = end.wrapping_sub(RESERVE);
         (*block).next = next;
         (*block).end = end;
         (*block).cache = (&raw mut (*area).fast.cache).cast();
-        (*area).stream.limit = end.addr() - 8 * RESERVE;
+        (*area).stream.limit = end.addr();
         (*area).fast.alive.store(1, Ordering::Relaxed);
         (*area).fast.limit.store((*area).stream.limit, Ordering::SeqCst);
         if file::switches() != (*area).stream.switches {
@@ -372,7 +373,7 @@ unsafe fn write(block: *mut Block, group: &[u64]) {
     }
 }
 
-/// Writes the pending bits if they fill a word.
+/// Writes the pending bits if they fill a word, and goes on elsewhere if there is no more room.
 ///
 /// # Safety
 /// The area is that of the block's stream, which has begun.
@@ -380,15 +381,14 @@ pub unsafe fn flush(block: *mut Block, area: *mut Area) {
     // SAFETY: by the contract; there is room.
     unsafe {
         let pending = (*block).pending;
-        if pending < FULL {
-            return;
-        }
         if (*area).stream.state == State::Idle {
             (*block).next = (&raw mut (*area).stream.dummy).cast();
-        } else {
+        } else if pending >= FULL {
             write(block, &[pending]);
         }
-        (*block).pending = 1;
+        if pending >= FULL {
+            (*block).pending = 1;
+        }
         if (*area).stream.state == State::Recording && (*block).next.addr() > (*area).stream.limit {
             next_chunk(block, area);
         }

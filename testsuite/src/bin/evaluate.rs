@@ -31,8 +31,8 @@ struct Arguments {
     /// Variants, separated by blanks; all without it. NAME@FOLDER uses the tools in that folder.
     #[arg(long, value_delimiter = ' ')]
     variants: Vec<String>,
-    /// What to measure, separated by blanks: time, callgrind, verify, captures, decode, hybrid; all but hybrid without
-    /// it.
+    /// What to measure, separated by blanks: time, callgrind, verify, captures, decode, trace, hybrid; all but hybrid
+    /// without it.
     #[arg(long, value_delimiter = ' ')]
     steps: Vec<String>,
     /// Interleaved pairs of runs.
@@ -227,6 +227,13 @@ fn measure(
             for (&(variant, _), measured) in others.iter().zip(&mut measured) {
                 progress.say(&format!("{name} {}: verify mode", variant.name));
                 measured.verified = Some(evaluated.verify(variant, &printed)?);
+            }
+        }
+        if steps.contains(&Step::Trace) {
+            let records = |(other, _): &(&(&Variant, &Built), &mut Measured)| other.0.records;
+            for (&(variant, built), measured) in others.iter().zip(&mut measured).filter(records) {
+                progress.say(&format!("{name} {}: traces", variant.name));
+                measured.recorded = Some(evaluated.trace(variant, built, &printed)?);
             }
         }
         for (&(variant, _), measured) in others.iter().zip(measured) {

@@ -88,7 +88,9 @@ impl Workshop {
         match variant.compiler {
             Compiler::Clang => {}
             Compiler::Pcce => {
-                for tool in ["pcce-clang", "libpcce_pass.so", "libpcce_rt.a", "libpcce_verify.a"] {
+                for tool in
+                    ["pcce-clang", "libpcce_pass.so", "libpcce_rt.a", "libpcce_trace.a", "libpcce_verify.a"]
+                {
                     parts.push(fingerprint_file(&variant.tools.join(tool))?);
                 }
             }

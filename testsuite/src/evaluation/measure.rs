@@ -15,7 +15,9 @@ use super::numbers::Numbers;
 use super::program::{Program, Variant};
 use super::run::{Printed, Runner, Usage};
 use super::store::{Store, fingerprint, fingerprint_file};
+use super::traces::{self, Recorded};
 use super::verify::{self, Verified};
+use crate::files;
 
 /// A kind of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,17 +34,20 @@ pub enum Step {
     Decode,
     /// What stack offsets would bring.
     Hybrid,
+    /// Traces of calls: their size, and whether they are what happened.
+    Trace,
 }
 
 impl Step {
     /// All steps, by the names that a user gives them.
-    pub const NAMES: [(&str, Step); 6] = [
+    pub const NAMES: [(&str, Step); 7] = [
         ("time", Step::Time),
         ("callgrind", Step::Callgrind),
         ("verify", Step::Verify),
         ("captures", Step::Captures),
         ("decode", Step::Decode),
         ("hybrid", Step::Hybrid),
+        ("trace", Step::Trace),
     ];
 }
 
@@ -80,8 +85,14 @@ impl Evaluated<'_> {
             inputs: &self.inputs,
             sources: &self.sources,
             scratch: self.scratch.clone(),
+            records: false,
             environment: Vec::new(),
         }
+    }
+
+    /// How a build of the variant is run.
+    fn runner_of<'r>(&'r self, variant: &Variant, built: &'r Built) -> Runner<'r> {
+        Runner { records: variant.records, ..self.runner(built) }
     }
 
     /// Builds the variant.
@@ -159,7 +170,7 @@ impl Evaluated<'_> {
             {
                 let depends =
                     fingerprint([&built.fingerprint, &self.program.workload_fingerprint(commands)?]);
-                let run = || self.runner(built).printed(commands);
+                let run = || self.runner_of(variant, built).printed(commands);
                 let name = variant.folder_name();
                 printed.push(self.store.step(&self.program.name, &name, step, &depends, run)?);
             }
@@ -210,8 +221,8 @@ impl Evaluated<'_> {
             round += 1;
             let mut usages = vec![None; variants.len() + 1];
             for i in order {
-                let built = if i == 0 { baseline.1 } else { variants[i - 1].1 };
-                usages[i] = Some(self.runner(built).run(commands)?.0);
+                let (variant, built) = if i == 0 { baseline } else { variants[i - 1] };
+                usages[i] = Some(self.runner_of(variant, built).run(commands)?.0);
             }
             let base = usages[0].context("the baseline ran")?;
             for &i in &short {
@@ -243,7 +254,7 @@ impl Evaluated<'_> {
             &self.program.workload_fingerprint(commands)?,
             include_str!("callgrind.rs"),
         ]);
-        let run = || callgrind::count(&self.runner(built), commands);
+        let run = || callgrind::count(&self.runner_of(variant, built), commands);
         self.store.step(&self.program.name, &variant.folder_name(), "callgrind", &depends, run)
     }
 
@@ -257,7 +268,7 @@ impl Evaluated<'_> {
         let depends =
             fingerprint([&built.fingerprint, &self.program.workload_fingerprint(commands)?, &encoding]);
         let run = || {
-            let profile = callgrind::profile(&self.runner(built), commands)?;
+            let profile = callgrind::profile(&self.runner_of(variant, built), commands)?;
             hybrid::look(variant, &built.executable, &profile)
         };
         self.store.step(&self.program.name, &variant.folder_name(), "hybrid", &depends, run)
@@ -310,5 +321,43 @@ impl Evaluated<'_> {
             Ok(verified)
         };
         self.store.step(&self.program.name, &variant.folder_name(), "verify", &depends, run)
+    }
+
+    /// Records traces of the workload, in verify mode too, and looks at them.
+    ///
+    /// # Errors
+    /// If a run fails or prints something else than `expected`, or if events were not what the reader says.
+    pub fn trace(&self, variant: &Variant, built: &Built, expected: &Printed) -> Result<Recorded> {
+        let verifying = traces::is_read(variant).then(|| self.build(variant, true)).transpose()?;
+        let commands = &self.program.workload.run;
+        let depends = fingerprint([
+            built.fingerprint.as_str(),
+            verifying.as_ref().map_or("", |built| built.fingerprint.as_str()),
+            &self.program.workload_fingerprint(commands)?,
+            &expected.sha256,
+            include_str!("traces.rs"),
+        ]);
+        let recorded = |built: &Built| {
+            let mut runner = self.runner_of(variant, built);
+            // A program in verify mode reports there, and not in what it prints.
+            runner
+                .environment
+                .push(("PCCE_VERIFY_REPORT".into(), self.scratch.with_extension("report").into()));
+            let printed = runner.printed(commands)?;
+            ensure!(printed == *expected, "{} ({}) prints something else", self.program.name, variant.name);
+            files(&runner.traces())
+        };
+        let run = || {
+            let mut found = traces::size(&recorded(built)?)?;
+            if let Some(verifying) = &verifying {
+                let pcce = variant.tools.join("pcce");
+                for trace in recorded(verifying)? {
+                    traces::check(&pcce, &verifying.executable, &trace, &mut found)?;
+                }
+            }
+            fs::remove_dir_all(&self.scratch)?;
+            Ok(found)
+        };
+        self.store.step(&self.program.name, &variant.folder_name(), "trace", &depends, run)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Declared in `testsuite/evaluation`: [`program`] reads programs (one file each) and variants. [`build`] builds them,
 //! [`inputs`] makes what they read, [`run`], [`callgrind`], [`graph`] and [`verify`] look at them, [`hybrid`] at what
-//! stack offsets would change, [`measure`] are the steps, [`captures`] compares ways to capture, [`decode`] times the
+//! stack offsets would change, [`traces`] at what was recorded of calls, [`measure`] are the steps, [`captures`] compares ways to capture, [`decode`] times the
 //! decoder, [`statistics`], [`report`] and [`charts`] sum up beside what the [`papers`] report, [`store`] keeps
 //! results.
 
@@ -22,4 +22,5 @@ pub mod report;
 pub mod run;
 pub mod statistics;
 pub mod store;
+pub mod traces;
 pub mod verify;

@@ -155,6 +155,9 @@ pub struct Variant {
     /// Whether it is built with a profile of its small workload.
     #[serde(default)]
     pub trained: bool,
+    /// Whether its runs record a trace of calls.
+    #[serde(default)]
+    pub records: bool,
     /// Variables of the build.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,

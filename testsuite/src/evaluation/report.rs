@@ -133,6 +133,7 @@ impl Report {
                             "verify": m.verified,
                             "graph": m.graph,
                             "hybrid": m.hybrid,
+                            "trace": m.recorded,
                         });
                         (name.clone(), value)
                     })

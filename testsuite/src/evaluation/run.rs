@@ -49,11 +49,19 @@ pub struct Runner<'a> {
     pub sources: &'a Path,
     /// A folder that is emptied for each run.
     pub scratch: PathBuf,
+    /// Whether it records a trace of calls.
+    pub records: bool,
     /// Further variables.
     pub environment: Vec<(String, OsString)>,
 }
 
 impl Runner<'_> {
+    /// The folder in which a run leaves its traces of calls, one of each process that it starts.
+    #[must_use]
+    pub fn traces(&self) -> PathBuf {
+        self.scratch.join("traces")
+    }
+
     /// Runs the commands; what they print goes to a file. Returns what was used, and that file.
     ///
     /// # Errors
@@ -71,6 +79,10 @@ impl Runner<'_> {
             ("SOURCES".into(), self.sources.into()),
             ("TZ".into(), "UTC".into()),
         ];
+        if self.records {
+            fs::create_dir_all(self.traces())?;
+            environment.push(("PCCE_TRACE".into(), self.traces().join("%p").into()));
+        }
         environment.extend(self.environment.iter().cloned());
         let shell = Shell { commands, folder: &folder, environment, output: &output, errors: &errors };
         let usage = shell

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::eligible::makes_tail_calls;
 use super::inserted::{self, Inserted};
 use crate::llvm::{Function, Module};
-use pcce_model::{NoCallback, makes_streams};
+use pcce_model::{NoCallback, called_within, makes_streams};
 
 /// By what names, and through what pointers, others enter functions of the module.
 pub struct Entered {
@@ -42,7 +42,23 @@ pub fn entered_unpushed<'m>(
     no_callback: &NoCallback,
     entered: &Entered,
 ) -> HashSet<Function<'m>> {
-    let mut found = listed(module, no_callback, entered);
+    let reached = |name: &str, local: bool| no_callback.lists(name) && !local;
+    entered_as(module, entered, reached)
+}
+
+/// Those of these functions that are entered where no call of the program tells of it, if the module is the whole
+/// program: not those that only the program itself calls by such a name.
+pub fn entered_unseen<'m>(module: Module<'m>, entered: &Entered) -> HashSet<Function<'m>> {
+    let called_within = called_within();
+    entered_as(module, entered, |name, local| called_within.contains(name) && !local)
+}
+
+fn entered_as<'m>(
+    module: Module<'m>,
+    entered: &Entered,
+    reached: impl Fn(&str, bool) -> bool,
+) -> HashSet<Function<'m>> {
+    let mut found = listed(module, entered, reached);
     let functions = module.functions();
     found.extend(functions.iter().filter_map(|function| function.personality()));
     found.extend(functions.iter().filter(|f| f.has_body() && f.is_interrupt_handler()));
@@ -56,10 +72,14 @@ pub fn entered_unpushed<'m>(
 
 /// The functions of the module that other code reaches under a name of the lists: so named, by an
 /// alias, or through the linker's `--wrap`. Calls that LLVM inserts reach local ones, too.
-fn listed<'m>(module: Module<'m>, no_callback: &NoCallback, entered: &Entered) -> HashSet<Function<'m>> {
+fn listed<'m>(
+    module: Module<'m>,
+    entered: &Entered,
+    reached: impl Fn(&str, bool) -> bool,
+) -> HashSet<Function<'m>> {
     let reached = |name: String, local: bool| {
         let name = name.strip_prefix("__wrap_").unwrap_or(&name);
-        no_callback.lists(name) && !local || entered.inserted.may_call(name)
+        reached(name, local) || entered.inserted.may_call(name)
     };
     let functions = module.functions().into_iter().filter(|f| reached(f.name(), f.linkage().local));
     let aliases = module.aliases().into_iter().filter(|a| reached(a.name(), a.linkage().local));

@@ -9,7 +9,7 @@ use llvm_sys::prelude::*;
 
 use super::shim::*;
 use super::value::{name, text};
-use super::{Address, Alias, Call, Instruction, LinkageFacts, Module, Operand, Signature};
+use super::{Address, Alias, Call, Constant, Instruction, LinkageFacts, Module, Operand, Signature};
 
 /// A function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -107,6 +107,13 @@ impl<'m> Function<'m> {
     pub fn begin_with_call(self, name: &str) {
         // SAFETY: a live function with a body; the name is copied.
         unsafe { pcce_shim_trace_entry(self.raw(), name.as_ptr(), name.len()) }
+    }
+
+    /// Where the function is entered while the word is not 0, it makes it so until it returns, and calls `name(number)`.
+    pub fn check(self, word: Address<'m>, name: &str, number: Constant<'m>) {
+        let (word, number) = (word.0.as_value_ref(), number.0.as_value_ref());
+        // SAFETY: a live function with a body, and the address of a word; the name is copied.
+        unsafe { pcce_shim_trace_check(self.raw(), word, number, name.as_ptr(), name.len()) }
     }
 
     /// A name for the place so many bytes behind the function's beginning, which ends with the object.

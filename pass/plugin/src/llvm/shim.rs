@@ -102,6 +102,22 @@ unsafe extern "C" {
         flush: *const u8,
         flush_len: usize,
     );
+    pub fn pcce_shim_trace_number(
+        module: LLVMModuleRef,
+        name: *const u8,
+        len: usize,
+        next: LLVMValueRef,
+        end: LLVMValueRef,
+        room: *const u8,
+        room_len: usize,
+    );
+    pub fn pcce_shim_trace_check(
+        function: LLVMValueRef,
+        word: LLVMValueRef,
+        number: LLVMValueRef,
+        name: *const u8,
+        len: usize,
+    );
     pub fn pcce_shim_trace_entry(function: LLVMValueRef, name: *const u8, len: usize);
     pub fn pcce_shim_trace_behind(
         function: LLVMValueRef,

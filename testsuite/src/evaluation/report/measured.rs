@@ -7,6 +7,7 @@ use super::super::graph::Graph;
 use super::super::hybrid::Hybrid;
 use super::super::measure::Times;
 use super::super::statistics::{Median, median};
+use super::super::traces::Recorded;
 use super::super::verify::Verified;
 
 /// Everything measured of one program in one variant.
@@ -24,6 +25,8 @@ pub struct Measured {
     pub graph: Option<Graph>,
     /// What stack offsets would bring.
     pub hybrid: Option<Hybrid>,
+    /// Traces of calls.
+    pub recorded: Option<Recorded>,
 }
 
 impl Measured {
@@ -31,7 +34,15 @@ impl Measured {
     #[must_use]
     pub fn new(baseline: Built, variant: Built) -> Measured {
         let built = (baseline, variant);
-        Measured { built, times: None, counts: None, verified: None, graph: None, hybrid: None }
+        Measured {
+            built,
+            times: None,
+            counts: None,
+            verified: None,
+            graph: None,
+            hybrid: None,
+            recorded: None,
+        }
     }
 
     /// User time, variant to baseline.
@@ -129,6 +140,11 @@ pub fn line(program: &str, variant: &str, measured: &Measured) -> String {
         let _ = write!(text, " updates {updates:.0}‰ pushes {pushes:.0}‰");
     }
     let _ = write!(text, " code {:.3} build {:.3}", measured.code_ratio(), measured.build_ratio());
+    if let Some(recorded) = &measured.recorded {
+        let Recorded { bytes, compressed, events, wrong, missing } = recorded;
+        let _ = write!(text, " recorded {bytes} bytes (zstd {compressed})");
+        let _ = write!(text, ", {events} events compared ({wrong} chunks wrong) {}", missing.trim_end());
+    }
     if let Some(verified) = &measured.verified {
         let _ = write!(text, " verified {} ({} wrong)", verified.compared, verified.mismatches);
     }

@@ -1,0 +1,71 @@
+//! Traces of calls: how large they are, and whether they are what happened.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::program::Variant;
+use crate::command;
+
+/// What the processes of a workload recorded.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Recorded {
+    /// Bytes that the file takes on the disk.
+    pub bytes: u64,
+    /// The same, behind `zstd -3`.
+    pub compressed: u64,
+    /// Verify mode: events compared.
+    pub events: u64,
+    /// Verify mode: chunks of the trace in which the reader finds other events than there were.
+    pub wrong: u64,
+    /// Verify mode: what `pcce trace check` says is missing or cannot be compared; empty if there is nothing.
+    pub missing: String,
+}
+
+/// Whether `pcce trace` reads what the variant writes.
+#[must_use]
+pub fn is_read(variant: &Variant) -> bool {
+    variant.records && !variant.environment.contains_key("PCCE_OPTIONS")
+}
+
+/// The size of traces.
+///
+/// # Errors
+/// If there is none.
+pub fn size(traces: &[PathBuf]) -> Result<Recorded> {
+    ensure!(!traces.is_empty(), "no trace was recorded");
+    let mut recorded = Recorded::default();
+    for trace in traces {
+        recorded.bytes += 512 * fs::metadata(trace).with_context(|| trace.display().to_string())?.blocks();
+        let mut zstd = Command::new("zstd");
+        let mut zstd = zstd.args(["-3", "-q", "-c"]).arg(trace).stdout(Stdio::piped()).spawn()?;
+        let mut out = zstd.stdout.take().context("a pipe")?;
+        recorded.compressed += std::io::copy(&mut out, &mut std::io::sink())?;
+        ensure!(zstd.wait()?.success(), "zstd fails on {}", trace.display());
+    }
+    Ok(recorded)
+}
+
+/// Compares a trace of verify mode with what the program has counted.
+///
+/// # Errors
+/// If events differ, with what `pcce` says of it.
+pub fn check(pcce: &Path, executable: &Path, trace: &Path, found: &mut Recorded) -> Result<()> {
+    let output = command(pcce, &["trace", "check"]).arg(executable).arg(trace).output();
+    let output = output.context("pcce trace check")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(matches!(output.status.code(), Some(0..=2)), "pcce trace check: {notes}");
+    let words: Vec<u64> = text.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
+    let [events, _, wrong, ref uncertain @ ..] = words[..] else { anyhow::bail!("{text}{notes}") };
+    found.events += events;
+    found.wrong += wrong;
+    if !uncertain.is_empty() || !notes.is_empty() {
+        found.missing += &format!("{text}{notes}");
+    }
+    Ok(())
+}
