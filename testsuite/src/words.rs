@@ -38,6 +38,8 @@ pub struct Chunk {
     pub begin: u32,
     /// As in the head.
     pub end: u32,
+    /// Verify mode: events of the stream up to its end, and their hash.
+    pub counted: [u64; 2],
     /// Its words.
     pub words: Vec<u64>,
     /// What is behind the head.
@@ -88,6 +90,7 @@ pub fn chunks(bytes: &[u8]) -> Vec<Chunk> {
             begin: half(head, 72),
             end: half(head, 76),
             words: Vec::new(),
+            counted: [word(head, 88), word(head, 96)],
             body,
         };
         if chunk.kind != KIND_IMAGE {

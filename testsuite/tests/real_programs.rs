@@ -30,6 +30,7 @@ fn check(name: &str) -> anyhow::Result<()> {
             inputs: &inputs,
             sources: &sources,
             scratch,
+            records: false,
             environment: vec![("PCCE_VERIFY_REPORT".into(), OsString::from(&report))],
         };
         let printed = runner.printed(&program.workload.small)?;

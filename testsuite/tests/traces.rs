@@ -3,7 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{artifact, command, repository, run, work_folder};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
+use pcce_abi::trace::{ENDED, KIND_STREAM, event, hash};
+use pcce_dictionary::trace as tables;
+use pcce_testsuite::{artifact, command, repository, run, words, work_folder};
 
 fn program(name: &str) -> PathBuf {
     repository().join("testsuite/programs").join(name)
@@ -11,10 +14,16 @@ fn program(name: &str) -> PathBuf {
 
 /// Builds a program that writes traces, and runs it. Returns it, and its trace.
 fn traced(source: &Path, flags: &[&str], folder: &Path) -> (PathBuf, PathBuf) {
+    traced_with(source, flags, "", folder)
+}
+
+/// The same, with options of the pass.
+fn traced_with(source: &Path, flags: &[&str], options: &str, folder: &Path) -> (PathBuf, PathBuf) {
     let compiler = if source.extension().is_some_and(|e| e == "cpp") { "pcce-clang++" } else { "pcce-clang" };
     let (program, trace) = (folder.join("program"), folder.join("trace"));
     let include = format!("-I{}", repository().join("runtime-lib/include").display());
-    let mut build = command(artifact(compiler), &["--pcce-trace", "-g", "-pthread", &include]);
+    let mut build = command("env", &[&format!("PCCE_OPTIONS={options}")]);
+    build.arg(artifact(compiler)).args(["--pcce-trace", "-g", "-pthread", &include]);
     let _ = run(build.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
     let _ = fs::remove_file(&trace);
     let report = folder.join("report");
@@ -77,4 +86,143 @@ fn calls_are_shown_in_their_order() {
     let others: Vec<&str> = names.iter().copied().filter(|name| *name != "compare").collect();
     assert!(called_back >= 2, "{}", shown.stdout);
     assert_eq!(others[1..], ["main", "qsort", "even", "odd", "even", "even", "<end>"], "{}", shown.stdout);
+}
+
+/// Numbers of all calls and returns, which nothing has to reconstruct (casper.txt, FI), are the events that the reader
+/// reconstructs: both have the same hash.
+#[test]
+fn all_numbers_are_the_events() {
+    for name in ["acyclic.c", "callbacks.c", "exceptions.cpp", "jumps.c", "pointers.c", "recursion.c"] {
+        let folder = work_folder(&format!("traces/baselines/{name}"));
+        let lto = ["-O2", "--pcce-mode=lto"];
+        let (ours, trace) = traced(&program(name), &[&lto[..], &["--pcce-verify"]].concat(), &folder);
+        let checked = pcce(&["check"], (&ours, &trace)).expect_success();
+        assert!(checked.stdout.contains(", 0 chunks do not match"), "{}", checked.describe());
+        let last = |chunks: &[words::Chunk]| {
+            let mut ended = chunks.iter().filter(|chunk| chunk.kind == KIND_STREAM && chunk.end == ENDED);
+            ended.next_back().expect("a stream").counted
+        };
+        let expected = last(&words::read(&trace));
+        let bytes = fs::read(&ours).expect("a program");
+        let file = object::File::parse(&*bytes).expect("an ELF file");
+        let section = file.section_by_name(tables::SECTION).and_then(|section| section.data().ok());
+        let [traced] = &tables::parse(section.expect("tables")).expect("tables")[..] else {
+            panic!("modules")
+        };
+        let events: Vec<u64> = (0..)
+            .zip(&traced.functions)
+            .flat_map(|(function, row)| (0..row.nodes.len() as u32).map(move |node| (function, node)))
+            .map(|(function, node)| event(traced.key, function, node))
+            .collect();
+        let mut sizes = Vec::new();
+        for baseline in ["fi", "bri", "casper"] {
+            let option = format!("trace-baseline={baseline}");
+            let (_, trace) = traced_with(&program(name), &lto, &option, &folder);
+            let mut chunks = words::read(&trace);
+            chunks.retain(|chunk| chunk.kind == KIND_STREAM);
+            chunks.sort_by_key(|chunk| chunk.sequence);
+            let halves = chunks
+                .iter()
+                .flat_map(|chunk| &chunk.words)
+                .flat_map(|&word| [word as u32, (word >> 32) as u32]);
+            let numbers: Vec<u32> = halves.filter(|&number| number != 0).collect();
+            sizes.push(numbers.len());
+            if baseline == "fi" {
+                let event = |number: u32| {
+                    events.get(number as usize - 1).copied().unwrap_or_else(|| panic!("{name}: {number}"))
+                };
+                let found = numbers.iter().fold(0, |sum, &number| hash(sum, event(number)));
+                assert_eq!([numbers.len() as u64, found], expected, "{name}");
+            }
+        }
+        assert!(sizes[0] > sizes[1] && sizes[1] >= sizes[2], "{name}: {sizes:?}");
+    }
+}
+
+const OWN: &str = "#include <stdlib.h>\n#define NAME(f) __attribute__((noinline)) f { __asm__ volatile(\"\"); return 0; }\n\
+    NAME(int getopt(int n, char *const *w, const char *o))\n\
+    static int compare(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }\n\
+    int main(int n, char **w) { int a[4] = {4, 2, 3, 1}; int (*volatile f)(int, char *const *, const char *) = getopt;\n\
+    for (int i = 0; i < 9; i++) { qsort(a, 4, sizeof *a, compare); n += i % 2 ? getopt(n, w, \"\") : f(n, w, \"\"); }\n\
+    return n > 1; }\n";
+
+/// A program may define functions that are said to call nothing back; if libraries call them too, it is refused.
+#[test]
+fn functions_in_the_place_of_a_librarys_are_traced() {
+    let folder = work_folder("traces/own");
+    let source = folder.join("own.c");
+    fs::write(&source, OWN).unwrap();
+    let (program, trace) = traced(&source, &["-O2", "--pcce-verify", "--pcce-mode=lto"], &folder);
+    let checked = pcce(&["check"], (&program, &trace)).expect_success();
+    assert!(checked.stdout.contains(", 0 chunks do not match"), "{}", checked.describe());
+    let reported = pcce(&["report"], (&program, &trace)).expect_success();
+    assert!(
+        reported.stdout.lines().any(|line| line.split_whitespace().eq(["9", "9", "9", "getopt"])),
+        "{}",
+        reported.stdout
+    );
+    // Nobody knows who else calls it, of another module, or within a library's functions.
+    let other = OWN
+        .replace("int getopt(int n, char *const *w, const char *o)", "void *malloc(size_t n)")
+        .replace("getopt", "g");
+    let other =
+        other.replace("int main(", "int g(int n, char *const *w, const char *o) { return n; }\nint main(");
+    for (text, mode, name) in [(OWN, "module", "getopt"), (&other, "lto", "malloc")] {
+        fs::write(&source, text).unwrap();
+        let mode = format!("--pcce-mode={mode}");
+        let mut build = command(artifact("pcce-clang"), &["--pcce-trace", "-fno-builtin", "-O2", &mode]);
+        let output = run(build.arg(&source).arg("-o").arg(folder.join("refused")));
+        assert!(
+            output.status != 0 && output.stderr.contains(&format!("pcce: {name} is called where")),
+            "{}",
+            output.describe()
+        );
+    }
+}
+
+/// The list of what libraries call within functions that call nothing back is not shorter than what they do call here.
+#[test]
+fn what_libraries_call_is_listed() {
+    let list = fs::read_to_string(repository().join("pass/model/data/called-within.txt")).expect("the list");
+    let listed: Vec<&str> =
+        list.lines().filter(|line| !line.starts_with('#')).flat_map(str::split_whitespace).collect();
+    let mut compared = 0;
+    for library in ["libstdc++.so.6", "libgcc_s.so.1", "libm.so.6", "libc.so.6"] {
+        let found = run(&mut command("gcc", &[&format!("-print-file-name={library}")])).expect_success();
+        let bytes = fs::read(found.stdout.trim()).expect("a library");
+        let file = object::File::parse(&*bytes).expect("an ELF file");
+        let called: Vec<String> = if library == "libc.so.6" {
+            // It defines what it calls; what others may define in its stead is found by name.
+            let symbols: Vec<_> = file
+                .dynamic_symbol_table()
+                .into_iter()
+                .flat_map(|t| object::ObjectSymbolTable::symbols(&t).collect::<Vec<_>>())
+                .collect();
+            let of = |index: object::SymbolIndex| symbols.iter().find(|s| s.index() == index);
+            let relocations = file.dynamic_relocations().into_iter().flatten();
+            let symbols = relocations.filter_map(|(_, relocation)| match relocation.target() {
+                object::RelocationTarget::Symbol(index) => of(index),
+                _ => None,
+            });
+            symbols
+                .filter(|s| s.is_definition() && s.kind() == object::SymbolKind::Text)
+                .filter_map(|s| s.name().ok())
+                .map(str::to_owned)
+                .collect()
+        } else {
+            let symbols =
+                file.dynamic_symbols().filter(|s| s.is_undefined() && s.kind() == object::SymbolKind::Text);
+            symbols.filter_map(|s| s.name().ok()).map(str::to_owned).collect()
+        };
+        for name in called {
+            // Of the loader's and the C library's own, and of transactions, which nobody defines.
+            let internal = ["_ITM_", "_ZGT", "_dl_", "_IO_", "__gmon", "_rtld", "__check_rhosts"];
+            if name.is_empty() || internal.iter().any(|prefix| name.starts_with(prefix)) {
+                continue;
+            }
+            compared += 1;
+            assert!(listed.contains(&&*name), "{library} calls {name}");
+        }
+    }
+    assert!(compared > 100);
 }

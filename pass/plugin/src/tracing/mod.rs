@@ -19,7 +19,7 @@ use crate::llvm::Module;
 /// What must be known when contexts are done.
 pub enum Before<'m> {
     /// Of codes.
-    Codes(emit::Before<'m>),
+    Codes(Box<emit::Before<'m>>),
     /// Of what they are compared with.
     Numbers(baseline::Numbered<'m>),
 }
@@ -38,7 +38,7 @@ pub fn insert<'m>(
         return Before::Numbers(baseline::insert(module, program, code, &functions, baseline));
     }
     let given = (names, key, options.common.verify);
-    Before::Codes(emit::insert(module, program, code, functions, given, whole_program))
+    Before::Codes(Box::new(emit::insert(module, program, code, functions, given, whole_program)))
 }
 
 /// Adds the rest, when nobody asks any more where blocks end and what calls call.
