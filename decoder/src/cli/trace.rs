@@ -74,26 +74,7 @@ pub enum TraceAction {
         short: bool,
     },
     /// Show where two runs part, and what each did more
-    Diff {
-        /// The program
-        program: PathBuf,
-        /// The trace of a run
-        one: PathBuf,
-        /// The trace of another run
-        two: PathBuf,
-        /// Where else to look, and where to write
-        #[command(flatten)]
-        places: Places,
-        /// So many functions
-        #[arg(long, value_name = "N", default_value_t = 20)]
-        top: usize,
-        /// Form of the output
-        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
-        format: ReportFormat,
-        /// How contexts look
-        #[command(flatten)]
-        appearance: Appearance,
-    },
+    Diff(DiffArgs),
     /// Write the trace for other programs, or as a picture
     Export {
         /// The files
@@ -165,6 +146,29 @@ pub struct TraceArgs {
     pub places: Places,
 }
 
+/// What `diff` needs.
+#[derive(Args)]
+pub struct DiffArgs {
+    /// The program
+    pub program: PathBuf,
+    /// The trace of a run
+    pub one: PathBuf,
+    /// The trace of another run
+    pub two: PathBuf,
+    /// Where else to look, and where to write
+    #[command(flatten)]
+    pub places: Places,
+    /// So many functions
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+    /// How contexts look
+    #[command(flatten)]
+    pub appearance: Appearance,
+}
+
 /// Further files.
 #[derive(Args)]
 pub struct Places {
@@ -197,19 +201,16 @@ pub enum ExportFormat {
 
 /// Runs it.
 pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
-    if let TraceAction::Diff { program, one, two, places, top, format, appearance } = action {
-        let traces = [open(one)?, open(two)?];
-        let programs = load(&[&traces[0], &traces[1]], program, places)?;
-        let readers = [0, 1].map(|side| Reader::new(&traces[side], &programs));
-        let style = appearance.style(places.output.is_some())?;
-        let diff = trace::diff([&readers[0], &readers[1]]).context("the traces cannot be read")?;
-        output(places.output.as_deref(), |out| match format {
-            ReportFormat::Text => text::diff(&readers[0], &diff, *top, &style, out),
-            ReportFormat::Json => text::diff_json(&readers[0], &diff, out),
-        })?;
-        return Ok(Status::Done);
-    }
-    let args = action.args();
+    let args = match action {
+        TraceAction::Diff(args) => return diff(args),
+        TraceAction::Show { args, .. }
+        | TraceAction::Report { args, .. }
+        | TraceAction::Export { args, .. }
+        | TraceAction::Find { args, .. }
+        | TraceAction::At { args, .. }
+        | TraceAction::Stats { args, .. }
+        | TraceAction::Check(args) => args,
+    };
     let file = open(&args.trace)?;
     let programs = load(&[&file], &args.program, &args.places)?;
     let reader = Reader::new(&file, &programs);
@@ -311,13 +312,27 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
                 );
             }
         }
-        TraceAction::Diff { .. } => {}
+        TraceAction::Diff(_) => {}
     }
     if gaps > 0 && status == Status::Done {
         note(&format!("something is missing in the trace at {gaps} places"));
         status = Status::Failed;
     }
     Ok(status)
+}
+
+fn diff(args: &DiffArgs) -> anyhow::Result<Status> {
+    let DiffArgs { program, one, two, places, top, format, appearance } = args;
+    let traces = [open(one)?, open(two)?];
+    let programs = load(&[&traces[0], &traces[1]], program, places)?;
+    let readers = [0, 1].map(|side| Reader::new(&traces[side], &programs));
+    let style = appearance.style(places.output.is_some())?;
+    let diff = trace::diff([&readers[0], &readers[1]]).context("the traces cannot be read")?;
+    output(places.output.as_deref(), |out| match format {
+        ReportFormat::Text => text::diff(&readers[0], &diff, *top, &style, out),
+        ReportFormat::Json => text::diff_json(&readers[0], &diff, out),
+    })?;
+    Ok(Status::Done)
 }
 
 fn open(path: &Path) -> anyhow::Result<TraceFile> {
@@ -354,19 +369,4 @@ fn named(tables: &Tables, name: &str) -> anyhow::Result<Vec<bool>> {
         bail!("{name}: the program's tables have no function of this name, traced or called");
     }
     Ok(callees)
-}
-
-impl TraceAction {
-    fn args(&self) -> &TraceArgs {
-        match self {
-            Self::Show { args, .. }
-            | Self::Report { args, .. }
-            | Self::Export { args, .. }
-            | Self::Find { args, .. }
-            | Self::At { args, .. }
-            | Self::Stats { args, .. }
-            | Self::Check(args) => args,
-            Self::Diff { .. } => unreachable!("it has files of its own"),
-        }
-    }
 }

@@ -97,16 +97,6 @@ impl<'t> Bits<'t> {
         }
     }
 
-    /// The clock at this place, as far as chunks tell it: in proportion to the words.
-    pub(super) fn clock(&self) -> u64 {
-        let Some(chunk) = self.chunk else { return 0 };
-        let end = self.chunks.get(self.next).map_or(chunk.clock, |next| next.clock.max(chunk.clock));
-        let span = u128::from(end - chunk.clock);
-        let done = u128::from(self.word_at) * 64 + u128::from(self.had - self.left);
-        let all = u128::from(chunk.words.max(1)) * 64;
-        chunk.clock + (span * done.min(all) / all) as u64
-    }
-
     /// The clock of the chunk that comes next.
     pub(super) fn next_clock(&self) -> u64 {
         self.chunks.get(self.next).map_or(u64::MAX, |chunk| chunk.clock)

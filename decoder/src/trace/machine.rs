@@ -206,12 +206,6 @@ impl<'t> Machine<'t> {
         self.bits.read()
     }
 
-    /// The clock, between the chunks' beginnings in proportion to what is written.
-    #[must_use]
-    pub fn clock(&self) -> u64 {
-        self.bits.clock()
-    }
-
     /// What verify mode has compared so far.
     #[must_use]
     pub fn verified(&self) -> Verified {
