@@ -12,6 +12,8 @@ mod stream;
 #[path = "common/world.rs"]
 mod world;
 
+use std::mem::offset_of;
+
 use folder::{Folder, err, out};
 use pcce_abi::trace as abi;
 use pcce_dictionary::Location;
@@ -217,6 +219,32 @@ fn other_programs_read_it() {
     }
     let perfetto = folder.run(&["trace", "export", "--format", "perfetto", "traced", "one.trace"]);
     assert!(perfetto.stdout.windows(4).any(|w| w == b"back") && perfetto.stdout[0] == 0x0a);
+}
+
+#[test]
+fn each_command_says_that_something_is_missing() {
+    let folder = folder("trace_missing");
+    // Recording was stopped before main's first word; what is known again begins with `back`.
+    let mut bytes = trace(&world(), "np", false);
+    let words = bytes.len() - 65536 + abi::CHUNK_HEAD as usize;
+    bytes[words..words + 8].copy_from_slice(&abi::special(abi::Special::Gap, 1).to_le_bytes());
+    bytes[words - abi::CHUNK_HEAD as usize + offset_of!(abi::Chunk, end)] = abi::OPEN as u8;
+    folder.write("gap.trace", &bytes);
+    let command = |args: &[&str]| {
+        let run = folder.run(&[&["trace"], args].concat());
+        assert_eq!(run.status.code(), Some(2), "{args:?}: {}", err(&run));
+        assert!(err(&run).contains("something is missing in the trace"), "{args:?}: {}", err(&run));
+        err(&run)
+    };
+    command(&["show", "traced", "gap.trace"]);
+    command(&["report", "traced", "gap.trace"]);
+    command(&["stats", "traced", "gap.trace"]);
+    command(&["diff", "traced", "one.trace", "gap.trace"]);
+    for format in ["perfetto", "chrome", "folded", "svg", "json"] {
+        command(&["export", "--format", format, "traced", "gap.trace"]);
+    }
+    let found = command(&["find", "traced", "gap.trace", "main"]);
+    assert!(found.contains("main was not called, as far as the trace tells"), "{found}");
 }
 
 #[test]

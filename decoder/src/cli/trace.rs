@@ -249,17 +249,17 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
             let style = Style { short: *short, ..Style::default() };
             write(&mut |out| {
                 let streams = streams.clone();
-                match format {
+                gaps += match format {
                     ExportFormat::Perfetto => export::perfetto(&reader, streams, out),
                     ExportFormat::Chrome => export::chrome(&reader, streams, out),
                     ExportFormat::Folded => export::folded(&reader, streams, &style, out),
                     ExportFormat::Svg => export::timeline(&reader, streams, out),
                     ExportFormat::Json => {
                         let all = Selection::default();
-                        gaps += trace::show(&reader, streams, &all, &style, true, out)?;
-                        Ok(())
+                        trace::show(&reader, streams, &all, &style, true, out)
                     }
-                }
+                }?;
+                Ok(())
             })?;
         }
         TraceAction::Find { function, format, appearance, .. } => {
@@ -267,9 +267,11 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
             let style = appearance.style(to_file)?;
             write(&mut |out| {
                 let streams = streams.clone();
-                let found = trace::find(&reader, streams, &functions, &style, json(format), out)?;
+                let (found, met) = trace::find(&reader, streams, &functions, &style, json(format), out)?;
+                gaps += met;
                 if found == 0 {
-                    note(&format!("{function} was not called"));
+                    let as_far = if gaps > 0 { ", as far as the trace tells" } else { "" };
+                    note(&format!("{function} was not called{as_far}"));
                 }
                 Ok(())
             })?;
@@ -279,7 +281,9 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
             let stream = *streams.first().context("the trace has no thread")?;
             let mut found = false;
             write(&mut |out| {
-                found = trace::at(&reader, stream, *event, &style, json(format), out)?;
+                let met;
+                (found, met) = trace::at(&reader, stream, *event, &style, json(format), out)?;
+                gaps += met;
                 Ok(())
             })?;
             if !found {
@@ -314,11 +318,16 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
         }
         TraceAction::Diff(_) => {}
     }
-    if gaps > 0 && status == Status::Done {
-        note(&format!("something is missing in the trace at {gaps} places"));
-        status = Status::Failed;
+    Ok(if status == Status::Done { complete(gaps, "the trace") } else { status })
+}
+
+/// The status of a command that has met so many gaps.
+fn complete(gaps: u64, of: &str) -> Status {
+    if gaps == 0 {
+        return Status::Done;
     }
-    Ok(status)
+    note(&format!("something is missing in {of} at {gaps} places"));
+    Status::Failed
 }
 
 fn diff(args: &DiffArgs) -> anyhow::Result<Status> {
@@ -332,7 +341,7 @@ fn diff(args: &DiffArgs) -> anyhow::Result<Status> {
         ReportFormat::Text => text::diff(&readers[0], &diff, *top, &style, out),
         ReportFormat::Json => text::diff_json(&readers[0], &diff, out),
     })?;
-    Ok(Status::Done)
+    Ok(complete(diff.gaps + traces[0].damaged + traces[1].damaged, "the traces"))
 }
 
 fn open(path: &Path) -> anyhow::Result<TraceFile> {

@@ -49,6 +49,8 @@ pub struct Diff<'t> {
     pub pairs: Vec<Pair<'t>>,
     /// By callee, where they differ: how often each run called it, the greatest difference first.
     pub calls: Vec<(Callee, [u64; 2])>,
+    /// Gaps in both.
+    pub gaps: u64,
 }
 
 /// Whether two events are the same thing. Where gaps come from, and addresses, is of no importance.
@@ -70,6 +72,7 @@ pub fn diff<'t>(readers: [&'t Reader<'t>; 2]) -> io::Result<Diff<'t>> {
         streams
     });
     let mut pairs = Vec::new();
+    let mut gaps = 0;
     for number in 0..streams[0].len().max(streams[1].len()) {
         let of_pair = [streams[0].get(number).copied(), streams[1].get(number).copied()];
         let mut machines = [0, 1].map(|side| of_pair[side].map(|stream| readers[side].machine(stream)));
@@ -100,7 +103,7 @@ pub fn diff<'t>(readers: [&'t Reader<'t>; 2]) -> io::Result<Diff<'t>> {
         let mut events = [0, 0];
         for (machine, events) in machines.iter_mut().zip(&mut events) {
             if let Some(machine) = machine {
-                machine.finish()?;
+                gaps += machine.finish()?;
                 *events = machine.events();
             }
         }
@@ -110,7 +113,7 @@ pub fn diff<'t>(readers: [&'t Reader<'t>; 2]) -> io::Result<Diff<'t>> {
     let both = one.iter().zip(&two).map(|(one, two)| (one.callee, [one.calls, two.calls]));
     let mut calls: Vec<_> = both.filter(|(_, [one, two])| one != two).collect();
     calls.sort_by_key(|(callee, [one, two])| (std::cmp::Reverse(one.abs_diff(*two)), *callee));
-    Ok(Diff { pairs, calls })
+    Ok(Diff { pairs, calls, gaps })
 }
 
 fn next(machine: &mut Option<Machine<'_>>, totals: &mut Totals, reader: &Reader<'_>) -> Option<Event> {

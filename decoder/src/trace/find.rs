@@ -51,7 +51,8 @@ pub(super) fn write_context(
     writeln!(out)
 }
 
-/// Writes each call of some functions, by callee, with its context. Returns how many there are.
+/// Writes each call of some functions, by callee, with its context. Returns how many there are, and how many gaps
+/// were met.
 ///
 /// # Errors
 /// Those of reading the trace, and of `out`.
@@ -62,9 +63,9 @@ pub fn find<'t>(
     style: &Style,
     json: bool,
     out: &mut dyn Write,
-) -> io::Result<u64> {
+) -> io::Result<(u64, u64)> {
     let tables = &reader.programs.tables;
-    let mut found = 0;
+    let (mut found, mut gaps) = (0, 0);
     for stream in streams {
         let mut machine = reader.machine(stream);
         while let Some(event) = machine.next() {
@@ -80,12 +81,13 @@ pub fn find<'t>(
                 write_context(reader, stream, &machine, &event, style, json, out)?;
             }
         }
-        machine.finish()?;
+        gaps += machine.finish()?;
     }
-    Ok(found)
+    Ok((found, gaps))
 }
 
-/// Writes the context of an event of a stream. Returns whether there is such an event.
+/// Writes the context of an event of a stream. Returns whether there is such an event, and how
+/// many gaps are in front of it.
 ///
 /// # Errors
 /// Those of reading the trace, and of `out`.
@@ -96,14 +98,13 @@ pub fn at<'t>(
     style: &Style,
     json: bool,
     out: &mut dyn Write,
-) -> io::Result<bool> {
+) -> io::Result<(bool, u64)> {
     let mut machine = reader.machine(stream);
     while let Some(event) = machine.next() {
         if event.kind.is_counted() && machine.events() == number {
             write_context(reader, stream, &machine, &event, style, json, out)?;
-            return Ok(true);
+            return Ok((true, machine.finish()?));
         }
     }
-    machine.finish()?;
-    Ok(false)
+    Ok((false, machine.finish()?))
 }

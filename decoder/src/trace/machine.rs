@@ -109,6 +109,8 @@ pub struct Machine<'t> {
     /// Events in a row that needed no word.
     idle: u32,
     events: u64,
+    /// How often nothing was known any more.
+    gaps: u64,
     /// Of verify mode: whether there is something to compare, how many events and which hash the stream has here, and
     /// whether that is certain.
     verify: bool,
@@ -175,6 +177,7 @@ impl<'t> Machine<'t> {
             cache: vec![NONE; CACHE],
             idle: 0,
             events: 0,
+            gaps: 0,
             verify: reader.verify,
             counted,
             hash,
@@ -212,12 +215,12 @@ impl<'t> Machine<'t> {
         self.verified
     }
 
-    /// The error with which reading the file has ended, if it has.
+    /// How many gaps were met.
     ///
     /// # Errors
-    /// That one.
-    pub fn finish(&mut self) -> std::io::Result<()> {
-        self.bits.error.take().map_or(Ok(()), Err)
+    /// The error with which reading the file has ended, if it has.
+    pub fn finish(&mut self) -> std::io::Result<u64> {
+        self.bits.error.take().map_or(Ok(self.gaps), Err)
     }
 
     /// The stack at a place where the innermost code is unknown; None if there is no such place.
@@ -329,6 +332,11 @@ impl<'t> Machine<'t> {
         Event { kind, depth: self.stack.len() as u32 - 1, function, node, value: 0 }
     }
 
+    fn gap(&mut self, why: Why) -> Event {
+        self.gaps += 1;
+        self.event(EventKind::Gap(why), NONE, NONE)
+    }
+
     #[inline]
     fn consume(&mut self, bits: u32) {
         self.bits.bits <<= bits;
@@ -438,7 +446,7 @@ impl<'t> Machine<'t> {
         self.jumps.lose();
         self.stack.clear();
         self.stack.push(Active { function: UNKNOWN, node: NONE });
-        let event = Event { value, ..self.event(EventKind::Gap(why), NONE, NONE) };
+        let event = Event { value, ..self.gap(why) };
         self.state = State::Skip;
         if why == Why::Middle {
             self.stack.push(Active { function: OPEN, node: NONE });

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::event::{Event, EventKind};
+use super::event::Event;
 use super::file::Stream;
 use super::reader::Reader;
 use super::spans::{Callee, Change, Spans};
@@ -89,9 +89,8 @@ pub fn report<'t>(reader: &Reader<'t>, streams: impl IntoIterator<Item = &'t Str
         let mut machine = reader.machine(stream);
         while let Some(event) = machine.next() {
             totals.event(tables, &event, machine.events());
-            report.gaps += u64::from(matches!(event.kind, EventKind::Gap(_)));
         }
-        machine.finish()?;
+        report.gaps += machine.finish()?;
         report.events += machine.events();
     }
     report.rows = totals.rows();

@@ -78,9 +78,6 @@ pub fn show<'t>(
         let mut inside = None;
         let mut line = String::new();
         while let Some(event) = machine.next() {
-            if matches!(event.kind, EventKind::Gap(_)) {
-                gaps += 1;
-            }
             let base = match &selection.functions {
                 None => Some(0),
                 Some(functions) => within(tables, functions, &event, &mut inside),
@@ -103,7 +100,7 @@ pub fn show<'t>(
             }
             out.write_all(line.as_bytes())?;
         }
-        machine.finish()?;
+        gaps += machine.finish()?;
     }
     Ok(gaps)
 }

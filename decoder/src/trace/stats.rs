@@ -2,7 +2,6 @@
 
 use std::io;
 
-use super::event::EventKind;
 use super::file::Stream;
 use super::machine::Verified;
 use super::reader::Reader;
@@ -58,9 +57,8 @@ pub fn stats<'t>(reader: &Reader<'t>, streams: impl IntoIterator<Item = &'t Stre
             } else if event.function != NONE {
                 functions[event.function as usize] += cost;
             }
-            stats.gaps += u64::from(matches!(event.kind, EventKind::Gap(_)));
         }
-        machine.finish()?;
+        stats.gaps += machine.finish()?;
         let (bits, words) = machine.read();
         stats.bits += bits;
         stats.words += words;
@@ -87,10 +85,8 @@ pub fn check<'t>(
     let (mut verified, mut gaps) = (Verified::default(), 0);
     for stream in streams {
         let mut machine = reader.machine(stream);
-        for event in machine.by_ref() {
-            gaps += u64::from(matches!(event.kind, EventKind::Gap(_)));
-        }
-        machine.finish()?;
+        while machine.next().is_some() {}
+        gaps += machine.finish()?;
         verified.add(&machine.verified());
     }
     Ok((verified, gaps))

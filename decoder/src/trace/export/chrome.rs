@@ -9,7 +9,7 @@ use crate::trace::reader::Reader;
 use crate::trace::show::heading;
 use crate::trace::spans::{Change, Spans};
 
-/// Writes some streams.
+/// Writes some streams. Returns how many gaps were met.
 ///
 /// # Errors
 /// Those of reading the trace, and of `out`.
@@ -17,12 +17,13 @@ pub fn chrome<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
     out: &mut dyn Write,
-) -> io::Result<()> {
+) -> io::Result<u64> {
     let tables = &reader.programs.tables;
     let names: Vec<String> =
         (0..tables.callee_count() as u32).map(|callee| json_string(tables.callee_name(callee))).collect();
     writeln!(out, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
     let mut separator = "";
+    let mut gaps = 0;
     for stream in streams {
         // Streams of signal handlers are rows of their own.
         let place = format!(r#""pid":{},"tid":{}"#, stream.process, stream.number);
@@ -59,7 +60,8 @@ pub fn chrome<'t>(
             let instant = json_string(&instant);
             writeln!(out, r#",{{"ph":"i","s":"t",{place},"ts":{time},"name":{instant}}}"#)?;
         }
-        machine.finish()?;
+        gaps += machine.finish()?;
     }
-    writeln!(out, "]}}")
+    writeln!(out, "]}}")?;
+    Ok(gaps)
 }

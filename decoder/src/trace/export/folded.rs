@@ -34,7 +34,7 @@ impl Contexts {
     }
 }
 
-/// Writes the contexts of some streams.
+/// Writes the contexts of some streams. Returns how many gaps were met.
 ///
 /// # Errors
 /// Those of reading the trace, and of `out`.
@@ -43,9 +43,10 @@ pub fn folded<'t>(
     streams: impl IntoIterator<Item = &'t Stream>,
     style: &Style,
     out: &mut dyn Write,
-) -> io::Result<()> {
+) -> io::Result<u64> {
     let tables = &reader.programs.tables;
     let mut contexts = Contexts { rows: vec![(0, u32::MAX, 0)], numbers: HashMap::new() };
+    let mut gaps = 0;
     for stream in streams {
         let mut spans = Spans::default();
         let mut machine = reader.machine(stream);
@@ -64,7 +65,7 @@ pub fn folded<'t>(
                 }
             });
         }
-        machine.finish()?;
+        gaps += machine.finish()?;
     }
     let mut path = Vec::new();
     for (number, &(_, callee, events)) in contexts.rows.iter().enumerate() {
@@ -84,5 +85,5 @@ pub fn folded<'t>(
         });
         writeln!(out, "{} {events}", names.collect::<Vec<_>>().join(";"))?;
     }
-    Ok(())
+    Ok(gaps)
 }

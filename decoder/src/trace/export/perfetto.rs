@@ -75,7 +75,7 @@ const NEEDS_STATE: u32 = 2;
 /// All packets are of one sequence.
 const SEQUENCE: u32 = 1;
 
-/// Writes some streams.
+/// Writes some streams. Returns how many gaps were met.
 ///
 /// # Errors
 /// Those of reading the trace, and of `out`.
@@ -83,7 +83,7 @@ pub fn perfetto<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
     out: &mut dyn Write,
-) -> io::Result<()> {
+) -> io::Result<u64> {
     let tables = &reader.programs.tables;
     let mut bytes = Vec::new();
     let mut write = |packet: Packet, out: &mut dyn Write| {
@@ -94,6 +94,7 @@ pub fn perfetto<'t>(
     };
     let mut named = vec![false; tables.callee_count()];
     write(Packet { sequence_flags: Some(STATE_CLEARED), ..Packet::default() }, out)?;
+    let mut gaps = 0;
     for stream in streams {
         let track = TrackDescriptor { uuid: Some(stream.number), name: Some(heading(reader, stream)) };
         write(Packet { track_descriptor: Some(track), ..Packet::default() }, out)?;
@@ -141,7 +142,7 @@ pub fn perfetto<'t>(
             let event = TrackEvent { r#type: Some(INSTANT), name: Some(instant), ..TrackEvent::default() };
             write(packet(event), out)?;
         }
-        machine.finish()?;
+        gaps += machine.finish()?;
     }
-    Ok(())
+    Ok(gaps)
 }

@@ -88,7 +88,7 @@ impl Columns {
     }
 }
 
-/// Writes the picture, as SVG.
+/// Writes the picture, as SVG. Returns how many gaps were met.
 ///
 /// # Errors
 /// Those of reading the trace, and of `out`.
@@ -96,11 +96,12 @@ pub fn timeline<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
     out: &mut dyn Write,
-) -> io::Result<()> {
+) -> io::Result<u64> {
     let tables = &reader.programs.tables;
     let mut totals = Totals::new(tables);
     let mut drawn = Vec::new();
     let mut left_out = 0;
+    let mut gaps = 0;
     for stream in streams {
         if drawn.len() >= MAX_STREAMS {
             left_out += 1;
@@ -111,7 +112,7 @@ pub fn timeline<'t>(
         while let Some(event) = machine.next() {
             totals.event(tables, &event, machine.events());
         }
-        machine.finish()?;
+        gaps += machine.finish()?;
         let events = machine.events();
         if events == 0 {
             continue;
@@ -179,7 +180,8 @@ pub fn timeline<'t>(
 <rect width="100%" height="100%" fill="#fff"/>
 {body}
 </svg>"##
-    )
+    )?;
+    Ok(gaps)
 }
 
 /// Draws a thread from `top` on. Returns where the next one begins.

@@ -4,7 +4,7 @@ use pcce_abi::trace::Special;
 
 use super::{MAX_IDLE, Machine, Ready, State};
 use crate::trace::bits::Item;
-use crate::trace::event::{Event, EventKind, Why};
+use crate::trace::event::{Event, Why};
 use crate::trace::tables::NONE;
 
 impl Machine<'_> {
@@ -103,7 +103,7 @@ impl Machine<'_> {
             _ => {
                 self.state = State::Unexpected;
                 self.certain = false;
-                Some(self.event(EventKind::Gap(Why::Unexpected), NONE, NONE))
+                Some(self.gap(Why::Unexpected))
             }
         }
     }
