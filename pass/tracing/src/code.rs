@@ -62,8 +62,51 @@ pub fn codes(sets: &[Vec<u32>], frequencies: &[f64]) -> Vec<Code> {
         for &node in &component {
             codes[node as usize] = colours[node as usize].map_or(Code::default(), |c| words[c as usize]);
         }
+        shorten(&component, sets, &in_sets, &mut codes);
     }
     codes
+}
+
+/// Gives each node the shortest code that does not begin with one of those beside it, nor the other way round: in its
+/// sets there may be fewer nodes than colours in the component. Those that come first choose first; nothing gets longer.
+fn shorten(component: &[u32], sets: &[Vec<u32>], in_sets: &[Vec<u32>], codes: &mut [Code]) {
+    loop {
+        let mut changed = false;
+        for &node in component {
+            let beside = in_sets[node as usize].iter().flat_map(|&set| &sets[set as usize]);
+            let taken: Vec<Code> =
+                beside.filter(|&&other| other != node).map(|&other| codes[other as usize]).collect();
+            let shorter = shortest_free(taken, codes[node as usize].bits);
+            changed |= shorter.is_some();
+            codes[node as usize] = shorter.unwrap_or(codes[node as usize]);
+        }
+        if !changed {
+            return;
+        }
+    }
+}
+
+/// The shortest code of at least one and less than so many bits that is told apart from all that are taken.
+fn shortest_free(mut taken: Vec<Code>, less_than: u8) -> Option<Code> {
+    // A code is the numbers of LONGEST bits that begin with it; those of the others are told apart from each other, or
+    // the same.
+    let span = |code: &Code| {
+        let below = u32::from(LONGEST - code.bits);
+        (code.value << below, (code.value + 1) << below)
+    };
+    taken.sort_by_key(span);
+    let end = (1 << LONGEST, 1 << LONGEST);
+    (1..less_than).find_map(|bits| {
+        let size = 1 << (LONGEST - bits);
+        let mut at = 0_u32;
+        for (from, to) in taken.iter().map(span).chain([end]) {
+            if at + size <= from {
+                return Some(Code { value: at / size, bits });
+            }
+            at = at.max(to.next_multiple_of(size));
+        }
+        None
+    })
 }
 
 /// A prefix code for symbols of these weights, the shorter the heavier; none has more than [`LONGEST`] bits.

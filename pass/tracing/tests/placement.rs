@@ -213,3 +213,17 @@ fn baselines_write_what_the_paper_says() {
     assert_eq!(written(Baseline::Branches), branches);
     assert_eq!(written(Baseline::Casper), branches[2..]);
 }
+
+/// Where there are few alternatives, codes are short, even if one of them has many others elsewhere.
+#[test]
+fn codes_are_short_where_few_are_possible() {
+    let mut blocks = vec![block(&[], &(1..=8).collect::<Vec<u32>>())];
+    blocks.extend((0..9).map(|node| block(&[node], &[0])));
+    // Behind node 1: node 0 or node 8.
+    blocks[2].successors = vec![1, 9];
+    let flow = Flow { blocks, roles: vec![Role::Event; 9] };
+    let placement = place(&flow);
+    assert_eq!(fault(&flow, &placement), None);
+    let bits: Vec<u8> = placement.codes.iter().map(|code| code.bits).collect();
+    assert_eq!((bits[8], bits.iter().sum::<u8>()), (1, 25), "{bits:?}");
+}
