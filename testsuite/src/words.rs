@@ -196,6 +196,8 @@ pub struct Reader {
     /// How much of that it has read.
     pub at: usize,
     cache: [u64; 256],
+    followed: [usize; 256],
+    before: usize,
 }
 
 /// Nothing follows.
@@ -205,13 +207,14 @@ pub struct End;
 impl Reader {
     /// At a stream's beginning.
     pub fn new(stream: &[Chunk]) -> Self {
-        Self { items: items(stream), at: 0, cache: [0; 256] }
+        Self { items: items(stream), at: 0, cache: [0; 256], followed: [0; 256], before: 0 }
     }
 
     /// What comes next.
     pub fn peek(&mut self) -> Result<Item, End> {
         while self.items.get(self.at) == Some(&Item::Chunk) {
             self.cache = [0; 256];
+            (self.followed, self.before) = ([0; 256], 0);
             self.at += 1;
         }
         self.items.get(self.at).copied().ok_or(End)
@@ -230,6 +233,7 @@ impl Reader {
     pub fn special(&mut self, kind: Special) -> Result<(u64, [u64; 2]), End> {
         let item = self.peek()?;
         self.at += 1;
+        (self.followed, self.before) = ([0; 256], 0);
         match item {
             Item::Special(found, payload, words) if found == kind as u8 => Ok((payload, words)),
             item => panic!("{item:?}, not {kind:?}, item {} of {}", self.at - 1, self.items.len()),
@@ -251,9 +255,14 @@ impl Reader {
         // The bits are those of one chunk.
         self.peek()?;
         let cache = self.cache;
-        let bits = self.bits(9)?;
-        assert_eq!(bits >> 8, 1);
-        Ok(cache[bits as usize & 255])
+        assert_eq!(self.bits(1)?, 1);
+        let place = match self.bits(1)? {
+            1 => self.followed[self.before],
+            _ => self.bits(8)? as usize,
+        };
+        self.followed[self.before] = place;
+        self.before = place;
+        Ok(cache[place])
     }
 
     /// A mark's value.

@@ -21,7 +21,7 @@ __attribute__((preserve_most)) void __pcce_trace_event(uint64_t event);
 
 /* Appends at most 9 bits. */
 static inline void append(unsigned bits, uint64_t code) {
-  if (__pcce_trace.pending >> 54)
+  if (__pcce_trace.pending >> 53)
     __pcce_trace_flush();
   __pcce_trace.pending = __pcce_trace.pending << bits | code;
 }

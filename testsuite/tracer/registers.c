@@ -79,7 +79,7 @@ int main(void) {
       check("enter, avx512", avx512, function, 32, 64, 1);
       best = "avx512";
     }
-    if (i < 100 && __pcce_trace.pending >> 54)
+    if (i < 100 && __pcce_trace.pending >> 53)
       printf("a full word\n");
   }
   printf("%lu calls, %s\n", (unsigned long)calls, best);

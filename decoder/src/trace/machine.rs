@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use pcce_abi::trace::{CACHE, CACHED_BITS, Special, hash};
+use pcce_abi::trace::{CACHE, CACHED_BITS, EXPECTED_BITS, Order, Special, hash};
 
 use super::bits::{Bits, Item};
 use super::event::{End, Event, EventKind, Why};
@@ -106,6 +106,7 @@ pub struct Machine<'t> {
     state: State,
     /// Functions of the cache.
     cache: Vec<u32>,
+    order: Order,
     /// Events in a row that needed no word.
     idle: u32,
     events: u64,
@@ -175,6 +176,7 @@ impl<'t> Machine<'t> {
             jumps: start.jumps,
             state: State::Open,
             cache: vec![NONE; CACHE],
+            order: Order::new(),
             idle: 0,
             events: 0,
             gaps: 0,
@@ -363,14 +365,21 @@ impl<'t> Machine<'t> {
     }
 
     fn enter_cached(&mut self) -> Option<Event> {
-        let mut index = 0;
-        for _ in 0..CACHED_BITS - 1 {
-            match self.bit() {
-                Ok(bit) => index = index << 1 | usize::from(bit),
-                Err(told) => return told,
+        let mut place = 0;
+        match self.bit() {
+            Ok(true) => place = self.order.expected(),
+            Ok(false) => {
+                for _ in 0..CACHED_BITS - EXPECTED_BITS {
+                    match self.bit() {
+                        Ok(bit) => place = place << 1 | u8::from(bit),
+                        Err(told) => return told,
+                    }
+                }
             }
+            Err(told) => return told,
         }
-        match self.cache[index] {
+        self.order.enter(place);
+        match self.cache[place as usize] {
             NONE => {
                 self.state = State::Lose(Why::NotCached, 0);
                 None

@@ -39,6 +39,9 @@ pub struct Run<'w> {
     jumps: Vec<u64>,
     count: u64,
     cache: Vec<u64>,
+    /// The functions of the cache in their order: by the last one, the next one.
+    followed: [usize; 256],
+    before: usize,
     chunk: usize,
     /// It is silent up to its fork, at this visit of open code.
     fork: Option<(u64, Random)>,
@@ -65,6 +68,8 @@ impl<'w> Run<'w> {
             jumps: Vec::new(),
             count: 0,
             cache: vec![0; abi::CACHE],
+            followed: [0; 256],
+            before: 0,
             chunk: 0,
             fork: None,
             visits: 0,
@@ -140,13 +145,19 @@ impl<'w> Run<'w> {
     fn special(&mut self, words: &[u64]) {
         self.writer.special(words);
         self.empty_cache();
+        self.forget_order();
     }
 
     /// A chunk that has begun has an empty cache.
     fn empty_cache(&mut self) {
         if std::mem::replace(&mut self.chunk, self.writer.chunks()) != self.writer.chunks() {
             self.cache.fill(0);
+            self.forget_order();
         }
+    }
+
+    fn forget_order(&mut self) {
+        (self.followed, self.before) = ([0; 256], 0);
     }
 
     /// Unknown code that may enter functions at `depth`.
@@ -159,6 +170,7 @@ impl<'w> Run<'w> {
                 self.random = random;
                 self.writer.fork();
                 self.cache.fill(0);
+                self.forget_order();
             }
             self.positions.push(self.writer.position());
             if self.budget == 0 {
@@ -196,7 +208,9 @@ impl<'w> Run<'w> {
         let address = self.world.address(function);
         let index = abi::cache_index(address as usize);
         if self.cache[index] == address {
-            self.bits(1 << 8 | index as u32, 9);
+            let expected = std::mem::replace(&mut self.followed[self.before], index) == index;
+            self.before = index;
+            if expected { self.bits(3, 2) } else { self.bits(2 << 8 | index as u32, 10) }
         } else {
             self.cache[index] = address;
             self.special(&[abi::special(abi::Special::Entered, address)]);

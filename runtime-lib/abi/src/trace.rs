@@ -7,8 +7,8 @@
 //! | word | meaning |
 //! |---|---|
 //! | 0 | nothing is written here yet |
-//! | from 2⁵⁴ on | bits of the stream: those below the leading one, the first one highest |
-//! | other | special: bits 48 to 53 say what it is ([`Special`]), those below are its payload |
+//! | from 2⁵³ on | bits of the stream: those below the leading one, the first one highest |
+//! | other | special: bits 48 to 52 say what it is ([`Special`]), those below are its payload |
 //!
 //! Where bits were pending, [`Special::Short`] stands in front of a special word: so each is at an exact place in the
 //! stream of bits. The words that follow a special word are written before it: it is there with them, or not at all.
@@ -20,7 +20,7 @@ pub const TLS_SYMBOL: &str = "__pcce_trace";
 
 /// Words from here on are bits. Pending bits, with their leading one, may be written as such a word when they are this
 /// or more.
-pub const FULL: u64 = 1 << 54;
+pub const FULL: u64 = 1 << 53;
 /// Pending bits, with their leading one, are always less. Emitted code calls [`functions::FLUSH`] when one bit more
 /// makes them this much, and in front of more bits if they might.
 pub const MOST: u64 = 1 << 63;
@@ -57,8 +57,53 @@ pub const ALIGN: u32 = align_of::<Block>() as u32;
 
 /// Number of places in [`Block::cache`]. It is all zero where a chunk begins.
 pub const CACHE: usize = 256;
-/// The bits that stand for a function in the cache: a one, and its place in so many bits.
-pub const CACHED_BITS: u32 = 9;
+/// The bits for a function that is entered again, and is the one that was expected ([`Order`]): two ones.
+pub const EXPECTED_BITS: u32 = 2;
+/// The bits for another function in the cache: a one, a zero, and its place. So many have room behind less than [`FULL`].
+pub const CACHED_BITS: u32 = 10;
+
+/// Which functions of the cache have followed which: all zero where a chunk begins, and behind each special word.
+///
+/// An interrupting handler may leave the thread where it has told only a part of an entry; then a special word comes.
+#[derive(Clone, Debug)]
+#[repr(C)]
+pub struct Order {
+    /// By the place of a function, that of the one which came next when it was the last one.
+    next: [u8; CACHE],
+    /// The place of the last one.
+    last: u8,
+}
+
+impl Order {
+    /// Offset of the function that was entered last.
+    pub const LAST: usize = offset_of!(Order, last);
+    /// Offset of those that came next.
+    pub const NEXT: usize = offset_of!(Order, next);
+
+    /// Nothing is known.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { next: [0; CACHE], last: 0 }
+    }
+
+    /// The place of the function that is expected.
+    #[must_use]
+    pub const fn expected(&self) -> u8 {
+        self.next[self.last as usize]
+    }
+
+    /// The function at this place is entered.
+    pub const fn enter(&mut self, place: u8) {
+        self.next[self.last as usize] = place;
+        self.last = place;
+    }
+}
+
+impl Default for Order {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 /// The place of a function in the cache, by the address at which it was entered.
 #[must_use]

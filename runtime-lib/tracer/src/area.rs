@@ -4,7 +4,7 @@ use core::mem::offset_of;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use crate::abi::trace::{Block, CACHE, Chunk};
+use crate::abi::trace::{Block, CACHE, Chunk, Order};
 use crate::sys;
 
 /// What emitted code and [`stubs`](crate::stubs) read. A page of its own, which forked children find empty, however
@@ -17,6 +17,8 @@ pub struct Fast {
     pub limit: AtomicUsize,
     /// Not 0 as long as this is the process that began the stream.
     pub alive: AtomicUsize,
+    /// Of the functions in the cache.
+    pub order: Order,
 }
 
 /// What [`Block::cache`] of new threads points to. Never written.

@@ -9,7 +9,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::abi::trace::{
-    BEGIN_MIDDLE, Block, CHUNK, CHUNK_HEAD, CONTINUED, Chunk, ENDED, FULL, Gap, KIND_STREAM, OPEN,
+    BEGIN_MIDDLE, Block, CHUNK, CHUNK_HEAD, CONTINUED, Chunk, ENDED, FULL, Gap, KIND_STREAM, OPEN, Order,
     RING_LEAST, Special, UNIT, checksum, position, special,
 };
 use crate::area::{self, Area, DUMMY, RING, State};
@@ -226,6 +226,7 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
         (*stream).chunk = chunk;
         (*stream).state = State::Recording;
         (&raw mut (*area).fast.cache).write_bytes(0, 1);
+        (*area).fast.order = Order::new();
         arm(block, area, words(chunk), mapped.add(size).cast());
         if ring.is_some() {
             write_context(block, (*stream).from);
@@ -356,6 +357,9 @@ pub unsafe fn put(block: *mut Block, area: *mut Area, group: &[u64]) {
             (*block).pending = 1;
         }
         write(block, group);
+        if !group.is_empty() {
+            (*area).fast.order = Order::new();
+        }
         if (*block).next.addr() > (*area).stream.limit {
             next_chunk(block, area);
         }

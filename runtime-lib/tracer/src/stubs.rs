@@ -4,8 +4,9 @@
 //! | path | instructions, with the return |
 //! |---|---|
 //! | a full word is written | 15 |
-//! | a function that was entered before is entered | 19 |
-//! | the same, and the word is full | 30 |
+//! | the function that is expected is entered | 25 |
+//! | another one that was entered before | 27 |
+//! | the same, and the word is full | 43 |
 //! | an event of verify mode | 13 |
 //!
 //! A word is stored before [`Block::next`](crate::abi::trace::Block) says so, and this before the pending bits are one
@@ -14,7 +15,7 @@
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 
-use crate::abi::trace::{ALIGN, Block, CACHE, ENTRY_LEN, FULL, SIZE};
+use crate::abi::trace::{ALIGN, Block, CACHE, ENTRY_LEN, FULL, Order, SIZE};
 use crate::area::Fast;
 use crate::events::{enter_slow, flush_slow};
 use crate::vectors::{detect, vectors};
@@ -126,7 +127,7 @@ global_asm!(
     flush_slow = sym flush_slow,
 );
 
-// Where the pending bits are below FULL, 9 more fit into the word. The rest of the stack below the saved registers is
+// Where the pending bits are below FULL, 10 more fit into the word. The rest of the stack below the saved registers is
 // for the vector registers.
 global_asm!(
     ".pushsection .text.__pcce_trace_enter,\"ax\",@progbits",
@@ -139,50 +140,59 @@ global_asm!(
     ".cfi_def_cfa_offset 16",
     "push rcx",
     ".cfi_def_cfa_offset 24",
-    "mov ecx, dword ptr [rsp + 16]",
-    "shr ecx, 4",
-    "movzx ecx, cl",
+    "push rdx",
+    ".cfi_def_cfa_offset 32",
     "mov r11, qword ptr [rip + __pcce_trace@GOTTPOFF]",
     "mov rax, qword ptr fs:[r11 + {cache}]",
-    "mov rax, qword ptr [rax + 8*rcx]",
-    "cmp rax, qword ptr [rsp + 16]",
+    "8:",
+    "mov rdx, qword ptr [rsp + 24]",
+    "mov ecx, edx",
+    "shr ecx, 4",
+    "movzx ecx, cl",
+    "cmp rdx, qword ptr [rax + 8*rcx]",
     "jne 3f",
     "cmp word ptr fs:[r11 + 6], {nearly_full}",
     "jae 2f",
-    "8:",
+    "movzx edx, byte ptr [rax + {last}]",
+    "mov byte ptr [rax + {last}], cl",
+    "cmp cl, byte ptr [rax + rdx + {followed}]",
+    "jne 4f",
     "mov rax, qword ptr fs:[r11]",
-    "shl rax, 9",
-    "lea rax, [rax + rcx + 256]",
+    "lea rax, [4*rax + 3]",
+    "5:",
     "mov qword ptr fs:[r11], rax",
     ".cfi_remember_state",
+    "pop rdx",
+    ".cfi_def_cfa_offset 24",
     "pop rcx",
     ".cfi_def_cfa_offset 16",
     "pop rax",
     ".cfi_def_cfa_offset 8",
     "ret",
     ".cfi_restore_state",
+    // Another one than expected.
+    "4:",
+    "mov byte ptr [rax + rdx + {followed}], cl",
+    "mov rax, qword ptr fs:[r11]",
+    "shl rax, 10",
+    "lea rax, [rax + rcx + 512]",
+    "jmp 5b",
     "2:",
-    "mov rcx, qword ptr fs:[r11 + {cache}]",
-    "mov rax, qword ptr fs:[r11 + {next}]",
-    "cmp rax, qword ptr [rcx + {limit}]",
+    "mov rdx, qword ptr fs:[r11 + {next}]",
+    "cmp rdx, qword ptr [rax + {limit}]",
     // The next chunk has an empty cache.
     "jae 3f",
     "mov rcx, qword ptr fs:[r11]",
-    "mov qword ptr [rax], rcx",
-    "add rax, 8",
-    "mov qword ptr fs:[r11 + {next}], rax",
+    "mov qword ptr [rdx], rcx",
+    "add rdx, 8",
+    "mov qword ptr fs:[r11 + {next}], rdx",
     ".hidden __pcce_trace_stored_enter",
     ".globl __pcce_trace_stored_enter",
     "__pcce_trace_stored_enter:",
     "mov qword ptr fs:[r11], 1",
-    "mov ecx, dword ptr [rsp + 16]",
-    "shr ecx, 4",
-    "movzx ecx, cl",
     "jmp 8b",
     // It is not in the cache.
     "3:",
-    "push rdx",
-    ".cfi_def_cfa_offset 32",
     "push rsi",
     ".cfi_def_cfa_offset 40",
     "push rdi",
@@ -269,6 +279,8 @@ global_asm!(
     next = const offset_of!(Block, next),
     nearly_full = const FULL >> 48,
     limit = const offset_of!(Fast, limit),
+    last = const offset_of!(Fast, order) + Order::LAST,
+    followed = const offset_of!(Fast, order) + Order::NEXT,
     vectors = sym vectors,
     detect = sym detect,
     enter_slow = sym enter_slow,

@@ -1,6 +1,6 @@
 //! What the machine does with special words, and at the bounds of chunks.
 
-use pcce_abi::trace::{BEGIN_FORKED, BEGIN_MIDDLE, CONTINUED, ENDED, Gap, Special, cache_index};
+use pcce_abi::trace::{BEGIN_FORKED, BEGIN_MIDDLE, CONTINUED, ENDED, Gap, Order, Special, cache_index};
 
 use super::{Active, Machine, OPEN, Ready, State, UNKNOWN};
 use crate::trace::bits::Item;
@@ -46,6 +46,7 @@ impl Machine<'_> {
 
     fn chunk_begins(&mut self, chunk: &ChunkAt, follows: bool) {
         self.cache.fill(NONE);
+        self.order = Order::new();
         self.last = None;
         if chunk.begin == BEGIN_MIDDLE {
             self.state = State::Lose(Why::Middle, 0);
@@ -115,6 +116,7 @@ impl Machine<'_> {
             return None;
         };
         self.idle = 0;
+        self.order = Order::new();
         match special {
             Special::Landed => return self.came_back(EventKind::Landed, payload, words),
             Special::Again => return self.came_back(EventKind::Again, payload, words),
