@@ -182,7 +182,9 @@ impl Tables {
                 nodes: function.nodes.len() as u32,
             });
             if let Some(&address) = module.addresses.get(number as usize).filter(|address| **address != 0) {
-                self.by_address.insert((image, address), first_function + number);
+                // Of a function that several modules have, the linker keeps the first body. GNU ld resolves what the
+                // others' tables say of theirs to the one that it kept, if both have one size.
+                self.by_address.entry((image, address)).or_insert(first_function + number);
             }
         }
         Ok(())
