@@ -226,3 +226,52 @@ fn what_libraries_call_is_listed() {
     }
     assert!(compared > 100);
 }
+
+const PARTS: &str = "#include <stdlib.h>\n#define KEEP __asm__ volatile(\"\")\n\
+    __attribute__((noinline)) static int leaf(int n) { KEEP; return n; }\n\
+    __attribute__((noinline)) static int inner(int n) { KEEP; return n + 1; }\n\
+    __attribute__((noinline)) static int outer(int n) { KEEP; return n % 3 ? inner(n) + leaf(n) : inner(n + 1); }\n\
+    __attribute__((noinline)) static int last(int n) { KEEP; return leaf(n); }\n\
+    int main(void) { int s = 0; for (int i = 0; i < 9; i++) { s += outer(i); s += last(i) + inner(i); }\n\
+    return s > 1000; }\n";
+
+/// What is left out is not in the trace, but its calls are, and what it calls of the rest.
+#[test]
+fn parts_of_a_program_are_traced() {
+    let folder = work_folder("traces/parts");
+    let source = folder.join("parts.c");
+    fs::write(&source, PARTS).unwrap();
+    // Calls of each function, and its events.
+    for (option, expected) in [
+        ("--pcce-trace-skip=outer", [("outer", 9, 0), ("inner", 18, 18), ("leaf", 15, 15), ("last", 9, 18)]),
+        ("--pcce-trace-skip=leaf,la*", [("outer", 9, 24), ("inner", 18, 18), ("leaf", 6, 0), ("last", 9, 0)]),
+        ("--pcce-trace-only=main,l*", [("outer", 9, 0), ("inner", 9, 0), ("leaf", 15, 15), ("last", 9, 18)]),
+        (
+            "--pcce-trace-skip=elsewhere/*.c",
+            [("outer", 9, 24), ("inner", 18, 18), ("leaf", 15, 15), ("last", 9, 18)],
+        ),
+    ] {
+        for mode in ["--pcce-mode=lto", "--pcce-mode=module"] {
+            let flags = ["-O1", "--pcce-verify", mode, option];
+            let (program, trace) = traced(&source, &flags, &folder);
+            let checked = pcce(&["check"], (&program, &trace)).expect_success();
+            assert!(checked.stdout.contains(", 0 chunks do not match"), "{}", checked.describe());
+            let reported = pcce(&["report"], (&program, &trace)).expect_success();
+            for (name, calls, events) in expected {
+                let row = reported.stdout.lines().find(|line| line.ends_with(&format!(" {name}")));
+                let words: Vec<&str> = row.unwrap_or_default().split_whitespace().collect();
+                let found: Vec<u64> = words.iter().filter_map(|word| word.parse().ok()).collect();
+                assert_eq!(
+                    found.get(..2),
+                    Some(&[calls, events][..]),
+                    "{option} {mode} {name}: {}",
+                    reported.stdout
+                );
+            }
+        }
+    }
+    let all = format!("--pcce-trace-only=*/{}", "parts.c");
+    let (program, trace) = traced(&source, &["-O1", "--pcce-verify", &all], &folder);
+    let reported = pcce(&["report"], (&program, &trace)).expect_success();
+    assert!(reported.stdout.starts_with("1"), "{}", reported.stdout);
+}

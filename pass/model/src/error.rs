@@ -18,6 +18,16 @@ pub enum Error {
         /// Why.
         cause: std::io::Error,
     },
+    /// A name that an option gives is no pattern.
+    #[error("{name}, named by the option {option}, is no pattern: {cause}")]
+    Pattern {
+        /// The name.
+        name: String,
+        /// The option.
+        option: &'static str,
+        /// Why.
+        cause: &'static str,
+    },
     /// The profile of calls is damaged.
     #[error("{}, named by the option profile-use: {cause}", file.display())]
     Profile {

@@ -28,7 +28,7 @@ mod updates;
 pub use error::Error;
 pub use graph::derive;
 pub use groups::pointers_to;
-pub use lists::{NoCallback, Targets, called_within, makes_streams, names};
+pub use lists::{NoCallback, Patterns, Targets, called_within, makes_streams, names};
 pub use profile::{Candidate, Matched, Profile, counted};
 pub use program::{
     AddressPlaces, Call, CallKind, Function, Pointer, Program, RuntimeCall, STD_THREAD, Source,

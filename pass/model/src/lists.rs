@@ -41,11 +41,7 @@ impl Targets {
     /// The targets of this linkage name: it, or the name in the source with its scopes, without parameters
     /// (`app::Log::write`).
     fn named(&self, linkage: &str) -> impl Iterator<Item = &str> {
-        let in_source = linkage.starts_with("_Z").then(|| {
-            let symbol = cpp_demangle::Symbol::new(linkage).ok()?;
-            symbol.demangle_with_options(&cpp_demangle::DemangleOptions::new().no_params()).ok()
-        });
-        let names = [self.0.get(linkage), in_source.flatten().and_then(|name| self.0.get(&name))];
+        let names = [self.0.get(linkage), in_source(linkage).and_then(|name| self.0.get(&name))];
         names.into_iter().flatten().map(String::as_str)
     }
 
@@ -64,6 +60,56 @@ impl Targets {
         }
         missing.into_iter().collect()
     }
+}
+
+/// Names of functions and of source files, in which `*` stands for any characters and `?` for one.
+pub struct Patterns(Vec<glob::Pattern>);
+
+impl Patterns {
+    /// From names and `@FILE`s with lists of them, which the option has given.
+    ///
+    /// # Errors
+    /// A file that cannot be read; a name that is no pattern.
+    pub fn load(given: &[String], option: &'static str) -> Result<Self, Error> {
+        let mut patterns = Vec::new();
+        for name in given {
+            let text = match name.strip_prefix('@') {
+                Some(file) => &read(Path::new(file), option)?,
+                None => name,
+            };
+            for name in names(text) {
+                let invalid = |cause: glob::PatternError| Error::Pattern {
+                    name: name.to_owned(),
+                    option,
+                    cause: cause.msg,
+                };
+                patterns.push(glob::Pattern::new(name).map_err(invalid)?);
+            }
+        }
+        Ok(Self(patterns))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a function has one of the names: its linkage name, its name in the source with its scopes, without
+    /// parameters, or the path of its source file, or the last parts of that.
+    pub fn name(&self, linkage: &str, file: Option<&str>) -> bool {
+        let in_source = in_source(linkage);
+        let paths = file.into_iter().flat_map(|file| {
+            std::iter::once(file).chain(file.match_indices('/').map(|(at, _)| &file[at + 1..]))
+        });
+        let mut names = [linkage].into_iter().chain(in_source.as_deref()).chain(paths);
+        names.any(|name| self.0.iter().any(|pattern| pattern.matches(name)))
+    }
+}
+
+/// The name of a C++ function in the source, with its scopes and without parameters.
+fn in_source(linkage: &str) -> Option<String> {
+    let symbol = linkage.starts_with("_Z").then(|| cpp_demangle::Symbol::new(linkage).ok())??;
+    symbol.demangle_with_options(&cpp_demangle::DemangleOptions::new().no_params()).ok()
 }
 
 /// What makes streams and conversions that call functions of the program (the last ones: libbsd's).

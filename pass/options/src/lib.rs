@@ -112,6 +112,18 @@ pub struct Common {
     /// record the calls of the program, for `pcce trace`; PCCE_TRACE names the file
     #[arg(long = "pcce-trace")]
     pub trace: bool,
+    /// leave these functions out of the trace: their calls are like those of a
+    /// library's. NAME: a function's or a source file's, with `*` for any
+    /// characters. @FILE: a list of names
+    #[arg(long = "pcce-trace-skip", value_name = "NAME", verbatim_doc_comment)]
+    #[arg(require_equals = true, action = ArgAction::Append)]
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub trace_skip: Vec<String>,
+    /// trace these functions only; names as for --pcce-trace-skip
+    #[arg(long = "pcce-trace-only", value_name = "NAME", verbatim_doc_comment)]
+    #[arg(require_equals = true, action = ArgAction::Append)]
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub trace_only: Vec<String>,
 }
 
 /// What traces of calls are compared with (casper.txt §6).
@@ -345,7 +357,8 @@ fn wrapper_command() -> Command {
     // In the pass's own list a name may contain commas.
     let split = |option: &Arg| {
         let option = option.clone();
-        if option.get_id() == "targets" { option.value_delimiter(',') } else { option }
+        let is_list = ["targets", "trace_skip", "trace_only"].iter().any(|id| option.get_id() == *id);
+        if is_list { option.value_delimiter(',') } else { option }
     };
     base_command().args(WrapperFlags::augment_args(Command::new("")).get_arguments().map(split))
 }

@@ -146,6 +146,6 @@ fn help_names_all_flags() {
 fn cmake_has_a_keyword_for_each_option() {
     let keywords = cmake_keywords();
     assert!(keywords.contains("set(_PCCE_SWITCHES VERIFY HYBRID TRACE HEAP)"), "{keywords}");
-    assert!(keywords.contains("set(_PCCE_LISTS TARGETS NO_CALLBACK)"), "{keywords}");
+    assert!(keywords.contains("set(_PCCE_LISTS TARGETS NO_CALLBACK TRACE_SKIP TRACE_ONLY)"), "{keywords}");
     assert!(keywords.contains("set(_PCCE_FILES PROFILE_USE NO_CALLBACK)"), "{keywords}");
 }

@@ -86,6 +86,14 @@ const char *pcce_shim_source_name(LLVMValueRef F, size_t *Len) {
   return Name.data();
 }
 
+// The path of its source file; empty without debug information.
+const char *pcce_shim_source_file(LLVMValueRef F, size_t *Len) {
+  const DISubprogram *SP = unwrap<Function>(F)->getSubprogram();
+  StringRef Name = SP ? SP->getFilename() : "";
+  *Len = Name.size();
+  return Name.data();
+}
+
 // Executions of the function in the profile; negative if there is none.
 double pcce_shim_entry_count(LLVMValueRef F) {
   auto Count = unwrap<Function>(F)->getEntryCount();

@@ -197,9 +197,6 @@ impl<'a> Job<'a> {
         warnings: &mut Vec<String>,
     ) -> Result<Option<Frames>, Error> {
         prepare::control_flow(run, &self.no_callback, &self.entered, self.open);
-        if self.options.common.trace {
-            prepare::part_returns(run.module());
-        }
         let relied_on = self.instrument_prepared(run.module(), frames, warnings)?;
         if cfg!(debug_assertions) || self.options.check {
             run.verify()?;
@@ -286,7 +283,7 @@ impl<'a> Job<'a> {
             return Err(Error::UntracedCalls { function: function.name.clone() });
         }
         let key = fnv1a(self.identifier.as_bytes(), b"trace");
-        Ok(tracing::insert(module, (program, code), key, self.options, self.whole_program))
+        tracing::insert(module, (program, code), key, self.options, self.whole_program)
     }
 
     /// Reads the module, and encodes its call graph; again, if pointers were compared. None if there is no function to
@@ -313,6 +310,11 @@ impl<'a> Job<'a> {
     }
 
     fn gather<'m>(&self, module: Module<'m>, profile: Option<&Profile>) -> Result<Read<'m>, Error> {
+        if self.options.common.trace {
+            // What is read has the blocks by their numbers, and the trace must need no further ones: pointers that were
+            // compared have made invokes that go on at one place.
+            prepare::part_returns(module);
+        }
         let unpushed = facts::entered_unpushed(module, &self.no_callback, &self.entered);
         let knowledge = facts::Knowledge {
             no_callback: &self.no_callback,

@@ -48,6 +48,14 @@ impl<'m> Function<'m> {
         (!name.is_empty()).then_some(name)
     }
 
+    /// The path of its source file, if there is debug information.
+    pub fn source_file(self) -> Option<String> {
+        let mut len = 0;
+        // SAFETY: live function; the text is copied.
+        let file = unsafe { text(pcce_shim_source_file(self.raw(), &mut len), len) };
+        (!file.is_empty()).then_some(file)
+    }
+
     /// Its address.
     pub fn address(self) -> Address<'m> {
         Address(self.0.as_global_value().as_pointer_value())

@@ -7,8 +7,8 @@ use pcce_abi::trace::{self, functions};
 use pcce_dictionary::Location;
 use pcce_dictionary::trace::{self as tables, Kind};
 use pcce_encoding::FunctionId;
-use pcce_model::Program;
 use pcce_model::plan::Strings;
+use pcce_model::{CallKind, Program, TailCallee};
 use pcce_tracing::{Code as Bits, Placement, place};
 
 use super::APPEND;
@@ -45,6 +45,8 @@ const SWITCHES: [&str; 6] =
 pub struct Before<'m> {
     /// The tables of the module.
     traced: tables::Traced,
+    /// Which functions are left out.
+    skipped: Vec<bool>,
     /// Functions with a body that are not traced: their calls enter functions as others' do.
     untraced: HashSet<Function<'m>>,
     /// Functions that may be entered by such calls, or through pointers.
@@ -61,23 +63,43 @@ pub fn insert<'m>(
     (mut names, key, verify): (Strings, u64, bool),
     whole_program: bool,
 ) -> Before<'m> {
-    let values: HashSet<Function<'m>> = code.functions().iter().map(|function| function.value).collect();
+    let read = program.iter().zip(&functions).filter(|(_, traced)| !traced.skipped);
+    let values: HashSet<Function<'m>> = read.map(|((id, _), _)| code.function(id).value).collect();
     let untraced = module.functions().into_iter().filter(|f| f.has_body() && !values.contains(f)).collect();
-    let entered = program.iter().filter(|(_, f)| f.external || f.otherwise_used || f.address_taken);
-    let entered = entered.map(|(id, _)| code.function(id).value).collect();
+    let entered = entered_by_others(program, &functions);
+    let entered = entered.into_iter().map(|id| code.function(id).value).collect();
     let mut files = Strings::default();
     let builder = module.builder();
     let mut rows = Vec::with_capacity(functions.len());
     for ((id, function), traced) in program.iter().zip(&functions) {
         let value = code.function(id).value;
+        if traced.skipped {
+            let name = names.number(function.source_name.as_deref().unwrap_or(&function.name));
+            code.function(id).calls.iter().for_each(|call| tell(&builder, **call));
+            rows.push(tables::Function {
+                name,
+                first: 0,
+                nodes: Vec::new(),
+                sets: vec![Vec::new()],
+                checked: false,
+            });
+            continue;
+        }
         for attribute in ["memory", "speculatable"] {
             value.remove_attribute(attribute);
         }
         let placement = place(&traced.flow);
+        let blocks = value.blocks().len();
         let address = module.add_private_alias(&format!(".L__pcce_traced.{}", id.index()), value).address();
         let inserter =
             Inserter { b: &builder, code, functions: &functions, traced, placement: &placement, key, id };
         inserter.run(address, verify);
+        assert_eq!(
+            blocks,
+            value.blocks().len(),
+            "{}: what contexts know of blocks by their numbers holds",
+            function.name
+        );
         let name = names.number(function.source_name.as_deref().unwrap_or(&function.name));
         rows.push(row(traced, placement, name, &mut names, &mut files));
     }
@@ -89,7 +111,8 @@ pub fn insert<'m>(
         functions: rows,
         addresses: Vec::new(),
     };
-    Before { traced, untraced, entered, whole_program }
+    let skipped = functions.iter().map(|function| function.skipped).collect();
+    Before { traced, skipped, untraced, entered, whole_program }
 }
 
 /// A function's tables.
@@ -153,7 +176,7 @@ impl<'m> Inserter<'_, 'm> {
             let zero = Bits { value: 0, bits: 1 };
             match node.kind {
                 Kind::Open(_) => {
-                    self.tell(node.at);
+                    tell(self.b, node.at);
                     places::behind(call).into_iter().for_each(|at| self.append(at, zero, None));
                 }
                 Kind::Call(callee) if self.functions[callee as usize].leaves => {
@@ -172,17 +195,6 @@ impl<'m> Inserter<'_, 'm> {
                 }
                 _ => {}
             }
-        }
-    }
-
-    /// Tells the tracer of what comes with a call.
-    fn tell(&self, at: Instruction<'m>) {
-        let callee = at.as_call().and_then(|call| call.called().as_function());
-        let Some(name) = callee.map(Function::name) else { return };
-        if ENDS.contains(&&*name) {
-            self.b.call_in_front_of(at, functions::SYNC, &[], false);
-        } else if SWITCHES.contains(&&*name) {
-            self.b.call_in_front_of(at, functions::SWITCH, &[], false);
         }
     }
 
@@ -209,6 +221,44 @@ impl<'m> Inserter<'_, 'm> {
     }
 }
 
+/// Tells the tracer of what comes with a call.
+fn tell<'m>(builder: &Builder<'m>, at: Instruction<'m>) {
+    let callee = at.as_call().and_then(|call| call.called().as_function());
+    let Some(name) = callee.map(Function::name) else { return };
+    if ENDS.contains(&&*name) {
+        builder.call_in_front_of(at, functions::SYNC, &[], false);
+    } else if SWITCHES.contains(&&*name) {
+        builder.call_in_front_of(at, functions::SWITCH, &[], false);
+    }
+}
+
+/// The functions that may be entered by code that does not tell it: of other modules, through pointers, and that of
+/// functions that are left out.
+fn entered_by_others(program: &Program, functions: &[Traced<'_>]) -> HashSet<FunctionId> {
+    let mut entered: HashSet<FunctionId> = HashSet::new();
+    for ((id, function), traced) in program.iter().zip(functions) {
+        if !traced.skipped && (function.external || function.otherwise_used || function.address_taken) {
+            entered.insert(id);
+        }
+        for call in function.calls.iter().filter(|_| traced.skipped) {
+            if let CallKind::Direct(callee) = call.kind
+                && !functions[callee.index()].skipped
+            {
+                entered.insert(callee);
+            }
+        }
+        // They leave their activations to whom they call last.
+        for tail in function.tail_callees.iter().filter(|_| traced.skipped) {
+            if let TailCallee::Known(callee) = tail
+                && !functions[callee.index()].skipped
+            {
+                entered.insert(*callee);
+            }
+        }
+    }
+    entered
+}
+
 /// Adds the rest, when nobody asks any more where blocks end and what calls call.
 pub fn finish(module: Module<'_>, before: &Before<'_>) {
     let block = module.external_thread_local(trace::TLS_SYMBOL, trace::SIZE, trace::ALIGN);
@@ -231,19 +281,21 @@ pub fn finish(module: Module<'_>, before: &Before<'_>) {
     for function in &before.entered {
         function.begin_with_call(functions::ENTER);
     }
-    emit(module, &before.traced);
+    emit(module, before);
 }
 
 /// Appends the tables to the module, as assembly: a section that is not loaded.
-fn emit(module: Module<'_>, traced: &tables::Traced) {
+fn emit(module: Module<'_>, before: &Before<'_>) {
+    let traced = &before.traced;
     let record = tables::to_bytes(traced);
     let rows = tables::HEADER_LEN + 8 * traced.functions.len();
     let mut asm = String::with_capacity(record.len() * 3);
     let _ = writeln!(asm, ".pushsection {},\"\",@progbits", tables::SECTION);
     bytes(&mut asm, &record[..tables::HEADER_LEN]);
     let mut aliases = Vec::new();
-    for i in 0..traced.functions.len() {
-        let _ = writeln!(asm, ".quad \".L__pcce_traced.{i}\"");
+    for (i, skipped) in before.skipped.iter().enumerate() {
+        let _ =
+            if *skipped { writeln!(asm, ".quad 0") } else { writeln!(asm, ".quad \".L__pcce_traced.{i}\"") };
     }
     bytes(&mut asm, &record[rows..]);
     asm.push_str(".popsection\n");

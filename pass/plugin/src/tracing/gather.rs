@@ -22,6 +22,8 @@ pub struct Traced<'m> {
     pub nodes: Vec<Node<'m>>,
     /// Whether it may leave its activation to a function that is not known.
     pub leaves: bool,
+    /// It is left out: it has no nodes, and calls of it are like those of a function of another module.
+    pub skipped: bool,
 }
 
 /// A node.
@@ -41,12 +43,19 @@ pub fn gather<'m>(
     code: &Code<'m>,
     whole_program: bool,
     names: &mut Strings,
+    skipped: &[bool],
 ) -> Vec<Traced<'m>> {
+    let calls_back = calls_back(program, skipped);
     let ids: HashMap<llvm::Function<'m>, FunctionId> =
         program.iter().map(|(id, _)| (code.function(id).value, id)).collect();
-    let mut reader = Reader { module, program, ids, whole_program, names };
-    let mut functions: Vec<Traced<'m>> =
-        program.iter().map(|(id, _)| reader.read(id, code.function(id))).collect();
+    let mut reader = Reader { module, program, ids, whole_program, names, skipped, calls_back };
+    let mut functions: Vec<Traced<'m>> = program
+        .iter()
+        .map(|(id, _)| match skipped[id.index()] {
+            true => Traced { flow: Flow::default(), nodes: Vec::new(), leaves: false, skipped: true },
+            false => reader.read(id, code.function(id)),
+        })
+        .collect();
     mark_leaving(&mut functions);
     for i in 0..functions.len() {
         for node in 0..functions[i].nodes.len() {
@@ -58,6 +67,29 @@ pub fn gather<'m>(
         }
     }
     functions
+}
+
+/// Which functions that are left out may call others that are not, or code that is not known.
+fn calls_back(program: &Program, skipped: &[bool]) -> Vec<bool> {
+    let mut found = vec![false; skipped.len()];
+    loop {
+        let mut changed = false;
+        for (id, function) in program.iter().filter(|(id, _)| skipped[id.index()]) {
+            let calls = function.calls.iter().any(|call| match &call.kind {
+                CallKind::Direct(callee) => !skipped[callee.index()] || found[callee.index()],
+                CallKind::Silent(name) | CallKind::Published(name) => ends_or_jumps(name),
+                CallKind::Runtime(_) => false,
+                CallKind::External(_) | CallKind::Indirect | CallKind::Asm => true,
+            });
+            // What it leaves its activation to is not looked at.
+            let calls = calls || !function.tail_callees.is_empty() || function.jumps_about;
+            changed |= calls && !found[id.index()];
+            found[id.index()] |= calls;
+        }
+        if !changed {
+            return found;
+        }
+    }
 }
 
 /// Who leaves its activation to a function that may leave it to an unknown one, may do so, too.
@@ -85,6 +117,9 @@ struct Reader<'a, 'm> {
     ids: HashMap<llvm::Function<'m>, FunctionId>,
     whole_program: bool,
     names: &'a mut Strings,
+    skipped: &'a [bool],
+    /// Of those that are skipped: [`calls_back`].
+    calls_back: Vec<bool>,
 }
 
 impl<'m> Reader<'_, 'm> {
@@ -140,7 +175,7 @@ impl<'m> Reader<'_, 'm> {
             node.unwinds_to =
                 pad.filter(|_| node.kind != Kind::Landing).and_then(|pad| pads.get(&pad).copied());
         }
-        Traced { flow, nodes, leaves: false }
+        Traced { flow, nodes, leaves: false, skipped: false }
     }
 
     /// What a call is, by its place among the calls that contexts know; none if it is no event.
@@ -161,7 +196,9 @@ impl<'m> Reader<'_, 'm> {
         }
         if call.tail_call() == TailCall::Must {
             return match target {
-                Target::Function { value, exact: true } if self.ids.contains_key(&value) => {
+                Target::Function { value, exact: true }
+                    if self.ids.get(&value).is_some_and(|id| !self.skipped[id.index()]) =>
+                {
                     Some(Kind::Leave(self.ids[&value].index() as u32))
                 }
                 Target::Intrinsic(_) => None,
@@ -179,6 +216,13 @@ impl<'m> Reader<'_, 'm> {
             };
         };
         Some(match &self.program[caller].calls[number].kind {
+            CallKind::Direct(callee) if self.skipped[callee.index()] => {
+                let name = self.names.number(&self.program[*callee].name);
+                let throws = !call.has_attribute("nounwind")
+                    && !call.called().aliased().is_some_and(|f| f.has_attribute("nounwind"));
+                let may_come_back = self.calls_back[callee.index()] || throws || !places::returns(call);
+                if may_come_back { Kind::Open(Some(name)) } else { Kind::Closed(name) }
+            }
             CallKind::Direct(callee) => Kind::Call(callee.index() as u32),
             CallKind::Silent(text) | CallKind::Published(text)
                 if unwinds(call, text) || may_jump(call, text) =>
@@ -195,11 +239,15 @@ impl<'m> Reader<'_, 'm> {
 
 /// Whether control may go on elsewhere than behind the call, which calls nothing back.
 fn may_jump(call: Call<'_>, name: &str) -> bool {
-    const JUMPS: [&str; 4] = ["longjmp", "_longjmp", "siglongjmp", "__longjmp_chk"];
     // What a pointer was compared with has a type that does not say it.
     let never_returns = |callee: llvm::Function<'_>| callee.has_attribute("noreturn");
-    let may_end = JUMPS.contains(&name) || ENDS.contains(&name);
-    may_end || !places::returns(call) || call.called().aliased().is_some_and(never_returns)
+    ends_or_jumps(name) || !places::returns(call) || call.called().aliased().is_some_and(never_returns)
+}
+
+/// Whether the process may end in a function of this name, or control leave it by a jump.
+fn ends_or_jumps(name: &str) -> bool {
+    const JUMPS: [&str; 4] = ["longjmp", "_longjmp", "siglongjmp", "__longjmp_chk"];
+    JUMPS.contains(&name) || ENDS.contains(&name)
 }
 
 /// Whether an exception may come out of a call of a function that is not the program's.

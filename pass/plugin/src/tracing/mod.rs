@@ -9,11 +9,12 @@ mod baseline;
 mod emit;
 mod gather;
 
-use pcce_model::Program;
 use pcce_model::plan::Strings;
+use pcce_model::{Patterns, Program};
 use pcce_options::PassOptions;
 
 use crate::code::Code;
+use crate::error::Error;
 use crate::llvm::Module;
 
 /// What must be known when contexts are done.
@@ -25,20 +26,36 @@ pub enum Before<'m> {
 }
 
 /// Adds what writes the trace, as far as it leaves blocks and calls as they are. `key`: the module's in hashes.
+///
+/// # Errors
+/// Names of functions that cannot be read.
 pub fn insert<'m>(
     module: Module<'m>,
     (program, code): (&Program, &Code<'m>),
     key: u64,
     options: &PassOptions,
     whole_program: bool,
-) -> Before<'m> {
+) -> Result<Before<'m>, Error> {
     let mut names = Strings::default();
-    let functions = gather::gather(module, program, code, whole_program, &mut names);
+    let skipped = skipped(program, code, options)?;
+    let functions = gather::gather(module, program, code, whole_program, &mut names, &skipped);
     if let Some(baseline) = options.trace_baseline {
-        return Before::Numbers(baseline::insert(module, program, code, &functions, baseline));
+        return Ok(Before::Numbers(baseline::insert(module, program, code, &functions, baseline)));
     }
     let given = (names, key, options.common.verify);
-    Before::Codes(Box::new(emit::insert(module, program, code, functions, given, whole_program)))
+    Ok(Before::Codes(Box::new(emit::insert(module, program, code, functions, given, whole_program))))
+}
+
+/// Which functions are left out.
+fn skipped(program: &Program, code: &Code<'_>, options: &PassOptions) -> Result<Vec<bool>, Error> {
+    let skip = Patterns::load(&options.common.trace_skip, "trace-skip")?;
+    let only = Patterns::load(&options.common.trace_only, "trace-only")?;
+    let functions = program.iter().map(|(id, function)| {
+        let file = code.function(id).value.source_file();
+        let named = |patterns: &Patterns| patterns.name(&function.name, file.as_deref());
+        named(&skip) || !only.is_empty() && !named(&only)
+    });
+    Ok(functions.collect())
 }
 
 /// Adds the rest, when nobody asks any more where blocks end and what calls call.
