@@ -68,7 +68,8 @@ pub fn codes(sets: &[Vec<u32>], frequencies: &[f64]) -> Vec<Code> {
 }
 
 /// Gives each node the shortest code that does not begin with one of those beside it, nor the other way round: in its
-/// sets there may be fewer nodes than colours in the component. Those that come first choose first; nothing gets longer.
+/// sets there may be fewer nodes than colours in the component. Those that come first choose first; nothing gets
+/// longer.
 fn shorten(component: &[u32], sets: &[Vec<u32>], in_sets: &[Vec<u32>], codes: &mut [Code]) {
     loop {
         let mut changed = false;

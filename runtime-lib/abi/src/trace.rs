@@ -59,7 +59,8 @@ pub const ALIGN: u32 = align_of::<Block>() as u32;
 pub const CACHE: usize = 256;
 /// The bits for a function that is entered again, and is the one that was expected ([`Order`]): two ones.
 pub const EXPECTED_BITS: u32 = 2;
-/// The bits for another function in the cache: a one, a zero, and its place. So many have room behind less than [`FULL`].
+/// The bits for another function in the cache: a one, a zero, and its place. So many have room behind less than
+/// [`FULL`].
 pub const CACHED_BITS: u32 = 10;
 
 /// Which functions of the cache have followed which: all zero where a chunk begins, and behind each special word.

@@ -2,9 +2,9 @@
 //!
 //! Declared in `testsuite/evaluation`: [`program`] reads programs (one file each) and variants. [`build`] builds them,
 //! [`inputs`] makes what they read, [`run`], [`callgrind`], [`graph`] and [`verify`] look at them, [`hybrid`] at what
-//! stack offsets would change, [`traces`] at what was recorded of calls, [`measure`] are the steps, [`captures`] compares ways to capture, [`decode`] times the
-//! decoder, [`statistics`], [`report`] and [`charts`] sum up beside what the [`papers`] report, [`store`] keeps
-//! results.
+//! stack offsets would change, [`traces`] at what was recorded of calls, [`measure`] are the steps, [`captures`]
+//! compares ways to capture, [`decode`] times the decoder, [`statistics`], [`report`] and [`charts`] sum up beside what
+//! the [`papers`] report, [`store`] keeps results.
 
 pub mod build;
 pub mod callgrind;

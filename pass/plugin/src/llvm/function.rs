@@ -117,7 +117,8 @@ impl<'m> Function<'m> {
         unsafe { pcce_shim_trace_entry(self.raw(), name.as_ptr(), name.len()) }
     }
 
-    /// Where the function is entered while the word is not 0, it makes it so until it returns, and calls `name(number)`.
+    /// Where the function is entered while the word is not 0, it makes it so until it returns, and calls
+    /// `name(number)`.
     pub fn check(self, word: Address<'m>, name: &str, number: Constant<'m>) {
         let (word, number) = (word.0.as_value_ref(), number.0.as_value_ref());
         // SAFETY: a live function with a body, and the address of a word; the name is copied.

@@ -316,8 +316,8 @@ impl<'m> Module<'m> {
         unsafe { pcce_shim_trace_expand(self.raw(), name.as_ptr(), name.len(), pending, flush, flush_len) }
     }
 
-    /// In place of each call of the function `name(number)`: writes the number, of 4 bytes, where the word `next` points
-    /// to, which then points behind it; `room` is called where it points to what `end` does. Blocks are split.
+    /// In place of each call of the function `name(number)`: writes the number, of 4 bytes, where the word `next`
+    /// points to, which then points behind it; `room` is called where it points to what `end` does. Blocks are split.
     pub fn write_numbers(self, name: &str, next: Address<'m>, end: Address<'m>, room: &str) {
         let [next, end] = [next, end].map(|address| address.0.as_value_ref());
         let (room, room_len) = (room.as_ptr(), room.len());

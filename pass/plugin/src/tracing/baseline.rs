@@ -22,8 +22,8 @@ pub struct Numbered<'m> {
     entered: Vec<(Function<'m>, u32)>,
 }
 
-/// Adds what writes the numbers, as far as it leaves blocks as they are. A site's number is that of its node among those
-/// of all functions, from 1; functions have the numbers behind them.
+/// Adds what writes the numbers, as far as it leaves blocks as they are. A site's number is that of its node among
+/// those of all functions, from 1; functions have the numbers behind them.
 pub fn insert<'m>(
     module: Module<'m>,
     program: &Program,
