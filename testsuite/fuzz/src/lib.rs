@@ -22,7 +22,14 @@ mod machine;
 mod numbers;
 mod oracle;
 mod profile;
+#[path = "../../../decoder/tests/common/simulated.rs"]
+mod simulated;
+#[path = "../../../decoder/tests/common/stream.rs"]
+mod stream;
 mod token;
+mod trace;
+#[path = "../../../decoder/tests/common/world.rs"]
+mod world;
 
 use std::sync::OnceLock;
 
@@ -53,6 +60,7 @@ pub const TARGETS: &[Target] = &[
     profile::TARGET,
     calls::TARGET,
     numbers::TARGET,
+    trace::TARGET,
 ];
 
 /// A decoder for the test program, with its machine code, and its library.
