@@ -36,15 +36,51 @@ const UNWINDING: [&str; 3] = [".eh_frame", ".eh_frame_hdr", ".gcc_except_table"]
 /// The functions, to be looked up quickly.
 struct Functions<'a> {
     modules: &'a Modules,
-    first: u64,
-    /// Whether a function begins at an address, from the first one on.
-    begins: Vec<bool>,
+    begins: Begins,
 }
 
 impl Functions<'_> {
     fn begin(&self, address: u64) -> bool {
+        self.begins.contain(address)
+    }
+}
+
+/// Where functions begin.
+#[derive(Default)]
+struct Begins {
+    first: u64,
+    /// Whether one begins at an address, from the first one on.
+    table: Vec<bool>,
+    /// Those behind the table.
+    beyond: HashSet<u64>,
+}
+
+impl Begins {
+    /// Bytes of the table, at most: a file says how far functions are from each other.
+    const TABLE: u64 = 1 << 27;
+
+    /// `addresses`: ascending.
+    fn new(addresses: impl DoubleEndedIterator<Item = u64> + Clone) -> Self {
+        let (Some(first), Some(last)) = (addresses.clone().next(), addresses.clone().next_back()) else {
+            return Self::default();
+        };
+        let mut begins = Self { first, ..Self::default() };
+        begins.table.resize((last - first).min(Self::TABLE - 1) as usize + 1, false);
+        for address in addresses {
+            match begins.table.get_mut((address - first) as usize) {
+                Some(begin) => *begin = true,
+                None => _ = begins.beyond.insert(address),
+            }
+        }
+        begins
+    }
+
+    fn contain(&self, address: u64) -> bool {
         let at = address.wrapping_sub(self.first);
-        self.begins.get(at as usize).is_some_and(|&begins| begins)
+        match self.table.get(at as usize) {
+            Some(&begins) => begins,
+            None => self.beyond.contains(&address),
+        }
     }
 }
 
@@ -58,15 +94,7 @@ pub fn find(image: &Image, modules: &Modules) -> Result<References, Error> {
         makes_streams: image.imported.iter().any(|name| pcce_model::makes_streams(name)),
         ..References::default()
     };
-    let first = modules.owners.keys().next().copied().unwrap_or(0);
-    let last = modules.owners.keys().next_back().copied().unwrap_or(0);
-    let mut begins = vec![false; last.saturating_sub(first).min(1 << 40) as usize + 1];
-    for address in modules.owners.keys() {
-        if let Some(begin) = begins.get_mut((address - first) as usize) {
-            *begin = true;
-        }
-    }
-    let functions = Functions { modules, first, begins };
+    let functions = Functions { modules, begins: Begins::new(modules.owners.keys().copied()) };
     found.taken.extend(image.relocated.iter().copied().filter(|&address| functions.begin(address)));
     found.taken.extend(stated(image, modules)?.into_iter().filter(|&address| functions.begin(address)));
     let covered = covered(image, modules);
@@ -117,7 +145,8 @@ fn covered(image: &Image, modules: &Modules) -> BTreeMap<u64, (u64, Covered)> {
         let size = *image.sizes.get(&address)?;
         Some((address, (address.saturating_add(size), Covered::Function(place))))
     });
-    let stubs = modules.stubs.values().map(|&stub| (stub, (stub + STUB_LEN as u64, Covered::Stub)));
+    let stubs =
+        modules.stubs.values().map(|&stub| (stub, (stub.saturating_add(STUB_LEN as u64), Covered::Stub)));
     functions.chain(stubs).collect()
 }
 
@@ -155,7 +184,7 @@ fn scan_code(
         if image.is_fixed && functions.begin(word.into()) {
             taken.insert(word.into());
         }
-        let address = section.addresses.start + at as u64;
+        let address = section.addresses.start.wrapping_add(at as u64);
         let target = address.wrapping_add(4).wrapping_add_signed((word as i32).into());
         if !functions.begin(target) || word == 0 && !reaches_next(&content[..at]) {
             continue;
@@ -200,4 +229,22 @@ fn calls(modules: &Modules, (module, function): Place, address: u64) -> bool {
             CallKind::Direct(callee) => module.addresses[callee.index()] == address,
             _ => false,
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However far functions are from each other, each is found, and the table stays small.
+    #[test]
+    fn functions_are_found_wherever_they_are() {
+        let addresses =
+            [0x1000, 0x1010, 0x1000 + Begins::TABLE - 1, 0x1000 + Begins::TABLE, 1 << 41, u64::MAX];
+        let begins = Begins::new(addresses.into_iter());
+        assert!(addresses.iter().all(|&address| begins.contain(address)));
+        let others = [0, 0xfff, 0x1001, 0xfff + (1 << 41), 1 + Begins::TABLE, u64::MAX - 1];
+        assert!(!others.iter().any(|&address| begins.contain(address)));
+        assert_eq!(begins.table.len() as u64, Begins::TABLE);
+        assert!(!Begins::new([].into_iter()).contain(0));
+    }
 }
