@@ -1,5 +1,5 @@
-//! Traces of calls: files, and words of streams in chunks with the right heads and checksums, which no mutation of bytes
-//! would hit.
+//! Traces of calls: files, and words of streams in chunks with the right heads and checksums, which no mutation of
+//! bytes would hit.
 
 use pcce::trace::{EventKind, Machine, NONE, OPEN, Programs, Reader, TraceFile, UNKNOWN};
 use pcce_abi::trace::{CHUNK_HEAD, CONTINUED, ENDED, FIRST, OPEN as UNFINISHED, UNIT};
