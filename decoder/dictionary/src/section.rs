@@ -47,23 +47,32 @@ pub enum Record {
 /// If the payload does not serialise, or is larger than 1 GiB when compressed.
 pub(crate) fn packed(magic: [u8; 8], payload: &impl Serialize) -> Vec<u8> {
     let mut out = vec![0; HEADER_LEN];
-    let mut encoder = flate2::write::ZlibEncoder::new(&mut out, flate2::Compression::fast());
+    let (len, crc) = append_payload(&mut out, payload);
+    out[0..8].copy_from_slice(&magic);
+    out[8..12].copy_from_slice(&v2::VERSION.to_le_bytes());
+    out[12..16].copy_from_slice(&len.to_le_bytes());
+    out[24..28].copy_from_slice(&crc.to_le_bytes());
+    out
+}
+
+/// Appends a payload as records have it: JSON, compressed with zlib. Returns its length, and its CRC-32.
+///
+/// # Panics
+/// If it does not serialise, or is larger than 1 GiB when compressed.
+pub(crate) fn append_payload(out: &mut Vec<u8>, payload: &impl Serialize) -> (u32, u32) {
+    let start = out.len();
+    let mut encoder = flate2::write::ZlibEncoder::new(&mut *out, flate2::Compression::fast());
     {
         let mut buffered = std::io::BufWriter::with_capacity(1 << 16, &mut encoder);
         serde_json::to_writer(&mut buffered, payload).expect("a record serialises");
         buffered.flush().expect("writing to memory does not fail");
     }
     encoder.finish().expect("writing to memory does not fail");
-    let len = out.len() - HEADER_LEN;
-    assert!(len <= MAX_PAYLOAD, "a record of the dictionary is over 1 GiB");
+    let len = out.len() - start;
+    assert!(len <= MAX_PAYLOAD, "a record's payload is over 1 GiB");
     let mut crc = flate2::Crc::new();
-    crc.update(&out[HEADER_LEN..]);
-    let crc = crc.sum();
-    out[0..8].copy_from_slice(&magic);
-    out[8..12].copy_from_slice(&v2::VERSION.to_le_bytes());
-    out[12..16].copy_from_slice(&(len as u32).to_le_bytes());
-    out[24..28].copy_from_slice(&crc.to_le_bytes());
-    out
+    crc.update(&out[start..]);
+    (len as u32, crc.sum())
 }
 
 /// Reads the records from the content of a program's or an object file's [`SECTION`]. Fragments may be of several

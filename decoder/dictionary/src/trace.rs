@@ -12,10 +12,9 @@
 //! | 8 each | addresses of the functions, written by the linker; 0 for those that it left out |
 //! | – | payload: [`Traced`] as JSON, compressed (zlib) |
 
-use std::io::Write;
-
 use serde::{Deserialize, Serialize};
 
+use crate::section::append_payload;
 use crate::{DictionaryError, Location, Unpacker};
 
 /// Name of the section.
@@ -116,23 +115,12 @@ pub enum Kind {
 #[must_use]
 pub fn to_bytes(traced: &Traced) -> Vec<u8> {
     let mut out = vec![0; HEADER_LEN + 8 * traced.functions.len()];
-    let start = out.len();
-    let mut encoder = flate2::write::ZlibEncoder::new(&mut out, flate2::Compression::fast());
-    {
-        let mut buffered = std::io::BufWriter::with_capacity(1 << 16, &mut encoder);
-        serde_json::to_writer(&mut buffered, traced).expect("a record serialises");
-        buffered.flush().expect("writing to memory does not fail");
-    }
-    encoder.finish().expect("writing to memory does not fail");
-    let len = out.len() - start;
-    assert!(len <= 1 << 30, "a record of a trace's tables is over 1 GiB");
-    let mut crc = flate2::Crc::new();
-    crc.update(&out[start..]);
+    let (len, crc) = append_payload(&mut out, traced);
     out[0..8].copy_from_slice(&MAGIC);
     out[8..12].copy_from_slice(&VERSION.to_le_bytes());
     out[12..16].copy_from_slice(&(traced.functions.len() as u32).to_le_bytes());
-    out[16..20].copy_from_slice(&(len as u32).to_le_bytes());
-    out[20..24].copy_from_slice(&crc.sum().to_le_bytes());
+    out[16..20].copy_from_slice(&len.to_le_bytes());
+    out[20..24].copy_from_slice(&crc.to_le_bytes());
     out
 }
 
