@@ -275,3 +275,18 @@ fn parts_of_a_program_are_traced() {
     let reported = pcce(&["report"], (&program, &trace)).expect_success();
     assert!(reported.stdout.starts_with("1"), "{}", reported.stdout);
 }
+
+/// Functions that are left out jump, are jumped out of, recur, and end the process: the rest is as it happened.
+#[test]
+fn jumps_leave_what_is_left_out() {
+    let source = repository().join("testsuite/traces/left_out.c");
+    for mode in ["lto", "module", "link"] {
+        let folder = work_folder(&format!("traces/left_out-{mode}"));
+        let mode = format!("--pcce-mode={mode}");
+        let flags = ["-O1", "--pcce-verify", &mode, "--pcce-trace-skip=skip_*"];
+        let (program, trace) = traced(&source, &flags, &folder);
+        let checked = pcce(&["check"], (&program, &trace)).expect_success();
+        assert!(checked.stdout.contains(", 0 chunks do not match"), "{}", checked.describe());
+        assert!(checked.stdout.starts_with("97 events"), "{}", checked.describe());
+    }
+}
