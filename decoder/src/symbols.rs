@@ -42,6 +42,8 @@ pub(crate) struct Module {
     pub(crate) number: u32,
     pub(crate) first_function: u32,
     pub(crate) first_site: u32,
+    /// Where its site array is.
+    sites_address: u64,
     /// Whether its silent functions may have called other modules without a push.
     targeted: bool,
 }
@@ -154,6 +156,7 @@ impl Symbols {
             number: number - self.images[image].first_module,
             first_function,
             first_site,
+            sites_address: module.sites_address,
             targeted: module.targeted,
         });
         self.images[image].modules.push((first_function, module.functions.len() as u32));
@@ -260,6 +263,12 @@ impl Symbols {
         let spans = &self.images[image as usize].spans;
         let span = &spans[spans.partition_point(|span| span.start <= address).checked_sub(1)?];
         (address < span.end).then(|| span.first_site + (address - span.start) as u32)
+    }
+
+    /// The image and the address of a site.
+    pub(crate) fn address_of_site(&self, site: u32) -> (u32, u64) {
+        let module = self.module_of(self.sites[site as usize].function);
+        (module.image, module.sites_address + u64::from(site - module.first_site))
     }
 
     /// The function with this number in this module of an image, both as in its dictionary.

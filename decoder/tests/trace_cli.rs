@@ -27,8 +27,15 @@ const ID: [u8; 4] = [0xc0, 1, 2, 3];
 /// through a pointer, or not.
 fn world() -> World {
     let at = |name, line| Location { name, file: 0, line, column: 3 };
-    let node =
-        |kind, code, bits, next, locations| Node { kind, code, bits, next, unwinds_to: None, locations };
+    let node = |kind, code, bits, next, locations| Node {
+        kind,
+        code,
+        bits,
+        next,
+        unwinds_to: None,
+        site: None,
+        locations,
+    };
     let main = Function {
         name: 0,
         first: 0,
@@ -58,6 +65,7 @@ fn world() -> World {
         checked: false,
     };
     let module = Traced {
+        sites: 0,
         name: "app.c".to_owned(),
         key: 7,
         files: vec!["/src/app.c".to_owned()],

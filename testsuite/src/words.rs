@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pcce_abi::trace::{
-    CHUNK, CHUNK_HEAD, CONTINUED, ENDED, FIRST, FULL, KIND_IMAGE, KIND_SHIFT, MAGIC, OPEN, Special, UNIT,
-    USED, VERSION, cache_index, checksum,
+    CHUNK, CHUNK_HEAD, CONTEXT_WORDS, CONTINUED, ENDED, FIRST, FULL, KIND_IMAGE, KIND_SHIFT, MAGIC, OPEN,
+    Special, UNIT, USED, VERSION, cache_index, checksum,
 };
 
 use crate::{Output, artifact, command, llvm, repository, run};
@@ -129,7 +129,7 @@ fn kind(word: u64) -> u8 {
 fn follow(word: u64) -> usize {
     match kind(word) {
         k if k == Special::Short as u8 || k == Special::Landed as u8 || k == Special::Mark as u8 => 1,
-        k if k == Special::Context as u8 => (word & 0xffff).div_ceil(8) as usize,
+        k if k == Special::Context as u8 => CONTEXT_WORDS + (word & 0xffff).div_ceil(8) as usize,
         k if k == Special::Again as u8 || k == Special::Handler as u8 => 2,
         _ => 0,
     }
@@ -210,11 +210,14 @@ impl Reader {
         Self { items: items(stream), at: 0, cache: [0; 256], followed: [0; 256], before: 0 }
     }
 
-    /// What comes next.
+    /// What comes next; the contexts of chunks are left out.
     pub fn peek(&mut self) -> Result<Item, End> {
-        while self.items.get(self.at) == Some(&Item::Chunk) {
-            self.cache = [0; 256];
-            (self.followed, self.before) = ([0; 256], 0);
+        const CONTEXT: u8 = Special::Context as u8;
+        while let Some(item @ (Item::Chunk | Item::Special(CONTEXT, ..))) = self.items.get(self.at) {
+            if *item == Item::Chunk {
+                self.cache = [0; 256];
+                (self.followed, self.before) = ([0; 256], 0);
+            }
             self.at += 1;
         }
         self.items.get(self.at).copied().ok_or(End)

@@ -4,7 +4,9 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown};
 use std::time::Duration;
 
-use pcce_abi::trace::{CONTINUED, ENDED, FULL, Gap, KIND_SHIFT, KIND_STREAM, Special, UNIT, VERSION};
+use pcce_abi::trace::{
+    CONTEXT_WORDS, CONTINUED, ENDED, FULL, Gap, KIND_SHIFT, KIND_STREAM, Special, UNIT, VERSION,
+};
 use pcce_testsuite::words::{Chunk, Item, Reader, build, check_plain, read, streams, streams_of, traced};
 use pcce_testsuite::{artifact, command, repository, run, work_folder};
 
@@ -64,7 +66,8 @@ fn a_ring_has_the_last_words_and_their_context() {
         assert!(found.windows(2).all(|two| two[1] == (two[0] + 1) % 512), "{ring}");
         for chunk in stream.iter().skip(usize::from(stream[0].sequence == 0)) {
             let len = (chunk.words[0] & 0xffff) as usize;
-            let token = String::from_utf8(chunk.body[8..8 + len].to_vec()).expect("text");
+            let from = 8 * (1 + CONTEXT_WORDS);
+            let token = String::from_utf8(chunk.body[from..from + len].to_vec()).expect("text");
             let decoded =
                 run(command(artifact("pcce"), &["decode"]).arg(&program).arg(&token)).expect_success();
             // The folder may have such a name, too.
@@ -77,7 +80,10 @@ fn a_ring_has_the_last_words_and_their_context() {
 /// How many words the context at a chunk's beginning has.
 fn context_len(chunk: &Chunk) -> usize {
     let first = chunk.words.first().copied().unwrap_or(0);
-    if first >> KIND_SHIFT == Special::Context as u64 { 1 + (first as usize & 0xffff).div_ceil(8) } else { 0 }
+    if first >> KIND_SHIFT != Special::Context as u64 {
+        return 0;
+    }
+    1 + CONTEXT_WORDS + (first as usize & 0xffff).div_ceil(8)
 }
 
 #[test]

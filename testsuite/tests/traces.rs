@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
+use pcce::trace::TraceFile;
 use pcce_abi::trace::{ENDED, KIND_STREAM, event, hash};
 use pcce_dictionary::trace as tables;
 use pcce_testsuite::{artifact, command, repository, run, words, work_folder};
@@ -39,6 +40,7 @@ fn pcce(words: &[&str], files: (&Path, &Path)) -> pcce_testsuite::Output {
 /// Recursion, callbacks, pointers, exceptions, `longjmp`, tail calls, threads: every event, in its order.
 #[test]
 fn the_reader_finds_every_event() {
+    let mut begun = 0;
     for name in [
         "acyclic.c",
         "builtin_jumps.c",
@@ -62,8 +64,28 @@ fn the_reader_finds_every_event() {
                 "{}",
                 checked.describe()
             );
+            // Chunks begin at many places, and each can be read from its beginning; so can a ring.
+            for ring in [None, Some("256K")] {
+                let _ = fs::remove_file(&trace);
+                let mut start = command(&program, &[]);
+                let start = start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", "1");
+                let _ = run(start.envs(ring.map(|ring| ("PCCE_TRACE_RING", ring)))).expect_success();
+                let output = run(command(artifact("pcce"), &["trace", "check"]).arg(&program).arg(&trace));
+                let chunks = output.stdout.lines().nth(1).unwrap_or_default();
+                // Where a stream ends, nobody says it.
+                let ends = chunks.split_once("; ").and_then(|(_, rest)| rest.split(' ').next());
+                let ends: usize = ends.map_or(0, |number| number.parse().expect(chunks));
+                let streams = TraceFile::open(&trace).expect("a trace").streams.len();
+                assert!(chunks.is_empty() || chunks.contains(", 0 do not match"), "{name} {mode}: {chunks}");
+                assert!(ends <= streams, "{name} {mode}: {chunks}");
+                begun += usize::from(!chunks.starts_with("0 ") && !chunks.is_empty());
+                assert!(!chunks.contains("innermost"), "{name} {mode}: {chunks}");
+                let shown = run(command(artifact("pcce"), &["trace", "stats"]).arg(&program).arg(&trace));
+                assert_eq!(shown.status, 0, "{name} {mode} {ring:?}: {}", shown.stderr);
+            }
         }
     }
+    assert!(begun > 30, "{begun} traces had chunks to begin at");
 }
 
 const LOOP: &str = "#include <stdlib.h>\n#define KEEP __asm__ volatile(\"\")\n\

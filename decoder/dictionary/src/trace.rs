@@ -10,7 +10,10 @@
 //! | 4 | length of the payload in bytes |
 //! | 4 | CRC-32 of the payload |
 //! | 8 each | addresses of the functions, written by the linker; 0 for those that it left out |
+//! | 8 | address of the module's site array, or 0 |
 //! | – | payload: [`Traced`] as JSON, compressed (zlib) |
+//!
+//! The section [`PLACES`] has a row for each call of the tracer where a chunk may begin.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,10 +22,19 @@ use crate::{DictionaryError, Location, Unpacker};
 
 /// Name of the section.
 pub const SECTION: &str = ".debug_pcce_trace";
+/// Name of the section of places. A row has 24 bytes, little endian: an address behind a call that writes the pending
+/// bits (8), the function's (8), a node of it (4), and how many bits of the node's code are written behind that (4).
+/// Where the node has [`BEHIND`], the call that it is has returned, and nothing else is to come of it. Rows with the
+/// address 0 are of code that the linker left out.
+pub const PLACES: &str = ".debug_pcce_trace_at";
+/// See [`PLACES`].
+pub const BEHIND: u32 = 1 << 31;
+/// Bytes of a row of [`PLACES`].
+pub const PLACE_LEN: usize = 24;
 /// First bytes of a record.
 pub const MAGIC: [u8; 8] = *b"PCCEtcfg";
 /// The version of the format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes in front of the addresses.
 pub const HEADER_LEN: usize = 24;
 
@@ -43,6 +55,9 @@ pub struct Traced {
     /// The addresses of the functions in the image's file, from the record's row.
     #[serde(skip)]
     pub addresses: Vec<u64>,
+    /// That of the module's site array ([`Node::site`]); 0 if there is none.
+    #[serde(skip)]
+    pub sites: u64,
 }
 
 /// A function: its call site control flow graph (casper.txt, Definition 1), after inlining.
@@ -78,6 +93,9 @@ pub struct Node {
     /// Of a call: the landing pad to which an exception leads: a node.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub unwinds_to: Option<u32>,
+    /// Of a call: the number of its call site in the module's site array, if contexts know it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub site: Option<u32>,
     /// Of a call: its locations, innermost first, as in [`crate::Site::locations`].
     pub locations: Vec<Location>,
 }
@@ -114,7 +132,7 @@ pub enum Kind {
 /// If the payload does not serialise, or is larger than 1 GiB when compressed.
 #[must_use]
 pub fn to_bytes(traced: &Traced) -> Vec<u8> {
-    let mut out = vec![0; HEADER_LEN + 8 * traced.functions.len()];
+    let mut out = vec![0; HEADER_LEN + addresses_len(traced.functions.len())];
     let (len, crc) = append_payload(&mut out, traced);
     out[0..8].copy_from_slice(&MAGIC);
     out[8..12].copy_from_slice(&VERSION.to_le_bytes());
@@ -122,6 +140,45 @@ pub fn to_bytes(traced: &Traced) -> Vec<u8> {
     out[16..20].copy_from_slice(&len.to_le_bytes());
     out[20..24].copy_from_slice(&crc.to_le_bytes());
     out
+}
+
+/// Bytes of the addresses in a record of so many functions.
+#[must_use]
+pub const fn addresses_len(functions: usize) -> usize {
+    8 * (functions + 1)
+}
+
+/// A row of [`PLACES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Where the code goes on, in the image's file.
+    pub address: u64,
+    /// The function's address.
+    pub function: u64,
+    /// Its node, with [`BEHIND`] or without.
+    pub node: u32,
+    /// How many bits of the node's code are written behind the place.
+    pub left: u32,
+}
+
+/// Reads the rows of a section [`PLACES`], but those of code that the linker left out.
+///
+/// # Errors
+/// [`DictionaryError::Fragment`] for a row that is cut. Never panics, whatever the bytes; nothing that is read is known
+/// to be there.
+pub fn parse_places(section: &[u8]) -> Result<Vec<Place>, DictionaryError> {
+    let (rows, rest) = section.as_chunks::<PLACE_LEN>();
+    if !rest.is_empty() {
+        let (offset, what) = (section.len() - rest.len(), format!("a row of {} bytes is cut", rest.len()));
+        return Err(DictionaryError::Fragment { section: PLACES, offset, what });
+    }
+    let places = rows.iter().map(|row| Place {
+        address: u64::from_le_bytes(row[..8].try_into().expect("8 bytes")),
+        function: u64::from_le_bytes(row[8..16].try_into().expect("8 bytes")),
+        node: u32::from_le_bytes(row[16..20].try_into().expect("4 bytes")),
+        left: u32::from_le_bytes(row[20..].try_into().expect("4 bytes")),
+    });
+    Ok(places.filter(|place| place.address != 0).collect())
 }
 
 /// Reads the records of a section.
@@ -147,7 +204,7 @@ pub fn parse(section: &[u8]) -> Result<Vec<Traced>, DictionaryError> {
             return Err(DictionaryError::FragmentVersion { section: SECTION, offset, found: word(8) });
         }
         let cut = || damaged(format!("cut: {} bytes are there", body.len()));
-        let (addresses, body) = body.split_at_checked(8 * word(12) as usize).ok_or_else(cut)?;
+        let (addresses, body) = body.split_at_checked(addresses_len(word(12) as usize)).ok_or_else(cut)?;
         let (payload, next) = body.split_at_checked(word(16) as usize).ok_or_else(cut)?;
         let mut crc = flate2::Crc::new();
         crc.update(payload);
@@ -158,6 +215,7 @@ pub fn parse(section: &[u8]) -> Result<Vec<Traced>, DictionaryError> {
         let mut traced: Traced = serde_json::from_slice(&json).map_err(|e| damaged(e.to_string()))?;
         let addresses = addresses.chunks_exact(8).map(|a| u64::from_le_bytes(a.try_into().expect("8 bytes")));
         traced.addresses = addresses.collect();
+        traced.sites = traced.addresses.pop().unwrap_or_default();
         traced.check().map_err(damaged)?;
         records.push(traced);
         rest = next;

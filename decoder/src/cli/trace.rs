@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use pcce::style::Style;
-use pcce::trace::{self, Programs, Reader, Selection, Stream, Tables, TraceFile, Verified, export, heading};
+use pcce::trace::{self, Programs, Reader, Selection, Stream, Tables, TraceFile, export, heading};
 
 use super::appearance::Appearance;
 use super::profile::output;
@@ -297,19 +297,19 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
             write(&mut |out| text::stats(&programs.tables, &stats, *top, &style, out))?;
         }
         TraceAction::Check(_) => {
-            let (verified, found) = trace::check(&reader, streams)?;
-            gaps += found;
-            write(&mut |out| text::verified(&verified, out))?;
-            let Verified { chunks, mismatches, first, .. } = verified;
-            if let Some((sequence, written, read)) = first {
+            let checked = trace::check(&reader, streams)?;
+            gaps += checked.gaps;
+            write(&mut |out| text::checked(&checked, out))?;
+            let both = [&checked.streams, &checked.chunks];
+            if let Some((sequence, written, read)) = both.iter().find_map(|verified| verified.first) {
                 super::message(&format!(
                     "chunk {sequence} does not match: the program had {written} events up to its end, and {read} were \
                      read"
                 ));
             }
-            if mismatches > 0 {
+            if both.iter().any(|verified| verified.mismatches > 0) {
                 status = Status::Mismatch;
-            } else if chunks == 0 {
+            } else if both.iter().all(|verified| verified.chunks == 0) {
                 bail!(
                     "{}: nothing can be compared; only programs in verify mode (--pcce-verify) write what it needs",
                     args.trace.display()

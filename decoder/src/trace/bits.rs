@@ -2,7 +2,9 @@
 
 use std::io;
 
-use pcce_abi::trace::{CHUNK, CONTINUED, ENDED, FULL, KIND_SHIFT, OPEN, Special, checksum, position};
+use pcce_abi::trace::{
+    CHUNK, CONTEXT_WORDS, CONTINUED, ENDED, FULL, KIND_SHIFT, OPEN, Special, TOKEN_LEN, checksum, position,
+};
 
 use super::file::{ChunkAt, Stream, TraceFile};
 
@@ -62,11 +64,12 @@ pub(super) struct Bits<'t> {
 }
 
 impl<'t> Bits<'t> {
-    pub(super) fn new(file: &'t TraceFile, stream: &'t Stream) -> Self {
+    /// From this chunk of the stream on.
+    pub(super) fn new(file: &'t TraceFile, stream: &'t Stream, chunk: usize) -> Self {
         Self {
             file,
             chunks: &stream.chunks,
-            next: 0,
+            next: chunk,
             chunk: None,
             sure: 0,
             block: Vec::new(),
@@ -173,7 +176,10 @@ impl<'t> Bits<'t> {
             6 => (Special::HandlerEnd, 0),
             7 => (Special::Mark, 1),
             8 => (Special::Gap, 0),
-            9 => return self.skip_words(payload.div_ceil(8)),
+            // Where nothing is known, it was looked at; else it says what is known.
+            9 if payload <= TOKEN_LEN as u64 => {
+                return self.skip_words(CONTEXT_WORDS as u64 + payload.div_ceil(8));
+            }
             _ => return self.damaged(),
         };
         let mut words = [0; 2];
@@ -203,8 +209,7 @@ impl<'t> Bits<'t> {
         Item::Bits
     }
 
-    /// The context with which a chunk of a ring begins: that of its first event is known behind the chunk before, and
-    /// else from the first special word on.
+    /// Leaves words out.
     fn skip_words(&mut self, words: u64) -> Item {
         for _ in 0..words {
             if self.any_word().is_none() {

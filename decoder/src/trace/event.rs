@@ -53,6 +53,10 @@ pub enum EventKind {
     HandlerLeft,
     /// A mark of the program's: `value`.
     Mark,
+    /// What is active is known here, and told next; `value` is 1 where what came before was not kept.
+    Known,
+    /// It is active here; it was called before what is known.
+    Active,
     /// Something is missing here, and why. From here on the calls further out are not known, but where `depth` says
     /// otherwise.
     Gap(Why),
@@ -167,6 +171,8 @@ impl EventKind {
             Self::HandlerEnd => "signal-return",
             Self::HandlerLeft => "signal-left",
             Self::Mark => "mark",
+            Self::Known => "known",
+            Self::Active => "active",
             Self::Gap(_) => "gap",
             Self::End(_) => "end",
         }

@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use object::{Object, ReadCache};
 use pcce_dictionary::DictionaryError;
-use pcce_dictionary::trace::{SECTION, Traced, parse};
+use pcce_dictionary::trace::{PLACES, Place, SECTION, Traced, parse, parse_places};
 use thiserror::Error;
 
+use super::contexts::{Contexts, DictionaryFile};
 use super::file::TraceFile;
 use super::tables::{InvalidTables, Tables};
 use crate::program::{ProgramError, content};
@@ -68,8 +70,21 @@ pub struct Programs {
     pub tables: Tables,
     /// The number of an image in the tables, by what tells images apart ([`key`]).
     files: HashMap<String, u32>,
+    /// The files with the dictionaries of images, by the image's number in the tables.
+    dictionaries: Vec<DictionaryFile>,
+    /// What decodes contexts, when it is first needed.
+    contexts: OnceLock<Option<Contexts>>,
     /// What is wrong with files that were found without being asked for, for people.
     pub useless: Vec<String>,
+}
+
+/// What a file has of an image.
+#[derive(Debug, Default)]
+struct ImageTables {
+    build_id: String,
+    /// Of a file without tables, there are none.
+    modules: Option<Vec<Traced>>,
+    places: Vec<Place>,
 }
 
 /// What tells an image's file from others: its build id, or its name if it has none.
@@ -96,15 +111,19 @@ impl Programs {
         let mut programs = Self::default();
         for (number, path) in std::iter::once(program).chain(more.iter().map(PathBuf::as_path)).enumerate() {
             let with_path = |cause| TablesError { path: path.to_owned(), cause };
-            let (id, modules) = tables_of(path).map_err(with_path)?;
-            let mut modules = modules;
-            if modules.is_none()
+            let mut tables = tables_of(path).map_err(with_path)?;
+            let id = tables.build_id.clone();
+            let mut dictionary = (path.to_owned(), None);
+            if tables.modules.is_none()
                 && let Ok(bytes) = fs::read(path)
                 && let Some(file) = debug::find_section(path, &bytes, SECTION)
             {
-                modules = tables_of(&file).map_err(|cause| TablesError { path: file, cause })?.1;
+                tables = tables_of(&file).map_err(|cause| TablesError { path: file.clone(), cause })?;
+                dictionary = (file, Some(path.to_owned()));
             }
-            let modules = modules.ok_or_else(|| with_path(TablesCause::NoSection))?;
+            if tables.modules.is_none() {
+                return Err(with_path(TablesCause::NoSection));
+            }
             let key = key(&id, path);
             if number == 0
                 && let Some(trace) = traces.iter().find(|trace| is_other(trace, &key))
@@ -114,7 +133,7 @@ impl Programs {
                 let program = if id.is_empty() { "none".to_owned() } else { id };
                 return Err(with_path(TablesCause::OtherBuild { program, trace }));
             }
-            programs.add(key, &modules).map_err(|error| with_path(error.into()))?;
+            programs.add(key, &tables, dictionary).map_err(|error| with_path(error.into()))?;
         }
         for image in traces.iter().flat_map(|trace| &trace.images) {
             let key = key(&image.build_id, &image.path);
@@ -123,15 +142,17 @@ impl Programs {
             }
             let found =
                 candidates(&image.build_id, &image.path, folders).find_map(|path| match tables_of(&path) {
-                    Ok((id, Some(modules))) if id == image.build_id => Some((path, modules)),
+                    Ok(tables) if tables.build_id == image.build_id && tables.modules.is_some() => {
+                        Some((path, tables))
+                    }
                     Err(cause @ (TablesCause::Record(_) | TablesCause::Tables(_))) => {
                         programs.useless.push(TablesError { path, cause }.to_string());
                         None
                     }
                     _ => None,
                 });
-            let (path, modules) = found.unwrap_or_default();
-            if let Err(error) = programs.add(key, &modules) {
+            let (path, tables) = found.unwrap_or_default();
+            if let Err(error) = programs.add(key, &tables, (path.clone(), None)) {
                 programs.useless.push(TablesError { path, cause: error.into() }.to_string());
             }
         }
@@ -145,15 +166,30 @@ impl Programs {
     pub fn from_modules(files: &[(String, Vec<Traced>)]) -> Result<Self, InvalidTables> {
         let mut programs = Self::default();
         for (id, modules) in files {
-            programs.add(id.clone(), modules)?;
+            let tables = ImageTables { modules: Some(modules.clone()), ..ImageTables::default() };
+            programs.add(id.clone(), &tables, (PathBuf::new(), None))?;
         }
         Ok(programs)
     }
 
-    fn add(&mut self, key: String, modules: &[Traced]) -> Result<(), InvalidTables> {
+    /// `dictionary`: the file that has the image's, and the program itself where that is a debug file.
+    fn add(
+        &mut self,
+        key: String,
+        tables: &ImageTables,
+        dictionary: DictionaryFile,
+    ) -> Result<(), InvalidTables> {
         let number = self.files.len() as u32;
         self.files.insert(key, number);
-        modules.iter().try_for_each(|module| self.tables.add(number, module))
+        self.dictionaries.push(dictionary);
+        tables.modules.iter().flatten().try_for_each(|module| self.tables.add(number, module))?;
+        self.tables.add_places(number, &tables.places);
+        Ok(())
+    }
+
+    /// What decodes the contexts at the beginnings of chunks; None if the files have no dictionaries.
+    pub(super) fn contexts(&self) -> Option<&Contexts> {
+        self.contexts.get_or_init(|| Contexts::load(&self.dictionaries)).as_ref()
     }
 
     /// The number in the tables of each image of a trace, where it was found.
@@ -168,18 +204,24 @@ fn is_other(trace: &TraceFile, of_program: &str) -> bool {
 }
 
 /// The build id of an ELF file, in hexadecimal digits, and its tables if it has some.
-fn tables_of(path: &Path) -> Result<(String, Option<Vec<Traced>>), TablesCause> {
+fn tables_of(path: &Path) -> Result<ImageTables, TablesCause> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is no file").into());
     }
     let cache = ReadCache::new(File::open(path)?);
     let file = object::File::parse(&cache).map_err(ProgramError::Elf)?;
     let id = file.build_id().map_err(ProgramError::Elf)?.unwrap_or_default();
-    let id = id.iter().map(|byte| format!("{byte:02x}")).collect();
-    let Some(section) = file.section_by_name(SECTION) else { return Ok((id, None)) };
-    // Of a debug file, sections of the program have no content.
-    let modules = parse(&content(&section, SECTION)?)?;
-    Ok((id, Some(modules).filter(|modules| !modules.is_empty())))
+    let build_id = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut tables = ImageTables { build_id, ..ImageTables::default() };
+    if let Some(section) = file.section_by_name(SECTION) {
+        // Of a debug file, sections of the program have no content.
+        let modules = parse(&content(&section, SECTION)?)?;
+        tables.modules = Some(modules).filter(|modules| !modules.is_empty());
+    }
+    if let Some(section) = file.section_by_name(PLACES) {
+        tables.places = parse_places(&content(&section, PLACES)?)?;
+    }
+    Ok(tables)
 }
 
 /// Files that may have the tables of an image.

@@ -10,6 +10,9 @@ pub(super) struct Jumps {
     missed: bool,
     /// Number, place of the activation in the stack, node; ascending in the first two.
     given: Vec<(u64, usize, u32)>,
+    /// So many numbers were given before reading began, to activations of which this many may be active still, the
+    /// outermost ones.
+    before: (u64, usize),
 }
 
 impl Jumps {
@@ -30,9 +33,20 @@ impl Jumps {
     /// The activations from this place on are left.
     #[inline]
     pub(super) fn cut(&mut self, place: usize) {
+        self.before.1 = self.before.1.min(place);
         while self.given.last().is_some_and(|given| given.1 >= place) {
             self.given.pop();
         }
+    }
+
+    /// Reading begins, where so many numbers were given, and so many activations are active.
+    pub(super) fn begin(&mut self, count: u64, active: usize) {
+        *self = Self { count, before: (count, active), ..Self::default() };
+    }
+
+    /// Of which activations the number may be that was given before reading began: so many of the outermost ones.
+    pub(super) fn given_before(&self, number: u64) -> Option<usize> {
+        (!self.missed && number <= self.before.0).then_some(self.before.1)
     }
 
     /// Calls were missed.

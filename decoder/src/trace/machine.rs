@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use pcce_abi::trace::{CACHE, CACHED_BITS, EXPECTED_BITS, Order, Special, hash};
 
+use super::begin::Begin;
 use super::bits::{Bits, Item};
 use super::event::{End, Event, EventKind, Why};
 use super::file::{ChunkAt, Stream};
@@ -16,6 +17,7 @@ use super::reader::Reader;
 use super::tables::{NONE, Op, Tables};
 
 mod choose;
+mod known;
 mod words;
 
 /// An activation, or what is not known of the stack.
@@ -33,13 +35,13 @@ pub const OPEN: u32 = u32::MAX;
 pub const UNKNOWN: u32 = u32::MAX - 1;
 
 /// More activations are not kept: 64 MiB.
-const MAX_DEPTH: usize = 1 << 23;
+pub(super) const MAX_DEPTH: usize = 1 << 23;
 /// So many events follow from one word at most.
 const MAX_IDLE: u32 = 1 << 20;
 
 /// What the machine does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     /// Follows a choice of the innermost activation.
     Choose(u32),
     /// The innermost is open code.
@@ -52,6 +54,12 @@ enum State {
     Skip,
     /// What is to be told first; then nothing is known.
     Lose(Why, u64),
+    /// What is active is known from here on: [`Machine::begin`]. Whether that is so since the rest was not kept.
+    Known(bool),
+    /// The activation at this place is told; then the others, and what [`Machine::then`] says.
+    Active(usize),
+    /// This node comes, of whose code so many bits are to come.
+    Rest(u32, u32),
     /// A special word stands where none can be: it is dealt with next.
     Unexpected,
     Done,
@@ -127,6 +135,16 @@ pub struct Machine<'t> {
     last: Option<ChunkAt>,
     /// It began with the stack of another stream.
     forked: bool,
+    /// A chunk has begun.
+    started: bool,
+    /// What is active where the chunk begins, before it is told.
+    begin: Option<Box<Begin>>,
+    /// What comes behind what is active.
+    then: State,
+    /// Of verify mode: the next event was counted before the place where reading began.
+    was_counted: bool,
+    /// Of verify mode: events and hash where reading begins.
+    counted_before: Option<(u64, u64)>,
     /// Where to stop.
     limit: u64,
 }
@@ -147,6 +165,12 @@ impl Iterator for Machine<'_> {
                 State::Unwinding => self.unwinding(),
                 State::Skip => self.skip(),
                 State::Lose(why, value) => Some(self.lose(why, value)),
+                State::Known(kept) => Some(self.known(kept)),
+                State::Active(place) => Some(self.active(place)),
+                State::Rest(node, bits) => match self.rest(node, bits) {
+                    Ok(()) => return Some(self.node(node)),
+                    Err(told) => told,
+                },
                 State::Unexpected => self.special(true),
                 State::Done => return None,
             };
@@ -171,7 +195,7 @@ impl<'t> Machine<'t> {
             reader,
             tables: &reader.programs.tables,
             stream,
-            bits: Bits::new(reader.file, stream),
+            bits: Bits::new(reader.file, stream, 0),
             stack: start.stack,
             jumps: start.jumps,
             state: State::Open,
@@ -189,6 +213,11 @@ impl<'t> Machine<'t> {
             expected: VecDeque::new(),
             last: None,
             forked,
+            started: false,
+            begin: None,
+            then: State::Skip,
+            was_counted: false,
+            counted_before: None,
             limit: u64::MAX,
         }
     }
@@ -244,8 +273,10 @@ impl<'t> Machine<'t> {
         self.stack[last].node = number;
         self.events += 1;
         if self.verify {
-            self.counted += 1;
-            self.hash = hash(self.hash, node.event);
+            if !std::mem::take(&mut self.was_counted) {
+                self.counted += 1;
+                self.hash = hash(self.hash, node.event);
+            }
             self.compare_reached();
         }
         let mut event = Event {
@@ -448,20 +479,6 @@ impl<'t> Machine<'t> {
             Ready::End(ended) => Some(self.stop(ended)),
             Ready::Bits | Ready::Changed => None,
         }
-    }
-
-    fn lose(&mut self, why: Why, value: u64) -> Event {
-        self.certain = false;
-        self.jumps.lose();
-        self.stack.clear();
-        self.stack.push(Active { function: UNKNOWN, node: NONE });
-        let event = Event { value, ..self.gap(why) };
-        self.state = State::Skip;
-        if why == Why::Middle {
-            self.stack.push(Active { function: OPEN, node: NONE });
-            self.state = State::Open;
-        }
-        event
     }
 
     fn stop(&mut self, ended: bool) -> Event {

@@ -7,8 +7,11 @@
 //! A trace is read in pieces and never held in memory. Nothing in it is trusted: where bytes are damaged, or nobody
 //! knows what was active, there is an explicit gap, and never an event that was not there.
 
+mod begin;
 mod bits;
+mod check;
 mod context;
+mod contexts;
 mod diff;
 mod event;
 pub mod export;
@@ -24,6 +27,7 @@ mod spans;
 mod stats;
 mod tables;
 
+pub use check::{Checked, check};
 pub use context::context;
 pub use diff::{Diff, Pair, Parting, Side, diff};
 pub use event::{End, Event, EventKind, Why};
@@ -35,5 +39,5 @@ pub use reader::Reader;
 pub use report::{Report, Row, report};
 pub use show::{Selection, heading, show};
 pub use spans::Callee;
-pub use stats::{Stats, check, stats};
+pub use stats::{Stats, stats};
 pub use tables::{InvalidTables, NONE, Tables};

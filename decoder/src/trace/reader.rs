@@ -80,9 +80,25 @@ impl<'t> Reader<'t> {
 
     /// The traced function at an address.
     pub(super) fn function_at(&self, process: u32, address: u64, clock: u64) -> Option<u32> {
+        let (image, address) = self.place_at(process, address, clock)?;
+        self.programs.tables.function_at(image, address)
+    }
+
+    /// An address as ⟨number of the image in the tables, address in its file⟩.
+    pub(super) fn place_at(&self, process: u32, address: u64, clock: u64) -> Option<(u32, u64)> {
         let image = self.image_at(process, address, clock)?;
-        let address = address.wrapping_sub(self.file.images[image].bias);
-        self.programs.tables.function_at(self.numbers[image]?, address)
+        Some((self.numbers[image]?, address.wrapping_sub(self.file.images[image].bias)))
+    }
+
+    /// Reads a stream from a chunk on, which is not the first. `counted`: in verify mode, how many events there were up
+    /// to its beginning, and their hash.
+    pub(super) fn machine_from(
+        &self,
+        stream: &'t Stream,
+        chunk: usize,
+        counted: Option<(u64, u64)>,
+    ) -> Machine<'_> {
+        Machine::from_chunk(self, stream, chunk, counted)
     }
 }
 

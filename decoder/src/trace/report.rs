@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::event::Event;
+use super::event::{Event, EventKind};
 use super::file::Stream;
 use super::reader::Reader;
 use super::spans::{Callee, Change, Spans};
@@ -47,7 +47,7 @@ impl Totals {
         let (rows, active) = (&mut self.rows, &mut self.active);
         self.spans.event(tables, event, events, |change| match change {
             Change::Begin(span) => {
-                rows[span.callee as usize].calls += 1;
+                rows[span.callee as usize].calls += u64::from(event.kind != EventKind::Active);
                 active[span.callee as usize] += 1;
             }
             Change::End(span) => {

@@ -121,7 +121,8 @@ fn within(tables: &Tables, functions: &[bool], event: &Event, inside: &mut Optio
     }
     let callee = match event.kind {
         EventKind::Call | EventKind::Entered | EventKind::Leave => event.function,
-        EventKind::Open | EventKind::Closed | EventKind::Twice | EventKind::LeaveOpen => {
+        EventKind::Active if event.function != NONE => event.function,
+        EventKind::Active | EventKind::Open | EventKind::Closed | EventKind::Twice | EventKind::LeaveOpen => {
             tables.callee_of(event.node)
         }
         _ => return None,
@@ -161,11 +162,18 @@ fn text_line(
             }
             line.push('\n');
         }
-        EventKind::Entered => {
+        EventKind::Active if event.node != NONE => {
+            line.push_str(&start);
+            call(tables, event, style, indent, line);
+            line.push_str(" [active]\n");
+        }
+        EventKind::Entered | EventKind::Active => {
             line.push_str(&start);
             style.frame(&tables.frame(FrameKind::Call, Some(tables.name_of(event.function))), indent, line);
-            line.push('\n');
+            line.push_str(if event.kind == EventKind::Active { " [active]\n" } else { "\n" });
         }
+        EventKind::Known if event.value == 1 => *line = boundary("what came before was not kept".to_owned()),
+        EventKind::Known => *line = boundary("what is active is known again".to_owned()),
         EventKind::Landed | EventKind::Again => {
             let what = match event.kind {
                 EventKind::Landed => "<exception caught in ",
@@ -225,6 +233,7 @@ fn json_line(tables: &Tables, stream: &Stream, machine: &Machine<'_>, event: &Ev
             Some(tables.name_of(event.function))
         }
         EventKind::Return | EventKind::Resume => Some(tables.name_of(event.function)),
+        EventKind::Active if event.function != NONE => Some(tables.name_of(event.function)),
         _ if event.node != NONE => tables.callee(event.node),
         _ => None,
     };

@@ -44,6 +44,12 @@ impl Spans {
                 self.close(event.depth, &mut sink);
                 self.open(span(event.function), sink);
             }
+            EventKind::Active => {
+                self.close(event.depth, &mut sink);
+                let callee =
+                    if event.function == NONE { tables.callee_of(event.node) } else { event.function };
+                self.open(span(callee), sink);
+            }
             EventKind::Open => {
                 self.close(event.depth, &mut sink);
                 self.open(span(tables.callee_of(event.node)), sink);
@@ -58,9 +64,11 @@ impl Spans {
                 self.close(event.depth, &mut sink);
             }
             EventKind::Landed | EventKind::Again => self.close(event.depth + 1, &mut sink),
-            EventKind::Handler | EventKind::HandlerEnd | EventKind::HandlerLeft | EventKind::End(_) => {
-                self.close(0, &mut sink)
-            }
+            EventKind::Known
+            | EventKind::Handler
+            | EventKind::HandlerEnd
+            | EventKind::HandlerLeft
+            | EventKind::End(_) => self.close(0, &mut sink),
             EventKind::Resume | EventKind::Mark => {}
         }
     }

@@ -1,4 +1,4 @@
-//! What a trace costs, and what writes most of it; and the comparisons of verify mode.
+//! What a trace costs, and what writes most of it.
 
 use std::io;
 
@@ -74,26 +74,8 @@ pub fn stats<'t>(reader: &Reader<'t>, streams: impl IntoIterator<Item = &'t Stre
     Ok(stats)
 }
 
-/// Compares what the chunks of verify mode say.
-///
-/// # Errors
-/// Those of reading the trace.
-pub fn check<'t>(
-    reader: &Reader<'t>,
-    streams: impl IntoIterator<Item = &'t Stream>,
-) -> io::Result<(Verified, u64)> {
-    let (mut verified, mut gaps) = (Verified::default(), 0);
-    for stream in streams {
-        let mut machine = reader.machine(stream);
-        while machine.next().is_some() {}
-        gaps += machine.finish()?;
-        verified.add(&machine.verified());
-    }
-    Ok((verified, gaps))
-}
-
 impl Verified {
-    fn add(&mut self, other: &Self) {
+    pub(super) fn add(&mut self, other: &Self) {
         self.chunks += other.chunks;
         self.events += other.events;
         self.mismatches += other.mismatches;

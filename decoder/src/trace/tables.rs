@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use pcce_abi::trace::event;
-use pcce_dictionary::trace::{self as files, Kind, Traced};
+use pcce_dictionary::trace::{self as files, BEHIND, Kind, Traced};
 use thiserror::Error;
 
 use crate::context::{Frame, FrameKind};
@@ -102,6 +102,17 @@ struct Location {
     column: u32,
 }
 
+/// A place in the machine code where a chunk may begin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// The node whose bits are written there.
+    pub(super) node: u32,
+    /// The call that the node is has returned.
+    pub(super) behind: bool,
+    /// So many bits of its code are written behind the place.
+    pub(super) left: u32,
+}
+
 /// The tables of all images.
 #[derive(Debug, Default)]
 pub struct Tables {
@@ -113,6 +124,11 @@ pub struct Tables {
     long: HashMap<u32, Vec<(u32, Entry)>>,
     /// By image and address in its file.
     by_address: HashMap<(u32, u64), u32>,
+    /// The same of nodes, by their call sites.
+    by_site: HashMap<(u32, u64), u32>,
+    places: HashMap<(u32, u64), Place>,
+    /// By node, its code and how many bits that has.
+    codes: Vec<(u32, u32)>,
     names: Vec<Name>,
     numbers: HashMap<Box<str>, u32>,
     files: Vec<Box<str>>,
@@ -165,6 +181,11 @@ impl Tables {
                     first_location: self.locations.len() as u32,
                     locations: node.locations.len() as u32,
                 });
+                self.codes.push((node.code, u32::from(node.bits)));
+                if let Some(site) = node.site.filter(|_| module.sites != 0) {
+                    let site = module.sites.wrapping_add(site.into());
+                    self.by_site.entry((image, site)).or_insert(first_node + node_number);
+                }
                 self.locations.extend(node.locations.iter().map(|location| Location {
                     name: names[location.name as usize],
                     file: first_file + location.file,
@@ -188,6 +209,20 @@ impl Tables {
             }
         }
         Ok(())
+    }
+
+    /// Adds the places of an image, whose modules were added. Those of functions that are not known say nothing.
+    pub(super) fn add_places(&mut self, image: u32, places: &[files::Place]) {
+        for place in places {
+            let Some(function) = self.function_at(image, place.function) else { continue };
+            let number = place.node & !BEHIND;
+            let Some(node) = self.node_of(function, number.into()) else { continue };
+            let behind = place.node != number;
+            if place.left > self.codes[node as usize].1 || behind && place.left > 0 {
+                continue;
+            }
+            self.places.entry((image, place.address)).or_insert(Place { node, behind, left: place.left });
+        }
     }
 
     fn add_choice(
@@ -267,6 +302,21 @@ impl Tables {
     #[must_use]
     pub fn function_at(&self, image: u32, address: u64) -> Option<u32> {
         self.by_address.get(&(image, address)).copied()
+    }
+
+    /// The place at an address of an image's file.
+    pub(super) fn place_at(&self, image: u32, address: u64) -> Option<Place> {
+        self.places.get(&(image, address)).copied()
+    }
+
+    /// The node whose call has its site at an address of an image's file.
+    pub(super) fn node_at_site(&self, image: u32, address: u64) -> Option<u32> {
+        self.by_site.get(&(image, address)).copied()
+    }
+
+    /// The code of a node, and how many bits it has.
+    pub(super) fn code_of(&self, node: u32) -> (u32, u32) {
+        self.codes[node as usize]
     }
 
     /// How many functions there are.

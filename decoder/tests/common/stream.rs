@@ -147,11 +147,9 @@ impl Writer {
             chunk.end = abi::CONTINUED;
             self.done.push(ChunkOf::default());
             if self.ring {
-                self.push(&[
-                    abi::special(abi::Special::Context, 11),
-                    u64::from_le_bytes(*b"pcce1.AA"),
-                    0x41_4141,
-                ]);
+                let token = [u64::from_le_bytes(*b"pcce1.AA"), 0x41_4141];
+                let context = [abi::special(abi::Special::Context, 11), 0, 0, 0, 0];
+                self.push(&[&context[..], &token].concat());
             }
         }
     }

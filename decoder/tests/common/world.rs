@@ -138,6 +138,7 @@ fn module(image: u64, number: u64, random: &mut Random) -> Traced {
         names,
         addresses: (0..u64::from(count)).map(|f| 0x2000 + number * 0x10_0000 + f * 0x40).collect(),
         functions,
+        sites: 0,
     }
 }
 
@@ -159,7 +160,8 @@ fn function(number: u32, count: u32, random: &mut Random) -> Function {
                 _ => Kind::Landing,
             };
             let location = |line| Location { name: number, file: 0, line, column: 1 };
-            Node { kind, code: 0, bits: 0, next: 0, unwinds_to: None, locations: vec![location(n + 1)] }
+            let locations = vec![location(n + 1)];
+            Node { kind, code: 0, bits: 0, next: 0, unwinds_to: None, site: None, locations }
         })
         .collect();
     let pads: Vec<u32> = (0..len).filter(|n| nodes[*n as usize].kind == Kind::Landing).collect();

@@ -165,6 +165,8 @@ pub struct Function {
     pub entry_count: Option<f64>,
     /// Whether it calls a function of the runtime that reads or writes the state as it is here.
     pub reads_state: bool,
+    /// Whether it may write into a trace of calls: the tracer takes contexts where it begins a chunk.
+    pub traced: bool,
     /// Whether it makes calls that can return twice (`setjmp`, `vfork`).
     pub returns_twice: bool,
     /// Whether control comes to places of it on ways that nobody can follow in its machine code.
@@ -202,6 +204,7 @@ impl Function {
             can_be_diverted: true,
             entry_count: None,
             reads_state: false,
+            traced: false,
             returns_twice: false,
             jumps_about: false,
             tail_callees: Vec::new(),

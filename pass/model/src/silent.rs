@@ -10,6 +10,7 @@ use crate::program::{CallKind, Function, Unannounced};
 fn keeps_state(function: &Function) -> bool {
     function.leaves()
         || function.reads_state
+        || function.traced
         || function.unannounced == Unannounced::Anyhow
         // A signal handler that reaches a target may jump back, without a call that the function makes.
         || function.returns_twice

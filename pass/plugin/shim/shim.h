@@ -75,7 +75,7 @@ bool pcce_shim_requires_stack_protector(LLVMValueRef F);
 void pcce_shim_trace_call(LLVMValueRef At, const char *Name, size_t Len, const LLVMValueRef *Arguments, size_t Count,
                           bool KeepsRegisters);
 void pcce_shim_trace_expand(LLVMModuleRef M, const char *Name, size_t Len, LLVMValueRef Pending, const char *Flush,
-                            size_t FlushLen);
+                            const char *Places, const char *Functions);
 void pcce_shim_trace_number(LLVMModuleRef M, const char *Name, size_t Len, LLVMValueRef Next, LLVMValueRef End,
                             const char *Room, size_t RoomLen);
 void pcce_shim_trace_check(LLVMValueRef F, LLVMValueRef Word, LLVMValueRef Number, const char *Name, size_t Len);

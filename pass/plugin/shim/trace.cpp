@@ -48,10 +48,11 @@ static Value *change(IRBuilder<> &B, const std::string &Asm, const std::string &
   return Flag.empty() ? nullptr : B.CreateIsNotNull(Call);
 }
 
-// In place of each call of the function `Name(code, bits)`: appends the bits to the word Pending. Flush is called when
-// the leading one is the highest bit; or in front, if it may be moved that far by more than one bit. x86-64.
+// In place of each call of the function `Name(code, bits, function, node, left)`: appends the bits to the word Pending.
+// Flush is called when the leading one is the highest bit; or in front, if it may be moved that far by more than one
+// bit. The section Places gets a row for the place behind that call. x86-64.
 void pcce_shim_trace_expand(LLVMModuleRef MR, const char *Name, size_t Len, LLVMValueRef PendingV, const char *Flush,
-                            size_t FlushLen) {
+                            const char *Places, const char *Functions) {
   Module &M = *unwrap(MR);
   Function *Append = M.getFunction(StringRef(Name, Len));
   if (!Append)
@@ -60,12 +61,22 @@ void pcce_shim_trace_expand(LLVMModuleRef MR, const char *Name, size_t Len, LLVM
   MDNode *Unlikely = MDBuilder(M.getContext()).createUnlikelyBranchWeights();
   for (User *U : make_early_inc_range(Append->users())) {
     auto *Call = cast<CallInst>(U);
-    const uint64_t Code = cast<ConstantInt>(Call->getArgOperand(0))->getZExtValue();
-    const uint64_t Bits = cast<ConstantInt>(Call->getArgOperand(1))->getZExtValue();
+    auto Argument = [&](unsigned N) { return cast<ConstantInt>(Call->getArgOperand(N))->getZExtValue(); };
+    const uint64_t Code = Argument(0);
+    const uint64_t Bits = Argument(1);
+    // The linker is told of the place by assembly, wherever code generation puts it, and however often. It calls, so
+    // that what LLVM knows of the stack must hold for a function that does.
+    const std::string CallFlush = std::string("call ") + Flush + "\n771:\n.pushsection " + Places +
+                                  ",\"\",@progbits\n.quad 771b, " + Functions + std::to_string(Argument(2)) +
+                                  "\n.long " + std::to_string(Argument(3)) + ", " + std::to_string(Argument(4)) +
+                                  "\n.popsection";
+    Call->getFunction()->addFnAttr(Attribute::NoRedZone);
     IRBuilder<> B(Call);
     auto FlushIf = [&](Value *Condition) {
       Instruction *End = SplitBlockAndInsertIfThen(Condition, Call, /*Unreachable=*/false, Unlikely);
-      pcce_shim_trace_call(wrap(End), Flush, FlushLen, nullptr, 0, /*KeepsRegisters=*/true);
+      auto *T = FunctionType::get(B.getVoidTy(), false);
+      auto *Asm = InlineAsm::get(T, CallFlush, "~{r11},~{memory},~{dirflag},~{fpsr},~{flags}", /*hasSideEffects=*/true);
+      IRBuilder<>(End).CreateCall(T, Asm)->setDoesNotThrow();
       B.SetInsertPoint(Call);
     };
     if (Bits == 1) {

@@ -258,12 +258,12 @@ impl<'a> Job<'a> {
             facts.assembly.names.extend(unwritable);
             facts
         });
-        self.rewrite(module, (&program, &plan), &code, facts.as_ref());
+        let sites = self.rewrite(module, (&program, &plan), &code, facts.as_ref());
         if self.options.link {
             emit::emit_reached(module, &writable);
         }
-        if let Some(traced) = &traced {
-            tracing::finish(module, traced);
+        if let Some(traced) = traced {
+            tracing::finish(module, traced, &plan, &sites);
         }
         Ok(Some(used.map(|used| relied_on(&program, &used)).unwrap_or_default()))
     }
@@ -322,7 +322,12 @@ impl<'a> Job<'a> {
             open: self.open,
             unpushed: &unpushed,
         };
-        let (Gathered { functions, types, named }, code) = facts::gather(module, &knowledge);
+        let (Gathered { mut functions, types, named }, code) = facts::gather(module, &knowledge);
+        // Without calls, what comes next is known but for where it is entered.
+        for function in functions.iter_mut().filter(|_| self.options.common.trace) {
+            let may_be_entered = function.external || function.otherwise_used || function.address_taken;
+            function.traced = may_be_entered || !function.calls.is_empty();
+        }
         let profile = profile.map(|profile| (profile, &*self.identifier));
         let program = pcce_model::derive(functions, &self.mode(), profile)?;
         let encoding = self.encode(&program.graph);
@@ -391,7 +396,7 @@ impl<'a> Job<'a> {
         !self.options.basic && self.options.common.profile_generate.is_none()
     }
 
-    /// Changes the code, and adds the dictionary.
+    /// Changes the code, and adds the dictionary. Returns the name of the site array.
     /// `facts`: in link mode.
     fn rewrite<'m>(
         &self,
@@ -399,7 +404,7 @@ impl<'a> Job<'a> {
         (program, plan): (&Program, &plan::Plan),
         code: &Code<'m>,
         facts: Option<&link::Facts>,
-    ) {
+    ) -> String {
         let options = self.options;
         let fragment = match facts {
             Some(facts) => pcce_dictionary::unlinked::to_bytes(&plan.symbols, facts),
@@ -422,6 +427,7 @@ impl<'a> Job<'a> {
             }
         }
         module.add_named_metadata(MARKER);
+        sites_name
     }
 }
 

@@ -137,11 +137,19 @@ pub enum Special {
     /// From here on nothing is known until the stream's next chunk: the thread has switched stacks, or recording was
     /// stopped. Payload: why ([`Gap`]).
     Gap = 8,
-    /// The first word of a chunk of a ring: in which context the emitted code is that has written the word before.
-    /// Payload: how many bytes the token has that follows, in words of 8 bytes, the last one filled with zeros. A chunk
-    /// of a ring that begins without this can be read only behind the one before it.
+    /// The first word of a chunk that follows another: where the emitted code is that has written the word before.
+    /// Payload: how many bytes the token of its context has. Next words: how many activations have called a function
+    /// that may return twice ([`Block::jumps`]); where the code goes on; the address of a function and a node of it
+    /// that is over now, or 0 and 0: then the place tells, which is behind a call of [`functions::FLUSH`], or of
+    /// [`functions::ENTER`]. Then the token, in words of 8 bytes, the last one filled with zeros. A chunk that begins
+    /// without this can be read only behind the one before it.
     Context = 9,
 }
+
+/// Words between a [`Special::Context`] and its token.
+pub const CONTEXT_WORDS: usize = 4;
+/// Tokens of [`Special::Context`] have at most so many bytes: longer ones are cut, and say so.
+pub const TOKEN_LEN: usize = 2048;
 
 /// Why nothing is known ([`Special::Gap`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -175,7 +183,7 @@ pub mod functions {
     /// enter behind it ([`super::ENTRY_LEN`]). It finds the function by its return address, and keeps all registers but
     /// `%r11` and the flags.
     pub const ENTER: &str = "__pcce_trace_enter";
-    /// `(const void *function, uint32_t node)`: at a landing pad.
+    /// `(const void *function, uint32_t node)`: at a landing pad. This and [`RETURNED`] find where they were called.
     pub const LANDED: &str = "__pcce_trace_landed";
     /// `(uint64_t *number, const void *function, uint32_t node)`: behind a call that may return twice. `number` is the
     /// activation's, 0 before the first such return.

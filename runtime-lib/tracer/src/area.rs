@@ -46,6 +46,23 @@ pub enum State {
     Idle = 2,
 }
 
+/// Where emitted code has come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct From {
+    /// Where it goes on; 0: nobody knows.
+    pub pc: usize,
+    /// Where its stack ends.
+    pub sp: usize,
+    /// The function and node that it has told of; 0 and 0 if the place says it.
+    pub node: [u64; 2],
+}
+
+impl From {
+    /// Nobody knows.
+    pub const UNKNOWN: Self = Self { pc: 0, sp: 0, node: [0; 2] };
+}
+
 /// A stream.
 #[repr(C)]
 pub struct Stream {
@@ -83,8 +100,8 @@ pub struct Stream {
     pub inner: AtomicPtr<Area>,
     /// Of a ring: where its chunks are in the file.
     pub ring: [u64; RING],
-    /// Where emitted code has come from, and where its stack ends; 0 and 0 if nobody knows.
-    pub from: [usize; 2],
+    /// Where emitted code has come from.
+    pub from: From,
     /// Nobody knows on which stack the thread is: nothing more is recorded.
     pub lost: bool,
     /// Where the chunk is in the file, in bytes.

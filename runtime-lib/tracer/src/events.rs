@@ -5,7 +5,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 
 use crate::abi::trace::{Block, Gap, Special, cache_index, special};
-use crate::area::{self, Area, State};
+use crate::area::{self, Area, From, State};
 use crate::handlers;
 use crate::stream::{self, Busy};
 use crate::stubs::{BEHIND, block};
@@ -48,13 +48,15 @@ unsafe fn ready(block: *mut Block, sp: usize) -> *mut Area {
 ///
 /// # Safety
 /// This thread's block.
-pub unsafe fn put(block: *mut Block, sp: usize, group: &[u64]) {
+pub unsafe fn put(block: *mut Block, from: From, group: &[u64]) {
     // SAFETY: by the contract.
     unsafe {
-        let area = ready(block, sp);
+        let area = ready(block, from.sp);
         if !area.is_null() {
             let _busy = Busy::new(block, area);
+            (*area).stream.from = from;
             stream::put(block, area, group);
+            (*area).stream.from = From::UNKNOWN;
         }
     }
 }
@@ -68,9 +70,9 @@ pub unsafe extern "C" fn flush_slow(pc: usize, sp: usize) {
         let area = ready(block, sp);
         if !area.is_null() {
             let _busy = Busy::new(block, area);
-            (*area).stream.from = [pc, sp];
+            (*area).stream.from = From { pc, sp, node: [0; 2] };
             stream::flush(block, area);
-            (*area).stream.from = [0, 0];
+            (*area).stream.from = From::UNKNOWN;
         }
     }
 }
@@ -93,9 +95,9 @@ pub unsafe extern "C" fn enter_slow(behind: usize, sp: usize) {
         // It goes into the cache of the chunk that the word is in.
         let place = cache_index(function);
         (*area).fast.cache[place] = behind;
-        (*area).stream.from = [behind, sp];
+        (*area).stream.from = From { pc: behind, sp, node: [0; 2] };
         stream::put(block, area, &[special(Special::Entered, function as u64)]);
-        (*area).stream.from = [0, 0];
+        (*area).stream.from = From::UNKNOWN;
     }
 }
 
@@ -114,28 +116,25 @@ fn describe(function: *const c_void) {
     }
 }
 
-/// See [`functions::LANDED`](crate::abi::trace::functions::LANDED).
-///
-/// # Safety
-/// Called by emitted code.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __pcce_trace_landed(function: *const c_void, node: u32) {
+/// See [`functions::LANDED`](crate::abi::trace::functions::LANDED). `pc` and `sp`: as for [`flush_slow`].
+pub unsafe extern "C" fn landed(function: *const c_void, node: u32, pc: usize, sp: usize) {
     describe(function);
+    let (function, node) = (function.addr() as u64, u64::from(node));
+    let from = From { pc, sp, node: [function, node] };
     // SAFETY: this thread's block.
-    unsafe {
-        let group = [special(Special::Landed, node.into()), function.addr() as u64];
-        put(block(), stack_pointer(), &group);
-    }
+    unsafe { put(block(), from, &[special(Special::Landed, node), function]) };
 }
 
-/// See [`functions::RETURNED`](crate::abi::trace::functions::RETURNED).
-///
-/// # Safety
-/// Called by emitted code; `number` is the activation's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __pcce_trace_returned(number: *mut u64, function: *const c_void, node: u32) {
+/// See [`functions::RETURNED`](crate::abi::trace::functions::RETURNED). `pc` and `sp`: as for [`flush_slow`].
+pub unsafe extern "C" fn returned(
+    number: *mut u64,
+    function: *const c_void,
+    node: u32,
+    pc: usize,
+    sp: usize,
+) {
     let block = block();
-    // SAFETY: this thread's block; by the contract.
+    // SAFETY: this thread's block; `number` is the activation's.
     unsafe {
         if number.read_volatile() == 0 {
             (*block).jumps += 1;
@@ -143,8 +142,9 @@ pub unsafe extern "C" fn __pcce_trace_returned(number: *mut u64, function: *cons
             return;
         }
         describe(function);
-        let group = [special(Special::Again, node.into()), function.addr() as u64, number.read_volatile()];
-        put(block, stack_pointer(), &group);
+        let (function, node) = (function.addr() as u64, u64::from(node));
+        let from = From { pc, sp, node: [function, node] };
+        put(block, from, &[special(Special::Again, node), function, number.read_volatile()]);
     }
 }
 
@@ -220,5 +220,8 @@ pub extern "C" fn __pcce_trace_record(on: bool) {
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_trace_mark(value: u64) {
     // SAFETY: this thread's block.
-    unsafe { put(block(), stack_pointer(), &[special(Special::Mark, 0), value]) };
+    unsafe {
+        let from = From { sp: stack_pointer(), ..From::UNKNOWN };
+        put(block(), from, &[special(Special::Mark, 0), value]);
+    }
 }

@@ -20,7 +20,12 @@ const VARIABLE: &CStr = c"PCCE_TRACE";
 const RING_VARIABLE: &CStr = c"PCCE_TRACE_RING";
 const DEFAULT: &CStr = c"pcce-trace.%p";
 
+/// For tests, how many words the first chunks of a stream have at most behind their contexts: so chunks begin at many
+/// places.
+const STRESS_VARIABLE: &CStr = c"PCCE_TRACE_STRESS";
+
 static RING: AtomicU64 = AtomicU64::new(0);
+static STRESS: AtomicU64 = AtomicU64::new(0);
 static NAME: FileName = FileName::new();
 static FILE: AtomicI32 = AtomicI32::new(-1);
 static DEVICE: AtomicU64 = AtomicU64::new(0);
@@ -29,6 +34,13 @@ static INODE: AtomicU64 = AtomicU64::new(0);
 static START: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
 /// How often recording was started or stopped; it is on if this is odd.
 static SWITCHES: AtomicU32 = AtomicU32::new(0);
+
+/// How many words this chunk of a stream has at most behind its context, for tests; 0: as many as there is room for.
+pub fn stress(sequence: u64) -> usize {
+    // Each takes 64 KiB of the file.
+    const FIRST: u64 = 200;
+    if sequence < FIRST { STRESS.load(Ordering::Relaxed) as usize } else { 0 }
+}
 
 /// How often recording was started or stopped.
 pub fn switches() -> u32 {
@@ -261,6 +273,7 @@ pub fn start() {
     if ask(VARIABLE).is_none() && ring.is_none() {
         return;
     }
+    STRESS.store(ask(STRESS_VARIABLE).and_then(bytes).unwrap_or(0), Ordering::Relaxed);
     match ring.map(bytes) {
         None => {}
         Some(Some(bytes)) => RING.store(bytes, Ordering::Relaxed),

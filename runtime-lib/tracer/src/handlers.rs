@@ -13,7 +13,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
 
 use crate::abi::trace::{Block, Gap, Special, special};
-use crate::area::{self, Area, State};
+use crate::area::{self, Area, From, State};
 use crate::events;
 use crate::stream::{self, Busy};
 use crate::stubs::{block, stored};
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn __pcce_trace_handler(
         copy_but_stream(&raw const (*stream).kept, block);
         (*stream).busy.store(0, Ordering::Release);
         let group = [special(Special::Handler, signal as u64), number, found.unwrap_or(0)];
-        events::put(block, frame - 1, &group);
+        events::put(block, From { sp: frame - 1, ..From::UNKNOWN }, &group);
     }
 }
 

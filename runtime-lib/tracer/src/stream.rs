@@ -9,10 +9,10 @@ use core::ptr::null_mut;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::abi::trace::{
-    BEGIN_MIDDLE, Block, CHUNK, CHUNK_HEAD, CONTINUED, Chunk, ENDED, FULL, Gap, KIND_STREAM, OPEN, Order,
-    RING_LEAST, Special, UNIT, checksum, position, special,
+    BEGIN_MIDDLE, Block, CHUNK, CHUNK_HEAD, CONTEXT_WORDS, CONTINUED, Chunk, ENDED, FULL, Gap, KIND_STREAM,
+    OPEN, Order, RING_LEAST, Special, TOKEN_LEN, UNIT, checksum, position, special,
 };
-use crate::area::{self, Area, DUMMY, RING, State};
+use crate::area::{self, Area, DUMMY, From, RING, State};
 use crate::{file, sys, weak_address};
 
 /// So many words have room in a chunk at any time: the most that are written at once are 5, behind 2 for the pending
@@ -227,35 +227,42 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
         (*stream).state = State::Recording;
         (&raw mut (*area).fast.cache).write_bytes(0, 1);
         (*area).fast.order = Order::new();
-        arm(block, area, words(chunk), mapped.add(size).cast());
-        if ring.is_some() {
+        let end = mapped.add(size).cast::<u64>();
+        arm(block, area, words(chunk), end);
+        if sequence > 0 {
             write_context(block, (*stream).from);
+        }
+        let stress = file::stress(sequence);
+        if stress > 0 {
+            let next = (*block).next;
+            arm(block, area, next, end.min(next.wrapping_add(stress + RESERVE)));
         }
     }
 }
 
-/// Says at a chunk's beginning in which context emitted code is, as far as its token has room.
+/// Says at a chunk's beginning in which context emitted code is.
 #[inline(never)]
-unsafe fn write_context(block: *mut Block, [pc, sp]: [usize; 2]) {
-    /// In words.
-    const MOST: usize = 256;
+unsafe fn write_context(block: *mut Block, from: From) {
     type TokenAt = unsafe extern "C" fn(*mut c_char, usize, usize, usize) -> usize;
     let token_at = weak_address!("pcce_token_at");
-    if pc == 0 || token_at.is_null() {
+    if from.pc == 0 || token_at.is_null() {
         return;
     }
-    let mut text = [0_u64; 1 + MOST];
+    const FIRST: usize = 1 + CONTEXT_WORDS;
+    // Behind the token there is a zero.
+    let mut text = [0_u64; FIRST + TOKEN_LEN / 8 + 1];
     // SAFETY: the runtime's function, which may be called at any instruction; the token ends with a zero. By the
     // caller: the chunk is empty, and has more room.
     unsafe {
         let token_at = core::mem::transmute::<*const u8, TokenAt>(token_at);
-        let token = (&raw mut text[1]).cast::<c_char>();
-        token_at(token, 8 * MOST, pc, sp);
+        let token = (&raw mut text[FIRST]).cast::<c_char>();
+        token_at(token, TOKEN_LEN + 1, from.pc, from.sp);
         let len = CStr::from_ptr(token).count_bytes();
         if len > 0 {
             text[0] = special(Special::Context, len as u64);
-            text[1 + len / 8] &= (1 << (8 * (len % 8))) - 1;
-            write(block, &text[..1 + len.div_ceil(8)]);
+            text[1..FIRST].copy_from_slice(&[(*block).jumps, from.pc as u64, from.node[0], from.node[1]]);
+            text[FIRST + len / 8] &= (1 << (8 * (len % 8))) - 1;
+            write(block, &text[..FIRST + len.div_ceil(8)]);
         }
     }
 }

@@ -17,7 +17,7 @@ use core::mem::offset_of;
 
 use crate::abi::trace::{ALIGN, Block, CACHE, ENTRY_LEN, FULL, Order, SIZE};
 use crate::area::Fast;
-use crate::events::{enter_slow, flush_slow};
+use crate::events::{enter_slow, flush_slow, landed, returned};
 use crate::vectors::{detect, vectors};
 
 // Initial-exec, as the runtime's block, and initialised: bits are pending below a leading one.
@@ -284,6 +284,34 @@ global_asm!(
     vectors = sym vectors,
     detect = sym detect,
     enter_slow = sym enter_slow,
+);
+
+// Both are jumps to Rust, with the place of the call and of the stack's end behind the arguments.
+global_asm!(
+    ".pushsection .text.__pcce_trace_landed,\"ax\",@progbits",
+    ".globl __pcce_trace_landed",
+    ".type __pcce_trace_landed,@function",
+    ".p2align 4",
+    "__pcce_trace_landed:",
+    ".cfi_startproc",
+    "mov rdx, qword ptr [rsp]",
+    "lea rcx, [rsp + 8]",
+    "jmp {landed}",
+    ".cfi_endproc",
+    ".size __pcce_trace_landed, . - __pcce_trace_landed",
+    ".globl __pcce_trace_returned",
+    ".type __pcce_trace_returned,@function",
+    ".p2align 4",
+    "__pcce_trace_returned:",
+    ".cfi_startproc",
+    "mov rcx, qword ptr [rsp]",
+    "lea r8, [rsp + 8]",
+    "jmp {returned}",
+    ".cfi_endproc",
+    ".size __pcce_trace_returned, . - __pcce_trace_returned",
+    ".popsection",
+    landed = sym landed,
+    returned = sym returned,
 );
 
 // The hash of `abi::trace::hash`.

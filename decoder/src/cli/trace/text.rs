@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use pcce::printable::printable;
 use pcce::style::Style;
-use pcce::trace::{Diff, Reader, Report, Side, Stats, Tables, Verified, heading};
+use pcce::trace::{Checked, Diff, Reader, Report, Side, Stats, Tables, Verified, heading};
 use serde_json::json;
 
 /// The calls of each function.
@@ -84,12 +84,32 @@ pub fn stats(
     Ok(())
 }
 
-/// The comparisons of verify mode.
-pub fn verified(verified: &Verified, out: &mut dyn Write) -> io::Result<()> {
+fn verified(verified: &Verified, out: &mut dyn Write) -> io::Result<()> {
     let Verified { chunks, events, mismatches, uncertain, .. } = verified;
     write!(out, "{events} events of {chunks} chunks were compared, {mismatches} chunks do not match")?;
     if *uncertain > 0 {
         write!(out, "; {uncertain} cannot be compared")?;
+    }
+    writeln!(out)
+}
+
+/// The comparisons of verify mode.
+pub fn checked(checked: &Checked, out: &mut dyn Write) -> io::Result<()> {
+    verified(&checked.streams, out)?;
+    let Verified { chunks, events, mismatches, .. } = &checked.chunks;
+    let Checked { partly, without_context, .. } = checked;
+    if chunks + without_context == 0 {
+        return Ok(());
+    }
+    write!(
+        out,
+        "{events} events of {chunks} chunks, each read from its own beginning, {mismatches} do not match"
+    )?;
+    if *partly > 0 {
+        write!(out, "; of {partly} only the innermost calls are known")?;
+    }
+    if *without_context > 0 {
+        write!(out, "; {without_context} do not say what is active")?;
     }
     writeln!(out)
 }

@@ -23,7 +23,7 @@ impl Machine<'_> {
                 Item::BadChunk => self.lose_at(Why::BadChunk),
             }
             self.bits.take();
-            if matches!(self.state, State::Lose(..)) {
+            if matches!(self.state, State::Lose(..) | State::Known(_)) {
                 return Ready::Changed;
             }
         }
@@ -48,6 +48,7 @@ impl Machine<'_> {
         self.cache.fill(NONE);
         self.order = Order::new();
         self.last = None;
+        let first = !std::mem::replace(&mut self.started, true);
         if chunk.begin == BEGIN_MIDDLE {
             self.state = State::Lose(Why::Middle, 0);
         } else if chunk.begin == BEGIN_FORKED && chunk.sequence == 0 && !self.forked {
@@ -55,7 +56,10 @@ impl Machine<'_> {
         } else if !follows {
             self.lose_at(Why::Missing);
         }
-        self.certain &= !matches!(self.state, State::Lose(..) | State::Skip);
+        self.look_for_begin(chunk, first);
+        let unknown = matches!(self.state, State::Lose(..) | State::Skip | State::Known(_));
+        self.certain &= !unknown;
+        self.count_from_begin();
         if chunk.events != 0 && chunk.end == CONTINUED {
             self.expected.push_back(*chunk);
         }
@@ -200,6 +204,13 @@ impl Machine<'_> {
         };
         match place {
             Some(place) => {
+                self.jumps.cut(place + 1);
+                self.stack.truncate(place + 1);
+                self.stack[place].node = node;
+            }
+            None if kind == EventKind::Again
+                && let Some(place) = self.again_before(words[1], function) =>
+            {
                 self.jumps.cut(place + 1);
                 self.stack.truncate(place + 1);
                 self.stack[place].node = node;

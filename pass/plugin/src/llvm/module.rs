@@ -307,13 +307,24 @@ impl<'m> Module<'m> {
         }
     }
 
-    /// In place of each call of the function `name(code, bits)`, of 7 bits at most: appends the bits to the word
-    /// `pending`, which stays below 2⁶³; `flush` is called in time. Blocks are split.
-    pub fn append_bits(self, name: &str, pending: Address<'m>, flush: &str) {
+    /// In place of each call of the function `name(code, bits, function, node, left)`, of 7 bits at most: appends the
+    /// bits to the word `pending`, which stays below 2⁶³; `flush` is called in time. The section `places` gets a row
+    /// for the place behind that call: its address, that of the function, which is named `functions` and a number, the
+    /// node and how many bits are left. Blocks are split.
+    pub fn append_bits(
+        self,
+        name: &str,
+        pending: Address<'m>,
+        flush: &str,
+        (places, functions): (&str, &str),
+    ) {
         let pending = pending.0.as_value_ref();
-        let (flush, flush_len) = (flush.as_ptr(), flush.len());
+        let [flush, places, functions] = [flush, places, functions].map(cstring);
+        let (flush, places, functions) = (flush.as_ptr(), places.as_ptr(), functions.as_ptr());
         // SAFETY: live module and constant, and no handle to these calls, which only `Builder::call_in_front_of` makes.
-        unsafe { pcce_shim_trace_expand(self.raw(), name.as_ptr(), name.len(), pending, flush, flush_len) }
+        unsafe {
+            pcce_shim_trace_expand(self.raw(), name.as_ptr(), name.len(), pending, flush, places, functions);
+        }
     }
 
     /// In place of each call of the function `name(number)`: writes the number, of 4 bytes, where the word `next`

@@ -100,8 +100,9 @@ unsafe extern "C" {
         name: *const u8,
         len: usize,
         pending: LLVMValueRef,
-        flush: *const u8,
-        flush_len: usize,
+        flush: *const c_char,
+        places: *const c_char,
+        functions: *const c_char,
     );
     pub fn pcce_shim_trace_number(
         module: LLVMModuleRef,

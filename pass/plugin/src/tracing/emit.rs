@@ -7,7 +7,7 @@ use pcce_abi::trace::{self, functions};
 use pcce_dictionary::Location;
 use pcce_dictionary::trace::{self as tables, Kind};
 use pcce_encoding::FunctionId;
-use pcce_model::plan::Strings;
+use pcce_model::plan::{Plan, Strings};
 use pcce_model::{CallKind, Program, TailCallee};
 use pcce_tracing::{Code as Bits, Placement, place};
 
@@ -41,10 +41,15 @@ pub const ENDS: [&str; 14] = [
 const SWITCHES: [&str; 6] =
     ["swapcontext", "setcontext", "jump_fcontext", "ontop_fcontext", "pcce_fiber_restore", "pcce_fiber_run"];
 
+/// Begins the names of functions in assembly, in front of their numbers.
+const TRACED: &str = ".L__pcce_traced.";
+
 /// What must be known when contexts are done.
 pub struct Before<'m> {
     /// The tables of the module.
     traced: tables::Traced,
+    /// Of each function's nodes, which calls they are.
+    calls: Vec<Vec<Option<usize>>>,
     /// Which functions are left out.
     skipped: Vec<bool>,
     /// Functions with a body that are not traced: their calls enter functions as others' do.
@@ -90,7 +95,7 @@ pub fn insert<'m>(
         }
         let placement = place(&traced.flow);
         let blocks = value.blocks().len();
-        let address = module.add_private_alias(&format!(".L__pcce_traced.{}", id.index()), value).address();
+        let address = module.add_private_alias(&format!("{TRACED}{}", id.index()), value).address();
         let inserter =
             Inserter { b: &builder, code, functions: &functions, traced, placement: &placement, key, id };
         inserter.run(address, verify);
@@ -109,10 +114,11 @@ pub fn insert<'m>(
         files: files.list,
         names: names.list,
         functions: rows,
-        addresses: Vec::new(),
+        ..tables::Traced::default()
     };
+    let calls = functions.iter().map(|f| f.nodes.iter().map(|node| node.call).collect()).collect();
     let skipped = functions.iter().map(|function| function.skipped).collect();
-    Before { traced, skipped, untraced, entered, whole_program }
+    Before { traced, calls, skipped, untraced, entered, whole_program }
 }
 
 /// A function's tables.
@@ -141,6 +147,7 @@ fn row(
                 bits: code.bits,
                 next,
                 unwinds_to: node.unwinds_to,
+                site: None,
                 locations: if node.kind == Kind::Landing { Vec::new() } else { locations(node.at) },
             }
         });
@@ -171,16 +178,16 @@ impl<'m> Inserter<'_, 'm> {
                 continue;
             }
             let event = verify.then(|| trace::event(self.key, self.id.index() as u32, same));
-            self.append(node.at, self.placement.codes[i as usize], event);
+            self.append(node.at, self.placement.codes[i as usize], event, i);
             let Some(call) = node.at.as_call() else { continue };
-            let zero = Bits { value: 0, bits: 1 };
+            let behind = |at| self.append(at, Bits { value: 0, bits: 1 }, None, i | tables::BEHIND);
             match node.kind {
                 Kind::Open(_) => {
                     tell(self.b, node.at);
-                    places::behind(call).into_iter().for_each(|at| self.append(at, zero, None));
+                    places::behind(call).into_iter().for_each(behind);
                 }
                 Kind::Call(callee) if self.functions[callee as usize].leaves => {
-                    places::behind(call).into_iter().for_each(|at| self.append(at, zero, None));
+                    places::behind(call).into_iter().for_each(behind);
                 }
                 Kind::Twice(_) => {
                     let number = *number.get_or_insert_with(|| {
@@ -200,7 +207,8 @@ impl<'m> Inserter<'_, 'm> {
 
     /// Appends bits in front of an instruction, and counts an event. Wherever a word is full, those are counted that
     /// its bits tell, or begin to tell: emitted code writes a word behind a single bit, and in front of several.
-    fn append(&self, at: Instruction<'m>, code: Bits, event: Option<u64>) {
+    /// `node`: what the bits belong to, as in [`tables::PLACES`].
+    fn append(&self, at: Instruction<'m>, code: Bits, event: Option<u64>, node: u32) {
         let module = self.b.module;
         let mut event = event.map(|event| module.const_i64(event).into());
         let mut count = || {
@@ -215,7 +223,10 @@ impl<'m> Inserter<'_, 'm> {
             let bits = left.min(trace::MOST_BITS);
             left -= bits;
             let value = code.value >> left & ((1 << bits) - 1);
-            self.b.call_in_front_of(at, APPEND, &[module.const_i32(value), module.const_i32(bits)], false);
+            // The word is written in front of several bits, and behind a single one.
+            let to_come = if bits == 1 { left } else { left + bits };
+            let arguments = [value, bits, self.id.index() as u32, node, to_come];
+            self.b.call_in_front_of(at, APPEND, &arguments.map(|value| module.const_i32(value)), false);
             count();
         }
     }
@@ -260,10 +271,10 @@ fn entered_by_others(program: &Program, functions: &[Traced<'_>]) -> HashSet<Fun
 }
 
 /// Adds the rest, when nobody asks any more where blocks end and what calls call.
-pub fn finish(module: Module<'_>, before: &Before<'_>) {
+pub fn finish(module: Module<'_>, mut before: Before<'_>, plan: &Plan, sites: &str) {
     let block = module.external_thread_local(trace::TLS_SYMBOL, trace::SIZE, trace::ALIGN);
     let pending = module.const_offset(block, trace::PENDING);
-    module.append_bits(APPEND, pending, functions::FLUSH);
+    module.append_bits(APPEND, pending, functions::FLUSH, (tables::PLACES, TRACED));
     let mut places: HashMap<Function<'_>, Alias<'_>> = HashMap::new();
     for function in module.functions().into_iter().filter(|f| f.has_body() && !before.untraced.contains(f)) {
         let calls: Vec<_> = function.instructions().filter_map(Instruction::as_call).collect();
@@ -281,26 +292,33 @@ pub fn finish(module: Module<'_>, before: &Before<'_>) {
     for function in &before.entered {
         function.begin_with_call(functions::ENTER);
     }
-    emit(module, before);
+    for (i, (function, calls)) in before.traced.functions.iter_mut().zip(&before.calls).enumerate() {
+        let sites: HashMap<usize, u32> =
+            plan.functions[i].calls.iter().map(|call| (call.call, call.site)).collect();
+        for (node, call) in function.nodes.iter_mut().zip(calls) {
+            node.site = call.and_then(|call| sites.get(&call).copied());
+        }
+    }
+    emit(module, &before, sites);
 }
 
 /// Appends the tables to the module, as assembly: a section that is not loaded.
-fn emit(module: Module<'_>, before: &Before<'_>) {
+fn emit(module: Module<'_>, before: &Before<'_>, sites: &str) {
     let traced = &before.traced;
     let record = tables::to_bytes(traced);
-    let rows = tables::HEADER_LEN + 8 * traced.functions.len();
+    let payload = tables::HEADER_LEN + tables::addresses_len(traced.functions.len());
     let mut asm = String::with_capacity(record.len() * 3);
     let _ = writeln!(asm, ".pushsection {},\"\",@progbits", tables::SECTION);
     bytes(&mut asm, &record[..tables::HEADER_LEN]);
     let mut aliases = Vec::new();
     for (i, skipped) in before.skipped.iter().enumerate() {
-        let _ =
-            if *skipped { writeln!(asm, ".quad 0") } else { writeln!(asm, ".quad \".L__pcce_traced.{i}\"") };
+        let _ = if *skipped { writeln!(asm, ".quad 0") } else { writeln!(asm, ".quad \"{TRACED}{i}\"") };
     }
-    bytes(&mut asm, &record[rows..]);
+    let _ = writeln!(asm, ".quad \"{sites}\"");
+    bytes(&mut asm, &record[payload..]);
     asm.push_str(".popsection\n");
     module.append_asm(&asm);
-    let own = |name: &str| name.trim_start_matches('\u{1}').starts_with(".L__pcce_traced.");
+    let own = |name: &str| name.trim_start_matches('\u{1}').starts_with(TRACED);
     aliases.extend(module.aliases().into_iter().filter(|alias| own(&alias.name())));
     module.keep_aliases(&aliases);
 }

@@ -32,6 +32,8 @@ pub struct Node<'m> {
     pub kind: Kind,
     /// The call, return or `resume`; of a landing pad, the first instruction behind it.
     pub at: Instruction<'m>,
+    /// Of a call: its place among the function's calls that contexts know.
+    pub call: Option<usize>,
     /// Of a call: the landing pad to which exceptions lead.
     pub unwinds_to: Option<u32>,
 }
@@ -135,7 +137,7 @@ impl<'m> Reader<'_, 'm> {
         for (&block, frequency) in blocks.iter().zip(frequencies) {
             let first = nodes.len();
             let mut push = |kind, at, role| {
-                nodes.push(Node { kind, at, unwinds_to: None });
+                nodes.push(Node { kind, at, call: calls.get(&at).copied(), unwinds_to: None });
                 flow.roles.push(role);
             };
             if block.is_landing_pad() {

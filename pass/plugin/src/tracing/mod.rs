@@ -9,7 +9,7 @@ mod baseline;
 mod emit;
 mod gather;
 
-use pcce_model::plan::Strings;
+use pcce_model::plan::{Plan, Strings};
 use pcce_model::{Patterns, Program};
 use pcce_options::PassOptions;
 
@@ -58,11 +58,11 @@ fn skipped(program: &Program, code: &Code<'_>, options: &PassOptions) -> Result<
     Ok(functions.collect())
 }
 
-/// Adds the rest, when nobody asks any more where blocks end and what calls call.
-pub fn finish<'m>(module: Module<'m>, before: &Before<'m>) {
+/// Adds the rest, when nobody asks any more where blocks end and what calls call. `sites`: the name of the site array.
+pub fn finish<'m>(module: Module<'m>, before: Before<'m>, plan: &Plan, sites: &str) {
     match before {
-        Before::Codes(before) => emit::finish(module, before),
-        Before::Numbers(numbered) => baseline::finish(module, numbered),
+        Before::Codes(before) => emit::finish(module, *before, plan, sites),
+        Before::Numbers(numbered) => baseline::finish(module, &numbered),
     }
 }
 

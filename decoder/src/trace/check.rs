@@ -1,0 +1,91 @@
+//! The comparisons of verify mode: whether what is read is what happened, from each stream's beginning, and from the
+//! beginning of each chunk.
+
+use std::io;
+
+use pcce_abi::trace::CONTINUED;
+
+use super::file::Stream;
+use super::machine::{Active, Machine, UNKNOWN, Verified};
+use super::reader::Reader;
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Streams that were read from their beginning.
+    pub streams: Verified,
+    /// Chunks that were read from their beginning, with what is active by their own context.
+    pub chunks: Verified,
+    /// Chunks behind others that do not say what is active; nor do the dictionaries that were found.
+    pub without_context: u64,
+    /// Chunks of which only the innermost calls are known.
+    pub partly: u64,
+    /// Gaps in the streams.
+    pub gaps: u64,
+}
+
+/// Compares what chunks of verify mode say with what is read.
+///
+/// # Errors
+/// Those of reading the trace.
+pub fn check<'t>(
+    reader: &'t Reader<'t>,
+    streams: impl IntoIterator<Item = &'t Stream>,
+) -> io::Result<Checked> {
+    let mut checked = Checked::default();
+    for stream in streams {
+        let mut whole = reader.machine(stream);
+        for number in 1..stream.chunks.len() {
+            chunk(reader, stream, number, &mut whole, &mut checked)?;
+        }
+        while whole.next().is_some() {}
+        checked.gaps += whole.finish()?;
+        checked.streams.add(&whole.verified());
+    }
+    Ok(checked)
+}
+
+/// Reads a chunk from its beginning. `whole` reads the stream, and is not behind the chunk's end.
+fn chunk<'t>(
+    reader: &'t Reader<'t>,
+    stream: &'t Stream,
+    number: usize,
+    whole: &mut Machine<'t>,
+    checked: &mut Checked,
+) -> io::Result<()> {
+    let (before, chunk) = (&stream.chunks[number - 1], &stream.chunks[number]);
+    let follows = before.end == CONTINUED && before.sequence.checked_add(1) == Some(chunk.sequence);
+    if !follows || before.events == 0 || chunk.events == 0 {
+        return Ok(());
+    }
+    let mut machine = reader.machine_from(stream, number, Some((before.events, before.hash)));
+    let mut begun = false;
+    while machine.verified().chunks == 0 && machine.next().is_some() {
+        begun |= machine.counted().is_some();
+    }
+    machine.finish()?;
+    if !begun {
+        checked.without_context += 1;
+        return Ok(());
+    }
+    checked.partly += u64::from(machine.stack()[0].function == UNKNOWN);
+    let mut verified = machine.verified();
+    // What was active outside of all that has ended in the chunk.
+    if machine.counted() == Some(chunk.events) {
+        while whole.counted().is_some_and(|counted| counted < chunk.events) && whole.next().is_some() {}
+        if whole.counted() == Some(chunk.events) && !is_end_of(machine.stack(), whole.stack()) {
+            verified.mismatches += 1;
+            verified.first.get_or_insert((chunk.sequence, chunk.events, chunk.events));
+        }
+    }
+    checked.chunks.add(&verified);
+    Ok(())
+}
+
+/// Whether what is known of a stack is the end of another one.
+fn is_end_of(known: &[Active], whole: &[Active]) -> bool {
+    match known {
+        [Active { function: UNKNOWN, .. }, known @ ..] => whole.ends_with(known),
+        _ => known == whole,
+    }
+}
