@@ -34,6 +34,7 @@ fn world() -> World {
         next,
         unwinds_to: None,
         site: None,
+        lines: Vec::new(),
         locations,
     };
     let main = Function {

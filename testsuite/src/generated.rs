@@ -178,7 +178,8 @@ fn compare_builds(generator: Generator, seed: u64, folder: &Path) -> Result<Verd
             let name = format!("{mode}{}", if verify { "-verify" } else { "" });
             let mut flags = [&flags[..], &[format!("--pcce-mode={mode}")]].concat();
             if verify {
-                flags.extend(["--pcce-verify".into(), "--pcce-trace".into()]);
+                let trace = if seed.is_multiple_of(2) { "--pcce-trace" } else { "--pcce-trace=blocks" };
+                flags.extend(["--pcce-verify".into(), trace.into()]);
             }
             let compiler = artifact(if cxx { "pcce-clang++" } else { "pcce-clang" });
             let executable = folder.join(&name);

@@ -54,9 +54,12 @@ fn the_reader_finds_every_event() {
         "threads.cpp",
         "virtuals.cpp",
     ] {
-        for mode in ["--pcce-mode=lto", "--pcce-mode=module"] {
-            let folder = work_folder(&format!("traces/{name}{mode}"));
-            let (program, trace) = traced(&program(name), &["-O2", "--pcce-verify", mode], &folder);
+        let modes = ["--pcce-mode=lto", "--pcce-mode=module"];
+        for (mode, what) in modes.map(|mode| [(mode, "calls"), (mode, "blocks")]).concat() {
+            let folder = work_folder(&format!("traces/{name}{mode}-{what}"));
+            let granularity = format!("--pcce-trace={what}");
+            let flags = ["-O2", "--pcce-verify", mode, &granularity];
+            let (program, trace) = traced(&program(name), &flags, &folder);
             let checked = pcce(&["check"], (&program, &trace)).expect_success();
             let events: u64 = checked.stdout.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0);
             assert!(
@@ -108,6 +111,56 @@ fn calls_are_shown_in_their_order() {
     let others: Vec<&str> = names.iter().copied().filter(|name| *name != "compare").collect();
     assert!(called_back >= 2, "{}", shown.stdout);
     assert_eq!(others[1..], ["main", "qsort", "even", "odd", "even", "even", "<end>"], "{}", shown.stdout);
+}
+
+const BRANCHES: &str = "#include <stdio.h>\n\
+    __attribute__((noinline)) int steps(int n) {\n\
+      int steps = 0;\n\
+      while (n != 1) {\n\
+        if (n & 1)\n\
+          printf(\"%d is odd\\n\", n), n = 3 * n + 1;\n\
+        else\n\
+          printf(\"%d is even\\n\", n), n /= 2;\n\
+        steps++;\n\
+      }\n\
+      return steps;\n\
+    }\n\
+    int main(void) {\n\
+      int all = steps(6) + steps(1);\n\
+      if (all == 1000)\n\
+        puts(\"never\");\n\
+      return all != 8;\n\
+    }\n";
+
+/// The way of the program line by line, and how often each line was executed: 6, 3, 10, 5, 16, 8, 4, 2, 1.
+#[test]
+fn blocks_are_shown_by_their_lines() {
+    let folder = work_folder("traces/lines");
+    let source = folder.join("steps.c");
+    fs::write(&source, BRANCHES).unwrap();
+    for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"] {
+        let (program, trace) =
+            traced(&source, &["-O1", "--pcce-trace=blocks", "--pcce-verify", mode], &folder);
+        let _ = pcce(&["check"], (&program, &trace)).expect_success();
+        let shown = pcce(&["show", "--lines"], (&program, &trace)).expect_success();
+        let of_line = |number: u32| {
+            let line = |text: &&str| text.contains("steps.c:") && text.contains(&format!(":{number}"));
+            shown.stdout.lines().filter(|text| text.contains(" line ")).filter(line).count()
+        };
+        assert_eq!((of_line(6), of_line(8), of_line(16)), (2, 6, 0), "{mode}: {}", shown.stdout);
+        let without = pcce(&["show"], (&program, &trace)).expect_success();
+        assert!(!without.stdout.contains(" line "), "{}", without.stdout);
+        let covered = pcce(&["coverage"], (&program, &trace)).expect_success().stdout;
+        for line in ["FNDA:2,steps", "FNDA:1,main", "DA:6,2", "DA:8,6", "DA:11,2", "DA:16,0", "DA:17,1"] {
+            assert!(covered.lines().any(|found| found == line), "{mode}, {line}: {covered}");
+        }
+    }
+    // Who records calls only knows no lines.
+    let (program, trace) = traced(&source, &["-O1"], &folder);
+    for command in [&["coverage"][..], &["show", "--lines"]] {
+        let refused = pcce(command, (&program, &trace));
+        assert!(refused.status == 2 && refused.stderr.contains("--pcce-trace=blocks"), "{}", refused.stderr);
+    }
 }
 
 /// Numbers of all calls and returns, which nothing has to reconstruct (casper.txt, FI), are the events that the reader

@@ -96,8 +96,11 @@ pub struct Node {
     /// Of a call: the number of its call site in the module's site array, if contexts know it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub site: Option<u32>,
-    /// Of a call: its locations, innermost first, as in [`crate::Site::locations`].
+    /// Of a call: its locations, innermost first, as in [`crate::Site::locations`]. Of a block, those of its beginning.
     pub locations: Vec<Location>,
+    /// Of a block: the lines of its code, each an index into [`Traced::files`] and a number from 1.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub lines: Vec<(u32, u32)>,
 }
 
 /// What an event is.
@@ -122,6 +125,8 @@ pub enum Kind {
     LeaveOpen(Option<u32>),
     /// It is left by an exception, that goes on.
     Resume,
+    /// A block of the function's code begins.
+    Block,
     /// A landing pad. It is in no set: a special word says that control has come there.
     Landing,
 }
@@ -262,6 +267,7 @@ impl Traced {
                     && node.bits <= 32
                     && node.unwinds_to.is_none_or(|pad| (pad as usize) < function.nodes.len())
                     && node.locations.iter().all(location)
+                    && node.lines.iter().all(|&(file, _)| (file as usize) < self.files.len())
             })
     }
 }

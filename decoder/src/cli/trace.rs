@@ -36,6 +36,9 @@ pub enum TraceAction {
         /// The files
         #[command(flatten)]
         args: TraceArgs,
+        /// Which way the code went between them, line by line (--pcce-trace=blocks)
+        #[arg(long)]
+        lines: bool,
         /// Only calls of this function, and what is inside of them
         #[arg(long, value_name = "NAME")]
         function: Option<String>,
@@ -127,6 +130,8 @@ pub enum TraceAction {
         #[command(flatten)]
         appearance: Appearance,
     },
+    /// Count how often each line was executed, in the format of lcov (--pcce-trace=blocks)
+    Coverage(TraceArgs),
     /// Compare what a program in verify mode wrote of its events with what is read
     Check(TraceArgs),
 }
@@ -209,6 +214,7 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
         | TraceAction::Find { args, .. }
         | TraceAction::At { args, .. }
         | TraceAction::Stats { args, .. }
+        | TraceAction::Coverage(args)
         | TraceAction::Check(args) => args,
     };
     let file = open(&args.trace)?;
@@ -226,9 +232,13 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
         output(args.places.output.as_deref(), |out| write(out))
     };
     match action {
-        TraceAction::Show { function, from, to, depth, last, format, appearance, .. } => {
+        TraceAction::Show { lines, function, from, to, depth, last, format, appearance, .. } => {
+            if *lines {
+                needs_blocks(&programs.tables)?;
+            }
             let functions = function.as_deref().map(|name| named(&programs.tables, name)).transpose()?;
-            let selection = Selection { from: *from, to: *to, depth: *depth, last: *last, functions };
+            let selection =
+                Selection { from: *from, to: *to, depth: *depth, last: *last, lines: *lines, functions };
             let style = appearance.style(to_file)?;
             write(&mut |out| {
                 gaps += trace::show(&reader, streams.clone(), &selection, &style, json(format), out)?;
@@ -295,6 +305,12 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
             let stats = trace::stats(&reader, streams)?;
             gaps += stats.gaps;
             write(&mut |out| text::stats(&programs.tables, &stats, *top, &style, out))?;
+        }
+        TraceAction::Coverage(_) => {
+            needs_blocks(&programs.tables)?;
+            let coverage = trace::coverage(&reader, streams)?;
+            gaps += coverage.gaps;
+            write(&mut |out| coverage.write(&programs.tables, out))?;
         }
         TraceAction::Check(_) => {
             let checked = trace::check(&reader, streams)?;
@@ -369,6 +385,14 @@ fn streams<'t>(file: &'t TraceFile, args: &TraceArgs) -> anyhow::Result<Vec<&'t 
         bail!("--thread {thread}: the trace has the threads {threads:?}");
     }
     Ok(streams)
+}
+
+/// Whether the program records its blocks.
+fn needs_blocks(tables: &Tables) -> anyhow::Result<()> {
+    if !tables.has_blocks() {
+        bail!("the program records its calls only: build it with --pcce-trace=blocks");
+    }
+    Ok(())
 }
 
 /// The callees with a name.

@@ -39,6 +39,8 @@ pub enum EventKind {
     Leave,
     /// A function leaves its activation to unknown code.
     LeaveOpen,
+    /// A block of a function's code begins.
+    Block,
     /// A function is left by an exception that goes on.
     Resume,
     /// An exception has come to a landing pad (`node`) of `function`: everything deeper was left by it.
@@ -147,6 +149,7 @@ impl EventKind {
                 | Self::Return
                 | Self::Leave
                 | Self::LeaveOpen
+                | Self::Block
                 | Self::Resume
         )
     }
@@ -164,6 +167,7 @@ impl EventKind {
             Self::Return => "return",
             Self::Leave => "tail-call",
             Self::LeaveOpen => "open-tail-call",
+            Self::Block => "block",
             Self::Resume => "exception",
             Self::Landed => "landed",
             Self::Again => "returned-again",

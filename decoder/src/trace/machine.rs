@@ -325,6 +325,10 @@ impl<'t> Machine<'t> {
                 }
                 self.state = State::Open;
             }
+            Op::Block => {
+                (event.kind, event.function) = (EventKind::Block, NONE);
+                self.state = State::Choose(node.next);
+            }
             Op::Resume | Op::Landing => {
                 (event.kind, event.depth) = (EventKind::Resume, last as u32 - 1);
                 self.state = State::Unwinding;

@@ -12,6 +12,7 @@ mod bits;
 mod check;
 mod context;
 mod contexts;
+mod coverage;
 mod diff;
 mod event;
 pub mod export;
@@ -29,6 +30,7 @@ mod tables;
 
 pub use check::{Checked, check};
 pub use context::context;
+pub use coverage::{Coverage, coverage};
 pub use diff::{Diff, Pair, Parting, Side, diff};
 pub use event::{End, Event, EventKind, Why};
 pub use file::{ChunkAt, Image, Stream, TraceError, TraceFile};

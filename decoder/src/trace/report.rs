@@ -41,7 +41,7 @@ impl Totals {
     #[inline]
     pub(super) fn event(&mut self, tables: &Tables, event: &Event, events: u64) {
         // A node is an event of the function that it is in.
-        if event.kind.is_counted() && event.node != NONE {
+        if event.kind.is_counted() && event.kind != EventKind::Block && event.node != NONE {
             self.rows[tables.function_of(event.node) as usize].own += 1;
         }
         let (rows, active) = (&mut self.rows, &mut self.active);

@@ -9,6 +9,7 @@ use super::reader::Reader;
 use super::spans::POINTER;
 use super::tables::{NONE, Tables};
 use crate::context::{Frame, FrameKind};
+use crate::printable::printable;
 use crate::render::{json_frame, json_string};
 use crate::style::Style;
 
@@ -23,6 +24,8 @@ pub struct Selection {
     pub depth: Option<u32>,
     /// The last ones of each stream.
     pub last: Option<u64>,
+    /// Blocks, too, by their lines.
+    pub lines: bool,
     /// Only calls of these functions, and what is inside of them: by callee.
     pub functions: Option<Vec<bool>>,
 }
@@ -84,7 +87,8 @@ pub fn show<'t>(
             };
             let Some(base) = base else { continue };
             let number = machine.events();
-            let shown = number >= from
+            let shown = (selection.lines || event.kind != EventKind::Block)
+                && number >= from
                 && selection.to.is_none_or(|to| number <= to)
                 && selection.depth.is_none_or(|depth| event.depth.saturating_sub(base) < depth);
             if !shown {
@@ -149,6 +153,11 @@ fn text_line(
     let boundary = |text: String| format!("{start}<{text}>\n");
     match event.kind {
         EventKind::Return | EventKind::OpenReturned | EventKind::Resume => {}
+        EventKind::Block => {
+            line.push_str(&start);
+            lines(tables, event.node, style, line);
+            line.push('\n');
+        }
         EventKind::Call
         | EventKind::Closed
         | EventKind::Open
@@ -195,6 +204,24 @@ fn text_line(
         EventKind::Gap(why) => *line = boundary(format!("{why}; unknown from here on")),
         EventKind::End(End::Ended) => *line = boundary("end".to_owned()),
         EventKind::End(End::Open) => *line = boundary("what came later is not recorded".to_owned()),
+    }
+}
+
+/// The lines of a block: each file, and the numbers of its lines.
+fn lines(tables: &Tables, node: u32, style: &Style, line: &mut String) {
+    use std::fmt::Write as _;
+    let mut last = None;
+    for &(file, number) in tables.lines(node) {
+        let _ = match last.replace(file) == Some(file) {
+            true => write!(line, ", {number}"),
+            false => {
+                line.push_str(if line.ends_with(' ') { "line " } else { "; " });
+                write!(line, "{}:{number}", printable(&style.path(tables.file(file))))
+            }
+        };
+    }
+    if last.is_none() {
+        line.push_str("no line");
     }
 }
 

@@ -69,7 +69,7 @@ impl Spans {
             | EventKind::HandlerEnd
             | EventKind::HandlerLeft
             | EventKind::End(_) => self.close(0, &mut sink),
-            EventKind::Resume | EventKind::Mark => {}
+            EventKind::Resume | EventKind::Mark | EventKind::Block => {}
         }
     }
 

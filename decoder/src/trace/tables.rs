@@ -40,6 +40,7 @@ pub(super) enum Op {
     LeaveOpen,
     Resume,
     Landing,
+    Block,
 }
 
 /// A node.
@@ -127,6 +128,10 @@ pub struct Tables {
     /// The same of nodes, by their call sites.
     by_site: HashMap<(u32, u64), u32>,
     places: HashMap<(u32, u64), Place>,
+    /// The lines of blocks: files and numbers.
+    lines: Vec<(u32, u32)>,
+    /// By node, where its lines begin; they end where the next one's do.
+    first_lines: Vec<u32>,
     /// By node, its code and how many bits that has.
     codes: Vec<(u32, u32)>,
     names: Vec<Name>,
@@ -168,6 +173,7 @@ impl Tables {
                     Kind::LeaveOpen(callee) => (Op::LeaveOpen, name(callee)),
                     Kind::Resume => (Op::Resume, NONE),
                     Kind::Landing => (Op::Landing, NONE),
+                    Kind::Block => (Op::Block, NONE),
                 };
                 let checked = matches!(node.kind, Kind::Call(c) if module.functions[c as usize].checked);
                 self.nodes.push(Node {
@@ -181,6 +187,8 @@ impl Tables {
                     first_location: self.locations.len() as u32,
                     locations: node.locations.len() as u32,
                 });
+                self.first_lines.push(self.lines.len() as u32);
+                self.lines.extend(node.lines.iter().map(|&(file, line)| (first_file + file, line)));
                 self.codes.push((node.code, u32::from(node.bits)));
                 if let Some(site) = node.site.filter(|_| module.sites != 0) {
                     let site = module.sites.wrapping_add(site.into());
@@ -314,6 +322,31 @@ impl Tables {
         self.by_site.get(&(image, address)).copied()
     }
 
+    /// The lines of a block: the number of the file, and that of the line.
+    #[must_use]
+    pub fn lines(&self, node: u32) -> &[(u32, u32)] {
+        let end = self.first_lines.get(node as usize + 1).map_or(self.lines.len(), |end| *end as usize);
+        &self.lines[self.first_lines[node as usize] as usize..end]
+    }
+
+    /// The path of a file.
+    #[must_use]
+    pub fn file(&self, file: u32) -> &str {
+        &self.files[file as usize]
+    }
+
+    /// Whether blocks are recorded.
+    #[must_use]
+    pub fn has_blocks(&self) -> bool {
+        self.nodes.iter().any(|node| node.op == Op::Block)
+    }
+
+    /// The blocks of a function.
+    pub fn blocks(&self, function: u32) -> impl Iterator<Item = u32> {
+        let Function { first_node, nodes, .. } = self.functions[function as usize];
+        (first_node..first_node + nodes).filter(|&node| self.nodes[node as usize].op == Op::Block)
+    }
+
     /// The code of a node, and how many bits it has.
     pub(super) fn code_of(&self, node: u32) -> (u32, u32) {
         self.codes[node as usize]
@@ -375,7 +408,7 @@ impl Tables {
         match node.op {
             Op::Call | Op::Leave => Some(self.name_of(node.target)),
             Op::Closed | Op::Open | Op::Twice | Op::LeaveOpen => (node.target != NONE).then_some(node.target),
-            Op::Return | Op::Resume | Op::Landing => None,
+            Op::Return | Op::Resume | Op::Landing | Op::Block => None,
         }
     }
 

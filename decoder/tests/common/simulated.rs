@@ -259,6 +259,7 @@ impl<'w> Run<'w> {
                     break Outcome::Returned;
                 }
                 Kind::Closed(_) => self.event("closed-call", depth + 1, function, NONE, number),
+                Kind::Block => self.event("block", depth + 1, function, NONE, number),
                 Kind::Twice(_) => {
                     self.event("returns-twice", depth + 1, function, NONE, number);
                     self.count += 1;

@@ -150,7 +150,8 @@ fn function(number: u32, count: u32, random: &mut Random) -> Function {
             let kind = match random.below(14) {
                 _ if n == 0 => Kind::Return,
                 0..4 => Kind::Call(callee),
-                4 | 5 => Kind::Closed(count),
+                4 => Kind::Closed(count),
+                5 => Kind::Block,
                 6 | 7 => Kind::Open(if random.percent(50) { Some(count) } else { None }),
                 8 => Kind::Twice(None),
                 9 => Kind::Return,
@@ -161,7 +162,16 @@ fn function(number: u32, count: u32, random: &mut Random) -> Function {
             };
             let location = |line| Location { name: number, file: 0, line, column: 1 };
             let locations = vec![location(n + 1)];
-            Node { kind, code: 0, bits: 0, next: 0, unwinds_to: None, site: None, locations }
+            Node {
+                kind,
+                code: 0,
+                bits: 0,
+                next: 0,
+                unwinds_to: None,
+                site: None,
+                locations,
+                lines: Vec::new(),
+            }
         })
         .collect();
     let pads: Vec<u32> = (0..len).filter(|n| nodes[*n as usize].kind == Kind::Landing).collect();

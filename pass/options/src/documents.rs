@@ -75,6 +75,10 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
         "When such a program runs: how much of each thread's is kept, the last so many bytes (16M, 64K); without PCCE_TRACE in \
          pcce-trace.%p.",
     ),
+    (
+        "PCCE_TRACE_STRESS",
+        "For tests: the first chunks of each stream have so many words, so that chunks begin at many places.",
+    ),
 ];
 
 /// The text of `--pcce-help`.

@@ -109,9 +109,11 @@ pub struct Common {
     #[arg(require_equals = true, num_args = 0..=1, default_missing_value = "stderr")]
     #[arg(value_hint = ValueHint::AnyPath)]
     pub crash_report: Option<PathBuf>,
-    /// record the calls of the program, for `pcce trace`; PCCE_TRACE names the file
-    #[arg(long = "pcce-trace")]
-    pub trace: bool,
+    /// record the calls of the program, for `pcce trace`; PCCE_TRACE names the file.
+    /// blocks: and which way it goes between them, line by line
+    #[arg(long = "pcce-trace", value_name = "WHAT", verbatim_doc_comment, require_equals = true)]
+    #[arg(num_args = 0..=1, default_missing_value = "calls", value_enum, hide_possible_values = true)]
+    pub trace: Option<Granularity>,
     /// leave these functions out of the trace: their calls are like those of a
     /// library's. NAME: a function's or a source file's, with `*` for any
     /// characters. @FILE: a list of names
@@ -124,6 +126,15 @@ pub struct Common {
     #[arg(require_equals = true, action = ArgAction::Append)]
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub trace_only: Vec<String>,
+}
+
+/// What a trace has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Granularity {
+    /// Calls and returns.
+    Calls,
+    /// Blocks between them, too.
+    Blocks,
 }
 
 /// What traces of calls are compared with (casper.txt §6).

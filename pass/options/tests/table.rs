@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use pcce_options::{Error, Mode, PassOptions, WrapperFlags, cmake_keywords, wrapper_help};
+use pcce_options::{Error, Granularity, Mode, PassOptions, WrapperFlags, cmake_keywords, wrapper_help};
 
 fn flags(line: &str) -> Result<WrapperFlags, Error> {
     WrapperFlags::read(line.split_whitespace().map(OsString::from))
@@ -24,7 +24,13 @@ fn flags_of_the_wrapper_are_read() {
     )
     .unwrap();
     assert_eq!(read.mode, Mode::Module);
-    assert!(read.common.verify && read.common.hybrid && read.common.trace && !read.heap && !read.help);
+    assert!(
+        read.common.verify
+            && read.common.hybrid
+            && read.common.trace == Some(Granularity::Calls)
+            && !read.heap
+            && !read.help
+    );
     assert_eq!(read.common.targets, ["f", "@g", "h"]);
     assert_eq!(read.common.profile_generate, Some("pcce-calls.%p".into()));
     assert_eq!(read.common.profile_use, Some("y".into()));
@@ -145,7 +151,8 @@ fn help_names_all_flags() {
 #[test]
 fn cmake_has_a_keyword_for_each_option() {
     let keywords = cmake_keywords();
-    assert!(keywords.contains("set(_PCCE_SWITCHES VERIFY HYBRID TRACE HEAP)"), "{keywords}");
+    assert!(keywords.contains("set(_PCCE_SWITCHES VERIFY HYBRID HEAP)"), "{keywords}");
+    assert!(keywords.contains("CRASH_REPORT TRACE)"), "{keywords}");
     assert!(keywords.contains("set(_PCCE_LISTS TARGETS NO_CALLBACK TRACE_SKIP TRACE_ONLY)"), "{keywords}");
     assert!(keywords.contains("set(_PCCE_FILES PROFILE_USE NO_CALLBACK)"), "{keywords}");
 }

@@ -216,8 +216,8 @@ impl<'a> Job<'a> {
             return Ok(None);
         };
         let traced = match self.options.common.trace {
-            true => Some(self.trace(module, &program, &code)?),
-            false => None,
+            Some(_) => Some(self.trace(module, &program, &code)?),
+            None => None,
         };
         let shapes = match self.linked {
             true => Some(link::shapes(&program.functions, &self.mode(), &code, self.encoding.id_bits)?),
@@ -310,7 +310,7 @@ impl<'a> Job<'a> {
     }
 
     fn gather<'m>(&self, module: Module<'m>, profile: Option<&Profile>) -> Result<Read<'m>, Error> {
-        if self.options.common.trace {
+        if self.options.common.trace.is_some() {
             // What is read has the blocks by their numbers, and the trace must need no further ones: pointers that were
             // compared have made invokes that go on at one place.
             prepare::part_returns(module);
@@ -324,7 +324,7 @@ impl<'a> Job<'a> {
         };
         let (Gathered { mut functions, types, named }, code) = facts::gather(module, &knowledge);
         // Without calls, what comes next is known but for where it is entered.
-        for function in functions.iter_mut().filter(|_| self.options.common.trace) {
+        for function in functions.iter_mut().filter(|_| self.options.common.trace.is_some()) {
             let may_be_entered = function.external || function.otherwise_used || function.address_taken;
             function.traced = may_be_entered || !function.calls.is_empty();
         }

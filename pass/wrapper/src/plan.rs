@@ -242,7 +242,8 @@ fn add_runtime(
         return;
     }
     let files = &facts.files;
-    let trace = own.common.trace || facts.users_options().any(|option| option == b"trace");
+    let traces = |option: &[u8]| option == b"trace" || option.starts_with(b"trace=");
+    let trace = own.common.trace.is_some() || facts.users_options().any(traces);
     // A dictionary and a token name their build by this.
     if !command.build_id {
         added.flag("-Wl,--build-id");

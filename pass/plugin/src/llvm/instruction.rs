@@ -45,6 +45,37 @@ impl<'m> Instruction<'m> {
         Self(unsafe { InstructionValue::new(raw) })
     }
 
+    /// The source locations, innermost first; empty without debug information.
+    pub fn locations(self) -> Vec<SourceLocation> {
+        #[allow(clippy::too_many_arguments)]
+        extern "C" fn add(
+            out: *mut c_void,
+            name: *const u8,
+            name_len: usize,
+            dir: *const u8,
+            dir_len: usize,
+            file: *const u8,
+            file_len: usize,
+            line: u32,
+            column: u32,
+        ) {
+            // SAFETY: `out` is the vector below; the strings live during the call.
+            unsafe {
+                let out = &mut *out.cast::<Vec<SourceLocation>>();
+                let name = text(name.cast(), name_len);
+                let (dir, mut file) = (text(dir.cast(), dir_len), text(file.cast(), file_len));
+                if !file.starts_with('/') && !dir.is_empty() && !file.is_empty() {
+                    file = format!("{}/{file}", dir.trim_end_matches('/'));
+                }
+                out.push(SourceLocation { name, file, line, column });
+            }
+        }
+        let mut out: Vec<SourceLocation> = Vec::new();
+        // SAFETY: live instruction; the callback gets the vector that it expects.
+        unsafe { pcce_shim_locations(self.value(), add, (&raw mut out).cast()) };
+        out
+    }
+
     /// The instruction, wherever it is.
     pub(super) fn value(self) -> LLVMValueRef {
         self.0.as_value_ref()
@@ -288,37 +319,6 @@ impl<'m> Call<'m> {
     pub fn enter_at(self, place: Alias<'m>) {
         // SAFETY: a live call, and a live alias.
         unsafe { pcce_shim_trace_call_to(self.raw(), place.raw()) }
-    }
-
-    /// The source locations, innermost first; empty without debug information.
-    pub fn locations(self) -> Vec<SourceLocation> {
-        #[allow(clippy::too_many_arguments)]
-        extern "C" fn add(
-            out: *mut c_void,
-            name: *const u8,
-            name_len: usize,
-            dir: *const u8,
-            dir_len: usize,
-            file: *const u8,
-            file_len: usize,
-            line: u32,
-            column: u32,
-        ) {
-            // SAFETY: `out` is the vector below; the strings live during the call.
-            unsafe {
-                let out = &mut *out.cast::<Vec<SourceLocation>>();
-                let name = text(name.cast(), name_len);
-                let (dir, mut file) = (text(dir.cast(), dir_len), text(file.cast(), file_len));
-                if !file.starts_with('/') && !dir.is_empty() && !file.is_empty() {
-                    file = format!("{}/{file}", dir.trim_end_matches('/'));
-                }
-                out.push(SourceLocation { name, file, line, column });
-            }
-        }
-        let mut out: Vec<SourceLocation> = Vec::new();
-        // SAFETY: live instruction; the callback gets the vector that it expects.
-        unsafe { pcce_shim_locations(self.raw(), add, (&raw mut out).cast()) };
-        out
     }
 }
 

@@ -38,7 +38,7 @@ pub fn insert<'m>(
     };
     let callee = |kind: Kind| match kind {
         Kind::Landing => Callee::NoSite,
-        Kind::Return | Kind::Closed(_) | Kind::Resume => Callee::Nobody,
+        Kind::Return | Kind::Closed(_) | Kind::Resume | Kind::Block => Callee::Nobody,
         Kind::Call(callee) | Kind::Leave(callee) => Callee::Known(callee),
         Kind::Open(_) | Kind::Twice(_) | Kind::LeaveOpen(_) => Callee::Unknown,
     };

@@ -129,9 +129,11 @@ fn row(
     names: &mut Strings,
     files: &mut Strings,
 ) -> tables::Function {
-    let mut locations = |at: Instruction<'_>| -> Vec<Location> {
-        let Some(call) = at.as_call() else { return Vec::new() };
-        let locations = call.locations().into_iter().map(|l| Location {
+    let mut locations = |kind: Kind, at: Instruction<'_>| -> Vec<Location> {
+        if at.as_call().is_none() && kind != Kind::Block || kind == Kind::Landing {
+            return Vec::new();
+        }
+        let locations = at.locations().into_iter().map(|l| Location {
             name: names.number(&l.name),
             file: files.number(&l.file),
             line: l.line,
@@ -148,10 +150,14 @@ fn row(
                 next,
                 unwinds_to: node.unwinds_to,
                 site: None,
-                locations: if node.kind == Kind::Landing { Vec::new() } else { locations(node.at) },
+                locations: locations(node.kind, node.at),
+                lines: Vec::new(),
             }
         });
-    let nodes = nodes.collect();
+    let mut nodes: Vec<tables::Node> = nodes.collect();
+    for (row, node) in nodes.iter_mut().zip(&traced.nodes) {
+        row.lines = node.lines.iter().map(|l| (files.number(&l.file), l.line)).collect();
+    }
     tables::Function { name, first: placement.first, nodes, sets: placement.sets, checked: traced.leaves }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use pcce_dictionary::trace::Kind;
 use pcce_encoding::FunctionId;
 use pcce_model::plan::Strings;
-use pcce_model::{CallKind, Program};
+use pcce_model::{CallKind, Program, SourceLocation};
 use pcce_tracing::{Block, Flow, Role};
 
 use super::emit::ENDS;
@@ -36,21 +36,22 @@ pub struct Node<'m> {
     pub call: Option<usize>,
     /// Of a call: the landing pad to which exceptions lead.
     pub unwinds_to: Option<u32>,
+    /// Of a block: its lines.
+    pub lines: Vec<SourceLocation>,
 }
 
-/// Reads the instrumented functions, in the order of their numbers.
+/// Reads the instrumented functions, in the order of their numbers. `blocks`: these are nodes, too.
 pub fn gather<'m>(
     module: Module<'m>,
-    program: &Program,
-    code: &Code<'m>,
-    whole_program: bool,
+    (program, code): (&Program, &Code<'m>),
+    (whole_program, blocks): (bool, bool),
     names: &mut Strings,
     skipped: &[bool],
 ) -> Vec<Traced<'m>> {
     let calls_back = calls_back(program, skipped);
     let ids: HashMap<llvm::Function<'m>, FunctionId> =
         program.iter().map(|(id, _)| (code.function(id).value, id)).collect();
-    let mut reader = Reader { module, program, ids, whole_program, names, skipped, calls_back };
+    let mut reader = Reader { module, program, ids, whole_program, blocks, names, skipped, calls_back };
     let mut functions: Vec<Traced<'m>> = program
         .iter()
         .map(|(id, _)| match skipped[id.index()] {
@@ -113,11 +114,24 @@ fn mark_leaving(functions: &mut [Traced<'_>]) {
     }
 }
 
+/// The lines of a block, each once, in the order of its instructions.
+fn lines(block: llvm::Block<'_>) -> Vec<SourceLocation> {
+    let mut lines: Vec<SourceLocation> = Vec::new();
+    for location in block.instructions().filter_map(|i| i.locations().into_iter().next()) {
+        let same = |line: &SourceLocation| line.line == location.line && line.file == location.file;
+        if location.line != 0 && !lines.iter().any(same) {
+            lines.push(location);
+        }
+    }
+    lines
+}
+
 struct Reader<'a, 'm> {
     module: Module<'m>,
     program: &'a Program,
     ids: HashMap<llvm::Function<'m>, FunctionId>,
     whole_program: bool,
+    blocks: bool,
     names: &'a mut Strings,
     skipped: &'a [bool],
     /// Of those that are skipped: [`calls_back`].
@@ -137,12 +151,16 @@ impl<'m> Reader<'_, 'm> {
         for (&block, frequency) in blocks.iter().zip(frequencies) {
             let first = nodes.len();
             let mut push = |kind, at, role| {
-                nodes.push(Node { kind, at, call: calls.get(&at).copied(), unwinds_to: None });
+                let call = if kind == Kind::Block { None } else { calls.get(&at).copied() };
+                nodes.push(Node { kind, at, call, unwinds_to: None, lines: Vec::new() });
                 flow.roles.push(role);
             };
             if block.is_landing_pad() {
                 pads.insert(block, first as u32);
                 push(Kind::Landing, block.first_after_pads(), Role::Event);
+            }
+            if self.blocks {
+                push(Kind::Block, block.first_after_pads(), Role::Event);
             }
             let mut left = false;
             for instruction in block.instructions() {
@@ -160,6 +178,9 @@ impl<'m> Reader<'_, 'm> {
                 let writes = matches!(kind, Kind::Open(_)) && places::returns(call);
                 push(kind, instruction, if writes { Role::Writes } else { Role::Event });
             }
+            if let Some(node) = nodes[first..].iter_mut().find(|node| node.kind == Kind::Block) {
+                node.lines = lines(block);
+            }
             let end = block.terminator();
             let successors = match end.as_call().and_then(|call| call.normal_destination()) {
                 Some(destination) => vec![destination],
@@ -174,8 +195,9 @@ impl<'m> Reader<'_, 'm> {
         }
         for node in &mut nodes {
             let pad = node.at.as_call().and_then(|call| call.unwind_destination());
-            node.unwinds_to =
-                pad.filter(|_| node.kind != Kind::Landing).and_then(|pad| pads.get(&pad).copied());
+            node.unwinds_to = pad
+                .filter(|_| !matches!(node.kind, Kind::Landing | Kind::Block))
+                .and_then(|pad| pads.get(&pad).copied());
         }
         Traced { flow, nodes, leaves: false, skipped: false }
     }

@@ -11,7 +11,7 @@ mod gather;
 
 use pcce_model::plan::{Plan, Strings};
 use pcce_model::{Patterns, Program};
-use pcce_options::PassOptions;
+use pcce_options::{Granularity, PassOptions};
 
 use crate::code::Code;
 use crate::error::Error;
@@ -38,7 +38,8 @@ pub fn insert<'m>(
 ) -> Result<Before<'m>, Error> {
     let mut names = Strings::default();
     let skipped = skipped(program, code, options)?;
-    let functions = gather::gather(module, program, code, whole_program, &mut names, &skipped);
+    let blocks = options.common.trace == Some(Granularity::Blocks);
+    let functions = gather::gather(module, (program, code), (whole_program, blocks), &mut names, &skipped);
     if let Some(baseline) = options.trace_baseline {
         return Ok(Before::Numbers(baseline::insert(module, program, code, &functions, baseline)));
     }

@@ -1,0 +1,103 @@
+//! How often each line was executed, of programs that record their blocks; in the format of lcov's tracefiles
+//! (`man geninfo`).
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use super::event::EventKind;
+use super::file::Stream;
+use super::reader::Reader;
+use super::tables::Tables;
+use crate::printable::printable;
+
+/// What was executed.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage {
+    /// By function, how often it was entered.
+    entered: Vec<u64>,
+    /// By node, how often the block was.
+    blocks: Vec<u64>,
+    /// Gaps in the streams.
+    pub gaps: u64,
+}
+
+/// Counts the blocks of some streams.
+///
+/// # Errors
+/// Those of reading the trace.
+pub fn coverage<'t>(
+    reader: &Reader<'t>,
+    streams: impl IntoIterator<Item = &'t Stream>,
+) -> io::Result<Coverage> {
+    let tables = &reader.programs.tables;
+    let (entered, blocks) = (vec![0; tables.function_count()], vec![0; tables.node_count()]);
+    let mut coverage = Coverage { entered, blocks, gaps: 0 };
+    for stream in streams {
+        let mut machine = reader.machine(stream);
+        for event in machine.by_ref() {
+            match event.kind {
+                EventKind::Block => coverage.blocks[event.node as usize] += 1,
+                EventKind::Call | EventKind::Entered | EventKind::Leave => {
+                    coverage.entered[event.function as usize] += 1;
+                }
+                _ => {}
+            }
+        }
+        coverage.gaps += machine.finish()?;
+    }
+    Ok(coverage)
+}
+
+/// A file: functions by name, with line and count; lines with their counts.
+#[derive(Default)]
+struct File<'t> {
+    functions: BTreeMap<&'t str, (u32, u64)>,
+    lines: BTreeMap<u32, u64>,
+}
+
+impl Coverage {
+    /// Writes it.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, tables: &Tables, out: &mut dyn Write) -> io::Result<()> {
+        let mut files: BTreeMap<&str, File<'_>> = BTreeMap::new();
+        for function in 0..tables.function_count() as u32 {
+            // A line may be in several blocks of a function: it was executed as often as the one that was most.
+            let mut lines: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+            for block in tables.blocks(function) {
+                for &line in tables.lines(block) {
+                    let count = lines.entry(line).or_default();
+                    *count = (*count).max(self.blocks[block as usize]);
+                }
+            }
+            let first = tables.blocks(function).flat_map(|block| tables.lines(block)).next();
+            if let Some(&(file, line)) = first {
+                let name = tables.linkage_name(tables.name_of(function));
+                let count = self.entered[function as usize];
+                let known = files.entry(tables.file(file)).or_default().functions.entry(name);
+                known.or_insert((line, 0)).1 += count;
+            }
+            for ((file, line), count) in lines {
+                *files.entry(tables.file(file)).or_default().lines.entry(line).or_default() += count;
+            }
+        }
+        for (path, File { functions, lines }) in files {
+            writeln!(out, "TN:\nSF:{}", printable(path))?;
+            for (name, (line, _)) in &functions {
+                writeln!(out, "FN:{line},{}", printable(name))?;
+            }
+            for (name, (_, count)) in &functions {
+                writeln!(out, "FNDA:{count},{}", printable(name))?;
+            }
+            let hit = functions.values().filter(|(_, count)| *count > 0).count();
+            writeln!(out, "FNF:{}\nFNH:{hit}", functions.len())?;
+            for (line, count) in &lines {
+                writeln!(out, "DA:{line},{count}")?;
+            }
+            let hit = lines.values().filter(|count| **count > 0).count();
+            writeln!(out, "LF:{}\nLH:{hit}\nend_of_record", lines.len())?;
+        }
+        Ok(())
+    }
+}
