@@ -81,7 +81,7 @@ fn runs_are_told_exactly() {
         kinds.extend(found.iter().map(|event| event.0));
     }
     assert!(events > 100_000 && ended > 300 && compared > 50_000, "{events} {ended} {compared}");
-    assert_eq!(kinds.len(), 13, "{kinds:?}");
+    assert_eq!(kinds.len(), 14, "{kinds:?}");
 }
 
 /// A stream that was killed at any word gives a prefix: all that is certain, and nothing else.
