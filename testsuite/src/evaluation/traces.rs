@@ -20,7 +20,9 @@ pub struct Recorded {
     pub compressed: u64,
     /// Verify mode: events compared.
     pub events: u64,
-    /// Verify mode: chunks of the trace in which the reader finds other events than there were.
+    /// Verify mode: chunks that were read from their own beginning, too.
+    pub chunks: u64,
+    /// Verify mode: chunks of the trace in which the reader finds other events than there were, or another stack.
     pub wrong: u64,
     /// Verify mode: what `pcce trace check` says is missing or cannot be compared; empty if there is nothing.
     pub missing: String,
@@ -60,11 +62,19 @@ pub fn check(pcce: &Path, executable: &Path, trace: &Path, found: &mut Recorded)
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let notes = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(matches!(output.status.code(), Some(0..=2)), "pcce trace check: {notes}");
-    let words: Vec<u64> = text.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
-    let [events, _, wrong, ref uncertain @ ..] = words[..] else { anyhow::bail!("{text}{notes}") };
+    let numbers =
+        |line: &str| -> Vec<u64> { line.split([' ', ',']).filter_map(|word| word.parse().ok()).collect() };
+    let mut lines = text.lines().map(numbers);
+    let [events, _, wrong, ref uncertain @ ..] = lines.next().unwrap_or_default()[..] else {
+        anyhow::bail!("{text}{notes}")
+    };
     found.events += events;
     found.wrong += wrong;
-    if !uncertain.is_empty() || !notes.is_empty() {
+    if let [_, chunks, wrong, ..] = lines.next().unwrap_or_default()[..] {
+        found.chunks += chunks;
+        found.wrong += wrong;
+    }
+    if !uncertain.is_empty() || text.contains("innermost") || !notes.is_empty() {
         found.missing += &format!("{text}{notes}");
     }
     Ok(())

@@ -141,9 +141,13 @@ pub fn line(program: &str, variant: &str, measured: &Measured) -> String {
     }
     let _ = write!(text, " code {:.3} build {:.3}", measured.code_ratio(), measured.build_ratio());
     if let Some(recorded) = &measured.recorded {
-        let Recorded { bytes, compressed, events, wrong, missing } = recorded;
+        let Recorded { bytes, compressed, events, chunks, wrong, missing } = recorded;
         let _ = write!(text, " recorded {bytes} bytes (zstd {compressed})");
-        let _ = write!(text, ", {events} events compared ({wrong} chunks wrong) {}", missing.trim_end());
+        let _ = write!(
+            text,
+            ", {events} events compared, {chunks} chunks from their own beginning, {wrong} wrong"
+        );
+        let _ = write!(text, " {}", missing.trim_end());
     }
     if let Some(verified) = &measured.verified {
         let _ = write!(text, " verified {} ({} wrong)", verified.compared, verified.mismatches);
