@@ -44,7 +44,8 @@ pub enum Error {
     /// A function is entered where the program calls nothing.
     #[error(
         "{function} is called where no call of the program shows it (by code that LLVM inserts, or by a function that is \
-         known to call nothing back), which traces of calls cannot tell yet; build without `--pcce-trace`"
+         known to call nothing back), and calls code that is not known, which traces of calls cannot tell; build without \
+         `--pcce-trace`"
     )]
     UntracedCalls {
         /// The function.

@@ -216,7 +216,7 @@ impl<'a> Job<'a> {
             return Ok(None);
         };
         let traced = match self.options.common.trace {
-            Some(_) => Some(self.trace(module, &program, &code)?),
+            Some(_) => Some(self.trace(module, &program, &code, warnings)?),
             None => None,
         };
         let shapes = match self.linked {
@@ -274,16 +274,36 @@ impl<'a> Job<'a> {
         module: Module<'m>,
         program: &Program,
         code: &Code<'m>,
+        warnings: &mut Vec<String>,
     ) -> Result<tracing::Before<'m>, Error> {
-        // Where they are entered, nothing is written: the trace would say that another call has reached them.
+        // Others may enter these where no call shows it.
         let unseen = facts::entered_unseen(module, &self.entered);
         let is_unseen = |id: FunctionId| !self.whole_program || unseen.contains(&code.function(id).value);
         let anyhow = program.iter().filter(|(_, function)| function.unannounced == Unannounced::Anyhow);
-        if let Some((_, function)) = anyhow.into_iter().find(|&(id, _)| is_unseen(id)) {
-            return Err(Error::UntracedCalls { function: function.name.clone() });
+        let unseen: Vec<FunctionId> = anyhow.map(|(id, _)| id).filter(|&id| is_unseen(id)).collect();
+        // Where the calls of libraries are all in the module, they can be taken for such as may call back.
+        let is_called = |id: &FunctionId| {
+            let function = &program[*id];
+            let names = function.aliases.iter().chain([&function.name]).map(String::as_str);
+            self.whole_program && facts::are_called_within(names, &self.entered)
+        };
+        let (called_within, hidden): (Vec<_>, Vec<_>) = unseen.into_iter().partition(is_called);
+        let left_out = tracing::without_calls_back(program, &hidden)?;
+        if let [first, ..] = hidden[..] {
+            let others = match left_out.iter().filter(|left_out| **left_out).count() - 1 {
+                0 => String::new(),
+                1 => " and another function".to_owned(),
+                more => format!(" and {more} other functions"),
+            };
+            warnings.push(format!(
+                "{}{others}, left out of the trace: code that the program does not show may call them",
+                program[first].name
+            ));
         }
         let key = fnv1a(self.identifier.as_bytes(), b"trace");
-        tracing::insert(module, (program, code), key, self.options, self.whole_program)
+        let calls =
+            tracing::Calls { whole_program: self.whole_program, libraries: !called_within.is_empty() };
+        tracing::insert(module, (program, code), (key, left_out), self.options, calls)
     }
 
     /// Reads the module, and encodes its call graph; again, if pointers were compared. None if there is no function to

@@ -55,7 +55,8 @@ impl<'t> Machine<'t> {
 
     /// Nothing is known any more, or not yet.
     pub(super) fn lose(&mut self, why: Why, value: u64) -> Event {
-        self.certain = false;
+        // What was counted up to a chunk's beginning may be known.
+        self.certain &= self.begin.is_some();
         self.jumps.lose();
         self.stack.clear();
         self.stack.push(Active { function: UNKNOWN, node: NONE });

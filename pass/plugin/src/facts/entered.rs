@@ -53,6 +53,20 @@ pub fn entered_unseen<'m>(module: Module<'m>, entered: &Entered) -> HashSet<Func
     entered_as(module, entered, |name, local| called_within.contains(name) && !local)
 }
 
+/// Whether a function of these names is entered by functions of libraries only, within calls that are known to call
+/// nothing else back; not by calls that LLVM inserts.
+pub fn are_called_within<'n>(names: impl Iterator<Item = &'n str>, entered: &Entered) -> bool {
+    let called_within = called_within();
+    let mut any = false;
+    for name in names.map(|name| name.strip_prefix("__wrap_").unwrap_or(name)) {
+        any |= called_within.contains(name);
+        if entered.inserted.may_call(name) {
+            return false;
+        }
+    }
+    any
+}
+
 fn entered_as<'m>(
     module: Module<'m>,
     entered: &Entered,

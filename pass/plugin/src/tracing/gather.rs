@@ -8,6 +8,7 @@ use pcce_model::plan::Strings;
 use pcce_model::{CallKind, Program, SourceLocation};
 use pcce_tracing::{Block, Flow, Role};
 
+use super::Calls;
 use super::emit::ENDS;
 use crate::code::{Code, FunctionCode};
 use crate::facts::{Target, resolve};
@@ -44,14 +45,14 @@ pub struct Node<'m> {
 pub fn gather<'m>(
     module: Module<'m>,
     (program, code): (&Program, &Code<'m>),
-    (whole_program, blocks): (bool, bool),
+    (calls, blocks): (Calls, bool),
     names: &mut Strings,
     skipped: &[bool],
 ) -> Vec<Traced<'m>> {
     let calls_back = calls_back(program, skipped);
     let ids: HashMap<llvm::Function<'m>, FunctionId> =
         program.iter().map(|(id, _)| (code.function(id).value, id)).collect();
-    let mut reader = Reader { module, program, ids, whole_program, blocks, names, skipped, calls_back };
+    let mut reader = Reader { module, program, ids, calls, blocks, names, skipped, calls_back };
     let mut functions: Vec<Traced<'m>> = program
         .iter()
         .map(|(id, _)| match skipped[id.index()] {
@@ -130,7 +131,7 @@ struct Reader<'a, 'm> {
     module: Module<'m>,
     program: &'a Program,
     ids: HashMap<llvm::Function<'m>, FunctionId>,
-    whole_program: bool,
+    calls: Calls,
     blocks: bool,
     names: &'a mut Strings,
     skipped: &'a [bool],
@@ -210,7 +211,7 @@ impl<'m> Reader<'_, 'm> {
         number: Option<usize>,
         twice: bool,
     ) -> Option<Kind> {
-        let target = resolve(call.called(), self.whole_program);
+        let target = resolve(call.called(), self.calls.whole_program);
         let mut name = || match &target {
             Target::Function { value, .. } => Some(self.names.number(&value.name())),
             Target::Intrinsic(_) | Target::Pointer | Target::Asm(_) => None,
@@ -235,6 +236,9 @@ impl<'m> Reader<'_, 'm> {
                 Target::Intrinsic(value) if value.name().starts_with("llvm.eh.sjlj.longjmp") => {
                     Some(Kind::Open(None))
                 }
+                Target::Function { value, .. } if self.calls.libraries => {
+                    Some(Kind::Open(Some(self.names.number(&value.name()))))
+                }
                 Target::Function { value, .. } => Some(Kind::Closed(self.names.number(&value.name()))),
                 _ => None,
             };
@@ -249,7 +253,7 @@ impl<'m> Reader<'_, 'm> {
             }
             CallKind::Direct(callee) => Kind::Call(callee.index() as u32),
             CallKind::Silent(text) | CallKind::Published(text)
-                if unwinds(call, text) || may_jump(call, text) =>
+                if self.calls.libraries || unwinds(call, text) || may_jump(call, text) =>
             {
                 Kind::Open(Some(self.names.number(text)))
             }

@@ -9,8 +9,9 @@ mod baseline;
 mod emit;
 mod gather;
 
+use pcce_encoding::FunctionId;
 use pcce_model::plan::{Plan, Strings};
-use pcce_model::{Patterns, Program};
+use pcce_model::{CallKind, Patterns, Program, TailCallee};
 use pcce_options::{Granularity, PassOptions};
 
 use crate::code::Code;
@@ -25,26 +26,72 @@ pub enum Before<'m> {
     Numbers(baseline::Numbered<'m>),
 }
 
+/// What calls may do.
+#[derive(Clone, Copy)]
+pub struct Calls {
+    /// The module has all callers of its functions but libraries.
+    pub whole_program: bool,
+    /// Calls of libraries' functions that are known to call nothing back may call functions of the program all the
+    /// same, in the place of the libraries' own (`malloc`).
+    pub libraries: bool,
+}
+
+/// The functions that have to be left out for these, which are entered where nothing is written: they, and what they
+/// call.
+///
+/// # Errors
+/// [`Error::UntracedCalls`] where that is not known.
+pub fn without_calls_back(program: &Program, entered: &[FunctionId]) -> Result<Vec<bool>, Error> {
+    let mut left_out = vec![false; program.functions.len()];
+    for &first in entered {
+        let mut waiting = vec![first];
+        while let Some(id) = waiting.pop() {
+            if std::mem::replace(&mut left_out[id.index()], true) {
+                continue;
+            }
+            let function = &program[id];
+            for call in &function.calls {
+                match call.kind {
+                    CallKind::Direct(callee) => waiting.push(callee),
+                    CallKind::Silent(_) | CallKind::Published(_) | CallKind::Runtime(_) => {}
+                    CallKind::External(_) | CallKind::Indirect | CallKind::Asm => {
+                        return Err(Error::UntracedCalls { function: program[first].name.clone() });
+                    }
+                }
+            }
+            for tail in &function.tail_callees {
+                let TailCallee::Known(callee) = *tail else {
+                    return Err(Error::UntracedCalls { function: program[first].name.clone() });
+                };
+                waiting.push(callee);
+            }
+        }
+    }
+    Ok(left_out)
+}
+
 /// Adds what writes the trace, as far as it leaves blocks and calls as they are. `key`: the module's in hashes.
+/// `left_out`: functions that the user has not left out.
 ///
 /// # Errors
 /// Names of functions that cannot be read.
 pub fn insert<'m>(
     module: Module<'m>,
     (program, code): (&Program, &Code<'m>),
-    key: u64,
+    (key, left_out): (u64, Vec<bool>),
     options: &PassOptions,
-    whole_program: bool,
+    calls: Calls,
 ) -> Result<Before<'m>, Error> {
     let mut names = Strings::default();
-    let skipped = skipped(program, code, options)?;
+    let mut skipped = skipped(program, code, options)?;
+    skipped.iter_mut().zip(left_out).for_each(|(skipped, left_out)| *skipped |= left_out);
     let blocks = options.common.trace == Some(Granularity::Blocks);
-    let functions = gather::gather(module, (program, code), (whole_program, blocks), &mut names, &skipped);
+    let functions = gather::gather(module, (program, code), (calls, blocks), &mut names, &skipped);
     if let Some(baseline) = options.trace_baseline {
         return Ok(Before::Numbers(baseline::insert(module, program, code, &functions, baseline)));
     }
     let given = (names, key, options.common.verify);
-    Ok(Before::Codes(Box::new(emit::insert(module, program, code, functions, given, whole_program))))
+    Ok(Before::Codes(Box::new(emit::insert(module, program, code, functions, given, calls.whole_program))))
 }
 
 /// Which functions are left out.
