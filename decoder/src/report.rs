@@ -18,6 +18,8 @@ pub struct Report {
     pub build_id: String,
     /// The process.
     pub process: Option<i32>,
+    /// The file in which it has recorded its calls, if it has.
+    pub trace: Option<String>,
     /// Why it ended.
     pub signal: Option<Signal>,
     /// The threads, the one that crashed first.
@@ -93,6 +95,9 @@ impl Report {
         let _ = writeln!(out, "pcce-crash-report: 1\nprogram: {}\nbuild-id: {build_id}", self.program);
         if let Some(process) = self.process {
             let _ = writeln!(out, "process: {process}");
+        }
+        if let Some(trace) = &self.trace {
+            let _ = writeln!(out, "trace: {trace}");
         }
         if let Some(signal) = &self.signal {
             let _ = write!(out, "signal: {} ({})", signal.name().unwrap_or("signal"), signal.number);

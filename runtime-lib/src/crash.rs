@@ -25,7 +25,7 @@ use self::lines::Out;
 use self::others::{NOTE, answer, others, park};
 use crate::alternate::{self, STACK, new_stack, use_stack};
 use crate::image::Image;
-use crate::output::{self, By, Environment, FileName};
+use crate::output::{self, By, Environment, FileName, Text};
 use crate::sys::{self, Action, getpid, gettid};
 use crate::thread;
 use crate::token::interrupted_token;
@@ -304,11 +304,7 @@ unsafe fn word(text: *mut u8, size: usize, context: *const libc::ucontext_t, ove
 unsafe fn report(crash: &Crash, own: c_int) {
     let mut out = Out::open();
     out.text(b"pcce-crash-report: 1\nprogram: ");
-    let mut path = [0_u8; 1024];
-    let arguments = [c"/proc/self/exe".as_ptr() as usize, path.as_mut_ptr() as usize, path.len(), 0, 0, 0];
-    // SAFETY: writes at most that many bytes.
-    let len = unsafe { sys::call(libc::SYS_readlink, arguments) };
-    out.name(if len > 0 { &path[..len as usize] } else { b"unknown" });
+    out.link(c"/proc/self/exe");
     out.line();
     out.text(b"build-id: ");
     // SAFETY: a plain lookup.
@@ -321,6 +317,16 @@ unsafe fn report(crash: &Crash, own: c_int) {
     out.text(b"process: ");
     out.decimal(getpid().into());
     out.line();
+    let trace = crate::trace::file();
+    if trace >= 0 {
+        let mut link = Text::<32>::new();
+        link.put(b"/proc/self/fd/");
+        link.number(trace as u64);
+        link.put(b"\0");
+        out.text(b"trace: ");
+        out.link(CStr::from_bytes_with_nul(link.bytes()).unwrap_or_default());
+        out.line();
+    }
     out.text(b"signal: ");
     out.signal(crash.signal, crash.info.si_code);
     out.line();

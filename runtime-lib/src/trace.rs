@@ -60,6 +60,12 @@ pub fn here() -> [u64; 2] {
     place
 }
 
+/// The descriptor of the file that calls are recorded in; -1 if there is none.
+pub fn file() -> c_int {
+    // SAFETY: callable at any time.
+    tracer!("__pcce_trace_file" as unsafe extern "C" fn() -> c_int).map_or(-1, |file| unsafe { file() })
+}
+
 /// The calling thread begins, and was created at this place.
 pub fn begin_thread(place: [u64; 2]) {
     if let Some(begin) = tracer!("__pcce_trace_thread" as unsafe extern "C" fn(u64, u64)) {

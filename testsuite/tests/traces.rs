@@ -113,6 +113,39 @@ fn calls_are_shown_in_their_order() {
     assert_eq!(others[1..], ["main", "qsort", "even", "odd", "even", "even", "<end>"], "{}", shown.stdout);
 }
 
+const CRASHES: &str = "#include <stdlib.h>\n\
+    __attribute__((noinline)) int last(int n) { if (n == 0) abort(); return n; }\n\
+    __attribute__((noinline)) int step(int n) { return n & 1 ? last(n) : n + last(n + 2); }\n\
+    int main(void) { int s = 0; for (int i = 3000000; i >= -2; i--) s += step(i) & 1; return s; }\n";
+
+/// A crash leaves the ring, the crash report and the core file name it, and both end at the same call.
+#[test]
+fn a_crash_leaves_the_ring() {
+    let folder = work_folder("traces/crash");
+    let (source, program) = (folder.join("crash.c"), folder.join("crash"));
+    fs::write(&source, CRASHES).unwrap();
+    let flags = ["--pcce-trace", "--pcce-mode=lto", "-g", "-O1", "-o"];
+    let _ = run(command(artifact("pcce-clang"), &flags).arg(&program).arg(&source)).expect_success();
+    let (trace, report, core) = (folder.join("trace"), folder.join("report"), folder.join("core"));
+    let mut start = command("gdb", &["-batch", "-nx", "-ex", "run", "-ex"]);
+    start.arg(format!("generate-core-file {}", core.display())).arg(&program);
+    start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_RING", "256K");
+    let _ = run(&mut start).expect_success();
+    let mut alone = command(&program, &[]);
+    alone.env("PCCE_TRACE", &trace).env("PCCE_TRACE_RING", "256K").env("PCCE_CRASH_REPORT", &report);
+    let reported = run(command(artifact("pcce"), &["core"]).arg(&program).arg(&core)).expect_success();
+    let name = format!("trace: {}", trace.display());
+    assert!(reported.stdout.lines().any(|line| line == name), "{}", reported.stdout);
+    assert_ne!(run(&mut alone).status, 0);
+    let written = fs::read_to_string(&report).expect("a report");
+    assert!(written.lines().any(|line| line == name), "{written}");
+    let thread = written.lines().find_map(|line| line.strip_prefix("thread: ")).expect("a thread");
+    let thread = thread.split(' ').next().unwrap_or_default();
+    let last = pcce(&["show", "--thread", thread, "--last", "4"], (&program, &trace));
+    let calls: Vec<&str> = last.stdout.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    assert!(calls.ends_with(&["abort", "<end>"]) || calls.contains(&"abort"), "{}", last.stdout);
+}
+
 const BRANCHES: &str = "#include <stdio.h>\n\
     __attribute__((noinline)) int steps(int n) {\n\
       int steps = 0;\n\
@@ -221,7 +254,7 @@ const OWN: &str = "#include <stdlib.h>\n#define NAME(f) __attribute__((noinline)
     for (int i = 0; i < 9; i++) { qsort(a, 4, sizeof *a, compare); n += i % 2 ? getopt(n, w, \"\") : f(n, w, \"\"); }\n\
     return n > 1; }\n";
 
-/// A program may define functions that are said to call nothing back; if libraries call them too, it is refused.
+/// A program may define functions that are said to call nothing back.
 #[test]
 fn functions_in_the_place_of_a_librarys_are_traced() {
     let folder = work_folder("traces/own");

@@ -128,6 +128,7 @@ fn json(decoder: &Decoder, report: &Report) -> anyhow::Result<Status> {
         "program": report.program,
         "build_id": report.build_id,
         "process": report.process,
+        "trace": report.trace,
         "signal": signal,
         "threads": threads,
     });

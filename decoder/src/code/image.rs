@@ -247,12 +247,17 @@ pub(crate) fn names_are_bounded(file: &object::File<'_>) -> bool {
 }
 
 /// The offset of the thread's block from the thread pointer, in bytes, in the image that defines it, if that is a
-/// program: its thread-local storage ends at the thread pointer (System V psABI). None for other images.
+/// program. None for other images.
 pub fn tls_offset(file: &object::File<'_>) -> Option<i64> {
+    tls_offset_of(file, BLOCK)
+}
+
+/// The same of a variable: a program's thread-local storage ends at the thread pointer (System V psABI).
+pub fn tls_offset_of(file: &object::File<'_>, name: &str) -> Option<i64> {
     let symbol = file
         .symbols()
         .chain(file.dynamic_symbols())
-        .find(|s| s.kind() == SymbolKind::Tls && !s.is_undefined() && s.name() == Ok(BLOCK))?;
+        .find(|s| s.kind() == SymbolKind::Tls && !s.is_undefined() && s.name() == Ok(name))?;
     let object::File::Elf64(elf_file) = file else { return None };
     let endian = elf_file.endian();
     let segment = elf_file.elf_program_headers().iter().find(|h| h.p_type.get(endian) == elf::PT_TLS)?;

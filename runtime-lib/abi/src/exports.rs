@@ -55,7 +55,7 @@ pub const VERIFY: [&str; 8] = [
 ];
 
 /// What the tracer defines (`libpcce_trace.a`).
-pub const TRACE: [&str; 18] = [
+pub const TRACE: [&str; 19] = [
     crate::trace::TLS_SYMBOL,
     crate::trace::functions::FLUSH,
     crate::trace::functions::ENTER,
@@ -75,6 +75,7 @@ pub const TRACE: [&str; 18] = [
     "__pcce_trace_record",
     "__pcce_trace_mark",
     "__pcce_trace_here",
+    "__pcce_trace_file",
     "__pcce_trace_thread",
 ];
 

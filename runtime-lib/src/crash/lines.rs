@@ -1,5 +1,5 @@
 //! The lines of a report.
-use core::ffi::c_int;
+use core::ffi::{CStr, c_int};
 use core::sync::atomic::Ordering;
 
 use super::{DESCRIPTOR, FILE, SI_KERNEL, wait};
@@ -47,6 +47,15 @@ impl Out {
         for &byte in name {
             self.text(&[if byte < b' ' || byte == 0x7f { b'?' } else { byte }]);
         }
+    }
+
+    /// Where a symbolic link leads.
+    pub(super) fn link(&mut self, link: &CStr) {
+        let mut path = [0_u8; 1024];
+        let arguments = [link.as_ptr() as usize, path.as_mut_ptr() as usize, path.len(), 0, 0, 0];
+        // SAFETY: writes at most that many bytes.
+        let len = unsafe { sys::call(libc::SYS_readlink, arguments) };
+        self.name(if len > 0 { &path[..len as usize] } else { b"unknown" });
     }
 
     pub(super) fn decimal(&mut self, number: i64) {

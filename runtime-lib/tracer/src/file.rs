@@ -188,6 +188,13 @@ fn is_it(file: c_int) -> bool {
     identity(file).is_some_and(|(device, inode, _)| (device, inode) == expected)
 }
 
+/// The descriptor of the file; -1 if there is none, or the program has closed it. For crash reports.
+#[unsafe(no_mangle)]
+pub extern "C" fn __pcce_trace_file() -> c_int {
+    let file = FILE.load(Ordering::Acquire);
+    if file >= 0 && is_it(file) { file } else { -1 }
+}
+
 /// The open file. None if the program has closed it, and its name leads elsewhere.
 fn file() -> Option<c_int> {
     let file = FILE.load(Ordering::Acquire);
