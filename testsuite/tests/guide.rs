@@ -194,7 +194,8 @@ macro_rules! pages {
 }
 
 pages! {
-    start, building, ship, decode, debuggers, logs, numbers, modes, profile, crash, core, heap, cpu, pictures, messages
+    start, building, ship, decode, debuggers, logs, numbers, modes, profile, crash, core, heap, cpu, pictures, messages,
+    traces
 }
 
 #[test]
