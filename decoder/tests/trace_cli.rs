@@ -162,8 +162,8 @@ fn calls_are_counted_and_found() {
     let report = folder.ok(&["trace", "report", "traced", "one.trace"]);
     for row in [
         "9 events",
-        "2              3              4  app::work(int)",
-        "1              1              1  back",
+        "2              3              4     0.000 ms  app::work(int)",
+        "1              1              1     0.000 ms  back",
     ] {
         assert!(report.contains(row), "{row} in {report}");
     }

@@ -39,6 +39,9 @@ pub enum TraceAction {
         /// Which way the code went between them, line by line (--pcce-trace=blocks)
         #[arg(long)]
         lines: bool,
+        /// About when each event was, in seconds from the trace's beginning
+        #[arg(long)]
+        times: bool,
         /// Only calls of this function, and what is inside of them
         #[arg(long, value_name = "NAME")]
         function: Option<String>,
@@ -232,13 +235,20 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
         output(args.places.output.as_deref(), |out| write(out))
     };
     match action {
-        TraceAction::Show { lines, function, from, to, depth, last, format, appearance, .. } => {
+        TraceAction::Show { lines, times, function, from, to, depth, last, format, appearance, .. } => {
             if *lines {
                 needs_blocks(&programs.tables)?;
             }
             let functions = function.as_deref().map(|name| named(&programs.tables, name)).transpose()?;
-            let selection =
-                Selection { from: *from, to: *to, depth: *depth, last: *last, lines: *lines, functions };
+            let selection = Selection {
+                from: *from,
+                to: *to,
+                depth: *depth,
+                last: *last,
+                lines: *lines,
+                times: *times,
+                functions,
+            };
             let style = appearance.style(to_file)?;
             write(&mut |out| {
                 gaps += trace::show(&reader, streams.clone(), &selection, &style, json(format), out)?;

@@ -100,6 +100,16 @@ impl<'t> Bits<'t> {
         }
     }
 
+    /// About when what was read last was written, by `CLOCK_MONOTONIC`: between the clocks at the chunk's beginning
+    /// and end, by how much of it was read.
+    pub(super) fn time(&self) -> u64 {
+        let Some(chunk) = self.chunk else { return 0 };
+        let span = chunk.closed.saturating_sub(chunk.clock);
+        // Less than 584 years in all: what is read of a chunk has less than 2^20 words, or it is no whole one.
+        let part = span.saturating_mul(self.word_at.min(chunk.words)) / chunk.words.max(1);
+        chunk.clock.saturating_add(part)
+    }
+
     /// The clock of the chunk that comes next.
     pub(super) fn next_clock(&self) -> u64 {
         self.chunks.get(self.next).map_or(u64::MAX, |chunk| chunk.clock)

@@ -119,6 +119,6 @@ pub fn diff<'t>(readers: [&'t Reader<'t>; 2]) -> io::Result<Diff<'t>> {
 fn next(machine: &mut Option<Machine<'_>>, totals: &mut Totals, reader: &Reader<'_>) -> Option<Event> {
     let machine = machine.as_mut()?;
     let event = machine.next()?;
-    totals.event(&reader.programs.tables, &event, machine.events());
+    totals.event(&reader.programs.tables, &event, machine.events(), || 0);
     Some(event)
 }

@@ -61,6 +61,8 @@ pub struct ChunkAt {
     pub hash: u64,
     /// Checksum of its words.
     pub checksum: u64,
+    /// `CLOCK_MONOTONIC` at its end, in nanoseconds; 0 where it does not end.
+    pub closed: u64,
 }
 
 /// A stream: what one thread has written, or the signal handlers of one level in it.
@@ -213,6 +215,7 @@ impl TraceFile {
             events: u64_at(&head, offset_of!(Chunk, events)),
             hash: u64_at(&head, offset_of!(Chunk, hash)),
             checksum: u64_at(&head, offset_of!(Chunk, checksum)),
+            closed: if end == abi::OPEN { 0 } else { u64_at(&head, offset_of!(Chunk, closed)) },
         });
         Ok(size)
     }

@@ -240,6 +240,13 @@ impl<'t> Machine<'t> {
         self.bits.read()
     }
 
+    /// About when the event was, by `CLOCK_MONOTONIC` in nanoseconds: the clock is in the trace where chunks begin and
+    /// end, and between them it is taken to go on evenly.
+    #[must_use]
+    pub fn time(&self) -> u64 {
+        self.bits.time()
+    }
+
     /// What verify mode has compared so far.
     #[must_use]
     pub fn verified(&self) -> Verified {
@@ -472,17 +479,6 @@ impl<'t> Machine<'t> {
         // Unknown code has caught it: nobody knows how far out.
         self.state = State::Lose(Why::Unexpected, 0);
         None
-    }
-
-    /// Nothing is known up to the next special word.
-    fn skip(&mut self) -> Option<Event> {
-        self.certain = false;
-        self.bits.drop_bits();
-        match self.ready() {
-            Ready::Special => self.special(false),
-            Ready::End(ended) => Some(self.stop(ended)),
-            Ready::Bits | Ready::Changed => None,
-        }
     }
 
     fn stop(&mut self, ended: bool) -> Event {

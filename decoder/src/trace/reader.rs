@@ -43,18 +43,25 @@ impl<'t> Reader<'t> {
         Self { file, programs, numbers: programs.numbers(file), of_process, parents, verify }
     }
 
+    /// The clock where the trace begins.
+    #[must_use]
+    pub fn start(&self) -> u64 {
+        let chunks = self.file.streams.iter().flat_map(|stream| &stream.chunks);
+        chunks.map(|chunk| chunk.clock).min().unwrap_or_default()
+    }
+
     /// Reads a stream from its beginning.
     #[must_use]
     pub fn machine(&self, stream: &'t Stream) -> Machine<'_> {
-        let start = if is_forked(stream) { self.start(stream, MAX_FORKS) } else { None };
+        let start = if is_forked(stream) { self.start_of(stream, MAX_FORKS) } else { None };
         Machine::new(self, stream, start)
     }
 
     /// What was active where a stream was forked.
-    fn start(&self, stream: &Stream, forks: u32) -> Option<Snapshot> {
+    fn start_of(&self, stream: &Stream, forks: u32) -> Option<Snapshot> {
         let parent = self.file.stream(stream.parent)?;
         let start = match is_forked(parent) {
-            true => Some(self.start(parent, forks.checked_sub(1)?)?),
+            true => Some(self.start_of(parent, forks.checked_sub(1)?)?),
             false => None,
         };
         Machine::new(self, parent, start).snapshot_at(stream.parent_position)

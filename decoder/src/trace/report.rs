@@ -19,6 +19,8 @@ pub struct Row {
     pub own: u64,
     /// Events in it and in what it called.
     pub inclusive: u64,
+    /// About how long it and what it called have lasted, in nanoseconds ([`Machine::time`](super::Machine::time)).
+    pub time: u64,
 }
 
 /// Adds up events.
@@ -27,6 +29,8 @@ pub(super) struct Totals {
     rows: Vec<Row>,
     /// How many activations of it are open.
     active: Vec<u32>,
+    /// When the outermost of them began.
+    since: Vec<u64>,
     spans: Spans,
 }
 
@@ -34,20 +38,24 @@ impl Totals {
     pub(super) fn new(tables: &Tables) -> Self {
         let rows =
             (0..tables.callee_count()).map(|n| Row { callee: n as Callee, ..Row::default() }).collect();
-        Self { rows, active: vec![0; tables.callee_count()], spans: Spans::default() }
+        let count = tables.callee_count();
+        Self { rows, active: vec![0; count], since: vec![0; count], spans: Spans::default() }
     }
 
-    /// An event comes; there are `events` now, with it.
+    /// An event comes; there are `events` now, with it, and the clock is `time`.
     #[inline]
-    pub(super) fn event(&mut self, tables: &Tables, event: &Event, events: u64) {
+    pub(super) fn event(&mut self, tables: &Tables, event: &Event, events: u64, time: impl Fn() -> u64) {
         // A node is an event of the function that it is in.
         if event.kind.is_counted() && event.kind != EventKind::Block && event.node != NONE {
             self.rows[tables.function_of(event.node) as usize].own += 1;
         }
-        let (rows, active) = (&mut self.rows, &mut self.active);
+        let (rows, active, since) = (&mut self.rows, &mut self.active, &mut self.since);
         self.spans.event(tables, event, events, |change| match change {
             Change::Begin(span) => {
                 rows[span.callee as usize].calls += u64::from(event.kind != EventKind::Active);
+                if active[span.callee as usize] == 0 {
+                    since[span.callee as usize] = time();
+                }
                 active[span.callee as usize] += 1;
             }
             Change::End(span) => {
@@ -55,7 +63,9 @@ impl Totals {
                 *active -= 1;
                 // Inside of itself it counts once.
                 if *active == 0 {
-                    rows[span.callee as usize].inclusive += events - span.start;
+                    let row = &mut rows[span.callee as usize];
+                    row.inclusive += events - span.start;
+                    row.time += time().saturating_sub(since[span.callee as usize]);
                 }
             }
         });
@@ -88,7 +98,7 @@ pub fn report<'t>(reader: &Reader<'t>, streams: impl IntoIterator<Item = &'t Str
     for stream in streams {
         let mut machine = reader.machine(stream);
         while let Some(event) = machine.next() {
-            totals.event(tables, &event, machine.events());
+            totals.event(tables, &event, machine.events(), || machine.time());
         }
         report.gaps += machine.finish()?;
         report.events += machine.events();

@@ -26,6 +26,8 @@ pub struct Selection {
     pub last: Option<u64>,
     /// Blocks, too, by their lines.
     pub lines: bool,
+    /// About when each was.
+    pub times: bool,
     /// Only calls of these functions, and what is inside of them: by callee.
     pub functions: Option<Vec<bool>>,
 }
@@ -66,6 +68,7 @@ pub fn show<'t>(
 ) -> io::Result<u64> {
     let tables = &reader.programs.tables;
     let mut gaps = 0;
+    let begin = reader.start();
     for stream in streams {
         let mut from = selection.from;
         if let Some(last) = selection.last {
@@ -98,9 +101,10 @@ pub fn show<'t>(
                 continue;
             }
             line.clear();
+            let time = selection.times.then(|| machine.time().saturating_sub(begin));
             match json {
-                true => json_line(tables, stream, &machine, &event, &mut line),
-                false => text_line(tables, &machine, &event, base, style, &mut line),
+                true => json_line(tables, stream, &machine, &event, time, &mut line),
+                false => text_line(tables, &machine, &event, (base, time), style, &mut line),
             }
             out.write_all(line.as_bytes())?;
         }
@@ -139,11 +143,12 @@ fn text_line(
     tables: &Tables,
     machine: &Machine<'_>,
     event: &Event,
-    base: u32,
+    (base, time): (u32, Option<u64>),
     style: &Style,
     line: &mut String,
 ) {
-    let number = format!("{:>8}  ", machine.events());
+    let time = time.map_or(String::new(), |time| format!("{:>12.6} s ", time as f64 / 1e9));
+    let number = format!("{time}{:>8}  ", machine.events());
     let depth = event.depth.saturating_sub(base);
     let mut start = number + &"  ".repeat(depth.min(MAX_INDENT) as usize);
     if depth > MAX_INDENT {
@@ -242,7 +247,14 @@ fn call(tables: &Tables, event: &Event, style: &Style, indent: usize, line: &mut
     }
 }
 
-fn json_line(tables: &Tables, stream: &Stream, machine: &Machine<'_>, event: &Event, line: &mut String) {
+fn json_line(
+    tables: &Tables,
+    stream: &Stream,
+    machine: &Machine<'_>,
+    event: &Event,
+    time: Option<u64>,
+    line: &mut String,
+) {
     use std::fmt::Write as _;
     let kind = event.kind.name();
     let _ = write!(
@@ -255,6 +267,9 @@ fn json_line(tables: &Tables, stream: &Stream, machine: &Machine<'_>, event: &Ev
         machine.events(),
         event.depth,
     );
+    if let Some(time) = time {
+        let _ = write!(line, r#","about_ns":{time}"#);
+    }
     let name = match event.kind {
         EventKind::Call | EventKind::Entered | EventKind::Leave | EventKind::Landed | EventKind::Again => {
             Some(tables.name_of(event.function))

@@ -272,6 +272,8 @@ pub struct Chunk {
     pub hash: u64,
     /// [`checksum`] of its words, where it does not end [`OPEN`].
     pub checksum: u64,
+    /// `CLOCK_MONOTONIC` where it was said how it ends, in nanoseconds.
+    pub closed: u64,
 }
 
 /// A place in a stream: the sequence of the chunk, how many words of it are written, and how many bits are pending.

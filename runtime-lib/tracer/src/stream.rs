@@ -296,6 +296,7 @@ unsafe fn tell_end(block: *const Block, area: *const Area, end: u32) {
         (*chunk).words = count;
         (*chunk).events = (*block).events;
         (*chunk).hash = (*block).hash;
+        (*chunk).closed = sys::time(libc::CLOCK_MONOTONIC);
         (*chunk).checksum = checksum(core::slice::from_raw_parts(words(chunk), count as usize));
         compiler_fence(Ordering::Release);
         (&raw mut (*chunk).end).write_volatile(end);

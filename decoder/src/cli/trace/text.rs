@@ -16,10 +16,13 @@ pub fn report(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     writeln!(out, "{} events, {} functions", report.events, report.rows.len())?;
-    writeln!(out, "\n{:>14} {:>14} {:>14}  function", "calls", "own events", "with callees")?;
+    let titles = ["calls", "own events", "with callees", "about"];
+    writeln!(out, "\n{:>14} {:>14} {:>14} {:>12}  function", titles[0], titles[1], titles[2], titles[3])?;
     for row in report.rows.iter().take(top) {
         let name = style.name(tables.callee_name(row.callee));
-        writeln!(out, "{:>14} {:>14} {:>14}  {}", row.calls, row.own, row.inclusive, printable(&name))?;
+        let time = format!("{:.3} ms", row.time as f64 / 1e6);
+        let name = printable(&name);
+        writeln!(out, "{:>14} {:>14} {:>14} {time:>12}  {name}", row.calls, row.own, row.inclusive)?;
     }
     Ok(())
 }
@@ -34,6 +37,7 @@ pub fn report_json(tables: &Tables, report: &Report, top: usize, out: &mut dyn W
             "calls": row.calls,
             "own_events": row.own,
             "inclusive_events": row.inclusive,
+            "about_ns": row.time,
         });
         writeln!(out, "{row}")?;
     }

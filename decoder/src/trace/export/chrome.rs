@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::Clock;
 use crate::render::json_string;
 use crate::trace::event::EventKind;
 use crate::trace::file::Stream;
@@ -31,10 +32,11 @@ pub fn chrome<'t>(
         writeln!(out, r#"{separator}{{"ph":"M","name":"thread_name",{place},"args":{{"name":{name}}}}}"#)?;
         separator = ",";
         let mut spans = Spans::default();
+        let mut clock = Clock::new(reader);
         let mut machine = reader.machine(stream);
         let mut result = Ok(());
         while let Some(event) = machine.next() {
-            let now = machine.events();
+            let now = clock.now(&machine);
             let time = format!("{}.{:03}", now / 1000, now % 1000);
             spans.event(tables, &event, now, |change| {
                 let written = match change {

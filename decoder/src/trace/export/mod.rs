@@ -1,6 +1,9 @@
 //! Traces for other programs: trace viewers, flame graphs, and a picture.
 //!
-//! Times are numbers of events: one event takes a nanosecond. The clock is known where chunks begin only.
+//! The clock is known where chunks begin and end. Between these, times go on evenly with what the thread has written.
+
+use super::machine::Machine;
+use super::reader::Reader;
 
 mod chrome;
 mod folded;
@@ -11,3 +14,22 @@ pub use chrome::chrome;
 pub use folded::folded;
 pub use perfetto::perfetto;
 pub use timeline::timeline;
+
+/// Times of a stream's events.
+struct Clock {
+    /// Where the trace begins.
+    start: u64,
+    last: u64,
+}
+
+impl Clock {
+    fn new(reader: &Reader<'_>) -> Self {
+        Self { start: reader.start(), last: 0 }
+    }
+
+    /// That of the event that was read last, in nanoseconds from the trace's beginning: later than all before.
+    fn now(&mut self, machine: &Machine<'_>) -> u64 {
+        self.last = machine.time().saturating_sub(self.start).max(self.last + 1);
+        self.last
+    }
+}

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use prost::Message;
 
+use super::Clock;
 use crate::trace::event::EventKind;
 use crate::trace::file::Stream;
 use crate::trace::reader::Reader;
@@ -99,10 +100,11 @@ pub fn perfetto<'t>(
         let track = TrackDescriptor { uuid: Some(stream.number), name: Some(heading(reader, stream)) };
         write(Packet { track_descriptor: Some(track), ..Packet::default() }, out)?;
         let mut spans = Spans::default();
+        let mut clock = Clock::new(reader);
         let mut machine = reader.machine(stream);
         let mut result = Ok(());
         while let Some(event) = machine.next() {
-            let now = machine.events();
+            let now = clock.now(&machine);
             let packet = |event: TrackEvent| Packet {
                 timestamp: Some(now),
                 sequence_flags: Some(NEEDS_STATE),

@@ -110,7 +110,7 @@ pub fn timeline<'t>(
         // How long it is says how much a column stands for.
         let mut machine = reader.machine(stream);
         while let Some(event) = machine.next() {
-            totals.event(tables, &event, machine.events());
+            totals.event(tables, &event, machine.events(), || 0);
         }
         gaps += machine.finish()?;
         let events = machine.events();

@@ -1,6 +1,6 @@
 //! What the machine does where nothing is known any more, and where a chunk's context tells what is active.
 
-use super::{Active, Event, EventKind, Machine, OPEN, State, UNKNOWN, Why};
+use super::{Active, Event, EventKind, Machine, OPEN, Ready, State, UNKNOWN, Why};
 use crate::trace::bits::Bits;
 use crate::trace::file::{ChunkAt, Stream};
 use crate::trace::reader::Reader;
@@ -50,6 +50,17 @@ impl<'t> Machine<'t> {
             (self.counted, self.hash) = counted;
             self.begun = self.counted;
             self.certain = true;
+        }
+    }
+
+    /// Nothing is known up to the next special word.
+    pub(super) fn skip(&mut self) -> Option<Event> {
+        self.certain = false;
+        self.bits.drop_bits();
+        match self.ready() {
+            Ready::Special => self.special(false),
+            Ready::End(ended) => Some(self.stop(ended)),
+            Ready::Bits | Ready::Changed => None,
         }
     }
 
