@@ -157,6 +157,19 @@ fn show_is_a_tree() {
 }
 
 #[test]
+fn what_programs_read_is_json() {
+    let folder = folder("trace_json");
+    let stats = folder.ok(&["trace", "stats", "traced", "one.trace", "--format", "json"]);
+    let stats: serde_json::Value = serde_json::from_str(&stats).expect("a document");
+    assert_eq!((&stats["events"], &stats["gaps"]), (&9.into(), &0.into()), "{stats}");
+    assert!(stats["functions"][0]["bits"].is_u64(), "{stats}");
+    let report = folder.ok(&["trace", "report", "traced", "one.trace", "--format", "json"]);
+    for line in report.lines() {
+        let _: serde_json::Value = serde_json::from_str(line).expect("an object");
+    }
+}
+
+#[test]
 fn calls_are_counted_and_found() {
     let folder = folder("trace_counts");
     let report = folder.ok(&["trace", "report", "traced", "one.trace"]);
@@ -208,6 +221,13 @@ fn verify_mode_is_checked() {
     let folder = folder("trace_check");
     let good = folder.ok(&["trace", "check", "traced", "one.trace"]);
     assert_eq!(good, "9 events of 1 chunks were compared, 0 chunks do not match\n");
+    let good = folder.ok(&["trace", "check", "traced", "one.trace", "--format", "json"]);
+    let good: serde_json::Value = serde_json::from_str(&good).expect("a document");
+    assert_eq!(
+        (&good["streams"]["events"], &good["streams"]["mismatches"]),
+        (&9.into(), &0.into()),
+        "{good}"
+    );
     let wrong = folder.run(&["trace", "check", "traced", "wrong.trace"]);
     assert_eq!(wrong.status.code(), Some(1), "{}", err(&wrong));
     assert!(out(&wrong).contains("1 chunks do not match"));

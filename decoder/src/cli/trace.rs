@@ -129,6 +129,9 @@ pub enum TraceAction {
         /// So many places and functions
         #[arg(long, value_name = "N", default_value_t = 10)]
         top: usize,
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+        format: ReportFormat,
         /// How places look
         #[command(flatten)]
         appearance: Appearance,
@@ -136,7 +139,14 @@ pub enum TraceAction {
     /// Count how often each line was executed, in the format of lcov (--pcce-trace=blocks)
     Coverage(TraceArgs),
     /// Compare what a program in verify mode wrote of its events with what is read
-    Check(TraceArgs),
+    Check {
+        /// The files
+        #[command(flatten)]
+        args: TraceArgs,
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+        format: ReportFormat,
+    },
 }
 
 /// What most commands need.
@@ -217,8 +227,8 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
         | TraceAction::Find { args, .. }
         | TraceAction::At { args, .. }
         | TraceAction::Stats { args, .. }
-        | TraceAction::Coverage(args)
-        | TraceAction::Check(args) => args,
+        | TraceAction::Check { args, .. }
+        | TraceAction::Coverage(args) => args,
     };
     let file = open(&args.trace)?;
     let programs = load(&[&file], &args.program, &args.places)?;
@@ -310,11 +320,14 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
                 bail!("{} has no event {event}", heading(&reader, stream));
             }
         }
-        TraceAction::Stats { top, appearance, .. } => {
+        TraceAction::Stats { top, format, appearance, .. } => {
             let style = appearance.style(to_file)?;
             let stats = trace::stats(&reader, streams)?;
             gaps += stats.gaps;
-            write(&mut |out| text::stats(&programs.tables, &stats, *top, &style, out))?;
+            write(&mut |out| match format {
+                ReportFormat::Text => text::stats(&programs.tables, &stats, *top, &style, out),
+                ReportFormat::Json => text::stats_json(&programs.tables, &stats, *top, out),
+            })?;
         }
         TraceAction::Coverage(_) => {
             needs_blocks(&programs.tables)?;
@@ -322,10 +335,13 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
             gaps += coverage.gaps;
             write(&mut |out| coverage.write(&programs.tables, out))?;
         }
-        TraceAction::Check(_) => {
+        TraceAction::Check { format, .. } => {
             let checked = trace::check(&reader, streams)?;
             gaps += checked.gaps;
-            write(&mut |out| text::checked(&checked, out))?;
+            write(&mut |out| match format {
+                ReportFormat::Text => text::checked(&checked, out),
+                ReportFormat::Json => text::checked_json(&checked, out),
+            })?;
             let both = [&checked.streams, &checked.chunks];
             if let Some((sequence, written, read)) = both.iter().find_map(|verified| verified.first) {
                 super::message(&format!(

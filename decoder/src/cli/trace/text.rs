@@ -88,6 +88,56 @@ pub fn stats(
     Ok(())
 }
 
+/// The same as one JSON document.
+pub fn stats_json(tables: &Tables, stats: &Stats, top: usize, out: &mut dyn Write) -> io::Result<()> {
+    let places = stats.nodes.iter().take(top).map(|&(node, bits)| {
+        let place = tables.place(node).next();
+        json!({
+            "bits": bits,
+            "function": place.as_ref().and_then(|place| place.function),
+            "file": place.as_ref().and_then(|place| place.file),
+            "line": place.as_ref().and_then(|place| place.line),
+            "calls": tables.callee(node).map(|name| tables.source_name(name)),
+        })
+    });
+    let functions = stats.functions.iter().take(top);
+    let functions =
+        functions.map(|&(function, bits)| json!({ "bits": bits, "function": tables.callee_name(function) }));
+    let document = json!({
+        "events": stats.events,
+        "streams": stats.streams,
+        "chunks": stats.chunks,
+        "bytes": stats.bytes,
+        "bits": stats.bits,
+        "words": stats.words,
+        "gaps": stats.gaps,
+        "places": places.collect::<Vec<_>>(),
+        "functions": functions.collect::<Vec<_>>(),
+    });
+    writeln!(out, "{document}")
+}
+
+/// The comparisons of verify mode as one JSON document.
+pub fn checked_json(checked: &Checked, out: &mut dyn Write) -> io::Result<()> {
+    let verified = |verified: &Verified| {
+        json!({
+            "chunks": verified.chunks,
+            "events": verified.events,
+            "mismatches": verified.mismatches,
+            "uncertain": verified.uncertain,
+        })
+    };
+    let mut chunks = verified(&checked.chunks);
+    chunks["partly"] = checked.partly.into();
+    chunks["without_context"] = checked.without_context.into();
+    let document = json!({
+        "streams": verified(&checked.streams),
+        "chunks": chunks,
+        "gaps": checked.gaps,
+    });
+    writeln!(out, "{document}")
+}
+
 fn verified(verified: &Verified, out: &mut dyn Write) -> io::Result<()> {
     let Verified { chunks, events, mismatches, uncertain, .. } = verified;
     write!(out, "{events} events of {chunks} chunks were compared, {mismatches} chunks do not match")?;
