@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{artifact, command, run, run_with_input, work_folder};
+use pcce_testsuite::{artifact, command, llvm, run, run_with_input, work_folder};
 
 const KEEP: &str = "#define KEEP __asm__ volatile(\"\" ::: \"memory\")\n";
 const SHOW: &str = "#include <pcce.h>\n#include <stdio.h>\n\
@@ -135,6 +135,30 @@ fn all_that_linkers_do() {
         );
         let weak: Vec<String> = expected.iter().map(|line| line.replace("strong ", "weak ")).collect();
         assert_eq!(shown(&folder, "program"), weak, "{linker}");
+    }
+}
+
+/// Only a link in link mode encodes what was compiled for it.
+#[test]
+fn links_in_other_modes_refuse_objects_of_link_mode() {
+    let folder = sources("link_mixtures/refused");
+    for name in ["main", "two", "three", "weak", "wrapped", "lib"] {
+        pcce(&folder, "link", &format!("-c {name}.c -o {name}.o"));
+    }
+    pcce(&folder, "lto", "-c main.c -o main.lto.o");
+    let _ =
+        run(command(llvm("llvm-ar"), &["cr", "libthree.a", "three.o"]).current_dir(&folder)).expect_success();
+    for (mode, words, file) in [
+        ("lto", "main.o two.o three.o weak.o wrapped.o lib.o plain.o", "main.o"),
+        ("module", "main.o two.o three.o weak.o wrapped.o lib.o plain.o", "main.o"),
+        ("lto", "main.lto.o plain.o libthree.a", "libthree.a"),
+    ] {
+        let mode_flag = format!("--pcce-mode={mode}");
+        let mut link = command(artifact("pcce-clang"), &[&mode_flag]);
+        let output = run(link.args(words.split(' ')).args(["-o", "refused"]).current_dir(&folder));
+        let message = format!("`{file}` was compiled in link mode, and a link with `{mode_flag}`");
+        assert!(output.status != 0 && output.stderr.contains(&message), "{}", output.describe());
+        assert!(!folder.join("refused").exists());
     }
 }
 

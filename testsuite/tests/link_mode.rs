@@ -64,8 +64,9 @@ fn executables_are_encoded_behind_any_link() {
         run(command(artifact("pcce"), &["info", "linked"]).current_dir(&folder)).expect_success().stdout;
     assert!(info.contains("2 of which were encoded as a whole at the link"), "{info}");
     // A link without the step: nothing is decoded until it has run.
-    let module = ["--pcce-mode=module", "one.o", "two.o", "-o", "forgotten"];
-    let _ = clang(&module).expect_success();
+    let words = ["one.o", "two.o", "-Wl,--build-id", "-o", "forgotten"];
+    let mut plain = command(llvm("clang"), &words);
+    let _ = run(plain.arg(artifact("libpcce_rt.a")).current_dir(&folder)).expect_success();
     let pcce = |arguments: &[&str]| run(command(artifact("pcce"), arguments).current_dir(&folder));
     let refused = pcce(&["dict", "forgotten"]);
     assert!(refused.status == 2 && refused.stderr.contains("run `pcce link"), "{}", refused.describe());

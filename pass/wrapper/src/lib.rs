@@ -106,6 +106,18 @@ pub enum Error {
         /// The mode of the link.
         mode: &'static str,
     },
+    /// A link in another mode of what only one in link mode encodes.
+    #[error(
+        "`{file}` was compiled in link mode, and a link with `--pcce-mode={mode}` would leave its contexts without \
+         numbers; link with `--pcce-mode=link`, without `-flto`, or compile it with `--pcce-mode={mode}` as well",
+        file = .file.display()
+    )]
+    NotLinked {
+        /// The file.
+        file: PathBuf,
+        /// The mode of the link.
+        mode: &'static str,
+    },
     /// The linker is asked to strip by a word in a list, which cannot be taken out.
     #[error(
         "link mode needs the symbols that the linker is told to strip, and strips the program itself afterwards; give \
@@ -190,11 +202,11 @@ fn run(language: Language) -> Result<ExitCode, Error> {
         .and_then(fs::canonicalize)
         .map_err(system("cannot tell where this executable is"))?;
     let links = command::Command::of(&arguments.words).product == command::Product::Image;
-    let bitcode = if links { inputs::bitcode(&arguments.words) } else { Vec::new() };
+    let inputs = if links { inputs::of(&arguments.words) } else { inputs::Inputs::default() };
     let files = |llvm| install::Files::beside(&executable, llvm, |path| path.exists());
     let may_choose = launched.is_none() && arguments.own.llvm.is_none();
     let has_plugin = |llvm| may_choose && files(llvm).plugin.exists();
-    let llvm = llvm_for(&bitcode, arguments.own.llvm.unwrap_or(install::LLVM), has_plugin)?;
+    let llvm = llvm_for(&inputs.bitcode, arguments.own.llvm.unwrap_or(install::LLVM), has_plugin)?;
     let command = match launched {
         Some(command) => command,
         None => {
@@ -209,7 +221,7 @@ fn run(language: Language) -> Result<ExitCode, Error> {
     }
     let compiler = command.last().map(PathBuf::from).unwrap_or_default();
     let facts = Facts {
-        bitcode,
+        inputs,
         files: files(llvm),
         working_directory: env::current_dir().map_err(system("cannot tell the working directory"))?,
         pass_options: env::var_os(pcce_options::VARIABLE),
@@ -228,7 +240,7 @@ fn run(language: Language) -> Result<ExitCode, Error> {
     // Wrong ones are the pass's to report.
     let files = PassOptions::read([&*options.to_string_lossy()]).unwrap_or_default().files;
     if plan.encodes_link {
-        say_what_takes_long(language, &facts.bitcode, &plan.output);
+        say_what_takes_long(language, &facts.inputs.bitcode, &plan.output);
         let read_file = |path: &Path| fs::read(path).ok();
         plan.argv.push(cache::key(&facts.files.plugin, &options, &files, read_file));
     }

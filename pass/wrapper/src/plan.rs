@@ -24,7 +24,7 @@ use pcce_options::{Mode, WrapperFlags};
 use crate::Error;
 use crate::args::{Arguments, Role, Word};
 use crate::command::{Command, Product, UserLinker, UserLto, chooses_linker};
-use crate::inputs::Bitcode;
+use crate::inputs::Inputs;
 use crate::install::{Files, Header, SHARED_RUNTIME, SHARED_TRACER};
 use crate::strip::{Strip, strips};
 
@@ -37,8 +37,8 @@ pub struct Facts {
     pub working_directory: PathBuf,
     /// [`pcce_options::VARIABLE`] as the user set it.
     pub pass_options: Option<OsString>,
-    /// The files of a link that hold bitcode.
-    pub bitcode: Vec<Bitcode>,
+    /// What the files of a link hold.
+    pub inputs: Inputs,
 }
 
 /// What to run.
@@ -92,7 +92,11 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     }
     plan.output = output(&arguments.words);
     let whole_program = links && mode == Mode::Lto;
-    if let Some(file) = facts.bitcode.first().filter(|_| links && !whole_program) {
+    if let Some(file) = facts.inputs.unlinked.as_ref().filter(|_| links && mode != Mode::Link) {
+        let mode = if mode == Mode::Lto { "lto" } else { "module" };
+        return Err(Error::NotLinked { file: file.clone(), mode });
+    }
+    if let Some(file) = facts.inputs.bitcode.first().filter(|_| links && !whole_program) {
         let mode = if mode == Mode::Link { "link" } else { "module" };
         return Err(Error::BitcodeWithoutLto { file: file.file.clone(), mode });
     }

@@ -266,7 +266,7 @@ fn bitcode_in_a_link_in_module_mode_is_an_error() {
     }
     let words = ["fat.o", "bare.o", "libfat.a", "libthin.a", "a.c"].map(|name| wrapper.path(name).into());
     let words = pcce_wrapper::args::parse(words, |_| None).unwrap().words;
-    let found = pcce_wrapper::inputs::bitcode(&words);
+    let found = pcce_wrapper::inputs::of(&words).bitcode;
     let llvm: u32 = pcce_wrapper::install::LLVM;
     assert_eq!(found.len(), 4, "{found:?}");
     assert!(found.iter().all(|file| file.llvm == Some(llvm)), "{found:?}");
@@ -283,7 +283,7 @@ fn newer_bitcode_is_linked_by_its_own_llvm() {
         .current_dir(wrapper.folder.path());
     assert!(rustc.status().unwrap().success());
     let words = pcce_wrapper::args::parse([wrapper.path("rust.o").into()], |_| None).unwrap().words;
-    let newer = pcce_wrapper::inputs::bitcode(&words)[0].llvm.unwrap();
+    let newer = pcce_wrapper::inputs::of(&words).bitcode[0].llvm.unwrap();
     let own = pcce_wrapper::install::LLVM;
     if newer <= own {
         eprintln!("not tested: rustc's LLVM {newer} is not newer than {own}");

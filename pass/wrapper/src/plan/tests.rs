@@ -20,7 +20,7 @@ fn facts() -> Facts {
         },
         working_directory: "/w".into(),
         pass_options: None,
-        bitcode: Vec::new(),
+        inputs: Inputs::default(),
     }
 }
 
@@ -213,7 +213,7 @@ fn programs_that_record_their_calls_have_the_tracer_in_front_of_the_runtime() {
         assert!(argv.contains(&word.into()), "{word} in {argv:?}");
     }
     assert_eq!(needs(&facts, "--pcce-trace --pcce-mode=module -c a.c"), ["libpcce_pass.so"]);
-    assert_eq!(pass_options(&facts, "--pcce-trace -c a.c").as_deref(), Some("trace"));
+    assert_eq!(pass_options(&facts, "--pcce-trace -c a.c").as_deref(), Some("trace=calls"));
     facts.pass_options = Some("verify;trace".into());
     assert_eq!(needs(&facts, "--pcce-mode=module a.o"), ["libpcce_trace.a", "libpcce_verify.a"]);
 }
