@@ -9,12 +9,12 @@ mod chains;
 mod error;
 mod image;
 mod notes;
+mod trace;
 mod walk;
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
-use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 
 use object::LittleEndian as LE;
@@ -29,7 +29,8 @@ pub use self::error::CoreError;
 pub use self::image::Image;
 use self::image::abi_version;
 use self::notes::{Mapping, Notes, State};
-use crate::code::{tls_offset, tls_offset_of};
+pub use self::trace::CoreTrace;
+use crate::code::tls_offset;
 use crate::program::ELF_MAGIC;
 use crate::report::{Report, Signal, Thread};
 
@@ -281,22 +282,9 @@ impl Core {
             program: program.display().to_string(),
             build_id: build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
             process: self.process,
-            trace: self.trace_file(debug).map(|path| path.display().to_string()),
+            trace: self.trace(debug).map(|trace| trace.path.display().to_string()),
             signal: self.signal,
             threads: threads.collect(),
-        })
-    }
-
-    /// The file in which the process has recorded its calls: what a thread would write next goes into a part of it.
-    fn trace_file(&self, debug: Option<&[u8]>) -> Option<&Path> {
-        let mut files = debug.into_iter().chain([&*self.images[0].bytes]);
-        let offset = files
-            .find_map(|bytes| tls_offset_of(&object::File::parse(bytes).ok()?, abi::trace::TLS_SYMBOL))?;
-        let next = offset_of!(abi::trace::Block, next) as u64;
-        self.threads.iter().find_map(|thread| {
-            let next = self.word(thread.fs_base().wrapping_add_signed(offset).wrapping_add(next))?;
-            let mapped = self.files.iter().find(|file| (file.start..=file.end).contains(&next))?;
-            Some(&*mapped.name)
         })
     }
 

@@ -146,6 +146,41 @@ fn a_crash_leaves_the_ring() {
     assert!(calls.ends_with(&["abort", "<end>"]) || calls.contains(&"abort"), "{}", last.stdout);
 }
 
+/// A fault at once: what a thread had not written is in the core file.
+#[test]
+fn a_core_file_has_the_last_bits() {
+    let folder = work_folder("traces/core");
+    let (source, program) = (folder.join("crash.c"), folder.join("crash"));
+    let crashes = CRASHES.replace("abort();", "*(volatile int *)0 = 1;");
+    fs::write(&source, crashes).unwrap();
+    for (count, ring) in [("30", None), ("3000000", Some("256K")), ("3000007", None)] {
+        let text = fs::read_to_string(&source).unwrap().replace("3000000", count);
+        fs::write(&source, &text).unwrap();
+        let flags = ["--pcce-trace", "--pcce-mode=lto", "-g", "-O1", "-o"];
+        let _ = run(command(artifact("pcce-clang"), &flags).arg(&program).arg(&source)).expect_success();
+        fs::write(&source, text.replace(&format!("i = {count}"), "i = 3000000")).unwrap();
+        let (trace, core, whole) = (folder.join("trace"), folder.join("core"), folder.join("whole"));
+        let _ = fs::remove_file(&trace);
+        let mut start = command("gdb", &["-batch", "-nx", "-ex", "run", "-ex"]);
+        start.arg(format!("generate-core-file {}", core.display())).arg(&program);
+        start.env("PCCE_TRACE", &trace).envs(ring.map(|ring| ("PCCE_TRACE_RING", ring)));
+        let _ = run(&mut start).expect_success();
+        let mut read = command(artifact("pcce"), &["core", "--trace"]);
+        let _ = run(read.arg(&whole).arg(&program).arg(&core)).expect_success();
+        let events = |trace: &Path| -> u64 {
+            let shown = pcce(&["stats", "--format", "json"], (&program, trace)).stdout;
+            let stats: serde_json::Value = serde_json::from_str(&shown).expect("a document");
+            stats["events"].as_u64().expect("a number")
+        };
+        let (before, after) = (events(&trace), events(&whole));
+        assert!(after > before && after - before < 200, "{count}: {before} and {after}");
+        let mut at = command(artifact("pcce"), &["trace", "at"]);
+        let last = run(at.arg(&program).arg(&whole).arg(after.to_string())).stdout;
+        let frames: Vec<&str> = last.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+        assert_eq!(frames[1..4], ["last", "step", "main"], "{count}: {last}");
+    }
+}
+
 const BRANCHES: &str = "#include <stdio.h>\n\
     __attribute__((noinline)) int steps(int n) {\n\
       int steps = 0;\n\

@@ -65,6 +65,12 @@ pub fn run(args: &CoreArgs) -> anyhow::Result<Status> {
     let debug = sources.first().filter(|s| s.stripped.is_some()).map(|s| read(&s.path)).transpose()?;
     let debug = debug.filter(|bytes| bytes.starts_with(&pcce::program::ELF_MAGIC));
     let report = core.report(debug.as_deref())?;
+    if let Some(to) = &args.trace {
+        let trace = core.trace(debug.as_deref());
+        let trace = trace.context("the process recorded no calls: it needs --pcce-trace, and PCCE_TRACE")?;
+        let what = || format!("{}, to be copied to {}", trace.path.display(), to.display());
+        trace.write(to).with_context(what)?;
+    }
     let numbers = if args.numbers.is_empty() { None } else { core.numbers(debug.as_deref()) };
     drop(core);
     let (dictionaries, files): (Vec<_>, Vec<_>) =

@@ -272,6 +272,9 @@ pub struct CoreArgs {
     /// Dictionary of a stripped shared library (or its debug file); may be given several times
     #[arg(long = "dict", value_name = "FILE")]
     pub more: Vec<PathBuf>,
+    /// Write the process's trace of calls there, with what its threads had not written yet (--pcce-trace)
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
     /// Form of the output
     #[arg(long, value_enum, default_value_t = CoreFormat::Text)]
     pub format: CoreFormat,
@@ -291,6 +294,7 @@ Exit status: 0 if everything was decoded, 2 otherwise.
 Examples:
   pcce core ./app core.1234
   pcce core ./app core.1234 13835058055282163713
+  pcce core ./app core.1234 --trace whole.trace && pcce trace show ./app whole.trace --last 20
   pcce core --debug-file app.debug --format json /usr/bin/app core.1234";
 
 /// Forms of what `core` prints.

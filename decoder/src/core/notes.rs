@@ -25,6 +25,11 @@ impl State {
         self.registers[19]
     }
 
+    /// The instruction that was to be executed.
+    pub(super) fn pc(&self) -> u64 {
+        self.registers[16]
+    }
+
     /// The thread pointer.
     pub(super) fn fs_base(&self) -> u64 {
         self.registers[21]
