@@ -35,10 +35,19 @@ fn demangle_cpp(linkage: &str) -> Option<String> {
     if !linkage.starts_with("_Z") {
         return None;
     }
+    let linkage = without_unit(linkage);
     let symbol = Symbol::new_with_options(linkage, &ParseOptions::default().recursion_limit(160)).ok()?;
     let mut out = Bounded(String::new());
     symbol.structured_demangle(&mut out, &DemangleOptions::new().recursion_limit(160)).ok()?;
     Some(without_empty_packs(&out.0))
+}
+
+/// Without what `-funique-internal-linkage-names` appends, a digest of the file: `.__uniq.` and digits.
+fn without_unit(linkage: &str) -> &str {
+    match linkage.rsplit_once(".__uniq.") {
+        Some((name, digits)) if digits.bytes().all(|digit| digit.is_ascii_digit()) => name,
+        _ => linkage,
+    }
 }
 
 /// The crate writes the commas around packs of parameters that have none, and of expanded ones what stands beside the
@@ -114,6 +123,7 @@ mod tests {
             ("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
             ("_RNvC6_123foo3bar", "123foo::bar"),
             ("_Znonsense", "_Znonsense"),
+            ("_ZL7inlinedl.__uniq.295820006559539302271187155689724588161", "inlined(long)"),
             ("_R", "_R"),
             ("_Z1gIJ1PIJEEiEEvDpT_", "void g<P<>, int>(P<>, int)"),
             (

@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
+use indicatif::{HumanBytes, ProgressBar};
 use pcce::style::Style;
-use pcce::trace::{self, Programs, Reader, Selection, Stream, Tables, TraceFile, export, heading};
+use pcce::trace::{
+    self, Compression, Programs, Reader, Selection, Stream, Tables, TraceFile, export, heading,
+};
 
 use super::appearance::Appearance;
 use super::profile::output;
@@ -26,6 +29,7 @@ Examples:
   pcce trace show app app.trace --depth 3
   pcce trace find app app.trace parse_number
   pcce trace diff app good.trace bad.trace
+  pcce trace compress app.trace
   pcce trace export --format svg app app.trace -o app.svg";
 
 /// What is done with traces.
@@ -147,6 +151,14 @@ pub enum TraceAction {
         #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
         format: ReportFormat,
     },
+    /// Compress the trace, also while the program runs: all commands read it so
+    Compress {
+        /// The trace; it is removed at the end
+        trace: PathBuf,
+        /// File to write [default: the trace's name, and .zst]
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
 }
 
 /// What most commands need.
@@ -221,6 +233,7 @@ pub enum ExportFormat {
 pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
     let args = match action {
         TraceAction::Diff(args) => return diff(args),
+        TraceAction::Compress { trace, output } => return compress(trace, output.as_deref()),
         TraceAction::Show { args, .. }
         | TraceAction::Report { args, .. }
         | TraceAction::Export { args, .. }
@@ -358,7 +371,7 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
                 );
             }
         }
-        TraceAction::Diff(_) => {}
+        TraceAction::Diff(_) | TraceAction::Compress { .. } => {}
     }
     Ok(if status == Status::Done { complete(gaps, "the trace") } else { status })
 }
@@ -384,6 +397,22 @@ fn diff(args: &DiffArgs) -> anyhow::Result<Status> {
         ReportFormat::Json => text::diff_json(&readers[0], &diff, out),
     })?;
     Ok(complete(diff.gaps + traces[0].damaged + traces[1].damaged, "the traces"))
+}
+
+fn compress(path: &Path, output: Option<&Path>) -> anyhow::Result<Status> {
+    let output = output.map_or_else(|| path.with_added_extension("zst"), Path::to_owned);
+    let progress = ProgressBar::new_spinner();
+    let mut tell = |done: Compression| {
+        let Compression { read, written, is_used } = done;
+        let waits = if is_used { "; the program runs" } else { "" };
+        progress.set_message(format!("{} compressed to {}{waits}", HumanBytes(read), HumanBytes(written)));
+        progress.tick();
+    };
+    let done = trace::compress(path, &output, &mut tell);
+    progress.finish_and_clear();
+    let Compression { read, written, .. } = done?;
+    note(&format!("{}: {} compressed to {}", output.display(), HumanBytes(read), HumanBytes(written)));
+    Ok(Status::Done)
 }
 
 fn open(path: &Path) -> anyhow::Result<TraceFile> {

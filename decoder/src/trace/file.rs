@@ -7,13 +7,15 @@ use std::fs::File;
 use std::io;
 use std::mem::offset_of;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use pcce_abi::trace::{
     self as abi, CHUNK, CHUNK_HEAD, Chunk, FIRST, HEAD, KIND_IMAGE, KIND_STREAM, MAGIC, UNIT, VERSION,
 };
 use thiserror::Error;
+
+use super::compressed::{Compressed, is_compressed};
+use super::source::Source;
 
 /// Why a file is no trace.
 #[derive(Debug, Error)]
@@ -34,6 +36,12 @@ pub enum TraceError {
         /// Version in the file.
         found: u32,
     },
+    /// It is compressed, without a table that tells where its frames are.
+    #[error(
+        "it is compressed otherwise than by `pcce trace compress`, or that was cut off: `zstd -d` makes a trace of it \
+         again, as far as it goes"
+    )]
+    Compressed,
 }
 
 /// The head of a chunk of a stream, and where it is.
@@ -104,15 +112,15 @@ pub struct Image {
 }
 
 #[derive(Debug)]
-enum Source {
-    File(File),
-    Memory(Vec<u8>),
+enum Content {
+    Plain(Source),
+    Compressed(Compressed),
 }
 
 /// A trace.
 #[derive(Debug)]
 pub struct TraceFile {
-    source: Source,
+    content: Content,
     len: u64,
     /// The streams, by number.
     pub streams: Vec<Stream>,
@@ -136,7 +144,7 @@ impl TraceFile {
         if !metadata.is_file() {
             return Err(TraceError::NoTrace);
         }
-        Self::new(Source::File(file), metadata.len())
+        Self::new(Source::File(file))
     }
 
     /// A trace in memory.
@@ -144,12 +152,22 @@ impl TraceFile {
     /// # Errors
     /// [`TraceError`].
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, TraceError> {
-        let len = bytes.len() as u64;
-        Self::new(Source::Memory(bytes), len)
+        Self::new(Source::Memory(bytes))
     }
 
-    fn new(source: Source, len: u64) -> Result<Self, TraceError> {
-        let mut trace = Self { source, len, streams: Vec::new(), images: Vec::new(), damaged: 0 };
+    fn new(source: Source) -> Result<Self, TraceError> {
+        let (content, len) = match is_compressed(&source)? {
+            false => {
+                let len = source.len()?;
+                (Content::Plain(source), len)
+            }
+            true => {
+                let compressed = Compressed::new(source).ok_or(TraceError::Compressed)?;
+                let len = compressed.len();
+                (Content::Compressed(compressed), len)
+            }
+        };
+        let mut trace = Self { content, len, streams: Vec::new(), images: Vec::new(), damaged: 0 };
         let mut head = [0; 16];
         if len < HEAD || trace.read(&mut head, 0)? < head.len() || head[..8] != MAGIC {
             return Err(TraceError::NoTrace);
@@ -258,25 +276,9 @@ impl TraceFile {
 
     /// Fills the buffer from a byte of the file on, as far as the file goes.
     fn read(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
-        match &self.source {
-            Source::Memory(bytes) => {
-                let rest = bytes.get(at as usize..).unwrap_or_default();
-                let len = rest.len().min(buffer.len());
-                buffer[..len].copy_from_slice(&rest[..len]);
-                Ok(len)
-            }
-            Source::File(file) => {
-                let mut read = 0;
-                while read < buffer.len() {
-                    match file.read_at(&mut buffer[read..], at + read as u64) {
-                        Ok(0) => break,
-                        Ok(more) => read += more,
-                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-                Ok(read)
-            }
+        match &self.content {
+            Content::Plain(source) => source.read(buffer, at),
+            Content::Compressed(compressed) => compressed.read(buffer, at),
         }
     }
 
@@ -288,10 +290,10 @@ impl TraceFile {
     }
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
 }

@@ -2,7 +2,8 @@
 //! in `docs/formats.md`).
 //!
 //! [`file`] knows the chunks, [`bits`] a stream's bits, [`tables`] what can follow what; [`machine`] puts them
-//! together, and tells one [`event`] after the other. The other modules show them.
+//! together, and tells one [`event`] after the other. [`compress`] makes a file smaller that is read like any other. The
+//! other modules show them.
 //!
 //! A trace is read in pieces and never held in memory. Nothing in it is trusted: where bytes are damaged, or nobody
 //! knows what was active, there is an explicit gap, and never an event that was not there.
@@ -10,6 +11,8 @@
 mod begin;
 mod bits;
 mod check;
+mod compress;
+mod compressed;
 mod context;
 mod contexts;
 mod coverage;
@@ -24,11 +27,13 @@ mod machine;
 mod reader;
 mod report;
 mod show;
+mod source;
 mod spans;
 mod stats;
 mod tables;
 
 pub use check::{Checked, check};
+pub use compress::{CompressError, Compression, compress};
 pub use context::context;
 pub use coverage::{Coverage, coverage};
 pub use diff::{Diff, Pair, Parting, Side, diff};

@@ -64,7 +64,8 @@ pub struct Command {
     pub needs_lto: Vec<&'static str>,
     /// Thread-local variables are asked for of the runtime library of the compiler.
     pub emulated_tls: bool,
-    /// The user said whether bitcode stands beside machine code or alone.
+    /// The user said whether bitcode stands beside machine code or alone, or wants a copy of it in the object, which
+    /// clang makes in bitcode alone.
     pub fat_objects: bool,
     /// The link makes a shared library.
     pub shared: bool,
@@ -134,7 +135,7 @@ impl Command {
                 .collect(),
             emulated_tls: last(&options, "-femulated-tls", "-fno-emulated-tls"),
             lto: lto.unwrap_or(UserLto::Unset),
-            fat_objects: given(&["-ffat-lto-objects", "-fno-fat-lto-objects"]),
+            fat_objects: given(&["-ffat-lto-objects", "-fno-fat-lto-objects"]) || given(&EMBEDS_BITCODE),
             shared: given(&["-shared", "--shared"]) || to_linker(&["-shared", "--shared", "-Bshareable"]),
             strip: words.iter().filter_map(strips).max(),
             strips_in_list: words.iter().any(strips_in_list),
@@ -159,6 +160,15 @@ const NEEDS_LTO: [(&str, &str); 2] = [
 fn last(options: &[&[u8]], on: &str, off: &str) -> bool {
     options.iter().rev().find(|o| **o == on.as_bytes() || **o == off.as_bytes()) == Some(&on.as_bytes())
 }
+
+/// Options that put bitcode into objects otherwise than LTO does.
+const EMBEDS_BITCODE: [&str; 5] = [
+    "-fembed-bitcode",
+    "-fembed-bitcode-marker",
+    "-fembed-bitcode=all",
+    "-fembed-bitcode=bitcode",
+    "-fembed-bitcode=marker",
+];
 
 /// Options that end before code is generated.
 const NO_CODE: &[&str] = &[

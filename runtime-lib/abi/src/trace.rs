@@ -215,7 +215,8 @@ pub const fn event(key: u64, function: u32, node: u32) -> u64 {
 pub const MAGIC: [u8; 8] = *b"PCCEtrac";
 /// The version of the format.
 pub const VERSION: u32 = 1;
-/// Bytes of a file's head: [`MAGIC`], [`VERSION`] (4), zeros (4), then the words [`USED`], [`STREAMS`] and [`SYNCED`].
+/// Bytes of a file's head: [`MAGIC`], [`VERSION`] (4), zeros (4), then the words [`USED`], [`STREAMS`], [`SYNCED`] and
+/// [`RING`].
 pub const HEAD: u64 = 4096;
 /// Where the head has how many bytes of the file are taken, its head among them (8 bytes). Processes that share the
 /// file add to it.
@@ -225,6 +226,9 @@ pub const STREAMS: u64 = 24;
 /// Where the head has which process has come last to where it may become another program: its number, and in the upper
 /// half when that was, `CLOCK_MONOTONIC` in seconds (8 bytes). For the tracer alone.
 pub const SYNCED: u64 = 32;
+/// Where the head has how many bytes of each stream a process keeps that writes over its oldest chunks; 0: none does so
+/// (8 bytes). A process says so before its first chunk.
+pub const RING: u64 = 40;
 /// Chunks begin at multiples of this, and are multiples of it long, in bytes.
 pub const UNIT: u64 = 1 << 16;
 /// The first chunk of the file begins here.

@@ -8,7 +8,7 @@ use core::ffi::{CStr, c_int};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-use crate::abi::trace::{FIRST, HEAD, MAGIC, STREAMS, SYNCED, USED, VERSION};
+use crate::abi::trace::{self, FIRST, HEAD, MAGIC, STREAMS, SYNCED, USED, VERSION};
 use crate::output::{FileName, How, Text, write_all};
 use crate::shared::{identity, map, out_of_the_way, reserve};
 use crate::sys;
@@ -379,6 +379,9 @@ fn take_into_use(file: c_int) -> Result<bool, c_int> {
     INODE.store(inode, Ordering::Relaxed);
     FILE.store(file, Ordering::Relaxed);
     START.store(start, Ordering::Release);
+    if let Some(kept) = word(trace::RING).filter(|_| ring() > 0) {
+        kept.store(ring(), Ordering::Relaxed);
+    }
     switch(true);
     Ok(true)
 }

@@ -401,6 +401,10 @@ impl Case {
         }
         let mut link = command(&compiler, &["-o"]);
         let _ = link.arg(to).args(&flags).args(&objects);
+        // GNU ld says of inline functions that it drops that they are at address 0 and behind it, where other code is.
+        if matches!(self.program, Program::Generated(_)) {
+            let _ = link.arg("-fuse-ld=lld");
+        }
         match mode {
             Some(mode) => _ = link.arg(format!("--pcce-mode={}", mode.of_module(true))),
             None => _ = link.arg(artifact("libpcce_rt.a")),

@@ -42,10 +42,11 @@ impl<'t> Machine<'t> {
         }
     }
 
-    /// Of verify mode: what was counted up to there is perhaps known.
-    pub(super) fn count_from_begin(&mut self) {
+    /// Of verify mode: what was counted up to there is perhaps known. `first`: it is the first chunk that is read.
+    pub(super) fn count_from_begin(&mut self, first: bool) {
+        let before = self.counted_before.take().filter(|_| first);
         if self.begin.is_some()
-            && let Some(counted) = self.counted_before.take()
+            && let Some(counted) = before
         {
             (self.counted, self.hash) = counted;
             self.begun = self.counted;

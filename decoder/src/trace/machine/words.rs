@@ -20,7 +20,11 @@ impl Machine<'_> {
                 Item::ChunkEnd(chunk) => self.chunk_ends(chunk),
                 Item::Begin(chunk, follows) => self.chunk_begins(&chunk, follows),
                 Item::Damaged => self.lose_at(Why::BadWord),
-                Item::BadChunk => self.lose_at(Why::BadChunk),
+                Item::BadChunk => {
+                    // What was counted up to this chunk's beginning says nothing of the next one.
+                    self.counted_before = None;
+                    self.lose_at(Why::BadChunk);
+                }
             }
             self.bits.take();
             if matches!(self.state, State::Lose(..) | State::Known(_)) {
@@ -59,7 +63,7 @@ impl Machine<'_> {
         self.look_for_begin(chunk, first);
         let unknown = matches!(self.state, State::Lose(..) | State::Skip | State::Known(_));
         self.certain &= !unknown;
-        self.count_from_begin();
+        self.count_from_begin(first);
         if chunk.events != 0 && chunk.end == CONTINUED {
             self.expected.push_back(*chunk);
         }
@@ -94,6 +98,9 @@ impl Machine<'_> {
 
     /// Compares what the last chunk says, where nothing more comes.
     pub(super) fn compare_last(&mut self, chunk: ChunkAt) {
+        if !self.certain {
+            self.forget();
+        }
         while let Some(chunk) = self.expected.pop_front() {
             self.differs(&chunk);
         }

@@ -63,6 +63,7 @@ fn the_table_of_lto_mode() {
         ("-c a.c", format!("-flto -ffat-lto-objects {HEADER}")),
         ("-c -fPIC -O2 a.c b.c", format!("-flto -ffat-lto-objects {HEADER}")),
         ("-c -fno-fat-lto-objects a.c", format!("-flto {HEADER}")),
+        ("-c -fembed-bitcode a.c", format!("-flto {HEADER}")),
         ("-c -flto=thin a.c", HEADER.into()),
         ("-c -flto -ffat-lto-objects a.c", HEADER.into()),
         ("-c -fno-lto a.c", format!("{PLUGIN} {HEADER}")),

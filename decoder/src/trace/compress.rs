@@ -1,0 +1,321 @@
+//! Compresses a trace, also while it is being written (casper.txt §5.6).
+//!
+//! What the threads write stays as it is: another process compresses each chunk when it has ended, and gives its place
+//! on the disk back. Chunks can stand in any order in a file, so those that are open are no hindrance.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::mem::offset_of;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use pcce_abi::trace::{
+    CHUNK, CHUNK_HEAD, CONTINUED, Chunk, FIRST, HEAD, KIND_IMAGE, MAGIC, RING, SYNCED, UNIT, VERSION,
+};
+use rustix::fs::FallocateFlags;
+use thiserror::Error;
+use zeekstd::SeekTable;
+use zstd_safe::{CCtx, CParameter};
+
+use super::TraceError;
+use super::compressed::{FRAME, is_compressed};
+use super::file::{u32_at, u64_at};
+use super::source::Source;
+
+/// Why a trace is not compressed.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CompressError {
+    /// It is no trace.
+    #[error("{path}")]
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        source: TraceError,
+    },
+    /// It is compressed already.
+    #[error("{0}: it is compressed already")]
+    Already(PathBuf),
+    /// The program is running, and writes over the oldest chunks.
+    #[error(
+        "{0}: a program that is running keeps a ring in it (PCCE_TRACE_RING), and goes on to write over its chunks; \
+         compress the trace when the program has ended"
+    )]
+    Ring(PathBuf),
+    /// The compressed file cannot be written.
+    #[error("{path}: cannot be written")]
+    Output {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It could not be written any more. What was in both is lost in neither.
+    #[error(
+        "{path}: {cause}; some of the trace's chunks are in this file only by now, and the others in {trace} only: \
+         pcce reads each of them, with gaps"
+    )]
+    Parted {
+        /// The compressed file.
+        path: PathBuf,
+        /// The trace.
+        trace: PathBuf,
+        /// What the system says.
+        cause: io::Error,
+    },
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compression {
+    /// Bytes of the trace that were compressed.
+    pub read: u64,
+    /// Bytes that they have now.
+    pub written: u64,
+    /// Whether a program is still writing the trace.
+    pub is_used: bool,
+}
+
+/// Compresses a trace, and removes it. As long as programs write it, it waits for more. `progress` is told now and then
+/// how far it is.
+///
+/// # Errors
+/// [`CompressError`]. Unless it says otherwise, the trace is as it was.
+pub fn compress(
+    trace: &Path,
+    to: &Path,
+    progress: &mut dyn FnMut(Compression),
+) -> Result<Compression, CompressError> {
+    let of_trace = |source| CompressError::Trace { path: trace.to_owned(), source };
+    let of_system = |source: io::Error| of_trace(source.into());
+    let opened = OpenOptions::new().read(true).write(true).open(trace).map_err(of_system)?;
+    let lock = opened.try_clone().map_err(of_system)?;
+    let from = Source::File(opened);
+    if is_compressed(&from).map_err(of_system)? {
+        return Err(CompressError::Already(trace.to_owned()));
+    }
+    let mut head = [0; 16];
+    if from.read(&mut head, 0).map_err(of_system)? < head.len() || head[..8] != MAGIC {
+        return Err(of_trace(TraceError::NoTrace));
+    }
+    match u32_at(&head, 8) {
+        VERSION => {}
+        found => return Err(of_trace(TraceError::Version { found })),
+    }
+    let of_output = |source| CompressError::Output { path: to.to_owned(), source };
+    let output = File::create_new(to).map_err(of_output)?;
+    let context = CCtx::create();
+    let mut job =
+        Job { from, output, context, table: SeekTable::new(), done: Compression::default(), freed: false };
+    let result = job.run(&lock, progress);
+    // What was given back is in the new file only: that must have its table in any case.
+    let finished = match (&result, job.freed) {
+        (Err(_), false) => Ok(()),
+        _ => job.finish(),
+    };
+    match (result, finished) {
+        (Ok(()), Ok(())) => {}
+        (Err(Cause::Ring), _) if !job.freed => {
+            let _ = fs::remove_file(to);
+            return Err(CompressError::Ring(trace.to_owned()));
+        }
+        (Err(Cause::System(source)), _) | (Ok(()), Err(source)) if !job.freed => {
+            let _ = fs::remove_file(to);
+            return Err(of_output(source));
+        }
+        (Err(cause), _) => return Err(parted(trace, to, cause)),
+        (Ok(()), Err(source)) => return Err(parted(trace, to, Cause::System(source))),
+    }
+    fs::remove_file(trace).map_err(of_system)?;
+    Ok(job.done)
+}
+
+fn parted(trace: &Path, to: &Path, cause: Cause) -> CompressError {
+    let cause = match cause {
+        Cause::System(source) => source,
+        Cause::Ring => {
+            io::Error::other("a program that keeps a ring (PCCE_TRACE_RING) writes the trace, too")
+        }
+    };
+    CompressError::Parted { path: to.to_owned(), trace: trace.to_owned(), cause }
+}
+
+enum Cause {
+    System(io::Error),
+    Ring,
+}
+
+impl From<io::Error> for Cause {
+    fn from(source: io::Error) -> Self {
+        Self::System(source)
+    }
+}
+
+/// A chunk that is not compressed yet.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    at: u64,
+    size: u64,
+}
+
+struct Job {
+    from: Source,
+    output: File,
+    context: CCtx<'static>,
+    table: SeekTable,
+    done: Compression,
+    /// Whether anything of the trace was given back.
+    freed: bool,
+}
+
+impl Job {
+    /// How long it waits for more, where there is nothing to do.
+    const PAUSE: Duration = Duration::from_millis(50);
+
+    fn run(&mut self, lock: &File, progress: &mut dyn FnMut(Compression)) -> Result<(), Cause> {
+        self.context
+            .set_parameter(CParameter::ChecksumFlag(true))
+            .map_err(|code| io::Error::other(zstd_safe::get_error_name(code)))?;
+        self.copy(0, FIRST.min(self.from.len()?))?;
+        let mut waiting = Vec::new();
+        let mut next = FIRST;
+        loop {
+            // Who writes the file has it locked.
+            let is_used = match lock.try_lock() {
+                Ok(()) => self.is_announced()?,
+                Err(TryLockError::WouldBlock) => true,
+                Err(TryLockError::Error(error)) => return Err(error.into()),
+            };
+            self.done.is_used = is_used;
+            while let Some(chunk) = self.chunk_at(next)? {
+                waiting.push(chunk);
+                next += chunk.size;
+            }
+            if !is_used {
+                break;
+            }
+            lock.unlock()?;
+            let before = self.done;
+            let mut open = Vec::new();
+            for chunk in std::mem::take(&mut waiting) {
+                if !self.has_ended(chunk)? {
+                    open.push(chunk);
+                    continue;
+                }
+                // A process that keeps a ring has said so before it began its first chunk.
+                if self.word(RING)? != 0 {
+                    return Err(Cause::Ring);
+                }
+                self.copy(chunk.at, chunk.size)?;
+                self.give_back(chunk);
+                progress(self.done);
+            }
+            waiting = open;
+            progress(self.done);
+            if self.done == before {
+                thread::sleep(Self::PAUSE);
+            }
+        }
+        let len = self.from.len()?;
+        for chunk in waiting {
+            self.copy(chunk.at, chunk.size.min(len - chunk.at))?;
+            progress(self.done);
+        }
+        // Places that were taken, and have no chunk: nobody has come to write there, or it is damaged.
+        while next < len {
+            match self.chunk_at(next)? {
+                Some(chunk) => {
+                    self.copy(next, chunk.size.min(len - next))?;
+                    next += chunk.size;
+                }
+                None => {
+                    self.copy(next, UNIT.min(len - next))?;
+                    next += UNIT;
+                }
+            }
+            progress(self.done);
+        }
+        Ok(())
+    }
+
+    /// The chunk that begins there.
+    fn chunk_at(&self, at: u64) -> io::Result<Option<Waiting>> {
+        let mut head = [0; CHUNK_HEAD as usize];
+        if self.from.read(&mut head, at)? < head.len() || u64_at(&head, offset_of!(Chunk, magic)) != CHUNK {
+            return Ok(None);
+        }
+        let size = u64_at(&head, offset_of!(Chunk, size));
+        let fits = size >= UNIT && size.is_multiple_of(UNIT) && size <= 1 << 40;
+        Ok(fits.then_some(Waiting { at, size }))
+    }
+
+    /// Whether nobody writes the chunk any more.
+    fn has_ended(&self, chunk: Waiting) -> io::Result<bool> {
+        let mut head = [0; CHUNK_HEAD as usize];
+        self.from.read(&mut head, chunk.at)?;
+        Ok(u32_at(&head, offset_of!(Chunk, kind)) == KIND_IMAGE
+            || u32_at(&head, offset_of!(Chunk, end)) == CONTINUED)
+    }
+
+    /// A word of the file's head.
+    fn word(&self, at: u64) -> io::Result<u64> {
+        let mut word = [0; 8];
+        self.from.read(&mut word, at)?;
+        Ok(u64::from_le_bytes(word))
+    }
+
+    /// Whether a process is about to become another program, which goes on with the file.
+    fn is_announced(&self) -> io::Result<bool> {
+        /// As the tracer has it.
+        const SECONDS: u64 = 10;
+        let synced = self.word(SYNCED)?;
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic).tv_sec as u64;
+        let process = rustix::process::Pid::from_raw(synced as u32 as i32);
+        let lives = process.is_some_and(|process| rustix::process::test_kill_process(process).is_ok());
+        Ok(lives && (now & u64::from(u32::MAX)).wrapping_sub(synced >> 32) < SECONDS)
+    }
+
+    /// Compresses bytes of the trace. The head of a chunk is a frame of its own, so that it is read alone.
+    fn copy(&mut self, at: u64, size: u64) -> io::Result<()> {
+        let mut content = vec![0; FRAME.min(size as usize)];
+        let mut done = 0;
+        while done < size {
+            let most = if at >= HEAD && done == 0 { CHUNK_HEAD } else { FRAME as u64 };
+            let wanted = most.min(size - done) as usize;
+            let read = self.from.read(&mut content[..wanted], at + done)?;
+            // It was cut meanwhile: the chunks behind it are to stand where chunks stand.
+            content[read..wanted].fill(0);
+            self.frame(&content[..wanted])?;
+            done += wanted as u64;
+        }
+        Ok(())
+    }
+
+    fn frame(&mut self, content: &[u8]) -> io::Result<()> {
+        let mut compressed = Vec::with_capacity(zstd_safe::compress_bound(content.len()));
+        let len = self
+            .context
+            .compress2(&mut compressed, content)
+            .map_err(|code| io::Error::other(zstd_safe::get_error_name(code)))?;
+        self.output.write_all(&compressed)?;
+        self.table.log_frame(len as u32, content.len() as u32).map_err(io::Error::other)?;
+        self.done.read += content.len() as u64;
+        self.done.written += len as u64;
+        Ok(())
+    }
+
+    /// Gives the place of a chunk on the disk back, where the file system can.
+    fn give_back(&mut self, chunk: Waiting) {
+        let Source::File(file) = &self.from else { return };
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        self.freed |= rustix::fs::fallocate(file, hole, chunk.at, chunk.size).is_ok();
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        let mut table = std::mem::take(&mut self.table).into_serializer();
+        self.done.written += io::copy(&mut table, &mut self.output)?;
+        self.output.flush()
+    }
+}

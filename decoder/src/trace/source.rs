@@ -1,0 +1,45 @@
+//! Bytes, in a file or in memory, that are read from any place on.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+#[derive(Debug)]
+pub enum Source {
+    File(File),
+    Memory(Vec<u8>),
+}
+
+impl Source {
+    /// How many bytes there are.
+    pub fn len(&self) -> io::Result<u64> {
+        match self {
+            Self::File(file) => Ok(file.metadata()?.len()),
+            Self::Memory(bytes) => Ok(bytes.len() as u64),
+        }
+    }
+
+    /// Fills the buffer from a byte on, as far as there are bytes. Returns how many there were.
+    pub fn read(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        match self {
+            Self::Memory(bytes) => {
+                let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
+                let len = rest.len().min(buffer.len());
+                buffer[..len].copy_from_slice(&rest[..len]);
+                Ok(len)
+            }
+            Self::File(file) => {
+                let mut read = 0;
+                while read < buffer.len() {
+                    match file.read_at(&mut buffer[read..], at + read as u64) {
+                        Ok(0) => break,
+                        Ok(more) => read += more,
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(read)
+            }
+        }
+    }
+}

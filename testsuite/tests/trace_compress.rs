@@ -1,0 +1,147 @@
+//! Compressed traces: what was compressed while programs ran is all that they did.
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::Duration;
+
+use pcce::trace::{Programs, Reader, TraceFile, check};
+use pcce_testsuite::{Output, artifact, command, repository, run, work_folder};
+
+/// A program in verify mode that calls for about a second, in two processes with three threads each.
+fn busy() -> &'static Path {
+    static BUSY: OnceLock<PathBuf> = OnceLock::new();
+    BUSY.get_or_init(|| {
+        let program = work_folder("trace-compress-program").join("busy");
+        let mut build =
+            command(artifact("pcce-clang"), &["--pcce-trace", "--pcce-verify", "-O2", "-pthread"]);
+        let _ = build.arg(repository().join("testsuite/traces/busy.c")).arg("-o").arg(&program);
+        let _ = run(&mut build).expect_success();
+        program
+    })
+}
+
+/// Starts it. `more`: variables.
+fn start(trace: &Path, rounds: &str, more: &[(&str, &str)]) -> Child {
+    let mut program = command(busy(), &[rounds]);
+    let _ = program.env("PCCE_TRACE", trace).env("PCCE_TRACE_STRESS", "20").envs(more.iter().copied());
+    let _ = program.env("PCCE_VERIFY_REPORT", trace.with_extension("report"));
+    let mut child = program.stdout(Stdio::null()).process_group(0).spawn().expect("the program starts");
+    let has_begun = || fs::metadata(trace).is_ok_and(|metadata| metadata.len() > 1 << 20);
+    while !has_begun() && child.try_wait().expect("a child").is_none() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    child
+}
+
+fn pcce(words: &[&str], files: &[&Path]) -> Output {
+    run(command(artifact("pcce"), &[&["trace"], words].concat()).args(files))
+}
+
+/// How many events match, of the trace as a whole.
+fn events(trace: &Path) -> u64 {
+    let checked = pcce(&["check"], &[busy(), trace]);
+    let first = checked.stdout.lines().next().unwrap_or_default();
+    assert!(first.contains(", 0 chunks do not match"), "{}", checked.describe());
+    first.split(' ').next().and_then(|n| n.parse().ok()).expect("a number")
+}
+
+#[test]
+fn a_running_programs_trace_is_compressed_whole() {
+    let folder = work_folder("trace-compress/running");
+    let (whole, trace, packed) = (folder.join("whole"), folder.join("trace"), folder.join("trace.zst"));
+    assert!(start(&whole, "300", &[]).wait().expect("it ends").success());
+    let mut program = start(&trace, "300", &[]);
+    let mut compress = command(artifact("pcce"), &["trace", "compress"]).arg(&trace).spawn().expect("pcce");
+    thread::sleep(Duration::from_millis(300));
+    assert!(program.try_wait().expect("a child").is_none(), "the program was too fast for this test");
+    let so_far = fs::metadata(&packed).expect("it is begun").len();
+    assert!(so_far > 1 << 10, "chunks that have ended are compressed at once: {so_far}");
+    assert!(program.wait().expect("it ends").success());
+    assert!(compress.wait().expect("it ends").success());
+    assert!(!trace.exists());
+    assert_eq!(events(&packed), events(&whole));
+    assert!(fs::metadata(&packed).unwrap().len() < fs::metadata(&whole).unwrap().len() / 10);
+
+    // What zstd makes of it is a trace, too.
+    let plain = folder.join("plain");
+    let _ = run(command("zstd", &["-q", "-d", "-o"]).arg(&plain).arg(&packed)).expect_success();
+    assert_eq!(events(&plain), events(&whole));
+    let shown = |trace: &Path| pcce(&["show"], &[busy(), trace]).expect_success().stdout;
+    assert_eq!(shown(&plain), shown(&packed));
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_killed_programs_trace_is_compressed_as_far_as_it_goes() {
+    let folder = work_folder("trace-compress/killed");
+    for round in 0..5 {
+        let trace = folder.join("trace");
+        let mut program = start(&trace, "2000", &[]);
+        let mut compress =
+            command(artifact("pcce"), &["trace", "compress"]).arg(&trace).spawn().expect("pcce");
+        thread::sleep(Duration::from_millis(60 * round));
+        // Both processes.
+        let _ = run(&mut command("kill", &["-9", "--", &format!("-{}", program.id())])).expect_success();
+        let _ = program.wait().expect("it ends");
+        assert!(compress.wait().expect("it ends").success());
+        let packed = folder.join("trace.zst");
+        assert!(events(&packed) > 1000);
+        fs::remove_file(packed).unwrap();
+    }
+}
+
+#[test]
+fn a_ring_is_compressed_when_the_program_has_ended() {
+    let folder = work_folder("trace-compress/ring");
+    let (trace, packed) = (folder.join("trace"), folder.join("trace.zst"));
+    let mut program = start(&trace, "300", &[("PCCE_TRACE_RING", "256K")]);
+    let refused = pcce(&["compress"], &[&trace]);
+    assert!(refused.status == 2 && refused.stderr.contains("keeps a ring in it"), "{}", refused.describe());
+    assert!(trace.exists() && !packed.exists());
+    assert!(program.wait().expect("it ends").success());
+    let before = pcce(&["show"], &[busy(), &trace]);
+    let _ = pcce(&["compress"], &[&trace]).expect_success();
+    let after = pcce(&["show"], &[busy(), &packed]);
+    assert_eq!((before.status, &before.stdout), (after.status, &after.stdout));
+}
+
+#[test]
+fn what_is_no_trace_is_left_alone() {
+    let folder = work_folder("trace-compress/others");
+    let (other, trace, packed) = (folder.join("other"), folder.join("trace"), folder.join("trace.zst"));
+    fs::write(&other, "text\n").unwrap();
+    let refused = pcce(&["compress"], &[&other]);
+    assert!(refused.status == 2 && refused.stderr.contains("this is no trace"), "{}", refused.describe());
+    assert!(other.exists());
+    assert!(start(&trace, "2", &[]).wait().expect("it ends").success());
+    fs::write(&packed, "mine\n").unwrap();
+    let refused = pcce(&["compress"], &[&trace]);
+    assert!(refused.status == 2 && refused.stderr.contains("File exists"), "{}", refused.describe());
+    assert!(trace.exists() && fs::read(&packed).unwrap() == b"mine\n");
+    fs::remove_file(&packed).unwrap();
+    let _ = pcce(&["compress"], &[&trace]).expect_success();
+    let again = pcce(&["compress"], &[&packed]);
+    assert!(again.status == 2 && again.stderr.contains("compressed already"), "{}", again.describe());
+
+    // Without its table, and damaged: never an event that was not there.
+    let bytes = fs::read(&packed).unwrap();
+    fs::write(&packed, &bytes[..bytes.len() - 20]).unwrap();
+    let cut = pcce(&["show"], &[busy(), &packed]);
+    assert!(cut.status == 2 && cut.stderr.contains("`zstd -d`"), "{}", cut.describe());
+    let mut read = 0;
+    for at in (0..bytes.len()).step_by(bytes.len() / 300 + 1) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        let Ok(file) = TraceFile::from_bytes(damaged) else { continue };
+        let programs = Programs::load(&[&file], busy(), &[], &[]).expect("the tables");
+        let reader = Reader::new(&file, &programs);
+        let checked = check(&reader, &file.streams).expect("it is in memory");
+        assert_eq!(checked.streams.mismatches + checked.chunks.mismatches, 0, "byte {at}: {checked:?}");
+        read += 1;
+    }
+    assert!(read > 100, "{read}");
+}
