@@ -459,3 +459,21 @@ fn jumps_leave_what_is_left_out() {
         assert!(checked.stdout.starts_with("97 events"), "{}", checked.describe());
     }
 }
+
+/// Between an operation and the call that it is for, pending bits are written: values are in vector registers there.
+#[test]
+fn values_in_vector_registers_are_kept() {
+    let folder = work_folder("traces/floating");
+    let source = repository().join("testsuite/traces/floating.c");
+    let plain = folder.join("plain");
+    let _ = run(command("cc", &["-O2", "-ffp-contract=off", "-o"]).arg(&plain).arg(&source)).expect_success();
+    let expected = run(&mut command(&plain, &[])).expect_success().stdout;
+    for mode in ["--pcce-mode=lto", "--pcce-mode=module"] {
+        let (program, trace) = traced(&source, &["-O2", "-ffp-contract=off", mode], &folder);
+        let unrecorded = run(command(&program, &[]).env_remove("PCCE_TRACE")).expect_success();
+        let mut stressed = command(&program, &[]);
+        let stressed = stressed.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", "1");
+        let stressed = run(stressed).expect_success();
+        assert_eq!([unrecorded.stdout, stressed.stdout], [&*expected, &*expected], "{mode}");
+    }
+}

@@ -69,14 +69,18 @@ int main(void) {
       __pcce_trace.cache[(((uintptr_t)first + 5) >> 4) % 256] = 0;
     check("enter", general, function, 0, 0, 0);
     check("enter", sse, function, 16, 16, 0);
-    check("flush", general, (void (*)(void))__pcce_trace_flush, 0, 0, 0);
+    void (*flush)(void) = (void (*)(void))__pcce_trace_flush;
+    check("flush", general, flush, 0, 0, 0);
+    check("flush", sse, flush, 16, 16, 0);
     check("event", sse, (void (*)(void))__pcce_trace_event, 16, 16, 0);
     if (__builtin_cpu_supports("avx")) {
       check("enter, avx", avx, function, 16, 32, 0);
+      check("flush, avx", avx, flush, 16, 32, 0);
       best = "avx";
     }
     if (__builtin_cpu_supports("avx512bw")) {
       check("enter, avx512", avx512, function, 32, 64, 1);
+      check("flush, avx512", avx512, flush, 32, 64, 1);
       best = "avx512";
     }
     if (i < 100 && __pcce_trace.pending >> 53)

@@ -177,7 +177,8 @@ pub const fn special(kind: Special, payload: u64) -> u64 {
 
 /// Functions of the tracer that emitted code calls.
 pub mod functions {
-    /// Writes the pending bits. LLVM's `preserve_most`.
+    /// Writes the pending bits, and keeps all registers but `%r11` and the flags: emitted code calls it where nothing
+    /// else is called.
     pub const FLUSH: &str = "__pcce_trace_flush";
     /// The first instruction of functions that may be entered from outside or through a pointer calls it; calls by name
     /// enter behind it ([`super::ENTRY_LEN`]). It finds the function by its return address, and keeps all registers but
