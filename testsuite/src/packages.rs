@@ -179,6 +179,7 @@ impl Packages {
             baseline: None,
             trained: false,
             records: false,
+            through: String::new(),
             environment: BTreeMap::new(),
             note: String::new(),
             tools: self.tools.clone(),

@@ -31,6 +31,7 @@ fn check(name: &str) -> anyhow::Result<()> {
             sources: &sources,
             scratch,
             records: false,
+            through: "",
             environment: vec![("PCCE_VERIFY_REPORT".into(), OsString::from(&report))],
         };
         let printed = runner.printed(&program.workload.small)?;

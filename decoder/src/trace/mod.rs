@@ -2,8 +2,8 @@
 //! in `docs/formats.md`).
 //!
 //! [`file`] knows the chunks, [`bits`] a stream's bits, [`tables`] what can follow what; [`machine`] puts them
-//! together, and tells one [`event`] after the other. [`compress`] makes a file smaller that is read like any other. The
-//! other modules show them.
+//! together, and tells one [`event`] after the other. [`compress`](mod@compress) makes a file smaller, which is read
+//! like any other. The other modules show them.
 //!
 //! A trace is read in pieces and never held in memory. Nothing in it is trusted: where bytes are damaged, or nobody
 //! knows what was active, there is an explicit gap, and never an event that was not there.

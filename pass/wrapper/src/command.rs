@@ -135,7 +135,8 @@ impl Command {
                 .collect(),
             emulated_tls: last(&options, "-femulated-tls", "-fno-emulated-tls"),
             lto: lto.unwrap_or(UserLto::Unset),
-            fat_objects: given(&["-ffat-lto-objects", "-fno-fat-lto-objects"]) || given(&EMBEDS_BITCODE),
+            fat_objects: given(&["-ffat-lto-objects", "-fno-fat-lto-objects"])
+                || options.iter().any(embeds_bitcode),
             shared: given(&["-shared", "--shared"]) || to_linker(&["-shared", "--shared", "-Bshareable"]),
             strip: words.iter().filter_map(strips).max(),
             strips_in_list: words.iter().any(strips_in_list),
@@ -156,19 +157,15 @@ const NEEDS_LTO: [(&str, &str); 2] = [
     ("-fvirtual-function-elimination", "-fno-virtual-function-elimination"),
 ];
 
+/// Whether an option puts bitcode into objects otherwise than LTO does.
+fn embeds_bitcode(option: &&[u8]) -> bool {
+    option.starts_with(b"-fembed-bitcode") && *option != b"-fembed-bitcode=off"
+}
+
 /// Whether the last of an option and its opposite is the option.
 fn last(options: &[&[u8]], on: &str, off: &str) -> bool {
     options.iter().rev().find(|o| **o == on.as_bytes() || **o == off.as_bytes()) == Some(&on.as_bytes())
 }
-
-/// Options that put bitcode into objects otherwise than LTO does.
-const EMBEDS_BITCODE: [&str; 5] = [
-    "-fembed-bitcode",
-    "-fembed-bitcode-marker",
-    "-fembed-bitcode=all",
-    "-fembed-bitcode=bitcode",
-    "-fembed-bitcode=marker",
-];
 
 /// Options that end before code is generated.
 const NO_CODE: &[&str] = &[

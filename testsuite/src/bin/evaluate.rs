@@ -199,7 +199,9 @@ fn measure(
         let mut measured: Vec<Measured> =
             others.iter().map(|(_, b)| Measured::new(base.1.clone(), (*b).clone())).collect();
         for (&(variant, built), measured) in others.iter().zip(&mut measured) {
-            measured.graph = Some(evaluated.graph(variant, built)?);
+            if variant.uses_wrapper() {
+                measured.graph = Some(evaluated.graph(variant, built)?);
+            }
         }
         if steps.contains(&Step::Callgrind) {
             progress.say(&format!("{name} {}: callgrind", base.0.name));

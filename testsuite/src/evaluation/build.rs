@@ -85,6 +85,7 @@ impl Workshop {
     /// If a tool cannot be read.
     pub fn compiler_fingerprint(&self, variant: &Variant) -> Result<String> {
         let mut parts = vec![variant.flags.clone(), format!("{:?}", variant.environment)];
+        parts.extend((!variant.through.is_empty()).then(|| variant.through.clone()));
         match variant.compiler {
             Compiler::Clang => {}
             Compiler::Pcce => {
@@ -227,7 +228,7 @@ pub fn tarball(package: &str) -> Result<PathBuf> {
     Ok(PathBuf::from(path.trim()))
 }
 
-fn script(path: &Path, text: &str) -> Result<()> {
+pub(super) fn script(path: &Path, text: &str) -> Result<()> {
     if fs::read_to_string(path).is_ok_and(|found| found == text) {
         return Ok(());
     }

@@ -17,7 +17,6 @@ use super::run::{Printed, Runner, Usage};
 use super::store::{Store, fingerprint, fingerprint_file};
 use super::traces::{self, Recorded};
 use super::verify::{self, Verified};
-use crate::files;
 
 /// A kind of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,13 +85,14 @@ impl Evaluated<'_> {
             sources: &self.sources,
             scratch: self.scratch.clone(),
             records: false,
+            through: "",
             environment: Vec::new(),
         }
     }
 
     /// How a build of the variant is run.
-    fn runner_of<'r>(&'r self, variant: &Variant, built: &'r Built) -> Runner<'r> {
-        Runner { records: variant.records, ..self.runner(built) }
+    fn runner_of<'r>(&'r self, variant: &'r Variant, built: &'r Built) -> Runner<'r> {
+        Runner { records: variant.records, through: &variant.through, ..self.runner(built) }
     }
 
     /// Builds the variant.
@@ -345,7 +345,7 @@ impl Evaluated<'_> {
                 .push(("PCCE_VERIFY_REPORT".into(), self.scratch.with_extension("report").into()));
             let printed = runner.printed(commands)?;
             ensure!(printed == *expected, "{} ({}) prints something else", self.program.name, variant.name);
-            files(&runner.traces())
+            traces::files_below(&runner.traces())
         };
         let run = || {
             let mut found = traces::size(&recorded(built)?)?;

@@ -158,6 +158,10 @@ pub struct Variant {
     /// Whether its runs record a trace of calls.
     #[serde(default)]
     pub records: bool,
+    /// What stands in front of the program's command line: a tool that records what it does. `$TRACES` is the folder
+    /// for that.
+    #[serde(default)]
+    pub through: String,
     /// Variables of the build.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,

@@ -2,6 +2,8 @@
 
 mod measured;
 mod tables;
+mod traces;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -92,6 +94,7 @@ impl Report {
         if let Some(variant) = self.variants.first() {
             self.characteristics(variant, papers, &mut out);
         }
+        self.traces(&mut out);
         self.captures(&mut out);
         if let Some(rate) = &self.decode {
             let _ = write!(

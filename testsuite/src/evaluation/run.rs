@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::build::script;
 use super::program::{Program, workloads};
 use crate::artifact;
 
@@ -51,6 +52,8 @@ pub struct Runner<'a> {
     pub scratch: PathBuf,
     /// Whether it records a trace of calls.
     pub records: bool,
+    /// What stands in front of its command line ([`Variant`](super::program::Variant)).
+    pub through: &'a str,
     /// Further variables.
     pub environment: Vec<(String, OsString)>,
 }
@@ -72,8 +75,14 @@ impl Runner<'_> {
         fs::create_dir_all(&folder)?;
         let output = self.scratch.join("output");
         let errors = self.scratch.join("errors");
+        let mut executable = self.executable.to_owned();
+        if !self.through.is_empty() {
+            executable = self.scratch.join("through");
+            let text = format!("#!/bin/sh\nexec {} '{}' \"$@\"\n", self.through, self.executable.display());
+            script(&executable, &text)?;
+        }
         let mut environment: Vec<(String, OsString)> = vec![
-            ("EXE".into(), self.executable.into()),
+            ("EXE".into(), executable.into()),
             ("INPUTS".into(), self.inputs.into()),
             ("WORKLOADS".into(), workloads().into()),
             ("SOURCES".into(), self.sources.into()),
@@ -82,6 +91,7 @@ impl Runner<'_> {
         if self.records {
             fs::create_dir_all(self.traces())?;
             environment.push(("PCCE_TRACE".into(), self.traces().join("%p").into()));
+            environment.push(("TRACES".into(), self.traces().into()));
         }
         environment.extend(self.environment.iter().cloned());
         let shell = Shell { commands, folder: &folder, environment, output: &output, errors: &errors };

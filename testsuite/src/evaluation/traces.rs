@@ -31,7 +31,24 @@ pub struct Recorded {
 /// Whether `pcce trace` reads what the variant writes.
 #[must_use]
 pub fn is_read(variant: &Variant) -> bool {
-    variant.records && !variant.environment.contains_key("PCCE_OPTIONS")
+    variant.records && variant.uses_wrapper() && !variant.environment.contains_key("PCCE_OPTIONS")
+}
+
+/// The files in a folder, and in those in it.
+///
+/// # Errors
+/// If one cannot be read.
+pub fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => found.extend(files_below(&entry.path())?),
+            false => found.push(entry.path()),
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// The size of traces.

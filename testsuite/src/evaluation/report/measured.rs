@@ -52,6 +52,15 @@ impl Measured {
         median(&pairs.iter().map(|(base, with)| with.user / base.user).collect::<Vec<_>>())
     }
 
+    /// Processor time (user and system), variant to baseline.
+    #[must_use]
+    pub fn processor_time_ratio(&self) -> Option<f64> {
+        let pairs = &self.times.as_ref()?.pairs;
+        let ratios: Vec<f64> =
+            pairs.iter().map(|(base, with)| (with.user + with.system) / (base.user + base.system)).collect();
+        Some(median(&ratios)?.median)
+    }
+
     /// The shortest run of the variant to the shortest of the baseline: disturbances only add.
     #[must_use]
     pub fn best_time_ratio(&self) -> Option<f64> {

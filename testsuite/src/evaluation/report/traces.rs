@@ -1,0 +1,113 @@
+//! The tables of recorded traces (after casper.txt, Tables 1 to 4 and Fig. 10).
+
+use std::fmt::Write as _;
+
+use super::super::program::Variant;
+use super::super::statistics::geometric_mean;
+use super::super::traces::Recorded;
+use super::Report;
+use super::measured::Measured;
+
+/// What the others are compared with: every call and return, 4 bytes each.
+const ALL: &str = "trace-fi";
+
+impl Report {
+    pub(super) fn traces(&self, out: &mut String) {
+        let recording: Vec<&Variant> =
+            self.variants.iter().filter(|v| self.of(v).any(|(_, m)| m.recorded.is_some())).collect();
+        if recording.is_empty() {
+            return;
+        }
+        let names: Vec<String> = recording.iter().map(|v| format!("`{}`", v.name)).collect();
+        let lines = "---|".repeat(2 * recording.len());
+        let _ = write!(
+            out,
+            "\n## Traces of calls (Casper Tables 1 to 4)\n\nWhat the whole workload records: millions of bytes, and behind `zstd -3`. \
+             Events are those that verify mode compared; each chunk is read from its own beginning, too.\n\n\
+             | program | events | chunks | wrong | {} |\n|---|---|---|---|{lines}\n",
+            names.iter().map(|name| format!("{name} | zstd")).collect::<Vec<_>>().join(" | ")
+        );
+        let millions = |bytes: u64| format!("{:.2}", bytes as f64 / 1e6);
+        let sum = |variant: &Variant, of: &dyn Fn(&Recorded) -> u64| -> u64 {
+            self.of(variant).filter_map(|(_, m)| m.recorded.as_ref()).map(of).sum()
+        };
+        for (program, _) in self.of(recording[0]) {
+            let of = |variant| self.of(variant).find(|(other, _)| other.name == program.name);
+            let found: Vec<Option<&Recorded>> =
+                recording.iter().map(|&variant| of(variant)?.1.recorded.as_ref()).collect();
+            let checked = found.iter().flatten().find(|r| r.events > 0);
+            let number = |of: &dyn Fn(&Recorded) -> u64| checked.map_or(String::new(), |r| of(r).to_string());
+            let mut cells = vec![
+                program.name.clone(),
+                number(&|r| r.events),
+                number(&|r| r.chunks),
+                number(&|r| r.wrong),
+            ];
+            for recorded in found {
+                cells.push(recorded.map_or(String::new(), |r| millions(r.bytes)));
+                cells.push(recorded.map_or(String::new(), |r| millions(r.compressed)));
+            }
+            let _ = writeln!(out, "| {} |", cells.join(" | "));
+        }
+        let all = |of: &dyn Fn(&Recorded) -> u64| -> u64 { recording.iter().map(|v| sum(v, of)).sum() };
+        let mut cells = vec!["**sum**".to_owned(), all(&|r| r.events).to_string()];
+        cells.extend([all(&|r| r.chunks).to_string(), all(&|r| r.wrong).to_string()]);
+        let total = recording.iter().find(|variant| variant.name == ALL);
+        for variant in &recording {
+            for of in [(|r| r.bytes) as fn(&Recorded) -> u64, |r| r.compressed] {
+                let share = |total: &Variant| sum(variant, &of) as f64 / sum(total, &of) as f64;
+                let share = total.map_or(String::new(), |total| format!(" ({:.1} %)", 100.0 * share(total)));
+                cells.push(millions(sum(variant, &of)) + &share);
+            }
+        }
+        let _ = writeln!(out, "| {} |", cells.join(" | "));
+        self.trace_costs(&recording, out);
+    }
+
+    /// Instructions and processor time, to the baseline.
+    fn trace_costs(&self, recording: &[&Variant], out: &mut String) {
+        let traced = |variant: &&Variant| variant.records || variant.name.starts_with("trace");
+        let variants: Vec<&Variant> = self.variants.iter().filter(traced).collect();
+        let names: Vec<String> = variants.iter().map(|v| format!("`{}`", v.name)).collect();
+        let _ = write!(
+            out,
+            "\nInstructions (small workload) and processor time (user and system, whole workload, the file written), to the \
+             program without the pass:\n\n| program | {} |\n|---|{}\n",
+            names.iter().map(|name| format!("{name} | time")).collect::<Vec<_>>().join(" | "),
+            "---|".repeat(2 * variants.len())
+        );
+        let cell = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.3}"));
+        for (program, _) in self.of(recording[0]) {
+            let mut cells = vec![program.name.clone()];
+            for variant in &variants {
+                let found = self.of(variant).find(|(other, _)| other.name == program.name);
+                cells.push(cell(found.and_then(|(_, m)| m.instruction_ratio())));
+                cells.push(cell(found.and_then(|(_, m)| m.processor_time_ratio())));
+            }
+            let _ = writeln!(out, "| {} |", cells.join(" | "));
+        }
+        let mut cells = vec!["**geometric mean**".to_owned()];
+        for variant in &variants {
+            let mean = |of: &dyn Fn(&Measured) -> Option<f64>| {
+                geometric_mean(self.of(variant).filter_map(|(_, m)| of(m)))
+            };
+            cells.push(cell(mean(&Measured::instruction_ratio)));
+            cells.push(cell(mean(&Measured::processor_time_ratio)));
+        }
+        let _ = writeln!(out, "| {} |", cells.join(" | "));
+        // All instructions that the baseline does not execute.
+        let more = |variant: &Variant| -> i64 {
+            let counts = self.of(variant).filter_map(|(_, m)| m.counts.as_ref());
+            counts.map(|(base, with)| with.instructions as i64 - base.instructions as i64).sum()
+        };
+        let total = variants.iter().find(|variant| variant.name == ALL).map(|v| more(v));
+        if let Some(total) = total.filter(|total| *total > 0) {
+            let shares = variants.iter().map(|v| format!("{:.2} | ", more(v) as f64 / total as f64));
+            let _ = writeln!(
+                out,
+                "| **further instructions, of `{ALL}`'s** | {}",
+                shares.collect::<Vec<_>>().join("| ")
+            );
+        }
+    }
+}
