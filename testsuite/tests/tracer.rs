@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::Duration;
 
 use pcce_abi::trace::{
@@ -150,10 +151,21 @@ fn what_was_written_before_a_kill_is_exact() {
 
 #[test]
 fn handlers_have_streams_of_their_own() {
-    let work = work_folder("tracer/signals");
+    check_handlers("signals", &["1000000"]);
+}
+
+/// Many handlers, which others interrupt where they begin and end.
+#[test]
+fn handlers_are_interrupted_where_they_begin_and_end() {
+    check_handlers("interrupted", &["1000000", "50"]);
+}
+
+/// What the program's handlers do, and the million events that they interrupt.
+fn check_handlers(name: &str, arguments: &[&str]) {
+    let work = work_folder(&format!("tracer/{name}"));
     let program = build(&work, "program.c");
     let file = work.join("trace");
-    let output = traced(&program, &file, &["signals", "1000000"]).expect_success();
+    let output = traced(&program, &file, &[&["signals"], arguments].concat()).expect_success();
     let handled: u64 = output.stdout.trim().parse().expect("a number");
     let streams = streams(&read(&file));
     assert_eq!(check_plain(&streams[&1], |_| 1_000_000), 1);
@@ -192,10 +204,16 @@ fn handlers_have_streams_of_their_own() {
 fn handlers_that_are_left_by_jumps_leave_the_rest_as_it_is() {
     let work = work_folder("tracer/jumps");
     let program = build(&work, "program.c");
-    let file = work.join("trace");
-    let output = traced(&program, &file, &["jumps", "200000"]).expect_success();
+    // What follows a jump out of the tracer itself is not compared: that may be the first one.
+    let jumps = (0..10).map(|_| checked_jumps(&program, &work.join("trace"))).find(|&jumps| jumps > 0);
+    assert!(jumps.is_some(), "ten runs");
+}
+
+/// How many jumps out of handlers a run of the program had that were compared.
+fn checked_jumps(program: &Path, file: &Path) -> u64 {
+    let output = traced(program, file, &["jumps", "200000"]).expect_success();
     let handled: u64 = output.stdout.trim().parse().expect("a number");
-    let streams = streams(&read(&file));
+    let streams = streams(&read(file));
     let [mut jumps, mut handlers] = [0, 0];
     for stream in streams.values() {
         let mut reader = Reader::new(stream);
@@ -252,7 +270,8 @@ fn handlers_that_are_left_by_jumps_leave_the_rest_as_it_is() {
             reader.expect_end();
         }
     }
-    assert!(handlers == handled && jumps > 0, "{handlers} of {handled} handlers, {jumps} jumps");
+    assert_eq!(handlers, handled);
+    jumps
 }
 
 #[test]

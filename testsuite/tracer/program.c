@@ -77,7 +77,7 @@ static int jumps;
 static sigjmp_buf environment;
 
 static void handler(int signal) {
-  uint64_t seed = 0x1000000 + ++handled, state = seed;
+  uint64_t seed = 0x1000000 + __atomic_add_fetch(&handled, 1, __ATOMIC_RELAXED), state = seed;
   begin(seed);
   play(&state, 20);
   if (signal == SIGUSR2 && handled < 100000)
@@ -176,7 +176,6 @@ int main(int count, char **arguments) {
     install(SIGUSR2);
     install(SIGURG);
     begin(1);
-    setitimer(ITIMER_REAL, &interval, NULL);
     jumps = what[0] == 'j';
     static uint64_t number;
     static volatile long done;
@@ -184,7 +183,8 @@ int main(int count, char **arguments) {
     if (jumps) {
       /* What is played anew behind a jump is told by the mark in front of it. */
       kept = state;
-      sigsetjmp(environment, 1);
+      if (sigsetjmp(environment, 1) == 0)
+        setitimer(ITIMER_REAL, &interval, NULL);
       __pcce_trace_returned(&number, (void *)functions, 7);
       pcce_trace_mark(done);
       while (done < events) {
@@ -198,12 +198,15 @@ int main(int count, char **arguments) {
         pcce_trace_mark(done);
         sigprocmask(SIG_SETMASK, &before, NULL);
       }
-    } else
+    } else {
+      setitimer(ITIMER_REAL, &interval, NULL);
+      /* One handler each 64,000 events, or so many each 1,000: the timer's interrupt these where they begin and end. */
       for (long i = 0; i < events; i += 1000) {
         play(&state, 1000);
-        if (i % 64000 == 0)
+        for (int j = 0; j < (threads ? threads : i % 64000 == 0); j++)
           raise(SIGUSR2);
       }
+    }
     signal(SIGALRM, SIG_IGN);
     printf("%lu\n", (unsigned long)handled);
   } else if (!strcmp(what, "stops")) {

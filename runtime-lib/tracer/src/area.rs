@@ -30,7 +30,7 @@ pub struct Empty([AtomicUsize; CACHE + 2]);
 pub static __pcce_trace_empty: Empty = Empty([const { AtomicUsize::new(0) }; CACHE + 2]);
 
 /// Words in [`Stream::dummy`].
-pub const DUMMY: usize = 400;
+pub const DUMMY: usize = 392;
 /// Chunks of a ring, at most.
 pub const RING: usize = 16;
 
@@ -90,6 +90,8 @@ pub struct Stream {
     pub busy: AtomicU64,
     /// The thread's block, while a signal handler has another stream.
     pub kept: Block,
+    /// Of a level from 1 on: the thread's block as the handler found it.
+    pub found: Block,
     /// Of a level from 1 on: where on the stack the handler begins; 0 while there is none.
     pub frame: usize,
     /// The alternate stack on which it runs; 0 and 0 if it runs on that of the interrupted code.

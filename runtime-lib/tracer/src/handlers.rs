@@ -3,7 +3,8 @@
 //! The runtime's trampoline, which stands in front of handlers that instrumented code installs, calls
 //! [`__pcce_trace_handler`] and [`__pcce_trace_handler_end`]. The block of the interrupted stream is put aside, and
 //! comes back as it was. Other handlers may interrupt this, too: they find the level in [`Block::stream`], which is
-//! changed before the rest of the block is replaced, and after it has come back.
+//! changed before the rest of the block is replaced, and after it has come back. In between, the block is not the
+//! level's ([`AWAY`]): who interrupts there leaves alone what is kept for it.
 //!
 //! A handler that is left by a jump has no end. Whoever comes to the tracer later sees it by the stack pointer
 //! ([`leave_dead`]).
@@ -38,7 +39,8 @@ pub unsafe extern "C" fn __pcce_trace_handler(
     // SAFETY: this thread's block, and the areas of its streams.
     unsafe {
         let Some(outer) = area(block, frame) else { return };
-        let found = match (*outer).stream.busy.load(Ordering::Acquire) {
+        let busy = (*outer).stream.busy.load(Ordering::Acquire);
+        let found = match busy {
             _ if (*outer).stream.state != State::Recording => None,
             AWAY => None,
             0 if stored(pc) => Some(stream::here(block, outer) & !0xff),
@@ -47,10 +49,15 @@ pub unsafe extern "C" fn __pcce_trace_handler(
         };
         let number = if found.is_some() { (*outer).stream.number } else { 0 };
         let Some(inner) = inner(outer) else { return };
-        let kept = &raw mut (*outer).stream.kept;
-        copy(block, kept);
         if stored(pc) {
-            (*kept).pending = 1;
+            // As the interrupted instruction will once more. Who interrupts here is to find it so, too.
+            (&raw mut (*block).pending).write_volatile(1);
+        }
+        let as_found = &raw mut (*inner).stream.found;
+        copy(block, as_found);
+        if busy != AWAY {
+            // Else what is kept there is the stream's, and the block is not, or not wholly.
+            copy(as_found, &raw mut (*outer).stream.kept);
         }
         (*inner).stream.busy.store(AWAY, Ordering::Release);
         set_stream(block, inner);
@@ -131,16 +138,29 @@ unsafe fn leave(block: *mut Block, area: *mut Area, word: u64) {
     // SAFETY: by the caller: the block's area, of a level from 1 on.
     unsafe {
         if (*area).stream.state != State::New {
-            let _busy = Busy::new(block, area);
+            let busy = Busy::new(block, area);
             stream::put(block, area, &[word]);
+            // Until it is away: what a jump leaves in between is not told twice.
+            core::mem::forget(busy);
         }
-        let stream = &raw mut (*area).stream;
-        (*stream).busy.store(AWAY, Ordering::Release);
+        (*area).stream.busy.store(AWAY, Ordering::Release);
         compiler_fence(Ordering::SeqCst);
-        copy(block, &raw mut (*stream).kept);
+        copy(block, &raw mut (*area).stream.kept);
+        come_back(block, area);
+    }
+}
+
+/// The stream that the area's has interrupted comes back.
+unsafe fn come_back(block: *mut Block, area: *mut Area) {
+    // SAFETY: by the caller: the block's area, of a level from 1 on, which is [`AWAY`].
+    unsafe {
+        let stream = &raw mut (*area).stream;
         (*stream).frame = 0;
         let outer = (*stream).outer;
-        copy_but_stream(&raw const (*outer).stream.kept, block);
+        let is_away = (*outer).stream.busy.load(Ordering::Relaxed) == AWAY;
+        // What is kept may have changed meanwhile ([`forget_outer`]).
+        let back = if is_away { &raw const (*stream).found } else { &raw const (*outer).stream.kept };
+        copy_but_stream(back, block);
         set_stream(block, outer);
     }
 }
@@ -158,15 +178,26 @@ pub unsafe fn leave_dead(block: *mut Block, sp: usize) {
             if area.is_null() || (*area).stream.frame == 0 {
                 return;
             }
+            if (*area).stream.busy.load(Ordering::Relaxed) == AWAY {
+                // It begins or ends where this has interrupted it, and will go on with that.
+                return;
+            }
             let [low, high] = (*area).stream.alternate;
             let elsewhere = high != 0 && !(low..high).contains(&sp);
             if !elsewhere && sp <= (*area).stream.frame {
                 return;
             }
             leave(block, area, special(Special::Gap, Gap::Left as u64));
-            let outer = area::of(block);
+            let mut outer = area::of(block);
+            while (*outer).stream.busy.load(Ordering::Relaxed) == AWAY {
+                // It was interrupted where it began or ended, and will not go on with that.
+                stream::lose(&raw mut (*outer).stream.kept, outer);
+                (*outer).stream.busy.store(AWAY, Ordering::Relaxed);
+                come_back(block, outer);
+                outer = area::of(block);
+            }
             if (*outer).stream.busy.load(Ordering::Relaxed) != 0 {
-                // It was interrupted while it was changed, and will not go on with that.
+                // The same, while it was changed.
                 stream::lose(block, outer);
             }
         }
