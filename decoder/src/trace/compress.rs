@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use pcce_abi::trace::{
-    CHUNK, CHUNK_HEAD, CONTINUED, Chunk, FIRST, HEAD, KIND_IMAGE, MAGIC, RING, SYNCED, UNIT, VERSION,
+    CHUNK_HEAD, CONTINUED, Chunk, FIRST, HEAD, KIND_IMAGE, RING, SYNCED, SYNCED_FOR, UNIT,
 };
 use rustix::fs::FallocateFlags;
 use thiserror::Error;
@@ -20,7 +20,7 @@ use zstd_safe::{CCtx, CParameter};
 
 use super::TraceError;
 use super::compressed::{FRAME, is_compressed};
-use super::file::{u32_at, u64_at};
+use super::file::{check_head, chunk_size, u32_at};
 use super::source::Source;
 
 /// Why a trace is not compressed.
@@ -97,36 +97,28 @@ pub fn compress(
         return Err(CompressError::Already(trace.to_owned()));
     }
     let mut head = [0; 16];
-    if from.read(&mut head, 0).map_err(of_system)? < head.len() || head[..8] != MAGIC {
-        return Err(of_trace(TraceError::NoTrace));
-    }
-    match u32_at(&head, 8) {
-        VERSION => {}
-        found => return Err(of_trace(TraceError::Version { found })),
-    }
+    let read = from.read(&mut head, 0).map_err(of_system)?;
+    check_head(&head[..read]).map_err(of_trace)?;
     let of_output = |source| CompressError::Output { path: to.to_owned(), source };
     let output = File::create_new(to).map_err(of_output)?;
     let context = CCtx::create();
     let mut job =
         Job { from, output, context, table: SeekTable::new(), done: Compression::default(), freed: false };
-    let result = job.run(&lock, progress);
-    // What was given back is in the new file only: that must have its table in any case.
-    let finished = match (&result, job.freed) {
-        (Err(_), false) => Ok(()),
-        _ => job.finish(),
-    };
-    match (result, finished) {
-        (Ok(()), Ok(())) => {}
-        (Err(Cause::Ring), _) if !job.freed => {
-            let _ = fs::remove_file(to);
-            return Err(CompressError::Ring(trace.to_owned()));
+    let mut result = job.run(&lock, progress);
+    if result.is_ok() || job.freed {
+        // What was given back is in the new file only: that must have its table in any case.
+        let finished = job.finish();
+        result = result.and(finished.map_err(Cause::System));
+    }
+    if let Err(cause) = result {
+        if job.freed {
+            return Err(parted(trace, to, cause));
         }
-        (Err(Cause::System(source)), _) | (Ok(()), Err(source)) if !job.freed => {
-            let _ = fs::remove_file(to);
-            return Err(of_output(source));
-        }
-        (Err(cause), _) => return Err(parted(trace, to, cause)),
-        (Ok(()), Err(source)) => return Err(parted(trace, to, Cause::System(source))),
+        let _ = fs::remove_file(to);
+        return Err(match cause {
+            Cause::System(source) => of_output(source),
+            Cause::Ring => CompressError::Ring(trace.to_owned()),
+        });
     }
     fs::remove_file(trace).map_err(of_system)?;
     Ok(job.done)
@@ -243,12 +235,8 @@ impl Job {
     /// The chunk that begins there.
     fn chunk_at(&self, at: u64) -> io::Result<Option<Waiting>> {
         let mut head = [0; CHUNK_HEAD as usize];
-        if self.from.read(&mut head, at)? < head.len() || u64_at(&head, offset_of!(Chunk, magic)) != CHUNK {
-            return Ok(None);
-        }
-        let size = u64_at(&head, offset_of!(Chunk, size));
-        let fits = size >= UNIT && size.is_multiple_of(UNIT) && size <= 1 << 40;
-        Ok(fits.then_some(Waiting { at, size }))
+        let is_whole = self.from.read(&mut head, at)? == head.len();
+        Ok(chunk_size(&head).filter(|_| is_whole).map(|size| Waiting { at, size }))
     }
 
     /// Whether nobody writes the chunk any more.
@@ -268,13 +256,11 @@ impl Job {
 
     /// Whether a process is about to become another program, which goes on with the file.
     fn is_announced(&self) -> io::Result<bool> {
-        /// As the tracer has it.
-        const SECONDS: u64 = 10;
         let synced = self.word(SYNCED)?;
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic).tv_sec as u64;
         let process = rustix::process::Pid::from_raw(synced as u32 as i32);
         let lives = process.is_some_and(|process| rustix::process::test_kill_process(process).is_ok());
-        Ok(lives && (now & u64::from(u32::MAX)).wrapping_sub(synced >> 32) < SECONDS)
+        Ok(lives && (now & u64::from(u32::MAX)).wrapping_sub(synced >> 32) < SYNCED_FOR)
     }
 
     /// Compresses bytes of the trace. The head of a chunk is a frame of its own, so that it is read alone.

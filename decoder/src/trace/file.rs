@@ -169,13 +169,11 @@ impl TraceFile {
         };
         let mut trace = Self { content, len, streams: Vec::new(), images: Vec::new(), damaged: 0 };
         let mut head = [0; 16];
-        if len < HEAD || trace.read(&mut head, 0)? < head.len() || head[..8] != MAGIC {
+        let read = trace.read(&mut head, 0)?;
+        if len < HEAD {
             return Err(TraceError::NoTrace);
         }
-        let found = u32_at(&head, 8);
-        if found != VERSION {
-            return Err(TraceError::Version { found });
-        }
+        check_head(&head[..read])?;
         let mut streams = BTreeMap::new();
         let mut at = FIRST;
         while at < len {
@@ -197,14 +195,13 @@ impl TraceFile {
         if u64_at(&head, offset_of!(Chunk, magic)) != CHUNK {
             return Ok(UNIT);
         }
-        let size = u64_at(&head, offset_of!(Chunk, size));
         let kind = u32_at(&head, offset_of!(Chunk, kind));
         let (begin, end) = (u32_at(&head, offset_of!(Chunk, begin)), u32_at(&head, offset_of!(Chunk, end)));
-        let fits = size >= UNIT && size.is_multiple_of(UNIT) && size <= 1 << 40;
-        if read < head.len() || !fits || !(KIND_STREAM..=KIND_IMAGE).contains(&kind) || begin > 2 || end > 2 {
+        let is_known = (KIND_STREAM..=KIND_IMAGE).contains(&kind) && begin <= 2 && end <= 2;
+        let Some(size) = chunk_size(&head).filter(|_| is_known && read == head.len()) else {
             self.damaged += 1;
             return Ok(UNIT);
-        }
+        };
         let process = u32_at(&head, offset_of!(Chunk, process));
         let clock = u64_at(&head, offset_of!(Chunk, clock));
         if kind == KIND_IMAGE {
@@ -288,6 +285,24 @@ impl TraceFile {
         let at = self.streams.binary_search_by_key(&number, |stream| stream.number).ok()?;
         Some(&self.streams[at])
     }
+}
+
+/// Whether a file that begins so is a trace that can be read.
+pub(super) fn check_head(head: &[u8]) -> Result<(), TraceError> {
+    if head.len() < 16 || head[..8] != MAGIC {
+        return Err(TraceError::NoTrace);
+    }
+    match u32_at(head, 8) {
+        VERSION => Ok(()),
+        found => Err(TraceError::Version { found }),
+    }
+}
+
+/// Bytes of the chunk with this head; none if it has no such chunk.
+pub(super) fn chunk_size(head: &[u8; CHUNK_HEAD as usize]) -> Option<u64> {
+    let size = u64_at(head, offset_of!(Chunk, size));
+    let fits = size >= UNIT && size.is_multiple_of(UNIT) && size <= 1 << 40;
+    (fits && u64_at(head, offset_of!(Chunk, magic)) == CHUNK).then_some(size)
 }
 
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {

@@ -225,8 +225,10 @@ pub const USED: u64 = 16;
 /// Where the head has how many streams there are (8 bytes).
 pub const STREAMS: u64 = 24;
 /// Where the head has which process has come last to where it may become another program: its number, and in the upper
-/// half when that was, `CLOCK_MONOTONIC` in seconds (8 bytes). For the tracer alone.
+/// half when that was, `CLOCK_MONOTONIC` in seconds (8 bytes).
 pub const SYNCED: u64 = 32;
+/// For so many seconds the file is in use by a process that has come there.
+pub const SYNCED_FOR: u64 = 10;
 /// Where the head has how many bytes of each stream a process keeps that writes over its oldest chunks; 0: none does so
 /// (8 bytes). A process says so before its first chunk.
 pub const RING: u64 = 40;

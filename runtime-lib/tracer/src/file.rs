@@ -87,9 +87,8 @@ fn announcement() -> u64 {
 
 /// Whether this process has announced itself in the last seconds.
 fn announced(by: u64) -> bool {
-    const SECONDS: u64 = 10;
     let now = announcement();
-    by as u32 == now as u32 && (now >> 32).wrapping_sub(by >> 32) < SECONDS
+    by as u32 == now as u32 && (now >> 32).wrapping_sub(by >> 32) < trace::SYNCED_FOR
 }
 
 /// Maps new bytes of the file, all zero. Returns where they are in the file, and in memory. None if there are none:

@@ -42,9 +42,9 @@ impl<'t> Machine<'t> {
         }
     }
 
-    /// Of verify mode: what was counted up to there is perhaps known. `first`: it is the first chunk that is read.
-    pub(super) fn count_from_begin(&mut self, first: bool) {
-        let before = self.counted_before.take().filter(|_| first);
+    /// Of verify mode: what was counted up to the first chunk's beginning is perhaps known.
+    pub(super) fn count_from_begin(&mut self) {
+        let before = self.counted_before.take();
         if self.begin.is_some()
             && let Some(counted) = before
         {

@@ -63,7 +63,7 @@ impl Machine<'_> {
         self.look_for_begin(chunk, first);
         let unknown = matches!(self.state, State::Lose(..) | State::Skip | State::Known(_));
         self.certain &= !unknown;
-        self.count_from_begin(first);
+        self.count_from_begin();
         if chunk.events != 0 && chunk.end == CONTINUED {
             self.expected.push_back(*chunk);
         }

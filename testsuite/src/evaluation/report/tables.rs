@@ -273,6 +273,6 @@ fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     seen
 }
 
-fn number(value: Option<f64>, digits: usize) -> String {
+pub(super) fn number(value: Option<f64>, digits: usize) -> String {
     value.map(|v| format!("{v:.digits$}")).unwrap_or_default()
 }

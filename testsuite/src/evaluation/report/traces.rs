@@ -7,6 +7,7 @@ use super::super::statistics::geometric_mean;
 use super::super::traces::Recorded;
 use super::Report;
 use super::measured::Measured;
+use super::tables::number;
 
 /// What the others are compared with: every call and return, 4 bytes each.
 const ALL: &str = "trace-fi";
@@ -36,13 +37,9 @@ impl Report {
             let found: Vec<Option<&Recorded>> =
                 recording.iter().map(|&variant| of(variant)?.1.recorded.as_ref()).collect();
             let checked = found.iter().flatten().find(|r| r.events > 0);
-            let number = |of: &dyn Fn(&Recorded) -> u64| checked.map_or(String::new(), |r| of(r).to_string());
-            let mut cells = vec![
-                program.name.clone(),
-                number(&|r| r.events),
-                number(&|r| r.chunks),
-                number(&|r| r.wrong),
-            ];
+            let count = |of: &dyn Fn(&Recorded) -> u64| checked.map_or(String::new(), |r| of(r).to_string());
+            let mut cells =
+                vec![program.name.clone(), count(&|r| r.events), count(&|r| r.chunks), count(&|r| r.wrong)];
             for recorded in found {
                 cells.push(recorded.map_or(String::new(), |r| millions(r.bytes)));
                 cells.push(recorded.map_or(String::new(), |r| millions(r.compressed)));
@@ -76,13 +73,12 @@ impl Report {
             names.iter().map(|name| format!("{name} | time")).collect::<Vec<_>>().join(" | "),
             "---|".repeat(2 * variants.len())
         );
-        let cell = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.3}"));
         for (program, _) in self.of(recording[0]) {
             let mut cells = vec![program.name.clone()];
             for variant in &variants {
                 let found = self.of(variant).find(|(other, _)| other.name == program.name);
-                cells.push(cell(found.and_then(|(_, m)| m.instruction_ratio())));
-                cells.push(cell(found.and_then(|(_, m)| m.processor_time_ratio())));
+                cells.push(number(found.and_then(|(_, m)| m.instruction_ratio()), 3));
+                cells.push(number(found.and_then(|(_, m)| m.processor_time_ratio()), 3));
             }
             let _ = writeln!(out, "| {} |", cells.join(" | "));
         }
@@ -91,8 +87,8 @@ impl Report {
             let mean = |of: &dyn Fn(&Measured) -> Option<f64>| {
                 geometric_mean(self.of(variant).filter_map(|(_, m)| of(m)))
             };
-            cells.push(cell(mean(&Measured::instruction_ratio)));
-            cells.push(cell(mean(&Measured::processor_time_ratio)));
+            cells.push(number(mean(&Measured::instruction_ratio), 3));
+            cells.push(number(mean(&Measured::processor_time_ratio), 3));
         }
         let _ = writeln!(out, "| {} |", cells.join(" | "));
         // All instructions that the baseline does not execute.
