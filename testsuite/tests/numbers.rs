@@ -164,6 +164,23 @@ fn processes_and_programs_share_a_file() {
     assert!(output.stderr.contains("--numbers FILE"), "{}", output.stderr);
 }
 
+/// What runs before `main` takes numbers of the file, too.
+#[test]
+fn constructors_share_the_file() {
+    let folder = work_folder("numbers/early");
+    for mode in ["module", "link"] {
+        let (program, file) = (build_source(&folder, "early", mode), folder.join(mode));
+        for _ in 0..3 {
+            let output = run(command(&program, &[]).env("PCCE_NUMBERS", &file)).expect_success();
+            assert_eq!(output.stderr, "");
+            let events = events(&output.stdout);
+            assert_eq!(events.len(), 2);
+            let interned = check(&events, &file, &program, &[]);
+            assert!(interned == 2 || mode == "link", "{events:?}");
+        }
+    }
+}
+
 /// A disk that is full costs the numbers that come later, and nothing else.
 #[test]
 fn a_full_disk_costs_the_last_numbers_only() {

@@ -110,8 +110,9 @@ global_asm!(
 );
 
 // Constructors. By the exported name, so that of several runtimes in a process, the executable's ones are started.
+// In front of the program's own, which may take contexts: who has given numbers cannot share a file of them any more.
 global_asm!(
-    ".pushsection .init_array,\"aw\",@init_array",
+    ".pushsection .init_array.00001,\"aw\",@init_array",
     ".p2align 3",
     ".quad __pcce_crash_start",
     ".quad __pcce_sample_start",
