@@ -91,6 +91,25 @@ fn the_reader_finds_every_event() {
     assert!(begun > 30, "{begun} traces had chunks to begin at");
 }
 
+/// A chunk that begins within the call with which a landing pad begins goes on behind that call.
+#[test]
+fn chunks_begin_in_landing_pads() {
+    let folder = work_folder("traces/cleanup");
+    let source = repository().join("testsuite/traces/cleanup.cpp");
+    for mode in ["--pcce-mode=lto", "--pcce-mode=module"] {
+        let (program, trace) = traced(&source, &["-O1", "--pcce-verify", mode], &folder);
+        for words in ["1", "2", "3"] {
+            let _ = fs::remove_file(&trace);
+            let mut stressed = command(&program, &[]);
+            let stressed = stressed.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", words);
+            let _ = run(stressed).expect_success();
+            let checked = pcce(&["check"], (&program, &trace)).expect_success().stdout;
+            let chunks = checked.lines().nth(1).expect("a line of chunks");
+            assert!(chunks.contains(", 0 do not match"), "{mode}: {chunks}");
+        }
+    }
+}
+
 const LOOP: &str = "#include <stdlib.h>\n#define KEEP __asm__ volatile(\"\")\n\
     __attribute__((noinline)) static int even(int n) { KEEP; return n; }\n\
     __attribute__((noinline)) static int odd(int n) { KEEP; return even(n) + 1; }\n\

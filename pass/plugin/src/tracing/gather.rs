@@ -152,7 +152,8 @@ impl<'m> Reader<'_, 'm> {
         for (&block, frequency) in blocks.iter().zip(frequencies) {
             let first = nodes.len();
             let mut push = |kind, at, role| {
-                let call = if kind == Kind::Block { None } else { calls.get(&at).copied() };
+                // What begins with an instruction is not that instruction.
+                let call = calls.get(&at).copied().filter(|_| !matches!(kind, Kind::Block | Kind::Landing));
                 nodes.push(Node { kind, at, call, unwinds_to: None, lines: Vec::new() });
                 flow.roles.push(role);
             };
