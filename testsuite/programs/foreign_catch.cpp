@@ -38,6 +38,21 @@ static void guarded(int n) {
   KEEP;
 }
 
+NOINLINE static void throws(int n) {
+  if (n != 1) throw n;
+  KEEP;
+}
+
+// What it catches is of another type: the exception passes.
+static void passed(int n) {
+  try {
+    throws(n);
+  } catch (const char *text) {
+    SHOW(text);
+  }
+  KEEP;
+}
+
 static void second(int) {
   leaf("leaf");
   SHOW("second");
@@ -47,6 +62,8 @@ NOINLINE static void caller() {
   printf("%d\n", catches(first, second));
   after("after");
   printf("%d\n", catches(guarded, second));
+  after("after");
+  printf("%d\n", catches(passed, second));
   after("after");
 }
 

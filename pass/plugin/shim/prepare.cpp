@@ -15,6 +15,13 @@
 
 using namespace llvm;
 
+static bool catchesAll(const LandingPadInst &Pad) {
+  for (unsigned I = 0; I < Pad.getNumClauses(); I++)
+    if (Pad.isCatch(I) && isa<ConstantPointerNull>(Pad.getClause(I)))
+      return true;
+  return false;
+}
+
 // Makes exceptions that leave a function which code of other modules can call stop at a landing
 // pad on their way out.
 void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef V) {
@@ -35,6 +42,10 @@ void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef V) {
     ;
   for (CallInst *Call : Kept)
     Call->removeFnAttr(Attribute::NoUnwind);
+  // A pad that only catches some types is passed by the others. As a clean-up, it resumes them.
+  for (BasicBlock &BB : F)
+    if (LandingPadInst *Pad = BB.getLandingPadInst(); Pad && !catchesAll(*Pad))
+      Pad->setCleanup(true);
   auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
   FAM.invalidate(F, PreservedAnalyses::none());
 }
