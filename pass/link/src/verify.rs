@@ -1,7 +1,9 @@
 //! Verify mode's tables of the whole program, in the room that the objects have for them.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
+use iced_x86::{Decoder, DecoderOptions};
 use pcce_abi::tables::{Edge, Function, Program};
 use pcce_abi::{FunctionRecord, RECORDS_ADDRESS_SECTION, TABLES_SECTION};
 use pcce_dictionary::{EdgeCode, SiteKind};
@@ -35,6 +37,21 @@ pub fn fill(image: &mut Image, modules: &Modules, bound: &Bound) -> Result<(), E
             records.push(record(m, f).ok_or(Error::NoVerifyTables)?);
         }
     }
+    // Whose body was kept is not known where it has no calls. It hands over a record of its own module.
+    let number = |(module, function): (usize, usize)| bound.bases[module] + function;
+    for (m, module) in modules.list.iter().enumerate() {
+        for (f, address) in module.addresses.iter().enumerate() {
+            let Some(&owner) = modules.owners.get(address).filter(|&&owner| owner != (m, f)) else {
+                continue;
+            };
+            let (Some(first), Some(end)) = (record(m, 0), record(m, module.addresses.len())) else {
+                continue;
+            };
+            if refers_to(image, *address, first..end) {
+                records.swap(number((m, f)), number(owner));
+            }
+        }
+    }
     // Each module has a record for the open node. One is enough.
     records.push(record(0, modules.list[0].facts.functions.len()).ok_or(Error::NoVerifyTables)?);
     let room = image.sections.iter().find(|section| section.name == TABLES_SECTION);
@@ -52,6 +69,19 @@ pub fn fill(image: &mut Image, modules: &Modules, bound: &Bound) -> Result<(), E
         image.overwrite(at, record);
     }
     Ok(())
+}
+
+/// Whether the code of a function has one of these addresses.
+fn refers_to(image: &Image, function: u64, addresses: Range<u64>) -> bool {
+    let code = image.at(function);
+    let size = image.sizes.get(&function).map_or(0, |&size| usize::try_from(size).unwrap_or(usize::MAX));
+    let mut code = Decoder::with_ip(64, &code[..size.min(code.len())], function, DecoderOptions::NONE);
+    code.iter().any(|instruction| {
+        let relative = instruction.is_ip_rel_memory_operand();
+        relative && addresses.contains(&instruction.ip_rel_memory_address())
+            || (0..instruction.op_count())
+                .any(|i| instruction.try_immediate(i).is_ok_and(|immediate| addresses.contains(&immediate)))
+    })
 }
 
 /// What the tables say. Functions are numbered as in the program; the open node comes last.
