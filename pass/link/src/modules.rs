@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, OpKind};
-use pcce_abi::no_op;
+use pcce_abi::{RECORDS_ADDRESS_SECTION, no_op};
 use pcce_dictionary::section::{self, Record};
 use pcce_dictionary::{Module, code};
 use pcce_model::CallKind;
@@ -25,6 +25,8 @@ pub struct LinkModule {
     pub addresses: Vec<u64>,
     /// The calls of its stubs, by their numbers.
     pub stub_calls: Vec<(usize, usize)>,
+    /// Where verify mode's records of its functions are, if it has them.
+    pub records: Option<u64>,
 }
 
 /// The modules of a file.
@@ -56,6 +58,10 @@ impl Modules {
 pub fn read(image: &Image) -> Result<Modules, Error> {
     let rows = code::parse_section(&image.debug_section(code::SECTION)?)?;
     let mut addresses: HashMap<u64, Vec<u64>> = rows.into_iter().filter(|row| row.0 != 0).collect();
+    let rows = image.debug_section(RECORDS_ADDRESS_SECTION)?;
+    let words = rows.chunks_exact(16).map(|row| row.split_at(8));
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
+    let records: HashMap<u64, u64> = words.map(|(sites, records)| (word(sites), word(records))).collect();
     let (mut list, mut fragments): (Vec<LinkModule>, _) = (Vec::new(), Vec::new());
     let mut left_out: HashMap<u32, String> = HashMap::new();
     for record in section::parse(&image.debug_section(section::SECTION)?)? {
@@ -93,7 +99,8 @@ pub fn read(image: &Image) -> Result<Modules, Error> {
         if let Some(other) = list.first().filter(|other: &&LinkModule| other.facts.options != facts.options) {
             return Err(Error::Options { module: unlinked.module.name, other: other.symbols.name.clone() });
         }
-        list.push(LinkModule { symbols: unlinked.module, facts, addresses, stub_calls });
+        let records = records.get(&unlinked.module.sites_address).copied();
+        list.push(LinkModule { symbols: unlinked.module, facts, addresses, stub_calls, records });
     }
     if list.is_empty() && left_out.is_empty() {
         return Err(Error::Nothing);

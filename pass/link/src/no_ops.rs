@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
+use iced_x86::{Decoder, DecoderOptions};
 use memchr::memmem;
+use pcce_abi::FunctionRecord;
 use pcce_abi::no_op::{self, Kind, Name};
 
 use crate::Error;
 use crate::image::Image;
-use crate::modules::{Modules, Place};
+use crate::modules::{LinkModule, Modules, Place};
 
 /// No-ops whose name is that of several modules.
 type Shared = Vec<(u64, Name)>;
@@ -155,26 +157,36 @@ pub fn find_owners(image: &Image, modules: &mut Modules) {
         let shown = || claims.iter().copied().find(|place| seen.contains(place));
         let owner = match *claims {
             [place] => place,
-            // One that shows none of its sites shows no module.
-            _ => shown().or_else(|| by_sites(image, modules, address, &claims)).unwrap_or(claims[0]),
+            // One that shows neither sites nor a record shows no module.
+            _ => shown().or_else(|| by_references(image, modules, address, &claims)).unwrap_or(claims[0]),
         };
         modules.owners.insert(address, owner);
     }
 }
 
-/// Whose sites the code at the address refers to.
-fn by_sites(image: &Image, modules: &Modules, address: u64, claims: &[Place]) -> Option<Place> {
+/// Whose sites, or whose records of verify mode, the code at the address refers to.
+fn by_references(image: &Image, modules: &Modules, address: u64, claims: &[Place]) -> Option<Place> {
     let size = image.sizes.get(&address).copied().unwrap_or(0);
     let code = image.at(address);
     let code = &code[..code.len().min(size as usize)];
+    let mut referred = Vec::new();
+    for instruction in &mut Decoder::with_ip(64, code, address, DecoderOptions::NONE) {
+        if instruction.is_ip_rel_memory_operand() {
+            referred.push(instruction.ip_rel_memory_address());
+        }
+        if image.is_fixed {
+            let immediates = (0..instruction.op_count()).filter_map(|i| instruction.try_immediate(i).ok());
+            referred.extend(immediates);
+        }
+    }
     let refers = |&(module, _): &Place| {
-        let symbols = &modules.list[module].symbols;
-        let sites = symbols.sites_address..symbols.sites_address.saturating_add(symbols.sites.len() as u64);
-        targets(code, address).any(|(_, target)| sites.contains(&target))
-            || image.is_fixed
-                && code
-                    .windows(4)
-                    .any(|word| sites.contains(&u32::from_le_bytes(word.try_into().expect("4 bytes")).into()))
+        let LinkModule { symbols, facts, records, .. } = &modules.list[module];
+        let from = |start: u64, len: usize| start..start.saturating_add(len as u64);
+        let sites = from(symbols.sites_address, symbols.sites.len());
+        // Without optimisation, the code adds to the address of the first one.
+        let records = records.map(|at| from(at, facts.functions.len() * size_of::<FunctionRecord>()));
+        let is_its = |at: &u64| sites.contains(at) || records.as_ref().is_some_and(|r| r.contains(at));
+        referred.iter().any(is_its)
     };
     claims.iter().copied().find(refers)
 }

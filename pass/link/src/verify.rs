@@ -1,11 +1,7 @@
 //! Verify mode's tables of the whole program, in the room that the objects have for them.
 
-use std::collections::HashMap;
-use std::ops::Range;
-
-use iced_x86::{Decoder, DecoderOptions};
 use pcce_abi::tables::{Edge, Function, Program};
-use pcce_abi::{FunctionRecord, RECORDS_ADDRESS_SECTION, TABLES_SECTION};
+use pcce_abi::{FunctionRecord, TABLES_SECTION};
 use pcce_dictionary::{EdgeCode, SiteKind};
 
 use crate::Error;
@@ -21,35 +17,14 @@ pub fn fill(image: &mut Image, modules: &Modules, bound: &Bound) -> Result<(), E
     if !modules.list[0].facts.options.verify {
         return Ok(());
     }
-    let rows = image.debug_section(RECORDS_ADDRESS_SECTION)?;
-    let mut words = rows.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
-    let mut of_module: HashMap<u64, u64> = HashMap::new();
-    while let (Some(sites), Some(records)) = (words.next(), words.next()) {
-        of_module.insert(sites, records);
-    }
     let record = |module: usize, function: usize| {
-        let records = of_module.get(&modules.list[module].symbols.sites_address);
+        let records = modules.list[module].records;
         records.map(|records| records + (function * size_of::<FunctionRecord>()) as u64)
     };
     let mut records = Vec::with_capacity(bound.program.functions.len() + 1);
     for (m, module) in modules.list.iter().enumerate() {
         for f in 0..module.facts.functions.len() {
             records.push(record(m, f).ok_or(Error::NoVerifyTables)?);
-        }
-    }
-    // Whose body was kept is not known where it has no calls. It hands over a record of its own module.
-    let number = |(module, function): (usize, usize)| bound.bases[module] + function;
-    for (m, module) in modules.list.iter().enumerate() {
-        for (f, address) in module.addresses.iter().enumerate() {
-            let Some(&owner) = modules.owners.get(address).filter(|&&owner| owner != (m, f)) else {
-                continue;
-            };
-            let (Some(first), Some(end)) = (record(m, 0), record(m, module.addresses.len())) else {
-                continue;
-            };
-            if refers_to(image, *address, first..end) {
-                records.swap(number((m, f)), number(owner));
-            }
         }
     }
     // Each module has a record for the open node. One is enough.
@@ -69,19 +44,6 @@ pub fn fill(image: &mut Image, modules: &Modules, bound: &Bound) -> Result<(), E
         image.overwrite(at, record);
     }
     Ok(())
-}
-
-/// Whether the code of a function has one of these addresses.
-fn refers_to(image: &Image, function: u64, addresses: Range<u64>) -> bool {
-    let code = image.at(function);
-    let size = image.sizes.get(&function).map_or(0, |&size| usize::try_from(size).unwrap_or(usize::MAX));
-    let mut code = Decoder::with_ip(64, &code[..size.min(code.len())], function, DecoderOptions::NONE);
-    code.iter().any(|instruction| {
-        let relative = instruction.is_ip_rel_memory_operand();
-        relative && addresses.contains(&instruction.ip_rel_memory_address())
-            || (0..instruction.op_count())
-                .any(|i| instruction.try_immediate(i).is_ok_and(|immediate| addresses.contains(&immediate)))
-    })
 }
 
 /// What the tables say. Functions are numbered as in the program; the open node comes last.
