@@ -129,7 +129,7 @@ impl Programs {
                 && let Some(trace) = traces.iter().find(|trace| is_other(trace, &key))
             {
                 let ids: Vec<_> = trace.images.iter().filter(|image| !image.build_id.is_empty()).collect();
-                let trace = ids.first().map_or("none", |image| &image.build_id).to_owned();
+                let trace = ids.first().map_or("none that can be read", |image| &image.build_id).to_owned();
                 let program = if id.is_empty() { "none".to_owned() } else { id };
                 return Err(with_path(TablesCause::OtherBuild { program, trace }));
             }
