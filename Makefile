@@ -4,7 +4,7 @@
 #   make test       formatting and lint checks, all tests, some fuzzing; LLVM 22 is built and tried
 #   make test-all   all tests with both versions of LLVM
 #   make demo       instruments two programs, takes contexts and decodes them
-#   make evaluate   what the encoding costs, on eighteen real programs; `make evaluate PROGRAMS="lua perl" VARIANTS=lto
+#   make evaluate   what the encoding costs, on real programs; `make evaluate PROGRAMS="lua perl" VARIANTS=lto
 #                   STEPS="time callgrind" PAIRS=15 TOOLS=FOLDER` evaluates less, or tools from elsewhere;
 #                   DOCS=1 writes docs/evaluation.md
 #   make install    into PREFIX (/usr/local without it), below DESTDIR if that is given; make uninstall takes it away

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use object::{Object as _, ObjectSection as _};
 use serde::{Deserialize, Serialize};
 
-use super::program::{Compiler, Program, Variant};
+use super::program::{Compiler, Program, Sources, Variant, micro};
 use super::run::{Shell, Usage};
 use super::store::{fingerprint, fingerprint_file};
 use crate::{checked, llvm, repository, target};
@@ -118,13 +118,19 @@ impl Workshop {
     pub fn sources(&self, program: &Program, variant: &Variant) -> Result<PathBuf> {
         let folder = self.root.join("sources").join(&program.name).join(variant.folder_name());
         let stamp = folder.with_extension("prepared");
-        let prepared = fingerprint([&program.package, &program.prepare, &variant.flags]);
+        let prepared = fingerprint([&program.sources.fingerprint()?, &program.prepare, &variant.flags]);
         if fs::read_to_string(&stamp).is_ok_and(|found| found == prepared) {
             return Ok(folder);
         }
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-        unpack(&tarball(&program.package)?, &folder)?;
+        match &program.sources {
+            Sources::Package(name) => unpack(&tarball(name)?, &folder)?,
+            Sources::File { file: name } => {
+                let file = micro(name);
+                fs::copy(&file, folder.join(name)).with_context(|| file.display().to_string())?;
+            }
+        }
         self.shell(program, variant, false, &program.prepare, &folder)
             .with_context(|| format!("preparing the sources of {}", program.name))?;
         fs::write(stamp, prepared)?;

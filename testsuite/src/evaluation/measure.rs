@@ -137,7 +137,7 @@ impl Evaluated<'_> {
     pub fn build_with(&self, variant: &Variant, verify: bool, files: &str) -> Result<Built> {
         let depends = fingerprint([
             self.workshop.compiler_fingerprint(variant)?.as_str(),
-            &self.program.package,
+            &self.program.sources.fingerprint()?,
             &self.program.prepare,
             &self.program.build,
             files,

@@ -22,6 +22,69 @@ pub fn workloads() -> PathBuf {
     declarations().join("workloads")
 }
 
+/// Where the sources of a program come from.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Sources {
+    /// Debian's source package of this name.
+    Package(String),
+    /// This file of `testsuite/evaluation/micro`.
+    File {
+        /// Its name.
+        file: String,
+    },
+}
+
+impl Sources {
+    /// Changes with the sources.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn fingerprint(&self) -> Result<String> {
+        match self {
+            Self::Package(name) => Ok(name.clone()),
+            Self::File { file } => {
+                let path = micro(file);
+                Ok(fingerprint([fs::read(&path).with_context(|| path.display().to_string())?]))
+            }
+        }
+    }
+}
+
+/// The file of a microbenchmark.
+#[must_use]
+pub fn micro(name: &str) -> PathBuf {
+    declarations().join("micro").join(name)
+}
+
+/// Programs whose figures have means of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Set {
+    /// Those that the encoding was measured on while it was made.
+    #[default]
+    Tuned,
+    /// Those that were chosen before anything was measured on them.
+    Unseen,
+    /// Small loops around what costs most.
+    Micro,
+}
+
+impl Set {
+    /// All sets, in the order of the report.
+    pub const ALL: [Set; 3] = [Set::Tuned, Set::Unseen, Set::Micro];
+
+    /// What it is called in a report.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tuned => "tuned",
+            Self::Unseen => "unseen",
+            Self::Micro => "micro",
+        }
+    }
+}
+
 /// A program: a file of `testsuite/evaluation/programs`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,8 +92,12 @@ pub struct Program {
     /// Its name: the file's, without the ending.
     #[serde(skip)]
     pub name: String,
-    /// Debian's source package.
-    pub package: String,
+    /// Where its sources come from.
+    #[serde(alias = "package")]
+    pub sources: Sources,
+    /// Which programs it is compared with.
+    #[serde(default)]
+    pub set: Set,
     /// Shell commands that make the sources ready for building, in their folder, once for all variants.
     #[serde(default)]
     pub prepare: String,

@@ -141,7 +141,7 @@ impl Report {
                         (name.clone(), value)
                     })
                     .collect();
-                json!({ "name": program.name, "package": program.package, "variants": variants })
+                json!({ "name": program.name, "set": program.set.name(), "variants": variants })
             })
             .collect();
         let variants: serde_json::Map<_, _> = self

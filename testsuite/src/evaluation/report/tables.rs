@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use super::super::captures::{DepthCost, Point};
 use super::super::hybrid::{Ways, Work};
 use super::super::papers::{Papers, Pcce};
-use super::super::program::Variant;
+use super::super::program::{Program, Set, Variant};
 use super::super::statistics::geometric_mean;
 use super::super::verify::Histogram;
 use super::measured::Measured;
@@ -142,7 +142,22 @@ impl Report {
     pub(super) fn costs(&self, variant: &Variant, out: &mut String) {
         *out += "| program | user time (95 % interval) | shortest run | instructions | calls (millions): direct / indirect / library | id updates per 1000 calls | per direct call | pushes per 1000 calls | code | memory | build | contexts compared | wrong |\n";
         *out += "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
-        for (program, m) in self.of(variant) {
+        for set in Set::ALL.into_iter().filter(|&set| self.of_set(variant, set).next().is_some()) {
+            self.costs_of_set(variant, set, out);
+        }
+    }
+
+    /// What was measured of the programs of a set.
+    fn of_set<'a>(
+        &'a self,
+        variant: &'a Variant,
+        set: Set,
+    ) -> impl Iterator<Item = (&'a Program, &'a Measured)> {
+        self.of(variant).filter(move |(program, _)| program.set == set)
+    }
+
+    fn costs_of_set(&self, variant: &Variant, set: Set, out: &mut String) {
+        for (program, m) in self.of_set(variant, set) {
             let time = m
                 .time_ratio()
                 .map(|t| format!("{:.3} ({:.3} to {:.3})", t.median, t.interval.0, t.interval.1));
@@ -169,12 +184,13 @@ impl Report {
             let _ = writeln!(out, "| {} |", cells.join(" | "));
         }
         let mean = |of: &dyn Fn(&Measured) -> Option<f64>| {
-            geometric_mean(self.of(variant).filter_map(|(_, m)| of(m)))
+            geometric_mean(self.of_set(variant, set).filter_map(|(_, m)| of(m)))
         };
-        let compared: u64 = self.of(variant).filter_map(|(_, m)| Some(m.verified.as_ref()?.compared)).sum();
-        let wrong: u64 = self.of(variant).filter_map(|(_, m)| Some(m.verified.as_ref()?.mismatches)).sum();
+        let verified = || self.of_set(variant, set).filter_map(|(_, m)| m.verified.as_ref());
+        let compared: u64 = verified().map(|v| v.compared).sum();
+        let wrong: u64 = verified().map(|v| v.mismatches).sum();
         let cells = [
-            "**geometric mean**, sum".to_owned(),
+            format!("**geometric mean**, sum ({})", set.name()),
             number(mean(&|m| Some(m.time_ratio()?.median)), 4),
             number(mean(&Measured::best_time_ratio), 4),
             number(mean(&Measured::instruction_ratio), 4),
