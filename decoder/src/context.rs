@@ -18,13 +18,15 @@ pub enum FrameKind {
     Signal,
     /// The thread began here: the frames below are those that created it.
     Thread,
+    /// The thread runs a task: the frames above are those of the thread, and those below submitted the task.
+    Task,
     /// Frames are missing here; the function, if there is one, was called last before them.
     Unknown,
     /// The code of a shared library was active here whose dictionary was not given. Calls of other
     /// modules that led to it may be missing, too.
     UnknownModule,
     /// The token was cut to fit its buffer: all further frames of the thread are missing. Behind
-    /// [`FrameKind::Thread`]: older creations are missing.
+    /// [`FrameKind::Thread`] or [`FrameKind::Task`]: what created the thread or submitted the task is missing.
     Truncated,
     /// The chain of frames on the stack was damaged here, or left for another stack unannounced: all further frames of
     /// the thread are missing.
@@ -41,6 +43,7 @@ impl FrameKind {
             Self::Tail => "tail",
             Self::Signal => "signal",
             Self::Thread => "thread",
+            Self::Task => "task",
             Self::Unknown => "unknown",
             Self::UnknownModule => "unknown-module",
             Self::Truncated => "truncated",
@@ -79,6 +82,7 @@ pub(crate) enum Piece {
     Tail(Option<u32>),
     Signal,
     Thread,
+    Task,
     Unknown(Option<u32>),
     /// A place of the machine code of a decoder's image, with the calls inlined there.
     Place(u32, u32),

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::ops::Range;
 
 use memchr::{memchr, memmem};
+use pcce_abi::token::SUBMITTED;
 
 use crate::render::Format;
 use crate::session::{self, Failure, MAX_CALLS_IN_LOG, NUMBER, Outcome, Session};
@@ -51,7 +52,7 @@ pub fn tokens(text: &[u8], words: Words) -> impl Iterator<Item = Range<usize>> {
         if found.end > text.len() {
             return None;
         }
-        from = creations(text, found.end);
+        from = origins(text, found.end);
         Some(found.start..from)
     })
 }
@@ -106,13 +107,15 @@ fn next_number(text: &[u8], from: usize, end: usize) -> Option<Range<usize>> {
     None
 }
 
-/// The end of the creations of a thread behind a token that ends at `end`.
-fn creations(text: &[u8], mut end: usize) -> usize {
+/// The end of the origins of a thread behind a token that ends at `end`.
+fn origins(text: &[u8], mut end: usize) -> usize {
     while text.get(end) == Some(&b'+') {
-        match single(text, end + 1) {
+        let start = end + 1 + usize::from(text.get(end + 1) == Some(&SUBMITTED));
+        match single(text, start) {
             Some(next) => end = next,
             None => {
-                let behind = end + 1 + usize::from(text.get(end + 1) == Some(&b'~'));
+                let cut = text.get(start) == Some(&b'~');
+                let behind = if cut { start + 1 } else { end + 1 };
                 if !text.get(behind).is_some_and(|byte| byte.is_ascii_graphic()) {
                     end = behind;
                 }
@@ -126,7 +129,7 @@ fn creations(text: &[u8], mut end: usize) -> usize {
 /// Whether a token can go on with this byte.
 #[must_use]
 pub fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'+' | b'~' | b':')
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'+' | b'~' | b':' | SUBMITTED)
 }
 
 /// The end of the single token that starts at `start`, if one does.

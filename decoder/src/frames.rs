@@ -37,6 +37,7 @@ pub(crate) fn piece_frames<'d>(
         Piece::Tail(name) => Some(frame(FrameKind::Tail, name)),
         Piece::Signal => Some(frame(FrameKind::Signal, None)),
         Piece::Thread => Some(frame(FrameKind::Thread, None)),
+        Piece::Task => Some(frame(FrameKind::Task, None)),
         Piece::Unknown(name) => Some(frame(FrameKind::Unknown, name)),
         Piece::UnknownModule(image) => {
             let build_id = Some(context.images[image as usize].0);

@@ -287,6 +287,7 @@ pub(crate) fn boundary(frame: &Frame<'_>) -> String {
         (FrameKind::Tail, None) => "<calls left by a tail call, if any>".to_owned(),
         (FrameKind::Signal, _) => "<signal handler called>".to_owned(),
         (FrameKind::Thread, _) => "<thread created here>".to_owned(),
+        (FrameKind::Task, _) => "<task submitted here>".to_owned(),
         (FrameKind::Unknown, Some(_)) => format!("<unknown calls, up to {name}>"),
         (FrameKind::Unknown, None) => "<unknown calls>".to_owned(),
         (FrameKind::UnknownModule, _) => match frame.build_id {

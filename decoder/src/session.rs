@@ -310,10 +310,10 @@ impl<'d> Session<'d> {
     fn fill_context(&mut self, text: &[u8]) -> Result<(), Failure> {
         let Some(parts) = thread::split(text) else { return self.fill_thread(text) };
         self.fill_thread(parts.first)?;
-        for token in parts.creations {
+        for origin in parts.origins {
             let mut whole = std::mem::take(&mut self.context);
-            whole.begin_creation();
-            let result = self.fill_thread(token);
+            whole.push(origin.boundary);
+            let result = self.fill_thread(origin.token);
             whole.append(&self.context);
             self.context = whole;
             result?;
@@ -321,9 +321,8 @@ impl<'d> Session<'d> {
                 return Err(DecodeError::TooLong.into());
             }
         }
-        if parts.cut {
-            self.context.begin_creation();
-            self.context.cut_creations();
+        if let Some(boundary) = parts.cut {
+            self.context.cut_origins(boundary);
         }
         Ok(())
     }

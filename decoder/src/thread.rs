@@ -1,19 +1,29 @@
-//! Contexts across threads: a token, and behind `+` those of the creations of its thread, of the thread that
-//! created that one, and so on (docs/formats.md).
+//! Contexts across threads: a token, and behind `+` those of where its thread comes from: of its creation, or of the
+//! submission of the task that it runs, then of where that thread came from, and so on (docs/formats.md).
+
+use pcce_abi::token::SUBMITTED;
 
 use crate::context::{Context, Piece, Run};
 
-/// Stands behind the last token where older creations were left out.
+/// Stands in the place of a token where that and older ones were left out.
 const CUT: &[u8] = b"~";
+
+/// A context that goes on in another thread.
+pub(crate) struct Origin<'t> {
+    /// What stands between the two: [`Piece::Thread`] or [`Piece::Task`].
+    pub(crate) boundary: Piece,
+    /// The token of the outer one.
+    pub(crate) token: &'t [u8],
+}
 
 /// The parts of a word that may hold several tokens.
 pub(crate) struct Parts<'t> {
     /// The token or number itself.
     pub(crate) first: &'t [u8],
-    /// The tokens of the creations, innermost first.
-    pub(crate) creations: Vec<&'t [u8]>,
-    /// Older creations were left out.
-    pub(crate) cut: bool,
+    /// Where it comes from, innermost first.
+    pub(crate) origins: Vec<Origin<'t>>,
+    /// The boundary behind which older ones were left out.
+    pub(crate) cut: Option<Piece>,
 }
 
 /// Takes a word apart; none if it is a single token.
@@ -21,36 +31,39 @@ pub(crate) fn split(text: &[u8]) -> Option<Parts<'_>> {
     memchr::memchr(b'+', text)?;
     let mut parts = text.split(|&byte| byte == b'+');
     let first = parts.next().unwrap_or_default();
-    let mut creations: Vec<&[u8]> = parts.collect();
-    let cut = creations.last() == Some(&CUT);
-    // Nothing behind the `+`: a thread whose creation is not known, as the main thread.
-    if cut || creations == [b""] {
-        creations.pop();
+    let mut origins: Vec<Origin<'_>> = parts.map(origin).collect();
+    let cut = origins.pop_if(|last| last.token == CUT).map(|last| last.boundary);
+    // Nothing behind the `+`: a thread whose origin is not known, as the main thread.
+    if cut.is_none() && text.iter().filter(|&&byte| byte == b'+').count() == 1 {
+        origins.pop_if(|last| last.token.is_empty() && matches!(last.boundary, Piece::Thread));
     }
-    Some(Parts { first, creations, cut })
+    Some(Parts { first, origins, cut })
+}
+
+/// A part behind `+`.
+fn origin(part: &[u8]) -> Origin<'_> {
+    match part.split_first() {
+        Some((&SUBMITTED, token)) => Origin { boundary: Piece::Task, token },
+        _ => Origin { boundary: Piece::Thread, token: part },
+    }
 }
 
 impl Context {
-    /// Adds the boundary between a thread and its creation.
-    pub(crate) fn begin_creation(&mut self) {
-        self.pieces.push(Piece::Thread);
-    }
-
-    /// Adds the context in which the thread was created.
-    pub(crate) fn append(&mut self, creation: &Self) {
+    /// Adds the context that goes on behind a boundary between threads.
+    pub(crate) fn append(&mut self, origin: &Self) {
         let (pieces, images) = (self.pieces.len(), self.images.len() as u32);
         self.close();
-        self.pieces.extend(creation.pieces.iter().map(|piece| match piece {
+        self.pieces.extend(origin.pieces.iter().map(|piece| match piece {
             Piece::UnknownModule(image) => Piece::UnknownModule(image + images),
             piece => *piece,
         }));
-        self.runs.extend(creation.runs.iter().map(|run| Run { end: run.end + pieces, ..*run }));
-        self.images.extend_from_slice(&creation.images);
+        self.runs.extend(origin.runs.iter().map(|run| Run { end: run.end + pieces, ..*run }));
+        self.images.extend_from_slice(&origin.images);
     }
 
-    /// Adds that older creations are missing.
-    pub(crate) fn cut_creations(&mut self) {
-        self.pieces.push(Piece::Truncated);
+    /// Adds that older origins are missing, behind a boundary between threads.
+    pub(crate) fn cut_origins(&mut self, boundary: Piece) {
+        self.pieces.extend([boundary, Piece::Truncated]);
         self.close();
     }
 

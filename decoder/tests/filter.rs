@@ -125,9 +125,10 @@ end {leaf}\n{LEAF_BELOW}"
 fn calls_stand_in_place_of_their_token() {
     let folder = Folder::new("in_place");
     let (leaf, tail) = (leaf(), tail());
-    let log = format!("a={leaf},b={tail}\r\n{leaf}+ {leaf}+x {leaf}+~\n({leaf}+{tail})");
+    let log =
+        format!("a={leaf},b={tail}\r\n{leaf}+ {leaf}+x {leaf}+~\n({leaf}+{tail}) {leaf}+@{leaf}+@~ {leaf}+@");
     let expected = format!(
-        "a={LEAF_IN_PLACE},b={TAIL_IN_PLACE}\r\n{LEAF_IN_PLACE} {LEAF_IN_PLACE}+x <the token was cut here, further calls are missing>;<thread created here>;{LEAF_IN_PLACE}\n({TAIL_IN_PLACE};<thread created here>;{LEAF_IN_PLACE})"
+        "a={LEAF_IN_PLACE},b={TAIL_IN_PLACE}\r\n{LEAF_IN_PLACE} {LEAF_IN_PLACE}+x <the token was cut here, further calls are missing>;<thread created here>;{LEAF_IN_PLACE}\n({TAIL_IN_PLACE};<thread created here>;{LEAF_IN_PLACE}) <the token was cut here, further calls are missing>;<task submitted here>;{LEAF_IN_PLACE};<task submitted here>;{LEAF_IN_PLACE} {LEAF_IN_PLACE}+@"
     );
     assert_eq!(text(&folder.ok(&["--format", "folded"], log.as_bytes())), expected);
 }
@@ -257,7 +258,7 @@ fn long_logs_keep_their_order() {
 proptest! {
     /// What is between the tokens is what is there, and nothing that looks like a token is passed over.
     #[test]
-    fn tokens_are_found(parts in proptest::collection::vec("[ -~\n]{0,9}|pcce1\\.[a-z]{1,4}|\\+|\\+~", 0..12)) {
+    fn tokens_are_found(parts in proptest::collection::vec("[ -~\n]{0,9}|pcce1\\.[a-z]{1,4}|\\+|\\+~|\\+@", 0..12)) {
         let text = parts.concat();
         let mut rest = 0;
         for token in pcce::filter::tokens(text.as_bytes(), pcce::filter::Words::Tokens) {

@@ -80,6 +80,19 @@ fn across_threads() {
         folded(&[&format!("1+{thread}")]),
         "main;app::run(int);leaf;helper;<thread created here>;main 1\n"
     );
+    // Tasks, of which older ones were left out, and in pairs.
+    let task = "main;app::run(int);leaf;helper;<task submitted here>;main;app::run(int);leaf;helper 1\n";
+    assert_eq!(folded(&[&format!("{leaf}+@{thread}")]), task);
+    assert_eq!(folded(&["--across-threads", &leaf, &format!("@{thread}")]), task);
+    assert_eq!(
+        folded(&[&format!("{leaf}+@{thread}+{thread}+@~")]),
+        "<the token was cut here, further calls are missing>;<task submitted here>;main;app::run(int);leaf;helper;\
+         <thread created here>;main;app::run(int);leaf;helper;<task submitted here>;main;app::run(int);leaf;helper \
+         1\n"
+    );
+    let json = folder.ok(&["decode", "app", "--format", "json", &format!("{leaf}+@{thread}")]);
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(value["frames"][4]["kind"], "task");
     let json = folder.ok(&["decode", "app", "--format", "json", &joined]);
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(value["token"], joined);
@@ -91,6 +104,9 @@ fn across_threads() {
         (format!("{leaf}+{altered}"), "the token"),
         (format!("{leaf}+~+{thread}"), "not a context token"),
         (format!("{leaf}++{thread}"), "not a context token"),
+        (format!("{leaf}+@"), "not a context token"),
+        (format!("{leaf}+@@{thread}"), "not a context token"),
+        (format!("@{thread}"), "not a context token"),
         (format!("+{thread}"), "not a context token"),
         ("+".to_owned(), "not a context token"),
         (format!("{leaf}+{}", token(Some((site::MALLOC_CAPTURE, 0)), &[]).encode()), "another build"),

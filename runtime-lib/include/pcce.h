@@ -59,9 +59,10 @@ size_t pcce_token(char *buf, size_t size);
  * when memory was damaged. */
 size_t pcce_token_at(char *buf, size_t size, const void *pc, const void *sp);
 
-/* Writes the context in which the calling thread was created, as pcce_token()
- * writes the current one. If the creating thread was created by instrumented code
- * as well, the token of its creation follows behind a `+`, and so on. `pcce decode
+/* Writes the context in which the calling thread was created, or in which the task was
+ * submitted that it runs (pcce_task_run() below), as pcce_token() writes the current one. If
+ * the creating thread was created by instrumented code as well, the token of its creation
+ * follows behind a `+`, and so on. `pcce decode
  * --across-threads` joins a token with its thread's token; the word
  * TOKEN+THREADTOKEN says the same.
  *
@@ -70,6 +71,25 @@ size_t pcce_token_at(char *buf, size_t size, const void *pc, const void *sp);
  * and writes an empty string in the main thread, and in threads that code without
  * the pass created. Async-signal-safe. */
 size_t pcce_thread_token(char *buf, size_t size);
+
+/* Work that moves between threads. Where work is submitted, pcce_task_capture() keeps the
+ * current context in *task. The thread that does the work, whichever that is, calls
+ * pcce_task_run(task, body, argument), which calls body(argument). Meanwhile
+ * pcce_thread_token() gives the context in which the task was submitted, and behind a `+`
+ * where the submitting thread came from in turn; a `@` in front of the token tells it from
+ * the creation of a thread. Crash reports and `pcce core` show it, too. Tasks may run tasks
+ * and submit others. body may leave by an exception, by longjmp, or with the thread:
+ * nothing has to be undone.
+ *
+ * *task is the program's memory and stays as it is until the body has ended. It may be run
+ * several times, by several threads at once, or never; nothing has to be freed. The call of
+ * pcce_task_run() is one by name, in instrumented code: elsewhere it calls body(argument),
+ * and nothing else. pcce_task_capture() is async-signal-safe. */
+struct pcce_task {
+  uint64_t state[64];
+};
+void pcce_task_capture(struct pcce_task *task);
+void pcce_task_run(const struct pcce_task *task, void (*body)(void *), void *argument);
 
 /* On SIGSEGV, SIGABRT, SIGBUS, SIGFPE and SIGILL: writes one report to the file
  * descriptor fd, a few lines of text with the context of each thread (`pcce decode`
@@ -155,6 +175,16 @@ template <class Stream>
 inline auto operator<<(Stream &&stream, const token &context) -> decltype(stream << context.c_str()) {
   return stream << context.c_str();
 }
+/* Work that is submitted where this is made. `task.run(body)` calls `body()`: see pcce_task_run(). */
+class task {
+public:
+  PCCE_INLINE_ task() { pcce_task_capture(&task_); }
+  template <class Body> PCCE_INLINE_ void run(Body body) const { pcce_task_run(&task_, call_<Body>, &body); }
+
+private:
+  template <class Body> static void call_(void *body) { (*static_cast<Body *>(body))(); }
+  pcce_task task_;
+};
 } // namespace pcce
 #define PCCE_TOKEN (::pcce::token().c_str())
 #else

@@ -274,8 +274,8 @@ fn stay() {
     }
 }
 
-/// Writes the token of the point that the signal interrupted, and behind a `+` that of the thread's creation. Returns
-/// the length.
+/// Writes the token of the point that the signal interrupted, and behind a `+` those of where the thread comes from
+/// ([`thread::origin_text`]). Returns the length.
 ///
 /// # Safety
 /// `text` can take `size` bytes.
@@ -290,12 +290,13 @@ unsafe fn word(text: *mut u8, size: usize, context: *const libc::ucontext_t, ove
         if len + 2 >= size {
             return len;
         }
-        let creation = thread::creation_text(text.add(len + 1), size - len - 1);
-        if creation == 0 {
+        let sp = (*context).uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
+        let origin = thread::origin_text(text.add(len + 1), size - len - 1, sp);
+        if origin == 0 {
             return len;
         }
         text.add(len).write(b'+');
-        len + 1 + creation
+        len + 1 + origin
     }
 }
 

@@ -37,6 +37,7 @@ mod profile;
 mod sample;
 mod signal;
 mod state;
+mod task;
 mod text;
 mod thread;
 mod token;

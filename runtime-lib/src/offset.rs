@@ -7,7 +7,7 @@
 //! What the decoder makes of it depends on where functions have their frames; for equality the distance will do.
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::abi::{Frame, HybridSite, Link};
+use crate::abi::{Frame, Link, SiteByte};
 use crate::fiber::{UNKNOWN_SITE, is_unknown};
 use crate::own::Own;
 use crate::signal;
@@ -25,8 +25,8 @@ pub fn is_used() -> bool {
     !weak_address!("__pcce_hybrid").is_null()
 }
 
-/// The byte of a site.
-fn flags(site: *const u8, process: Option<&mut Own>) -> u8 {
+/// The byte of a site ([`SiteByte`]).
+pub fn flags(site: *const u8, process: Option<&mut Own>) -> u8 {
     if site.is_null() || site == UNKNOWN_SITE || signal::is_site(site) {
         return 0;
     }
@@ -54,7 +54,7 @@ pub fn base(outer: Link, site: *const u8, process: Option<&mut Own>) -> usize {
         let elsewhere = high != 0 && !(low..high).contains(&base);
         return if elsewhere { 0 } else { base };
     }
-    let known = !is_unknown(outer) && flags(site, process) & HybridSite::KNOWN_BASE != 0;
+    let known = !is_unknown(outer) && flags(site, process) & SiteByte::KNOWN_BASE != 0;
     if known { outer.frame().addr() } else { 0 }
 }
 
@@ -62,8 +62,8 @@ pub fn base(outer: Link, site: *const u8, process: Option<&mut Own>) -> usize {
 /// not need it.
 #[inline(never)]
 pub fn distance(site: *const u8, place: usize, base: usize, process: Option<&mut Own>) -> u64 {
-    if base > place && flags(site, process) & HybridSite::NEEDS_OFFSET != 0 {
-        HybridSite::distance(place, base)
+    if base > place && flags(site, process) & SiteByte::NEEDS_OFFSET != 0 {
+        SiteByte::distance(place, base)
     } else {
         0
     }

@@ -6,14 +6,16 @@
 //! thread has ended. The new thread begins in [`__pcce_thread_start`], which calls the program's start routine.
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::mem::{MaybeUninit, offset_of};
-use core::ptr::{copy_nonoverlapping, null_mut};
+use core::ptr::{copy_nonoverlapping, null, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
 
+use crate::abi::token::SUBMITTED;
 use crate::abi::{Link, layout};
 use crate::alternate;
 use crate::own::Own;
 use crate::state::tls;
 use crate::sys;
+use crate::task;
 use crate::token::__pcce_token;
 use crate::trace;
 use crate::x86_64::thread_pointer;
@@ -22,8 +24,8 @@ use crate::x86_64::thread_pointer;
 const PAGE: usize = layout::CREATION_SIZE as usize;
 /// Room for the thread's token.
 const TEXT: usize = PAGE - 9 * size_of::<usize>();
-/// Behind the last token where older ones were left out.
-const CUT: &[u8] = b"+~";
+/// Behind the last token where older ones were left out: of the creation of a thread, and of the submission of a task.
+const CUT: [&[u8]; 2] = [b"+~", b"+@~"];
 /// `PTHREAD_DESTRUCTOR_ITERATIONS`.
 const DESTRUCTOR_ROUNDS: usize = 4;
 
@@ -193,22 +195,66 @@ unsafe fn new(start: Start, argument: *mut c_void, stack_size: usize, site: *con
         (*creation).rounds = 0;
         (*creation).alternate_stack = null_mut();
         let text: *mut u8 = (&raw mut (*creation).text).cast();
-        __pcce_token(text.cast::<c_char>(), TEXT - CUT.len(), site);
-        let mut len = CStr::from_ptr(text.cast()).count_bytes();
-        let parent: *const Creation = (*tls()).creation.cast();
-        if !parent.is_null() {
-            text.add(len).write(b'+');
-            len += 1;
-            len += copy((&raw const (*parent).text).cast(), (*parent).len, text.add(len), TEXT - len);
-            // Nothing of the parent's fits.
-            if text.add(len - 1).read() == b'+' {
-                copy_nonoverlapping(CUT.as_ptr(), text.add(len - 1), CUT.len());
-                len += CUT.len() - 1;
-            }
-        }
-        (*creation).len = len;
+        __pcce_token(text.cast::<c_char>(), room(TEXT), site);
+        (*creation).len = with_origin(text, TEXT);
         creation
     }
+}
+
+/// Adds to a token where its thread comes from: what [`pcce_thread_token`] says. Returns the whole length.
+///
+/// # Safety
+/// `text` can take `size` bytes, and holds a token of the calling thread with a final zero, [`CUT`] and one byte less
+/// long.
+pub unsafe fn with_origin(text: *mut u8, size: usize) -> usize {
+    // SAFETY: by the contract; what [`origin`] returns can be read.
+    unsafe {
+        let mut len = CStr::from_ptr(text.cast()).count_bytes();
+        let (from, count) = origin();
+        if count == 0 {
+            return len;
+        }
+        text.add(len).write(b'+');
+        len += 1;
+        len += copy(from, count, text.add(len), size - len);
+        // Nothing of it fits.
+        if text.add(len - 1).read() == b'+' {
+            let cut = cut(from);
+            copy_nonoverlapping(cut.as_ptr(), text.add(len - 1), cut.len());
+            len += cut.len() - 1;
+        }
+        len
+    }
+}
+
+/// The room in a task, or a thread's record, for a token in front of what [`with_origin`] adds.
+pub const fn room(size: usize) -> usize {
+    size - CUT[1].len()
+}
+
+/// Where the calling thread's context comes from: the text of the task that it runs, or of its creation, and its
+/// length.
+unsafe fn origin() -> (*const u8, usize) {
+    // SAFETY: this thread's block and record, and the task that runs. Volatile: end() may have been interrupted.
+    unsafe {
+        if let Some(task) = task::running() {
+            return task;
+        }
+        let creation: *const Creation = (&raw const (*tls()).creation).read_volatile().cast();
+        match creation.as_ref() {
+            Some(creation) => (creation.text.as_ptr(), creation.len),
+            None => (null(), 0),
+        }
+    }
+}
+
+/// What stands in the place of this text and all behind it.
+///
+/// # Safety
+/// The text is not empty.
+unsafe fn cut(text: *const u8) -> &'static [u8] {
+    // SAFETY: by the contract.
+    CUT[usize::from(unsafe { text.read() } == SUBMITTED)]
 }
 
 /// Copies tokens that are joined by `+`, as many whole ones as fit into `size` bytes with a final zero. Returns the
@@ -220,11 +266,12 @@ unsafe fn copy(from: *const u8, len: usize, to: *mut u8, size: usize) -> usize {
             copy_nonoverlapping(from, to, len);
             return len;
         }
-        let room = size.saturating_sub(1 + CUT.len());
-        let Some(end) = (1..=room).rev().find(|&i| from.add(i).read() == b'+') else { return 0 };
+        let fits = |&end: &usize| from.add(end).read() == b'+' && end + cut(from.add(end + 1)).len() < size;
+        let Some(end) = (1..size.min(len)).rev().find(fits) else { return 0 };
         copy_nonoverlapping(from, to, end);
-        copy_nonoverlapping(CUT.as_ptr(), to.add(end), CUT.len());
-        end + CUT.len()
+        let cut = cut(from.add(end + 1));
+        copy_nonoverlapping(cut.as_ptr(), to.add(end), cut.len());
+        end + cut.len()
     }
 }
 
@@ -331,22 +378,18 @@ unsafe extern "C" fn delete_state(creation: *mut Creation) {
     }
 }
 
-/// The token of the context in which the calling thread was created, joined with `+` with those of the threads before.
-/// See the header.
+/// The token of the context in which the calling thread was created, or the task that it runs was submitted, joined
+/// with `+` with those before. See the header.
 ///
 /// # Safety
 /// `buf` can take `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcce_thread_token(buf: *mut c_char, size: usize) -> usize {
-    // SAFETY: this thread's block and record. Volatile: end() may have been interrupted.
+    // SAFETY: by the contract; what origin() returns can be read.
     unsafe {
-        let creation: *const Creation = (&raw const (*tls()).creation).read_volatile().cast();
+        let (text, len) = origin();
         let buf = buf.cast::<u8>();
-        let (mut len, mut copied) = (0, 0);
-        if !creation.is_null() {
-            len = (*creation).len;
-            copied = copy((&raw const (*creation).text).cast(), len, buf, size);
-        }
+        let copied = copy(text, len, buf, size);
         if size > 0 {
             buf.add(copied).write(0);
         }
@@ -354,13 +397,17 @@ pub unsafe extern "C" fn pcce_thread_token(buf: *mut c_char, size: usize) -> usi
     }
 }
 
-/// The same for a thread whose memory may be damaged. Returns the length of what was written.
+/// The same for a thread whose memory may be damaged, and which was interrupted with this stack pointer. Returns the
+/// length of what was written.
 ///
 /// # Safety
 /// `buf` can take `size` bytes.
-pub unsafe fn creation_text(buf: *mut u8, size: usize) -> usize {
+pub unsafe fn origin_text(buf: *mut u8, size: usize, sp: usize) -> usize {
     // SAFETY: this thread's block; a record is a page, and readable as a whole or not at all.
     unsafe {
+        if let Some(text) = task::running_at(sp) {
+            return copy(text.bytes().as_ptr(), text.bytes().len(), buf, size);
+        }
         let creation: *const Creation = (&raw const (*tls()).creation).read_volatile().cast();
         let page = creation as usize;
         if page == 0 || !page.is_multiple_of(PAGE) || !Own::new().readable(page) || (*creation).len > TEXT {
@@ -394,6 +441,11 @@ mod tests {
         assert_eq!(copied("aaa+bbb+ccc", 9), "aaa+~");
         assert_eq!(copied("aaa+bbb+ccc", 6), "aaa+~");
         assert_eq!(copied("aaa+bbb+~", 9), "aaa+~");
+        assert_eq!(copied("aaa+@bb+ccc", 11), "aaa+@bb+~");
+        assert_eq!(copied("aaa+@bb+ccc", 9), "aaa+@~");
+        assert_eq!(copied("aaa+@bb+@~", 10), "aaa+@~");
+        assert_eq!(copied("aaa+@bb+@~", 7), "aaa+@~");
+        assert_eq!(copied("aaa+@bb+@~", 6), "");
         for size in 0..6 {
             assert_eq!(copied("aaa+bbb+ccc", size), "");
         }

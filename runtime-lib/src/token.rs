@@ -11,6 +11,7 @@ mod writer;
 use core::ffi::c_char;
 use core::ptr::null;
 
+pub use self::chain::task;
 pub use self::state::State;
 use self::state::interrupted_at;
 use self::write::{Capture, Context, token};
@@ -69,6 +70,16 @@ pub unsafe extern "C" fn __pcce_token_below(
 /// `buf` can take `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcce_token(buf: *mut c_char, size: usize) -> usize {
+    // SAFETY: passed on.
+    unsafe { token_of_caller(buf, size) }
+}
+
+/// What [`pcce_token`] does, for the caller of the function into which this is inlined.
+///
+/// # Safety
+/// `buf` can take `size` bytes.
+#[inline(always)]
+pub unsafe fn token_of_caller(buf: *mut c_char, size: usize) -> usize {
     let Some((state, point)) = outside() else {
         if size > 0 {
             // SAFETY: by the contract.

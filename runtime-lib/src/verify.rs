@@ -31,7 +31,7 @@ use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 use self::step::{left_from, step};
-use crate::abi::{FunctionRecord, HybridSite, Link, Shadow};
+use crate::abi::{FunctionRecord, Link, Shadow, SiteByte};
 use crate::context::chain_number;
 use crate::counts;
 use crate::depth;
@@ -300,7 +300,7 @@ unsafe fn distance(shadow: *const Shadow) -> u64 {
         if (*function).shared == 0 {
             return 0;
         }
-        HybridSite::distance(shadow.addr(), offset::live_base(top))
+        SiteByte::distance(shadow.addr(), offset::live_base(top))
     }
 }
 

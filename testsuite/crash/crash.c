@@ -120,6 +120,21 @@ static void *crasher(void *x) {
   return x;
 }
 
+static struct pcce_task task;
+static void quietly(void *x) { quiet(x); }
+static void *quiet_in_task(void *x) {
+  pcce_task_run(&task, quietly, x);
+  return x;
+}
+
+static void crash(void *x) { crasher(x); }
+static void *crasher_in_task(void *x) {
+  pcce_task_run(&task, crash, x);
+  return x;
+}
+
+NOINLINE static void submit(void) { pcce_task_capture(&task); }
+
 int main(int count, char **arguments) {
   const char *threads = count > 2 ? arguments[2] : "";
   how = arguments[1];
@@ -143,6 +158,11 @@ int main(int count, char **arguments) {
   pthread_t ids[4];
   int is_deaf = !strcmp(threads, "deaf"), two = !strcmp(threads, "two");
   void *(*starts[])(void *) = {quiet, is_deaf ? deaf : quiet, crasher, two ? crasher : quiet};
+  if (!strcmp(threads, "tasks")) {
+    submit();
+    starts[0] = starts[1] = starts[3] = quiet_in_task;
+    starts[2] = crasher_in_task;
+  }
   for (int i = 0; i < 4; i++) pthread_create(&ids[i], NULL, starts[i], NULL);
   pthread_barrier_wait(&barrier);
   for (int i = 0; i < 4; i++) pthread_join(ids[i], NULL);

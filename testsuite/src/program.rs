@@ -35,7 +35,7 @@
 //! instrumented behind a call of `qsort`; `<?>`, code that is not instrumented and not known by
 //! name; `<none>`, no context at all (a thread or program in which nothing is instrumented); `<tail f>`, `<unknown f>`,
 //! `<unknown>`, `<unknown-module>`, `<truncated>`, `<damaged>`, `<signal>`, `<thread>` (below it, the thread's
-//! creation).
+//! creation), `<task>` (below it, the task's submission).
 
 use std::collections::HashMap;
 use std::fs;

@@ -42,6 +42,10 @@ int main(void) {
   printf(" '%s' %d", other, (int)pcce_thread_token(0, 0));
   other[0] = 'x';
   pcce_fiber_run(body, other);
+  struct pcce_task task;
+  pcce_task_capture(&task);
+  other[0] = 'x';
+  pcce_task_run(&task, body, other);
   printf(" '%s'\n", other);
   return 0;
 }

@@ -184,17 +184,50 @@ fn all_threads_are_in_the_report() {
 }
 
 #[test]
-fn core_files_of_threads() {
-    let folder = work_folder("crash/core");
-    let program = build(&folder, "program", &["-O2"]);
+fn threads_that_run_tasks_tell_who_submitted_them() {
+    let folder = work_folder("crash/tasks");
+    for (name, flags) in [("lto", &["-O2"][..]), ("O0", &["-O0", "--pcce-mode=module"])] {
+        let program = build(&folder, name, flags);
+        let ends_with = |context: &[String], start: &str| {
+            let end = ["<uninstrumented>", start, "<task>", "submit", "main"];
+            context.len() > end.len() && context[context.len() - end.len()..] == end
+        };
+        for way in ["null", "overflow", "abort"] {
+            let output = crash(&program, &[way, "tasks"], &[("INSTALL", "1")]);
+            let found = contexts(&program, &output.stderr);
+            assert_eq!(found.len(), 5, "{name} {way}: {}", output.stderr);
+            assert!(ends_with(&found[0], "crasher_in_task"), "{name} {way}: {:?}", found[0]);
+            let quiet = found.iter().filter(|context| ends_with(context, "quiet_in_task")).count();
+            assert_eq!(quiet, 3, "{name} {way}: {found:?}");
+        }
+        let core = folder.join(format!("{name}.core"));
+        core_while_asleep(&program, "tasks", &core);
+        let output = run(command(artifact("pcce"), &["core", "--format", "json"]).arg(&program).arg(core));
+        let text = output.expect_success().stdout;
+        let report: Value = serde_json::from_str(&text).expect("JSON");
+        let threads = report["threads"].as_array().expect("threads");
+        let quiet = threads.iter().filter(|t| ends_with(&functions(t), "quiet_in_task")).count();
+        assert_eq!(quiet, 3, "{text}");
+    }
+}
+
+/// Makes a core file of the program, whose threads have gone to sleep.
+fn core_while_asleep(program: &Path, threads: &str, core: &Path) {
     let mut child =
-        command(&program, &["none", "all"]).stdout(Stdio::null()).spawn().expect("the program starts");
+        command(program, &["none", threads]).stdout(Stdio::null()).spawn().expect("the program starts");
     std::thread::sleep(std::time::Duration::from_millis(300));
-    let core = folder.join("core");
-    let made = core_of(child.id(), &core);
+    let made = core_of(child.id(), core);
     let _ = child.kill();
     let _ = child.wait();
     made.expect("gdb makes a core file");
+}
+
+#[test]
+fn core_files_of_threads() {
+    let folder = work_folder("crash/core");
+    let program = build(&folder, "program", &["-O2"]);
+    let core = folder.join("core");
+    core_while_asleep(&program, "all", &core);
     let (agreed, wrong) = compare_core(&program, &core, &folder).expect("both read it");
     assert!(wrong.is_empty() && agreed >= 3, "{agreed} threads\n{}", wrong.join("\n"));
     let text = |arguments: &[&str]| {

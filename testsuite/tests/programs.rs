@@ -91,6 +91,8 @@ programs! {
     targets.c,
     targets_cxx.cpp,
     targets_library.c,
+    tasks.c,
+    tasks_pool.cpp,
     templates.cpp,
     thread_end.c,
     thread_exit.cpp,

@@ -32,21 +32,27 @@ impl<'c> Process<'c> for Snapshot<'c> {
 }
 
 impl Core {
-    /// The token of a thread, and behind `+` those of its creation.
+    /// The token of a thread, and behind `+` those of where it comes from.
     pub(super) fn context(&self, thread: &State, places: &Places) -> Option<String> {
         let block = thread.fs_base().wrapping_add(places.block);
         let field = |offset: u64| self.word(block.wrapping_add(offset));
         let (id, top) = (field(layout::TLS_ID)?, field(layout::TLS_TOP)?);
         let own = (field(layout::TLS_STACK_LOW)?, field(layout::TLS_STACK_HIGH)?);
-        let mut walk =
-            Walk { core: self, places, token: Token::default(), stack: self.stack(thread.sp(), own) };
+        let stack = self.stack(thread.sp(), own);
+        let mut walk = Walk { core: self, places, token: Token::default(), stack, task: None };
         walk.token.with_offsets = places.hybrid;
         walk.token.left = field(layout::TLS_LEFT & !7)?.to_le_bytes()[(layout::TLS_LEFT & 7) as usize] != 0;
         walk.thread(thread.unwinding(), id, top);
         let mut word = walk.token.encode();
-        if let Some(creation) = field(layout::TLS_CREATION).and_then(|record| self.creation(record)) {
+        let origin = match walk.task {
+            Some(task) => self.text(task, layout::TASK_LEN, layout::TASK_TEXT, layout::TASK_SIZE),
+            None => field(layout::TLS_CREATION).and_then(|record| {
+                self.text(record, layout::CREATION_LEN, layout::CREATION_TEXT, layout::CREATION_SIZE)
+            }),
+        };
+        if let Some(origin) = origin {
             word.push('+');
-            word.push_str(&creation);
+            word.push_str(&origin);
         }
         Some(word)
     }
@@ -60,13 +66,15 @@ impl Core {
         (own.1 == 0 || own.1 == u64::MAX).then(|| self.segment(sp))?
     }
 
-    fn creation(&self, record: u64) -> Option<String> {
-        let len = self.word(record.checked_add(layout::CREATION_LEN)?)?;
-        if record == 0 || len == 0 || len > layout::CREATION_SIZE - layout::CREATION_TEXT {
+    /// The text in a record of `size` bytes, at this offset, with its length at another one; none if it is empty.
+    fn text(&self, record: u64, len: u64, text: u64, size: u64) -> Option<String> {
+        record.checked_add(size)?;
+        let len = self.word(record + len)?;
+        if record == 0 || len == 0 || len > size - text {
             return None;
         }
-        let text = self.memory(record + layout::CREATION_TEXT, len)?;
-        let allowed = |c: &u8| c.is_ascii_alphanumeric() || b"-_.+~".contains(c);
+        let text = self.memory(record + text, len)?;
+        let allowed = |c: &u8| c.is_ascii_alphanumeric() || b"-_.+~@".contains(c);
         text.iter().all(allowed).then(|| String::from_utf8_lossy(text).into_owned())
     }
 }
@@ -77,6 +85,8 @@ struct Walk<'c> {
     places: &'c Places,
     token: Token,
     stack: Option<(u64, u64)>,
+    /// The address of the innermost task that the thread runs.
+    task: Option<u64>,
 }
 
 /// The frame to which a link leads ([`abi::Link`]).
@@ -157,9 +167,12 @@ impl Walk<'_> {
             return Some((prev, possible && !point.detached));
         }
         let image = self.core.images.iter().find(|i| i.contains(site))?;
-        let needed = self.site_byte(site) & abi::HybridSite::NEEDS_OFFSET != 0;
+        if self.task.is_none() && self.site_byte(site) & abi::SiteByte::RUNS_TASK != 0 {
+            self.task = Some(word(layout::FRAME_TASK / 8).unwrap_or(0));
+        }
+        let needed = self.hybrid_byte(site) & abi::SiteByte::NEEDS_OFFSET != 0;
         let distance =
-            if needed { abi::HybridSite::distance(at as usize, self.offset_base(prev) as usize) } else { 0 };
+            if needed { abi::SiteByte::distance(at as usize, self.offset_base(prev) as usize) } else { 0 };
         let (number, site) = (self.image(image.build_id), site.wrapping_sub(image.bias));
         let since_signal = self.token.signals.last().map_or(0, |s| s.0) < self.token.frames.len();
         match self.token.frames.last_mut().filter(|_| since_signal) {
@@ -174,10 +187,14 @@ impl Walk<'_> {
         Some((prev, possible))
     }
 
-    /// The byte of a site ([`abi::HybridSite`]); 0 in programs without a hybrid encoding.
+    /// The byte of a site ([`abi::SiteByte`]).
     fn site_byte(&self, site: u64) -> u8 {
-        let word = if self.places.hybrid { self.core.word(site & !7) } else { None };
-        word.unwrap_or(0).to_le_bytes()[(site & 7) as usize]
+        self.core.word(site & !7).unwrap_or(0).to_le_bytes()[(site & 7) as usize]
+    }
+
+    /// The same, 0 in programs without a hybrid encoding.
+    fn hybrid_byte(&self, site: u64) -> u8 {
+        if self.places.hybrid { self.site_byte(site) } else { 0 }
     }
 
     /// Where distances count from in the sub-path above a link; 0 if that is not known.
@@ -188,14 +205,14 @@ impl Walk<'_> {
             return self.places.main_base.filter(inside).unwrap_or(0);
         }
         let site = at.checked_add(layout::FRAME_SITE).and_then(|site| self.core.word(site)).unwrap_or(0);
-        let known = self.site_byte(unmarked(site)) & abi::HybridSite::KNOWN_BASE != 0;
+        let known = self.hybrid_byte(unmarked(site)) & abi::SiteByte::KNOWN_BASE != 0;
         if known { at } else { 0 }
     }
 
     /// `base`: where distances count from.
     fn point(&mut self, id: u64, walked: &Interruption, base: u64) -> Point {
         let addresses = walked.addresses().zip(walked.frames()).map(|((address, exact), cfa)| {
-            let distance = if self.places.hybrid { abi::HybridSite::distance(cfa, base as usize) } else { 0 };
+            let distance = if self.places.hybrid { abi::SiteByte::distance(cfa, base as usize) } else { 0 };
             let address = address as u64;
             let image = self.core.images.iter().find(|i| i.contains(address));
             let (id, bias) = image.map_or((BuildId::default(), 0), |i| (i.build_id, i.bias));

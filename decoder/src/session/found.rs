@@ -68,12 +68,14 @@ impl<'d> Found<'d> {
         Some(outcome)
     }
 
-    /// The images of a token or interned number, and of the tokens of the threads' creations.
+    /// The images of a token or interned number, and of the tokens of where its thread comes from.
     fn images(&mut self, text: &[u8], numbers: Option<&Numbers>) -> Vec<BuildId> {
         let mut images = Vec::new();
         let parts = thread::split(text);
         let single = parts.is_none().then_some(text);
-        let several = parts.into_iter().flat_map(|parts| std::iter::once(parts.first).chain(parts.creations));
+        let several = parts.into_iter().flat_map(|parts| {
+            std::iter::once(parts.first).chain(parts.origins.into_iter().map(|origin| origin.token))
+        });
         for token in single.into_iter().chain(several) {
             if self.token.parse_into(token, &mut self.scratch).is_ok() {
                 images.extend_from_slice(&self.token.images);

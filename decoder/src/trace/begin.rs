@@ -111,7 +111,7 @@ impl Contexts {
                 Piece::Tail(_) | Piece::Named(FrameKind::Tail, ..) => {}
                 // Handlers have streams of their own.
                 Piece::Signal if level > 0 => break,
-                Piece::Thread => break,
+                Piece::Thread | Piece::Task => break,
                 _ => {
                     outermost = UNKNOWN;
                     break;

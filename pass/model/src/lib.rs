@@ -18,6 +18,7 @@ pub mod plan;
 mod profile;
 mod program;
 mod silent;
+mod site_bytes;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

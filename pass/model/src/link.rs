@@ -183,6 +183,7 @@ fn reached(program: &Program, function: &Function, call: &Call, mode: &Mode<'_>)
         // Open calls reach those that leave their activations to others.
         CallKind::Direct(callee) if program[*callee].leaves() => Reached::Other,
         CallKind::Direct(_) => Reached::Own,
+        kind if kind.runs_task() => Reached::Unknown,
         CallKind::External(_) => Reached::Other,
         CallKind::Indirect if mode.publishes || call.compared => Reached::Unknown,
         CallKind::Indirect => Reached::Other,

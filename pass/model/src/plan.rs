@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use pcce_abi::{self as abi, HybridSite};
+use pcce_abi as abi;
 use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeCode, Encoding, FunctionId, PushReason};
 use pcce_options::PassOptions;
@@ -14,6 +14,7 @@ use crate::begins::{self, FrameBegins};
 use crate::hybrid::{self, Used};
 use crate::jumps::Jumps;
 use crate::link::{CodeOfCall, Shape, Update};
+use crate::site_bytes;
 use crate::updates::{chain, number_updates};
 use crate::{Call, CallKind, Function, Program, RuntimeCall, STD_THREAD, Source, Unannounced};
 
@@ -56,6 +57,8 @@ pub struct PlannedCall {
     pub stays: bool,
     /// The number of its site.
     pub site: u32,
+    /// It runs a task, whose address is stored behind the frame that it pushes.
+    pub runs_task: bool,
     /// It creates a thread behind the back of the pass: the site where the context is taken before.
     pub creation_site: Option<u32>,
     /// The encoding relies on the call being one, and no jump.
@@ -112,7 +115,7 @@ pub struct Plan {
     pub symbols: dictionary::Module,
     /// How they are encoded.
     pub encoding: dictionary::Encoding,
-    /// Hybrid encoding: the bytes of the site array.
+    /// The bytes of the site array ([`abi::SiteByte`]), if one of them is not 0.
     pub site_bytes: Option<Vec<u8>>,
     /// Link mode: the updates, by their numbers.
     pub updates: Vec<Update>,
@@ -212,7 +215,7 @@ pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
         row.jumped_to = maker.jumps.may_lead_to(i, function);
     }
     let Maker { names, files, sites, edges, stack_offsets, open_node, .. } = maker;
-    let site_bytes = used.map(|used| site_bytes(used, &sites, &edges, &stack_offsets));
+    let site_bytes = site_bytes::of(used, &functions, &sites, &edges, &stack_offsets);
     Plan {
         functions,
         symbols: dictionary::Module {
@@ -350,12 +353,14 @@ impl<'a> Maker<'a> {
             self.add_edge(call, site);
             let frame = self.basis.used.and_then(|used| used.hybrid.frame_offset(call.edge?));
             let keeps_frame = frame.is_some_and(|frame| frame != hybrid::JUMP);
+            let runs_task = call.kind.runs_task() && matches!(action, Action::Push(_));
             calls.push(PlannedCall {
                 call: c,
                 action,
                 left: 0,
                 stays: false,
                 site,
+                runs_task,
                 creation_site,
                 keeps_frame,
                 stub: code.and_then(|code| code.stub),
@@ -462,24 +467,4 @@ impl<'a> Maker<'a> {
             begins_stack: used.is_some() && hybrid::is_main(program, id),
         }
     }
-}
-
-/// What the runtime must know of each site in a hybrid encoding.
-fn site_bytes(
-    used: &Used,
-    sites: &[dictionary::Site],
-    edges: &[dictionary::Edge],
-    stack_offsets: &[(u32, u32)],
-) -> Vec<u8> {
-    let needs = |site: &dictionary::Site| used.hybrid.needs_stack_offset(FunctionId::new(site.function));
-    let mut bytes: Vec<u8> =
-        sites.iter().map(|site| if needs(site) { HybridSite::NEEDS_OFFSET } else { 0 }).collect();
-    for (edge, _) in stack_offsets {
-        let edge = &edges[*edge as usize];
-        let pushes = !matches!(edge.code, dictionary::EdgeCode::Add(_) | dictionary::EdgeCode::Open(_));
-        if pushes && matches!(sites[edge.site as usize].kind, dictionary::SiteKind::Direct(_)) {
-            bytes[edge.site as usize] |= HybridSite::KNOWN_BASE;
-        }
-    }
-    bytes
 }

@@ -53,6 +53,13 @@ pub enum CallKind {
     Runtime(RuntimeCall),
 }
 
+impl CallKind {
+    /// Whether it runs a task of the runtime's: such a call pushes always, where it stands.
+    pub fn runs_task(&self) -> bool {
+        matches!(self, Self::External(name) if name == pcce_abi::functions::TASK_RUN)
+    }
+}
+
 /// libstdc++'s `std::thread::_M_start_thread`, which creates the thread of the state that is its second argument.
 pub const STD_THREAD: &str =
     "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE";
@@ -66,6 +73,8 @@ pub enum RuntimeCall {
     Token,
     /// `pcce_token_at`: takes the token of an interrupted point.
     TokenAt,
+    /// `pcce_task_capture`: takes the context in which a task is submitted.
+    TaskCapture,
     /// `pthread_create`: creates a thread.
     PthreadCreate,
     /// `thrd_create`, the same in C11.
@@ -79,6 +88,7 @@ impl RuntimeCall {
             ("pcce_context", 0) => Some(Self::Context),
             ("pcce_token", 2) => Some(Self::Token),
             ("pcce_token_at", 4) => Some(Self::TokenAt),
+            ("pcce_task_capture", 1) => Some(Self::TaskCapture),
             ("pthread_create", 4) => Some(Self::PthreadCreate),
             ("thrd_create", 3) => Some(Self::ThrdCreate),
             _ => None,

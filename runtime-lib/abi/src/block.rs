@@ -168,14 +168,17 @@ impl Frame {
     }
 }
 
-/// Bits of the byte of a site, in executables with a hybrid encoding (pcce.txt §6). In others it is 0.
-pub struct HybridSite;
+/// Bits of the byte of a site. But for [`RUNS_TASK`](Self::RUNS_TASK) they are those of executables with a hybrid
+/// encoding (pcce.txt §6), and 0 in others.
+pub struct SiteByte;
 
-impl HybridSite {
+impl SiteByte {
     /// In the site's function, ids stand for several contexts that stack offsets tell apart.
     pub const NEEDS_OFFSET: u8 = 1;
     /// The site pushes, and it is known how far the frame is from where the sub-path begins.
     pub const KNOWN_BASE: u8 = 2;
+    /// The site pushes for a call of [`functions::TASK_RUN`], and the address of the task is behind the frame.
+    pub const RUNS_TASK: u8 = 4;
 
     /// How far a place on the stack is below `base`, in words; 0 where one of them is not known (0), or they are on
     /// different stacks.
@@ -294,6 +297,15 @@ pub mod layout {
     pub const RELATIVE: u64 = 1;
     /// Size of [`Frame`].
     pub const FRAME_SIZE: u64 = size_of::<Frame>() as u64;
+    /// Offset of the address of a task from a frame whose site [runs](SiteByte::RUNS_TASK) it.
+    pub const FRAME_TASK: u64 = FRAME_SIZE;
+    /// Offset of the length of the text in a task.
+    pub const TASK_LEN: u64 = 0;
+    /// Offset of the text there: [`SUBMITTED`](crate::token::SUBMITTED) and the tokens of the task's submission; none
+    /// if that is not known.
+    pub const TASK_TEXT: u64 = 8;
+    /// Size of a task, `struct pcce_task` of the header.
+    pub const TASK_SIZE: u64 = 512;
     /// Offset of [`Shadow::site`].
     pub const SHADOW_SITE: u64 = offset_of!(Shadow, site) as u64;
     /// Offset of [`Shadow::left`].
@@ -316,6 +328,10 @@ pub mod functions {
     pub const TOKEN_BELOW: &str = "__pcce_token_below";
     /// `size_t __pcce_token_at(buf, size, pc, sp, site)`: the token of an interrupted point.
     pub const TOKEN_AT: &str = "__pcce_token_at";
+    /// `void __pcce_task_capture(task, site)`: takes the context in which a task is submitted.
+    pub const TASK_CAPTURE: &str = "__pcce_task_capture";
+    /// `void pcce_task_run(task, body, argument)`: runs a task.
+    pub const TASK_RUN: &str = "pcce_task_run";
     /// `pthread_create(…, site)`: creates a thread.
     pub const PTHREAD_CREATE: &str = "__pcce_pthread_create";
     /// `thrd_create(…, site)`: creates a thread.

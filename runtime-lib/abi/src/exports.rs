@@ -4,7 +4,7 @@
 use crate::{MAIN_BASE_SYMBOL, REPLACED, SIGNAL_SITE_SYMBOL, TLS_SYMBOL, VERSION_SYMBOL, functions};
 
 /// What every archive defines for the C API, for the start of the program, and for code of the pass.
-pub const RUNTIME: [&str; 34] = [
+pub const RUNTIME: [&str; 37] = [
     "pcce_context",
     "pcce_numbers",
     "pcce_token",
@@ -14,6 +14,8 @@ pub const RUNTIME: [&str; 34] = [
     "pcce_fiber_save",
     "pcce_fiber_restore",
     "pcce_fiber_run",
+    "pcce_task_capture",
+    functions::TASK_RUN,
     "pcce_trace_start",
     "pcce_trace_stop",
     "pcce_trace_mark",
@@ -31,6 +33,7 @@ pub const RUNTIME: [&str; 34] = [
     functions::CONTEXT_BELOW,
     functions::TOKEN_BELOW,
     functions::TOKEN_AT,
+    functions::TASK_CAPTURE,
     functions::PTHREAD_CREATE,
     functions::THRD_CREATE,
     functions::STD_THREAD,

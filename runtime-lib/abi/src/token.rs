@@ -15,6 +15,10 @@ pub const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrst
 /// Bytes of an ELF build id that a token carries, at most.
 pub const BUILD_ID_LEN: usize = 8;
 
+/// Where several tokens are joined by `+`: in front of a token of the context in which a task was submitted. Others are
+/// of contexts in which threads were created.
+pub const SUBMITTED: u8 = b'@';
+
 /// Flags, in the first byte.
 pub mod flag {
     /// The context was taken at a site, which the token names.

@@ -2,7 +2,7 @@
 
 use core::ptr::null;
 
-use crate::abi::{Frame, Link};
+use crate::abi::{Frame, Link, SiteByte};
 use crate::fiber::Links;
 use crate::offset;
 use crate::own::Own;
@@ -97,6 +97,22 @@ impl Frames {
         let registers = Registers::interrupted(&mut self.process, context)?;
         Some(Interruption::walk(registers, prev.frame().addr(), &mut self.process))
     }
+}
+
+/// The address that is behind the innermost frame that runs a task, of a chain whose first link can be followed.
+/// `suspect`: the stack may be damaged.
+pub fn task(top: Link, suspect: bool) -> Option<usize> {
+    let mut frames = Frames::new(suspect);
+    let mut at = top;
+    while let Some(frame) = frames.read(at) {
+        let process = suspect.then_some(&mut frames.process);
+        if offset::flags(frame.site(), process) & SiteByte::RUNS_TASK != 0 {
+            // Memory of the same activation as the frame.
+            return frames.process.word(at.frame().wrapping_add(1).addr()).map(|word| word as usize);
+        }
+        at = frame.prev;
+    }
+    None
 }
 
 /// A frame of the chain.

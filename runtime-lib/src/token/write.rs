@@ -7,7 +7,7 @@ use super::chain::{Element, Elements, Frames};
 use super::images::{Images, place};
 use super::writer::Writer;
 use crate::abi::token::{PREFIXES, SITE_LEFT, WITH_OFFSETS, flag, kind, zigzag};
-use crate::abi::{Frame, HybridSite, Link};
+use crate::abi::{Frame, Link, SiteByte};
 use crate::offset;
 use crate::signal;
 use crate::state::tls;
@@ -71,7 +71,7 @@ fn write_point(
         let from = if before.0 == number { before.1 } else { 0 };
         out.varint(zigzag(offset.wrapping_sub(from) as u64));
         if let Some(base) = base {
-            out.varint(HybridSite::distance(cfa, base));
+            out.varint(SiteByte::distance(cfa, base));
         }
         before = (number, offset);
     }

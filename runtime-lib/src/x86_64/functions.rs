@@ -54,6 +54,20 @@ global_asm!(
     restore = sym pcce_fiber_restore,
 );
 
+// Runs `body(argument)`, with the task in the first register: a jump, so that whatever passes the caller may pass here.
+global_asm!(
+    ".pushsection .text.pcce_task_run,\"ax\",@progbits",
+    ".type pcce_task_run,@function",
+    ".globl pcce_task_run",
+    "pcce_task_run:",
+    ".cfi_startproc",
+    "mov rdi, rdx",
+    "jmp rsi",
+    ".cfi_endproc",
+    ".size pcce_task_run, . - pcce_task_run",
+    ".popsection",
+);
+
 // Where a thread begins. `pthread_exit` and cancellation end the start routine in the middle, and destructors of
 // thread-local objects run afterwards: the state must be the empty one for them. So this is a cleanup handler, as
 // pthread_cleanup_push makes it in C; it works without unwind tables as well. In assembly, since Rust has no call that

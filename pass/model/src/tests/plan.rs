@@ -68,6 +68,17 @@ fn actions(plan: &Plan, function: usize) -> Vec<Action> {
     plan.functions[function].calls.iter().map(|call| call.action).collect()
 }
 
+/// The call that runs a task pushes in any mode, and its site says so to the runtime.
+#[test]
+fn calls_that_run_tasks_are_marked() {
+    let functions = [exported("main", &[external("pcce_task_run"), external("f")]), exported("g", &[])];
+    let plan = plan_of(&EXECUTABLE, &functions);
+    assert_eq!(actions(&plan, 0), [Action::Push(Push::Zero); 2]);
+    assert_eq!(plan.functions[0].calls.iter().map(|call| call.runs_task).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(plan.site_bytes, Some(vec![pcce_abi::SiteByte::RUNS_TASK, 0]));
+    assert_eq!(plan_of(&EXECUTABLE, &two_ways()).site_bytes, None);
+}
+
 /// Two ways to a function: Fig. 1 of the paper in small.
 fn two_ways() -> Vec<Function> {
     vec![

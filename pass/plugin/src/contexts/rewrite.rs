@@ -39,7 +39,7 @@ pub fn rewrite<'m>(
     options: &PassOptions,
 ) {
     let symbols = symbols(module, (program, plan), (sites_name, no_ops), options);
-    if plan.site_bytes.is_some() {
+    if plan.encoding.hybrid.is_some() {
         emit::emit_hybrid(module);
     }
     let ends = abi::REPLACED_ENDS

@@ -18,6 +18,9 @@
 //! frame.site = &sites[s];
 //! tls.top = &frame + 1;  call;  tls.top = frame.prev;
 //!
+//! // the push of pcce_task_run(task, …)
+//! frame.task = task;  a push
+//!
 //! // pcce_context(), in functions whose ids have a range of numbers
 //! n = tls.top ? __pcce_context(&sites[s], base) : tls.id + base;
 //!
@@ -157,13 +160,15 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         self.code.value.decide_on_stack_protector();
         // Outer frames have higher addresses, also of two in one activation.
         let both = pushes && entry_site.is_some();
-        let size = if both { 2 * layout::FRAME_SIZE } else { layout::FRAME_SIZE };
+        let runs_task = self.planned.calls.iter().any(|call| call.runs_task);
+        let own = layout::FRAME_SIZE + if runs_task { size_of::<u64>() as u64 } else { 0 };
+        let size = if both { own + layout::FRAME_SIZE } else { own };
         let frames = (pushes || entry_site.is_some())
             .then(|| b.alloca(size, if pushes { "pcce.frame" } else { "pcce.entry" }));
         self.frame = frames.filter(|_| pushes);
         self.entry_frame = frames
             .filter(|_| entry_site.is_some())
-            .map(|frames| if both { b.offset(frames, layout::FRAME_SIZE) } else { frames });
+            .map(|frames| if both { b.offset(frames, own) } else { frames });
         self.shadow = verify.map(|_| b.alloca(layout::SHADOW_SIZE, "pcce.shadow"));
         if let (Some(site), Some(frame)) = (entry_site, self.entry_frame) {
             self.begin(frame);
@@ -324,6 +329,11 @@ impl<'a, 'm> Rewriter<'a, 'm> {
                 if self.planned.frame.as_ref().is_some_and(|begins| begins.at_pushes.contains(&call.call)) {
                     self.begin(frame);
                 }
+                if call.runs_task {
+                    let task = instruction.argument(0).and_then(|task| task.as_address());
+                    let task = task.unwrap_or(self.b.module.null());
+                    self.b.store(task, self.b.offset(frame, layout::FRAME_TASK));
+                }
                 self.push(frame, self.site(call.site), push);
             }
             Action::Publish => self.publish(Some(call.site)),
@@ -368,6 +378,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             }
             RuntimeCall::Token => abi::functions::TOKEN,
             RuntimeCall::TokenAt => abi::functions::TOKEN_AT,
+            RuntimeCall::TaskCapture => abi::functions::TASK_CAPTURE,
             RuntimeCall::PthreadCreate => abi::functions::PTHREAD_CREATE,
             RuntimeCall::ThrdCreate => abi::functions::THRD_CREATE,
         };
