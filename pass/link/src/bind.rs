@@ -30,6 +30,13 @@ pub enum StubAction {
         /// Where it goes then; none if the pointer says.
         callee: Option<u64>,
     },
+    /// It adds.
+    Add {
+        /// What.
+        value: u64,
+        /// Where it goes then; none if the pointer says.
+        callee: Option<u64>,
+    },
 }
 
 /// What is done in the program.
@@ -38,7 +45,7 @@ pub struct Bound {
     pub program: Program,
     /// The first function of each module.
     pub bases: Vec<usize>,
-    /// What each call adds that has updates: by ⟨function of the program, place in its calls⟩.
+    /// What each call adds for which that is open: by ⟨function of the program, place in its calls⟩.
     pub values: HashMap<(usize, usize), u64>,
     /// What is done with each stub that is in the file.
     pub stubs: HashMap<(usize, u32), StubAction>,
@@ -69,7 +76,7 @@ pub fn bind(image: &Image, modules: &Modules, references: &References) -> Result
         encoding = encode(&program);
     }
     let values = calls.values(&program, &encoding);
-    let stubs = calls.stubs(&program, &encoding, &merged.targets);
+    let stubs = calls.stubs(&program, &encoding, &values, &merged.targets);
     let encoding_rows = calls.rows(&program, &encoding);
     Ok(Bound { program, bases: merged.bases, values, stubs, encoding_rows })
 }
@@ -205,6 +212,7 @@ impl<'a> Calls<'a> {
                 let rule = match (code.shape, code.stub) {
                     (Shape::Pushes, _) => Rule::Pushes,
                     (_, Some(_)) if pushing => Rule::Pushes,
+                    (Shape::Tail, Some(_)) => Rule::Detour,
                     (_, Some(_)) => Rule::Free,
                     (_, None) => {
                         adding.push(edge);
@@ -222,7 +230,7 @@ impl<'a> Calls<'a> {
         for (id, function) in program.iter() {
             for (c, call, code) in self.of(id, &function.calls) {
                 let value = call.edge.and_then(|edge| encoding.constant(edge)).unwrap_or(0);
-                if code.shape == Shape::Bound && value != 0 {
+                if matches!(code.shape, Shape::Bound | Shape::Tail) && value != 0 {
                     values.insert((id.index(), c), value);
                 }
             }
@@ -234,12 +242,13 @@ impl<'a> Calls<'a> {
         &self,
         program: &Program,
         encoding: &Encoding,
+        values: &HashMap<(usize, usize), u64>,
         targets: &HashMap<(usize, u32), u64>,
     ) -> HashMap<(usize, u32), StubAction> {
         let mut stubs = HashMap::new();
         for (id, function) in program.iter() {
             let (module, _) = self.place(id);
-            for (_, call, code) in self.of(id, &function.calls) {
+            for (c, call, code) in self.of(id, &function.calls) {
                 let Some(stub) = code.stub.map(|stub| (module, stub)) else { continue };
                 if !self.modules.stubs.contains_key(&stub) {
                     continue;
@@ -255,7 +264,12 @@ impl<'a> Calls<'a> {
                     // The push is in the code.
                     (Shape::Pushes, _) => StubAction::Leave,
                     (_, CallKind::Silent(_)) => direct,
-                    _ if silent || adds => direct,
+                    _ if silent => direct,
+                    (Shape::Tail, _) if adds => match values.get(&(id.index(), c)) {
+                        Some(&value) => StubAction::Add { value, callee },
+                        None => direct,
+                    },
+                    _ if adds => direct,
                     _ => StubAction::Push { relative, callee },
                 };
                 stubs.insert(stub, action);

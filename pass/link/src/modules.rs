@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl, OpKind};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 use pcce_abi::{RECORDS_ADDRESS_SECTION, no_op};
 use pcce_dictionary::section::{self, Record};
 use pcce_dictionary::{Module, code};
@@ -10,7 +10,7 @@ use pcce_model::CallKind;
 use pcce_model::link::Facts;
 
 use crate::image::Image;
-use crate::{Error, no_ops, references};
+use crate::{Error, no_ops};
 
 /// A function of a module: the module's place in the list, and the function's in the module.
 pub type Place = (usize, usize);
@@ -154,7 +154,7 @@ fn check(facts: &Facts, symbols: &Module) -> Result<(), &'static str> {
 
 /// Where a stub jumps to; none if it does not, or through a pointer.
 pub fn stub_target(image: &Image, stub: u64) -> Option<u64> {
-    let at = stub + references::STUB_JUMP as u64;
+    let at = stub + pcce_abi::stub::JUMP as u64;
     match image.at(at) {
         [0xe9, rest @ ..] => {
             let distance = i32::from_le_bytes(rest.get(..4)?.try_into().ok()?);
@@ -164,24 +164,67 @@ pub fn stub_target(image: &Image, stub: u64) -> Option<u64> {
     }
 }
 
+/// A call or jump to an address that it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Branch {
+    /// Which of the two.
+    pub kind: BranchKind,
+    /// Behind its last byte; its last four are the distance from there.
+    pub end: u64,
+    /// Where it leads.
+    pub target: u64,
+}
+
+/// What a branch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BranchKind {
+    /// A call, of five bytes.
+    Call,
+    /// A jump, of five bytes.
+    Jump,
+    /// A jump on a condition.
+    Conditional,
+}
+
+impl Branch {
+    fn of(instruction: &Instruction) -> Option<Self> {
+        let kind = match (instruction.flow_control(), instruction.len()) {
+            (FlowControl::Call, 5) => BranchKind::Call,
+            (FlowControl::UnconditionalBranch, 5) => BranchKind::Jump,
+            (FlowControl::ConditionalBranch, 6) => BranchKind::Conditional,
+            _ => return None,
+        };
+        let near = instruction.op0_kind() == OpKind::NearBranch64;
+        near.then(|| Self { kind, end: instruction.next_ip(), target: instruction.near_branch_target() })
+    }
+}
+
 /// The first call behind an update, if it is one of the stub, and nothing else can come in between.
-pub fn call_of_stub(image: &Image, update: u64, stub: u64) -> Option<u64> {
+pub fn call_of_stub(image: &Image, update: u64, stub: u64) -> Option<Branch> {
     let from = update + no_op::LEN as u64;
     let code = image.at(from);
     let code = &code[..code.len().min(1 << 12)];
-    let mut decoder = Decoder::with_ip(64, code, from, DecoderOptions::NONE);
-    while decoder.can_decode() {
-        let instruction = decoder.decode();
+    for instruction in &mut Decoder::with_ip(64, code, from, DecoderOptions::NONE) {
         match instruction.flow_control() {
             FlowControl::Next if !instruction.is_invalid() => {}
-            FlowControl::Call => {
-                let is_stubs = instruction.op0_kind() == OpKind::NearBranch64
-                    && instruction.near_branch64() == stub
-                    && instruction.len() == 5;
-                return is_stubs.then(|| instruction.ip());
-            }
+            FlowControl::Call => return Branch::of(&instruction).filter(|call| call.target == stub),
             _ => return None,
         }
     }
     None
+}
+
+/// The calls and jumps of a function, of which its symbol tells the size, to addresses of which this is true.
+pub fn branches_to(image: &Image, function: u64, is_target: impl Fn(u64) -> bool) -> Vec<Branch> {
+    let size = image.sizes.get(&function).copied().unwrap_or(0);
+    let code = image.at(function);
+    let code = &code[..code.len().min(size as usize)];
+    let mut branches = Vec::new();
+    for instruction in &mut Decoder::with_ip(64, code, function, DecoderOptions::NONE) {
+        if instruction.is_invalid() {
+            break;
+        }
+        branches.extend(Branch::of(&instruction).filter(|branch| is_target(branch.target)));
+    }
+    branches
 }

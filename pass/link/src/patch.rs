@@ -3,16 +3,18 @@
 use std::collections::{HashMap, HashSet};
 
 use pcce_abi::functions::{PUSH, PUSH_RELATIVE};
-use pcce_abi::{layout, no_op};
+use pcce_abi::{layout, no_op, stub};
+use pcce_model::link::Shape;
 
 use crate::bind::{Bound, StubAction};
 use crate::image::Image;
-use crate::modules::{Modules, call_of_stub};
-use crate::references::STUB_LEN;
+use crate::modules::{Branch, BranchKind, Modules, Place, branches_to, call_of_stub};
 use crate::{Error, Summary, no_ops};
 
 /// `callq *%r10`, in the five bytes of a direct call.
 const CALL_R10: [u8; 5] = [0x2e, 0x2e, 0x41, 0xff, 0xd2];
+/// `jmpq *%r10`, in the five bytes of a direct jump.
+const JUMP_R10: [u8; 5] = [0x2e, 0x2e, 0x41, 0xff, 0xe2];
 
 /// Changes the code.
 ///
@@ -23,7 +25,9 @@ pub fn apply(image: &mut Image, modules: &Modules, bound: &Bound) -> Result<Summ
     let mut summary = Summary::default();
     let free = direct_calls(image, modules, bound, &mut summary);
     pushes(image, modules, bound, &mut summary)?;
-    updates(image, modules, bound, (block, free), &mut summary)?;
+    let mut additions = Additions { block, free, wide: HashMap::new() };
+    updates(image, modules, bound, &mut additions, &mut summary)?;
+    adding_stubs(image, modules, bound, &mut additions, &mut summary)?;
     Ok(summary)
 }
 
@@ -42,21 +46,53 @@ fn direct_calls(image: &mut Image, modules: &Modules, bound: &Bound, summary: &m
         let Some(stub) = entered.and_then(|code| code.stub).map(|stub| (module, stub)) else { continue };
         let Some(&at) = modules.stubs.get(&stub) else { continue };
         let Some(call) = call_of_stub(image, update, at) else { continue };
-        match bound.stubs.get(&stub) {
-            Some(&StubAction::Direct(callee)) => {
-                image.overwrite(call + 1, &distance(call + 5, callee));
-                patched.insert(stub);
-            }
-            Some(StubAction::DirectPointer) => image.overwrite(call, &CALL_R10),
-            _ => continue,
+        if lead_directly(image, &call, bound.stubs.get(&stub)) {
+            patched.insert(stub);
+            summary.direct += 1;
         }
-        summary.direct += 1;
     }
+    summary.direct += tail_calls(image, modules, bound);
     let called = called(image, modules);
     let free = patched.iter().map(|stub| modules.stubs[stub]).filter(|stub| !called.contains(stub));
     let mut free: Vec<u64> = free.collect();
     free.sort_unstable();
     free
+}
+
+/// Lets a call or jump reach what its stub only jumps to. Whether it does.
+fn lead_directly(image: &mut Image, branch: &Branch, action: Option<&StubAction>) -> bool {
+    match (action, branch.kind) {
+        (Some(&StubAction::Direct(callee)), _) => {
+            image.overwrite(branch.end - 4, &distance(branch.end, callee));
+        }
+        (Some(StubAction::DirectPointer), BranchKind::Call) => image.overwrite(branch.end - 5, &CALL_R10),
+        (Some(StubAction::DirectPointer), BranchKind::Jump) => image.overwrite(branch.end - 5, &JUMP_R10),
+        _ => return false,
+    }
+    true
+}
+
+/// The same for calls that may be jumps, which have no updates. Returns how many there are. Their stubs are not free:
+/// the unwind tables are those of an addition.
+fn tail_calls(image: &mut Image, modules: &Modules, bound: &Bound) -> usize {
+    let mut stubs: HashMap<u64, &StubAction> = HashMap::new();
+    let mut callers: HashSet<Place> = HashSet::new();
+    for (&(m, number), &at) in &modules.stubs {
+        let module = &modules.list[m];
+        let (function, call) = module.stub_calls[number as usize];
+        let action = bound.stubs.get(&(m, number));
+        let Some(action @ (StubAction::Direct(_) | StubAction::DirectPointer)) = action else { continue };
+        if module.facts.calls[function][call].shape == Shape::Tail {
+            stubs.insert(at, action);
+            callers.insert((m, function));
+        }
+    }
+    let mut branches = Vec::new();
+    for (m, function) in callers {
+        let address = modules.list[m].addresses[function];
+        branches.extend(branches_to(image, address, |target| stubs.contains_key(&target)));
+    }
+    branches.iter().filter(|branch| lead_directly(image, branch, stubs.get(&branch.target).copied())).count()
 }
 
 /// The stubs that something in the code seems to call or jump to.
@@ -83,7 +119,7 @@ fn pushes(image: &mut Image, modules: &Modules, bound: &Bound, summary: &mut Sum
         let (function, call) = module.1.stub_calls[number as usize];
         let Some(site) = module.1.facts.calls[function][call].site else { continue };
         let at = modules.stubs[&(module.0, number)];
-        let mut code = Vec::with_capacity(STUB_LEN);
+        let mut code = Vec::with_capacity(stub::LEN);
         if let Some(callee) = callee {
             // leaq callee(%rip), %r10
             code.extend([0x4c, 0x8d, 0x15]);
@@ -102,14 +138,51 @@ fn pushes(image: &mut Image, modules: &Modules, bound: &Bound, summary: &mut Sum
     Ok(())
 }
 
+/// Where changes of the id are put.
+struct Additions {
+    /// The id's distance from the thread pointer.
+    block: i32,
+    /// Stubs that nothing uses.
+    free: Vec<u64>,
+    /// Code in such stubs that adds what is too wide for an instruction.
+    wide: HashMap<i64, u64>,
+}
+
+impl Additions {
+    /// The instructions that add this to the id, at this address. Puts code for wide values into a free stub.
+    fn code(&mut self, image: &mut Image, at: u64, change: i64) -> Result<[u8; no_op::LEN], Error> {
+        let mut code = [0; no_op::LEN];
+        if let Ok(change) = i32::try_from(change) {
+            // addq $change, %fs:block
+            code[..5].copy_from_slice(&[0x64, 0x48, 0x81, 0x04, 0x25]);
+            code[5..9].copy_from_slice(&self.block.to_le_bytes());
+            code[9..].copy_from_slice(&change.to_le_bytes());
+            return Ok(code);
+        }
+        let thunk = match self.wide.get(&change) {
+            Some(&thunk) => thunk,
+            None => {
+                let thunk = self.free.pop().ok_or(Error::NoRoom)?;
+                image.overwrite(thunk, &no_op::wide_addition(change, self.block));
+                self.wide.insert(change, thunk);
+                thunk
+            }
+        };
+        code[0] = 0xe8;
+        code[1..5].copy_from_slice(&distance(at + 5, thunk));
+        // A no-op of eight bytes.
+        code[5..].copy_from_slice(&[0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0]);
+        Ok(code)
+    }
+}
+
 fn updates(
     image: &mut Image,
     modules: &Modules,
     bound: &Bound,
-    (block, mut free): (i32, Vec<u64>),
+    additions: &mut Additions,
     summary: &mut Summary,
 ) -> Result<(), Error> {
-    let mut wide: HashMap<i64, u64> = HashMap::new();
     for (&at, &(module, number)) in &modules.updates {
         let update = modules.list[module].facts.updates[number as usize];
         let function = bound.bases[module] + update.function as usize;
@@ -117,34 +190,33 @@ fn updates(
             call.and_then(|call| bound.values.get(&(function, call as usize))).copied().unwrap_or(0)
         };
         let change = value(update.entered).wrapping_sub(value(update.left)) as i64;
-        if change == 0 {
-            continue;
-        }
-        summary.updates += 1;
-        if let Ok(change) = i32::try_from(change) {
-            // addq $change, %fs:block
-            let mut code = vec![0x64, 0x48, 0x81, 0x04, 0x25];
-            code.extend(block.to_le_bytes());
-            code.extend(change.to_le_bytes());
+        if change != 0 {
+            let code = additions.code(image, at, change)?;
             image.overwrite(at, &code);
-            continue;
+            summary.updates += 1;
         }
-        let thunk = match wide.get(&change) {
-            Some(&thunk) => thunk,
-            None => {
-                let thunk = free.pop().ok_or(Error::NoRoom)?;
-                let code = no_op::wide_addition(change, block);
-                image.overwrite(thunk, &code);
-                wide.insert(change, thunk);
-                thunk
-            }
-        };
-        let mut code = vec![0xe8];
-        code.extend(distance(at + 5, thunk));
-        // A no-op of eight bytes.
-        code.extend([0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0]);
-        debug_assert_eq!(code.len(), no_op::LEN);
-        image.overwrite(at, &code);
+    }
+    Ok(())
+}
+
+/// Lets stubs add.
+fn adding_stubs(
+    image: &mut Image,
+    modules: &Modules,
+    bound: &Bound,
+    additions: &mut Additions,
+    summary: &mut Summary,
+) -> Result<(), Error> {
+    for (name, action) in &bound.stubs {
+        let &StubAction::Add { value, callee } = action else { continue };
+        let at = modules.stubs[name];
+        let call_end = at + stub::CALL_END as u64;
+        let enter = additions.code(image, at, value as i64)?;
+        let leave = additions.code(image, call_end, value.wrapping_neg() as i64)?;
+        let callee = callee
+            .map_or(stub::Callee::Pointer, |callee| stub::Callee::At(callee.wrapping_sub(call_end) as i32));
+        image.overwrite(at, &stub::adding(&enter, callee, &leave));
+        summary.updates += 2;
     }
     Ok(())
 }

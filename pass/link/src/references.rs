@@ -7,17 +7,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use pcce_abi::stub;
 use pcce_dictionary::code;
 use pcce_model::CallKind;
 
 use crate::Error;
 use crate::image::{Image, Section};
 use crate::modules::{Modules, Place};
-
-/// Where the jump of a stub is, behind its no-op and two bytes that do nothing.
-pub const STUB_JUMP: usize = pcce_abi::no_op::LEN + 2;
-/// Length of the stub of a direct call in bytes.
-pub const STUB_LEN: usize = STUB_JUMP + 5;
 
 /// Functions that are reached, by their addresses.
 #[derive(Debug, Default)]
@@ -146,7 +142,7 @@ fn covered(image: &Image, modules: &Modules) -> BTreeMap<u64, (u64, Covered)> {
         Some((address, (address.saturating_add(size), Covered::Function(place))))
     });
     let stubs =
-        modules.stubs.values().map(|&stub| (stub, (stub.saturating_add(STUB_LEN as u64), Covered::Stub)));
+        modules.stubs.values().map(|&stub| (stub, (stub.saturating_add(stub::LEN as u64), Covered::Stub)));
     functions.chain(stubs).collect()
 }
 

@@ -4,6 +4,8 @@ use object::elf;
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{Endianness, U64};
 use pcce_dictionary::{Module, fragment, linked, section};
+use pcce_model::Jumps;
+use pcce_model::link::Shape;
 
 use crate::Error;
 use crate::bind::Bound;
@@ -15,8 +17,9 @@ use crate::modules::{LinkModule, Modules};
 /// # Errors
 /// Its sections cannot be read.
 pub fn write(image: &mut Image, modules: &Modules, bound: Bound) -> Result<(), Error> {
-    let symbols: Vec<Module> =
-        modules.list.iter().zip(&bound.bases).map(|(module, &base)| symbols(module, base, &bound)).collect();
+    let jumps = jumps(modules, &bound);
+    let of_module = |(module, &base): (&LinkModule, &usize)| symbols(module, base, &bound, &jumps);
+    let symbols: Vec<Module> = modules.list.iter().zip(&bound.bases).map(of_module).collect();
     let mut content = linked::to_bytes(&symbols, &[bound.encoding_rows]);
     for fragment in &modules.fragments {
         let mut bytes = fragment::to_bytes(&fragment.module, &fragment.encodings);
@@ -28,14 +31,26 @@ pub fn write(image: &mut Image, modules: &Modules, bound: Bound) -> Result<(), E
     change_build_id(image)
 }
 
+/// The calls that may be jumps.
+fn jumps(modules: &Modules, bound: &Bound) -> Jumps {
+    let mut jumps = Jumps::default();
+    for (module, &base) in modules.list.iter().zip(&bound.bases) {
+        for (function, row) in bound.program.functions[base..].iter().zip(&module.facts.calls) {
+            let calls = function.calls.iter().zip(row).filter(|(_, code)| code.shape == Shape::Tail);
+            calls.for_each(|(call, _)| jumps.add(call));
+        }
+    }
+    jumps
+}
+
 /// The symbols of a module, with what the whole program says of them.
-fn symbols(module: &LinkModule, base: usize, bound: &Bound) -> Module {
+fn symbols(module: &LinkModule, base: usize, bound: &Bound, jumps: &Jumps) -> Module {
     let mut symbols = module.symbols.clone();
     for (f, row) in symbols.functions.iter_mut().enumerate() {
         let function = &bound.program.functions[base + f];
         row.silent = function.silent;
         row.tail_groups.clone_from(&function.tail_groups);
-        row.jumped_to |= !function.tail_groups.is_empty();
+        row.jumped_to |= jumps.may_lead_to(base + f, function);
         for (call, code) in function.calls.iter().zip(&module.facts.calls[f]) {
             if let Some(site) = code.site {
                 symbols.sites[site as usize].tail_group = call.tail_group;

@@ -6,14 +6,14 @@ use crate::{Call, CallKind, Function, TypeId};
 
 /// Where calls lead that code generation may make jumps of.
 #[derive(Default)]
-pub(crate) struct Jumps {
+pub struct Jumps {
     callees: HashSet<usize>,
     types: HashSet<TypeId>,
 }
 
 impl Jumps {
     /// Adds a call behind which nothing is done.
-    pub(crate) fn add(&mut self, call: &Call) {
+    pub fn add(&mut self, call: &Call) {
         match call.kind {
             _ if !call.may_be_jump => {}
             CallKind::Direct(callee) => _ = self.callees.insert(callee.index()),
@@ -23,8 +23,8 @@ impl Jumps {
     }
 
     /// Whether one of them may lead to the function of this number.
-    pub(crate) fn may_lead_to(&self, number: usize, function: &Function) -> bool {
-        let by_pointer = function.external || function.address_taken;
+    pub fn may_lead_to(&self, number: usize, function: &Function) -> bool {
+        let by_pointer = function.external || function.address_taken || function.otherwise_used;
         self.callees.contains(&number)
             || by_pointer && self.types.contains(&function.ty)
             || !function.tail_groups.is_empty()

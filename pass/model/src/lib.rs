@@ -29,6 +29,7 @@ mod updates;
 pub use error::Error;
 pub use graph::derive;
 pub use groups::pointers_to;
+pub use jumps::Jumps;
 pub use lists::{NoCallback, Patterns, Targets, called_within, makes_streams, names};
 pub use profile::{Candidate, Matched, Profile, counted};
 pub use program::{

@@ -5,7 +5,8 @@
 //! of the other calls are *bound* behind the link: in front of such a call and behind it stands an *update*, a no-op
 //! that the step overwrites with an addition to the id, or leaves. Calls that lead to other modules, or through a
 //! pointer, go to a *stub* of their own, with a jump to the callee: there the step reads whom the linker has chosen,
-//! and either lets the call reach the callee directly, or makes the stub push.
+//! and either lets the call reach the callee directly, or makes the stub push. Calls that code generation makes jumps
+//! of have no updates, since nothing can stand behind a jump: they go to stubs that can add, too.
 //!
 //! An update or stub is a no-op of [`NO_OP`] bytes that names itself ([`name`]). So the step finds all that are in the
 //! linked file, and only these, by looking at its code, whatever linkers and code generation have dropped, moved, or
@@ -74,6 +75,8 @@ pub enum Shape {
     Pushes,
     /// Updates.
     Bound,
+    /// Nothing: code generation can make a jump of it. Its stub pushes or adds.
+    Tail,
 }
 
 /// What the code does at a call.
@@ -146,10 +149,15 @@ pub fn shapes(
                 _ if function.silent => plain,
                 Reached::Nothing => plain,
                 Reached::Unknown => CodeOfCall { shape: Shape::Pushes, ..plain },
-                Reached::Own => {
-                    let pushed = call.edge.is_some_and(|edge| encoding.edge(edge).pushes());
-                    CodeOfCall { shape: pushes(pushed), ..plain }
+                Reached::Own if call.edge.is_some_and(|edge| encoding.edge(edge).pushes()) => {
+                    CodeOfCall { shape: Shape::Pushes, ..plain }
                 }
+                Reached::Own | Reached::Other
+                    if source.is_tail_call(id, c) && source.reach(id, c) == Reach::Registers =>
+                {
+                    CodeOfCall { shape: Shape::Tail, stub: new_stub(), ..plain }
+                }
+                Reached::Own => CodeOfCall { shape: Shape::Bound, ..plain },
                 Reached::Other => match source.reach(id, c) {
                     Reach::No => CodeOfCall { shape: Shape::Pushes, ..plain },
                     Reach::Stack if call.kind == CallKind::Indirect => {

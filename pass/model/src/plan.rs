@@ -44,6 +44,15 @@ pub enum Push {
     Relative,
 }
 
+/// What a call of link mode goes through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stub {
+    /// Its number.
+    pub number: u32,
+    /// It can add, and the call can be a jump.
+    pub adds: bool,
+}
+
 /// A call, with what is done and the site's number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlannedCall {
@@ -63,8 +72,8 @@ pub struct PlannedCall {
     pub creation_site: Option<u32>,
     /// The encoding relies on the call being one, and no jump.
     pub keeps_frame: bool,
-    /// Link mode: the number of the stub that it calls.
-    pub stub: Option<u32>,
+    /// Link mode: the stub that it calls.
+    pub stub: Option<Stub>,
     /// Link mode: the numbers of the updates before and behind.
     pub updates: [Option<u32>; 2],
 }
@@ -363,7 +372,8 @@ impl<'a> Maker<'a> {
                 runs_task,
                 creation_site,
                 keeps_frame,
-                stub: code.and_then(|code| code.stub),
+                stub: code
+                    .and_then(|code| Some(Stub { number: code.stub?, adds: code.shape == Shape::Tail })),
                 updates: [None; 2],
             });
         }
@@ -373,7 +383,7 @@ impl<'a> Maker<'a> {
     /// What link mode says of a call.
     fn by_shape(&self, call: &Call, shape: Shape) -> Action {
         match shape {
-            Shape::Plain => Action::None,
+            Shape::Plain | Shape::Tail => Action::None,
             Shape::Pushes => Action::Push(self.push(call)),
             Shape::Bound => Action::Bind,
         }

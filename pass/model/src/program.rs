@@ -258,6 +258,8 @@ pub trait Source {
     fn flow(&self, function: FunctionId) -> Vec<FlowBlock>;
     /// How the call can reach its callee through a stub, where link mode binds it.
     fn reach(&self, function: FunctionId, call: usize) -> Reach;
+    /// Whether code generation may make a jump of the call although nothing guarantees it.
+    fn is_tail_call(&self, function: FunctionId, call: usize) -> bool;
     /// Whether a function in between could hand on the call's arguments, and the callee does not look at its caller.
     fn fits_thunk(&self, function: FunctionId, call: usize) -> bool;
 }

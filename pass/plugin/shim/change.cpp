@@ -285,8 +285,9 @@ LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef V, const char *Name, size_t 
 }
 
 // Lets the call go to a new local function of this assembly, which names the callee `${0:p}`; a pointer comes in %r10,
-// as a last argument. Returns the call; for a pointer it is a new one, and the other is left to be unlinked.
-LLVMValueRef pcce_shim_make_stub(LLVMValueRef V, const char *Asm, size_t Len) {
+// as a last argument. Returns the call; for a pointer it is a new one, and the other is left to be unlinked. Adds: the
+// assembly has unwind tables, and the call may stay a tail call.
+LLVMValueRef pcce_shim_make_stub(LLVMValueRef V, const char *Asm, size_t Len, bool Adds) {
   auto &Call = *unwrap<CallBase>(V);
   Function &Caller = *Call.getFunction();
   Value *Callee = Call.getCalledOperand();
@@ -303,6 +304,8 @@ LLVMValueRef pcce_shim_make_stub(LLVMValueRef V, const char *Asm, size_t Len) {
   for (Attribute::AttrKind Kind :
        {Attribute::Naked, Attribute::NoInline, Attribute::NoUnwind, Attribute::OptimizeForSize})
     T->addFnAttr(Kind);
+  if (Adds)
+    T->setUWTableKind(UWTableKind::Async);
   IRBuilder<> B(BasicBlock::Create(Call.getContext(), "", T));
   SmallVector<Value *, 1> Named;
   if (!Indirect)
@@ -324,7 +327,8 @@ LLVMValueRef pcce_shim_make_stub(LLVMValueRef V, const char *Asm, size_t Len) {
     for (Attribute::AttrKind Kind : {Attribute::NoUnwind, Attribute::NoReturn})
       if (F->hasFnAttribute(Kind))
         Call.addFnAttr(Kind);
-  if (auto *Plain = dyn_cast<CallInst>(&Call))
+  auto *Plain = dyn_cast<CallInst>(&Call);
+  if (Plain && !Adds)
     Plain->setTailCallKind(CallInst::TCK_None);
   if (!Indirect) {
     Call.setCalledFunction(Type, Entry);
@@ -338,6 +342,8 @@ LLVMValueRef pcce_shim_make_stub(LLVMValueRef V, const char *Asm, size_t Len) {
     New = B.CreateInvoke(Type, Entry, Invoke->getNormalDest(), Invoke->getUnwindDest(), Arguments);
   else
     New = B.CreateCall(Type, Entry, Arguments);
+  if (Plain)
+    cast<CallInst>(New)->setTailCallKind(Plain->getTailCallKind());
   New->setCallingConv(Call.getCallingConv());
   New->setAttributes(Call.getAttributes());
   New->addParamAttr(Arguments.size() - 1, Attribute::Nest);

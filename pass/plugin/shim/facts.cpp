@@ -211,6 +211,13 @@ bool pcce_shim_is_sibling_call(LLVMValueRef V) {
          returnOf(*Call);
 }
 
+// Whether code generation may make a jump of the call. Where it does not, it is a call that nothing follows.
+bool pcce_shim_is_in_tail_position(LLVMValueRef V) {
+  auto *Call = dyn_cast<CallInst>(unwrap(V));
+  return Call && Call->getTailCallKind() == CallInst::TCK_Tail && !Call->getMetadata(KeptTailCall) && returnOf(*Call) &&
+         Call->getFunction()->getFnAttribute("disable-tail-calls").getValueAsString() != "true";
+}
+
 bool pcce_shim_is_kept_tail_call(LLVMValueRef V) {
   return unwrap<CallInst>(V)->hasMetadata(KeptTailCall);
 }

@@ -55,6 +55,7 @@ void pcce_shim_divert(LLVMValueRef F, LLVMValueRef Thunk, LLVMValueRef Id, LLVMV
 LLVMValueRef pcce_shim_keep_on_stack(LLVMValueRef A);
 bool pcce_shim_has_address_taken(LLVMValueRef F);
 bool pcce_shim_is_sibling_call(LLVMValueRef I);
+bool pcce_shim_is_in_tail_position(LLVMValueRef I);
 LLVMValueRef pcce_shim_keep_tail_call(LLVMValueRef Call);
 void pcce_shim_unlink(LLVMValueRef I);
 void pcce_shim_fold_phis(LLVMBasicBlockRef Block);
@@ -67,7 +68,7 @@ uint32_t pcce_shim_address_places(LLVMValueRef F);
 bool pcce_shim_is_compared(LLVMValueRef Call);
 bool pcce_shim_can_go_through_thunk(LLVMValueRef Call);
 uint32_t pcce_shim_reach(LLVMValueRef Call);
-LLVMValueRef pcce_shim_make_stub(LLVMValueRef Call, const char *Asm, size_t Len);
+LLVMValueRef pcce_shim_make_stub(LLVMValueRef Call, const char *Asm, size_t Len, bool Adds);
 LLVMValueRef pcce_shim_unless_null(LLVMValueRef Call, LLVMValueRef Pointer, LLVMValueRef Otherwise);
 bool pcce_shim_looks_at_caller(LLVMValueRef F);
 LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef Call, const char *Name, size_t Len);

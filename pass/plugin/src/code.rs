@@ -112,6 +112,10 @@ impl Source for Code<'_> {
         self.call(function, call).reach()
     }
 
+    fn is_tail_call(&self, function: FunctionId, call: usize) -> bool {
+        self.call(function, call).is_in_tail_position()
+    }
+
     fn fits_thunk(&self, function: FunctionId, call: usize) -> bool {
         let call = self.call(function, call);
         let mut known = self.looks_at_caller.borrow_mut();

@@ -13,8 +13,7 @@ use crate::strip::{Strip, strips, strips_in_list};
 pub enum Product {
     /// Nothing: it prints something about itself, or complains about missing inputs.
     Information,
-    /// Something without machine code: preprocessed text, dependencies, diagnostics,
-    /// precompiled headers.
+    /// Something without machine code: preprocessed text, dependencies, diagnostics, precompiled headers.
     NoCode,
     /// Assembler text (`-S`), or the text of LLVM's IR.
     Assembly,
@@ -29,8 +28,10 @@ pub enum Product {
 pub enum UserLto {
     /// Nothing.
     Unset,
-    /// `-flto`, or `-flto=` of any kind.
-    On,
+    /// `-flto`, or `-flto=` of any kind but the next.
+    Full,
+    /// `-flto=thin`.
+    Thin,
     /// `-fno-lto`.
     Off,
 }
@@ -75,8 +76,7 @@ pub struct Command {
     pub strips_in_list: bool,
     /// The link makes a program that no shared library can join.
     pub r#static: bool,
-    /// The link makes a program that is not position-independent, as the command line says. (The compiler's default is
-    /// not known.)
+    /// The link makes a program at fixed addresses, as the command line says; the compiler's default is not known.
     pub no_pie: bool,
     /// The link makes an object file (`-r`).
     pub relocatable: bool,
@@ -113,8 +113,8 @@ impl Command {
         };
         let lto = options.iter().rev().find_map(|option| match *option {
             b"-fno-lto" => Some(UserLto::Off),
-            b"-flto" => Some(UserLto::On),
-            other => other.starts_with(b"-flto=").then_some(UserLto::On),
+            b"-flto=thin" => Some(UserLto::Thin),
+            other => (other == b"-flto" || other.starts_with(b"-flto=")).then_some(UserLto::Full),
         });
         let pie = options.iter().rev().find_map(|option| match *option {
             b"-pie" => Some(true),
@@ -443,10 +443,10 @@ mod tests {
     fn the_last_word_on_lto_counts() {
         for (line, lto) in [
             ("a.c", UserLto::Unset),
-            ("-flto a.c", UserLto::On),
-            ("-flto=thin a.c", UserLto::On),
+            ("-flto a.c", UserLto::Full),
+            ("-flto=thin a.c", UserLto::Thin),
             ("-flto -fno-lto a.c", UserLto::Off),
-            ("-fno-lto -flto=full a.c", UserLto::On),
+            ("-fno-lto -flto=full a.c", UserLto::Full),
             ("-flto-jobs=2 a.c", UserLto::Unset),
         ] {
             assert_eq!(command(line).lto, lto, "{line}");

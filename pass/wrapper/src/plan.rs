@@ -10,6 +10,7 @@
 //! | compile and link | bitcode, then the link as above | both |
 //! | preprocess, check, precompile | – | – |
 //! | `-flto` given by the user | kept as given | taken back; in link mode as in lto mode |
+//! | `-flto=thin`, link mode | | bitcode, and lld with the plugin, which instruments module by module; then the step |
 //!
 //! Whatever goes through the preprocessor finds `pcce.h`. What is added stands at
 //! the end, where warnings about unused options are off: a build that turns those
@@ -84,7 +85,7 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     let links = command.product == Product::Image;
     // A program that is optimised as a whole is encoded so, too.
     let mode = match (arguments.own.mode, command.lto) {
-        (Mode::Link, UserLto::On) => Mode::Lto,
+        (Mode::Link, UserLto::Full) => Mode::Lto,
         (mode, _) => mode,
     };
     if command.emulated_tls && !matches!(command.product, Product::Information | Product::NoCode) {
@@ -92,15 +93,18 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     }
     plan.output = output(&arguments.words);
     let whole_program = links && mode == Mode::Lto;
+    // The linker generates the code, so that the pass runs there, in each module.
+    let thin = links && mode == Mode::Link && command.lto == UserLto::Thin;
+    let linker_compiles = whole_program || thin;
     if let Some(file) = facts.inputs.unlinked.as_ref().filter(|_| links && mode != Mode::Link) {
         let mode = if mode == Mode::Lto { "lto" } else { "module" };
         return Err(Error::NotLinked { file: file.clone(), mode });
     }
-    if let Some(file) = facts.inputs.bitcode.first().filter(|_| links && !whole_program) {
+    if let Some(file) = facts.inputs.bitcode.first().filter(|_| links && !linker_compiles) {
         let mode = if mode == Mode::Link { "link" } else { "module" };
         return Err(Error::BitcodeWithoutLto { file: file.file.clone(), mode });
     }
-    if mode == Mode::Module && command.lto == UserLto::On {
+    if mode == Mode::Module && matches!(command.lto, UserLto::Full | UserLto::Thin) {
         // The pass instruments what becomes machine code there and then. Said once a
         // program: configure scripts take words on standard error for warnings.
         added.flag("-fno-lto");
@@ -127,14 +131,14 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
             plan.needs.push(facts.files.plugin.clone());
         }
     }
-    if whole_program {
+    if linker_compiles {
         match &command.linker {
             UserLinker::Lld => {}
             UserLinker::Unset => plan.needs_lld = true,
             UserLinker::Other(name) => {
                 plan.notes.push(format!(
-                    "linking with lld, not with `{name}`: whole-program encoding needs it; \
-                     `--pcce-mode=module` works with any linker"
+                    "linking with lld, not with `{name}`: {} needs it; `--pcce-mode=module` works with any linker",
+                    if thin { "instrumenting in the link" } else { "whole-program encoding" }
                 ));
                 plan.needs_lld = true;
                 replaces_linker = true;
@@ -148,7 +152,9 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
             }
         }
         added.for_linker("--load-pass-plugin=", &facts.files.plugin);
-        added.flag("-Wl,--fat-lto-objects");
+        if whole_program {
+            added.flag("-Wl,--fat-lto-objects");
+        }
         plan.needs.push(facts.files.plugin.clone());
         plan.encodes_link = true;
     }
@@ -215,7 +221,7 @@ fn compilation(mode: Mode, command: &Command) -> Compilation {
     }
     let real_assembly = command.product == Product::Assembly && !command.emits_llvm;
     match (mode, command.lto) {
-        (Mode::Lto, UserLto::On) => Compilation::Untouched,
+        (Mode::Lto, UserLto::Full | UserLto::Thin) | (Mode::Link, UserLto::Thin) => Compilation::Untouched,
         (Mode::Lto, UserLto::Unset) if !real_assembly => Compilation::Bitcode,
         _ if command.compiles => Compilation::Instrumented,
         _ => Compilation::Untouched,

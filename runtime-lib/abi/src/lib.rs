@@ -23,6 +23,7 @@ pub mod chains;
 pub mod exports;
 pub mod no_op;
 pub mod numbers;
+pub mod stub;
 #[cfg(feature = "tables")]
 pub mod tables;
 pub mod token;

@@ -34,6 +34,10 @@ impl Source for Stub {
         Reach::Registers
     }
 
+    fn is_tail_call(&self, _: FunctionId, _: usize) -> bool {
+        false
+    }
+
     fn fits_thunk(&self, _: FunctionId, _: usize) -> bool {
         self.fits_thunk
     }

@@ -119,8 +119,8 @@ fn strip_memory_attributes(code: &Code<'_>, function: FunctionId, planned: &Plan
     }
     for call in &planned.calls {
         let instruction = code.call(function, call.call);
-        let changes =
-            matches!(call.action, Action::Add(_) | Action::Push(_) | Action::Publish | Action::Bind);
+        let changes = call.stub.is_some()
+            || matches!(call.action, Action::Add(_) | Action::Push(_) | Action::Publish | Action::Bind);
         let callee = instruction.called().as_function().filter(|_| changes);
         for attribute in PROMISES {
             instruction.remove_attribute(attribute);

@@ -50,11 +50,15 @@ use super::rewrite::Symbols;
 use crate::code::{Code, FunctionCode};
 use crate::llvm::{Address, Block, Builder, Call, Constant, Instruction, TailCall, Word};
 use crate::places;
-use pcce_model::plan::{Action, Leaves, PlannedCall, PlannedFunction, Push};
+use pcce_model::plan::{Action, Leaves, PlannedCall, PlannedFunction, Push, Stub};
 use pcce_model::{Function, RuntimeCall, Unannounced};
 
-/// How the stub of a direct call goes on behind its no-op: with room for what a push needs.
-const STUB_JUMP: &str = ".byte 0x66,0x90\njmp ${0:p}";
+/// How a stub goes on behind its no-op, for a call by name and for one through a pointer: the first with room for what
+/// a push needs.
+const JUMPS: [&str; 2] = ["{disp32} jmp ${0:p}\n.byte 0xcc,0xcc", "jmp *%r10"];
+/// Of a stub that can add, with room for that (`pcce_abi::stub`), and unwind tables for what will be there.
+const ADDING_JUMPS: [&str; 2] = ["{disp32} jmp ${0:p}\n", "jmp *%r10\n.byte 0xcc,0xcc\n"];
+const ADDING_ROOM: &str = ".cfi_def_cfa_offset 16\n.skip 20,0xcc\n.cfi_def_cfa_offset 8\n.byte 0xcc";
 
 /// Rewrites a function.
 pub struct Rewriter<'a, 'm> {
@@ -290,8 +294,8 @@ impl<'a, 'm> Rewriter<'a, 'm> {
                 }
             }
         }
-        if let Some(number) = call.stub {
-            self.make_stub(instruction, number);
+        if let Some(stub) = call.stub {
+            self.make_stub(instruction, stub);
         }
     }
 
@@ -303,12 +307,16 @@ impl<'a, 'm> Rewriter<'a, 'm> {
     }
 
     /// Link mode: lets the call go through a stub.
-    fn make_stub(&self, call: Call<'m>, number: u32) {
+    fn make_stub(&self, call: Call<'m>, stub: Stub) {
         let Some(module) = self.symbols.no_ops else { return };
-        let name = Name { kind: Kind::Stub, module, index: number }.to_bytes();
+        let name = Name { kind: Kind::Stub, module, index: stub.number }.to_bytes();
         let name: Vec<String> = name.iter().map(|byte| format!("{byte:#x}")).collect();
-        let jump = if call.called().is_pointer() { "jmp *%r10" } else { STUB_JUMP };
-        self.b.module.make_stub(call, &format!(".byte {}\n{jump}", name.join(",")));
+        let by_pointer = usize::from(call.called().is_pointer());
+        let (jump, room) = match stub.adds {
+            true => (ADDING_JUMPS[by_pointer], ADDING_ROOM),
+            false => (JUMPS[by_pointer], ""),
+        };
+        self.b.module.make_stub(call, &format!(".byte {}\n{jump}{room}", name.join(",")), stub.adds);
     }
 
     fn before_call(&self, call: &PlannedCall, instruction: Call<'m>) {

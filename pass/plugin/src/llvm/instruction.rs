@@ -236,6 +236,12 @@ impl<'m> Call<'m> {
         unsafe { pcce_shim_is_sibling_call(self.raw()) }
     }
 
+    /// Whether the code generator may make a jump of the call although nothing guarantees it.
+    pub fn is_in_tail_position(self) -> bool {
+        // SAFETY: live instruction.
+        unsafe { pcce_shim_is_in_tail_position(self.raw()) }
+    }
+
     /// Whether the call's pointer was loaded from a C++ virtual table; None where nobody knows.
     pub fn is_virtual_call(self) -> Option<bool> {
         // SAFETY: a live call.
@@ -345,11 +351,11 @@ impl<'m> Module<'m> {
     }
 
     /// Lets the call, which can go through a stub, go to a new local function of this assembly. There `${0:p}` is the
-    /// callee; a pointer comes in `%r10`.
-    pub fn make_stub(self, call: Call<'m>, asm: &str) {
+    /// callee; a pointer comes in `%r10`. `adds`: the assembly has unwind tables, and the call may stay a tail call.
+    pub fn make_stub(self, call: Call<'m>, asm: &str, adds: bool) {
         assert!(call.reach() != Reach::No, "its arguments stay where they are");
         // SAFETY: a live call; the text is copied. A call that is replaced is used by nothing afterwards.
-        let new = unsafe { pcce_shim_make_stub(call.raw(), asm.as_ptr(), asm.len()) };
+        let new = unsafe { pcce_shim_make_stub(call.raw(), asm.as_ptr(), asm.len(), adds) };
         if new != call.raw() {
             self.0.unlink(*call);
         }

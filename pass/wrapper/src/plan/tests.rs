@@ -118,6 +118,25 @@ fn the_table_of_module_mode() {
 }
 
 #[test]
+fn the_table_of_link_mode() {
+    for (line, expected) in [
+        ("-c a.c", format!("{PLUGIN} {HEADER}")),
+        ("a.o -o x", format!("{ID} {ARCHIVE} {EXPORTS}")),
+        ("-fuse-ld=gold a.o", format!("{ID} {ARCHIVE} {EXPORTS}")),
+        // A user's full LTO is as in lto mode, and ThinLTO is instrumented where its code is generated.
+        ("-c -flto a.c", HEADER.into()),
+        ("-flto a.o", format!("{LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
+        ("-c -flto=thin a.c", HEADER.into()),
+        ("-S -flto=thin a.c", HEADER.into()),
+        ("-c -flto=thin -fno-lto a.c", format!("{PLUGIN} {HEADER}")),
+    ] {
+        assert_eq!(added("link", line), expected, "{line}");
+    }
+    let thin = added("link", "-flto=thin a.o");
+    assert!(thin.contains("--load-pass-plugin=") && !thin.contains("--fat-lto-objects"), "{thin}");
+}
+
+#[test]
 fn commands_without_code_find_the_header_and_nothing_else() {
     for mode in ["lto", "module"] {
         for line in ["-E a.c", "-M a.c", "-fsyntax-only a.c", "-E -", "a.h", "-x c-header -c a.c -o a.gch"] {

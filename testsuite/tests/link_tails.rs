@@ -1,0 +1,133 @@
+//! Link mode: calls that code generation makes jumps of. Nothing can stand behind them, so their stubs add.
+
+use std::fs;
+use std::path::Path;
+
+use pcce_testsuite::{artifact, command, llvm, run, run_with_input, work_folder};
+
+fn contexts(folder: &Path, program: &str) -> String {
+    let lines = run(command(folder.join(program), &[]).current_dir(folder)).expect_success().stdout;
+    let mut filter = command(artifact("pcce"), &["filter", program, "--format", "folded"]);
+    run_with_input(filter.current_dir(folder), &lines).expect_success().stdout
+}
+
+/// Compiles and links the folder's two modules, and returns the contexts.
+fn built(folder: &Path, compiler: &str, sources: [&str; 2], program: &str, flags: &[&str]) -> String {
+    let mut clang = command(artifact(compiler), &["-g", "-w", "-o", program]);
+    let _ = run(clang.args(flags).args(sources).current_dir(folder)).expect_success();
+    contexts(folder, program)
+}
+
+/// The instructions of a function.
+fn code(folder: &Path, program: &str, function: &str) -> String {
+    let words = ["-d", "--no-show-raw-insn", &format!("--disassemble-symbols={function}"), program];
+    run(command(llvm("llvm-objdump"), &words).current_dir(folder)).expect_success().stdout
+}
+
+const ONE: &str = "#include <pcce.h>
+#include <stdio.h>
+int two(int), three(int, int (*)(int)), four(int);
+__attribute__((noinline)) int show(int n) { puts(PCCE_TOKEN); return n + 1; }
+__attribute__((noinline)) int other(int n) { puts(PCCE_TOKEN); return n - 1; }
+__attribute__((noinline)) static int own(int n) { return two(n); }
+__attribute__((noinline)) static int last(int n) { return show(n + 1); }
+__attribute__((noinline)) static int again(int n) { return show(n + 2); }
+int main(void) {
+  int sum = own(1) + last(2) + own(3) + again(4) + three(5, show) + three(6, other) + four(7);
+  printf(\"sum %d\\n\", sum);
+  return 0;
+}
+";
+const TWO: &str = "int show(int), other(int);
+int two(int n) { if (n > 2) return show(n); return show(n + 1); }
+int three(int n, int (*f)(int)) { return f(n); }
+int four(int n) { return n % 2 ? other(n) : show(n); }
+";
+
+/// They stay jumps, to the callee where nothing is added. Contexts are those of module mode, which pushes.
+#[test]
+fn calls_that_are_jumps_stay_jumps() {
+    let folder = work_folder("link_tails/jumps");
+    fs::write(folder.join("one.c"), ONE).unwrap();
+    fs::write(folder.join("two.c"), TWO).unwrap();
+    let build =
+        |program: &str, flags: &[&str]| built(&folder, "pcce-clang", ["one.c", "two.c"], program, flags);
+    for level in ["-O1", "-O2", "-Os"] {
+        let expected = build("module", &["--pcce-mode=module", level]);
+        assert_eq!(expected.lines().filter(|line| line.starts_with("main;")).count(), 7, "{expected}");
+        for linker in ["-fuse-ld=lld", "-fuse-ld=bfd"] {
+            for pie in ["-pie", "-no-pie"] {
+                let flags = ["--pcce-mode=link", level, linker, pie];
+                assert_eq!(build("linked", &flags), expected, "{level} {linker} {pie}");
+                let verified = build("verified", &[&flags[..], &["--pcce-verify"]].concat());
+                assert_eq!(verified, expected, "verify mode, {level} {linker} {pie}");
+            }
+        }
+        let own = code(&folder, "linked", "own");
+        assert!(own.contains("jmp") && own.contains("<two>") && !own.contains("call"), "{own}");
+        let three = code(&folder, "linked", "three");
+        assert!(three.contains("jmp") && !three.contains("call"), "{three}");
+        // Four calls of one function: one of them adds nothing, and the others cannot all be the same.
+        let adding = ["two", "last", "again", "four"].map(|function| code(&folder, "linked", function));
+        let direct = adding.iter().filter(|code| code.contains("<show>")).count();
+        assert!((1..4).contains(&direct), "{direct} of 4 add nothing: {adding:?}");
+    }
+}
+
+/// What is thrown passes stubs that add, and the id is right behind that.
+#[test]
+fn exceptions_pass_stubs_that_add() {
+    let folder = work_folder("link_tails/thrown");
+    let one = "#include <pcce.h>\n#include <cstdio>\nint thrower(int);\n\
+        int first(int n) { return thrower(n); }\nint second(int n) { return thrower(n + 1); }\n\
+        int third(int n) { return thrower(n + 2); }\nint (*volatile calls[])(int) = {first, second, third};\n\
+        int main() {\n  for (auto call : calls)\n    for (int n = 0; n < 4; n++)\n      \
+        try { std::printf(\"%d\\n\", call(n) + first(n) + second(n) + third(n)); }\n      \
+        catch (int) { std::puts(PCCE_TOKEN); }\n}\n";
+    let two = "#include <pcce.h>\n#include <cstdio>\n\
+        int thrower(int n) { std::puts(PCCE_TOKEN); if (n % 3 == 0) throw n; return n; }\n";
+    fs::write(folder.join("one.cpp"), one).unwrap();
+    fs::write(folder.join("two.cpp"), two).unwrap();
+    let build = |flags: &[&str]| built(&folder, "pcce-clang++", ["one.cpp", "two.cpp"], "program", flags);
+    for level in ["-O1", "-O2"] {
+        let expected = build(&["--pcce-mode=module", level]);
+        assert!(expected.lines().filter(|line| line.contains("thrower")).count() > 12, "{expected}");
+        assert_eq!(build(&["--pcce-mode=link", level]), expected, "{level}");
+        // Without tables of their own, what is thrown would not pass.
+        let bare = build(&["--pcce-mode=link", level, "-fno-asynchronous-unwind-tables"]);
+        assert_eq!(bare, expected, "{level} without asynchronous unwind tables");
+    }
+}
+
+/// A user's ThinLTO stays that: the pass runs in the link, in each module, and the step follows.
+#[test]
+fn thin_lto_is_encoded_behind_the_link() {
+    let folder = work_folder("link_tails/thin");
+    fs::write(folder.join("one.c"), ONE).unwrap();
+    fs::write(folder.join("two.c"), TWO).unwrap();
+    let build =
+        |program: &str, flags: &[&str]| built(&folder, "pcce-clang", ["one.c", "two.c"], program, flags);
+    let expected = build("module", &["--pcce-mode=module", "-O2"]);
+    for level in ["-O0", "-O2"] {
+        let flags = ["--pcce-mode=link", "-flto=thin", level];
+        assert_eq!(build("thin", &flags), expected, "{level}");
+        let words = ["info", "thin"];
+        let info = run(command(artifact("pcce"), &words).current_dir(&folder)).expect_success().stdout;
+        assert!(info.contains("2 of which were encoded as a whole at the link"), "{info}");
+        let verified = build("verified", &[&flags[..], &["--pcce-verify"]].concat());
+        assert_eq!(verified, expected, "verify mode, {level}");
+    }
+    // Compiled apart, and with full LTO.
+    let clang = |arguments: &[&str]| run(command(artifact("pcce-clang"), arguments).current_dir(&folder));
+    for (lto, sentence) in
+        [("-flto=thin", "2 of which were encoded as a whole at the link"), ("-flto", "ld-temp.o: ")]
+    {
+        for object in ["one.c", "two.c"] {
+            let _ = clang(&["--pcce-mode=link", lto, "-g", "-w", "-O2", "-c", object]).expect_success();
+        }
+        let _ = clang(&["--pcce-mode=link", lto, "one.o", "two.o", "-o", "apart"]).expect_success();
+        assert_eq!(contexts(&folder, "apart"), expected, "{lto}");
+        let info = run(command(artifact("pcce"), &["info", "apart"]).current_dir(&folder)).expect_success();
+        assert!(info.stdout.contains(sentence), "{lto}: {}", info.stdout);
+    }
+}
