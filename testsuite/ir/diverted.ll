@@ -81,7 +81,7 @@ define void @calls_variadic() nounwind {
 ; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
-; CHECK-NEXT:    %[[R:[0-9]+]] = invoke i32 @visible(i32 %0, ptr byval(i64) %1)
+; CHECK-NEXT:    %[[R:[0-9]+]] = invoke i32 @visible.pcce_open.own(i32 %0, ptr byval(i64) %1)
 ; CHECK:         store i64 %{{[0-9]+}}, ptr @__pcce_tls
 ; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store ptr %{{[0-9]+}}, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)

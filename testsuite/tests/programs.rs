@@ -83,6 +83,7 @@ programs! {
     relative.c,
     replaced.c,
     runtime_calls.c,
+    same_name.c,
     signals.c,
     startup.cpp,
     streams.c,

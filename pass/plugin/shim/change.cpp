@@ -100,7 +100,15 @@ LLVMValueRef pcce_shim_make_thunk(LLVMValueRef V, const char *Name, size_t Len) 
   SmallVector<Value *, 8> Arguments;
   for (Argument &A : T->args())
     Arguments.push_back(&A);
-  CallInst *Call = B.CreateCall(&F, Arguments);
+  // By a name of its own: that of F may be another image's function.
+  Constant *Own = &F;
+  if (!F.hasLocalLinkage()) {
+    auto *A = GlobalAlias::create(F.getFunctionType(), F.getAddressSpace(), GlobalValue::PrivateLinkage,
+                                  StringRef(Name, Len) + ".own", &F, F.getParent());
+    A->setDSOLocal(true);
+    Own = A;
+  }
+  CallInst *Call = B.CreateCall(F.getFunctionType(), Own, Arguments);
   Call->setCallingConv(F.getCallingConv());
   Call->setAttributes(F.getAttributes());
   if (F.getReturnType()->isVoidTy())
