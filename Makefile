@@ -20,6 +20,7 @@
 #                   (PROGRAMS="lua sqlite3", SEED=1, VARIANT=link for link mode), and core files of xz with threads
 #   make matrix     programs built with all flags and attributes that are known, compared with backtraces (N cases, SEED=1,
 #                   ONLY="-O2 -fcf-protection": cases with these words)
+#   make slurm      collects traces on a Slurm with three nodes on this host, as root, one of which is killed (N rounds)
 #   make soak       generated programs, N of each kind from seed SEED on (GENERATOR=csmith or cxx: that kind only)
 #
 # LLVM=22 behind any of them is for that version instead of 19, in a target folder of its own, target/llvm22.
@@ -38,7 +39,7 @@ RELEASE := $(CARGO_TARGET_DIR)/release
 
 export PREFIX DESTDIR LLVM
 
-.PHONY: all build tools install uninstall deb deb-check test test-all suite smoke demo evaluate torture matrix soak packages guide fuzz heap-cost numbers-cost clean
+.PHONY: all build tools install uninstall deb deb-check test test-all suite smoke demo evaluate torture matrix soak packages guide fuzz heap-cost numbers-cost slurm clean
 all: build
 
 define runtime
@@ -113,6 +114,10 @@ torture: tools
 
 matrix: tools
 	$(RELEASE)/matrix $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only="$(ONLY)")
+
+slurm: tools
+	scripts/setup test $(LLVM)
+	PCCE_SLURM_ROUNDS=$(or $(N),5) $(CARGO) test -p pcce-testsuite $(FEATURES) --test slurm -- --ignored --nocapture
 
 soak: tools
 	$(RELEASE)/soak $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(GENERATOR),--generator $(GENERATOR))

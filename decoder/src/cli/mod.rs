@@ -2,6 +2,7 @@
 
 pub mod appearance;
 pub mod calls;
+pub mod collect;
 pub mod core;
 pub mod decode;
 pub mod dict;

@@ -13,6 +13,7 @@ use pcce::trace::{
 };
 
 use super::appearance::Appearance;
+use super::collect::{self, COLLECT_HELP, CollectArgs, MergeArgs};
 use super::profile::output;
 use super::views::ReportFormat;
 use super::{Status, note};
@@ -151,6 +152,19 @@ pub enum TraceAction {
         #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
         format: ReportFormat,
     },
+    /// Run the program several times, each run keeping a part of the trace, and put the parts together
+    #[command(after_help = COLLECT_HELP)]
+    Collect(CollectArgs),
+    /// Put parts of a trace together that were collected otherwise
+    Merge(MergeArgs),
+    /// Run one part of a collection (for engines)
+    #[command(hide = true)]
+    CollectPart {
+        /// The folder of the collection
+        folder: PathBuf,
+        /// The part, from 1
+        part: u32,
+    },
     /// Compress the trace, also while the program runs: all commands read it so
     Compress {
         /// The trace; it is removed at the end
@@ -233,6 +247,9 @@ pub enum ExportFormat {
 pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
     let args = match action {
         TraceAction::Diff(args) => return diff(args),
+        TraceAction::Collect(args) => return collect::collect(args),
+        TraceAction::Merge(args) => return collect::merge_parts(args),
+        TraceAction::CollectPart { folder, part } => return collect::collect_part(folder, *part),
         TraceAction::Compress { trace, output } => return compress(trace, output.as_deref()),
         TraceAction::Show { args, .. }
         | TraceAction::Report { args, .. }
@@ -371,7 +388,11 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
                 );
             }
         }
-        TraceAction::Diff(_) | TraceAction::Compress { .. } => {}
+        TraceAction::Diff(_)
+        | TraceAction::Compress { .. }
+        | TraceAction::Collect(_)
+        | TraceAction::Merge(_)
+        | TraceAction::CollectPart { .. } => {}
     }
     Ok(if status == Status::Done { complete(gaps, "the trace") } else { status })
 }

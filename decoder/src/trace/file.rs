@@ -10,7 +10,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use pcce_abi::trace::{
-    self as abi, CHUNK, CHUNK_HEAD, Chunk, FIRST, HEAD, KIND_IMAGE, KIND_STREAM, MAGIC, UNIT, VERSION,
+    self as abi, CHUNK, CHUNK_HEAD, Chunk, FIRST, HEAD, KIND_IMAGE, KIND_PART, KIND_STREAM, MAGIC, UNIT,
+    VERSION, parts,
 };
 use thiserror::Error;
 
@@ -92,6 +93,24 @@ pub struct Stream {
     pub chunks: Vec<ChunkAt>,
 }
 
+/// Where a part of a run tells of chunks of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RowsAt {
+    /// The stream, without chunks.
+    pub(super) stream: Stream,
+    /// How the first of these chunks begins.
+    pub(super) begin: u32,
+    /// Its number in the stream.
+    pub(super) first: u64,
+    /// Which part it is, from 0, and how many there are.
+    pub(super) part: u32,
+    pub(super) parts: u32,
+    /// Where the rows are in the file.
+    pub(super) rows_at: u64,
+    /// When the first chunk began, in nanoseconds.
+    pub(super) clock: u64,
+}
+
 /// An image of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
@@ -126,6 +145,8 @@ pub struct TraceFile {
     pub streams: Vec<Stream>,
     /// The images, in the order in which they were loaded.
     pub images: Vec<Image>,
+    /// Of a part of a run: where it tells of streams.
+    pub(super) rows: Vec<RowsAt>,
     /// So many chunks have a head that is damaged: nobody knows to which stream they belong.
     pub damaged: u64,
 }
@@ -167,7 +188,8 @@ impl TraceFile {
                 (Content::Compressed(compressed), len)
             }
         };
-        let mut trace = Self { content, len, streams: Vec::new(), images: Vec::new(), damaged: 0 };
+        let mut trace =
+            Self { content, len, streams: Vec::new(), images: Vec::new(), rows: Vec::new(), damaged: 0 };
         let mut head = [0; 16];
         let read = trace.read(&mut head, 0)?;
         if len < HEAD {
@@ -197,7 +219,7 @@ impl TraceFile {
         }
         let kind = u32_at(&head, offset_of!(Chunk, kind));
         let (begin, end) = (u32_at(&head, offset_of!(Chunk, begin)), u32_at(&head, offset_of!(Chunk, end)));
-        let is_known = (KIND_STREAM..=KIND_IMAGE).contains(&kind) && begin <= 2 && end <= 2;
+        let is_known = (KIND_STREAM..=KIND_PART).contains(&kind) && begin <= 2 && end <= 2;
         let Some(size) = chunk_size(&head).filter(|_| is_known && read == head.len()) else {
             self.damaged += 1;
             return Ok(UNIT);
@@ -209,7 +231,7 @@ impl TraceFile {
             return Ok(size);
         }
         let number = u64_at(&head, offset_of!(Chunk, stream));
-        let stream = streams.entry(number).or_insert_with(|| Stream {
+        let stream = || Stream {
             number,
             process,
             thread: u32_at(&head, offset_of!(Chunk, thread)),
@@ -217,7 +239,23 @@ impl TraceFile {
             parent: u64_at(&head, offset_of!(Chunk, parent)),
             parent_position: u64_at(&head, offset_of!(Chunk, parent_position)),
             chunks: Vec::new(),
-        });
+        };
+        if kind == KIND_PART {
+            let mut part = [0; size_of::<parts::Head>()];
+            let whole = self.read(&mut part, at + CHUNK_HEAD)? == part.len();
+            self.damaged += u64::from(!whole);
+            self.rows.extend(whole.then(|| RowsAt {
+                stream: stream(),
+                begin,
+                first: u64_at(&head, offset_of!(Chunk, sequence)),
+                part: u32_at(&part, offset_of!(parts::Head, part)),
+                parts: u32_at(&part, offset_of!(parts::Head, parts)),
+                rows_at: at + parts::ROWS_AT,
+                clock,
+            }));
+            return Ok(size);
+        }
+        let stream = streams.entry(number).or_insert_with(stream);
         stream.chunks.push(ChunkAt {
             words_at: at + CHUNK_HEAD,
             room: (size - CHUNK_HEAD) / 8,
@@ -272,7 +310,7 @@ impl TraceFile {
     }
 
     /// Fills the buffer from a byte of the file on, as far as the file goes.
-    fn read(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+    pub(super) fn read(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         match &self.content {
             Content::Plain(source) => source.read(buffer, at),
             Content::Compressed(compressed) => compressed.read(buffer, at),

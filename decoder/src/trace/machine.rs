@@ -247,6 +247,11 @@ impl<'t> Machine<'t> {
         self.bits.time()
     }
 
+    /// The place in the stream ([`pcce_abi::trace::position`]).
+    pub(super) fn position(&self) -> u64 {
+        self.bits.position()
+    }
+
     /// What verify mode has compared so far.
     #[must_use]
     pub fn verified(&self) -> Verified {

@@ -3,7 +3,7 @@
 //!
 //! [`file`] knows the chunks, [`bits`] a stream's bits, [`tables`] what can follow what; [`machine`] puts them
 //! together, and tells one [`event`] after the other. [`compress`](mod@compress) makes a file smaller, which is read
-//! like any other. The other modules show them.
+//! like any other, and [`mod@merge`] makes one trace of parts. The other modules show them.
 //!
 //! A trace is read in pieces and never held in memory. Nothing in it is trusted: where bytes are damaged, or nobody
 //! knows what was active, there is an explicit gap, and never an event that was not there.
@@ -24,6 +24,7 @@ mod find;
 mod images;
 mod jumps;
 mod machine;
+mod parts;
 mod reader;
 mod report;
 mod show;
@@ -42,6 +43,7 @@ pub use file::{ChunkAt, Image, Stream, TraceError, TraceFile};
 pub use find::{at, find};
 pub use images::{Programs, TablesCause, TablesError};
 pub use machine::{Active, Machine, OPEN, UNKNOWN, Verified};
+pub use parts::{Difference, Merged, PartFile, PartsError, What, merge};
 pub use reader::Reader;
 pub use report::{Report, Row, report};
 pub use show::{Selection, heading, show};

@@ -15,6 +15,8 @@
 
 use core::mem::offset_of;
 
+pub mod parts;
+
 /// Name of the thread's block ([`Block`]), initial-exec, one instance a process.
 pub const TLS_SYMBOL: &str = "__pcce_trace";
 
@@ -240,14 +242,14 @@ pub const FIRST: u64 = UNIT;
 /// The first bytes of a chunk.
 pub const CHUNK: u64 = u64::from_le_bytes(*b"PCCEchnk");
 
-/// The head of a chunk. Behind it are its words; or an [`Image`] and the path of the image's file.
+/// The head of a chunk. Behind it are its words; or an [`Image`] and the path of the image's file; or [`parts::Row`]s.
 #[repr(C)]
 pub struct Chunk {
     /// [`CHUNK`]; written last, so that a chunk is there whole or not at all.
     pub magic: u64,
     /// Bytes of the chunk, with this head.
     pub size: u64,
-    /// [`KIND_STREAM`] or [`KIND_IMAGE`].
+    /// [`KIND_STREAM`], [`KIND_IMAGE`] or [`KIND_PART`].
     pub kind: u32,
     /// The process that wrote it.
     pub process: u32,
@@ -297,6 +299,9 @@ const _: () = assert!(size_of::<Chunk>() as u64 <= CHUNK_HEAD);
 pub const KIND_STREAM: u32 = 1;
 /// A chunk that describes an image.
 pub const KIND_IMAGE: u32 = 2;
+/// A chunk of a part of a run ([`parts`]), which tells of all chunks of a stream, also of those that the part leaves
+/// out. Its head is that of the first of them, as far as it is not of its own.
+pub const KIND_PART: u32 = 3;
 
 /// The stream begins with code that is not known, which has not called anything yet: a thread's beginning. Also chunks
 /// that follow others.

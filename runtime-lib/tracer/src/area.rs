@@ -5,6 +5,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::abi::trace::{Block, CACHE, Chunk, Order};
+use crate::parts::Kept;
 use crate::sys;
 
 /// What emitted code and [`stubs`](crate::stubs) read. A page of its own, which forked children find empty, however
@@ -30,7 +31,7 @@ pub struct Empty([AtomicUsize; CACHE + 2]);
 pub static __pcce_trace_empty: Empty = Empty([const { AtomicUsize::new(0) }; CACHE + 2]);
 
 /// Words in [`Stream::dummy`].
-pub const DUMMY: usize = 392;
+pub const DUMMY: usize = 388;
 /// Chunks of a ring, at most.
 pub const RING: usize = 16;
 
@@ -110,6 +111,8 @@ pub struct Stream {
     pub offset: u64,
     /// How many bytes it has.
     pub size: usize,
+    /// Of a part of a run.
+    pub part: Kept,
     /// How often the destructor of the thread's key was called.
     pub rounds: usize,
     /// The next of all areas.

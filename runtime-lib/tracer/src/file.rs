@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, c
 use crate::abi::trace::{self, FIRST, HEAD, MAGIC, STREAMS, SYNCED, USED, VERSION};
 use crate::output::{FileName, How, Text, write_all};
 use crate::shared::{identity, map, out_of_the_way, reserve};
-use crate::sys;
+use crate::{parts, sys};
 
 /// The environment variable that names the file.
 const VARIABLE: &CStr = c"PCCE_TRACE";
@@ -19,6 +19,9 @@ const VARIABLE: &CStr = c"PCCE_TRACE";
 /// What says how much of each stream is kept, and the name of the file if there is no other.
 const RING_VARIABLE: &CStr = c"PCCE_TRACE_RING";
 const DEFAULT: &CStr = c"pcce-trace.%p";
+
+/// What says which part of the run is kept, as `2/6`.
+const PART_VARIABLE: &CStr = c"PCCE_TRACE_PART";
 
 /// For tests, how many words the first chunks of a stream have at most behind their contexts: so chunks begin at many
 /// places.
@@ -289,6 +292,13 @@ pub fn start() {
             write_all(libc::STDERR_FILENO, message.as_bytes());
             return;
         }
+    }
+    let part = ask(PART_VARIABLE);
+    if part.is_some_and(|part| ring.is_some() || !parts::set(part)) {
+        let message = "pcce: PCCE_TRACE_PART is no part of a run, as 2/6, or PCCE_TRACE_RING is set, too; calls are not \
+                       recorded\n";
+        write_all(libc::STDERR_FILENO, message.as_bytes());
+        return;
     }
     NAME.set_from(VARIABLE, Some(DEFAULT));
     NAME.settle();

@@ -22,6 +22,7 @@ mod events;
 mod file;
 mod handlers;
 mod images;
+mod parts;
 mod process;
 mod stream;
 mod stubs;

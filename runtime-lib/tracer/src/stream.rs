@@ -13,6 +13,7 @@ use crate::abi::trace::{
     OPEN, Order, RING_LEAST, Special, TOKEN_LEN, UNIT, checksum, position, special,
 };
 use crate::area::{self, Area, DUMMY, From, RING, State};
+use crate::parts::{self, Part};
 use crate::{file, sys, weak_address};
 
 /// So many words have room in a chunk at any time: the most that are written at once are 5, behind 2 for the pending
@@ -119,9 +120,10 @@ pub unsafe fn lose(block: *mut Block, area: *mut Area) {
     unsafe {
         let stream = &raw mut (*area).stream;
         (*area).fast.limit.store(0, Ordering::Relaxed);
-        if !(*stream).chunk.is_null() {
+        if !(*stream).chunk.is_null() && !parts::is_unkept(stream) {
             sys::unmap((*stream).chunk.cast(), (*stream).size);
         }
+        parts::give_back(stream);
         (*stream).chunk = null_mut();
         (*stream).number = 0;
         (*stream).ring = [0; RING];
@@ -178,11 +180,20 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
         let stream = &raw mut (*area).stream;
         let sequence = if (*stream).number == 0 { 0 } else { (*stream).sequence + 1 };
         let ring = Ring::wanted();
-        let size = ring.as_ref().map_or_else(|| size(sequence), |ring| ring.size);
+        let part = Part::wanted();
+        let size = match (&ring, part) {
+            (Some(ring), _) => ring.size,
+            (None, Some(_)) => UNIT as usize,
+            (None, None) => size(sequence),
+        };
         let place = ring.as_ref().map(|ring| (sequence % ring.count) as usize);
-        let taken = match place.map(|place| (*stream).ring[place]) {
-            Some(offset) if sequence > 0 && offset > 0 => {
+        let taken = match (place.map(|place| (*stream).ring[place]), part) {
+            (Some(offset), _) if sequence > 0 && offset > 0 => {
                 file::again(offset, size as u64).map(|mapped| (offset, mapped))
+            }
+            (_, Some(part)) if !part.keeps(sequence) => {
+                let unkept = parts::unkept(stream);
+                (!unkept.is_null()).then_some((0, unkept))
             }
             _ => file::take(size as u64),
         };
@@ -197,6 +208,13 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
         };
         if !(*stream).chunk.is_null() {
             close(block, area, CONTINUED);
+        }
+        if part.is_some_and(|part| !parts::begin(stream, part, sequence)) {
+            if offset > 0 {
+                sys::unmap(mapped.cast(), size);
+            }
+            (*stream).switches = file::switches();
+            return idle(block, area);
         }
         if (*stream).number == 0 {
             (*stream).number = file::stream();
@@ -222,6 +240,9 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
         (*chunk).end = OPEN;
         compiler_fence(Ordering::Release);
         (&raw mut (*chunk).magic).write_volatile(CHUNK);
+        if part.is_some() {
+            parts::begun(stream, chunk);
+        }
         (*stream).begin = 0;
         (*stream).chunk = chunk;
         (*stream).state = State::Recording;
@@ -233,9 +254,10 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
             write_context(block, (*stream).from);
         }
         let stress = file::stress(sequence);
-        if stress > 0 {
+        let room = if stress > 0 { stress } else { part.map_or(0, |_| parts::room(sequence)) };
+        if room > 0 {
             let next = (*block).next;
-            arm(block, area, next, end.min(next.wrapping_add(stress + RESERVE)));
+            arm(block, area, next, end.min(next.wrapping_add(room + RESERVE)));
         }
     }
 }
@@ -285,31 +307,43 @@ impl Ring {
     }
 }
 
-/// Says how the chunk ends, if it does so now.
-unsafe fn tell_end(block: *const Block, area: *const Area, end: u32) {
+/// Says how the chunk ends, if it does so now. `is_over`: it does.
+unsafe fn tell_end(block: *const Block, area: *mut Area, end: u32, is_over: bool) {
     // SAFETY: by the caller: there is a chunk, and the words are in it.
     unsafe {
         let chunk = (*area).stream.chunk;
+        let count = written(block, area);
+        let text = core::slice::from_raw_parts(words(chunk), count as usize);
+        parts::tell(&raw mut (*area).stream, text, end, is_over);
+        if parts::is_unkept(&raw const (*area).stream) {
+            return;
+        }
         (&raw mut (*chunk).end).write_volatile(OPEN);
         compiler_fence(Ordering::Release);
-        let count = written(block, area);
         (*chunk).words = count;
         (*chunk).events = (*block).events;
         (*chunk).hash = (*block).hash;
         (*chunk).closed = sys::time(libc::CLOCK_MONOTONIC);
-        (*chunk).checksum = checksum(core::slice::from_raw_parts(words(chunk), count as usize));
+        (*chunk).checksum = checksum(text);
         compiler_fence(Ordering::Release);
         (&raw mut (*chunk).end).write_volatile(end);
     }
 }
 
-/// The chunk ends.
+/// The chunk ends, and what it does not need is given back.
 unsafe fn close(block: *const Block, area: *mut Area, end: u32) {
     // SAFETY: by the caller; nobody uses the mapping any more.
     unsafe {
-        tell_end(block, area, end);
-        sys::unmap((*area).stream.chunk.cast(), (*area).stream.size);
-        (*area).stream.chunk = null_mut();
+        tell_end(block, area, end, true);
+        let stream = &raw mut (*area).stream;
+        if !parts::is_unkept(stream) {
+            let used = ((*block).next.addr() - (*stream).chunk.addr()).next_multiple_of(4096) as u64;
+            sys::unmap((*stream).chunk.cast(), (*stream).size);
+            if end == ENDED || Part::wanted().is_some() {
+                file::give_back((*stream).offset + used, (*stream).offset + (*stream).size as u64);
+            }
+        }
+        (*stream).chunk = null_mut();
     }
 }
 
@@ -324,12 +358,10 @@ pub unsafe fn end(block: *mut Block, area: *mut Area) {
         if !(*stream).chunk.is_null() {
             put(block, area, &[]);
         }
-        let chunk = (*stream).chunk;
-        if !chunk.is_null() {
-            let used = ((*block).next.addr() - chunk.addr()).next_multiple_of(4096) as u64;
+        if !(*stream).chunk.is_null() {
             close(block, area, ENDED);
-            file::give_back((*stream).offset + used, (*stream).offset + (*stream).size as u64);
         }
+        parts::give_back(stream);
         idle(block, area);
     }
 }
@@ -343,7 +375,7 @@ pub unsafe fn sync(block: *mut Block, area: *mut Area) {
     unsafe {
         put(block, area, &[]);
         if !(*area).stream.chunk.is_null() {
-            tell_end(block, area, ENDED);
+            tell_end(block, area, ENDED, false);
         }
     }
 }

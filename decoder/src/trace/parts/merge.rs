@@ -1,0 +1,267 @@
+//! Puts parts together: one chunk behind the other, each from the part that has it.
+//!
+//! Numbers of processes, threads and streams, and the places of images are those of the first part's run. Clocks are
+//! those of the runs, each counted from its beginning.
+
+use std::fs::{self, File};
+use std::io::{self, Seek, SeekFrom, Write as _};
+use std::mem::offset_of;
+use std::path::Path;
+
+use pcce_abi::trace::parts::{fingerprint, words_behind};
+use pcce_abi::trace::{
+    CHUNK, CHUNK_HEAD, CONTINUED, Chunk, ENDED, FIRST, FULL, HEAD, Image, KIND_IMAGE, KIND_SHIFT,
+    KIND_STREAM, MAGIC, STREAMS, Special, UNIT, USED, VERSION, checksum,
+};
+
+use super::compare::{Agreed, compare};
+use super::place::Places;
+use super::{PartFile, PartsError};
+use crate::trace::file::ChunkAt;
+
+/// What was put together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Merged {
+    /// Streams.
+    pub streams: u64,
+    /// Their chunks.
+    pub chunks: u64,
+    /// Words in all.
+    pub words: u64,
+    /// Words that each part had kept.
+    pub kept: Vec<u64>,
+    /// Streams that no run has ended: what came behind their last whole chunk is left out.
+    pub open: u64,
+}
+
+/// Puts all parts of a run together, in their order. `to` is there whole in the end, or not at all.
+///
+/// # Errors
+/// [`PartsError`].
+pub fn merge(parts: &[PartFile], to: &Path) -> Result<Merged, PartsError> {
+    let agreed = compare(parts)?;
+    let places = parts.iter().map(Places::new).collect::<Result<Vec<_>, _>>()?;
+    let mut name = to.as_os_str().to_owned();
+    name.push(".merging");
+    let unfinished = Path::new(&name);
+    let of_output = |source| PartsError::Output { path: to.to_owned(), source };
+    let file = File::create(unfinished).map_err(of_output)?;
+    let mut job = Job { parts, places, out: Out { file, at: FIRST }, done: Merged::default() };
+    job.done.kept = vec![0; parts.len()];
+    let result = job.run(&agreed).map_err(|cause| match cause {
+        Cause::Part(error) => *error,
+        Cause::Output(source) => of_output(source),
+    });
+    let result = result.and_then(|()| fs::rename(unfinished, to).map_err(of_output));
+    if result.is_err() {
+        let _ = fs::remove_file(unfinished);
+    }
+    result.map(|()| job.done)
+}
+
+/// Why it ends.
+enum Cause {
+    Part(Box<PartsError>),
+    Output(io::Error),
+}
+
+impl From<PartsError> for Cause {
+    fn from(error: PartsError) -> Self {
+        Self::Part(Box::new(error))
+    }
+}
+
+impl From<io::Error> for Cause {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+/// The file that is written.
+struct Out {
+    file: File,
+    at: u64,
+}
+
+impl Out {
+    /// A chunk with what is behind its head.
+    fn chunk(&mut self, head: &mut [u8; CHUNK_HEAD as usize], content: &[u8]) -> io::Result<()> {
+        let size = (CHUNK_HEAD + content.len() as u64).next_multiple_of(UNIT);
+        set(head, offset_of!(Chunk, magic), &CHUNK.to_le_bytes());
+        set(head, offset_of!(Chunk, size), &size.to_le_bytes());
+        self.file.seek(SeekFrom::Start(self.at))?;
+        self.file.write_all(head)?;
+        self.file.write_all(content)?;
+        self.at += size;
+        Ok(())
+    }
+}
+
+fn set(head: &mut [u8], at: usize, bytes: &[u8]) {
+    head[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+struct Job<'p> {
+    parts: &'p [PartFile],
+    places: Vec<Places<'p>>,
+    out: Out,
+    done: Merged,
+}
+
+impl Job<'_> {
+    fn run(&mut self, agreed: &[Agreed]) -> Result<(), Cause> {
+        let begun: Vec<u64> = self.parts.iter().map(beginning).collect();
+        for image in &self.parts[0].file.images {
+            let mut head = [0; CHUNK_HEAD as usize];
+            set(&mut head, offset_of!(Chunk, kind), &KIND_IMAGE.to_le_bytes());
+            set(&mut head, offset_of!(Chunk, process), &image.process.to_le_bytes());
+            set(&mut head, offset_of!(Chunk, clock), &begun[0].to_le_bytes());
+            set(&mut head, offset_of!(Chunk, end), &ENDED.to_le_bytes());
+            self.out.chunk(&mut head, &describe(image))?;
+        }
+        for (stream, agreed) in agreed.iter().enumerate() {
+            self.stream(stream, agreed, &begun)?;
+        }
+        let mut head = [0; HEAD as usize];
+        set(&mut head, 0, &MAGIC);
+        set(&mut head, MAGIC.len(), &VERSION.to_le_bytes());
+        set(&mut head, USED as usize, &self.out.at.to_le_bytes());
+        set(&mut head, STREAMS as usize, &(agreed.len() as u64).to_le_bytes());
+        let Out { file, at } = &mut self.out;
+        file.set_len(*at)?;
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(&head)?;
+        Ok(file.sync_data()?)
+    }
+
+    fn stream(&mut self, number: usize, agreed: &Agreed, begun: &[u64]) -> Result<(), Cause> {
+        self.done.streams += 1;
+        self.done.open += u64::from(agreed.open);
+        let first = &self.parts[0].streams[number];
+        let mut so_far = 0;
+        let mut clock = begun[0];
+        for sequence in 0..agreed.chunks {
+            let owner = sequence % self.parts.len();
+            let part = &self.parts[owner];
+            let row = &part.streams[number].rows[sequence];
+            let own = &part.streams[number].stream;
+            let chunks = part.file.stream(own.number).map_or(&[][..], |stream| &stream.chunks);
+            let chunk = chunks.binary_search_by_key(&(sequence as u64), |chunk| chunk.sequence);
+            let chunk = chunk.map(|at| &chunks[at]);
+            let chunk = chunk.map_err(|_| part.damaged("a chunk that it should have is missing"))?;
+            let mut words = words(part, chunk, row.words)?;
+            so_far = fingerprint(
+                so_far,
+                &words,
+                |address| self.places[owner].common(own.process, address),
+                |_| {},
+            );
+            if so_far != row.fingerprint || checksum(&words) != chunk.checksum {
+                return Err(part.damaged("a chunk is not what the program wrote").into());
+            }
+            self.translate(&mut words, owner, own.process)?;
+            let in_first = |time: u64| time.saturating_sub(begun[owner]).saturating_add(begun[0]);
+            clock = in_first(chunk.clock).max(clock);
+            let mut head = [0; CHUNK_HEAD as usize];
+            set(&mut head, offset_of!(Chunk, kind), &KIND_STREAM.to_le_bytes());
+            set(&mut head, offset_of!(Chunk, process), &first.stream.process.to_le_bytes());
+            set(&mut head, offset_of!(Chunk, thread), &first.stream.thread.to_le_bytes());
+            set(&mut head, offset_of!(Chunk, level), &first.stream.level.to_le_bytes());
+            set(&mut head, offset_of!(Chunk, stream), &(number as u64 + 1).to_le_bytes());
+            set(&mut head, offset_of!(Chunk, sequence), &(sequence as u64).to_le_bytes());
+            let parent = first.key.parent.map_or(0, |parent| parent as u64 + 1);
+            set(&mut head, offset_of!(Chunk, parent), &parent.to_le_bytes());
+            set(&mut head, offset_of!(Chunk, parent_position), &first.key.position.to_le_bytes());
+            set(&mut head, offset_of!(Chunk, clock), &clock.to_le_bytes());
+            set(&mut head, offset_of!(Chunk, begin), &chunk.begin.to_le_bytes());
+            let last = sequence + 1 == agreed.chunks;
+            let end = if last && !agreed.open { ENDED } else { CONTINUED };
+            let end = if row.end == ENDED { ENDED } else { end };
+            set(&mut head, offset_of!(Chunk, end), &end.to_le_bytes());
+            set(&mut head, offset_of!(Chunk, words), &(words.len() as u64).to_le_bytes());
+            set(&mut head, offset_of!(Chunk, events), &chunk.events.to_le_bytes());
+            set(&mut head, offset_of!(Chunk, hash), &chunk.hash.to_le_bytes());
+            set(&mut head, offset_of!(Chunk, checksum), &checksum(&words).to_le_bytes());
+            clock = in_first(chunk.closed).max(clock);
+            set(&mut head, offset_of!(Chunk, closed), &clock.to_le_bytes());
+            let content: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            self.out.chunk(&mut head, &content)?;
+            self.done.chunks += 1;
+            self.done.words += words.len() as u64;
+            self.done.kept[owner] += words.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Makes addresses, and numbers of streams, those of the first part.
+    fn translate(&self, words: &mut [u64], owner: usize, process: u32) -> Result<(), PartsError> {
+        let part = &self.parts[owner];
+        let there = |address: u64| self.places[owner].in_other(&self.places[0], process, address);
+        let needed = |address: u64| {
+            there(address)
+                .ok_or_else(|| part.damaged("it names code of an image that the first part has not"))
+        };
+        let mut at = 0;
+        while at < words.len() {
+            let word = words[at];
+            let behind = if word < FULL { words_behind(word) } else { Some(0) };
+            let behind = behind.ok_or_else(|| part.damaged("a word is none"))?;
+            let rest =
+                words.get_mut(at + 1..at + 1 + behind).ok_or_else(|| part.damaged("words are missing"))?;
+            let kind = if word < FULL { word >> KIND_SHIFT } else { 0 };
+            if kind == Special::Landed as u64 || kind == Special::Again as u64 {
+                rest[0] = needed(rest[0])?;
+            } else if kind == Special::Handler as u64 {
+                let place = part.streams.iter().position(|stream| stream.stream.number == rest[0]);
+                rest[0] = place.map_or(0, |place| place as u64 + 1);
+            } else if kind == Special::Context as u64 {
+                // A place that nobody knows is of no use.
+                rest[1] = there(rest[1]).unwrap_or(0);
+                rest[2] = if rest[2] == 0 { 0 } else { needed(rest[2])? };
+            } else if kind == Special::Entered as u64 {
+                let payload = (1 << KIND_SHIFT) - 1;
+                words[at] = kind << KIND_SHIFT | needed(word & payload)? & payload;
+            }
+            at += 1 + behind;
+        }
+        Ok(())
+    }
+}
+
+/// The words of a chunk.
+fn words(part: &PartFile, chunk: &ChunkAt, count: u32) -> Result<Vec<u64>, PartsError> {
+    let mut words = Vec::new();
+    if u64::from(count) > chunk.there {
+        return Err(part.damaged("a chunk was cut off"));
+    }
+    let read = part.file.words(chunk.words_at, &mut words, count as usize);
+    read.map_err(|error| PartsError::Trace { path: part.path.clone(), source: error.into() })?;
+    Ok(words)
+}
+
+/// When the run of a part began.
+fn beginning(part: &PartFile) -> u64 {
+    let images = part.file.images.iter().map(|image| image.clock);
+    images.chain(part.file.rows.iter().map(|rows| rows.clock)).min().unwrap_or_default()
+}
+
+/// What is behind the head of an image's chunk.
+fn describe(image: &crate::trace::file::Image) -> Vec<u8> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let path = image.path.as_os_str().as_bytes();
+    let id: Vec<u8> = image
+        .build_id
+        .as_bytes()
+        .chunks_exact(2)
+        .filter_map(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok())
+        .collect();
+    let mut content = vec![0; size_of::<Image>()];
+    set(&mut content, offset_of!(Image, low), &image.low.to_le_bytes());
+    set(&mut content, offset_of!(Image, high), &image.high.to_le_bytes());
+    set(&mut content, offset_of!(Image, bias), &image.bias.to_le_bytes());
+    set(&mut content, offset_of!(Image, build_id_len), &(id.len() as u32).to_le_bytes());
+    set(&mut content, offset_of!(Image, path_len), &(path.len() as u32).to_le_bytes());
+    set(&mut content, offset_of!(Image, build_id), &id);
+    content.extend(path);
+    content
+}

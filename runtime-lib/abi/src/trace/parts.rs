@@ -1,0 +1,127 @@
+//! A trace in parts: a program is run several times, and each run keeps some chunks of its streams (after
+//! distributed-program-tracing.txt, which distributes the places that write).
+//!
+//! All runs have the same chunks, each of [`UNIT`] bytes. Of each chunk, kept or not, a run has a [`Row`] with a
+//! fingerprint of all words of the stream up to its end. So runs that took different ways are found, and where.
+
+use super::{CHUNK_HEAD, CONTEXT_WORDS, FULL, KIND_SHIFT, Special, UNIT};
+
+/// Words between two of a row's samples.
+pub const STEP: usize = 64;
+/// Samples of a row.
+pub const SAMPLES: usize = (UNIT as usize - CHUNK_HEAD as usize) / 8 / STEP;
+
+/// What a run says of a chunk. All zero as long as it has not ended.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Of the stream's words up to the chunk's end ([`fingerprint`]).
+    pub fingerprint: u64,
+    /// How many words the chunk has.
+    pub words: u32,
+    /// How it ends: [`CONTINUED`](super::CONTINUED) or [`ENDED`](super::ENDED).
+    pub end: u32,
+    /// Of the same fingerprint, the highest bits behind each further [`STEP`] words: they tell where in a chunk runs
+    /// part.
+    pub samples: [u16; SAMPLES],
+}
+
+impl Row {
+    /// Of a chunk that has not ended.
+    pub const NONE: Self = Self { fingerprint: 0, words: 0, end: 0, samples: [0; SAMPLES] };
+}
+
+/// Behind the head of a chunk of rows.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Which part it is, from 0.
+    pub part: u32,
+    /// How many there are.
+    pub parts: u32,
+}
+
+/// Where the first row is in its chunk.
+pub const ROWS_AT: u64 = CHUNK_HEAD + size_of::<Head>() as u64;
+/// Rows of a chunk.
+pub const ROWS: u64 = (UNIT - ROWS_AT) / size_of::<Row>() as u64;
+
+/// There are no more parts.
+pub const MOST: u32 = 1000;
+
+/// Whether a part keeps a chunk of a stream, by its sequence.
+#[must_use]
+pub const fn keeps(part: u32, parts: u32, sequence: u64) -> bool {
+    sequence % parts as u64 == part as u64
+}
+
+/// What an image's address is in all runs, wherever the image is loaded: by its address in the file, and the first
+/// bytes of its build id.
+#[must_use]
+pub const fn place(in_file: u64, build_id: [u8; 8]) -> u64 {
+    in_file ^ u64::from_le_bytes(build_id)
+}
+
+/// How many words follow a word that is no bits; none if it is not a special one.
+#[must_use]
+pub const fn words_behind(special: u64) -> Option<usize> {
+    let payload = special & ((1 << KIND_SHIFT) - 1);
+    Some(match special >> KIND_SHIFT {
+        2 | 6 | 8 => 0,
+        1 | 3 | 7 => 1,
+        4 | 5 => 2,
+        9 => CONTEXT_WORDS + payload.div_ceil(8) as usize,
+        _ => return None,
+    })
+}
+
+/// Goes on with the fingerprint of a stream, by the words of its next chunk. `place` makes addresses those of
+/// [`place()`]; `sample` gets the fingerprint behind each [`STEP`] words, or soon behind them.
+///
+/// Contexts at the beginnings of chunks follow from what came before, and numbers of streams are the file's own:
+/// neither is in it.
+pub fn fingerprint(
+    so_far: u64,
+    words: &[u64],
+    mut place: impl FnMut(u64) -> u64,
+    mut sample: impl FnMut(u64),
+) -> u64 {
+    let mut sum = so_far;
+    let mut at = 0;
+    let mut next = STEP;
+    loop {
+        // Nearly all words are bits.
+        let end = next.min(words.len());
+        while at < end && words[at] >= FULL {
+            sum = mix(sum, words[at]);
+            at += 1;
+        }
+        while at >= next {
+            sample(sum);
+            next += STEP;
+        }
+        let Some(&word) = words.get(at) else { return sum };
+        let kind = if word < FULL { word >> KIND_SHIFT } else { 0 };
+        let behind = if word < FULL { words_behind(word).unwrap_or(0) } else { 0 };
+        let rest = words.get(at + 1..at + 1 + behind).unwrap_or_default();
+        at += 1 + behind;
+        if kind == Special::Entered as u64 {
+            sum = mix(mix(sum, kind), place(word & ((1 << KIND_SHIFT) - 1)));
+        } else if kind != Special::Context as u64 {
+            sum = mix(sum, word);
+            for (number, &word) in rest.iter().enumerate() {
+                let is_address = kind == Special::Landed as u64 || kind == Special::Again as u64;
+                sum = match number {
+                    0 if is_address => mix(sum, place(word)),
+                    0 if kind == Special::Handler as u64 => sum,
+                    _ => mix(sum, word),
+                };
+            }
+        }
+    }
+}
+
+/// A fingerprint with another word.
+const fn mix(sum: u64, word: u64) -> u64 {
+    (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
+}

@@ -1,0 +1,225 @@
+//! Parts of a run (`PCCE_TRACE_PART`): a part keeps some chunks of each stream, and of all of them it tells what all
+//! runs must have in common (see `abi::trace::parts`).
+//!
+//! The words of a chunk that is not kept go to memory of the stream's own, which the next such chunk uses again. All
+//! else is as in a whole run: so all runs have the same chunks, with the same words.
+
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+
+use crate::abi::trace::parts::{self, Head, MOST, ROWS, ROWS_AT, Row};
+use crate::abi::trace::{CHUNK, CHUNK_HEAD, Chunk, KIND_PART, OPEN, UNIT};
+use crate::area::Stream;
+use crate::image::Image;
+use crate::{file, sys};
+
+/// Which part this is, in the lower half, and how many there are; 0: all is kept.
+static PART: AtomicU64 = AtomicU64::new(0);
+
+/// A part of a run.
+#[derive(Clone, Copy)]
+pub struct Part {
+    number: u32,
+    count: u32,
+}
+
+impl Part {
+    /// None if all is kept.
+    pub fn wanted() -> Option<Self> {
+        let part = PART.load(Ordering::Relaxed);
+        (part != 0).then_some(Self { number: part as u32, count: (part >> 32) as u32 })
+    }
+
+    /// Of a text as `2/6`: the second one of six. None if it is none.
+    fn parse(text: &[u8]) -> Option<Self> {
+        let slash = text.iter().position(|&byte| byte == b'/')?;
+        let number = |digits: &[u8]| {
+            let digit = |number: u32, byte: &u8| {
+                let digit = byte.is_ascii_digit().then(|| u32::from(byte - b'0'))?;
+                Some(10 * number + digit).filter(|&number| number <= MOST)
+            };
+            digits.iter().try_fold(0, digit).filter(|&number| number > 0)
+        };
+        let (number, count) = (number(&text[..slash])?, number(&text[slash + 1..])?);
+        (number <= count).then_some(Self { number: number - 1, count })
+    }
+
+    /// Whether a chunk is kept.
+    pub fn keeps(self, sequence: u64) -> bool {
+        parts::keeps(self.number, self.count, sequence)
+    }
+}
+
+/// Only a part is kept, by a text as `2/6`. False if it is none.
+pub fn set(text: &[u8]) -> bool {
+    let part = Part::parse(text);
+    if let Some(Part { number, count }) = part {
+        PART.store(u64::from(count) << 32 | u64::from(number), Ordering::Relaxed);
+    }
+    part.is_some()
+}
+
+/// What a stream has of it.
+#[repr(C)]
+pub struct Kept {
+    /// Memory for a chunk that is not kept; null before the first one.
+    unkept: *mut u8,
+    /// The chunk with the rows; null if there is none.
+    rows: *mut Chunk,
+    /// The chunk that its first row is of.
+    first: u64,
+    /// Of the words up to the chunk's beginning.
+    fingerprint: u64,
+}
+
+/// How many words a chunk has at most: so few in the first ones that the parts of short traces are of about one size.
+pub fn room(sequence: u64) -> usize {
+    const FIRST: u64 = 64;
+    if sequence < FIRST { 1024 } else { UNIT as usize / 8 }
+}
+
+/// Sees to it that there is a row for a chunk that is to begin. False if there is no room.
+///
+/// # Safety
+/// Nobody else uses the stream.
+pub unsafe fn begin(stream: *mut Stream, part: Part, sequence: u64) -> bool {
+    // SAFETY: by the contract; what was mapped is ours alone, and all zero.
+    unsafe {
+        let kept = &raw mut (*stream).part;
+        if !(*kept).rows.is_null() && sequence.wrapping_sub((*kept).first) < ROWS {
+            return true;
+        }
+        let Some((_, mapped)) = file::take(UNIT) else { return false };
+        if !(*kept).rows.is_null() {
+            sys::unmap((*kept).rows.cast(), UNIT as usize);
+        }
+        if sequence == 0 {
+            (*kept).fingerprint = 0;
+        }
+        (*kept).rows = mapped.cast();
+        (*kept).first = sequence;
+        let head = mapped.add(CHUNK_HEAD as usize).cast::<Head>();
+        head.write(Head { part: part.number, parts: part.count });
+        true
+    }
+}
+
+/// The chunk that begins now has this head: the rows get it too, if it is the first of them.
+///
+/// # Safety
+/// Nobody else uses the stream, and [`begin`] was called for the chunk.
+pub unsafe fn begun(stream: *mut Stream, chunk: *const Chunk) {
+    // SAFETY: by the contract.
+    unsafe {
+        let rows = (*stream).part.rows;
+        if (*rows).magic == CHUNK {
+            return;
+        }
+        rows.copy_from_nonoverlapping(chunk, 1);
+        (*rows).magic = 0;
+        (*rows).kind = KIND_PART;
+        compiler_fence(Ordering::Release);
+        (&raw mut (*rows).magic).write_volatile(CHUNK);
+    }
+}
+
+/// Memory for a chunk that is not kept; null if there is none.
+///
+/// # Safety
+/// Nobody else uses the stream.
+pub unsafe fn unkept(stream: *mut Stream) -> *mut u8 {
+    // SAFETY: by the contract.
+    unsafe {
+        let kept = &raw mut (*stream).part;
+        if (*kept).unkept.is_null() {
+            (*kept).unkept = sys::map(UNIT as usize, 0).cast();
+        }
+        (*kept).unkept
+    }
+}
+
+/// Whether the stream's chunk is not in the file.
+///
+/// # Safety
+/// Nobody else uses the stream.
+pub unsafe fn is_unkept(stream: *const Stream) -> bool {
+    // SAFETY: by the contract.
+    unsafe { !(*stream).part.unkept.is_null() && (*stream).chunk.cast() == (*stream).part.unkept }
+}
+
+/// Tells of the chunk with these words, which ends now, or may do so. `is_over`: nothing more comes.
+///
+/// # Safety
+/// Nobody else uses the stream.
+pub unsafe fn tell(stream: *mut Stream, words: &[u64], end: u32, is_over: bool) {
+    // SAFETY: by the contract.
+    unsafe {
+        let kept = &raw mut (*stream).part;
+        if (*kept).rows.is_null() {
+            return;
+        }
+        let number = (*stream).sequence.wrapping_sub((*kept).first).min(ROWS - 1);
+        let row = (*kept).rows.byte_add(ROWS_AT as usize).cast::<Row>().add(number as usize);
+        (&raw mut (*row).end).write_volatile(OPEN);
+        compiler_fence(Ordering::Release);
+        let mut samples = (&raw mut (*row).samples).cast::<u16>();
+        let end_of_samples = samples.add(parts::SAMPLES);
+        let fingerprint = parts::fingerprint((*kept).fingerprint, words, place, |sum| {
+            if samples < end_of_samples {
+                samples.write((sum >> 48) as u16);
+                samples = samples.add(1);
+            }
+        });
+        (*row).fingerprint = fingerprint;
+        (*row).words = words.len() as u32;
+        compiler_fence(Ordering::Release);
+        (&raw mut (*row).end).write_volatile(end);
+        if is_over {
+            (*kept).fingerprint = fingerprint;
+        }
+    }
+}
+
+/// What an address is in all runs.
+fn place(address: u64) -> u64 {
+    match Image::of(address as *const u8) {
+        Some(image) => parts::place(address.wrapping_sub(image.load_bias as u64), image.build_id),
+        None => address,
+    }
+}
+
+/// The stream gives back what it has.
+///
+/// # Safety
+/// Nobody else uses the stream, and its chunk is not [`is_unkept`].
+pub unsafe fn give_back(stream: *mut Stream) {
+    // SAFETY: by the contract.
+    unsafe {
+        let kept = &raw mut (*stream).part;
+        for at in [(*kept).unkept, (*kept).rows.cast()] {
+            if !at.is_null() {
+                sys::unmap(at.cast(), UNIT as usize);
+            }
+        }
+        (*kept).unkept = null_mut();
+        (*kept).rows = null_mut();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Part;
+
+    #[test]
+    fn parts_are_numbered_from_one() {
+        let parse = |text: &[u8]| Part::parse(text).map(|part| (part.number, part.count));
+        assert_eq!(parse(b"1/6"), Some((0, 6)));
+        assert_eq!(parse(b"06/06"), Some((5, 6)));
+        assert_eq!(parse(b"1/1"), Some((0, 1)));
+        let wrong: [&[u8]; 9] =
+            [b"", b"/", b"1", b"0/2", b"3/2", b"1/0", b"-1/2", b"1/99999999999", b"1/2/3"];
+        for text in wrong {
+            assert_eq!(parse(text), None, "{text:?}");
+        }
+    }
+}
