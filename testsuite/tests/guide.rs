@@ -195,7 +195,7 @@ macro_rules! pages {
 
 pages! {
     start, building, ship, decode, debuggers, logs, numbers, modes, profile, crash, core, heap, cpu, pictures, messages,
-    traces, parts
+    traces, parts, threads
 }
 
 #[test]
