@@ -76,6 +76,11 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
          pcce-trace.%p.",
     ),
     (
+        "PCCE_TRACE_PART",
+        "When such a program runs: the part of the trace that it keeps, of all (2/6), for pcce trace merge; pcce trace collect \
+         sets it.",
+    ),
+    (
         "PCCE_TRACE_STRESS",
         "For tests: the first chunks of each stream have so many words, so that chunks begin at many places.",
     ),
