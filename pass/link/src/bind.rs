@@ -1,6 +1,6 @@
 //! One program of all modules, its encoding, and what is done at each call.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeId, Encoding, FunctionId, Rule};
@@ -48,7 +48,7 @@ pub struct Bound {
     /// What each call adds for which that is open: by ⟨function of the program, place in its calls⟩.
     pub values: HashMap<(usize, usize), u64>,
     /// What is done with each stub that is in the file.
-    pub stubs: HashMap<(usize, u32), StubAction>,
+    pub stubs: BTreeMap<(usize, u32), StubAction>,
     /// What the dictionary says of the encoding.
     pub encoding_rows: dictionary::Encoding,
 }
@@ -244,8 +244,8 @@ impl<'a> Calls<'a> {
         encoding: &Encoding,
         values: &HashMap<(usize, usize), u64>,
         targets: &HashMap<(usize, u32), u64>,
-    ) -> HashMap<(usize, u32), StubAction> {
-        let mut stubs = HashMap::new();
+    ) -> BTreeMap<(usize, u32), StubAction> {
+        let mut stubs = BTreeMap::new();
         for (id, function) in program.iter() {
             let (module, _) = self.place(id);
             for (c, call, code) in self.of(id, &function.calls) {
