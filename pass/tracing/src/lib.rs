@@ -10,11 +10,15 @@
 
 mod baseline;
 mod code;
+mod distribution;
 mod flow;
+mod realizable;
 
 pub use baseline::{Baseline, Callee, numbered};
 pub use code::{Code, LONGEST};
+pub use distribution::{Choices, Profile, Site, Strategy, costs, distribute, heaviest};
 pub use flow::{Block, Flow, Role};
+pub use realizable::{Untold, Witnesses, unrealizable};
 
 use petgraph::unionfind::UnionFind;
 

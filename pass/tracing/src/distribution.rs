@@ -1,0 +1,203 @@
+//! What ours is compared with when several runs share a trace: places distributed to the runs, each of which writes
+//! those of its own only (distributed-program-tracing.txt, §4).
+//!
+//! A *profile* is the set of sites that a run writes. Sites that may come in each other's stead are all written, as in
+//! the paper's Figure 4 (b): between two events of a function lies whatever its callees write, so a witness further
+//! down, as Ball and Larus choose, would not be the next one. [`unrealizable`](crate::unrealizable) is the condition.
+
+use std::collections::{BTreeSet, HashMap};
+
+use petgraph::algo::tarjan_scc;
+use petgraph::graph::DiGraph;
+use petgraph::unionfind::UnionFind;
+
+/// A function: which of its nodes may follow which, and how often each was executed.
+#[derive(Clone, Debug, Default)]
+pub struct Choices {
+    /// Sets of nodes, of which one comes next.
+    pub sets: Vec<Vec<u32>>,
+    /// The set at the entry.
+    pub first: u32,
+    /// The set behind each node; none where the activation ends.
+    pub next: Vec<Option<u32>>,
+    /// Whether nobody else writes anything between the node and the next one: what it calls is not traced.
+    pub quiet: Vec<bool>,
+    /// How often each node was executed.
+    pub counts: Vec<u64>,
+}
+
+/// A node of a function: both are indices.
+pub type Site = (u32, u32);
+/// The sites that one run writes.
+pub type Profile = BTreeSet<Site>;
+
+/// How sites are made jobs, each of which one machine does (§4.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Strategy {
+    /// Each choice is one, and each cycle without a choice.
+    FineGrained,
+    /// All of a function are one.
+    ByFunction,
+    /// Those are one that share a node or lie on the same cycle.
+    Optimised,
+}
+
+impl Strategy {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::FineGrained, Self::ByFunction, Self::Optimised];
+}
+
+/// Sites that must be told from each other, so that each two of them must be in one profile.
+type Unit = Vec<Site>;
+
+/// The profiles that each of `machines` is to run, of at most `limit` sites each, if there is one: the jobs go one after
+/// the other to the machine that writes least so far (Figure 5).
+///
+/// # Panics
+/// If there is no machine, or a limit of less than two.
+#[must_use]
+pub fn distribute(
+    functions: &[Choices],
+    strategy: Strategy,
+    machines: usize,
+    limit: Option<usize>,
+) -> Vec<Vec<Profile>> {
+    assert!(machines > 0 && limit.is_none_or(|limit| limit > 1), "two sites are told from each other");
+    let mut all: Vec<Vec<Profile>> = vec![Vec::new(); machines];
+    let mut loads = vec![0; machines];
+    for job in jobs(functions, strategy) {
+        let least = (0..machines).min_by_key(|&machine| loads[machine]).unwrap_or_default();
+        for unit in job {
+            for unit in pieces(&unit, limit) {
+                let profiles = &mut all[least];
+                let fits = |profile: &Profile| {
+                    let more = unit.iter().filter(|site| !profile.contains(site)).count();
+                    limit.is_none_or(|limit| profile.len() + more <= limit)
+                };
+                if !profiles.last().is_some_and(fits) {
+                    profiles.push(Profile::new());
+                }
+                let profile = profiles.last_mut().expect("there is one");
+                for site in unit {
+                    if profile.insert(site) {
+                        loads[least] += count(functions, site);
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+/// How many events each machine writes.
+#[must_use]
+pub fn costs(functions: &[Choices], machines: &[Vec<Profile>]) -> Vec<u64> {
+    let cost = |profile: &Profile| profile.iter().map(|&site| count(functions, site)).sum::<u64>();
+    machines.iter().map(|profiles| profiles.iter().map(cost).sum()).collect()
+}
+
+/// What the heaviest job writes: no machine that does it writes less.
+#[must_use]
+pub fn heaviest(functions: &[Choices], strategy: Strategy) -> u64 {
+    let cost = |job: &Vec<Unit>| {
+        let sites: Profile = job.iter().flatten().copied().collect();
+        sites.into_iter().map(|site| count(functions, site)).sum()
+    };
+    jobs(functions, strategy).iter().map(cost).max().unwrap_or_default()
+}
+
+fn count(functions: &[Choices], (function, node): Site) -> u64 {
+    functions[function as usize].counts[node as usize]
+}
+
+/// Parts of a unit that fit in a profile. Each two of its sites are in one of them.
+fn pieces(unit: &Unit, limit: Option<usize>) -> Vec<Unit> {
+    match limit {
+        Some(limit) if unit.len() > limit => {
+            let groups: Vec<&[Site]> = unit.chunks(limit / 2).collect();
+            let pairs = (0..groups.len()).flat_map(|a| (a + 1..groups.len()).map(move |b| (a, b)));
+            pairs.map(|(a, b)| [groups[a], groups[b]].concat()).collect()
+        }
+        _ => vec![unit.clone()],
+    }
+}
+
+/// The jobs, each in units.
+fn jobs(functions: &[Choices], strategy: Strategy) -> Vec<Vec<Unit>> {
+    let mut all = Vec::new();
+    for (number, function) in (0..).zip(functions) {
+        let (components, cyclic) = components(function);
+        let units = units(function, &components, &cyclic);
+        let mut classes = UnionFind::<usize>::new(units.len());
+        if strategy == Strategy::Optimised {
+            // By node, and by cycle: a unit that has it.
+            let mut of_node: HashMap<u32, usize> = HashMap::new();
+            let mut of_cycle: HashMap<u32, usize> = HashMap::new();
+            for (unit, nodes) in units.iter().enumerate() {
+                for &node in nodes {
+                    classes.union(*of_node.entry(node).or_insert(unit), unit);
+                    let component = components[node as usize];
+                    if cyclic[component as usize] {
+                        classes.union(*of_cycle.entry(component).or_insert(unit), unit);
+                    }
+                }
+            }
+        }
+        let mut jobs: Vec<Vec<Unit>> = vec![Vec::new(); units.len()];
+        for (unit, nodes) in units.into_iter().enumerate() {
+            let job = match strategy {
+                Strategy::FineGrained => unit,
+                Strategy::ByFunction => 0,
+                Strategy::Optimised => classes.find(unit),
+            };
+            jobs[job].push(nodes.into_iter().map(|node| (number, node)).collect());
+        }
+        all.extend(jobs.into_iter().filter(|job| !job.is_empty()));
+    }
+    all
+}
+
+/// Nodes that must be told from each other; and one of each cycle in which there is nothing to tell.
+fn units(function: &Choices, components: &[u32], cyclic: &[bool]) -> Vec<Vec<u32>> {
+    let mut units: Vec<Vec<u32>> = function.sets.iter().filter(|set| set.len() > 1).cloned().collect();
+    units.sort_unstable();
+    units.dedup();
+    let mut told = vec![false; function.next.len()];
+    units.iter().flatten().for_each(|&node| told[node as usize] = true);
+    // A cycle with a node that is told is counted by it. Others have no way out, so they are whole components.
+    let mut least: HashMap<u32, Option<u32>> = HashMap::new();
+    for node in 0..function.next.len() as u32 {
+        let component = components[node as usize];
+        if cyclic[component as usize] {
+            let best = least.entry(component).or_insert(Some(node));
+            let counts = |node: u32| function.counts[node as usize];
+            match *best {
+                _ if told[node as usize] => *best = None,
+                Some(other) if counts(node) < counts(other) => *best = Some(node),
+                _ => {}
+            }
+        }
+    }
+    let mut alone: Vec<u32> = least.into_values().flatten().collect();
+    alone.sort_unstable();
+    units.extend(alone.into_iter().map(|node| vec![node]));
+    units
+}
+
+/// The strongly connected component of each node, and which of them are cycles.
+fn components(function: &Choices) -> (Vec<u32>, Vec<bool>) {
+    let mut graph = DiGraph::<u32, ()>::new();
+    let places: Vec<_> = (0..function.next.len() as u32).map(|node| graph.add_node(node)).collect();
+    for (node, next) in function.next.iter().enumerate() {
+        for &to in next.iter().flat_map(|&set| &function.sets[set as usize]) {
+            graph.update_edge(places[node], places[to as usize], ());
+        }
+    }
+    let mut components = vec![0; function.next.len()];
+    let mut cyclic = Vec::new();
+    for component in tarjan_scc(&graph) {
+        cyclic.push(component.len() > 1 || graph.contains_edge(component[0], component[0]));
+        component.iter().for_each(|&place| components[graph[place] as usize] = cyclic.len() as u32 - 1);
+    }
+    (components, cyclic)
+}

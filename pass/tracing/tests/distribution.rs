@@ -1,0 +1,259 @@
+//! Distributions against the condition, and against what it is for: the parts of a random walk are put together
+//! (distributed-program-tracing.txt, Figure 8), and make that walk.
+
+use std::collections::VecDeque;
+
+use pcce_tracing::{
+    Choices, Profile, Site, Strategy as Way, Untold, Witnesses, costs, distribute, heaviest, unrealizable,
+};
+use proptest::prelude::*;
+
+/// A function whose nodes may be followed by these; 0 is the first one.
+fn function(after: &[&[u32]]) -> Choices {
+    let mut sets = vec![vec![0]];
+    let next = after.iter().map(|nodes| {
+        sets.push(nodes.to_vec());
+        (!nodes.is_empty()).then_some(sets.len() as u32 - 1)
+    });
+    let next = next.collect();
+    Choices { sets, first: 0, next, quiet: vec![true; after.len()], counts: vec![1; after.len()] }
+}
+
+fn profile(nodes: &[u32]) -> Profile {
+    nodes.iter().map(|&node| (0, node)).collect()
+}
+
+/// Whether the parts of one function make the whole.
+fn realizable(function: &Choices, profiles: &[&[u32]]) -> bool {
+    let profiles: Vec<Profile> = profiles.iter().map(|nodes| profile(nodes)).collect();
+    unrealizable(std::slice::from_ref(function), &profiles.iter().collect::<Vec<_>>()).is_none()
+}
+
+/// Figures 1 and 2: entry, b1, b2, b3, b4, b5, exit, where b2 is followed by b3 or b4, and b1 by b2 or exit.
+#[test]
+fn the_papers_examples_are_refused_and_accepted() {
+    let loop_ = function(&[&[1], &[2, 6], &[3, 4], &[5], &[5], &[1], &[]]);
+    assert!(!realizable(&loop_, &[&[0, 1, 2, 5], &[3, 6], &[4]]), "Figure 1");
+    assert!(!realizable(&loop_, &[&[3], &[4]]), "Figure 2");
+    assert!(realizable(&loop_, &[&[3, 4, 2, 6]]));
+    // §4.1: each breaks the diamond and the cycle by itself.
+    assert!(realizable(&loop_, &[&[3, 2, 5, 6], &[4, 2, 5, 6]]));
+}
+
+/// Figure 4, with the distribution that §4.1 calls realizable. b1 to b11 are 1 to 11, 12 is the exit.
+#[test]
+fn a_later_diamond_may_be_in_another_profile() {
+    let figure = function(&[
+        &[1],
+        &[2, 12],
+        &[3, 4],
+        &[5],
+        &[5],
+        &[6, 7],
+        &[11],
+        &[8, 9],
+        &[10],
+        &[10],
+        &[11],
+        &[1],
+        &[],
+    ]);
+    // The exit, and what comes in its stead, in one of them.
+    let profiles: [&[u32]; 4] = [&[3, 4], &[6, 7], &[8, 9], &[2, 12]];
+    assert!(realizable(&figure, &profiles));
+    // By the letter of Theorem 2, all witnesses of all profiles would have to be in the one that tells 3 from 4.
+    let first = |nodes: &[u32]| Witnesses::new(&figure, 0, &profile(nodes), 3).nodes;
+    assert!(!first(profiles[1]).is_subset(&first(profiles[0])));
+}
+
+/// What other functions write may come first.
+#[test]
+fn a_witness_behind_a_call_is_none() {
+    let mut diamond = function(&[&[1, 2], &[3], &[4], &[0], &[0]]);
+    assert!(realizable(&diamond, &[&[3, 4]]));
+    diamond.quiet[1] = false;
+    assert!(!realizable(&diamond, &[&[3, 4]]));
+    assert!(realizable(&diamond, &[&[1, 4]]));
+}
+
+#[test]
+fn a_cycle_that_nobody_sees_is_refused() {
+    let endless = function(&[&[1], &[0]]);
+    let found = unrealizable(&[endless.clone()], &[&profile(&[])]);
+    assert_eq!(found, Some(Untold::Cycle(0, 0)));
+    assert!(realizable(&endless, &[&[1]]));
+}
+
+/// Two choices on a cycle, one of them heavy, and one behind it.
+#[test]
+fn jobs_are_what_the_strategies_say() {
+    let mut one = function(&[&[1, 2], &[3, 4], &[3, 4], &[0, 5], &[0, 5], &[6, 7], &[], &[]]);
+    one.counts = vec![100, 60, 40, 70, 30, 1, 3, 5];
+    let all = [one];
+    let busiest =
+        |way, machines| costs(&all, &distribute(&all, way, machines, None)).into_iter().max().unwrap();
+    assert_eq!([1, 2].map(|n| busiest(Way::ByFunction, n)), [309, 309]);
+    // {0, 5}, {1, 2}, {3, 4}, {6, 7}: 101, 100, 100, 8.
+    assert_eq!(heaviest(&all, Way::FineGrained), 101);
+    assert_eq!([1, 2, 3, 4].map(|n| busiest(Way::FineGrained, n)), [309, 200, 108, 101]);
+    // The cycle's three are one job.
+    assert_eq!(heaviest(&all, Way::Optimised), 301);
+    assert_eq!(busiest(Way::Optimised, 2), 301);
+}
+
+/// A random program: functions of up to 8 nodes, and whom each node calls.
+#[derive(Clone, Debug)]
+struct Program {
+    functions: Vec<Choices>,
+    calls: Vec<Vec<Option<u32>>>,
+}
+
+fn programs() -> impl Strategy<Value = Program> {
+    let node = (prop::collection::btree_set(0u32..8, 0..4), any::<u8>(), 1u64..100);
+    let function = prop::collection::vec(node, 1..8);
+    prop::collection::vec(function, 1..4).prop_map(|drawn| {
+        let count = drawn.len() as u32;
+        let mut program = Program { functions: Vec::new(), calls: Vec::new() };
+        for (number, nodes) in (0..).zip(drawn) {
+            let len = nodes.len() as u32;
+            let mut choices = Choices { sets: vec![(0..len.min(2)).collect()], ..Choices::default() };
+            let mut calls = Vec::new();
+            for (after, callee, count_of) in nodes {
+                let mut set: Vec<u32> = after.into_iter().map(|node| node % len).collect();
+                set.sort_unstable();
+                set.dedup();
+                // Calls go on to later functions, so that walks end.
+                let callee = number + 1 + u32::from(callee) % 4;
+                let calls_one = callee < count && !set.is_empty();
+                calls.push(calls_one.then_some(callee));
+                choices.quiet.push(!calls_one);
+                choices.next.push((!set.is_empty()).then_some(choices.sets.len() as u32));
+                choices.sets.push(set);
+                choices.counts.push(count_of);
+            }
+            program.functions.push(choices);
+            program.calls.push(calls);
+        }
+        program
+    })
+}
+
+/// Walks through a program, as `choose` says, which gets the function and the nodes that may come; and stops after
+/// 200 events.
+fn walk(program: &Program, mut choose: impl FnMut(u32, &[u32]) -> Option<u32>) -> Vec<Site> {
+    let mut path = Vec::new();
+    let mut stack = vec![(0, program.functions[0].first)];
+    while let Some((function, set)) = stack.pop() {
+        let set = &program.functions[function as usize].sets[set as usize];
+        if set.is_empty() || path.len() == 200 {
+            break;
+        }
+        let Some(node) = choose(function, set) else { break };
+        path.push((function, node));
+        if let Some(next) = program.functions[function as usize].next[node as usize] {
+            stack.push((function, next));
+            if let Some(callee) = program.calls[function as usize][node as usize] {
+                stack.push((callee, program.functions[callee as usize].first));
+            }
+        }
+    }
+    path
+}
+
+fn random_walk(program: &Program, mut seed: u64) -> Vec<Site> {
+    walk(program, |_, set| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        Some(set[(seed >> 33) as usize % set.len()])
+    })
+}
+
+/// Figure 8: of each two that may come, a profile that tells them says which it is not.
+fn put_together(program: &Program, profiles: &[&Profile], path: &[Site]) -> Vec<Site> {
+    let part = |profile: &&Profile| path.iter().copied().filter(|site| profile.contains(site)).collect();
+    let mut parts: Vec<VecDeque<Site>> = profiles.iter().map(part).collect();
+    let mut left = path.len();
+    walk(program, |function, set| {
+        // The end of a walk is no witness: where it ends, it is given.
+        left = left.checked_sub(1)?;
+        let choices = &program.functions[function as usize];
+        let loses = |node: u32, other: u32| {
+            let of = |profile, node| Witnesses::new(choices, function, profile, node);
+            // Rather one that has both: where a walk was cut off, what others tell later is not there.
+            let has_both = |&p: &usize| [node, other].iter().all(|&n| profiles[p].contains(&(function, n)));
+            let tells = |&p: &usize| of(profiles[p], node).are_told_from(&of(profiles[p], other));
+            let told = (0..profiles.len()).find(has_both).or_else(|| (0..profiles.len()).find(tells));
+            let told = told.expect("a profile that tells them");
+            // Behind the last witness of a part nothing comes: whichever it is, it was cut off.
+            !parts[told]
+                .front()
+                .is_some_and(|&(f, next)| f == function && of(profiles[told], node).nodes.contains(&next))
+        };
+        let node = set
+            .iter()
+            .copied()
+            .find(|&node| set.iter().all(|&other| other == node || !loses(node, other)))?;
+        for (part, profile) in parts.iter_mut().zip(profiles) {
+            if profile.contains(&(function, node)) {
+                part.pop_front();
+            }
+        }
+        Some(node)
+    })
+}
+
+fn ways() -> impl Strategy<Value = Way> {
+    prop::sample::select(Way::ALL.to_vec())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn what_is_distributed_makes_the_whole(
+        program in programs(),
+        way in ways(),
+        machines in 1usize..8,
+        limit in prop::option::of(2usize..6),
+        seed in any::<u64>(),
+    ) {
+        let all = distribute(&program.functions, way, machines, limit);
+        let profiles: Vec<&Profile> = all.iter().flatten().collect();
+        prop_assert_eq!(unrealizable(&program.functions, &profiles), None);
+        prop_assert_eq!(all.len(), machines);
+        prop_assert!(profiles.iter().all(|profile| limit.is_none_or(|limit| profile.len() <= limit)));
+        let path = random_walk(&program, seed);
+        prop_assert_eq!(put_together(&program, &profiles, &path), path);
+        if limit.is_none() {
+            let costs = costs(&program.functions, &all);
+            let one = self::costs(&program.functions, &distribute(&program.functions, way, 1, None))[0];
+            // The busiest has no less than its share, nor than the heaviest job, and no more than all.
+            let busiest = costs.into_iter().max().unwrap();
+            prop_assert!(busiest as usize * machines >= one as usize && busiest <= one);
+            prop_assert!(busiest >= heaviest(&program.functions, way));
+        }
+    }
+
+    /// A place that one profile has lost is missed, or nobody needs it: then the parts still make the whole.
+    #[test]
+    fn what_is_lost_is_missed(
+        program in programs(),
+        way in ways(),
+        machines in 1usize..4,
+        which in any::<prop::sample::Index>(),
+        seed in any::<u64>(),
+    ) {
+        let mut all: Vec<Profile> = distribute(&program.functions, way, machines, None).concat();
+        let sites: Vec<(usize, Site)> =
+            all.iter().enumerate().flat_map(|(p, sites)| sites.iter().map(move |&site| (p, site))).collect();
+        prop_assume!(!sites.is_empty());
+        let (from, site) = sites[which.index(sites.len())];
+        all[from].remove(&site);
+        let profiles: Vec<&Profile> = all.iter().collect();
+        if unrealizable(&program.functions, &profiles).is_none() {
+            let path = random_walk(&program, seed);
+            let made = put_together(&program, &profiles, &path);
+            // A walk that was cut off may lack the witnesses of its last steps.
+            prop_assert!(path.starts_with(&made) && (made.len() + 8 >= path.len() || path.len() < 200));
+        }
+    }
+}
