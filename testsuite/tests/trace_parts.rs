@@ -196,6 +196,27 @@ fn the_same_command_goes_on() {
     assert!(other.status == 2 && other.stderr.contains("the arguments"), "{}", other.stderr);
 }
 
+/// A disk that is full while parts are collected is no end: the same command goes on when there is room.
+#[test]
+fn a_full_disk_is_no_end() {
+    let folder = work_folder("trace-parts/full");
+    let disk = folder.join("disk");
+    fs::create_dir(&disk).expect("a new one");
+    let script = "mount -t tmpfs -o size=600k none \"$1\" || exit 90\n\
+        collect() { \"$0\" trace collect --jobs 1 --parts 3 -o \"$1/trace\" -- \"$2\" longest; }\n\
+        collect \"$1\" \"$2\" && exit 91\n[ -e \"$1/trace\" ] && exit 92\n\
+        mount -o remount,size=60m \"$1\" || exit 93\ncollect \"$1\" \"$2\" || exit 94\ncp \"$1/trace\" \"$3\"";
+    let copy = folder.join("trace");
+    let mut shell = command("unshare", &["-rm", "sh", "-c", script]);
+    shell.arg(artifact("pcce")).arg(&disk).arg(differs()).arg(&copy);
+    shell.env("PCCE_TRACE_STRESS", "20").env("PCCE_VERIFY_REPORT", folder.join("verify"));
+    let done = run(&mut shell).expect_success();
+    for says in ["not a whole trace", "it cannot grow: error 28", "make room on the disk", "from 3 runs"] {
+        assert!(done.stderr.contains(says), "{says}: {}", done.stderr);
+    }
+    assert!(events(differs(), &copy) > 1_000_000);
+}
+
 /// Standard input is the same for each run, and so are the folders, if each has its own.
 #[test]
 fn runs_have_the_same_input() {

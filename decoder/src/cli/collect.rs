@@ -128,8 +128,15 @@ pub fn collect(args: &CollectArgs) -> anyhow::Result<Status> {
         Err(error) => error,
     };
     // The same command runs it again.
-    if let Some(PartsError::Cut { part, .. }) = error.downcast_ref() {
-        folder.forget(*part);
+    match error.downcast_ref() {
+        Some(PartsError::Cut { part, .. }) => folder.run_again(*part)?,
+        Some(PartsError::NoPart(path)) => {
+            let is_it = |part: &u32| folder.trace(*part) == *path;
+            if let Some(part) = (1..=args.parts).find(is_it) {
+                folder.run_again(part)?;
+            }
+        }
+        _ => {}
     }
     let go_on = format!("the parts are kept in {}; the same command goes on", folder.path.display());
     Err(error.context(go_on))
@@ -175,6 +182,21 @@ fn check_ends(folder: &Folder) -> anyhow::Result<()> {
             has(&lost),
             folder.say_log(first),
             if lost.len() == 1 { "it" } else { "them" }
+        );
+    }
+    // Before they are compared: what the others went on with, these have not.
+    let stopped: Vec<(u32, String)> =
+        (1..=folder.plan.parts).filter_map(|part| Some((part, folder.stopped(part)?))).collect();
+    if let Some((_, why)) = stopped.first() {
+        let parts: Vec<u32> = stopped.iter().map(|&(part, _)| part).collect();
+        for &part in &parts {
+            folder.run_again(part)?;
+        }
+        bail!(
+            "{} not a whole trace: its run says `{why}`; make room on the disk of {}, and the same command runs {} again",
+            has(&parts),
+            folder.path.display(),
+            if parts.len() == 1 { "it" } else { "them" }
         );
     }
     if let [(one, first), (two, second), ..] = &ended[..] {

@@ -12,7 +12,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, IsTerminal as _, Read as _};
+use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _};
 use std::path::{Path, PathBuf};
 
@@ -240,6 +240,24 @@ impl Folder {
     /// The part is to be run again.
     pub(super) fn forget(&self, part: u32) {
         let _ = fs::remove_file(self.end(part));
+    }
+
+    /// The same, and what it has recorded is of no use: others need the room.
+    pub(super) fn run_again(&self, part: u32) -> anyhow::Result<()> {
+        self.forget(part);
+        let trace = self.trace(part);
+        if trace.exists() {
+            fs::remove_file(&trace).with_context(|| trace.display().to_string())?;
+        }
+        Ok(())
+    }
+
+    /// What the tracer has said when it stopped to record, since there was no room; None if it did not.
+    pub(super) fn stopped(&self, part: u32) -> Option<String> {
+        let lines = BufReader::new(File::open(self.err(part)).ok()?).split(b'\n');
+        let mut lines = lines.map_while(Result::ok).map(|line| String::from_utf8_lossy(&line).into_owned());
+        lines
+            .find(|line| line.starts_with("pcce: the trace: ") && line.ends_with("not recorded from here on"))
     }
 
     /// The parts that are to be run.
