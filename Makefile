@@ -20,6 +20,8 @@
 #                   (PROGRAMS="lua sqlite3", SEED=1, VARIANT=link for link mode), and core files of xz with threads
 #   make matrix     programs built with all flags and attributes that are known, compared with backtraces (N cases, SEED=1,
 #                   ONLY="-O2 -fcf-protection": cases with these words)
+#   make parts      runs of programs that differ, or do not: N collections of each kind (200 without it, SEED=1), whether they are
+#                   told from each other
 #   make slurm      collects traces on a Slurm with three nodes on this host, as root, one of which is killed (N rounds)
 #   make soak       generated programs, N of each kind from seed SEED on (GENERATOR=csmith or cxx: that kind only)
 #
@@ -39,7 +41,7 @@ RELEASE := $(CARGO_TARGET_DIR)/release
 
 export PREFIX DESTDIR LLVM
 
-.PHONY: all build tools install uninstall deb deb-check test test-all suite smoke demo evaluate torture matrix soak packages guide fuzz heap-cost numbers-cost slurm clean
+.PHONY: all build tools install uninstall deb deb-check test test-all suite smoke demo evaluate torture matrix soak packages guide fuzz heap-cost numbers-cost parts slurm clean
 all: build
 
 define runtime
@@ -114,6 +116,11 @@ torture: tools
 
 matrix: tools
 	$(RELEASE)/matrix $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only="$(ONLY)")
+
+parts: tools
+	scripts/setup test $(LLVM)
+	PCCE_PARTS_RUNS=$(or $(N),200) PCCE_PARTS_SEED=$(or $(SEED),1) \
+	    $(CARGO) test -p pcce-testsuite $(FEATURES) --test trace_ways -- --ignored --nocapture
 
 slurm: tools
 	scripts/setup test $(LLVM)

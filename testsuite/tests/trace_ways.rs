@@ -4,10 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
-use pcce::trace::{Programs, Reader, TraceFile};
+use pcce_testsuite::evaluation::parts::streams;
 use pcce_testsuite::{Output, artifact, command, llvm, repository, run, run_with_input, work_folder};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -195,30 +194,10 @@ impl<'b> Case<'b> {
     /// The merged trace and that of a whole run have the same events.
     fn is_whole(&self) -> bool {
         self.run(None);
-        let [whole, merged] =
-            [self.trace(None), self.merged()].map(|path| events(&self.builds.program, &path));
+        let [whole, merged] = [self.trace(None), self.merged()]
+            .map(|path| streams(&self.builds.program, &path).expect("a trace"));
         !whole.is_empty() && whole == merged
     }
-}
-
-/// How many events each stream of a trace has, with a hash of them: in any order, since two threads may have begun in
-/// another one.
-fn events(program: &Path, trace: &Path) -> Vec<(u32, u64, u64)> {
-    let file = TraceFile::open(trace).expect("a trace");
-    let programs = Programs::load(&[&file], program, &[], &[]).expect("tables");
-    let reader = Reader::new(&file, &programs);
-    let of_stream = |stream| {
-        let mut machine = reader.machine(stream);
-        let mut hasher = DefaultHasher::new();
-        while let Some(event) = machine.next() {
-            let what = (format!("{:?}", event.kind), event.depth, event.function, event.node);
-            what.hash(&mut hasher);
-        }
-        (stream.level, machine.events(), hasher.finish())
-    };
-    let mut streams: Vec<_> = file.streams.iter().map(of_stream).collect();
-    streams.sort_unstable();
-    streams
 }
 
 /// What became of a campaign.
@@ -264,7 +243,8 @@ fn campaign(name: &str, count: usize, seed: u64) -> Outcome {
         let kind = DIFFERENT[number % DIFFERENT.len()];
         for attempt in 0.. {
             let case = Case::new(&builds, &folder.join("case"), kind, true, &mut random);
-            if case.run_parts() {
+            // Another build is refused, even if nothing of what is different in it was executed.
+            if case.run_parts() || kind == "build" {
                 outcome.add(&case, true);
                 break;
             }

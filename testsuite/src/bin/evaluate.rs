@@ -18,7 +18,7 @@ use pcce_testsuite::evaluation::papers::Papers;
 use pcce_testsuite::evaluation::program::{Program, Variant};
 use pcce_testsuite::evaluation::report::{self, Measured, Report};
 use pcce_testsuite::evaluation::store::Store;
-use pcce_testsuite::evaluation::{charts, decode, inputs};
+use pcce_testsuite::evaluation::{charts, decode, inputs, traces};
 use pcce_testsuite::progress::Progress;
 use pcce_testsuite::{llvm, repository, target};
 
@@ -31,8 +31,8 @@ struct Arguments {
     /// Variants, separated by blanks; all without it. NAME@FOLDER uses the tools in that folder.
     #[arg(long, value_delimiter = ' ')]
     variants: Vec<String>,
-    /// What to measure, separated by blanks: time, callgrind, verify, captures, decode, trace, hybrid; all but hybrid
-    /// without it.
+    /// What to measure, separated by blanks: time, callgrind, verify, captures, decode, trace, parts, hybrid; all but
+    /// hybrid without it.
     #[arg(long, value_delimiter = ' ')]
     steps: Vec<String>,
     /// Interleaved pairs of runs.
@@ -236,6 +236,15 @@ fn measure(
             for (&(variant, built), measured) in others.iter().zip(&mut measured).filter(records) {
                 progress.say(&format!("{name} {}: traces", variant.name));
                 measured.recorded = Some(evaluated.trace(variant, built, &printed)?);
+            }
+        }
+        if steps.contains(&Step::Parts) {
+            let records = |(other, _): &(&(&Variant, &Built), &mut Measured)| {
+                other.0.records && traces::is_read(other.0)
+            };
+            for (&(variant, built), measured) in others.iter().zip(&mut measured).filter(records) {
+                progress.say(&format!("{name} {}: traces from several runs", variant.name));
+                measured.parts = Some(evaluated.parts(variant, built)?);
             }
         }
         for (&(variant, _), measured) in others.iter().zip(measured) {

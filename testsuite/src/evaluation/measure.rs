@@ -12,6 +12,7 @@ use super::callgrind::{self, Counts};
 use super::graph::{self, Graph};
 use super::hybrid::{self, Hybrid};
 use super::numbers::Numbers;
+use super::parts::{self, PARTS, Parts};
 use super::program::{Program, Variant};
 use super::run::{Printed, Runner, Usage};
 use super::store::{Store, fingerprint, fingerprint_file};
@@ -35,11 +36,13 @@ pub enum Step {
     Hybrid,
     /// Traces of calls: their size, and whether they are what happened.
     Trace,
+    /// Traces from several runs.
+    Parts,
 }
 
 impl Step {
     /// All steps, by the names that a user gives them.
-    pub const NAMES: [(&str, Step); 7] = [
+    pub const NAMES: [(&str, Step); 8] = [
         ("time", Step::Time),
         ("callgrind", Step::Callgrind),
         ("verify", Step::Verify),
@@ -47,6 +50,7 @@ impl Step {
         ("decode", Step::Decode),
         ("hybrid", Step::Hybrid),
         ("trace", Step::Trace),
+        ("parts", Step::Parts),
     ];
 }
 
@@ -359,5 +363,37 @@ impl Evaluated<'_> {
             Ok(found)
         };
         self.store.step(&self.program.name, &variant.folder_name(), "trace", &depends, run)
+    }
+
+    /// Collects the traces of the small workload in parts.
+    ///
+    /// # Errors
+    /// If a run fails, or prints something else than without that.
+    pub fn parts(&self, variant: &Variant, built: &Built) -> Result<Parts> {
+        let commands = &self.program.workload.small;
+        let pcce = variant.tools.join("pcce");
+        let depends = fingerprint([
+            built.fingerprint.as_str(),
+            &fingerprint_file(&pcce)?,
+            &self.program.workload_fingerprint(commands)?,
+            include_str!("parts.rs"),
+            include_str!("../../../pass/tracing/src/distribution.rs"),
+        ]);
+        let run = || {
+            let plain = self.runner(built).printed(commands)?;
+            let collect = self.scratch.with_extension("collect");
+            parts::script(&collect)?;
+            let through = format!("'{}'", collect.display());
+            let mut runner = Runner { through: &through, records: true, ..self.runner(built) };
+            let numbers: Vec<String> = PARTS.map(|parts| parts.to_string()).collect();
+            runner.environment.push(("PARTS".into(), numbers.join(" ").into()));
+            runner.environment.push(("PCCE".into(), pcce.clone().into()));
+            let printed = runner.printed(commands)?;
+            ensure!(printed == plain, "{} prints something else when it is collected", self.program.name);
+            let found = parts::look(&built.executable, &runner.traces())?;
+            fs::remove_dir_all(&self.scratch)?;
+            Ok(found)
+        };
+        self.store.step(&self.program.name, &variant.folder_name(), "parts", &depends, run)
     }
 }

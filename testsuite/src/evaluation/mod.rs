@@ -2,7 +2,8 @@
 //!
 //! Declared in `testsuite/evaluation`: [`program`] reads programs (one file each) and variants. [`build`] builds them,
 //! [`inputs`] makes what they read, [`run`], [`callgrind`], [`graph`] and [`verify`] look at them, [`hybrid`] at what
-//! stack offsets would change, [`traces`] at what was recorded of calls, [`measure`] are the steps, [`captures`]
+//! stack offsets would change, [`traces`] at what was recorded of calls, [`parts`] at traces from
+//! several runs, [`measure`] are the steps, [`captures`]
 //! compares ways to capture, [`decode`] times the decoder, [`statistics`], [`report`] and [`charts`] sum up beside what
 //! the [`papers`] report, [`store`] keeps results.
 
@@ -17,6 +18,7 @@ pub mod inputs;
 pub mod measure;
 pub mod numbers;
 pub mod papers;
+pub mod parts;
 pub mod program;
 pub mod report;
 pub mod run;

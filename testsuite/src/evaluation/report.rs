@@ -1,6 +1,7 @@
 //! What was measured, as tables and as JSON.
 
 mod measured;
+mod parts;
 mod tables;
 mod traces;
 
@@ -95,6 +96,7 @@ impl Report {
             self.characteristics(variant, papers, &mut out);
         }
         self.traces(&mut out);
+        self.parts(&mut out);
         self.captures(&mut out);
         if let Some(rate) = &self.decode {
             let _ = write!(
@@ -137,6 +139,7 @@ impl Report {
                             "graph": m.graph,
                             "hybrid": m.hybrid,
                             "trace": m.recorded,
+                            "parts": m.parts,
                         });
                         (name.clone(), value)
                     })

@@ -6,6 +6,7 @@ use super::super::callgrind::Counts;
 use super::super::graph::Graph;
 use super::super::hybrid::Hybrid;
 use super::super::measure::Times;
+use super::super::parts::Parts;
 use super::super::statistics::{Median, median};
 use super::super::traces::Recorded;
 use super::super::verify::Verified;
@@ -27,6 +28,8 @@ pub struct Measured {
     pub hybrid: Option<Hybrid>,
     /// Traces of calls.
     pub recorded: Option<Recorded>,
+    /// Traces from several runs.
+    pub parts: Option<Parts>,
 }
 
 impl Measured {
@@ -42,6 +45,7 @@ impl Measured {
             graph: None,
             hybrid: None,
             recorded: None,
+            parts: None,
         }
     }
 

@@ -1,0 +1,276 @@
+//! Traces from several runs: whether what is put together is what one run did, and how much the busiest run writes,
+//! beside what it would write if places were distributed (distributed-program-tracing.txt, Figures 13 to 16).
+
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::Path;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use object::{Object as _, ObjectSection as _};
+use pcce::trace::{EventKind, NONE, Programs, Reader, TraceFile};
+use pcce_dictionary::trace::{Kind, SECTION, parse};
+use pcce_tracing::{Choices, Strategy, costs, distribute, heaviest, unrealizable};
+use serde::{Deserialize, Serialize};
+
+/// Into so many parts.
+pub const PARTS: std::ops::RangeInclusive<usize> = 2..=7;
+/// Sites of a profile at most (Figure 16).
+pub const LIMITS: [usize; 4] = [10, 20, 30, 40];
+/// Machines of Figure 16.
+pub const MACHINES: usize = 3;
+
+/// Stands in front of each process of a workload: `$PCCE` collects its trace in parts, and then it runs as a whole.
+pub const COLLECT: &str = r#"#!/bin/sh
+number=$(ls "$TRACES" | wc -l)
+run="$TRACES/$(printf %03d "$number")"
+mkdir "$run"
+input=/dev/null
+if [ -p /dev/stdin ] || [ -f /dev/stdin ]; then
+    input="$run/input"
+    cat > "$input"
+fi
+unset PCCE_TRACE
+for parts in $PARTS; do
+    "$PCCE" trace collect --parts "$parts" -o "$run/$parts" -- "$@" < "$input" > "$run/$parts.out" 2> "$run/$parts.err"
+    echo $? > "$run/$parts.status"
+done
+PCCE_TRACE="$run/whole" exec setarch -R "$@" < "$input"
+"#;
+
+/// What became of a process's trace in so many parts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Collected {
+    /// How many.
+    pub parts: usize,
+    /// Words that each part has kept; empty if there is no trace.
+    pub kept: Vec<u64>,
+    /// Why there is none, or what is not as in the whole run; empty if all is well.
+    pub wrong: String,
+}
+
+/// A process of a workload.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Process {
+    /// Events of the whole run.
+    pub events: u64,
+    /// Each number of parts.
+    pub collected: Vec<Collected>,
+}
+
+/// What a way to distribute places would write.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Distributed {
+    /// Its name.
+    pub strategy: String,
+    /// Events that the busiest of two, three … runs writes.
+    pub busiest: Vec<u64>,
+    /// What its heaviest job writes.
+    pub heaviest: u64,
+}
+
+/// Everything of a program.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Parts {
+    /// The processes of its workload.
+    pub processes: Vec<Process>,
+    /// Events that one run writes that writes all places with alternatives.
+    pub alone: u64,
+    /// The paper's strategies.
+    pub strategies: Vec<Distributed>,
+    /// By function, with [`MACHINES`] and profiles of bounded size: events of the busiest.
+    pub bounded: Vec<u64>,
+}
+
+/// The streams of a trace, in any order: their levels, how many events they have, and a hash of these.
+///
+/// # Errors
+/// If the trace or the program's tables cannot be read.
+pub fn streams(program: &Path, trace: &Path) -> Result<Vec<(u32, u64, u64)>> {
+    let mut found = Vec::new();
+    read(program, trace, |level, events| {
+        let mut hasher = DefaultHasher::new();
+        let mut count = 0;
+        events(&mut |event| {
+            count += 1;
+            std::mem::discriminant(&event.kind).hash(&mut hasher);
+            (event.depth, event.function, event.node).hash(&mut hasher);
+            let is_value = matches!(event.kind, EventKind::Handler | EventKind::Mark);
+            is_value.then_some(event.value).hash(&mut hasher);
+        });
+        found.push((level, count, hasher.finish()));
+    })?;
+    // Two threads may have begun in another order.
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Goes through the events of a stream.
+type Events<'a> = dyn FnMut(&mut dyn FnMut(&pcce::trace::Event)) + 'a;
+
+fn read(program: &Path, trace: &Path, mut each: impl FnMut(u32, &mut Events<'_>)) -> Result<()> {
+    let file = TraceFile::open(trace).with_context(|| trace.display().to_string())?;
+    let programs = Programs::load(&[&file], program, &[], &[])?;
+    let reader = Reader::new(&file, &programs);
+    for stream in &file.streams {
+        let mut machine = reader.machine(stream);
+        each(stream.level, &mut |sink| {
+            while let Some(event) = machine.next() {
+                sink(&event);
+            }
+        });
+        machine.finish()?;
+    }
+    Ok(())
+}
+
+/// Looks at what [`COLLECT`] has left in a folder.
+///
+/// # Errors
+/// If something cannot be read, or a distribution does not tell what it should.
+pub fn look(program: &Path, folder: &Path) -> Result<Parts> {
+    let mut runs: Vec<_> =
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    runs.sort();
+    ensure!(!runs.is_empty(), "no process of the workload was collected");
+    let mut functions = Functions::new(program)?;
+    let mut parts = Parts::default();
+    for run in runs {
+        let whole = run.join("whole");
+        let events = streams(program, &whole)?;
+        functions.count(program, &whole)?;
+        let collected = PARTS.map(|parts| collected(program, &run, parts, &events)).collect::<Result<_>>()?;
+        let events = events.iter().map(|(_, events, _)| events).sum();
+        parts.processes.push(Process { events, collected });
+    }
+    let functions = functions.choices();
+    parts.alone = costs(&functions, &distribute(&functions, Strategy::FineGrained, 1, None))[0];
+    let busiest = |strategy, machines, limit| {
+        let all = distribute(&functions, strategy, machines, limit);
+        let profiles: Vec<_> = all.iter().flatten().collect();
+        let untold = unrealizable(&functions, &profiles);
+        ensure!(untold.is_none(), "{strategy:?}, {machines} machines, limit {limit:?}: {untold:?}");
+        Ok(costs(&functions, &all).into_iter().max().unwrap_or_default())
+    };
+    for strategy in Strategy::ALL {
+        parts.strategies.push(Distributed {
+            strategy: format!("{strategy:?}"),
+            busiest: PARTS.map(|machines| busiest(strategy, machines, None)).collect::<Result<_>>()?,
+            heaviest: heaviest(&functions, strategy),
+        });
+    }
+    for limit in LIMITS {
+        parts.bounded.push(busiest(Strategy::ByFunction, MACHINES, Some(limit))?);
+    }
+    Ok(parts)
+}
+
+fn collected(program: &Path, run: &Path, parts: usize, whole: &[(u32, u64, u64)]) -> Result<Collected> {
+    let file = |ending: &str| run.join(format!("{parts}{ending}"));
+    let status = fs::read_to_string(file(".status")).context("how a collection ended")?;
+    if status.trim() != "0" {
+        let text = fs::read_to_string(file(".err"))?;
+        let error = text.lines().find(|line| line.starts_with("error:")).unwrap_or("it says no reason");
+        return Ok(Collected { parts, kept: Vec::new(), wrong: error.to_owned() });
+    }
+    let trace = file("");
+    let same = streams(program, &trace)? == whole;
+    let wrong = if same { String::new() } else { "it is not what the whole run did".to_owned() };
+    let mut kept = vec![0; parts];
+    for chunk in TraceFile::open(&trace)?.streams.iter().flat_map(|stream| &stream.chunks) {
+        kept[(chunk.sequence % parts as u64) as usize] += chunk.words;
+    }
+    Ok(Collected { parts, kept, wrong })
+}
+
+/// The functions of a program, and what was executed of them.
+struct Functions {
+    traced: Vec<Choices>,
+    names: Vec<String>,
+    /// How often each was entered from code of which nothing is known.
+    entered: Vec<u64>,
+    /// How often calls of such code returned, and how often control came elsewhere in another way.
+    returned: u64,
+    elsewhere: u64,
+}
+
+impl Functions {
+    fn new(program: &Path) -> Result<Self> {
+        let bytes = fs::read(program).with_context(|| program.display().to_string())?;
+        let file = object::File::parse(&*bytes)?;
+        let section = file.section_by_name(SECTION).with_context(|| format!("there is no {SECTION}"))?;
+        let modules = parse(&section.uncompressed_data()?).map_err(|error| anyhow!("{error}"))?;
+        let (mut traced, mut names) = (Vec::new(), Vec::new());
+        for module in &modules {
+            for function in &module.functions {
+                let ends = |kind: &Kind| {
+                    matches!(kind, Kind::Return | Kind::Leave(_) | Kind::LeaveOpen(_) | Kind::Resume)
+                };
+                traced.push(Choices {
+                    sets: function.sets.clone(),
+                    first: function.first,
+                    next: function
+                        .nodes
+                        .iter()
+                        .map(|node| (!ends(&node.kind)).then_some(node.next))
+                        .collect(),
+                    quiet: function.nodes.iter().map(|node| matches!(node.kind, Kind::Closed(_))).collect(),
+                    counts: vec![0; function.nodes.len()],
+                });
+                names.push(module.names[function.name as usize].clone());
+            }
+        }
+        let entered = vec![0; traced.len()];
+        Ok(Self { traced, names, entered, returned: 0, elsewhere: 0 })
+    }
+
+    /// Adds what a trace has of them.
+    fn count(&mut self, program: &Path, trace: &Path) -> Result<()> {
+        let file = TraceFile::open(trace)?;
+        let programs = Programs::load(&[&file], program, &[], &[])?;
+        let tables = &programs.tables;
+        for (number, name) in (0..).zip(&self.names) {
+            ensure!(tables.linkage_name(tables.name_of(number)) == name, "{name}: its tables are elsewhere");
+        }
+        read(program, trace, |_, events| {
+            events(&mut |event| match event.kind {
+                EventKind::Entered => self.entered[event.function as usize] += 1,
+                EventKind::OpenReturned => self.returned += 1,
+                EventKind::Landed | EventKind::Again | EventKind::Handler | EventKind::HandlerEnd => {
+                    self.elsewhere += 1;
+                }
+                kind if kind.is_counted() && event.node != NONE => {
+                    let function = tables.function_of(event.node) as usize;
+                    if let Some(function) = self.traced.get_mut(function) {
+                        function.counts[tables.number_of(event.node) as usize] += 1;
+                    }
+                }
+                _ => {}
+            });
+        })
+    }
+
+    /// With one more function: what may come while code runs of which nothing is known. Any of it may come in the
+    /// other's stead.
+    fn choices(mut self) -> Vec<Choices> {
+        let mut counts: Vec<u64> = self.entered.into_iter().filter(|&count| count > 0).collect();
+        counts.extend([self.returned, self.elsewhere]);
+        let nodes = counts.len();
+        self.traced.push(Choices {
+            sets: vec![(0..nodes as u32).collect()],
+            first: 0,
+            next: vec![None; nodes],
+            quiet: vec![false; nodes],
+            counts,
+        });
+        self.traced
+    }
+}
+
+/// Writes the script that stands in front of programs.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn script(path: &Path) -> Result<()> {
+    super::build::script(path, COLLECT)?;
+    File::open(path).with_context(|| path.display().to_string()).map(drop)
+}

@@ -1,0 +1,113 @@
+//! The tables of traces from several runs (after distributed-program-tracing.txt, Figures 13 to 16).
+
+use std::fmt::Write as _;
+
+use super::super::parts::{Collected, LIMITS, MACHINES, PARTS, Parts};
+use super::Report;
+
+impl Report {
+    pub(super) fn parts(&self, out: &mut String) {
+        let all: Vec<(&str, &Parts)> = self
+            .variants
+            .iter()
+            .flat_map(|variant| self.of(variant))
+            .filter_map(|(program, measured)| Some((program.name.as_str(), measured.parts.as_ref()?)))
+            .collect();
+        if all.is_empty() {
+            return;
+        }
+        let numbers: Vec<String> = PARTS.map(|parts| parts.to_string()).collect();
+        let heads = numbers.join(" | ");
+        let lines = "---|".repeat(numbers.len());
+        let _ = write!(
+            out,
+            "\n## Traces from several runs\n\nEach process of the small workload, collected in two to seven parts, and \
+             compared with a whole run of it, event for event: `=`, or what is not so. Behind it the share of the bits \
+             that the busiest run keeps, in percent.\n\n\
+             | program | processes | events | {heads} |\n|---|---|---|{lines}\n"
+        );
+        let mut wrong = Vec::new();
+        for (name, parts) in &all {
+            let events: u64 = parts.processes.iter().map(|process| process.events).sum();
+            let mut row = format!("| {name} | {} | {events} |", parts.processes.len());
+            for number in PARTS {
+                let of_number = || collected(parts, number);
+                let bad: Vec<&Collected> = of_number().filter(|one| !one.wrong.is_empty()).collect();
+                let text = if bad.is_empty() { "=".to_owned() } else { format!("{} not", bad.len()) };
+                let share = share(of_number());
+                let _ = write!(row, " {text} {share:.1} |");
+                wrong.extend(bad.iter().map(|one| format!("- {name}, {number} parts: {}\n", one.wrong)));
+            }
+            let _ = writeln!(out, "{row}");
+        }
+        let mean = |of: &dyn Fn(&Parts) -> f64| {
+            all.iter().map(|(_, parts)| of(parts)).sum::<f64>() / all.len() as f64
+        };
+        let mut row = "| **mean** | | |".to_owned();
+        for number in PARTS {
+            let _ = write!(row, " {:.1} |", mean(&|parts| share(collected(parts, number))));
+        }
+        let _ = writeln!(out, "{row}\n{}", wrong.concat());
+
+        let _ = write!(
+            out,
+            "Figures 13 to 15: events that the busiest run writes, in percent of those of one run, if places are \
+             distributed by the paper's strategies. Weights are the counts of the same run (its *trace profile*). *Floor*: \
+             the heaviest job, which nobody can share.\n\n\
+             | program | events of one | strategy | floor | {heads} |\n|---|---|---|---|{lines}\n"
+        );
+        let percent = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
+        let strategies = all[0].1.strategies.len();
+        for (name, parts) in &all {
+            for found in &parts.strategies {
+                let floor = percent(found.heaviest, parts.alone);
+                let mut row = format!("| {name} | {} | {} | {floor:.1} |", parts.alone, found.strategy);
+                for &busiest in &found.busiest {
+                    let _ = write!(row, " {:.1} |", percent(busiest, parts.alone));
+                }
+                let _ = writeln!(out, "{row}");
+            }
+        }
+        for strategy in 0..strategies {
+            let floor = mean(&|parts| percent(parts.strategies[strategy].heaviest, parts.alone));
+            let mut row = format!("| **mean** | | {} | {floor:.1} |", all[0].1.strategies[strategy].strategy);
+            for at in 0..numbers.len() {
+                let of = |parts: &Parts| percent(parts.strategies[strategy].busiest[at], parts.alone);
+                let _ = write!(row, " {:.1} |", mean(&of));
+            }
+            let _ = writeln!(out, "{row}");
+        }
+
+        let limits = LIMITS.map(|limit| limit.to_string()).join(" | ");
+        let _ = write!(
+            out,
+            "\nFigure 16: events that the busiest of {MACHINES} machines writes in all its runs, by function, with so \
+             many places in a profile at most; and without a limit.\n\n\
+             | program | {limits} | any |\n|---|{}---|\n",
+            "---|".repeat(LIMITS.len())
+        );
+        for (name, parts) in &all {
+            let mut row = format!("| {name} |");
+            let any = parts.strategies[1].busiest[MACHINES - PARTS.start()];
+            for events in parts.bounded.iter().chain([&any]) {
+                let _ = write!(row, " {events} |");
+            }
+            let _ = writeln!(out, "{row}");
+        }
+    }
+}
+
+/// What was collected in so many parts.
+fn collected(parts: &Parts, number: usize) -> impl Iterator<Item = &Collected> {
+    parts.processes.iter().flat_map(|process| &process.collected).filter(move |one| one.parts == number)
+}
+
+/// What the busiest run of each collection keeps, in percent of all.
+fn share<'a>(collected: impl Iterator<Item = &'a Collected>) -> f64 {
+    let (mut most, mut all) = (0, 0);
+    for one in collected {
+        most += one.kept.iter().max().copied().unwrap_or_default();
+        all += one.kept.iter().sum::<u64>();
+    }
+    100.0 * most as f64 / all.max(1) as f64
+}
