@@ -382,12 +382,14 @@ impl Evaluated<'_> {
         let run = || {
             let plain = self.runner(built).printed(commands)?;
             let collect = self.scratch.with_extension("collect");
-            parts::script(&collect)?;
+            let clock = self.scratch.with_extension("clock.so");
+            parts::prepare(&collect, &clock)?;
             let through = format!("'{}'", collect.display());
             let mut runner = Runner { through: &through, records: true, ..self.runner(built) };
             let numbers: Vec<String> = PARTS.map(|parts| parts.to_string()).collect();
             runner.environment.push(("PARTS".into(), numbers.join(" ").into()));
             runner.environment.push(("PCCE".into(), pcce.clone().into()));
+            runner.environment.push(("CLOCK".into(), clock.into()));
             let printed = runner.printed(commands)?;
             ensure!(printed == plain, "{} prints something else when it is collected", self.program.name);
             let found = parts::look(&built.executable, &runner.traces())?;

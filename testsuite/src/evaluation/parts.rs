@@ -1,7 +1,7 @@
 //! Traces from several runs: whether what is put together is what one run did, and how much the busiest run writes,
 //! beside what it would write if places were distributed (distributed-program-tracing.txt, Figures 13 to 16).
 
-use std::fs::{self, File};
+use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 
@@ -12,6 +12,9 @@ use pcce_dictionary::trace::{Kind, SECTION, parse};
 use pcce_tracing::{Choices, Strategy, costs, distribute, heaviest, unrealizable};
 use serde::{Deserialize, Serialize};
 
+use super::program::declarations;
+use crate::{checked, command, llvm};
+
 /// Into so many parts.
 pub const PARTS: std::ops::RangeInclusive<usize> = 2..=7;
 /// Sites of a profile at most (Figure 16).
@@ -19,7 +22,9 @@ pub const LIMITS: [usize; 4] = [10, 20, 30, 40];
 /// Machines of Figure 16.
 pub const MACHINES: usize = 3;
 
-/// Stands in front of each process of a workload: `$PCCE` collects its trace in parts, and then it runs as a whole.
+/// Stands in front of each process of a workload: `$PCCE` collects its trace in parts, and then it runs as a whole. The
+/// clock stands still (`$CLOCK`), and the environment of the whole run is as long as that of the others, so that the
+/// stack is where it is there: Lua makes a seed of both.
 pub const COLLECT: &str = r#"#!/bin/sh
 number=$(ls "$TRACES" | wc -l)
 run="$TRACES/$(printf %03d "$number")"
@@ -30,11 +35,13 @@ if [ -p /dev/stdin ] || [ -f /dev/stdin ]; then
     cat > "$input"
 fi
 unset PCCE_TRACE
+export LD_PRELOAD="$CLOCK"
 for parts in $PARTS; do
-    "$PCCE" trace collect --parts "$parts" -o "$run/$parts" -- "$@" < "$input" > "$run/$parts.out" 2> "$run/$parts.err"
+    env -u _ "$PCCE" trace collect --parts "$parts" -o "$run/$parts" -- "$@" < "$input" > "$run/$parts.out" 2> "$run/$parts.err"
     echo $? > "$run/$parts.status"
 done
-PCCE_TRACE="$run/whole" exec setarch -R "$@" < "$input"
+mkdir "$run/2.whole"
+exec env -u _ PCCE_TRACE="$run/2.whole/part-1.trace" PCCE_TRACE_NONE=1/2 setarch -R "$@" < "$input"
 "#;
 
 /// What became of a process's trace in so many parts.
@@ -135,7 +142,7 @@ pub fn look(program: &Path, folder: &Path) -> Result<Parts> {
     let mut functions = Functions::new(program)?;
     let mut parts = Parts::default();
     for run in runs {
-        let whole = run.join("whole");
+        let whole = run.join("2.whole/part-1.trace");
         let events = streams(program, &whole)?;
         functions.count(program, &whole)?;
         let collected = PARTS.map(|parts| collected(program, &run, parts, &events)).collect::<Result<_>>()?;
@@ -266,11 +273,13 @@ impl Functions {
     }
 }
 
-/// Writes the script that stands in front of programs.
+/// Writes the script that stands in front of programs, and builds the clock that stands still.
 ///
 /// # Errors
-/// If it cannot be written.
-pub fn script(path: &Path) -> Result<()> {
-    super::build::script(path, COLLECT)?;
-    File::open(path).with_context(|| path.display().to_string()).map(drop)
+/// If one of them cannot be made.
+pub fn prepare(script: &Path, clock: &Path) -> Result<()> {
+    let source = declarations().join("parts/clock.c");
+    let built = command(llvm("clang"), &["-O1", "-shared", "-fPIC", "-o"]).arg(clock).arg(source).output();
+    checked("clang", built)?;
+    super::build::script(script, COLLECT)
 }
