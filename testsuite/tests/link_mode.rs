@@ -83,6 +83,7 @@ fn what_cannot_be_encoded_behind_the_link_is_refused() {
     for (name, text) in CALLING {
         fs::write(folder.join(name), text).unwrap();
     }
+    fs::write(folder.join("no_pic.c"), "int one(int); int two(int n) { return one(n) + 1; }\n").unwrap();
     let clang = |arguments: &[&str]| run(command(artifact("pcce-clang"), arguments).current_dir(&folder));
     let _ = clang(&["--pcce-mode=link", "-g", "-O2", "-c", "one.c"]).expect_success();
     let _ = clang(&["--pcce-mode=link", "--pcce-id-bits=20", "-O2", "-c", "two.c"]).expect_success();
@@ -96,10 +97,11 @@ fn what_cannot_be_encoded_behind_the_link_is_refused() {
     let _ = clang(&["--pcce-mode=link", "one.o", "two.o", "-s", "-o", "stripped"]).expect_success();
     let symbols = run(command(llvm("llvm-nm"), &["stripped"]).current_dir(&folder));
     assert!(symbols.stderr.contains("no symbols"), "{}", symbols.describe());
-    // Code that may be for a shared library is as in module mode.
-    let _ = clang(&["--pcce-mode=link", "-fPIC", "-g", "-O2", "one.c", "two.c", "-o", "position"])
-        .expect_success();
-    assert_eq!(contexts(&folder, "position").lines().count(), 6);
+    // Code of executables is none of shared libraries.
+    let library = ["--pcce-mode=link", "-fPIE", "-O2", "-shared", "-Wl,-Bsymbolic", "-fvisibility=hidden"];
+    let library = clang(&[&library[..], &["no_pic.c", "-o", "lib.so"]].concat());
+    assert!(library.status != 0 && library.stderr.contains("without -fPIC"), "{}", library.describe());
+    assert!(!folder.join("lib.so").exists());
 }
 
 /// Nothing but a table of distances reaches the function from another module.

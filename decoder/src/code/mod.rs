@@ -17,7 +17,7 @@ mod unwind;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use object::{Object, ObjectSymbol};
-use pcce_abi::trace;
+use pcce_abi::{no_op, trace};
 use pcce_dictionary::Module;
 use pcce_dictionary::code::{Code, FunctionCode, Role, State};
 
@@ -113,8 +113,8 @@ pub(crate) fn build(
     }
 }
 
-/// Where calls by name enter functions of a program that writes traces: behind the instruction with which those begin
-/// that others may enter, too.
+/// Where calls by name enter functions behind the instruction with which those begin that others may enter, too: of
+/// programs that write traces, and of link mode.
 fn behind_entries<'a>(
     file: &object::File<'_>,
     image: &Image<'_>,
@@ -122,12 +122,15 @@ fn behind_entries<'a>(
     name_at: &BTreeMap<u64, &'a str>,
 ) -> Vec<(u64, &'a str)> {
     let enter = |s: &object::Symbol<'_, '_>| s.name() == Ok(trace::functions::ENTER) && !s.is_undefined();
-    let Some(enter) = file.symbols().find(enter).map(|s| s.address()) else { return Vec::new() };
+    let enter = file.symbols().find(enter).map(|s| s.address());
     let begins = |range: &&Range<'_>| {
+        if no_op::begins_with_entry(image.bytes(range.start)) {
+            return Some((range.start.checked_add(no_op::ENTRY_LEN as u64)?, name_at[&range.start]));
+        }
         let [0xe8, distance @ ..] = image.bytes(range.start).first_chunk::<5>()? else { return None };
         let behind = range.start.checked_add(trace::ENTRY_LEN)?;
         let called = behind.wrapping_add_signed(i32::from_le_bytes(*distance).into());
-        (called == enter).then_some((behind, name_at[&range.start]))
+        (Some(called) == enter).then_some((behind, name_at[&range.start]))
     };
     ranges.iter().filter(|r| matches!(r.role, Role::Instrumented(..))).filter_map(|r| begins(&r)).collect()
 }

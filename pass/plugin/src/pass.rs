@@ -43,8 +43,10 @@ struct Job<'a> {
     whole_program: bool,
     /// It is the executable's: its graph has an open node.
     open: bool,
-    /// The step behind the link encodes it, with the executable's other modules.
+    /// The step behind the link encodes it, with the image's other modules.
     linked: bool,
+    /// So it is, and the image may be a shared library.
+    for_library: bool,
     /// How the module's code will be generated.
     code: CodeGeneration,
     encoding: pcce_encoding::Options,
@@ -110,11 +112,13 @@ impl<'a> Job<'a> {
         // library. The library's numbers and open calls would be told from the executable's by nothing.
         let for_library = module.has_flag("PIC Level") && !module.has_flag("PIE Level");
         let open = whole_program && options.makes_executable().unwrap_or(!for_library);
-        // Code for shared libraries, and for addresses anywhere, is instrumented as in module mode.
+        // Its functions begin with another instruction.
+        let traced_for_library = for_library && options.common.trace.is_some();
+        // This and code for addresses anywhere is instrumented as in module mode.
         let linked = options.link
             && !whole_program
-            && !for_library
             && !module.has_flag("Code Model")
+            && !traced_for_library
             // Who counts is not encoded as a whole: it is done once.
             && options.common.profile_generate.is_none();
         if linked && !options.common.targets.is_empty() {
@@ -137,6 +141,7 @@ impl<'a> Job<'a> {
             whole_program,
             open,
             linked,
+            for_library: linked && for_library,
             code: CodeGeneration {
                 // As lld does.
                 level: if phase == Phase::LinkTime { opt_level.max(2) } else { opt_level },
@@ -196,7 +201,7 @@ impl<'a> Job<'a> {
         frames: &Frames,
         warnings: &mut Vec<String>,
     ) -> Result<Option<Frames>, Error> {
-        prepare::control_flow(run, &self.no_callback, &self.entered, self.open);
+        prepare::control_flow(run, &self.no_callback, &self.entered, self.in_executable());
         let relied_on = self.instrument_prepared(run.module(), frames, warnings)?;
         if cfg!(debug_assertions) || self.options.check {
             run.verify()?;
@@ -220,7 +225,10 @@ impl<'a> Job<'a> {
             None => None,
         };
         let shapes = match self.linked {
-            true => Some(link::shapes(&program.functions, &self.mode(), &code, self.encoding.id_bits)?),
+            true => {
+                let image = (self.encoding.id_bits, self.for_library);
+                Some(link::shapes(&program.functions, &self.mode(), &code, image)?)
+            }
             false => None,
         };
         let thunks = match self.changes_calls() && !self.linked {
@@ -235,10 +243,11 @@ impl<'a> Job<'a> {
             source: &code,
             options: self.options,
             shapes: shapes.as_deref(),
+            for_library: self.for_library,
         };
         let producer = format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version());
         let mut plan = plan::plan(&basis, self.identifier.clone(), producer);
-        plan.symbols.skipped = Eligibility::new(module, self.open).counts(module);
+        plan.symbols.skipped = Eligibility::new(module, self.in_executable()).counts(module);
         rewrite::make_thunks(&mut code, &thunks);
         // Before the pass uses functions for its own ends.
         let assembly = if self.linked { facts::assembly_names(module) } else { link::Assembly::default() };
@@ -340,6 +349,7 @@ impl<'a> Job<'a> {
             no_callback: &self.no_callback,
             whole_program: self.whole_program,
             open: self.open,
+            in_executable: self.in_executable(),
             unpushed: &unpushed,
         };
         let (Gathered { mut functions, types, named }, code) = facts::gather(module, &knowledge);
@@ -352,6 +362,11 @@ impl<'a> Job<'a> {
         let program = pcce_model::derive(functions, &self.mode(), profile)?;
         let encoding = self.encode(&program.graph);
         Ok(Read { program, types, named, code, encoding })
+    }
+
+    /// Whether the code is an executable's for sure, and that is encoded as a whole.
+    fn in_executable(&self) -> bool {
+        self.open && !self.for_library
     }
 
     /// What the call graph is made for.
@@ -382,6 +397,9 @@ impl<'a> Job<'a> {
             return Err(Error::TooManyCalls { module: self.identifier.clone() });
         }
         let symbols = pcce_dictionary::fragment::to_bytes(&plan.symbols, &[]);
+        let entries = (0..).zip(&program.functions).zip(&plan.functions);
+        let entries =
+            entries.filter(|((_, function), planned)| planned.checks_entry && function.can_be_diverted);
         let mut functions = program.functions.clone();
         for (function, count) in functions.iter_mut().zip(&program.counts.functions) {
             function.entry_count = count.or(function.entry_count);
@@ -392,6 +410,8 @@ impl<'a> Job<'a> {
             functions,
             calls,
             updates: plan.updates.clone(),
+            for_library: self.for_library,
+            entries: entries.map(|((number, _), _)| number).collect(),
             makes_streams: self.entered.makes_streams(),
             assembly: link::Assembly::default(),
             options: link::Options {
@@ -434,8 +454,7 @@ impl<'a> Job<'a> {
         if let Some(file) = &options.common.profile_generate {
             count::count(module, program, code, file);
         }
-        let no_ops = facts.map(|facts| facts.module);
-        rewrite::rewrite(module, (program, plan), code, (&sites_name, no_ops), options);
+        rewrite::rewrite(module, (program, plan), code, (&sites_name, facts), options);
         emit::emit(module, &fragment, &sites_name);
         emit::emit_addresses(module, code, &sites_name);
         let common = &options.common;

@@ -58,7 +58,8 @@ fn encode(program: &Program) -> Encoding {
 
 fn planned(program: &Program, encoding: &Encoding, given: &str, source: &dyn Source) -> Plan {
     let options = options(given);
-    let basis = Basis { program, encoding, used: None, source, options: &options, shapes: None };
+    let basis =
+        Basis { program, encoding, used: None, source, options: &options, shapes: None, for_library: false };
     plan::plan(&basis, "m.c".to_owned(), "test".to_owned())
 }
 
