@@ -89,6 +89,10 @@ impl<'d> Decoding<'d, '_> {
         // Whether the innermost frame is that of the activation with an address.
         let is_owner = |number: usize| point.end == PointEnd::Pushed && number + 1 == point.addresses.len();
         for (number, address) in point.addresses.iter().enumerate() {
+            if point.left_out.is_some_and(|(first, last)| (first..=last).contains(&number)) {
+                self.context.push(Piece::Unknown(None));
+                inner = None;
+            }
             let (owner, state) = match self.active(point, number, below, &mut inner)? {
                 Active::Plain => continue,
                 Active::PushRoutine(_) if is_owner(number) => {

@@ -61,12 +61,8 @@ pub fn bind(image: &Image, modules: &Modules, references: &References) -> Result
     let merged = merge(image, modules, references)?;
     let options = &modules.list[0].facts.options;
     let is_library = image.is_library;
-    let mode = Mode {
-        open: !is_library,
-        publishes: options.publishes,
-        leaf_depth: options.leaf_depth,
-        targets: None,
-    };
+    let mode =
+        Mode { open: !is_library, publishes: options.publishes, silent: options.silent, targets: None };
     let mut program = derive(merged.functions, &mode, None)?;
     let id_bits = if is_library { options.id_bits.min(LIBRARY_ID_BITS) } else { options.id_bits };
     let encode = |program: &Program| {
@@ -161,6 +157,7 @@ fn merge(image: &Image, modules: &Modules, references: &References) -> Result<Me
                     pushed_to.insert(callee.index());
                 }
             }
+            new.pushes = facts.calls[f].iter().any(|code| code.shape == Shape::Pushes);
             reach(&mut new, modules, references, (m, f), image.is_library);
             // Code that may be a library's needs no push for what it does at an entry.
             new.can_be_diverted |= image.is_library;

@@ -45,8 +45,8 @@ pub struct Mode<'a> {
     pub open: bool,
     /// Calls that may allocate are published.
     pub publishes: bool,
-    /// Functions so many calls above the leaves are silent; in targeted mode, instead, those that reach no target.
-    pub leaf_depth: u32,
+    /// Functions that reach nothing unknown are silent; in targeted mode, always, those that reach no target.
+    pub silent: bool,
     /// In targeted mode.
     pub targets: Option<&'a Targets>,
 }

@@ -65,8 +65,8 @@ pub struct Assembly {
 pub struct Options {
     /// Width of ids.
     pub id_bits: u32,
-    /// Functions so many calls above the leaves are silent.
-    pub leaf_depth: u32,
+    /// Functions that reach nothing unknown are silent.
+    pub silent: bool,
     /// Calls that may allocate are published.
     pub publishes: bool,
     /// Verify mode.

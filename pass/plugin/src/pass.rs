@@ -374,7 +374,7 @@ impl<'a> Job<'a> {
         Mode {
             open: self.open,
             publishes: self.no_callback.publishes(),
-            leaf_depth: self.options.leaf_depth(),
+            silent: self.options.silent(),
             targets: self.targets.as_ref(),
         }
     }
@@ -416,7 +416,7 @@ impl<'a> Job<'a> {
             assembly: link::Assembly::default(),
             options: link::Options {
                 id_bits: self.encoding.id_bits,
-                leaf_depth: self.options.leaf_depth(),
+                silent: self.options.silent(),
                 publishes: self.no_callback.publishes(),
                 verify: self.options.common.verify,
             },

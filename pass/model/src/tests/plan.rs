@@ -178,7 +178,7 @@ fn nothing_is_done_around_silent_functions() {
         local("leaf", &[call(CallKind::Silent("strlen".into()))]),
         local("out", &[external("qsort")]),
     ];
-    let program = program(&Mode { leaf_depth: 1, ..EXECUTABLE }, &functions);
+    let program = program(&Mode { silent: true, ..EXECUTABLE }, &functions);
     let silent = planned(&program, &encode(&program), "", &straight());
     assert_eq!(silent.functions[0].calls.len(), 1);
     assert_eq!(silent.functions[0].calls[0].call, 2);
