@@ -15,7 +15,7 @@ use crate::signal::{self, SignalFrame};
 use crate::state::{current, read, tls};
 use crate::sys;
 use crate::token::{self, State};
-use crate::unwind::{Interruption, MAX_ACTIVATIONS, Registers};
+use crate::unwind::{Interruption, Registers};
 
 /// The interned number of the chain that starts at `top`; 0 for no frame, and also if there is no
 /// memory (then `None` says so).
@@ -170,7 +170,7 @@ unsafe fn point_number(number: u64, frame: *const SignalFrame) -> Option<u64> {
     let top = prev.frame().addr();
     let process = &mut Own::new();
     let registers = Registers::interrupted(process, context)?;
-    let point = Interruption::walk(registers, top, MAX_ACTIVATIONS, process);
+    let point = Interruption::walk(registers, top, token::BELOW_HANDLERS, process);
     addresses_number(number, &point, false, prev.is_relative())
 }
 

@@ -22,7 +22,8 @@ const FILE_VARIABLE: &CStr = c"PCCE_SAMPLE_PROFILE";
 const DEFAULT: &CStr = c"pcce-cpu.%p";
 /// More would measure the handler.
 const MOST: c_int = 10_000;
-/// Deeper ones are not walked to the end, at some 0.5 µs an activation: else the handler would be all that runs.
+/// Deeper ones are not walked to the end, at some 0.5 µs an activation: else the handler would be all that runs. The
+/// kernel's ticks bound how often it runs, whatever the rate.
 const MOST_WALKED: usize = 1 << 10;
 /// A longer token is cut: its outermost frames are left out.
 const MAX_TOKEN: usize = 4096;

@@ -11,7 +11,7 @@ mod writer;
 use core::ffi::c_char;
 use core::ptr::null;
 
-pub use self::chain::task;
+pub use self::chain::{BELOW_HANDLERS, task};
 pub use self::state::State;
 use self::state::interrupted_at;
 use self::write::{Capture, Context, token};

@@ -154,7 +154,8 @@ impl Interruption {
 
     /// Adds an address, or leaves it out; false if there is no room.
     fn add(&mut self, address: usize, exact: bool) -> bool {
-        let since_signal = self.exact.checked_ilog2().unwrap_or(0) as usize;
+        // An interrupted instruction is no return address, even where both are the same number.
+        let since_signal = self.exact.checked_ilog2().map_or(0, |last| last as usize + 1);
         if !exact && self.len >= SURELY && self.addresses[since_signal..self.len].contains(&address) {
             self.left_out = (self.left_out.0.min(self.len), self.len);
             return true;
@@ -328,4 +329,39 @@ fn step<'p, P: Process<'p>>(
         }
     }
     Some(Step { cfa: cfa as usize, caller, signal: entry.is_signal_trampoline() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn none() -> Interruption {
+        Interruption {
+            addresses: [0; MAX_ADDRESSES],
+            frames: [0; MAX_ADDRESSES],
+            exact: 0,
+            len: 0,
+            left_out: (MAX_ADDRESSES, 0),
+            end: End::Bound,
+            detached: false,
+        }
+    }
+
+    #[test]
+    fn only_what_is_equal_to_a_return_address_is_left_out() {
+        let mut found = none();
+        assert!(found.add(1, true));
+        for address in 2..=SURELY {
+            assert!(found.add(address, false));
+        }
+        assert_eq!(found.left_out(), None);
+        // The interrupted instruction's own address is no return address.
+        assert!(found.add(1, false));
+        assert_eq!((found.left_out(), found.len), (None, SURELY + 1));
+        assert!(found.add(1, false) && found.add(2, false));
+        assert_eq!((found.left_out(), found.len), (Some((SURELY, SURELY)), SURELY + 1));
+        // Behind a signal nothing equals what is in front of it.
+        assert!(found.add(7, true) && found.add(2, false));
+        assert_eq!(found.len, SURELY + 3);
+    }
 }

@@ -9,8 +9,8 @@ use crate::own::Own;
 use crate::signal::SignalFrame;
 use crate::unwind::{Interruption, Process, Registers};
 
-/// So many activations are walked at most where a handler was called: tokens of handlers are taken often.
-const BELOW_HANDLERS: usize = 1 << 14;
+/// So many activations are walked at most where a handler was called: contexts of handlers are taken often.
+pub const BELOW_HANDLERS: usize = 1 << 14;
 
 /// The chain of frames, read with the care that is needed.
 pub(super) struct Frames {
