@@ -150,7 +150,7 @@ fn behind_entries<'a>(
 const STUB: &str = "call through a pointer";
 
 /// Gives stubs of link mode that add the names of whom they call: so it is the callee of whoever calls or jumps there.
-fn name_adding_stubs<'a>(image: &Image<'_>, adding: &[u64], name_at: &mut BTreeMap<u64, &'a str>) {
+fn name_adding_stubs(image: &Image<'_>, adding: &[u64], name_at: &mut BTreeMap<u64, &str>) {
     for &start in adding {
         let code = image.bytes(start).get(..stub::ADDING_LEN).unwrap_or_default();
         let called = Function::new(&[(start, code)])

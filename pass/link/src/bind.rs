@@ -104,7 +104,11 @@ fn merge(image: &Image, modules: &Modules, references: &References) -> Result<Me
     let targets: HashMap<(usize, u32), u64> =
         modules.stubs.iter().filter_map(|(&stub, &at)| Some((stub, stub_target(image, at)?))).collect();
     let streams = references.makes_streams || modules.list.iter().any(|module| module.facts.makes_streams);
-    let no_callback = NoCallback::load(!image.is_library && !streams, &[], false)?;
+    let mut no_callback = NoCallback::load(!image.is_library && !streams, &[], false)?;
+    let mut defined = modules.list.iter().flat_map(|module| &module.facts.functions);
+    if !defined.any(|function| pcce_model::is_within_strings(&function.name)) {
+        no_callback = no_callback.trusting_strings();
+    }
     let mut types: HashMap<&str, TypeId> = HashMap::new();
     let mut functions = Vec::with_capacity(next);
     let mut pushed_to = HashSet::new();

@@ -22,7 +22,7 @@ pub struct References {
     pub exported: HashSet<u64>,
     /// By code that is not encoded, or through pointers.
     pub taken: HashSet<u64>,
-    /// Functions that make streams are imported.
+    /// Functions that make streams, or set handlers of C++, are imported.
     pub makes_streams: bool,
 }
 
@@ -87,7 +87,10 @@ impl Begins {
 pub fn find(image: &Image, modules: &Modules) -> Result<References, Error> {
     let mut found = References {
         exported: image.exported.iter().copied().collect(),
-        makes_streams: image.imported.iter().any(|name| pcce_model::makes_streams(name)),
+        makes_streams: image
+            .imported
+            .iter()
+            .any(|n| pcce_model::makes_streams(n) || pcce_model::sets_handlers(n)),
         ..References::default()
     };
     let functions = Functions { modules, begins: Begins::new(modules.owners.keys().copied()) };

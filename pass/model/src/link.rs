@@ -41,7 +41,7 @@ pub struct Facts {
     pub for_library: bool,
     /// The functions that begin with an entry ([`pcce_abi::no_op::ENTRY`]), by their numbers.
     pub entries: BTreeSet<u32>,
-    /// Whether the module makes streams that call functions of the program.
+    /// Whether the module makes streams that call functions of the program, or sets handlers of C++.
     pub makes_streams: bool,
     /// What its assembly may name.
     pub assembly: Assembly,

@@ -123,9 +123,35 @@ const STREAM_MAKERS: [&str; 7] = [
     "funopen2",
 ];
 
+/// What sets the handlers that C++'s allocation and exceptions call.
+const HANDLER_SETTERS: [&str; 3] =
+    ["_ZSt15set_new_handlerPFvvE", "_ZSt13set_terminatePFvvE", "_ZSt14set_unexpectedPFvvE"];
+
 /// Whether a function of this name makes streams that call functions of the program.
 pub fn makes_streams(name: &str) -> bool {
     STREAM_MAKERS.contains(&name)
+}
+
+/// Whether a function of this name sets handlers of the program, which take no argument and return nothing.
+pub fn sets_handlers(name: &str) -> bool {
+    HANDLER_SETTERS.contains(&name)
+}
+
+/// Whether this is a member of `std::string` or `std::wstring`, of libstdc++: those that it exports call what allocates,
+/// and may throw.
+fn is_of_string(name: &str) -> bool {
+    let Some(name) = name.strip_prefix("_ZN") else { return false };
+    let name = name.strip_prefix('K').unwrap_or(name);
+    let Some(name) = name.strip_prefix("St7__cxx1112basic_stringI") else { return false };
+    ["cSt11char_traitsIcESaIcEE", "wSt11char_traitsIwESaIwEE"].iter().any(|rest| name.starts_with(rest))
+}
+
+/// Whether the C++ library's strings call a function of this name, by itself or through others.
+pub fn is_within_strings(name: &str) -> bool {
+    let operators = ["_Znwm", "_Zdl"];
+    is_of_string(name)
+        || operators.iter().any(|operator| name.starts_with(operator))
+        || ["malloc", "free", "memcpy", "memmove", "memset", "memcmp", "memchr", "strlen"].contains(&name)
 }
 
 /// The functions that libraries call by name within functions that are known not to call back
@@ -142,6 +168,8 @@ pub struct NoCallback {
     streams: HashSet<String>,
     /// Whether calls of these do not call back: in an executable built as a whole that makes no such streams.
     trusts_streams: bool,
+    /// Whether calls of the C++ library's strings do not call back.
+    trusts_strings: bool,
     /// Those whose calls are published: that may allocate (`data/allocating.txt`, all of `streams`, and all of the
     /// user's files). Empty without the option `publish`.
     published: HashSet<String>,
@@ -167,7 +195,13 @@ impl NoCallback {
                 add_names(&text, &mut published);
             }
         }
-        Ok(Self { names, streams, trusts_streams, published })
+        Ok(Self { names, streams, trusts_streams, trusts_strings: false, published })
+    }
+
+    /// The same where the program replaces nothing that the C++ library's strings call.
+    #[must_use]
+    pub fn trusting_strings(self) -> Self {
+        Self { trusts_strings: self.trusts_streams && !self.publishes(), ..self }
     }
 
     /// Whether calls that may allocate are published.
@@ -182,7 +216,9 @@ impl NoCallback {
 
     /// Whether a function of this name is known not to call back.
     pub fn contains(&self, name: &str) -> bool {
-        self.names.contains(name) || self.trusts_streams && self.streams.contains(name)
+        self.names.contains(name)
+            || self.trusts_streams && self.streams.contains(name)
+            || self.trusts_strings && is_of_string(name)
     }
 
     /// Whether the name is on one of the lists, whoever may call back.

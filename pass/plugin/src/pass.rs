@@ -128,13 +128,14 @@ impl<'a> Job<'a> {
         let entered = Entered::new(module, open);
         let open = open || linked;
         let common = &options.common;
+        let trusts_streams = open && !linked && !entered.makes_streams();
+        let mut no_callback = NoCallback::load(trusts_streams, &common.no_callback, options.publish)?;
+        if !entered.replaces_strings() {
+            no_callback = no_callback.trusting_strings();
+        }
         Ok(Self {
             identifier,
-            no_callback: NoCallback::load(
-                open && !linked && !entered.makes_streams(),
-                &common.no_callback,
-                options.publish,
-            )?,
+            no_callback,
             entered,
             targets: Targets::load(&common.targets, options.publish)?,
             profile: common.profile_use.as_deref().map(Profile::load).transpose()?,
