@@ -76,9 +76,17 @@ fn the_state_at_the_address_decides() {
         "{}",
         decode(&decoder, &switched)
     );
-    // Code that changes the id and has no row.
-    let opaque = token(point(0, &[at(plain + 0x100, true)], PointEnd::Outermost), &[]);
+    // Code that changes the id and has no row: nothing is known behind it, or it is a stub of link mode.
+    let opaque = token(point(0, &[at(plain + 0x130, true)], PointEnd::Outermost), &[]);
     assert_eq!(decode(&decoder, &opaque), "unknown:-");
+    let stub = |id, offset, exact| {
+        let addresses = [at(plain + 0x100 + offset, exact), at(main + 0x15, false)];
+        decode(&decoder, &token(point(id, &addresses, PointEnd::Outermost), &[]))
+    };
+    assert_eq!(stub(0, 0x10, true), "call:main");
+    assert_eq!(stub(3, 0x20, true), "call:main");
+    assert_eq!(stub(0, 0x20, true), "call:main unknown:-");
+    assert_eq!(stub(0, 0x16, false), "unknown:-");
     let mut other = token(point(0, &[at(main, true)], PointEnd::Outermost), &[]);
     other.other_state = true;
     assert_eq!(decode(&decoder, &other), "call:main unknown:-");
