@@ -137,8 +137,8 @@ pub fn sets_handlers(name: &str) -> bool {
     HANDLER_SETTERS.contains(&name)
 }
 
-/// Whether this is a member of `std::string` or `std::wstring`, of libstdc++: those that it exports call what allocates,
-/// and may throw.
+/// Whether this is a member of `std::string` or `std::wstring`, of libstdc++: those that it exports call what
+/// allocates, and may throw.
 fn is_of_string(name: &str) -> bool {
     let Some(name) = name.strip_prefix("_ZN") else { return false };
     let name = name.strip_prefix('K').unwrap_or(name);
