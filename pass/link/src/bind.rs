@@ -105,9 +105,10 @@ fn merge(image: &Image, modules: &Modules, references: &References) -> Result<Me
         modules.stubs.iter().filter_map(|(&stub, &at)| Some((stub, stub_target(image, at)?))).collect();
     let streams = references.makes_streams || modules.list.iter().any(|module| module.facts.makes_streams);
     let mut no_callback = NoCallback::load(!image.is_library && !streams, &[], false)?;
-    let mut defined = modules.list.iter().flat_map(|module| &module.facts.functions);
-    if !defined.any(|function| pcce_model::is_within_strings(&function.name)) {
-        no_callback = no_callback.trusting_strings();
+    if !references.sets_handlers && !modules.list.iter().any(|module| module.facts.sets_handlers) {
+        let mut defined = modules.list.iter().flat_map(|module| &module.facts.functions);
+        let replaces_strings = defined.any(|function| pcce_model::is_within_strings(&function.name));
+        no_callback = no_callback.trusting_cxx(!replaces_strings);
     }
     let mut types: HashMap<&str, TypeId> = HashMap::new();
     let mut functions = Vec::with_capacity(next);

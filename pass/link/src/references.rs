@@ -22,8 +22,10 @@ pub struct References {
     pub exported: HashSet<u64>,
     /// By code that is not encoded, or through pointers.
     pub taken: HashSet<u64>,
-    /// Functions that make streams, or set handlers of C++, are imported.
+    /// Functions that make streams are imported.
     pub makes_streams: bool,
+    /// Functions that set handlers of C++ are imported.
+    pub sets_handlers: bool,
 }
 
 /// Sections whose addresses of functions are for unwinding only.
@@ -87,10 +89,8 @@ impl Begins {
 pub fn find(image: &Image, modules: &Modules) -> Result<References, Error> {
     let mut found = References {
         exported: image.exported.iter().copied().collect(),
-        makes_streams: image
-            .imported
-            .iter()
-            .any(|n| pcce_model::makes_streams(n) || pcce_model::sets_handlers(n)),
+        makes_streams: image.imported.iter().any(|name| pcce_model::makes_streams(name)),
+        sets_handlers: image.imported.iter().any(|name| pcce_model::sets_handlers(name)),
         ..References::default()
     };
     let functions = Functions { modules, begins: Begins::new(modules.owners.keys().copied()) };

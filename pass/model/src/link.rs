@@ -41,8 +41,10 @@ pub struct Facts {
     pub for_library: bool,
     /// The functions that begin with an entry ([`pcce_abi::no_op::ENTRY`]), by their numbers.
     pub entries: BTreeSet<u32>,
-    /// Whether the module makes streams that call functions of the program, or sets handlers of C++.
+    /// Whether the module makes streams that call functions of the program.
     pub makes_streams: bool,
+    /// Whether the module sets handlers of C++.
+    pub sets_handlers: bool,
     /// What its assembly may name.
     pub assembly: Assembly,
     /// The options that decide what is encoded; all modules of an image have the same.

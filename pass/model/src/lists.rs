@@ -160,18 +160,22 @@ pub fn called_within() -> HashSet<&'static str> {
     names(include_str!("../data/called-within.txt")).collect()
 }
 
-/// Functions known not to call back into the program (`data/no-callback.txt`, `data/streams.txt`, and the user's
-/// files).
+/// Functions known not to call back into the program (`data/no-callback.txt`, `data/streams.txt`, `data/cxx.txt`, and
+/// the user's files).
 pub struct NoCallback {
     names: HashSet<String>,
     /// Those that may call back through a program's own streams (`data/streams.txt`).
     streams: HashSet<String>,
     /// Whether calls of these do not call back: in an executable built as a whole that makes no such streams.
     trusts_streams: bool,
+    /// Those that may call back through a program's own handlers (`data/cxx.txt`).
+    cxx: HashSet<String>,
+    /// Whether calls of these do not call back: in such an executable that sets no handlers, either.
+    trusts_cxx: bool,
     /// Whether calls of the C++ library's strings do not call back.
     trusts_strings: bool,
-    /// Those whose calls are published: that may allocate (`data/allocating.txt`, all of `streams`, and all of the
-    /// user's files). Empty without the option `publish`.
+    /// Those whose calls are published: that may allocate (`data/allocating.txt`, all of `streams` and `cxx`, and all
+    /// of the user's files). Empty without the option `publish`.
     published: HashSet<String>,
 }
 
@@ -181,12 +185,14 @@ impl NoCallback {
     /// # Errors
     /// A file that cannot be read.
     pub fn load(trusts_streams: bool, files: &[PathBuf], publish: bool) -> Result<Self, Error> {
-        let (mut names, mut streams, mut published) = (HashSet::new(), HashSet::new(), HashSet::new());
+        let (mut names, mut published) = (HashSet::new(), HashSet::new());
+        let (mut streams, mut cxx) = (HashSet::new(), HashSet::new());
         add_names(include_str!("../data/no-callback.txt"), &mut names);
         add_names(include_str!("../data/streams.txt"), &mut streams);
+        add_names(include_str!("../data/cxx.txt"), &mut cxx);
         if publish {
             add_names(include_str!("../data/allocating.txt"), &mut published);
-            published.extend(streams.iter().cloned());
+            published.extend(streams.iter().chain(&cxx).cloned());
         }
         for file in files {
             let text = read(file, "no-callback")?;
@@ -195,13 +201,16 @@ impl NoCallback {
                 add_names(&text, &mut published);
             }
         }
-        Ok(Self { names, streams, trusts_streams, trusts_strings: false, published })
+        let (trusts_cxx, trusts_strings) = (false, false);
+        Ok(Self { names, streams, trusts_streams, cxx, trusts_cxx, trusts_strings, published })
     }
 
-    /// The same where the program replaces nothing that the C++ library's strings call.
+    /// The same where streams are trusted and the program sets no handlers. `strings`: it replaces nothing that the C++
+    /// library's strings call.
     #[must_use]
-    pub fn trusting_strings(self) -> Self {
-        Self { trusts_strings: self.trusts_streams && !self.publishes(), ..self }
+    pub fn trusting_cxx(self, strings: bool) -> Self {
+        let trusts_cxx = self.trusts_streams;
+        Self { trusts_cxx, trusts_strings: strings && trusts_cxx && !self.publishes(), ..self }
     }
 
     /// Whether calls that may allocate are published.
@@ -218,11 +227,17 @@ impl NoCallback {
     pub fn contains(&self, name: &str) -> bool {
         self.names.contains(name)
             || self.trusts_streams && self.streams.contains(name)
+            || self.trusts_cxx && self.cxx.contains(name)
             || self.trusts_strings && is_of_string(name)
     }
 
     /// Whether the name is on one of the lists, whoever may call back.
     pub fn lists(&self, name: &str) -> bool {
-        self.names.contains(name) || self.streams.contains(name)
+        self.names.contains(name) || self.streams.contains(name) || self.is_of_cxx(name)
+    }
+
+    /// Whether the C++ library has a function of this name that calls back through handlers only.
+    pub fn is_of_cxx(&self, name: &str) -> bool {
+        self.cxx.contains(name) || is_of_string(name)
     }
 }

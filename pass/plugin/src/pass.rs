@@ -130,8 +130,9 @@ impl<'a> Job<'a> {
         let common = &options.common;
         let trusts_streams = open && !linked && !entered.makes_streams();
         let mut no_callback = NoCallback::load(trusts_streams, &common.no_callback, options.publish)?;
-        if !entered.replaces_strings() {
-            no_callback = no_callback.trusting_strings();
+        // What a traced program calls may be another image's function of that name, which is traced as well.
+        if !entered.sets_handlers() && common.trace.is_none() {
+            no_callback = no_callback.trusting_cxx(!entered.replaces_strings());
         }
         Ok(Self {
             identifier,
@@ -288,7 +289,12 @@ impl<'a> Job<'a> {
     ) -> Result<tracing::Before<'m>, Error> {
         // Others may enter these where no call shows it.
         let unseen = facts::entered_unseen(module, &self.entered);
-        let is_unseen = |id: FunctionId| !self.whole_program || unseen.contains(&code.function(id).value);
+        // Traces take no call of C++'s for one that calls nothing back.
+        let shown = |id: FunctionId| self.no_callback.is_of_cxx(&program[id].name);
+        let is_unseen = |id: FunctionId| match self.whole_program {
+            true => unseen.contains(&code.function(id).value),
+            false => !shown(id),
+        };
         let anyhow = program.iter().filter(|(_, function)| function.unannounced == Unannounced::Anyhow);
         let unseen: Vec<FunctionId> = anyhow.map(|(id, _)| id).filter(|&id| is_unseen(id)).collect();
         // Where the calls of libraries are all in the module, they can be taken for such as may call back.
@@ -414,6 +420,7 @@ impl<'a> Job<'a> {
             for_library: self.for_library,
             entries: entries.map(|((number, _), _)| number).collect(),
             makes_streams: self.entered.makes_streams(),
+            sets_handlers: self.entered.sets_handlers(),
             assembly: link::Assembly::default(),
             options: link::Options {
                 id_bits: self.encoding.id_bits,

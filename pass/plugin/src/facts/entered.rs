@@ -16,6 +16,7 @@ pub struct Entered {
     /// The same of those that take and return nothing: the module sets handlers of C++.
     as_handlers: bool,
     makes_streams: bool,
+    sets_handlers: bool,
     replaces_strings: bool,
 }
 
@@ -29,7 +30,8 @@ impl Entered {
             inserted: Inserted::load(module),
             by_pointer: !open && makes_streams || inserted::sets_handlers(module),
             as_handlers: !open && sets_handlers,
-            makes_streams: makes_streams || sets_handlers,
+            makes_streams,
+            sets_handlers,
             replaces_strings: functions
                 .iter()
                 .any(|f| !f.linkage().declaration && is_within_strings(&f.name())),
@@ -41,9 +43,14 @@ impl Entered {
         self.replaces_strings
     }
 
-    /// Whether the module makes streams that call functions of the program, or sets handlers of C++.
+    /// Whether the module makes streams that call functions of the program.
     pub fn makes_streams(&self) -> bool {
         self.makes_streams
+    }
+
+    /// Whether the module sets handlers of C++.
+    pub fn sets_handlers(&self) -> bool {
+        self.sets_handlers
     }
 }
 
