@@ -48,6 +48,8 @@ pub struct Modules {
     pub updates: BTreeMap<u64, (usize, u32)>,
     /// Where stubs are, by ⟨module, number⟩.
     pub stubs: HashMap<(usize, u32), u64>,
+    /// Where there is room for additions of more than 31 bits.
+    pub room: Vec<u64>,
 }
 
 impl Modules {
@@ -127,8 +129,14 @@ pub fn read(image: &Image) -> Result<Modules, Error> {
     if list.is_empty() && left_out.is_empty() {
         return Err(Error::Nothing);
     }
-    let mut modules =
-        Modules { list, fragments, owners: BTreeMap::new(), updates: BTreeMap::new(), stubs: HashMap::new() };
+    let mut modules = Modules {
+        list,
+        fragments,
+        owners: BTreeMap::new(),
+        updates: BTreeMap::new(),
+        stubs: HashMap::new(),
+        room: Vec::new(),
+    };
     no_ops::find(image, &mut modules, &left_out)?;
     if modules.list.is_empty() {
         return Err(Error::LeftOut);

@@ -58,6 +58,13 @@ fn add(image: &Image, modules: &mut Modules, (address, name): (u64, Name), modul
         Kind::Stub if (name.index as usize) < facts.stub_calls.len() => {
             modules.stubs.insert((module, name.index), address);
         }
+        Kind::Stub if name.index as usize == facts.stub_calls.len() => {
+            let len = facts.facts.room as usize * no_op::WIDE_LEN;
+            let rest = image.at(address).get(..len).and_then(|room| room.get(no_op::LEN..));
+            if rest.is_some_and(|rest| rest.iter().all(|&byte| byte == 0xcc)) {
+                modules.room.extend((address..address + len as u64).step_by(no_op::WIDE_LEN));
+            }
+        }
         _ => {}
     }
 }

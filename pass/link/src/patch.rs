@@ -20,7 +20,8 @@ use crate::{Error, Summary, no_ops};
 /// A symbol is missing, or there is no room.
 pub fn apply(image: &mut Image, modules: &Modules, bound: &Bound) -> Result<Summary, Error> {
     let mut summary = Summary::default();
-    let free = direct_calls(image, modules, bound, &mut summary);
+    let mut free = direct_calls(image, modules, bound, &mut summary);
+    free.extend(&modules.room);
     pushes(image, modules, bound, &mut summary)?;
     let mut additions = Additions { free, wide: HashMap::new() };
     updates(image, modules, bound, &mut additions, &mut summary)?;
@@ -149,7 +150,7 @@ fn pushes(image: &mut Image, modules: &Modules, bound: &Bound, summary: &mut Sum
 
 /// Where changes of the id are put.
 struct Additions {
-    /// Stubs that nothing uses.
+    /// Stubs that nothing uses, and what modules have left room for.
     free: Vec<u64>,
     /// Code in such stubs that adds what is too wide for an instruction.
     wide: HashMap<i64, u64>,

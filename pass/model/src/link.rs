@@ -37,6 +37,9 @@ pub struct Facts {
     pub calls: Vec<Vec<CodeOfCall>>,
     /// The updates, by their numbers.
     pub updates: Vec<Update>,
+    /// How many additions of more than 31 bits there is room for ([`pcce_abi::no_op::WIDE_LEN`]), from a no-op on that
+    /// is named as a stub behind the last one.
+    pub room: u32,
     /// Whether the code may become part of a shared library.
     pub for_library: bool,
     /// The functions that begin with an entry ([`pcce_abi::no_op::ENTRY`]), by their numbers.

@@ -1,5 +1,6 @@
 //! One run over a module, from the options to the instrumented code.
 
+use pcce_abi::no_op::{Kind, Name};
 use pcce_encoding::{CallGraph, Encoding, FunctionId};
 use pcce_model::hybrid::{self, Frames, Used};
 use pcce_model::link::{self, CodeOfCall};
@@ -261,6 +262,9 @@ impl<'a> Job<'a> {
         let (writable, unwritable): (Vec<_>, Vec<_>) = names.partition(|name| emit::can_be_written(name));
         let facts = shapes.map(|shapes| self.facts(types, &program, shapes, &plan)).transpose()?;
         let facts = facts.map(|mut facts| {
+            if !self.for_library {
+                facts.room = room(&program, &encoding);
+            }
             // Who calls these is known.
             for function in bound.iter().filter_map(|named| named.number) {
                 facts.functions[function.index()].otherwise_used = false;
@@ -272,6 +276,11 @@ impl<'a> Job<'a> {
         let sites = self.rewrite(module, (&program, &plan), &code, facts.as_ref());
         if self.options.link {
             emit::emit_reached(module, &writable);
+        }
+        if let Some(facts) = facts.as_ref().filter(|facts| facts.room > 0) {
+            let stubs = facts.calls.iter().flatten().filter(|call| call.stub.is_some()).count();
+            let name = Name { kind: Kind::Stub, module: facts.module, index: stubs as u32 };
+            emit::emit_room(module, name, facts.room);
         }
         if let Some(traced) = traced {
             tracing::finish(module, traced, &plan, &sites);
@@ -400,7 +409,8 @@ impl<'a> Job<'a> {
             }
         }
         let stubs = calls.iter().flatten().filter(|call| call.stub.is_some()).count();
-        if link::too_many(plan.updates.len(), stubs) {
+        // One name is that of the room for wide additions.
+        if link::too_many(plan.updates.len(), stubs + 1) {
             return Err(Error::TooManyCalls { module: self.identifier.clone() });
         }
         let symbols = pcce_dictionary::fragment::to_bytes(&plan.symbols, &[]);
@@ -417,6 +427,7 @@ impl<'a> Job<'a> {
             functions,
             calls,
             updates: plan.updates.clone(),
+            room: 0,
             for_library: self.for_library,
             entries: entries.map(|((number, _), _)| number).collect(),
             makes_streams: self.entered.makes_streams(),
@@ -476,6 +487,15 @@ impl<'a> Job<'a> {
         module.add_named_metadata(MARKER);
         sites_name
     }
+}
+
+/// Link mode: how many additions of more than 31 bits the module needs room for. In an executable its values are others,
+/// but about as many are as wide as in one that is the module alone. Each is added and taken away.
+fn room(program: &Program, encoding: &Encoding) -> u32 {
+    let calls = program.iter().flat_map(|(_, function)| &function.calls);
+    let values = calls.filter_map(|call| encoding.constant(call.edge?));
+    let wide = values.filter(|&value| i32::try_from(value as i64).is_err()).count();
+    (wide * 5 / 2) as u32 + u32::from(wide > 0) * 64
 }
 
 /// What the encoding relies on, by the functions' names.

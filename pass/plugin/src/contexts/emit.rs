@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use pcce_abi::{self as abi, layout};
+use pcce_abi::{self as abi, layout, no_op};
 use pcce_dictionary::code;
 use pcce_dictionary::section::{SECTION, SITES_ADDRESS_OFFSET};
 
@@ -50,6 +50,17 @@ pub fn emit_reached(module: Module<'_>, names: &[String]) {
     if !names.is_empty() {
         module.append_asm(&asm);
     }
+}
+
+/// Room for so many additions of more than 31 bits, which the step behind the link fills in, and updates call.
+pub fn emit_room(module: Module<'_>, name: no_op::Name, room: u32) {
+    let name: Vec<String> = name.to_bytes().iter().map(|byte| format!("{byte:#x}")).collect();
+    let rest = room as usize * no_op::WIDE_LEN - no_op::LEN;
+    module.append_asm(&format!(
+        ".pushsection .text.__pcce_room,\"axR\",@progbits\n.cfi_startproc\n.byte {}\n.skip {rest},0xcc\n.cfi_endproc\n\
+         .popsection\n",
+        name.join(",")
+    ));
 }
 
 /// Whether [`emit_reached`] can write the name.
