@@ -91,55 +91,6 @@ fn the_reader_finds_every_event() {
     assert!(begun > 30, "{begun} traces had chunks to begin at");
 }
 
-const BRANCHES: &str = "#include <stdlib.h>\n\
-    __attribute__((noinline)) static int steps(long n) {\n\
-    int s = 0; for (; n != 1; s++) n = n % 2 ? 3 * n + 1 : n / 2; return s; }\n\
-    int main(int argc, char **argv) { int s = 0;\n\
-    for (int i = 1; i < 2000; i++) s += steps(i + argc); return s < atoi(\"5\"); }\n";
-
-/// With blocks, a function without calls writes as well, and chunks begin in it.
-#[test]
-fn chunks_begin_in_functions_that_only_branch() {
-    let folder = work_folder("traces/branches");
-    let source = folder.join("branches.c");
-    fs::write(&source, BRANCHES).unwrap();
-    for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"] {
-        let (program, trace) =
-            traced(&source, &["-O1", "--pcce-verify", "--pcce-trace=blocks", mode], &folder);
-        let _ = fs::remove_file(&trace);
-        let mut stressed = command(&program, &[]);
-        let stressed = stressed.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", "3");
-        let _ = run(stressed).expect_success();
-        let checked = pcce(&["check", "--format", "json"], (&program, &trace)).expect_success().stdout;
-        let checked: serde_json::Value = serde_json::from_str(&checked).expect("a document");
-        let chunks = &checked["chunks"];
-        assert!(chunks["chunks"].as_u64() > Some(100), "{mode}: {chunks}");
-        for none in ["mismatches", "partly", "uncertain", "without_context"] {
-            assert_eq!(chunks[none], 0, "{mode}: {none} of {chunks}");
-        }
-    }
-}
-
-/// Where a chunk begins on a fiber, what is active outside of that is not known: of each chunk it is said whether it
-/// could be compared.
-#[test]
-fn chunks_that_cannot_be_compared_are_counted() {
-    let folder = work_folder("traces/fibers");
-    let (program, trace) =
-        traced(&program("fibers_unannounced.c"), &["-O1", "--pcce-verify", "--pcce-mode=module"], &folder);
-    let _ = fs::remove_file(&trace);
-    let mut stressed = command(&program, &[]);
-    let _ = run(stressed.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", "2")).expect_success();
-    let counts = |words: &[&str]| run(command(artifact("pcce"), words).arg(&program).arg(&trace)).stdout;
-    let checked = counts(&["trace", "check", "--format", "json"]);
-    let checked: serde_json::Value = serde_json::from_str(&checked).expect("a document");
-    let number = |what: &str| checked["chunks"][what].as_u64().expect(what);
-    assert!(number("uncertain") > 0 && number("uncertain") <= number("partly"), "{checked}");
-    let text = format!("; {} cannot be compared; ", number("uncertain"));
-    let shown = counts(&["trace", "check"]);
-    assert!(shown.lines().nth(1).is_some_and(|line| line.contains(&text)), "{shown}");
-}
-
 /// A chunk that begins within the call with which a landing pad begins goes on behind that call.
 #[test]
 fn chunks_begin_in_landing_pads() {
