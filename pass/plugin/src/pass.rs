@@ -5,7 +5,7 @@ use pcce_encoding::{CallGraph, Encoding, FunctionId};
 use pcce_model::hybrid::{self, Frames, Used};
 use pcce_model::link::{self, CodeOfCall};
 use pcce_model::{Mode, NoCallback, Profile, Program, Targets, Unannounced, plan, thunks};
-use pcce_options::PassOptions;
+use pcce_options::{Granularity, PassOptions};
 
 use crate::code::Code;
 use crate::contexts::{count, emit, frames, rewrite};
@@ -369,10 +369,11 @@ impl<'a> Job<'a> {
             unpushed: &unpushed,
         };
         let (Gathered { mut functions, types, named }, code) = facts::gather(module, &knowledge);
-        // Without calls, what comes next is known but for where it is entered.
+        // Without calls, what comes next is known but for where it is entered, and for the ways of branches.
+        let branches = self.options.common.trace == Some(Granularity::Blocks);
         for function in functions.iter_mut().filter(|_| self.options.common.trace.is_some()) {
             let may_be_entered = function.external || function.otherwise_used || function.address_taken;
-            function.traced = may_be_entered || !function.calls.is_empty();
+            function.traced = branches || may_be_entered || !function.calls.is_empty();
         }
         let profile = profile.map(|profile| (profile, &*self.identifier));
         let program = pcce_model::derive(functions, &self.mode(), profile)?;
