@@ -66,7 +66,7 @@ pub fn bind(image: &Image, modules: &Modules, references: &References) -> Result
     let mut program = derive(merged.functions, &mode, None)?;
     let id_bits = if is_library { options.id_bits.min(LIBRARY_ID_BITS) } else { options.id_bits };
     let encode = |program: &Program| {
-        let options = pcce_encoding::Options { id_bits, known_starts: !is_library };
+        let options = pcce_encoding::Options { id_bits, known_starts: !is_library, dear_open_pushes: true };
         pcce_encoding::encode(&program.graph, &options)
     };
     let calls = Calls { modules, bases: &merged.bases, is_library };

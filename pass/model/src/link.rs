@@ -160,10 +160,11 @@ pub fn shapes(
     let closed: Vec<Function> = alone.collect();
     let alone = derive(closed, &Mode { open: false, ..*mode }, None)?;
     // What must add has to in any image.
-    let options = match for_library {
-        true => pcce_encoding::Options { id_bits: id_bits.min(LIBRARY_ID_BITS), known_starts: false },
-        false => pcce_encoding::Options { id_bits, known_starts: true },
+    let (id_bits, known_starts) = match for_library {
+        true => (id_bits.min(LIBRARY_ID_BITS), false),
+        false => (id_bits, true),
     };
+    let options = pcce_encoding::Options { id_bits, known_starts, ..pcce_encoding::Options::default() };
     let encoding = pcce_encoding::encode(&alone.graph, &options);
     let mut stubs = 0;
     let mut new_stub = || {

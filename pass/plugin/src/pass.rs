@@ -155,6 +155,7 @@ impl<'a> Job<'a> {
             encoding: pcce_encoding::Options {
                 id_bits: common.id_bits,
                 known_starts: open && !options.basic,
+                dear_open_pushes: false,
             },
             options,
         })
