@@ -225,6 +225,24 @@ pub unsafe fn forget_outer(area: *mut Area) {
     }
 }
 
+/// The streams of the levels below end: the process ends in a handler.
+///
+/// # Safety
+/// This thread's area.
+pub unsafe fn end_outer(area: *mut Area) {
+    // SAFETY: by the contract.
+    unsafe {
+        let mut outer = (*area).stream.outer;
+        while !outer.is_null() {
+            if (*outer).stream.busy.load(Ordering::Relaxed) == 0 && (*outer).stream.state == State::Recording
+            {
+                stream::end(&raw mut (*outer).stream.kept, outer);
+            }
+            outer = (*outer).stream.outer;
+        }
+    }
+}
+
 unsafe fn copy(from: *const Block, to: *mut Block) {
     // SAFETY: by the caller.
     unsafe { to.write_volatile(from.read_volatile()) }

@@ -9,7 +9,7 @@ use crate::area::{self, __pcce_trace_empty, Area, State};
 use crate::stream::{self, Busy};
 use crate::stubs::block;
 use crate::vectors::detect;
-use crate::{file, images, sys};
+use crate::{file, handlers, images, sys};
 
 unsafe extern "C" {
     fn __cxa_at_quick_exit(f: extern "C" fn(*mut c_void), dso: *mut c_void) -> c_int;
@@ -83,8 +83,29 @@ extern "C" fn end_of_process(_: *mut c_void) {
         if area.is_null() || is_foreign(area) {
             return;
         }
+        end_handlers(area);
+        handlers::end_outer(area);
         let _busy = Busy::new(block, area);
         stream::end(block, area);
+    }
+}
+
+/// Ends the streams of the handlers that have interrupted the area's one, so that a part says of their last chunks, too,
+/// what they are. What interrupts meanwhile finds none of them.
+unsafe fn end_handlers(area: *mut Area) {
+    // SAFETY: by the caller: this thread's area, and with it those of its handlers.
+    unsafe {
+        let slot = &(*area).stream.inner;
+        let first = slot.swap(null_mut(), Ordering::AcqRel);
+        let mut inner = first;
+        while !inner.is_null() {
+            if !is_foreign(inner) {
+                stream::end(&raw mut (*inner).stream.kept, inner);
+            }
+            inner = (*inner).stream.inner.load(Ordering::Acquire);
+        }
+        // Handlers that come later write nowhere, as everything else does then.
+        let _ = slot.compare_exchange(null_mut(), first, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
 

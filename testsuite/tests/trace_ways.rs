@@ -1,0 +1,318 @@
+//! Runs that took different ways are never put together, and runs that did the same always are, whatever it is that
+//! differs, and wherever. What is right is not asked of the tracer: each run leaves a hash of all its calls and returns
+//! that `-finstrument-functions` has told (`traces/witness.c`). `make parts` does it with many.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+
+use pcce::trace::{Programs, Reader, TraceFile};
+use pcce_testsuite::{Output, artifact, command, llvm, repository, run, run_with_input, work_folder};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+/// What is not the same in all runs of a case, or may not be.
+const DIFFERENT: [&str; 13] = [
+    "flip", "swap", "longer", "deeper", "seed", "input", "time", "random", "process", "address", "queue",
+    "timer", "build",
+];
+/// What is there in runs that do the same.
+const SAME: [&str; 13] = [
+    "flip", "swap", "longer", "deeper", "seed", "input", "unused", "address", "threads", "signals",
+    "children", "exits", "build",
+];
+/// So often it is tried until runs differ that need not.
+const ATTEMPTS: u32 = 20;
+
+/// The program, and another build of it.
+struct Builds {
+    program: PathBuf,
+    other: PathBuf,
+}
+
+impl Builds {
+    fn new(folder: &Path) -> Self {
+        let traces = repository().join("testsuite/traces");
+        let witness = folder.join("witness.o");
+        let mut compile = command(llvm("clang"), &["-O1", "-c"]);
+        let _ = run(compile.arg(traces.join("witness.c")).arg("-o").arg(&witness)).expect_success();
+        let build = |name: &str, more: &[&str]| {
+            let program = folder.join(name);
+            let flags = ["--pcce-trace", "-g", "-O1", "-pthread", "-finstrument-functions"];
+            let mut build = command(artifact("pcce-clang"), &[&flags, more].concat());
+            build.arg(traces.join("ways.c")).arg(&witness).arg("-o").arg(&program);
+            let _ = run(&mut build).expect_success();
+            program
+        };
+        Self { program: build("ways", &[]), other: build("other", &["-DANOTHER_BUILD"]) }
+    }
+}
+
+/// The runs of one collection.
+struct Case<'b> {
+    builds: &'b Builds,
+    folder: PathBuf,
+    kind: &'static str,
+    /// Whether they are to differ.
+    differs: bool,
+    parts: u32,
+    /// Those with the other seed, input or build.
+    others: Vec<u32>,
+    steps: u32,
+    place: u32,
+    seed: u32,
+    value: u64,
+    input: String,
+    /// The letter of the input that is another one in the others.
+    letter: usize,
+    /// Words of a chunk, if they are not as many as usual.
+    stress: Option<&'static str>,
+    /// Addresses are the same in each run.
+    fixed: bool,
+}
+
+impl<'b> Case<'b> {
+    fn new(
+        builds: &'b Builds,
+        folder: &Path,
+        kind: &'static str,
+        differs: bool,
+        random: &mut StdRng,
+    ) -> Self {
+        let parts = random.random_range(2..=7);
+        // Each way to be another: one, or several, not all.
+        let mut others = vec![random.random_range(1..=parts)];
+        let one = random.random::<bool>();
+        others.extend((1..=parts).filter(|_| !one && random.random::<bool>()));
+        others.sort_unstable();
+        others.dedup();
+        if others.len() as u32 == parts {
+            others.pop();
+        }
+        let steps: u32 = [0, 500, 20_000, 300_000][random.random_range(0..4)];
+        // The first, the last, and any.
+        let place = match random.random_range(0..4) {
+            0 => 0,
+            1 => steps,
+            _ => random.random_range(0..=steps),
+        };
+        let letters = random.random_range(1..3000);
+        let input: String = (0..letters).map(|_| random.random_range('a'..'z')).collect();
+        Self {
+            builds,
+            folder: folder.to_owned(),
+            kind,
+            differs,
+            parts,
+            others: if differs { others } else { Vec::new() },
+            steps,
+            place,
+            seed: random.random(),
+            value: random.random::<u64>() >> 1,
+            letter: random.random_range(0..input.len()),
+            input,
+            stress: [None, Some("20")][random.random_range(0..2)],
+            fixed: kind == "address" && !differs || kind != "address" && random.random(),
+        }
+    }
+
+    fn describe(&self) -> String {
+        format!(
+            "{} steps {} place {} seed {} value {}, parts {}, others {:?}, stress {:?}, fixed {}",
+            self.kind,
+            self.steps,
+            self.place,
+            self.seed,
+            self.value,
+            self.parts,
+            self.others,
+            self.stress,
+            self.fixed
+        )
+    }
+
+    /// Runs one part of it, or with none, all of it.
+    fn run(&self, part: Option<u32>) {
+        let other = part.is_some_and(|part| self.others.contains(&part));
+        let program = if other && self.kind == "build" { &self.builds.other } else { &self.builds.program };
+        let mut command = match self.fixed {
+            true => command("setarch", &[std::env::consts::ARCH, "-R"]),
+            false => command("env", &[]),
+        };
+        // One flip of the lowest bit is what most kinds look at.
+        let value = if other { self.value ^ 1 } else { self.value };
+        let numbers =
+            [self.steps.into(), self.place.into(), self.seed.into(), value].map(|n: u64| n.to_string());
+        command.arg(program).arg(self.kind).args(numbers);
+        // Names and values of one length: the stack is at the same place in each run.
+        command.env("PCCE_TRACE", self.trace(part)).env("WITNESS", self.witness(part));
+        let part_of = format!("{}/{}", part.unwrap_or_default(), self.parts);
+        command.env(if part.is_some() { "PCCE_TRACE_PART" } else { "PCCE_TRACE_NONE" }, part_of);
+        if let Some(words) = self.stress {
+            command.env("PCCE_TRACE_STRESS", words);
+        }
+        let mut input = self.input.clone();
+        if other && self.kind == "input" {
+            // The letters go up to y.
+            let next = char::from(input.as_bytes()[self.letter] + 1);
+            input.replace_range(self.letter..=self.letter, &next.to_string());
+        }
+        let _ = run_with_input(&mut command, if self.kind == "input" { &input } else { "" }).expect_success();
+    }
+
+    fn trace(&self, part: Option<u32>) -> PathBuf {
+        self.folder.join(format!("trace-{}", part.unwrap_or_default()))
+    }
+
+    fn witness(&self, part: Option<u32>) -> PathBuf {
+        self.folder.join(format!("witness-{}", part.unwrap_or_default()))
+    }
+
+    /// Runs all parts. Whether they differ, by what they have witnessed.
+    fn run_parts(&self) -> bool {
+        let _ = fs::remove_dir_all(&self.folder);
+        fs::create_dir_all(&self.folder).expect("a folder");
+        let mut seen = Vec::new();
+        for part in 1..=self.parts {
+            self.run(Some(part));
+            seen.push(fs::read(self.witness(Some(part))).expect("what it did"));
+        }
+        assert!(seen[0].len() >= 16 * 17, "{}: nothing was witnessed", self.describe());
+        seen.iter().any(|one| *one != seen[0])
+    }
+
+    fn merged(&self) -> PathBuf {
+        self.folder.join("merged")
+    }
+
+    fn merge(&self) -> Output {
+        let mut merge = command(artifact("pcce"), &["trace", "merge", "-o"]);
+        merge.arg(self.merged()).arg(&self.builds.program);
+        run(merge.args((1..=self.parts).map(|part| self.trace(Some(part)))))
+    }
+
+    /// The merged trace and that of a whole run have the same events.
+    fn is_whole(&self) -> bool {
+        self.run(None);
+        let [whole, merged] =
+            [self.trace(None), self.merged()].map(|path| events(&self.builds.program, &path));
+        !whole.is_empty() && whole == merged
+    }
+}
+
+/// How many events each stream of a trace has, with a hash of them: in any order, since two threads may have begun in
+/// another one.
+fn events(program: &Path, trace: &Path) -> Vec<(u32, u64, u64)> {
+    let file = TraceFile::open(trace).expect("a trace");
+    let programs = Programs::load(&[&file], program, &[], &[]).expect("tables");
+    let reader = Reader::new(&file, &programs);
+    let of_stream = |stream| {
+        let mut machine = reader.machine(stream);
+        let mut hasher = DefaultHasher::new();
+        while let Some(event) = machine.next() {
+            let what = (format!("{:?}", event.kind), event.depth, event.function, event.node);
+            what.hash(&mut hasher);
+        }
+        (stream.level, machine.events(), hasher.finish())
+    };
+    let mut streams: Vec<_> = file.streams.iter().map(of_stream).collect();
+    streams.sort_unstable();
+    streams
+}
+
+/// What became of a campaign.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Outcome {
+    /// Collections of runs that did not do the same, and those of them that were refused, by kind.
+    different: BTreeMap<&'static str, (u32, u32)>,
+    /// Collections of runs that did the same; those that were put together, and are what a whole run does.
+    same: BTreeMap<&'static str, (u32, u32)>,
+    /// What was wrong.
+    wrong: Vec<String>,
+    /// Collections that were to differ, but did the same: put together, too.
+    by_chance: u32,
+}
+
+impl Outcome {
+    /// A collection whose runs differ, or do not, as their witnesses say.
+    fn add(&mut self, case: &Case<'_>, differs: bool) {
+        let answer = case.merge();
+        let there = case.merged().exists();
+        let told = ["took different ways", "has not", "are not those of one build", "cannot be told"];
+        let right = match differs {
+            true => answer.status != 0 && !there && told.iter().any(|words| answer.stderr.contains(words)),
+            false => answer.status == 0 && there && (case.differs || case.is_whole()),
+        };
+        let (all, good) =
+            if differs { &mut self.different } else { &mut self.same }.entry(case.kind).or_default();
+        *all += 1;
+        *good += u32::from(right);
+        if !right {
+            self.wrong.push(format!("{}: differs: {differs}; {}", case.describe(), answer.describe()));
+        }
+    }
+}
+
+/// So many collections whose runs differ, and as many whose runs do not.
+fn campaign(name: &str, count: usize, seed: u64) -> Outcome {
+    let folder = work_folder(name);
+    let builds = Builds::new(&folder);
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut outcome = Outcome::default();
+    for number in 0..count {
+        let kind = DIFFERENT[number % DIFFERENT.len()];
+        for attempt in 0.. {
+            let case = Case::new(&builds, &folder.join("case"), kind, true, &mut random);
+            if case.run_parts() {
+                outcome.add(&case, true);
+                break;
+            }
+            // A coin may fall on the same side in all runs: then they must be put together, but for signals, which
+            // may have come between the same two calls at other instructions.
+            assert!(attempt < ATTEMPTS, "{kind}: the runs do not differ");
+            outcome.by_chance += 1;
+            if kind != "timer" {
+                let answer = case.merge();
+                if answer.status != 0 {
+                    outcome.wrong.push(format!(
+                        "{}: the same by chance; {}",
+                        case.describe(),
+                        answer.describe()
+                    ));
+                }
+            }
+        }
+    }
+    for number in 0..count {
+        let kind = SAME[number % SAME.len()];
+        let case = Case::new(&builds, &folder.join("case"), kind, false, &mut random);
+        assert!(!case.run_parts(), "{}: the runs differ", case.describe());
+        outcome.add(&case, false);
+    }
+    outcome
+}
+
+fn check(outcome: &Outcome, count: usize) {
+    assert!(outcome.wrong.is_empty(), "{:#?}", outcome.wrong);
+    let sum = |of: &BTreeMap<&str, (u32, u32)>| of.values().fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    let count = count as u32;
+    assert_eq!((sum(&outcome.different), sum(&outcome.same)), ((count, count), (count, count)));
+}
+
+#[test]
+fn runs_that_differ_are_refused_and_others_are_not() {
+    check(&campaign("trace-ways", DIFFERENT.len(), 1), DIFFERENT.len());
+}
+
+#[test]
+#[ignore = "takes minutes; `make parts` runs it"]
+fn many_runs_that_differ_are_refused_and_others_are_not() {
+    let number = |name: &str, or: u64| std::env::var(name).map_or(or, |n| n.parse().expect("a number"));
+    let count = number("PCCE_PARTS_RUNS", 200) as usize;
+    let outcome = campaign("trace-ways-many", count, number("PCCE_PARTS_SEED", 2));
+    println!("runs that differ: (collections, refused) {:?}", outcome.different);
+    println!("runs that do not: (collections, put together, and what a whole run did) {:?}", outcome.same);
+    println!("were to differ, but did the same by chance, and were put together: {}", outcome.by_chance);
+    check(&outcome, count);
+}
