@@ -187,7 +187,7 @@ fn interrupted_points_are_in_any_module() {
     let decoder = decoder(Dictionary { code: Some(to_text(&code())), ..linked() });
     let at = |address, exact| CodeAddress { image: 0, address, exact, distance: 0 };
     let point = |id, addresses: &[CodeAddress], end, frames: &[(u64, u64)]| {
-        let point = Some(Point { id, addresses: addresses.to_vec(), end });
+        let point = Some(Point { id, addresses: addresses.to_vec(), left_out: None, end });
         frames_of(&decoder, &Token { point, ..token(None, frames) }).unwrap()
     };
     // In `leaf`, at its entry and where it has added 2.
@@ -221,7 +221,7 @@ fn routines_push_for_calls_across_modules() {
     let decoder = decoder(dictionary);
     let at = |address, exact| CodeAddress { image: 0, address, exact, distance: 0 };
     let addresses = vec![at(0x9000, true), at(0x8015, false)];
-    let point = Some(Point { id: 0, addresses, end: PointEnd::Pushed });
+    let point = Some(Point { id: 0, addresses, left_out: None, end: PointEnd::Pushed });
     let pushed = Token { point, ..token(None, &[(site::VISIT_WALK, 4)]) };
     assert_eq!(frames_of(&decoder, &pushed).unwrap(), "[uninstrumented plain] [tail walk] visit:10 main:11");
 }

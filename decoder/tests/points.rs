@@ -52,7 +52,8 @@ fn decode(decoder: &Decoder, token: &Token) -> String {
 fn the_state_at_the_address_decides() {
     let (decoder, plain) = decoder();
     let main = MAIN_CODE;
-    let point = |id, addresses: &[CodeAddress], end| Point { id, addresses: addresses.to_vec(), end };
+    let point =
+        |id, addresses: &[CodeAddress], end| Point { id, addresses: addresses.to_vec(), left_out: None, end };
     let lines = |id, offset, end| decode(&decoder, &token(point(id, &[at(main + offset, true)], end), &[]));
     // `main` has id 0 only.
     assert_eq!(lines(0, 0, PointEnd::Outermost), "call:main");
@@ -75,9 +76,17 @@ fn the_state_at_the_address_decides() {
         "{}",
         decode(&decoder, &switched)
     );
-    // Code that changes the id and has no row.
-    let opaque = token(point(0, &[at(plain + 0x100, true)], PointEnd::Outermost), &[]);
+    // Code that changes the id and has no row: nothing is known behind it, or it is a stub of link mode.
+    let opaque = token(point(0, &[at(plain + 0x130, true)], PointEnd::Outermost), &[]);
     assert_eq!(decode(&decoder, &opaque), "unknown:-");
+    let stub = |id, offset, exact| {
+        let addresses = [at(plain + 0x100 + offset, exact), at(main + 0x15, false)];
+        decode(&decoder, &token(point(id, &addresses, PointEnd::Outermost), &[]))
+    };
+    assert_eq!(stub(0, 0x10, true), "call:main");
+    assert_eq!(stub(3, 0x20, true), "call:main");
+    assert_eq!(stub(0, 0x20, true), "call:main unknown:-");
+    assert_eq!(stub(0, 0x16, false), "unknown:-");
     let mut other = token(point(0, &[at(main, true)], PointEnd::Outermost), &[]);
     other.other_state = true;
     assert_eq!(decode(&decoder, &other), "call:main unknown:-");
@@ -91,7 +100,7 @@ fn calls_through_pointers_tell_where_frames_may_be_gone() {
     let stack = |left| {
         // A silent function, called through a pointer by `leaf`, which has pushed.
         let addresses = [at(main + 0x310, true), at(main + 0x245, false)];
-        let point = Point { id: 0, addresses: addresses.to_vec(), end: PointEnd::Pushed };
+        let point = Point { id: 0, addresses: addresses.to_vec(), left_out: None, end: PointEnd::Pushed };
         let mut token = token(point, &[(site::LEAF_POINTER, 0)]);
         token.frames[0].left = left;
         token
@@ -109,10 +118,27 @@ fn calls_through_pointers_tell_where_frames_may_be_gone() {
 }
 
 #[test]
+fn what_is_left_out_of_a_recursion_is_said() {
+    let mut dictionary = app();
+    dictionary.code = Some(to_text(&code(&dictionary)));
+    dictionary.modules[0].functions[3].silent = true;
+    let decoder = Decoder::new(std::slice::from_ref(&dictionary)).expect("a good dictionary");
+    let recursion = at(MAIN_CODE + 0x310, true);
+    let of = |left_out| {
+        let addresses = vec![recursion, at(MAIN_CODE + 0x245, false)];
+        let point = Point { id: 0, addresses, left_out, end: PointEnd::Pushed };
+        decode(&decoder, &token(point, &[(site::LEAF_POINTER, 0)]))
+    };
+    let outer = "call:plain call:main call:app::run(int)";
+    assert_eq!(of(None), format!("call:main {outer}"));
+    assert_eq!(of(Some((1, 1))), format!("call:main unknown:- {outer}"));
+}
+
+#[test]
 fn where_the_id_is_not_known_all_addresses_of_a_stack_stand_for_it() {
     let (decoder, plain) = decoder();
     let lines = |id, addresses: &[CodeAddress], end, other_state| {
-        let point = Point { id, addresses: addresses.to_vec(), end };
+        let point = Point { id, addresses: addresses.to_vec(), left_out: None, end };
         decode(&decoder, &Token { other_state, ..token(point, &[]) })
     };
     let function = |i: u64, offset| MAIN_CODE + 0x100 * i + offset;
@@ -150,7 +176,7 @@ fn routines_that_push_for_others_are_not_shown() {
     dictionary.modules[0].functions[3].silent = true;
     let decoder = Decoder::new(&[dictionary]).expect("a good dictionary");
     let lines = |id, addresses: &[CodeAddress], end, (site, left): (u64, bool)| {
-        let point = Point { id, addresses: addresses.to_vec(), end };
+        let point = Point { id, addresses: addresses.to_vec(), left_out: None, end };
         let mut token = token(point, &[(site, 1)]);
         token.images.push(BuildId::from_prefix(&LIB));
         token.frames[0].left = left;
@@ -166,7 +192,7 @@ fn routines_that_push_for_others_are_not_shown() {
     }
     // In front of the push and behind the pop the function has its own id.
     let called = [at(routine, true), at(MAIN_CODE + 0x215, false)];
-    let point = Point { id: 1, addresses: called.to_vec(), end: PointEnd::Outermost };
+    let point = Point { id: 1, addresses: called.to_vec(), left_out: None, end: PointEnd::Outermost };
     assert_eq!(decode(&decoder, &token(point, &[])), "call:main call:app::run(int) call:main");
     // What the routine has called: a silent function, code that is not instrumented, and code without a name.
     let (silent, other) = (at(MAIN_CODE + 0x310, true), at(plain.start, true));
@@ -189,19 +215,21 @@ fn routines_that_push_for_others_are_not_shown() {
     // A frame that no routine pushes for.
     let wrong = lines(0, &[at(routine, true)], PointEnd::Pushed, (MAIN - 1, false));
     assert!(wrong.contains("no site"), "{wrong}");
-    let point = Point { id: 1, addresses: vec![at(routine, true)], end: PointEnd::Pushed };
+    let point = Point { id: 1, addresses: vec![at(routine, true)], left_out: None, end: PointEnd::Pushed };
     assert_eq!(decode(&decoder, &token(point, &[])), "unknown:-");
 }
 
 #[test]
 fn without_the_code_nothing_is_guessed() {
     let decoder = Decoder::new(&[app()]).expect("a good dictionary");
-    let point = Point { id: 0, addresses: vec![at(MAIN_CODE, true)], end: PointEnd::Outermost };
+    let point =
+        Point { id: 0, addresses: vec![at(MAIN_CODE, true)], left_out: None, end: PointEnd::Outermost };
     assert_eq!(decode(&decoder, &token(point, &[])), "unknown:-");
     let mut dictionary = app();
     dictionary.code = Some("nonsense!".to_owned());
     let decoder = Decoder::new(&[dictionary]).expect("it is read when it is needed");
-    let point = Point { id: 0, addresses: vec![at(MAIN_CODE, true)], end: PointEnd::Outermost };
+    let point =
+        Point { id: 0, addresses: vec![at(MAIN_CODE, true)], left_out: None, end: PointEnd::Outermost };
     assert!(decode(&decoder, &token(point, &[])).contains("machine code table"));
 }
 
@@ -224,7 +252,8 @@ fn damaged_tables_are_refused() {
         change(&mut code);
         dictionary.code = Some(to_text(&code));
         let decoder = Decoder::new(&[dictionary]).expect("it is read when it is needed");
-        let point = Point { id: 0, addresses: vec![at(MAIN_CODE, true)], end: PointEnd::Outermost };
+        let point =
+            Point { id: 0, addresses: vec![at(MAIN_CODE, true)], left_out: None, end: PointEnd::Outermost };
         let message = decode(&decoder, &token(point, &[]));
         assert!(message.contains("write the dictionary again"), "{number}: {message}");
     }
@@ -242,8 +271,12 @@ fn end() -> impl Strategy<Value = PointEnd> {
 fn point() -> impl Strategy<Value = Point> {
     let address = (0_u64..0x900, any::<bool>(), any::<bool>())
         .prop_map(|(offset, exact, wild)| at(if wild { offset << 40 } else { MAIN_CODE + offset }, exact));
-    (prop_oneof![0_u64..20, any::<u64>()], proptest::collection::vec(address, 1..8), end())
-        .prop_map(|(id, addresses, end)| Point { id, addresses, end })
+    let left_out = proptest::option::of((1_usize..4, 1_usize..4));
+    (prop_oneof![0_u64..20, any::<u64>()], proptest::collection::vec(address, 1..8), left_out, end())
+        .prop_map(|(id, addresses, left_out, end)| {
+            let left_out = left_out.filter(|&(first, last)| first <= last && last < addresses.len());
+            Point { id, addresses, left_out, end }
+        })
 }
 
 proptest! {

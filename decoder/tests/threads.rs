@@ -15,8 +15,12 @@ use pcce::token::{BuildId, CodeAddress, Point, PointEnd, Token};
 fn threads_of_a_report_that_are_not_in_the_program() {
     let folder = Folder::new("outside");
     let at = |address, exact| CodeAddress { image: 0, address, exact, distance: 0 };
-    let point =
-        Point { id: 0, addresses: vec![at(0x1000, true), at(0x2000, false)], end: PointEnd::Outermost };
+    let point = Point {
+        id: 0,
+        addresses: vec![at(0x1000, true), at(0x2000, false)],
+        left_out: None,
+        end: PointEnd::Outermost,
+    };
     let outside =
         Token { images: vec![BuildId::from_prefix(&[0xcc; 8])], point: Some(point), ..Token::default() };
     let outside = outside.encode();

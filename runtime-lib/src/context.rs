@@ -169,7 +169,8 @@ unsafe fn point_number(number: u64, frame: *const SignalFrame) -> Option<u64> {
     let (context, prev) = unsafe { ((*frame).context as usize, (*frame).frame.prev) };
     let top = prev.frame().addr();
     let process = &mut Own::new();
-    let point = Interruption::walk(Registers::interrupted(process, context)?, top, process);
+    let registers = Registers::interrupted(process, context)?;
+    let point = Interruption::walk(registers, top, token::BELOW_HANDLERS, process);
     addresses_number(number, &point, false, prev.is_relative())
 }
 
@@ -179,7 +180,8 @@ fn addresses_number(mut number: u64, point: &Interruption, other_state: bool, re
         let name = place::name(address as *const u8)?;
         number = CHAINS.insert(&[number, name | ADDRESS, exact.into()], ())?;
     }
-    let end = PointEnd { end: point.end as u8, detached: point.detached, other_state, relative };
+    let left_out = point.left_out().map_or((0, 0), |(first, last)| (first as u8, last as u8));
+    let end = PointEnd { end: point.end as u8, detached: point.detached, other_state, relative, left_out };
     CHAINS.insert(&[number, END, end.bits()], ())
 }
 

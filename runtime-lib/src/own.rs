@@ -62,13 +62,13 @@ impl Process<'static> for Own {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unwind::{End, Interruption};
+    use crate::unwind::{End, Interruption, MAX_ACTIVATIONS};
     use crate::x86_64::here;
     use std::vec::Vec;
 
     #[inline(never)]
     fn walk() -> Interruption {
-        Interruption::walk(here(), 0, &mut Own::new())
+        Interruption::walk(here(), 0, MAX_ACTIVATIONS, &mut Own::new())
     }
 
     #[inline(never)]

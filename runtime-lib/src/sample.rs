@@ -14,7 +14,7 @@ use crate::intern::Interner;
 use crate::output::{self, Environment, FileName};
 use crate::profile::{Arena, Writer};
 use crate::sys::{self, Action};
-use crate::token::__pcce_token_at;
+use crate::token::token_at;
 
 /// How many samples a second of CPU time; nothing is done without it.
 const VARIABLE: &CStr = c"PCCE_SAMPLE";
@@ -22,6 +22,9 @@ const FILE_VARIABLE: &CStr = c"PCCE_SAMPLE_PROFILE";
 const DEFAULT: &CStr = c"pcce-cpu.%p";
 /// More would measure the handler.
 const MOST: c_int = 10_000;
+/// Deeper ones are not walked to the end, at some 0.5 µs an activation: else the handler would be all that runs. The
+/// kernel's ticks bound how often it runs, whatever the rate.
+const MOST_WALKED: usize = 1 << 10;
 /// A longer token is cut: its outermost frames are left out.
 const MAX_TOKEN: usize = 4096;
 
@@ -56,7 +59,7 @@ unsafe extern "C" fn on_timer(_: c_int, _: *mut libc::siginfo_t, context: *mut c
         let registers = &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
         let (pc, sp) = (registers[libc::REG_RIP as usize], registers[libc::REG_RSP as usize]);
         let mut text = [0; MAX_TOKEN];
-        __pcce_token_at(text.as_mut_ptr().cast(), MAX_TOKEN, pc as *const u8, sp as *const u8, null());
+        token_at(text.as_mut_ptr().cast(), MAX_TOKEN, (pc as usize, sp as usize), null(), MOST_WALKED);
         count(CStr::from_ptr(text.as_ptr().cast()).to_bytes(), now.saturating_sub(before));
     }
 }

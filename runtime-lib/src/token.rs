@@ -11,7 +11,7 @@ mod writer;
 use core::ffi::c_char;
 use core::ptr::null;
 
-pub use self::chain::task;
+pub use self::chain::{BELOW_HANDLERS, task};
 pub use self::state::State;
 use self::state::interrupted_at;
 use self::write::{Capture, Context, token};
@@ -20,7 +20,7 @@ use crate::abi::token::flag;
 use crate::fiber::{followed, followed_from, is_unknown, relative};
 use crate::own::Own;
 use crate::state::current;
-use crate::unwind::{self, Interruption, Registers};
+use crate::unwind::{self, Interruption, MAX_ACTIVATIONS, Registers};
 use crate::x86_64::here;
 
 /// The token of the current context at `site`, which is null where that is not known. See `pcce_token` in the header.
@@ -100,7 +100,7 @@ pub fn outside() -> Option<(State, Interruption)> {
     if state.top.is_null() && state.id == 0 {
         return None;
     }
-    let mut point = state.walk(here());
+    let mut point = state.walk(here(), MAX_ACTIVATIONS);
     point.leave_first_out();
     Some((state, point))
 }
@@ -118,19 +118,33 @@ pub unsafe extern "C" fn __pcce_token_at(
     sp: *const u8,
     site: *const u8,
 ) -> usize {
-    let (pc, sp) = (pc as usize, sp as usize);
+    // SAFETY: passed on.
+    unsafe { token_at(buf, size, (pc as usize, sp as usize), site, MAX_ACTIVATIONS) }
+}
+
+/// The same; `most`: so many activations at most are walked.
+///
+/// # Safety
+/// `buf` can take `size` bytes.
+pub unsafe fn token_at(
+    buf: *mut c_char,
+    size: usize,
+    (pc, sp): (usize, usize),
+    site: *const u8,
+    most: usize,
+) -> usize {
     let (id, top) = current();
     let state = State::new(id, top, followed(top));
     if let Some((registers, state)) = interrupted_at(state, pc, sp) {
         // SAFETY: passed on.
-        return unsafe { point_token(buf, size, registers, state, flag::POINT) };
+        return unsafe { point_token(buf, size, (registers, most), state, flag::POINT) };
     }
     // What an instrumented handler does that the trampoline did not call, changes the state.
     let other = if site.is_null() { 0 } else { flag::OTHER_STATE };
     let known = unwind::find(here(), pc, sp, &mut Own::new());
     let registers = known.unwrap_or(Registers::at(pc, sp));
     // SAFETY: passed on.
-    unsafe { point_token(buf, size, registers, state, flag::POINT | other) }
+    unsafe { point_token(buf, size, (registers, most), state, flag::POINT | other) }
 }
 
 /// The token of the point that a signal interrupted in this thread, for a handler that is not instrumented. `overflow`:
@@ -162,7 +176,7 @@ pub unsafe fn interrupted_token(
         }
     };
     // SAFETY: passed on.
-    unsafe { point_token(buf, size, registers, state, flag::POINT) }
+    unsafe { point_token(buf, size, (registers, MAX_ACTIVATIONS), state, flag::POINT) }
 }
 
 /// # Safety
@@ -170,11 +184,11 @@ pub unsafe fn interrupted_token(
 unsafe fn point_token(
     buf: *mut c_char,
     size: usize,
-    registers: Registers,
+    (registers, most): (Registers, usize),
     mut state: State,
     flags: u8,
 ) -> usize {
-    let point = state.walk(registers);
+    let point = state.walk(registers, most);
     // SAFETY: passed on.
     unsafe { walked_token(buf, size, point, state, flags) }
 }

@@ -25,6 +25,13 @@ NOINLINE static int deep(int n, volatile char *outer) {
   return n < 0 ? 0 : deep(n + 1, room) + room[1] + outer[1];
 }
 
+// Nothing that it calls looks at the context, however deep it is.
+NOINLINE static long sink(long n, volatile long *at) {
+  if (n == 0) return *at;
+  long found = n % 3 ? sink(n - 1, at) : 2 * sink(n - 1, at);
+  return found + n;
+}
+
 NOINLINE static int by_fault(const void *a, const void *b) {
   (void)a;
   *(volatile int *)b = *(volatile int *)0x10;
@@ -52,6 +59,7 @@ NOINLINE static void fault(void) {
   if (!strcmp(how, "null")) *(volatile int *)0x10 = 1;
   if (!strcmp(how, "abort")) abort();
   if (!strcmp(how, "overflow")) printf("%d\n", deep(0, (volatile char *)how));
+  if (!strncmp(how, "sink", 4)) printf("%ld\n", sink(atol(how + 4), (volatile long *)0x10));
   if (!strcmp(how, "divide")) {
     __asm__ volatile("xorl %%edx, %%edx; movl $1, %%eax; divl %0" : : "r"(zero) : "eax", "edx");
   }

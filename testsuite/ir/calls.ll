@@ -1,5 +1,5 @@
 ; What is done at each kind of call. (Ids of a module that is no whole program are not positive.)
-; PASSES: pcce<check;leaf-depth=0>
+; PASSES: pcce<check;no-silent>
 ; The site array has one byte for each site; objects of another version of the ABI do not link.
 ; CHECK-DAG: @__pcce_sites.[[#%x,]] = internal global [15 x i8] zeroinitializer
 ; CHECK-DAG: @__pcce_tls = external dso_local thread_local(initialexec) global [64 x i8], align 64

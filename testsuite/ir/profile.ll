@@ -1,5 +1,5 @@
 ; A profile, not the order nor an estimate, says which calls are free: those of the caller that ran most often.
-; PASSES: pcce<check;leaf-depth=0>
+; PASSES: pcce<check;no-silent>
 target triple = "x86_64-unknown-linux-gnu"
 
 define internal void @leaf() nounwind {

@@ -1,7 +1,6 @@
-; Silent functions: few calls above the leaves, and nothing below them can take a context, push, or call back. Neither they
-; nor calls of them change the id.
-; PASSES: pcce<check;leaf-depth=1>
-; PASSES: pcce<check;leaf-depth=2>
+; Silent functions: nothing below them can take a context, push, or call back. Neither they nor calls of them change the
+; id.
+; PASSES: pcce<check;no-silent>
 ; PASSES: pcce<check>
 target triple = "x86_64-unknown-linux-gnu"
 
@@ -28,19 +27,37 @@ define internal void @above(ptr %s) nounwind {
   ret void
 }
 
-; Two calls above the leaves: its callers add or not.
+; Two calls above the leaves.
 define void @twice(ptr %s) nounwind {
 ; CHECK-LABEL: define void @twice(
 ; CHECK-NEXT:    call void @above(ptr %s)
 ; CHECK-NEXT:    call void @above(ptr %s)
-; LEAF-DEPTH-2-LABEL: define void @twice(
-; LEAF-DEPTH-2-NOT:     add i64
-; LEAF-DEPTH-2:         ret void
-; LEAF-DEPTH-1-LABEL: define void @twice(
-; LEAF-DEPTH-1:         add i64
-; LEAF-DEPTH-1:         ret void
+; CHECK-NEXT:    ret void
+; NO-SILENT-LABEL: define void @twice(
+; NO-SILENT:         musttail call void @twice.pcce_open(
   call void @above(ptr %s)
   call void @above(ptr %s)
+  ret void
+}
+
+; Cycles, too.
+define internal void @recursive() nounwind {
+; CHECK-LABEL: define internal void @recursive()
+; CHECK-NEXT:    call void @mutual()
+; CHECK-NEXT:    call void @leaf(ptr null)
+; CHECK-NEXT:    ret void
+  call void @mutual()
+  call void @leaf(ptr null)
+  ret void
+}
+
+define internal void @mutual() nounwind {
+; CHECK-LABEL: define internal void @mutual()
+; CHECK-NEXT:    call void @recursive()
+; CHECK-NEXT:    call void @mutual()
+; CHECK-NEXT:    ret void
+  call void @recursive()
+  call void @mutual()
   ret void
 }
 
@@ -73,10 +90,10 @@ define i32 @jumped_to(ptr %buffer) nounwind {
   ret i32 %r
 }
 
-define void @recursive() nounwind {
-; CHECK-LABEL: define void @recursive()
-; CHECK:         musttail call void @recursive.pcce_open()
-  call void @recursive()
-  call void @leaf(ptr null)
+define void @recursive_and_out() nounwind {
+; CHECK-LABEL: define void @recursive_and_out()
+; CHECK:         musttail call void @recursive_and_out.pcce_open()
+  call void @recursive_and_out()
+  call void @calls_external()
   ret void
 }

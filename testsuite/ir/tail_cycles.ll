@@ -1,7 +1,7 @@
 ; Ordinary tail calls that make a cycle stay tail calls, with a return of their own, and who makes them is entered by
 ; pushes only. Others are instrumented.
-; PASSES: pcce<check>
-; PASSES: pcce<check;verify>
+; PASSES: pcce<check;no-silent>
+; PASSES: pcce<check;no-silent;verify>
 target datalayout = "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128"
 target triple = "x86_64-unknown-linux-gnu"
 

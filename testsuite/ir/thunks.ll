@@ -1,6 +1,6 @@
 ; A function that seldom pushes lets thunks do it: they get the arguments, and the pointer where one is called. Nothing is added
 ; at their calls. A function that often pushes does it itself, and so do calls that cannot be handed on.
-; PASSES: pcce<check;whole-program;executable>
+; PASSES: pcce<check;no-silent;whole-program;executable>
 target triple = "x86_64-unknown-linux-gnu"
 
 @table = global ptr @through

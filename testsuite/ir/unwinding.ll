@@ -1,5 +1,5 @@
 ; Calls that may unwind, return twice, or not return.
-; PASSES: pcce<check;leaf-depth=0>
+; PASSES: pcce<check;no-silent>
 target triple = "x86_64-unknown-linux-gnu"
 
 declare i32 @__gxx_personality_v0(...)

@@ -1,12 +1,12 @@
 // A stream that a library makes. An executable built as a whole does not know that its calls of stdio's functions call
 // back: there the context ends. So functions that the stream may call know of no call what is in between.
 //# Library: parts/streams.c
-//# Chain[lto] write: on_write < <unknown>
-//# Chain[!lto] write: on_write < <unknown fputs> < print < main
-//# Chain[lto] write: on_write < <unknown fputs> < library_print < main
-//# Chain[!lto] write: on_write < <unknown fputs> < library_print < main
-//# Chain[lto] write: on_write < <unknown> < library_writes < main
-//# Chain[!lto] write: on_write < <unknown> < library_writes < main
+//# Chain[!module] write: on_write < <unknown>
+//# Chain[module] write: on_write < <unknown fputs> < print < main
+//# Chain[!module] write: on_write < <unknown fputs> < library_print < main
+//# Chain[module] write: on_write < <unknown fputs> < library_print < main
+//# Chain[!module] write: on_write < <unknown> < library_writes < main
+//# Chain[module] write: on_write < <unknown> < library_writes < main
 //# Chain own: own < library_writes < main
 //# Chain after: main
 //# Flags: -fPIC

@@ -24,6 +24,15 @@ pub enum Generator {
     Cxx,
 }
 
+/// How a program is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Builds {
+    /// In each mode, with and without verify mode.
+    All,
+    /// In one mode, with a trace and verify mode: modes, and calls or blocks, take turns.
+    Traced,
+}
+
 /// What came out for a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -53,6 +62,21 @@ const PLAIN_SECONDS: u64 = 1;
 const INSTRUMENTED_SECONDS: u64 = 100;
 /// For a program that waits for ever.
 const WAITING: Duration = Duration::from_secs(600);
+
+impl Builds {
+    /// The modes, with whether verify mode is on, and the flag for its trace.
+    fn of(self, seed: u64) -> (Vec<(&'static str, bool)>, &'static str) {
+        let flag = |calls: bool| if calls { "--pcce-trace" } else { "--pcce-trace=blocks" };
+        match self {
+            Self::All => {
+                let builds = MODES.iter().flat_map(|&mode| [(mode, false), (mode, true)]);
+                (builds.collect(), flag(seed.is_multiple_of(2)))
+            }
+            // Every other seed has further flags, in each mode, and with calls as with blocks.
+            Self::Traced => (vec![(MODES[(seed % 3) as usize], true)], flag((seed / 6).is_multiple_of(2))),
+        }
+    }
+}
 
 /// A program to build.
 struct Sources {
@@ -120,14 +144,15 @@ impl Generator {
     }
 }
 
-/// Generates the program of `seed` in `folder`, which is made anew, builds it plain and, in each mode, with and
-/// without verify mode, and compares. The folder stays only where something differs.
+/// Generates the program of `seed` in `folder`, which is made anew, builds it plain and as `builds` says, and compares.
+/// The folder stays only where something differs.
 #[must_use]
-pub fn check(generator: Generator, seed: u64, folder: &Path) -> Verdict {
+pub fn check(generator: Generator, seed: u64, builds: Builds, folder: &Path) -> Verdict {
     let _ = fs::remove_dir_all(folder);
     let made = fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()));
-    let verdict =
-        made.and_then(|()| compare_builds(generator, seed, folder)).unwrap_or_else(Verdict::Different);
+    let verdict = made
+        .and_then(|()| compare_builds(generator, seed, builds, folder))
+        .unwrap_or_else(Verdict::Different);
     match &verdict {
         Verdict::Different(text) => {
             let _ = fs::write(folder.join("difference.txt"), text);
@@ -139,7 +164,7 @@ pub fn check(generator: Generator, seed: u64, folder: &Path) -> Verdict {
     verdict
 }
 
-fn compare_builds(generator: Generator, seed: u64, folder: &Path) -> Result<Verdict, String> {
+fn compare_builds(generator: Generator, seed: u64, builds: Builds, folder: &Path) -> Result<Verdict, String> {
     let cxx = generator == Generator::Cxx;
     let mut sources = generator.generate(seed, folder)?;
     sources.flags.extend(matrix::flags_for(seed, cxx));
@@ -173,42 +198,40 @@ fn compare_builds(generator: Generator, seed: u64, folder: &Path) -> Result<Verd
         model.order(&names).map_err(|e| format!("plain: the generator is wrong: {e}"))?;
     }
     let (mut all_compared, mut all_decoded, mut all_events) = (0, 0, 0);
-    for mode in MODES {
-        for verify in [false, true] {
-            let name = format!("{mode}{}", if verify { "-verify" } else { "" });
-            let mut flags = [&flags[..], &[format!("--pcce-mode={mode}")]].concat();
-            if verify {
-                let trace = if seed.is_multiple_of(2) { "--pcce-trace" } else { "--pcce-trace=blocks" };
-                flags.extend(["--pcce-verify".into(), trace.into()]);
-            }
-            let compiler = artifact(if cxx { "pcce-clang++" } else { "pcce-clang" });
-            let executable = folder.join(&name);
-            let wrong = |text: String| format!("{name} ({}):\n{text}", sources.flags.join(" "));
-            let mut compiled = compile(&compiler, &files, &flags, &link, &executable);
-            let refused = |text: &String| text.contains("which traces of calls cannot tell");
-            let traced = verify && !compiled.as_ref().is_err_and(refused);
-            if verify && !traced {
-                flags.pop();
-                compiled = compile(&compiler, &files, &flags, &link, &executable);
-            }
-            compiled.map_err(wrong)?;
-            let output = run_for(&executable, INSTRUMENTED_SECONDS, folder).map_err(wrong)?;
-            let mut text = String::new();
-            if verify {
-                all_compared += check_report(&report(&executable), false, &mut text);
-            }
-            if traced {
-                all_events += check_trace(&executable, &mut text);
-            }
-            if output.status != expected.status || ordinary_lines(&output) != ordinary_lines(&expected) {
-                show_output_difference(&output, expected.status, &ordinary_lines(&expected), &mut text);
-            }
-            if let Some(model) = &sources.model {
-                all_decoded += check_contexts(model, &executable, &output, folder, &mut text);
-            }
-            if !text.is_empty() {
-                return Err(wrong(text));
-            }
+    let (builds, trace) = builds.of(seed);
+    for (mode, verify) in builds {
+        let name = format!("{mode}{}", if verify { "-verify" } else { "" });
+        let mut flags = [&flags[..], &[format!("--pcce-mode={mode}")]].concat();
+        if verify {
+            flags.extend(["--pcce-verify".into(), trace.into()]);
+        }
+        let compiler = artifact(if cxx { "pcce-clang++" } else { "pcce-clang" });
+        let executable = folder.join(&name);
+        let wrong = |text: String| format!("{name} ({}):\n{text}", sources.flags.join(" "));
+        let mut compiled = compile(&compiler, &files, &flags, &link, &executable);
+        let refused = |text: &String| text.contains("which traces of calls cannot tell");
+        let traced = verify && !compiled.as_ref().is_err_and(refused);
+        if verify && !traced {
+            flags.pop();
+            compiled = compile(&compiler, &files, &flags, &link, &executable);
+        }
+        compiled.map_err(wrong)?;
+        let output = run_for(&executable, INSTRUMENTED_SECONDS, folder).map_err(wrong)?;
+        let mut text = String::new();
+        if verify {
+            all_compared += check_report(&report(&executable), false, &mut text);
+        }
+        if traced {
+            all_events += check_trace(&executable, &mut text);
+        }
+        if output.status != expected.status || ordinary_lines(&output) != ordinary_lines(&expected) {
+            show_output_difference(&output, expected.status, &ordinary_lines(&expected), &mut text);
+        }
+        if let Some(model) = &sources.model {
+            all_decoded += check_contexts(model, &executable, &output, folder, &mut text);
+        }
+        if !text.is_empty() {
+            return Err(wrong(text));
         }
     }
     Ok(Verdict::Same { compared: all_compared, decoded: all_decoded, events: all_events })

@@ -23,6 +23,12 @@ const SHAPES: [(&str, &[&str]); 5] = [
     ("static-pie", &["-fPIE", "-static-pie"]),
 ];
 
+/// Shapes of executables of link mode with code that may be for a library: whether in verify mode, and the flags.
+const PIC: [(bool, &str, &[&str]); 2] = [
+    (true, "pic", &["-fPIC"]),
+    (false, "pic-no-pie", &["-fPIC", "-no-pie", "-Wno-unused-command-line-argument"]),
+];
+
 /// Time that a compilation may take: much, since soak runs with the lowest priority.
 const COMPILE_LIMIT: Duration = Duration::from_secs(1800);
 
@@ -122,6 +128,11 @@ fn cases(program: &Program) -> Vec<Case> {
                 let (mode, level) = (mode.clone(), "-O2".into());
                 cases.push(Case { mode, level, verify, shape: "hybrid", flags });
             }
+        }
+        // Whether the code ends in a library is not known when it is compiled.
+        for (verify, shape, flags) in PIC.iter().filter(|_| mode == "link") {
+            let flags = ["-g"].iter().chain(*flags).map(|&f| f.to_owned()).collect();
+            cases.push(Case { mode: mode.clone(), level: "-O2".into(), verify: *verify, shape, flags });
         }
         for (shape, flags) in SHAPES.iter().filter(|_| program.has_shapes()) {
             for verify in [false, true] {

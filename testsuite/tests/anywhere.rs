@@ -190,6 +190,7 @@ fn every_point_of_programs_of_other_shapes() {
         ("bfd", &["-O2", "--pcce-mode=module", "-fuse-ld=bfd"], PIE),
         ("link-static", &["-O2", "--pcce-mode=link", "-static", "-fno-pie", "-no-pie"], "0UL"),
         ("link-bfd", &["-Os", "--pcce-mode=link", "-fuse-ld=bfd"], PIE),
+        ("link-pic", &["-O2", "--pcce-mode=link", "-fPIC", "-pie"], PIE),
     ] {
         let counts = check(name, "mixed.c", flags, bias, false);
         assert!(counts.points > 7_000 && counts.unknown == 0, "{name}: {} unknown", counts.unknown);
@@ -199,7 +200,12 @@ fn every_point_of_programs_of_other_shapes() {
 #[test]
 fn every_point_of_a_shared_library() {
     let work = work_folder("anywhere/library");
-    for (name, mode, level) in [("lto", "--pcce-mode=lto", "-O2"), ("module", "--pcce-mode=module", "-O0")] {
+    for (name, mode, level) in [
+        ("lto", "--pcce-mode=lto", "-O2"),
+        ("module", "--pcce-mode=module", "-O0"),
+        ("link", "--pcce-mode=link", "-O2"),
+        ("link-O0", "--pcce-mode=link", "-O0"),
+    ] {
         let library = work.join(format!("lib{name}.so"));
         let flags = [mode, level, "-fPIC", "-shared", "-DLIBRARY"];
         let library = build(&library, "mixed.c", &flags, "(unsigned long)&__ehdr_start");
@@ -228,6 +234,7 @@ fn every_point_with_exceptions() {
         ("thrown-O0", ["-O0", "--pcce-mode=lto"]),
         ("thrown-link", ["-O2", "--pcce-mode=link"]),
         ("thrown-link-O0", ["-O0", "--pcce-mode=link"]),
+        ("thrown-link-pic", ["--pcce-mode=link", "-fPIC"]),
         ("thrown-hybrid", ["-O2", "--pcce-hybrid"]),
     ] {
         let counts = check(name, "thrown.cpp", &flags, PIE, false);

@@ -50,6 +50,45 @@ fn line<'r>(report: &'r str, key: &str) -> &'r str {
     report.lines().find_map(|l| l.strip_prefix(key)).unwrap_or_else(|| panic!("no {key} in\n{report}"))
 }
 
+#[test]
+fn a_silent_recursion_of_any_depth_leads_to_what_began_it() {
+    let folder = work_folder("crash/sink");
+    for (name, flags) in [
+        ("lto", &["-O2", "--pcce-mode=lto"][..]),
+        ("module", &["-O2", "--pcce-mode=module"]),
+        ("hybrid", &["-O2", "--pcce-mode=lto", "--pcce-hybrid"]),
+        ("O0", &["-O0", "--pcce-mode=lto"]),
+    ] {
+        let program = build(&folder, name, flags);
+        let around = ["fault".to_owned(), "main".to_owned()];
+        for (depth, known) in [(20, 21), (60, 32), (60_000, 32), (1_000_000, 32)] {
+            let mut expected = vec!["sink".to_owned(); known];
+            expected.extend((depth as usize >= known).then(|| "<unknown>".to_owned()));
+            expected.extend(around.clone());
+            let way = format!("sink{depth}");
+            let line = format!("ulimit -c 0; ulimit -s unlimited; exec {} {way}", program.display());
+            let reported = run(command("sh", &["-c", &line]).env("INSTALL", "1"));
+            let found = &contexts(&program, &reported.stderr)[0];
+            assert_eq!(found[..expected.len()], expected, "{name} {way}");
+        }
+    }
+    // The same from its core file, and in a profile.
+    let program = build(&folder, "program", &["-O2"]);
+    let core = folder.join("core");
+    let line = format!("ulimit -s unlimited; exec {} sink100000", program.display());
+    let gdb =
+        ["-batch", "-ex", "run", "-ex", &format!("gcore {}", core.display()), "--args", "sh", "-c", &line];
+    let _ = run(&mut command("gdb", &gdb)).expect_success();
+    let found = run(&mut command(
+        artifact("pcce"),
+        &["core", &program.display().to_string(), &core.display().to_string()],
+    ))
+    .expect_success();
+    let lines: Vec<&str> = found.stdout.lines().filter(|line| line.starts_with('#')).collect();
+    assert!(lines[31].contains("sink") && lines[32].contains("<unknown calls>"), "{}", found.stdout);
+    assert!(lines[33].contains("fault") && lines[34].contains("main"), "{}", found.stdout);
+}
+
 const WAYS: [(&str, &str, &[&str]); 10] = [
     ("null", "SIGSEGV (11), code 1 (SEGV_MAPERR)", &["fault", "main"]),
     ("abort", "SIGABRT (6), code -6 (SI_TKILL)", &["<uninstrumented>", "fault", "main"]),

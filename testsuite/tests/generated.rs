@@ -1,6 +1,6 @@
 //! Some dozen generated programs of each generator; `make soak` checks as many as one wants.
 
-use pcce_testsuite::generated::{Generator, Verdict, check};
+use pcce_testsuite::generated::{Builds, Generator, Verdict, check};
 use pcce_testsuite::target;
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 
@@ -10,7 +10,8 @@ fn check_seeds(generator: Generator, seeds: impl IntoIterator<Item = u64>, least
         .into_par_iter()
         .map(|seed| {
             let name = format!("{}-{seed}", generator.name());
-            let verdict = check(generator, seed, &target().join("testsuite/generated").join(&name));
+            let verdict =
+                check(generator, seed, Builds::All, &target().join("testsuite/generated").join(&name));
             if let Verdict::Different(text) = &verdict {
                 eprintln!("{name}: {text}");
             }

@@ -3,7 +3,7 @@
 //! - `; PASSES: …` a pipeline for `opt`; several lines are several runs;
 //! - `; CHECK…:` what LLVM's FileCheck must find in the result. A run whose last option is, say,
 //!   `whole-program` uses the lines `; WHOLE-PROGRAM…:` where the file has some, the others `; CHECK…:`
-//!   (`leaf-depth=1`: `; LEAF-DEPTH-1…:`);
+//!   (`no-silent`: `; NO-SILENT…:`);
 //! - `; FAILS` the run must fail; what is looked at is the error message;
 //! - `; LLVM: 19` only this version reads the file.
 

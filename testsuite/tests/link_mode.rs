@@ -1,6 +1,6 @@
 //! Link mode: executables that are encoded behind their link.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 
@@ -83,6 +83,7 @@ fn what_cannot_be_encoded_behind_the_link_is_refused() {
     for (name, text) in CALLING {
         fs::write(folder.join(name), text).unwrap();
     }
+    fs::write(folder.join("no_pic.c"), "int one(int); int two(int n) { return one(n) + 1; }\n").unwrap();
     let clang = |arguments: &[&str]| run(command(artifact("pcce-clang"), arguments).current_dir(&folder));
     let _ = clang(&["--pcce-mode=link", "-g", "-O2", "-c", "one.c"]).expect_success();
     let _ = clang(&["--pcce-mode=link", "--pcce-id-bits=20", "-O2", "-c", "two.c"]).expect_success();
@@ -96,10 +97,11 @@ fn what_cannot_be_encoded_behind_the_link_is_refused() {
     let _ = clang(&["--pcce-mode=link", "one.o", "two.o", "-s", "-o", "stripped"]).expect_success();
     let symbols = run(command(llvm("llvm-nm"), &["stripped"]).current_dir(&folder));
     assert!(symbols.stderr.contains("no symbols"), "{}", symbols.describe());
-    // Code that may be for a shared library is as in module mode.
-    let _ = clang(&["--pcce-mode=link", "-fPIC", "-g", "-O2", "one.c", "two.c", "-o", "position"])
-        .expect_success();
-    assert_eq!(contexts(&folder, "position").lines().count(), 6);
+    // Code of executables is none of shared libraries.
+    let library = ["--pcce-mode=link", "-fPIE", "-O2", "-shared", "-Wl,-Bsymbolic", "-fvisibility=hidden"];
+    let library = clang(&[&library[..], &["no_pic.c", "-o", "lib.so"]].concat());
+    assert!(library.status != 0 && library.stderr.contains("without -fPIC"), "{}", library.describe());
+    assert!(!folder.join("lib.so").exists());
 }
 
 /// Nothing but a table of distances reaches the function from another module.
@@ -315,4 +317,38 @@ fn modules_with_the_same_short_name_are_told_apart() {
         contexts(&folder, to)
     };
     assert_eq!(link([&sources[0], &sources[1]], "same"), link(["one.c", "two.c"], "other"));
+}
+
+/// Values of more than 31 bits within a module that calls nothing else: it leaves room for them.
+#[test]
+fn wide_values_have_room() {
+    const LEVELS: usize = 40;
+    let folder = work_folder("link/wide");
+    let mut source = "#include <pcce.h>\n#include <stdio.h>\n".to_owned();
+    source += &format!("__attribute__((noinline)) static void f{LEVELS}(long n) {{ puts(PCCE_TOKEN); }}\n");
+    for level in (0..LEVELS).rev() {
+        let next = level + 1;
+        source += &format!(
+            "__attribute__((noinline)) static void f{level}(long n) {{\n  \
+             if (n >> {level} & 1) {{ __asm__ volatile(\"# a\"); f{next}(n); __asm__ volatile(\"# b\"); }}\n  \
+             else {{ __asm__ volatile(\"# c\"); f{next}(n); __asm__ volatile(\"# d\"); }}\n}}\n"
+        );
+    }
+    source += "int main(void) { long n = 1; for (int i = 0; i < 200; i++, n = n * 25 + 7) f0(n); }\n";
+    fs::write(folder.join("wide.c"), source).unwrap();
+    let contexts = |mode: &str, flags: &[&str]| {
+        let words = [&["-g", "-w", "-O1", mode, "wide.c", "-o", "wide"], flags].concat();
+        let _ = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
+        let tokens = run(command(folder.join("wide"), &[]).current_dir(&folder)).expect_success().stdout;
+        let decode = ["decode", "wide"];
+        run_with_input(command(artifact("pcce"), &decode).current_dir(&folder), &tokens)
+            .expect_success()
+            .stdout
+    };
+    let expected = contexts("--pcce-mode=lto", &[]);
+    let distinct: BTreeSet<&str> = expected.split("\n\n").collect();
+    assert!(distinct.len() > 100 && expected.contains("f39 at "), "{expected}");
+    for flags in [&["-pie"][..], &["-no-pie", "-fuse-ld=bfd"], &["-Wl,--gc-sections"], &["--pcce-verify"]] {
+        assert_eq!(contexts("--pcce-mode=link", flags), expected, "{flags:?}");
+    }
 }

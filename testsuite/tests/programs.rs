@@ -22,6 +22,7 @@ macro_rules! programs {
 
 programs! {
     acyclic.c,
+    allocating.cpp,
     arguments.c,
     assembly.c,
     attributes.c,
@@ -44,6 +45,7 @@ programs! {
     forced.cpp,
     generated_code.c,
     goto_assembly.c,
+    handlers.cpp,
     hooks.c,
     hooks_inlined.c,
     interposed.c,

@@ -184,7 +184,8 @@ fn processes_that_end_at_once_report_as_well() {
 fn depths_are_counted() {
     for mode in MODES {
         let recursion = r#"
-            NOINLINE static void recursive(int n) { if (n > 0) recursive(n - 1); KEEP; }
+            #include <pcce.h>
+            NOINLINE static void recursive(int n) { if (n > 0) recursive(n - 1); KEEP; (void)pcce_context(); }
             int main(void) { recursive(2); recursive(1); return 0; }"#;
         let program = build("depths", mode, recursion);
         let depths = program.with_extension("depths");

@@ -2,7 +2,7 @@
 
 use super::{LinkArgs, Status};
 
-/// Encodes an executable as a whole.
+/// Encodes an executable or shared library as a whole.
 pub fn run(args: &LinkArgs) -> anyhow::Result<Status> {
     let summary = pcce_link::link_file(&args.program)?;
     if args.verbose {

@@ -131,7 +131,7 @@ Examples:
 /// Arguments of `pcce link`.
 #[derive(Args)]
 pub struct LinkArgs {
-    /// The executable, not stripped, as the linker wrote it; it is changed
+    /// The executable or shared library, not stripped, as the linker wrote it; it is changed
     pub program: PathBuf,
     /// Say what was done
     #[arg(short, long)]

@@ -26,5 +26,5 @@ pub fn run(args: &VerifiedArgs) -> anyhow::Result<Status> {
     if let Some(first) = found.first {
         super::message(&first);
     }
-    Ok(if found.wrong == 0 && found.decoded > 0 { Status::Done } else { Status::Failed })
+    Ok(if found.wrong == 0 && found.decoded + found.silent > 0 { Status::Done } else { Status::Failed })
 }

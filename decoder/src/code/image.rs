@@ -104,7 +104,7 @@ impl<'f> Image<'f> {
         let runtime =
             |name: String| ["pcce_", "__pcce_", "<pcce_runtime"].iter().any(|p| name.starts_with(p));
         let runtimes = || name.len() < LONGEST_OWN && runtime(names::demangle(name));
-        may && names_block(range.start, bytes, self) && !runtimes()
+        may && !pcce_abi::no_op::is_check(bytes) && names_block(range.start, bytes, self) && !runtimes()
     }
 
     /// Link mode: code that updates of more than 31 bits call. No symbol names it.

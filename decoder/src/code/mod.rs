@@ -17,7 +17,7 @@ mod unwind;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use object::{Object, ObjectSymbol};
-use pcce_abi::trace;
+use pcce_abi::{no_op, stub, trace};
 use pcce_dictionary::Module;
 use pcce_dictionary::code::{Code, FunctionCode, Role, State};
 
@@ -48,12 +48,16 @@ pub(crate) fn build(
     let mut ranges = ranges(file, &unwind, roles(modules, addresses), stubs(&image));
     let mut parts = parts::find(&mut ranges, file, &image);
     let mut name_at: BTreeMap<u64, &str> = ranges.iter().map(|r| (r.start, r.name(modules))).collect();
+    let mut adding = Vec::new();
     for range in ranges.iter_mut().filter(|r| r.role == Role::Plain) {
         if range.symbol.is_some_and(parts::is_outlined) {
             range.role = Role::Opaque;
             if let Some(code) = Function::new(&[(range.start, image.code(range))]) {
                 image.outlined.insert(range.start, code);
             }
+        } else if range.symbol.is_none() && stub::is_adding(image.code(range)) {
+            range.role = Role::Opaque;
+            adding.push(range.start);
         } else if image.changes_id(range, name_at[&range.start]) {
             range.role = Role::Opaque;
             image.opaque.insert(range.start);
@@ -61,10 +65,17 @@ pub(crate) fn build(
     }
     image.read_wide_additions();
     name_at.extend(behind_entries(file, &image, &ranges, &name_at));
+    name_adding_stubs(&image, &adding, &mut name_at);
     let mut table = Table { names: Names::new(), lines: Lines::new(file, len), rows: BTreeMap::new() };
     for range in &ranges {
         let name = table.names.number(name_at[&range.start]);
         table.rows.insert(range.start, row(range, name));
+    }
+    for &start in &adding {
+        let code = image.bytes(start).get(..stub::ADDING_LEN).unwrap_or_default();
+        if let Some(function) = Function::new(&[(start, code)]) {
+            table.fill(&function, &image, &[], start, &name_at);
+        }
     }
     // Where code goes on that no range is known to be.
     let mut elsewhere = BTreeSet::new();
@@ -113,8 +124,8 @@ pub(crate) fn build(
     }
 }
 
-/// Where calls by name enter functions of a program that writes traces: behind the instruction with which those begin
-/// that others may enter, too.
+/// Where calls by name enter functions behind the instruction with which those begin that others may enter, too: of
+/// programs that write traces, and of link mode.
 fn behind_entries<'a>(
     file: &object::File<'_>,
     image: &Image<'_>,
@@ -122,14 +133,31 @@ fn behind_entries<'a>(
     name_at: &BTreeMap<u64, &'a str>,
 ) -> Vec<(u64, &'a str)> {
     let enter = |s: &object::Symbol<'_, '_>| s.name() == Ok(trace::functions::ENTER) && !s.is_undefined();
-    let Some(enter) = file.symbols().find(enter).map(|s| s.address()) else { return Vec::new() };
+    let enter = file.symbols().find(enter).map(|s| s.address());
     let begins = |range: &&Range<'_>| {
+        if no_op::begins_with_entry(image.bytes(range.start)) {
+            return Some((range.start.checked_add(no_op::ENTRY_LEN as u64)?, name_at[&range.start]));
+        }
         let [0xe8, distance @ ..] = image.bytes(range.start).first_chunk::<5>()? else { return None };
         let behind = range.start.checked_add(trace::ENTRY_LEN)?;
         let called = behind.wrapping_add_signed(i32::from_le_bytes(*distance).into());
-        (called == enter).then_some((behind, name_at[&range.start]))
+        (Some(called) == enter).then_some((behind, name_at[&range.start]))
     };
     ranges.iter().filter(|r| matches!(r.role, Role::Instrumented(..))).filter_map(|r| begins(&r)).collect()
+}
+
+/// The name of a stub of link mode that calls through a pointer.
+const STUB: &str = "call through a pointer";
+
+/// Gives stubs of link mode that add the names of whom they call: so it is the callee of whoever calls or jumps there.
+fn name_adding_stubs(image: &Image<'_>, adding: &[u64], name_at: &mut BTreeMap<u64, &str>) {
+    for &start in adding {
+        let code = image.bytes(start).get(..stub::ADDING_LEN).unwrap_or_default();
+        let called = Function::new(&[(start, code)])
+            .and_then(|stub| stub.calls().find(|call| call.0 == start + stub::CALL_END as u64)?.1);
+        let callee = called.and_then(|callee| name_at.get(&callee).copied()).filter(|name| !name.is_empty());
+        name_at.insert(start, callee.unwrap_or(STUB));
+    }
 }
 
 /// The row of a range of which nothing is known yet.

@@ -2,7 +2,7 @@
 
 use pcce_abi as abi;
 use pcce_abi::layout;
-use pcce_abi::unwind::{End, Interruption, Process, Registers, Tables};
+use pcce_abi::unwind::{End, Interruption, MAX_ACTIVATIONS, Process, Registers, Tables};
 
 use super::image::Image;
 use super::notes::State;
@@ -103,7 +103,8 @@ impl Walk<'_> {
     fn thread(&mut self, registers: Registers, id: u64, top: u64) {
         let sp = registers.sp() as u64;
         let frame = frame(top);
-        let point = Interruption::walk(registers, frame as usize, &mut Snapshot { core: self.core });
+        let point =
+            Interruption::walk(registers, frame as usize, MAX_ACTIVATIONS, &mut Snapshot { core: self.core });
         // The owner of the innermost frame is an activation here, or both are on one stack.
         let together = self.stack.is_some_and(|(low, high)| low <= sp && sp <= frame && frame < high);
         let followed = top == 0 || point.end == End::Pushed || together;
@@ -159,7 +160,7 @@ impl Walk<'_> {
         if Some(site) == self.places.signal_site {
             let process = &mut Snapshot { core: self.core };
             let registers = word(4).and_then(|c| Registers::interrupted(process, c as usize))?;
-            let point = Interruption::walk(registers, to as usize, process);
+            let point = Interruption::walk(registers, to as usize, MAX_ACTIVATIONS, process);
             let before = self.token.frames.len();
             let base = if point.detached { 0 } else { self.offset_base(prev) };
             let row = self.point(id, &point, base);
@@ -218,14 +219,14 @@ impl Walk<'_> {
             let (id, bias) = image.map_or((BuildId::default(), 0), |i| (i.build_id, i.bias));
             CodeAddress { image: self.image(id), address: address.wrapping_sub(bias), exact, distance }
         });
-        let addresses = addresses.collect();
+        let addresses: Vec<_> = addresses.collect();
         let end = match walked.end {
             End::Pushed => PointEnd::Pushed,
             End::Outermost => PointEnd::Outermost,
             End::Bound => PointEnd::Bound,
             End::Lost => PointEnd::Lost,
         };
-        Point { id, addresses, end }
+        Point { id, addresses, left_out: walked.left_out(), end }
     }
 
     /// The number of an image in the token.

@@ -39,6 +39,8 @@ struct Inner<'d> {
     name: &'d str,
     /// Which one it is, if it is instrumented.
     owner: Option<u32>,
+    /// Whether a jump may have led to it.
+    jumped_to: bool,
 }
 
 /// What an address of a point is found to be in.
@@ -49,6 +51,8 @@ enum Active<'d> {
     PushRoutine(Inner<'d>),
     /// Nobody knows.
     Lost,
+    /// A stub of link mode between a call and its callee, which has added that to the id.
+    Stub(u64),
     /// This function, which has done that to the id.
     Instrumented(u32, State),
 }
@@ -89,6 +93,10 @@ impl<'d> Decoding<'d, '_> {
         // Whether the innermost frame is that of the activation with an address.
         let is_owner = |number: usize| point.end == PointEnd::Pushed && number + 1 == point.addresses.len();
         for (number, address) in point.addresses.iter().enumerate() {
+            if point.left_out.is_some_and(|(first, last)| (first..=last).contains(&number)) {
+                self.context.push(Piece::Unknown(None));
+                inner = None;
+            }
             let (owner, state) = match self.active(point, number, below, &mut inner)? {
                 Active::Plain => continue,
                 Active::PushRoutine(_) if is_owner(number) => {
@@ -102,6 +110,10 @@ impl<'d> Decoding<'d, '_> {
                     continue;
                 }
                 Active::Lost => return stop(Above::Interrupted),
+                Active::Stub(value) => {
+                    added = added.map(|sum| sum.wrapping_add(value));
+                    continue;
+                }
                 Active::Instrumented(owner, state) => (owner, state),
             };
             if number < last_signal {
@@ -185,18 +197,30 @@ impl<'d> Decoding<'d, '_> {
             Role::Instrumented(module, row) => Some(self.images.symbols.function_of(image, module, row)),
             _ => None,
         };
-        if owner.is_some() && !address.exact {
+        let state = table::state(function, at);
+        let stub = match (function.role, state) {
+            (Role::Opaque, State::Added(value)) => Some(value),
+            _ => None,
+        };
+        if (owner.is_some() || stub.is_some()) && !address.exact {
             // The stack was damaged, or the unwinder is about to leave it, where there is no call.
             let Some(callee) = table::callee(function, address.address) else { return Ok(Active::Lost) };
             let last = point.end == PointEnd::Pushed && number + 1 == point.addresses.len();
             let marked = last && below.frame.is_some_and(|frame| frame.left);
             self.below_address(&CallAt { image, code, callee, marked }, inner.take());
         }
-        let found = Inner { image, name: code.linkage(function.name), owner };
+        let jumped_to = match owner {
+            Some(owner) => self.images.symbols.functions[owner as usize].jumped_to,
+            None => stub.is_some(),
+        };
+        let found = Inner { image, name: code.linkage(function.name), owner, jumped_to };
         if function.role == Role::Plain && functions::pushes_for_others(found.name) {
             return Ok(Active::PushRoutine(found));
         }
         *inner = Some(found);
+        if let Some(value) = stub {
+            return Ok(Active::Stub(value));
+        }
         let Some(owner) = owner else {
             if function.role == Role::Opaque {
                 return Ok(Active::Lost);
@@ -210,7 +234,7 @@ impl<'d> Decoding<'d, '_> {
                 place => Piece::Place(image, place),
             });
         }
-        Ok(Active::Instrumented(owner, table::state(function, at)))
+        Ok(Active::Instrumented(owner, state))
     }
 
     /// Adds what lies between a call and the function further in.
@@ -229,8 +253,8 @@ impl<'d> Decoding<'d, '_> {
                 }
             }
             // Through a pointer. What jumps lead there from other images is not known.
-            (None, Some(Inner { image: of, owner: Some(owner), .. }))
-                if marked || of != image || self.images.symbols.functions[owner as usize].jumped_to =>
+            (None, Some(inner))
+                if inner.jumped_to || inner.owner.is_some() && (marked || inner.image != image) =>
             {
                 self.context.push(Piece::Tail(None));
             }
@@ -317,6 +341,7 @@ impl<'d> Decoding<'d, '_> {
                     *last = Piece::Uninstrumented(Some(callee));
                 }
             }
+            (Some(inner), None) if inner.jumped_to => self.left(),
             (_, None) => {}
         }
         let above = self.walk(number, frame.id, Distance::OfFrame(frame.distance), below.behind)?;

@@ -194,7 +194,12 @@ impl Walk<'_> {
         addresses.reverse();
         self.captured = true;
         // Code that is not instrumented and has no callers leaves no address.
-        let point = Point { id, addresses, end: point_end(end) };
+        let left_out = match (usize::from(end.left_out.0), usize::from(end.left_out.1)) {
+            (0, 0) => None,
+            (first, last) if 0 < first && first <= last && last < addresses.len() => Some((first, last)),
+            _ => return Err(Cause::Here("a point lacks addresses where there are none")),
+        };
+        let point = Point { id, addresses, left_out, end: point_end(end) };
         if self.detached {
             return Ok(end);
         }

@@ -139,6 +139,9 @@ pub struct Point {
     pub id: u64,
     /// The instruction, and the return addresses outwards; never empty.
     pub addresses: Vec<CodeAddress>,
+    /// The first and the last of these in front of which return addresses may be left out; none if none are. Each of
+    /// them is equal to one further in.
+    pub left_out: Option<(usize, usize)>,
     /// Why there are no more addresses.
     pub end: PointEnd,
 }

@@ -129,13 +129,22 @@ impl Token {
             2 => PointEnd::Bound,
             _ => PointEnd::Lost,
         };
-        if head >> 2 == 0 {
+        let (count, gap) = match head >> 2 {
+            0 => (reader.varint()?, Some((reader.varint()?, reader.varint()?))),
+            count => (count, None),
+        };
+        if count == 0 {
             return Err(TokenError::Malformed { position, what: "an interrupted point without an address" });
+        }
+        let left_out = gap.map(|(first, more)| (first, first.saturating_add(more)));
+        if left_out.is_some_and(|(first, last)| first == 0 || last >= count) {
+            let what = "an interrupted point that lacks addresses where there are none";
+            return Err(TokenError::Malformed { position, what });
         }
         let id = unzigzag(reader.varint()?);
         let mut addresses = Vec::new();
         let mut before = CodeAddress { image: u32::MAX, address: 0, exact: false, distance: 0 };
-        for _ in 0..head >> 2 {
+        for _ in 0..count {
             let word = reader.varint()?;
             let image = self.image(word >> 1, reader)?;
             let from = if image == before.image { before.address } else { 0 };
@@ -143,7 +152,9 @@ impl Token {
             before = CodeAddress { image, address, exact: word & 1 == 1, distance: self.distance(reader)? };
             addresses.push(before);
         }
-        Ok(Point { id, addresses, end })
+        // Both are less than the number of addresses.
+        let left_out = left_out.map(|(first, last)| (first as usize, last as usize));
+        Ok(Point { id, addresses, left_out, end })
     }
 
     fn distance(&self, reader: &mut Reader<'_>) -> Result<u64, TokenError> {

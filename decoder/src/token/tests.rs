@@ -20,6 +20,7 @@ fn samples() -> Vec<Token> {
             address(1, u64::MAX, false),
             address(0, 0, true),
         ],
+        left_out: None,
         end,
     };
     vec![
@@ -45,9 +46,9 @@ fn samples() -> Vec<Token> {
             other_state: true,
             frames: vec![frame(1, 0x20_0000, 5, 1), frame(0, 9, 6, 3), frame(0, 9, 7, 1)],
             signals: vec![
-                (0, point(8, PointEnd::Outermost)),
+                (0, Point { left_out: Some((1, 3)), ..point(8, PointEnd::Outermost) }),
                 (0, point(u64::MAX, PointEnd::Bound)),
-                (3, point(0, PointEnd::Lost)),
+                (3, Point { left_out: Some((2, 2)), ..point(0, PointEnd::Lost) }),
             ],
             ..Token::default()
         },
@@ -186,7 +187,10 @@ fn malformed_payloads_with_a_good_checksum_are_refused() {
         (&[32], "a flag about missing frames, and none are missing"),
         (&[9], "a capture and an interrupted point"),
         (&[16], "a flag about an interrupted point, and no such point"),
-        (&[8, 1, 0], "an interrupted point without an address"),
+        (&[8, 1, 0, 1, 0], "an interrupted point without an address"),
+        (&[8, 1, 2, 0, 0], "an interrupted point that lacks addresses where there are none"),
+        (&[8, 1, 2, 1, 1], "an interrupted point that lacks addresses where there are none"),
+        (&[8, 1, 2, 1], "the payload ends in the middle of a field"),
         (&[8, 4, 0, 0], "the payload ends in the middle of a field"),
         (&[8, 4, 0, 1, 0], "the payload ends in the middle of a field"),
         (&[0, 3], "a frame of a kind that version 2 does not have"),

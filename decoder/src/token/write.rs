@@ -84,7 +84,14 @@ impl Encoder<'_> {
     }
 
     fn point(&mut self, point: &Point) {
-        put(&mut self.bytes, (point.addresses.len() as u64) << 2 | point.end as u64);
+        let count = point.addresses.len() as u64;
+        if let Some((first, last)) = point.left_out {
+            for number in [point.end as u64, count, first as u64, (last - first) as u64] {
+                put(&mut self.bytes, number);
+            }
+        } else {
+            put(&mut self.bytes, count << 2 | point.end as u64);
+        }
         put(&mut self.bytes, zigzag(point.id));
         let mut before = (u32::MAX, 0);
         for address in &point.addresses {

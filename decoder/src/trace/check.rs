@@ -14,7 +14,8 @@ use super::reader::Reader;
 pub struct Checked {
     /// Streams that were read from their beginning.
     pub streams: Verified,
-    /// Chunks that were read from their beginning, with what is active by their own context.
+    /// Chunks that were read from their beginning, with what is active by their own context. Uncertain: of these, what
+    /// comes last is not known.
     pub chunks: Verified,
     /// Chunks behind others that do not say what is active; nor do the dictionaries that were found.
     pub without_context: u64,
@@ -60,7 +61,9 @@ fn chunk<'t>(
     }
     let mut machine = reader.machine_from(stream, number, Some((before.events, before.hash)));
     let mut begun = false;
-    while machine.verified().chunks == 0 && machine.next().is_some() {
+    // What cannot be compared is known where the next chunk begins: there is no need to read on.
+    let compared = |verified: Verified| verified.chunks + verified.uncertain > 0;
+    while !compared(machine.verified()) && machine.next().is_some() {
         begun |= machine.counted().is_some();
     }
     machine.finish()?;
@@ -68,8 +71,10 @@ fn chunk<'t>(
         checked.without_context += 1;
         return Ok(());
     }
-    checked.partly += u64::from(machine.stack()[0].function == UNKNOWN);
     let mut verified = machine.verified();
+    let uncertain = verified.chunks == 0;
+    verified.uncertain = uncertain.into();
+    checked.partly += u64::from(uncertain || machine.stack()[0].function == UNKNOWN);
     // What was active outside of all that has ended in the chunk.
     if machine.counted() == Some(chunk.events) {
         while whole.counted().is_some_and(|counted| counted < chunk.events) && whole.next().is_some() {}

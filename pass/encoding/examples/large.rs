@@ -47,7 +47,7 @@ fn main() {
 
     for id_bits in [64, 32] {
         let start = Instant::now();
-        let encoding = encode(&graph, &Options { id_bits, known_starts: false });
+        let encoding = encode(&graph, &Options { id_bits, ..Options::default() });
         println!("{id_bits} bits: encoded in {:.3} s", start.elapsed().as_secs_f64());
         println!("{:?}", encoding.summary());
         let share = |pushes: &dyn Fn(EdgeCode) -> bool| {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeId, Encoding, FunctionId, Rule};
-use pcce_model::link::{CodeOfCall, Shape};
+use pcce_model::link::{CodeOfCall, LIBRARY_ID_BITS, Shape};
 use pcce_model::{
     AddressPlaces, Call, CallKind, Function, Mode, NoCallback, Program, TailCallee, TypeId, derive,
 };
@@ -60,20 +60,25 @@ pub struct Bound {
 pub fn bind(image: &Image, modules: &Modules, references: &References) -> Result<Bound, Error> {
     let merged = merge(image, modules, references)?;
     let options = &modules.list[0].facts.options;
+    let is_library = image.is_library;
     let mode =
-        Mode { open: true, publishes: options.publishes, leaf_depth: options.leaf_depth, targets: None };
+        Mode { open: !is_library, publishes: options.publishes, silent: options.silent, targets: None };
     let mut program = derive(merged.functions, &mode, None)?;
+    let id_bits = if is_library { options.id_bits.min(LIBRARY_ID_BITS) } else { options.id_bits };
     let encode = |program: &Program| {
-        let options = pcce_encoding::Options { id_bits: options.id_bits, known_starts: true };
+        let options = pcce_encoding::Options { id_bits, known_starts: !is_library, dear_open_pushes: true };
         pcce_encoding::encode(&program.graph, &options)
     };
-    let calls = Calls { modules, bases: &merged.bases };
+    let calls = Calls { modules, bases: &merged.bases, is_library };
     let adding = calls.set_rules(&mut program, false);
     let mut encoding = encode(&program);
     if adding.iter().any(|&edge| encoding.edge(edge).pushes()) {
         // Ids are too few for what the modules have decided. Each by itself, they are not.
         calls.set_rules(&mut program, true);
         encoding = encode(&program);
+        if adding.iter().any(|&edge| encoding.edge(edge).pushes()) {
+            return Err(Error::NoRoom);
+        }
     }
     let values = calls.values(&program, &encoding);
     let stubs = calls.stubs(&program, &encoding, &values, &merged.targets);
@@ -99,7 +104,12 @@ fn merge(image: &Image, modules: &Modules, references: &References) -> Result<Me
     let targets: HashMap<(usize, u32), u64> =
         modules.stubs.iter().filter_map(|(&stub, &at)| Some((stub, stub_target(image, at)?))).collect();
     let streams = references.makes_streams || modules.list.iter().any(|module| module.facts.makes_streams);
-    let no_callback = NoCallback::load(!streams, &[], false)?;
+    let mut no_callback = NoCallback::load(!image.is_library && !streams, &[], false)?;
+    if !references.sets_handlers && !modules.list.iter().any(|module| module.facts.sets_handlers) {
+        let mut defined = modules.list.iter().flat_map(|module| &module.facts.functions);
+        let replaces_strings = defined.any(|function| pcce_model::is_within_strings(&function.name));
+        no_callback = no_callback.trusting_cxx(!replaces_strings);
+    }
     let mut types: HashMap<&str, TypeId> = HashMap::new();
     let mut functions = Vec::with_capacity(next);
     let mut pushed_to = HashSet::new();
@@ -123,6 +133,7 @@ fn merge(image: &Image, modules: &Modules, references: &References) -> Result<Me
             }
             for (call, code) in new.calls.iter_mut().zip(&facts.calls[f]) {
                 call.ty = renumbered[call.ty.0 as usize];
+                let leaves_module = matches!(call.kind, CallKind::External(_));
                 let target = code.stub.and_then(|stub| targets.get(&(m, stub)));
                 let owner = target.and_then(|target| modules.owners.get(target));
                 match (&call.kind, owner) {
@@ -143,8 +154,18 @@ fn merge(image: &Image, modules: &Modules, references: &References) -> Result<Me
                     }
                     _ => {}
                 }
+                // Where a push in the code stores 0, the id alone has to tell where the sub-path begins: the frame may
+                // be missing in a token, and only of relative pushes the token says that.
+                if let (CallKind::Direct(callee), Shape::Pushes) = (&call.kind, code.shape)
+                    && (facts.for_library || leaves_module)
+                {
+                    pushed_to.insert(callee.index());
+                }
             }
-            reach(&mut new, modules, references, (m, f));
+            new.pushes = facts.calls[f].iter().any(|code| code.shape == Shape::Pushes);
+            reach(&mut new, modules, references, (m, f), image.is_library);
+            // Code that may be a library's needs no push for what it does at an entry.
+            new.can_be_diverted |= image.is_library;
             functions.push(new);
         }
     }
@@ -155,7 +176,13 @@ fn merge(image: &Image, modules: &Modules, references: &References) -> Result<Me
 }
 
 /// Says who reaches the function.
-fn reach(function: &mut Function, modules: &Modules, references: &References, place: (usize, usize)) {
+fn reach(
+    function: &mut Function,
+    modules: &Modules,
+    references: &References,
+    place: (usize, usize),
+    is_library: bool,
+) {
     if !modules.owns(place) {
         // It is not in the program.
         function.calls.clear();
@@ -166,7 +193,7 @@ fn reach(function: &mut Function, modules: &Modules, references: &References, pl
     let address = modules.list[place.0].addresses[place.1];
     let taken = references.taken.contains(&address);
     let exported = references.exported.contains(&address);
-    if function.name == "main" {
+    if function.name == "main" && !is_library {
         // The start-up code reaches it.
         function.external = true;
         return;
@@ -183,6 +210,7 @@ fn reach(function: &mut Function, modules: &Modules, references: &References, pl
 struct Calls<'a> {
     modules: &'a Modules,
     bases: &'a [usize],
+    is_library: bool,
 }
 
 impl<'a> Calls<'a> {
@@ -231,6 +259,8 @@ impl<'a> Calls<'a> {
             for (c, call, code) in self.of(id, &function.calls) {
                 let value = call.edge.and_then(|edge| encoding.constant(edge)).unwrap_or(0);
                 if matches!(code.shape, Shape::Bound | Shape::Tail) && value != 0 {
+                    // Ids of libraries are not positive.
+                    let value = if self.is_library { value.wrapping_neg() } else { value };
                     values.insert((id.index(), c), value);
                 }
             }
@@ -258,8 +288,10 @@ impl<'a> Calls<'a> {
                 let silent = matches!(call.kind, CallKind::Direct(callee) if program[callee].silent);
                 let adds = call.edge.is_some_and(|edge| !encoding.edge(edge).pushes());
                 // Who leaves its activation to another function marks the frame of a push that stores 0.
+                // In libraries no push is relative: who finds one was reached by an open call of an executable.
                 let relative = matches!(call.kind, CallKind::Direct(_) | CallKind::Indirect)
-                    && call.tail_group.is_none();
+                    && call.tail_group.is_none()
+                    && !self.is_library;
                 let action = match (code.shape, &call.kind) {
                     // The push is in the code.
                     (Shape::Pushes, _) => StubAction::Leave,

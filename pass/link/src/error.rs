@@ -9,12 +9,21 @@ pub enum Error {
     /// It is no ELF file for x86-64, or a damaged one.
     #[error("no linked program for x86-64 (ELF): {0}")]
     NotElf(String),
-    /// It is a shared library or an object file.
+    /// It is an object file, or a core.
+    #[error("no executable or shared library; link mode encodes what a linker has made")]
+    NotLinked,
+    /// Code of a shared library that only executables can have.
+    #[error("{module} is in a shared library, and was compiled without -fPIC; compile it with -fPIC")]
+    NotForLibrary {
+        /// The module's identifier.
+        module: String,
+    },
+    /// What a library must have is not in it.
     #[error(
-        "a shared library or object file; link mode encodes executables, and code compiled with -fPIC is \
-         instrumented as in module mode"
+        "the library does not find {0} in another image, as it should; link it with the runtime as a shared library \
+         (-lpcce_rt), not with the archive"
     )]
-    NotExecutable,
+    NotReferred(&'static str),
     /// There is nothing to encode.
     #[error("no module of it was compiled for link mode (`--pcce-mode=link`), or the step has run already")]
     Nothing,

@@ -28,7 +28,7 @@ pub enum Cause {
     Link(#[from] Error),
 }
 
-/// Encodes the executable at `path` in place.
+/// Encodes the executable or shared library at `path` in place.
 ///
 /// # Errors
 /// Why it cannot be encoded; then it is as it was.

@@ -5,9 +5,14 @@ use std::ops::Range;
 
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader};
-use object::{Endianness, Object, ObjectSection, ObjectSymbol, SectionFlags, SectionKind, SymbolKind};
+use object::{
+    Endianness, Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, SectionFlags, SectionKind, SymbolKind,
+};
+
+use pcce_abi::layout;
 
 use crate::Error;
+use crate::code::Id;
 
 /// A section that is loaded.
 #[derive(Clone, Debug)]
@@ -38,6 +43,10 @@ pub struct Image {
     pub imported: Vec<String>,
     /// Values of symbols of the project.
     symbols: HashMap<String, u64>,
+    /// A word that holds how far the thread's block is from the thread pointer, where that is known at run time only.
+    block_word: Option<u64>,
+    /// Whether it is a shared library.
+    pub is_library: bool,
     /// Whether its addresses are those of the process.
     pub is_fixed: bool,
     /// Where relocations put an address of the file.
@@ -63,8 +72,9 @@ impl Image {
         let is_program = segments.iter().any(|s| s.p_type(endian) == elf::PT_INTERP);
         let is_fixed = header.e_type(endian) == elf::ET_EXEC;
         let is_pie = header.e_type(endian) == elf::ET_DYN && (is_program || is_static_pie(&file));
-        if !is_fixed && !is_pie {
-            return Err(Error::NotExecutable);
+        let is_library = header.e_type(endian) == elf::ET_DYN && !is_pie;
+        if !is_fixed && !is_pie && !is_library {
+            return Err(Error::NotLinked);
         }
         let thread = segments.iter().find(|s| s.p_type(endian) == elf::PT_TLS);
         let thread_base = thread.map_or(0, |s| {
@@ -79,6 +89,8 @@ impl Image {
             exported: Vec::new(),
             imported: Vec::new(),
             symbols: HashMap::new(),
+            block_word: None,
+            is_library,
             is_fixed,
             relocated: Vec::new(),
             thread_base,
@@ -122,12 +134,22 @@ impl Image {
                 false => image.exported.push(symbol.address()),
             }
         }
-        for (_, relocation) in file.dynamic_relocations().into_iter().flatten() {
-            let to_address = matches!(
-                relocation.flags(),
-                object::RelocationFlags::Elf { r_type: elf::R_X86_64_RELATIVE | elf::R_X86_64_IRELATIVE }
-            );
-            image.relocated.extend(to_address.then_some(relocation.addend() as u64));
+        for (address, relocation) in file.dynamic_relocations().into_iter().flatten() {
+            let object::RelocationFlags::Elf { r_type } = relocation.flags() else { continue };
+            match (r_type, relocation.target()) {
+                (elf::R_X86_64_RELATIVE | elf::R_X86_64_IRELATIVE, _) => {
+                    image.relocated.push(relocation.addend() as u64);
+                }
+                (elf::R_X86_64_TPOFF64, object::RelocationTarget::Symbol(symbol))
+                    if relocation.addend() == 0 =>
+                {
+                    let symbol = file.dynamic_symbol_table().and_then(|s| s.symbol_by_index(symbol).ok());
+                    if symbol.is_some_and(|symbol| symbol.name() == Ok(pcce_abi::TLS_SYMBOL)) {
+                        image.block_word = Some(address);
+                    }
+                }
+                _ => {}
+            }
         }
         drop(file);
         image.bytes = bytes;
@@ -164,13 +186,17 @@ impl Image {
         self.symbols.get(name).copied().ok_or(Error::NoSymbol(name))
     }
 
-    /// Where the thread's block is, from the thread pointer on.
+    /// Where the id is in the thread's block.
     ///
     /// # Errors
-    /// It is not in this file.
-    pub fn block(&self) -> Result<i32, Error> {
-        let value = self.symbol(pcce_abi::TLS_SYMBOL)?;
+    /// The block is neither in this file, nor is a word for its place.
+    pub fn id(&self) -> Result<Id, Error> {
+        if self.is_library {
+            return self.block_word.map(Id::Word).ok_or(Error::NotReferred(pcce_abi::TLS_SYMBOL));
+        }
+        let value = self.symbol(pcce_abi::TLS_SYMBOL)?.wrapping_add(layout::TLS_ID);
         i32::try_from(self.thread_base.wrapping_add(value as i64))
+            .map(Id::At)
             .map_err(|_| Error::NoSymbol(pcce_abi::TLS_SYMBOL))
     }
 

@@ -1,4 +1,5 @@
-//! The step of link mode: encodes the modules of a linked executable together, and binds what they left open.
+//! The step of link mode: encodes the modules of a linked executable or shared library together, and binds what they
+//! left open.
 //!
 //! Its objects carry what the pass knows of them ([`pcce_model::link`]), and no-ops that name themselves where the id
 //! may have to change. The step runs behind any linker, on the executable as it is:
@@ -7,7 +8,7 @@
 //!    each stub calls;
 //! 2. [`references`]: which functions anything reaches that is not encoded;
 //! 3. [`bind`]: one program of all modules, its encoding, and what is done at each call;
-//! 4. [`patch`]: the machine code;
+//! 4. [`patch`], [`code`]: the machine code;
 //! 5. [`verify`]: verify mode's tables;
 //! 6. [`result`]: the dictionary of the whole, and another build id.
 //!
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod bind;
+mod code;
 mod error;
 mod file;
 mod image;
@@ -46,7 +48,7 @@ pub struct Summary {
     pub updates: usize,
 }
 
-/// Encodes the executable in `file`. Returns it as it is to be.
+/// Encodes the executable or shared library in `file`. Returns it as it is to be.
 ///
 /// # Errors
 /// Why it cannot be encoded. Never panics, whatever the bytes.

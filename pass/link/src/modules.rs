@@ -29,6 +29,13 @@ pub struct LinkModule {
     pub records: Option<u64>,
 }
 
+impl LinkModule {
+    /// Length of its updates in bytes.
+    pub fn update_len(&self) -> usize {
+        if self.facts.for_library { no_op::LIBRARY_LEN } else { no_op::LEN }
+    }
+}
+
 /// The modules of a file.
 pub struct Modules {
     /// The modules that are in it.
@@ -41,6 +48,8 @@ pub struct Modules {
     pub updates: BTreeMap<u64, (usize, u32)>,
     /// Where stubs are, by ⟨module, number⟩.
     pub stubs: HashMap<(usize, u32), u64>,
+    /// Where there is room for additions of more than 31 bits.
+    pub room: Vec<u64>,
 }
 
 impl Modules {
@@ -48,6 +57,18 @@ impl Modules {
     pub fn owns(&self, (module, function): Place) -> bool {
         let address = self.list[module].addresses[function];
         self.owners.get(&address) == Some(&(module, function))
+    }
+
+    /// Where calls enter the function at this address that need no check: behind its entry, if it has one.
+    pub fn behind_entry(&self, image: &Image, address: u64) -> u64 {
+        let has_entry = self
+            .owners
+            .get(&address)
+            .is_some_and(|&(module, function)| self.list[module].facts.entries.contains(&(function as u32)));
+        match has_entry && no_op::begins_with_entry(image.at(address)) {
+            true => address + no_op::ENTRY_LEN as u64,
+            false => address,
+        }
     }
 }
 
@@ -99,14 +120,23 @@ pub fn read(image: &Image) -> Result<Modules, Error> {
         if let Some(other) = list.first().filter(|other: &&LinkModule| other.facts.options != facts.options) {
             return Err(Error::Options { module: unlinked.module.name, other: other.symbols.name.clone() });
         }
+        if image.is_library && !facts.for_library {
+            return Err(Error::NotForLibrary { module: unlinked.module.name });
+        }
         let records = records.get(&unlinked.module.sites_address).copied();
         list.push(LinkModule { symbols: unlinked.module, facts, addresses, stub_calls, records });
     }
     if list.is_empty() && left_out.is_empty() {
         return Err(Error::Nothing);
     }
-    let mut modules =
-        Modules { list, fragments, owners: BTreeMap::new(), updates: BTreeMap::new(), stubs: HashMap::new() };
+    let mut modules = Modules {
+        list,
+        fragments,
+        owners: BTreeMap::new(),
+        updates: BTreeMap::new(),
+        stubs: HashMap::new(),
+        room: Vec::new(),
+    };
     no_ops::find(image, &mut modules, &left_out)?;
     if modules.list.is_empty() {
         return Err(Error::LeftOut);
@@ -143,6 +173,9 @@ fn check(facts: &Facts, symbols: &Module) -> Result<(), &'static str> {
         if !known || !tails {
             return Err("a callee is missing");
         }
+    }
+    if facts.entries.last().is_some_and(|&function| function as usize >= count) {
+        return Err("a function with an entry is missing");
     }
     let known = facts.updates.iter().all(|update| {
         let row = facts.calls.get(update.function as usize).map_or(0, Vec::len);
@@ -199,15 +232,14 @@ impl Branch {
     }
 }
 
-/// The first call behind an update, if it is one of the stub, and nothing else can come in between.
-pub fn call_of_stub(image: &Image, update: u64, stub: u64) -> Option<Branch> {
-    let from = update + no_op::LEN as u64;
+/// The first call from an address on, if it is one of `callee`, and nothing else can come in between.
+pub fn call_of(image: &Image, from: u64, callee: u64) -> Option<Branch> {
     let code = image.at(from);
     let code = &code[..code.len().min(1 << 12)];
     for instruction in &mut Decoder::with_ip(64, code, from, DecoderOptions::NONE) {
         match instruction.flow_control() {
             FlowControl::Next if !instruction.is_invalid() => {}
-            FlowControl::Call => return Branch::of(&instruction).filter(|call| call.target == stub),
+            FlowControl::Call => return Branch::of(&instruction).filter(|call| call.target == callee),
             _ => return None,
         }
     }

@@ -37,7 +37,7 @@ pub fn find(image: &Image, modules: &mut Modules, left_out: &HashMap<u32, String
             match (names.get(&name.module).map(Vec::as_slice), left_out.get(&name.module)) {
                 (None, None) => {}
                 (None, Some(module)) => return Err(Error::NoSites { module: module.clone() }),
-                (Some(&[module]), None) => add(modules, address, name, module),
+                (Some(&[module]), None) => add(image, modules, (address, name), module),
                 (Some(_), _) => shared.push((address, name)),
             }
         }
@@ -45,14 +45,25 @@ pub fn find(image: &Image, modules: &mut Modules, left_out: &HashMap<u32, String
     tell_apart(image, modules, &names, &shared)
 }
 
-fn add(modules: &mut Modules, address: u64, name: Name, module: usize) {
+fn add(image: &Image, modules: &mut Modules, (address, name): (u64, Name), module: usize) {
     let facts = &modules.list[module];
     match name.kind {
         Kind::Update if (name.index as usize) < facts.facts.updates.len() => {
-            modules.updates.insert(address, (module, name.index));
+            let before = facts.update_len() - no_op::LEN;
+            let start = address.wrapping_sub(before as u64);
+            if before == 0 || image.at(start).starts_with(&no_op::LIBRARY_PREFIXES) {
+                modules.updates.insert(start, (module, name.index));
+            }
         }
         Kind::Stub if (name.index as usize) < facts.stub_calls.len() => {
             modules.stubs.insert((module, name.index), address);
+        }
+        Kind::Stub if name.index as usize == facts.stub_calls.len() => {
+            let len = facts.facts.room as usize * no_op::WIDE_LEN;
+            let rest = image.at(address).get(..len).and_then(|room| room.get(no_op::LEN..));
+            if rest.is_some_and(|rest| rest.iter().all(|&byte| byte == 0xcc)) {
+                modules.room.extend((address..address + len as u64).step_by(no_op::WIDE_LEN));
+            }
         }
         _ => {}
     }
@@ -88,7 +99,7 @@ fn tell_apart(
         let candidates = &names[&name.module];
         let owners: Vec<usize> = candidates.iter().copied().filter(is_in).collect();
         match *owners {
-            [owner] => add(modules, address, name, owner),
+            [owner] => add(image, modules, (address, name), owner),
             // A stub that nothing uses.
             _ if places.is_empty() => {}
             _ => {

@@ -1,52 +1,60 @@
-//! The machine code: additions in the places of updates, calls in the places of calls of stubs, and stubs that push.
+//! The machine code: additions in the places of updates, calls in the places of calls of stubs, stubs that push, and
+//! checks of the entries of a library.
 
 use std::collections::{HashMap, HashSet};
 
-use pcce_abi::functions::{PUSH, PUSH_RELATIVE};
-use pcce_abi::{layout, no_op, stub};
+use pcce_abi::functions::{PUSH, PUSH_HERE, PUSH_RELATIVE};
+use pcce_abi::{no_op, stub};
 use pcce_model::link::Shape;
+use pcce_model::{CallKind, Unannounced};
 
 use crate::bind::{Bound, StubAction};
+use crate::code::{self, Id};
 use crate::image::Image;
-use crate::modules::{Branch, BranchKind, Modules, Place, branches_to, call_of_stub};
+use crate::modules::{Branch, BranchKind, Modules, Place, branches_to, call_of};
 use crate::{Error, Summary, no_ops};
-
-/// `callq *%r10`, in the five bytes of a direct call.
-const CALL_R10: [u8; 5] = [0x2e, 0x2e, 0x41, 0xff, 0xd2];
-/// `jmpq *%r10`, in the five bytes of a direct jump.
-const JUMP_R10: [u8; 5] = [0x2e, 0x2e, 0x41, 0xff, 0xe2];
 
 /// Changes the code.
 ///
 /// # Errors
 /// A symbol is missing, or there is no room.
 pub fn apply(image: &mut Image, modules: &Modules, bound: &Bound) -> Result<Summary, Error> {
-    let block = image.block()?.wrapping_add(layout::TLS_ID as i32);
     let mut summary = Summary::default();
-    let free = direct_calls(image, modules, bound, &mut summary);
+    let mut free = direct_calls(image, modules, bound, &mut summary);
+    free.extend(&modules.room);
     pushes(image, modules, bound, &mut summary)?;
-    let mut additions = Additions { block, free, wide: HashMap::new() };
+    let mut additions = Additions { free, wide: HashMap::new() };
     updates(image, modules, bound, &mut additions, &mut summary)?;
     adding_stubs(image, modules, bound, &mut additions, &mut summary)?;
+    if image.is_library {
+        entries(image, modules, bound)?;
+    }
     Ok(summary)
 }
 
-/// The distance that an instruction that ends at `end` has to `to`.
-fn distance(end: u64, to: u64) -> [u8; 4] {
-    (to.wrapping_sub(end) as i32).to_le_bytes()
-}
-
-/// Lets calls reach their callees where their stubs have nothing to do. Returns the stubs that nothing uses any more.
+/// Lets calls reach their callees where their stubs have nothing to do, and behind their entries. Returns the stubs
+/// that nothing uses any more.
 fn direct_calls(image: &mut Image, modules: &Modules, bound: &Bound, summary: &mut Summary) -> Vec<u64> {
     let mut patched: HashSet<(usize, u32)> = HashSet::new();
-    for (&update, &(module, number)) in &modules.updates {
-        let facts = &modules.list[module].facts;
-        let place = facts.updates[number as usize];
-        let entered = place.entered.map(|call| facts.calls[place.function as usize][call as usize]);
-        let Some(stub) = entered.and_then(|code| code.stub).map(|stub| (module, stub)) else { continue };
+    for (&update, &(m, number)) in &modules.updates {
+        let module = &modules.list[m];
+        let place = module.facts.updates[number as usize];
+        let Some(entered) = place.entered else { continue };
+        let (function, entered) = (place.function as usize, entered as usize);
+        let behind = update + module.update_len() as u64;
+        let Some(stub) = module.facts.calls[function][entered].stub.map(|stub| (m, stub)) else {
+            if let CallKind::Direct(callee) = module.facts.functions[function].calls[entered].kind {
+                let callee = module.addresses[callee.index()];
+                let entry = modules.behind_entry(image, callee);
+                if let Some(call) = call_of(image, behind, callee).filter(|_| entry != callee) {
+                    image.overwrite(call.end - 4, &code::distance(call.end, entry));
+                }
+            }
+            continue;
+        };
         let Some(&at) = modules.stubs.get(&stub) else { continue };
-        let Some(call) = call_of_stub(image, update, at) else { continue };
-        if lead_directly(image, &call, bound.stubs.get(&stub)) {
+        let Some(call) = call_of(image, behind, at) else { continue };
+        if lead_directly(image, modules, &call, bound.stubs.get(&stub)) {
             patched.insert(stub);
             summary.direct += 1;
         }
@@ -60,13 +68,18 @@ fn direct_calls(image: &mut Image, modules: &Modules, bound: &Bound, summary: &m
 }
 
 /// Lets a call or jump reach what its stub only jumps to. Whether it does.
-fn lead_directly(image: &mut Image, branch: &Branch, action: Option<&StubAction>) -> bool {
+fn lead_directly(image: &mut Image, modules: &Modules, branch: &Branch, action: Option<&StubAction>) -> bool {
     match (action, branch.kind) {
         (Some(&StubAction::Direct(callee)), _) => {
-            image.overwrite(branch.end - 4, &distance(branch.end, callee));
+            let callee = modules.behind_entry(image, callee);
+            image.overwrite(branch.end - 4, &code::distance(branch.end, callee));
         }
-        (Some(StubAction::DirectPointer), BranchKind::Call) => image.overwrite(branch.end - 5, &CALL_R10),
-        (Some(StubAction::DirectPointer), BranchKind::Jump) => image.overwrite(branch.end - 5, &JUMP_R10),
+        (Some(StubAction::DirectPointer), BranchKind::Call) => {
+            image.overwrite(branch.end - 5, &code::CALL_R10)
+        }
+        (Some(StubAction::DirectPointer), BranchKind::Jump) => {
+            image.overwrite(branch.end - 5, &code::JUMP_R10)
+        }
         _ => return false,
     }
     true
@@ -92,7 +105,10 @@ fn tail_calls(image: &mut Image, modules: &Modules, bound: &Bound) -> usize {
         let address = modules.list[m].addresses[function];
         branches.extend(branches_to(image, address, |target| stubs.contains_key(&target)));
     }
-    branches.iter().filter(|branch| lead_directly(image, branch, stubs.get(&branch.target).copied())).count()
+    branches
+        .iter()
+        .filter(|branch| lead_directly(image, modules, branch, stubs.get(&branch.target).copied()))
+        .count()
 }
 
 /// The stubs that something in the code seems to call or jump to.
@@ -112,27 +128,21 @@ fn called(image: &Image, modules: &Modules) -> HashSet<u64> {
 
 /// Lets stubs push.
 fn pushes(image: &mut Image, modules: &Modules, bound: &Bound, summary: &mut Summary) -> Result<(), Error> {
-    let (zero, relative) = (image.symbol(PUSH)?, image.symbol(PUSH_RELATIVE)?);
     for (&(module, number), action) in &bound.stubs {
         let &StubAction::Push { relative: is_relative, callee } = action else { continue };
         let module = (module, &modules.list[module]);
         let (function, call) = module.1.stub_calls[number as usize];
         let Some(site) = module.1.facts.calls[function][call].site else { continue };
         let at = modules.stubs[&(module.0, number)];
-        let mut code = Vec::with_capacity(stub::LEN);
-        if let Some(callee) = callee {
-            // leaq callee(%rip), %r10
-            code.extend([0x4c, 0x8d, 0x15]);
-            code.extend(distance(at + 7, callee));
-        }
-        // leaq site(%rip), %r11
-        code.extend([0x4c, 0x8d, 0x1d]);
-        let end = at + code.len() as u64 + 4;
-        code.extend(distance(end, module.1.symbols.sites_address + u64::from(site)));
-        code.push(0xe9);
-        let end = at + code.len() as u64 + 4;
-        code.extend(distance(end, if is_relative { relative } else { zero }));
-        image.overwrite(at, &code);
+        let callee = callee.map(|callee| modules.behind_entry(image, callee));
+        let site = module.1.symbols.sites_address + u64::from(site);
+        let routine = match is_relative {
+            true => PUSH_RELATIVE,
+            false if image.is_library => PUSH_HERE,
+            false => PUSH,
+        };
+        let routine = image.symbol(routine)?;
+        image.overwrite(at, &code::pushing_stub(at, callee, site, routine));
         summary.pushing_stubs += 1;
     }
     Ok(())
@@ -140,39 +150,31 @@ fn pushes(image: &mut Image, modules: &Modules, bound: &Bound, summary: &mut Sum
 
 /// Where changes of the id are put.
 struct Additions {
-    /// The id's distance from the thread pointer.
-    block: i32,
-    /// Stubs that nothing uses.
+    /// Stubs that nothing uses, and what modules have left room for.
     free: Vec<u64>,
     /// Code in such stubs that adds what is too wide for an instruction.
     wide: HashMap<i64, u64>,
 }
 
 impl Additions {
-    /// The instructions that add this to the id, at this address. Puts code for wide values into a free stub.
-    fn code(&mut self, image: &mut Image, at: u64, change: i64) -> Result<[u8; no_op::LEN], Error> {
-        let mut code = [0; no_op::LEN];
+    /// Instructions of `len` bytes that add this to the id, at this address. Puts code for wide values into a free
+    /// stub.
+    fn code(&mut self, image: &mut Image, at: u64, len: usize, change: i64) -> Result<Vec<u8>, Error> {
+        let id = image.id()?;
         if let Ok(change) = i32::try_from(change) {
-            // addq $change, %fs:block
-            code[..5].copy_from_slice(&[0x64, 0x48, 0x81, 0x04, 0x25]);
-            code[5..9].copy_from_slice(&self.block.to_le_bytes());
-            code[9..].copy_from_slice(&change.to_le_bytes());
-            return Ok(code);
+            return Ok(code::addition(at, len, id, change));
         }
+        let Id::At(id) = id else { return Err(Error::NoRoom) };
         let thunk = match self.wide.get(&change) {
             Some(&thunk) => thunk,
             None => {
                 let thunk = self.free.pop().ok_or(Error::NoRoom)?;
-                image.overwrite(thunk, &no_op::wide_addition(change, self.block));
+                image.overwrite(thunk, &no_op::wide_addition(change, id));
                 self.wide.insert(change, thunk);
                 thunk
             }
         };
-        code[0] = 0xe8;
-        code[1..5].copy_from_slice(&distance(at + 5, thunk));
-        // A no-op of eight bytes.
-        code[5..].copy_from_slice(&[0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0]);
-        Ok(code)
+        Ok(code::call_of_addition(at, len, thunk))
     }
 }
 
@@ -184,6 +186,7 @@ fn updates(
     summary: &mut Summary,
 ) -> Result<(), Error> {
     for (&at, &(module, number)) in &modules.updates {
+        let len = modules.list[module].update_len();
         let update = modules.list[module].facts.updates[number as usize];
         let function = bound.bases[module] + update.function as usize;
         let value = |call: Option<u32>| {
@@ -191,7 +194,7 @@ fn updates(
         };
         let change = value(update.entered).wrapping_sub(value(update.left)) as i64;
         if change != 0 {
-            let code = additions.code(image, at, change)?;
+            let code = additions.code(image, at, len, change)?;
             image.overwrite(at, &code);
             summary.updates += 1;
         }
@@ -211,12 +214,37 @@ fn adding_stubs(
         let &StubAction::Add { value, callee } = action else { continue };
         let at = modules.stubs[name];
         let call_end = at + stub::CALL_END as u64;
-        let enter = additions.code(image, at, value as i64)?;
-        let leave = additions.code(image, call_end, value.wrapping_neg() as i64)?;
+        let mut add = |at, change| -> Result<[u8; no_op::LEN], Error> {
+            additions.code(image, at, no_op::LEN, change)?.try_into().map_err(|_| Error::NoRoom)
+        };
+        let enter = add(at, value as i64)?;
+        let leave = add(call_end, value.wrapping_neg() as i64)?;
         let callee = callee
             .map_or(stub::Callee::Pointer, |callee| stub::Callee::At(callee.wrapping_sub(call_end) as i32));
         image.overwrite(at, &stub::adding(&enter, callee, &leave));
         summary.updates += 2;
+    }
+    Ok(())
+}
+
+/// Lets a library's functions find out whether open calls of an executable enter them.
+fn entries(image: &mut Image, modules: &Modules, bound: &Bound) -> Result<(), Error> {
+    for (&address, &(module, function)) in &modules.owners {
+        let entered = &bound.program.functions[bound.bases[module] + function];
+        let facts = &modules.list[module].facts;
+        if entered.unannounced != Unannounced::Open || !facts.entries.contains(&(function as u32)) {
+            continue;
+        }
+        let checked = code::checked_entry(image.at(address));
+        let damaged = || Error::Facts {
+            module: modules.list[module].symbols.name.clone(),
+            cause: format!("{} does not begin as it should", entered.name),
+        };
+        image.overwrite(address, &checked.ok_or_else(damaged)?);
+    }
+    // Without it nothing looks.
+    if let Ok(word) = image.symbol(no_op::IMAGE_SYMBOL) {
+        image.overwrite(word, &no_op::LIBRARY.to_le_bytes());
     }
     Ok(())
 }

@@ -24,6 +24,8 @@ pub struct References {
     pub taken: HashSet<u64>,
     /// Functions that make streams are imported.
     pub makes_streams: bool,
+    /// Functions that set handlers of C++ are imported.
+    pub sets_handlers: bool,
 }
 
 /// Sections whose addresses of functions are for unwinding only.
@@ -88,6 +90,7 @@ pub fn find(image: &Image, modules: &Modules) -> Result<References, Error> {
     let mut found = References {
         exported: image.exported.iter().copied().collect(),
         makes_streams: image.imported.iter().any(|name| pcce_model::makes_streams(name)),
+        sets_handlers: image.imported.iter().any(|name| pcce_model::sets_handlers(name)),
         ..References::default()
     };
     let functions = Functions { modules, begins: Begins::new(modules.owners.keys().copied()) };

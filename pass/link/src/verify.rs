@@ -27,8 +27,10 @@ pub fn fill(image: &mut Image, modules: &Modules, bound: &Bound) -> Result<(), E
             records.push(record(m, f).ok_or(Error::NoVerifyTables)?);
         }
     }
-    // Each module has a record for the open node. One is enough.
-    records.push(record(0, modules.list[0].facts.functions.len()).ok_or(Error::NoVerifyTables)?);
+    if bound.program.graph.open_node().is_some() {
+        // Each module has a record for the open node. One is enough.
+        records.push(record(0, modules.list[0].facts.functions.len()).ok_or(Error::NoVerifyTables)?);
+    }
     let room = image.sections.iter().find(|section| section.name == TABLES_SECTION);
     let room = room.ok_or(Error::NoVerifyTables)?.addresses.clone();
     let tables = contents(modules, bound)?;
@@ -48,7 +50,6 @@ pub fn fill(image: &mut Image, modules: &Modules, bound: &Bound) -> Result<(), E
 
 /// What the tables say. Functions are numbered as in the program; the open node comes last.
 fn contents(modules: &Modules, bound: &Bound) -> Result<Program, Error> {
-    let count = bound.program.functions.len();
     let functions = bound.program.functions.iter().zip(&bound.encoding_rows.functions);
     let function =
         |(function, encoded): (&pcce_model::Function, &pcce_dictionary::EncodedFunction)| Function {
@@ -63,11 +64,12 @@ fn contents(modules: &Modules, bound: &Bound) -> Result<Program, Error> {
             groups: function.tail_groups.iter().copied().map(u64::from).collect(),
         };
     let mut functions: Vec<Function> = functions.map(function).collect();
-    functions.push(Function {
+    let open_node = bound.program.graph.open_node().map(|node| node.index());
+    functions.extend(open_node.map(|_| Function {
         entry: true,
         groups: bound.program.leaving_groups.iter().copied().map(u64::from).collect(),
         ..Function::default()
-    });
+    }));
     let mut starts = Vec::new();
     let mut edges = bound.encoding_rows.edges.iter();
     for (module, &base) in modules.list.iter().zip(&bound.bases) {
@@ -92,8 +94,8 @@ fn contents(modules: &Modules, bound: &Bound) -> Result<Program, Error> {
                 };
                 let (start, callee) = match (edge.code, called) {
                     (EdgeCode::Add(start), callee) => (start, callee),
-                    (EdgeCode::Open(start), _) => (start, Some(count)),
-                    (_, Some(callee)) => {
+                    (EdgeCode::Open(start), _) => (start, open_node),
+                    (_, Some(callee)) if open_node.is_some() => {
                         starts.push((site, callee));
                         continue;
                     }
@@ -112,5 +114,5 @@ fn contents(modules: &Modules, bound: &Bound) -> Result<Program, Error> {
             }
         }
     }
-    Program::new(functions, Some(count), starts).map_err(|_| Error::NoVerifyTables)
+    Program::new(functions, open_node, starts).map_err(|_| Error::NoVerifyTables)
 }

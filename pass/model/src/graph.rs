@@ -29,7 +29,8 @@ pub fn derive(
         Some(targets) => {
             silent::mark_untargeted(&mut functions, mode.open && !mode.publishes, targets);
         }
-        None => silent::mark_near_leaves(&mut functions, mode.leaf_depth),
+        None if mode.silent => silent::mark_closed(&mut functions),
+        None => {}
     }
     let counts = profile.map(|(profile, module)| profile.find(module, &functions)).unwrap_or_default();
     let mut graph = CallGraph::new();

@@ -30,7 +30,9 @@ pub use error::Error;
 pub use graph::derive;
 pub use groups::pointers_to;
 pub use jumps::Jumps;
-pub use lists::{NoCallback, Patterns, Targets, called_within, makes_streams, names};
+pub use lists::{
+    NoCallback, Patterns, Targets, called_within, is_within_strings, makes_streams, names, sets_handlers,
+};
 pub use profile::{Candidate, Matched, Profile, counted};
 pub use program::{
     AddressPlaces, Call, CallKind, Function, Pointer, Program, RuntimeCall, STD_THREAD, Source,
@@ -45,8 +47,8 @@ pub struct Mode<'a> {
     pub open: bool,
     /// Calls that may allocate are published.
     pub publishes: bool,
-    /// Functions so many calls above the leaves are silent; in targeted mode, instead, those that reach no target.
-    pub leaf_depth: u32,
+    /// Functions that reach nothing unknown are silent; in targeted mode, always, those that reach no target.
+    pub silent: bool,
     /// In targeted mode.
     pub targets: Option<&'a Targets>,
 }

@@ -11,12 +11,16 @@
 //! An update or stub is a no-op of [`NO_OP`] bytes that names itself ([`name`]). So the step finds all that are in the
 //! linked file, and only these, by looking at its code, whatever linkers and code generation have dropped, moved, or
 //! written twice.
+//!
+//! Code compiled with `-fPIC` may become part of an executable or of a shared library; which one, the link shows. Its
+//! pushes store id 0, as those of libraries do, and its functions that others may enter have an *entry*, which is
+//! checked in libraries.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Call, CallKind, Error, Function, Mode, Program, Source, derive};
+use crate::{Call, CallKind, Error, Function, Mode, Program, Source, Unannounced, derive};
 use pcce_abi::no_op::{INDEX_BITS, MODULE_BITS};
 
 /// What an object carries.
@@ -33,8 +37,17 @@ pub struct Facts {
     pub calls: Vec<Vec<CodeOfCall>>,
     /// The updates, by their numbers.
     pub updates: Vec<Update>,
+    /// How many additions of more than 31 bits there is room for ([`pcce_abi::no_op::WIDE_LEN`]), from a no-op on that
+    /// is named as a stub behind the last one.
+    pub room: u32,
+    /// Whether the code may become part of a shared library.
+    pub for_library: bool,
+    /// The functions that begin with an entry ([`pcce_abi::no_op::ENTRY`]), by their numbers.
+    pub entries: BTreeSet<u32>,
     /// Whether the module makes streams that call functions of the program.
     pub makes_streams: bool,
+    /// Whether the module sets handlers of C++.
+    pub sets_handlers: bool,
     /// What its assembly may name.
     pub assembly: Assembly,
     /// The options that decide what is encoded; all modules of an image have the same.
@@ -57,8 +70,8 @@ pub struct Assembly {
 pub struct Options {
     /// Width of ids.
     pub id_bits: u32,
-    /// Functions so many calls above the leaves are silent.
-    pub leaf_depth: u32,
+    /// Functions that reach nothing unknown are silent.
+    pub silent: bool,
     /// Calls that may allocate are published.
     pub publishes: bool,
     /// Verify mode.
@@ -75,7 +88,8 @@ pub enum Shape {
     Pushes,
     /// Updates.
     Bound,
-    /// Nothing: code generation can make a jump of it. Its stub pushes or adds.
+    /// Nothing: code generation can make a jump of it. Its stub pushes or adds. (Not where the code may become part of
+    /// a shared library: an addition takes more room there.)
     Tail,
 }
 
@@ -114,7 +128,20 @@ pub enum Reach {
     Stack,
 }
 
-/// Decides what stands around each call of a module, and which of them go through stubs.
+/// In a shared library ids have fewer bits: there is no room for code that adds more than 31.
+pub const LIBRARY_ID_BITS: u32 = 31;
+
+/// Whether a function that may become part of a shared library needs a check of its entry there, since open calls of an
+/// executable may reach it.
+#[must_use]
+pub fn may_be_entered(function: &Function) -> bool {
+    (function.external || function.otherwise_used)
+        && !function.silent
+        && function.unannounced != Unannounced::Anyhow
+}
+
+/// Decides what stands around each call of a module, and which of them go through stubs. `for_library`: the code may
+/// become part of a shared library.
 ///
 /// # Errors
 /// Those of [`derive()`].
@@ -122,9 +149,9 @@ pub fn shapes(
     functions: &[Function],
     mode: &Mode<'_>,
     source: &dyn Source,
-    id_bits: u32,
+    (id_bits, for_library): (u32, bool),
 ) -> Result<Vec<Vec<CodeOfCall>>, Error> {
-    // The module by itself: its cycles push. Code of executables needs no check at the entry.
+    // The module by itself: its cycles push. What is done at the entry needs no other call.
     let not_derived = |call: &Call| Call { edge: None, tail_group: None, ..call.clone() };
     let alone = functions.iter().map(|f| {
         let calls = f.calls.iter().map(not_derived).collect();
@@ -132,8 +159,13 @@ pub fn shapes(
     });
     let closed: Vec<Function> = alone.collect();
     let alone = derive(closed, &Mode { open: false, ..*mode }, None)?;
-    let encoding =
-        pcce_encoding::encode(&alone.graph, &pcce_encoding::Options { id_bits, known_starts: true });
+    // What must add has to in any image.
+    let (id_bits, known_starts) = match for_library {
+        true => (id_bits.min(LIBRARY_ID_BITS), false),
+        false => (id_bits, true),
+    };
+    let options = pcce_encoding::Options { id_bits, known_starts, ..pcce_encoding::Options::default() };
+    let encoding = pcce_encoding::encode(&alone.graph, &options);
     let mut stubs = 0;
     let mut new_stub = || {
         stubs += 1;
@@ -153,7 +185,9 @@ pub fn shapes(
                     CodeOfCall { shape: Shape::Pushes, ..plain }
                 }
                 Reached::Own | Reached::Other
-                    if source.is_tail_call(id, c) && source.reach(id, c) == Reach::Registers =>
+                    if !for_library
+                        && source.is_tail_call(id, c)
+                        && source.reach(id, c) == Reach::Registers =>
                 {
                     CodeOfCall { shape: Shape::Tail, stub: new_stub(), ..plain }
                 }

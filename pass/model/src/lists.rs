@@ -123,9 +123,35 @@ const STREAM_MAKERS: [&str; 7] = [
     "funopen2",
 ];
 
+/// What sets the handlers that C++'s allocation and exceptions call.
+const HANDLER_SETTERS: [&str; 3] =
+    ["_ZSt15set_new_handlerPFvvE", "_ZSt13set_terminatePFvvE", "_ZSt14set_unexpectedPFvvE"];
+
 /// Whether a function of this name makes streams that call functions of the program.
 pub fn makes_streams(name: &str) -> bool {
     STREAM_MAKERS.contains(&name)
+}
+
+/// Whether a function of this name sets handlers of the program, which take no argument and return nothing.
+pub fn sets_handlers(name: &str) -> bool {
+    HANDLER_SETTERS.contains(&name)
+}
+
+/// Whether this is a member of `std::string` or `std::wstring`, of libstdc++: those that it exports call what
+/// allocates, and may throw.
+fn is_of_string(name: &str) -> bool {
+    let Some(name) = name.strip_prefix("_ZN") else { return false };
+    let name = name.strip_prefix('K').unwrap_or(name);
+    let Some(name) = name.strip_prefix("St7__cxx1112basic_stringI") else { return false };
+    ["cSt11char_traitsIcESaIcEE", "wSt11char_traitsIwESaIwEE"].iter().any(|rest| name.starts_with(rest))
+}
+
+/// Whether the C++ library's strings call a function of this name, by itself or through others.
+pub fn is_within_strings(name: &str) -> bool {
+    let operators = ["_Znwm", "_Zdl"];
+    is_of_string(name)
+        || operators.iter().any(|operator| name.starts_with(operator))
+        || ["malloc", "free", "memcpy", "memmove", "memset", "memcmp", "memchr", "strlen"].contains(&name)
 }
 
 /// The functions that libraries call by name within functions that are known not to call back
@@ -134,16 +160,22 @@ pub fn called_within() -> HashSet<&'static str> {
     names(include_str!("../data/called-within.txt")).collect()
 }
 
-/// Functions known not to call back into the program (`data/no-callback.txt`, `data/streams.txt`, and the user's
-/// files).
+/// Functions known not to call back into the program (`data/no-callback.txt`, `data/streams.txt`, `data/cxx.txt`, and
+/// the user's files).
 pub struct NoCallback {
     names: HashSet<String>,
     /// Those that may call back through a program's own streams (`data/streams.txt`).
     streams: HashSet<String>,
     /// Whether calls of these do not call back: in an executable built as a whole that makes no such streams.
     trusts_streams: bool,
-    /// Those whose calls are published: that may allocate (`data/allocating.txt`, all of `streams`, and all of the
-    /// user's files). Empty without the option `publish`.
+    /// Those that may call back through a program's own handlers (`data/cxx.txt`).
+    cxx: HashSet<String>,
+    /// Whether calls of these do not call back: in such an executable that sets no handlers, either.
+    trusts_cxx: bool,
+    /// Whether calls of the C++ library's strings do not call back.
+    trusts_strings: bool,
+    /// Those whose calls are published: that may allocate (`data/allocating.txt`, all of `streams` and `cxx`, and all
+    /// of the user's files). Empty without the option `publish`.
     published: HashSet<String>,
 }
 
@@ -153,12 +185,14 @@ impl NoCallback {
     /// # Errors
     /// A file that cannot be read.
     pub fn load(trusts_streams: bool, files: &[PathBuf], publish: bool) -> Result<Self, Error> {
-        let (mut names, mut streams, mut published) = (HashSet::new(), HashSet::new(), HashSet::new());
+        let (mut names, mut published) = (HashSet::new(), HashSet::new());
+        let (mut streams, mut cxx) = (HashSet::new(), HashSet::new());
         add_names(include_str!("../data/no-callback.txt"), &mut names);
         add_names(include_str!("../data/streams.txt"), &mut streams);
+        add_names(include_str!("../data/cxx.txt"), &mut cxx);
         if publish {
             add_names(include_str!("../data/allocating.txt"), &mut published);
-            published.extend(streams.iter().cloned());
+            published.extend(streams.iter().chain(&cxx).cloned());
         }
         for file in files {
             let text = read(file, "no-callback")?;
@@ -167,7 +201,16 @@ impl NoCallback {
                 add_names(&text, &mut published);
             }
         }
-        Ok(Self { names, streams, trusts_streams, published })
+        let (trusts_cxx, trusts_strings) = (false, false);
+        Ok(Self { names, streams, trusts_streams, cxx, trusts_cxx, trusts_strings, published })
+    }
+
+    /// The same where streams are trusted and the program sets no handlers. `strings`: it replaces nothing that the C++
+    /// library's strings call.
+    #[must_use]
+    pub fn trusting_cxx(self, strings: bool) -> Self {
+        let trusts_cxx = self.trusts_streams;
+        Self { trusts_cxx, trusts_strings: strings && trusts_cxx && !self.publishes(), ..self }
     }
 
     /// Whether calls that may allocate are published.
@@ -182,11 +225,19 @@ impl NoCallback {
 
     /// Whether a function of this name is known not to call back.
     pub fn contains(&self, name: &str) -> bool {
-        self.names.contains(name) || self.trusts_streams && self.streams.contains(name)
+        self.names.contains(name)
+            || self.trusts_streams && self.streams.contains(name)
+            || self.trusts_cxx && self.cxx.contains(name)
+            || self.trusts_strings && is_of_string(name)
     }
 
     /// Whether the name is on one of the lists, whoever may call back.
     pub fn lists(&self, name: &str) -> bool {
-        self.names.contains(name) || self.streams.contains(name)
+        self.names.contains(name) || self.streams.contains(name) || self.is_of_cxx(name)
+    }
+
+    /// Whether the C++ library has a function of this name that calls back through handlers only.
+    pub fn is_of_cxx(&self, name: &str) -> bool {
+        self.cxx.contains(name) || is_of_string(name)
     }
 }

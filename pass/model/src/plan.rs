@@ -13,7 +13,7 @@ use pcce_options::PassOptions;
 use crate::begins::{self, FrameBegins};
 use crate::hybrid::{self, Used};
 use crate::jumps::Jumps;
-use crate::link::{CodeOfCall, Shape, Update};
+use crate::link::{self, CodeOfCall, Shape, Update};
 use crate::site_bytes;
 use crate::updates::{chain, number_updates};
 use crate::{Call, CallKind, Function, Program, RuntimeCall, STD_THREAD, Source, Unannounced};
@@ -106,6 +106,8 @@ pub struct PlannedFunction {
     pub frame: Option<FrameBegins>,
     /// The site of its own entry, if it pushes there always.
     pub entry_site: Option<u32>,
+    /// Link mode: who enters it by an open call pushes first, if it becomes part of a shared library.
+    pub checks_entry: bool,
     /// What makes a context number of the function's id; [`abi::NO_RANGE`] if it has no range of numbers.
     pub base: u64,
     /// What its calls do that must stay tail calls.
@@ -194,6 +196,8 @@ pub struct Basis<'a> {
     pub options: &'a PassOptions,
     /// Link mode: what stands around each call.
     pub shapes: Option<&'a [Vec<CodeOfCall>]>,
+    /// Link mode: the code may become part of a shared library.
+    pub for_library: bool,
 }
 
 /// Makes the plan. `identifier`: the module's; `producer`: what made the dictionary.
@@ -392,8 +396,9 @@ impl<'a> Maker<'a> {
     /// Functions of other modules find out by the id who enters them. Where only open calls enter them otherwise, the
     /// link's bit will do, too.
     fn push(&self, call: &Call) -> Push {
-        let inside =
-            self.open_node.is_some() && matches!(call.kind, CallKind::Direct(_) | CallKind::Indirect);
+        let inside = self.open_node.is_some()
+            && !self.basis.for_library
+            && matches!(call.kind, CallKind::Direct(_) | CallKind::Indirect);
         if inside { Push::Relative } else { Push::Zero }
     }
 
@@ -463,6 +468,7 @@ impl<'a> Maker<'a> {
             calls,
             frame,
             entry_site,
+            checks_entry: self.basis.for_library && link::may_be_entered(&program[id]),
             base: range
                 .filter(|_| self.basis.shapes.is_none())
                 .map_or(abi::NO_RANGE, |range| range.wrapping_sub(encoding.offset(id))),

@@ -187,6 +187,9 @@ pub struct Function {
     pub calls: Vec<Call>,
     /// Whether it is a push thunk ([`crate::thunks`]), which contexts do not show.
     pub push_thunk: bool,
+    /// Link mode: its code pushes at calls, whatever is decided behind the link.
+    #[serde(skip)]
+    pub pushes: bool,
     /// How it may be entered by those who did not push, nor know its number. `Open` is derived.
     pub unannounced: Unannounced,
     /// Derived: whether it is silent: nothing that it calls, directly or not, can take a context, push, or call back.
@@ -220,6 +223,7 @@ impl Function {
             tail_callees: Vec::new(),
             calls: Vec::new(),
             push_thunk: false,
+            pushes: false,
             unannounced: Unannounced::Never,
             silent: false,
             tail_groups: Vec::new(),

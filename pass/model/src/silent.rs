@@ -14,42 +14,31 @@ fn keeps_state(function: &Function) -> bool {
         || function.unannounced == Unannounced::Anyhow
         // A signal handler that reaches a target may jump back, without a call that the function makes.
         || function.returns_twice
+        || function.pushes
 }
 
-/// Marks functions that are at most `depth` calls away from the leaves, among calls whose callees are known.
-pub fn mark_near_leaves(functions: &mut [Function], depth: u32) {
-    let mut callers = vec![Vec::new(); functions.len()];
-    // Calls of functions not known to be silent yet; none for functions that cannot be.
-    let mut waiting: Vec<Option<u32>> = Vec::with_capacity(functions.len());
-    for (i, function) in functions.iter().enumerate() {
-        let mut count = Some(0);
+/// Marks functions that reach nothing but each other, however deep they recurse, and what is known not to call back.
+pub fn mark_closed(functions: &mut [Function]) {
+    let mut callers: Vec<Vec<FunctionId>> = vec![Vec::new(); functions.len()];
+    let mut reaching = Vec::new();
+    for (i, function) in (0..).map(FunctionId::new).zip(functions.iter_mut()) {
+        let mut reaches = keeps_state(function);
         for call in &function.calls {
-            count = match call.kind {
-                CallKind::Silent(_) => count,
-                CallKind::Direct(callee) => {
-                    callers[callee.index()].push(i);
-                    count.map(|n: u32| n + 1)
-                }
-                _ => None,
-            };
-        }
-        waiting.push(count.filter(|_| !keeps_state(function)));
-    }
-    let mut leaves: Vec<usize> = (0..functions.len()).filter(|&i| waiting[i] == Some(0)).collect();
-    for _ in 0..depth {
-        let mut next = Vec::new();
-        for leaf in leaves {
-            functions[leaf].silent = true;
-            for &caller in &callers[leaf] {
-                if let Some(count) = &mut waiting[caller] {
-                    *count -= 1;
-                    if *count == 0 {
-                        next.push(caller);
-                    }
-                }
+            match call.kind {
+                CallKind::Direct(callee) => callers[callee.index()].push(i),
+                CallKind::Silent(_) => {}
+                _ => reaches = true,
             }
         }
-        leaves = next;
+        function.silent = true;
+        if reaches {
+            reaching.push(i);
+        }
+    }
+    while let Some(function) = reaching.pop() {
+        if std::mem::replace(&mut functions[function.index()].silent, false) {
+            reaching.append(&mut callers[function.index()]);
+        }
     }
 }
 

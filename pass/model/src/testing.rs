@@ -57,7 +57,7 @@ pub fn leaving(function: Function, to: TailCallee) -> Function {
 }
 
 /// A module by itself, with all functions' contexts.
-pub const MODULE: Mode<'static> = Mode { open: false, publishes: false, leaf_depth: 0, targets: None };
+pub const MODULE: Mode<'static> = Mode { open: false, publishes: false, silent: false, targets: None };
 
 /// An executable built as a whole.
 pub const EXECUTABLE: Mode<'static> = Mode { open: true, ..MODULE };

@@ -220,11 +220,9 @@ pub struct PassOptions {
     /// Verify the module after instrumentation, in release builds of the plugin too.
     #[arg(long = "pcce-check")]
     pub check: bool,
-    /// Functions at most this many calls above the leaves are silent. More saves less and less, and makes the return
-    /// addresses that tell an interrupted point in them more. What it saves: Lua's benchmark changes the id 7.35
-    /// million times with it, 8.58 million times without.
-    #[arg(long = "pcce-leaf-depth", require_equals = true, default_value_t = 4)]
-    leaf_depth: u32,
+    /// No function is silent, to compare with.
+    #[arg(long = "pcce-no-silent")]
+    no_silent: bool,
     /// The files that the options name, on which the result depends.
     #[arg(skip)]
     pub files: Vec<PathBuf>,
@@ -342,9 +340,9 @@ impl PassOptions {
         if self.shared || self.relocatable { Some(false) } else { self.executable.then_some(true) }
     }
 
-    /// Functions at most this many calls above the leaves are silent.
-    pub fn leaf_depth(&self) -> u32 {
-        if self.basic { 0 } else { self.leaf_depth }
+    /// Whether functions that reach nothing unknown are silent.
+    pub fn silent(&self) -> bool {
+        !self.basic && !self.no_silent
     }
 }
 

@@ -108,16 +108,16 @@ fn a_path_that_the_list_cannot_hold_is_an_error() {
 
 #[test]
 fn options_of_the_pass_are_read() {
-    let read = PassOptions::read(["verify; leaf-depth=2 ;; target=Map<int, 4>::put", "executable"]).unwrap();
+    let read = PassOptions::read(["verify; no-silent ;; target=Map<int, 4>::put", "executable"]).unwrap();
     assert!(read.common.verify);
-    assert_eq!(read.leaf_depth(), 2);
+    assert!(!read.silent());
     assert_eq!(read.common.targets, ["Map<int, 4>::put"]);
     assert_eq!(read.makes_executable(), Some(true));
     assert_eq!(PassOptions::default().makes_executable(), None);
     assert_eq!(PassOptions::read(["executable;shared"]).unwrap().makes_executable(), Some(false));
-    assert_eq!(PassOptions::read(["leaf-depth=3;basic"]).unwrap().leaf_depth(), 0);
-    assert_eq!(PassOptions::default().leaf_depth(), 4);
-    for wrong in ["speed", "verify=1", "leaf-depth=x", "id-bits=64", "no-callback", "mode=lto"] {
+    assert!(!PassOptions::read(["basic"]).unwrap().silent());
+    assert!(PassOptions::default().silent());
+    for wrong in ["speed", "verify=1", "id-bits=64", "no-callback", "mode=lto"] {
         let error = PassOptions::read([wrong]).unwrap_err().to_string();
         assert!(error.contains("there are: verify, verify-report, ") && !error.contains("--pcce"), "{error}");
         assert!(error.contains(wrong.split('=').next().unwrap()), "{error}");

@@ -168,6 +168,34 @@ void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Id, LLVM
   End->eraseFromParent();
 }
 
+// Lets F begin with an instruction of eight bytes that does nothing, and says where a new local function is, of this
+// assembly, which names Thunk `${0:p}`. A link may make a call of that function of it.
+void pcce_shim_check_entry(LLVMValueRef V, LLVMValueRef ThunkV, const char *Asm, size_t Len) {
+  Function &F = *unwrap<Function>(V);
+  LLVMContext &C = F.getContext();
+  Type *Void = Type::getVoidTy(C);
+  auto *T = Function::Create(FunctionType::get(Void, false), GlobalValue::PrivateLinkage, F.getAddressSpace(),
+                             "pcce_check", F.getParent());
+  // The linker keeps one copy of F, and this with it.
+  T->setComdat(F.getComdat());
+  T->setAlignment(Align(1));
+  for (Attribute::AttrKind Kind :
+       {Attribute::Naked, Attribute::NoInline, Attribute::NoUnwind, Attribute::OptimizeForSize})
+    T->addFnAttr(Kind);
+  // Where it is interrupted, its caller is F, and that is found.
+  T->setUWTableKind(UWTableKind::Async);
+  IRBuilder<> B(BasicBlock::Create(C, "", T));
+  Value *Thunk = unwrap(ThunkV);
+  auto *AsmType = FunctionType::get(Void, {Thunk->getType()}, false);
+  B.CreateCall(AsmType, InlineAsm::get(AsmType, StringRef(Asm, Len), "^Ws", /*hasSideEffects=*/true), {Thunk});
+  B.CreateUnreachable();
+  Type *Long = Type::getInt64Ty(C), *Int = Type::getInt32Ty(C);
+  Constant *Distance = ConstantExpr::getSub(ConstantExpr::getPtrToInt(T, Long), ConstantExpr::getPtrToInt(&F, Long));
+  Distance = ConstantExpr::getTrunc(ConstantExpr::getSub(Distance, ConstantInt::get(Long, 8)), Int);
+  // nopl distance(%rax,%rax)
+  F.setPrologueData(ConstantStruct::getAnon({ConstantInt::get(Int, 0x00841f0f), Distance}, /*Packed=*/true));
+}
+
 // The address of a variable that SafeStack, which comes behind the pass, leaves where it is: it takes those away whose
 // address is stored, and does not look behind the assembly.
 LLVMValueRef pcce_shim_keep_on_stack(LLVMValueRef V) {

@@ -121,6 +121,9 @@ bool pcce_shim_can_be_diverted(LLVMValueRef V) {
   // An error result is a register that only a variable of its own can stand for, which no tail call can hand on.
   if (F.isVarArg() || F.getAttributes().hasAttrSomewhere(Attribute::SwiftError))
     return false;
+  // What the function begins with may be meant for its address.
+  if (F.hasPrologueData())
+    return false;
   // The token of convergence that a function begins with stays in its first block, and has to come with each call.
   for (const Instruction &I : F.getEntryBlock())
     if (auto *Intrinsic = dyn_cast<IntrinsicInst>(&I))

@@ -69,6 +69,7 @@ bool pcce_shim_is_compared(LLVMValueRef Call);
 bool pcce_shim_can_go_through_thunk(LLVMValueRef Call);
 uint32_t pcce_shim_reach(LLVMValueRef Call);
 LLVMValueRef pcce_shim_make_stub(LLVMValueRef Call, const char *Asm, size_t Len, bool Adds);
+void pcce_shim_check_entry(LLVMValueRef F, LLVMValueRef Thunk, const char *Asm, size_t Len);
 LLVMValueRef pcce_shim_unless_null(LLVMValueRef Call, LLVMValueRef Pointer, LLVMValueRef Otherwise);
 bool pcce_shim_looks_at_caller(LLVMValueRef F);
 LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef Call, const char *Name, size_t Len);

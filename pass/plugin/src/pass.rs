@@ -1,10 +1,11 @@
 //! One run over a module, from the options to the instrumented code.
 
+use pcce_abi::no_op::{Kind, Name};
 use pcce_encoding::{CallGraph, Encoding, FunctionId};
 use pcce_model::hybrid::{self, Frames, Used};
 use pcce_model::link::{self, CodeOfCall};
 use pcce_model::{Mode, NoCallback, Profile, Program, Targets, Unannounced, plan, thunks};
-use pcce_options::PassOptions;
+use pcce_options::{Granularity, PassOptions};
 
 use crate::code::Code;
 use crate::contexts::{count, emit, frames, rewrite};
@@ -43,8 +44,10 @@ struct Job<'a> {
     whole_program: bool,
     /// It is the executable's: its graph has an open node.
     open: bool,
-    /// The step behind the link encodes it, with the executable's other modules.
+    /// The step behind the link encodes it, with the image's other modules.
     linked: bool,
+    /// So it is, and the image may be a shared library.
+    for_library: bool,
     /// How the module's code will be generated.
     code: CodeGeneration,
     encoding: pcce_encoding::Options,
@@ -110,11 +113,13 @@ impl<'a> Job<'a> {
         // library. The library's numbers and open calls would be told from the executable's by nothing.
         let for_library = module.has_flag("PIC Level") && !module.has_flag("PIE Level");
         let open = whole_program && options.makes_executable().unwrap_or(!for_library);
-        // Code for shared libraries, and for addresses anywhere, is instrumented as in module mode.
+        // Its functions begin with another instruction.
+        let traced_for_library = for_library && options.common.trace.is_some();
+        // This and code for addresses anywhere is instrumented as in module mode.
         let linked = options.link
             && !whole_program
-            && !for_library
             && !module.has_flag("Code Model")
+            && !traced_for_library
             // Who counts is not encoded as a whole: it is done once.
             && options.common.profile_generate.is_none();
         if linked && !options.common.targets.is_empty() {
@@ -124,19 +129,22 @@ impl<'a> Job<'a> {
         let entered = Entered::new(module, open);
         let open = open || linked;
         let common = &options.common;
+        let trusts_streams = open && !linked && !entered.makes_streams();
+        let mut no_callback = NoCallback::load(trusts_streams, &common.no_callback, options.publish)?;
+        // What a traced program calls may be another image's function of that name, which is traced as well.
+        if !entered.sets_handlers() && common.trace.is_none() {
+            no_callback = no_callback.trusting_cxx(!entered.replaces_strings());
+        }
         Ok(Self {
             identifier,
-            no_callback: NoCallback::load(
-                open && !linked && !entered.makes_streams(),
-                &common.no_callback,
-                options.publish,
-            )?,
+            no_callback,
             entered,
             targets: Targets::load(&common.targets, options.publish)?,
             profile: common.profile_use.as_deref().map(Profile::load).transpose()?,
             whole_program,
             open,
             linked,
+            for_library: linked && for_library,
             code: CodeGeneration {
                 // As lld does.
                 level: if phase == Phase::LinkTime { opt_level.max(2) } else { opt_level },
@@ -147,6 +155,7 @@ impl<'a> Job<'a> {
             encoding: pcce_encoding::Options {
                 id_bits: common.id_bits,
                 known_starts: open && !options.basic,
+                dear_open_pushes: false,
             },
             options,
         })
@@ -196,7 +205,7 @@ impl<'a> Job<'a> {
         frames: &Frames,
         warnings: &mut Vec<String>,
     ) -> Result<Option<Frames>, Error> {
-        prepare::control_flow(run, &self.no_callback, &self.entered, self.open);
+        prepare::control_flow(run, &self.no_callback, &self.entered, self.in_executable());
         let relied_on = self.instrument_prepared(run.module(), frames, warnings)?;
         if cfg!(debug_assertions) || self.options.check {
             run.verify()?;
@@ -220,7 +229,10 @@ impl<'a> Job<'a> {
             None => None,
         };
         let shapes = match self.linked {
-            true => Some(link::shapes(&program.functions, &self.mode(), &code, self.encoding.id_bits)?),
+            true => {
+                let image = (self.encoding.id_bits, self.for_library);
+                Some(link::shapes(&program.functions, &self.mode(), &code, image)?)
+            }
             false => None,
         };
         let thunks = match self.changes_calls() && !self.linked {
@@ -235,10 +247,11 @@ impl<'a> Job<'a> {
             source: &code,
             options: self.options,
             shapes: shapes.as_deref(),
+            for_library: self.for_library,
         };
         let producer = format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version());
         let mut plan = plan::plan(&basis, self.identifier.clone(), producer);
-        plan.symbols.skipped = Eligibility::new(module, self.open).counts(module);
+        plan.symbols.skipped = Eligibility::new(module, self.in_executable()).counts(module);
         rewrite::make_thunks(&mut code, &thunks);
         // Before the pass uses functions for its own ends.
         let assembly = if self.linked { facts::assembly_names(module) } else { link::Assembly::default() };
@@ -250,6 +263,9 @@ impl<'a> Job<'a> {
         let (writable, unwritable): (Vec<_>, Vec<_>) = names.partition(|name| emit::can_be_written(name));
         let facts = shapes.map(|shapes| self.facts(types, &program, shapes, &plan)).transpose()?;
         let facts = facts.map(|mut facts| {
+            if !self.for_library {
+                facts.room = room(&program, &encoding);
+            }
             // Who calls these is known.
             for function in bound.iter().filter_map(|named| named.number) {
                 facts.functions[function.index()].otherwise_used = false;
@@ -261,6 +277,11 @@ impl<'a> Job<'a> {
         let sites = self.rewrite(module, (&program, &plan), &code, facts.as_ref());
         if self.options.link {
             emit::emit_reached(module, &writable);
+        }
+        if let Some(facts) = facts.as_ref().filter(|facts| facts.room > 0) {
+            let stubs = facts.calls.iter().flatten().filter(|call| call.stub.is_some()).count();
+            let name = Name { kind: Kind::Stub, module: facts.module, index: stubs as u32 };
+            emit::emit_room(module, name, facts.room);
         }
         if let Some(traced) = traced {
             tracing::finish(module, traced, &plan, &sites);
@@ -278,7 +299,12 @@ impl<'a> Job<'a> {
     ) -> Result<tracing::Before<'m>, Error> {
         // Others may enter these where no call shows it.
         let unseen = facts::entered_unseen(module, &self.entered);
-        let is_unseen = |id: FunctionId| !self.whole_program || unseen.contains(&code.function(id).value);
+        // Traces take no call of C++'s for one that calls nothing back.
+        let shown = |id: FunctionId| self.no_callback.is_of_cxx(&program[id].name);
+        let is_unseen = |id: FunctionId| match self.whole_program {
+            true => unseen.contains(&code.function(id).value),
+            false => !shown(id),
+        };
         let anyhow = program.iter().filter(|(_, function)| function.unannounced == Unannounced::Anyhow);
         let unseen: Vec<FunctionId> = anyhow.map(|(id, _)| id).filter(|&id| is_unseen(id)).collect();
         // Where the calls of libraries are all in the module, they can be taken for such as may call back.
@@ -340,13 +366,15 @@ impl<'a> Job<'a> {
             no_callback: &self.no_callback,
             whole_program: self.whole_program,
             open: self.open,
+            in_executable: self.in_executable(),
             unpushed: &unpushed,
         };
         let (Gathered { mut functions, types, named }, code) = facts::gather(module, &knowledge);
-        // Without calls, what comes next is known but for where it is entered.
+        // Without calls, what comes next is known but for where it is entered, and for the ways of branches.
+        let branches = self.options.common.trace == Some(Granularity::Blocks);
         for function in functions.iter_mut().filter(|_| self.options.common.trace.is_some()) {
             let may_be_entered = function.external || function.otherwise_used || function.address_taken;
-            function.traced = may_be_entered || !function.calls.is_empty();
+            function.traced = branches || may_be_entered || !function.calls.is_empty();
         }
         let profile = profile.map(|profile| (profile, &*self.identifier));
         let program = pcce_model::derive(functions, &self.mode(), profile)?;
@@ -354,12 +382,17 @@ impl<'a> Job<'a> {
         Ok(Read { program, types, named, code, encoding })
     }
 
+    /// Whether the code is an executable's for sure, and that is encoded as a whole.
+    fn in_executable(&self) -> bool {
+        self.open && !self.for_library
+    }
+
     /// What the call graph is made for.
     fn mode(&self) -> Mode<'_> {
         Mode {
             open: self.open,
             publishes: self.no_callback.publishes(),
-            leaf_depth: self.options.leaf_depth(),
+            silent: self.options.silent(),
             targets: self.targets.as_ref(),
         }
     }
@@ -378,10 +411,14 @@ impl<'a> Job<'a> {
             }
         }
         let stubs = calls.iter().flatten().filter(|call| call.stub.is_some()).count();
-        if link::too_many(plan.updates.len(), stubs) {
+        // One name is that of the room for wide additions.
+        if link::too_many(plan.updates.len(), stubs + 1) {
             return Err(Error::TooManyCalls { module: self.identifier.clone() });
         }
         let symbols = pcce_dictionary::fragment::to_bytes(&plan.symbols, &[]);
+        let entries = (0..).zip(&program.functions).zip(&plan.functions);
+        let entries =
+            entries.filter(|((_, function), planned)| planned.checks_entry && function.can_be_diverted);
         let mut functions = program.functions.clone();
         for (function, count) in functions.iter_mut().zip(&program.counts.functions) {
             function.entry_count = count.or(function.entry_count);
@@ -392,11 +429,15 @@ impl<'a> Job<'a> {
             functions,
             calls,
             updates: plan.updates.clone(),
+            room: 0,
+            for_library: self.for_library,
+            entries: entries.map(|((number, _), _)| number).collect(),
             makes_streams: self.entered.makes_streams(),
+            sets_handlers: self.entered.sets_handlers(),
             assembly: link::Assembly::default(),
             options: link::Options {
                 id_bits: self.encoding.id_bits,
-                leaf_depth: self.options.leaf_depth(),
+                silent: self.options.silent(),
                 publishes: self.no_callback.publishes(),
                 verify: self.options.common.verify,
             },
@@ -434,8 +475,7 @@ impl<'a> Job<'a> {
         if let Some(file) = &options.common.profile_generate {
             count::count(module, program, code, file);
         }
-        let no_ops = facts.map(|facts| facts.module);
-        rewrite::rewrite(module, (program, plan), code, (&sites_name, no_ops), options);
+        rewrite::rewrite(module, (program, plan), code, (&sites_name, facts), options);
         emit::emit(module, &fragment, &sites_name);
         emit::emit_addresses(module, code, &sites_name);
         let common = &options.common;
@@ -449,6 +489,15 @@ impl<'a> Job<'a> {
         module.add_named_metadata(MARKER);
         sites_name
     }
+}
+
+/// Link mode: how many additions of more than 31 bits the module needs room for. In an executable its values are others,
+/// but about as many are as wide as in one that is the module alone. Each is added and taken away.
+fn room(program: &Program, encoding: &Encoding) -> u32 {
+    let calls = program.iter().flat_map(|(_, function)| &function.calls);
+    let values = calls.filter_map(|call| encoding.constant(call.edge?));
+    let wide = values.filter(|&value| i32::try_from(value as i64).is_err()).count();
+    (wide * 5 / 2) as u32 + u32::from(wide > 0) * 64
 }
 
 /// What the encoding relies on, by the functions' names.

@@ -125,7 +125,7 @@ pub enum Error {
     )]
     StripInList,
     /// The step behind a link failed.
-    #[error("{0}; the program was removed")]
+    #[error("{0}; the file was removed")]
     Link(#[from] pcce_link::FileError),
     /// There is no clang of the version that the plugin was built for.
     #[error(

@@ -6,7 +6,7 @@
 //! | compile (`-c`) | bitcode, in an object file that `nm` and `ar` understand | instrumented: `-fpass-plugin` |
 //! | the same with `-fno-lto` | as in module mode | `-fpass-plugin` |
 //! | assembler text (`-S`) | as in module mode, since that text becomes machine code | `-fpass-plugin` |
-//! | link | lld with the plugin, and the runtime | the runtime; in link mode the step of executables follows |
+//! | link | lld with the plugin, and the runtime | the runtime; in link mode the step follows, but for `-r` |
 //! | compile and link | bitcode, then the link as above | both |
 //! | preprocess, check, precompile | – | – |
 //! | `-flto` given by the user | kept as given | taken back; in link mode as in lto mode |
@@ -63,7 +63,7 @@ pub struct Plan {
     pub behind_link: Option<BehindLink>,
 }
 
-/// What link mode does when the linker has written an executable: the step, and what the linker was to do after it.
+/// What link mode does when the linker has written an image: the step, and what the linker was to do after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BehindLink {
     /// What the user wanted the linker to take away, which the step needs.
@@ -175,7 +175,7 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         }
     }
 
-    if links && mode == Mode::Link && !command.shared && !command.relocatable {
+    if links && mode == Mode::Link && !command.relocatable {
         if command.strips_in_list {
             return Err(Error::StripInList);
         }

@@ -360,10 +360,14 @@ pub mod functions {
     /// The same with a relative push.
     pub const PUSH_RELATIVE: &str = "__pcce_push_relative";
 
+    /// [`PUSH`] of a shared library of its own: some functions of other images look by their return address which image
+    /// has called (`dlsym`).
+    pub const PUSH_HERE: &str = "__pcce_push_here";
+
     /// Whether this is one of the routines that push for others, which contexts do not show.
     #[must_use]
     pub fn pushes_for_others(name: &str) -> bool {
-        name == PUSH || name == PUSH_RELATIVE
+        [PUSH, PUSH_RELATIVE, PUSH_HERE].contains(&name)
     }
 }
 

@@ -3,9 +3,51 @@
 //! One is an instruction of [`LEN`] bytes that does nothing, `nopw` with a large displacement: five prefixes, `0f 1f
 //! 84`, a byte of index and base, and the displacement. Prefixes (0x66 or 0x2e, each), that byte and the displacement
 //! hold the name, 45 bits: its kind, its module's name, and its number there.
+//!
+//! Code that may become part of a shared library needs more room for an update, where the block's place is known when
+//! the library is loaded only: there two more prefixes stand in front ([`LIBRARY_LEN`]). Functions of such code that
+//! others may enter begin with an instruction that does nothing, either, and says where a check of the entry is
+//! ([`ENTRY_LEN`]).
 
 /// Length in bytes: of `addq $imm32, %fs:disp32`, which it makes room for.
 pub const LEN: usize = 13;
+/// Length of an update of code that may become part of a shared library: of `movq slot(%rip), %r11` and
+/// `addq $imm32, %fs:(%r11)`. It is the longest instruction that there is.
+pub const LIBRARY_LEN: usize = 15;
+/// What stands in front of the no-op in such an update.
+pub const LIBRARY_PREFIXES: [u8; LIBRARY_LEN - LEN] = [0x66; LIBRARY_LEN - LEN];
+
+/// Length of the instruction with which functions begin that others may enter: calls of the image go behind it.
+pub const ENTRY_LEN: usize = 8;
+/// Its first bytes. The others are the distance of the check from its end.
+pub const ENTRY: [u8; 4] = [0x0f, 0x1f, 0x84, 0x00];
+/// What takes their place in a shared library: `nopl (%rax)`, and `callq` with the same distance.
+pub const CHECKED_ENTRY: [u8; 4] = [0x0f, 0x1f, 0x00, 0xe8];
+
+/// Whether code begins as a check does, which leaves the id alone: `movq slot(%rip), %r11`, `cmpq $0, %fs:(%r11)`,
+/// `jg`, `testb $1, %fs:8(%r11)`, `jne`, `retq`.
+pub fn is_check(code: &[u8]) -> bool {
+    const CODE: [(usize, &[u8]); 4] = [
+        (0, &[0x4c, 0x8b, 0x1d]),
+        (7, &[0x64, 0x49, 0x83, 0x3b, 0x00, 0x7f]),
+        (14, &[0x64, 0x41, 0xf6, 0x43, 0x08, 0x01, 0x75]),
+        (22, &[0xc3]),
+    ];
+    CODE.iter().all(|(at, bytes)| code.get(*at..).is_some_and(|code| code.starts_with(bytes)))
+}
+
+/// A word of each image with such code: what the image is, at run time.
+pub const IMAGE_SYMBOL: &str = "__pcce_image";
+/// What is there first, and in executables.
+pub const EXECUTABLE: u64 = 2;
+/// What is there in shared libraries whose link step has run. Its lowest bit is set.
+pub const LIBRARY: u64 = 1;
+
+/// Whether a function's code begins with the instruction, or with what takes its place.
+pub fn begins_with_entry(code: &[u8]) -> bool {
+    code.len() >= ENTRY_LEN && (code.starts_with(&ENTRY) || code.starts_with(&CHECKED_ENTRY))
+}
+
 /// Bits of a module's name.
 pub const MODULE_BITS: u32 = 26;
 /// Bits of a number in a module.

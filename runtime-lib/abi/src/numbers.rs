@@ -123,6 +123,8 @@ pub struct PointEnd {
     pub other_state: bool,
     /// The id counts from that of a frame.
     pub relative: bool,
+    /// The first and the last address in front of which some are left out; (0, 0) if none are.
+    pub left_out: (u8, u8),
 }
 
 impl PointEnd {
@@ -133,12 +135,14 @@ impl PointEnd {
             | (self.detached as u64) << 2
             | (self.other_state as u64) << 3
             | (self.relative as u64) << 4
+            | (self.left_out.0 as u64) << 5
+            | (self.left_out.1 as u64) << 13
     }
 
     /// The inverse of [`bits`](Self::bits).
     #[must_use]
     pub const fn from_bits(bits: u64) -> Option<Self> {
-        if bits >= 1 << 5 {
+        if bits >= 1 << 21 {
             return None;
         }
         Some(Self {
@@ -146,6 +150,7 @@ impl PointEnd {
             detached: bits >> 2 & 1 == 1,
             other_state: bits >> 3 & 1 == 1,
             relative: bits >> 4 & 1 == 1,
+            left_out: ((bits >> 5) as u8, (bits >> 13) as u8),
         })
     }
 }

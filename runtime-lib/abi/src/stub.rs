@@ -45,3 +45,34 @@ pub fn adding(enter: &[u8; no_op::LEN], callee: Callee, leave: &[u8; no_op::LEN]
     code[CALL_END + no_op::LEN..].copy_from_slice(&[0x41, 0x5b, 0xc3]);
     code
 }
+
+/// Whether these bytes are such code, whatever it adds.
+pub fn is_adding(code: &[u8]) -> bool {
+    let Some(code) = code.get(..ADDING_LEN) else { return false };
+    let zero = [0; no_op::LEN];
+    let blank = |callee| {
+        let mut blank = adding(&zero, callee, &zero);
+        blank[..JUMP].copy_from_slice(&code[..JUMP]);
+        blank[CALL_END..CALL_END + no_op::LEN].copy_from_slice(&code[CALL_END..CALL_END + no_op::LEN]);
+        blank
+    };
+    let distance = code[JUMP + 6..CALL_END].try_into().map_or(0, i32::from_le_bytes);
+    code == blank(Callee::Pointer) || code == blank(Callee::At(distance))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stubs_that_add_are_known() {
+        for callee in [Callee::At(-0x1234), Callee::Pointer] {
+            let mut code = adding(&[1; no_op::LEN], callee, &[2; no_op::LEN]).to_vec();
+            assert!(is_adding(&code) && !is_adding(&code[1..]), "{code:x?}");
+            code.push(0);
+            assert!(is_adding(&code));
+            code[JUMP + 4] ^= 1;
+            assert!(!is_adding(&code));
+        }
+    }
+}

@@ -25,6 +25,12 @@ use self::stub::{called, stub_words};
 
 /// More addresses than this are not recorded.
 pub const MAX_ADDRESSES: usize = 64;
+/// Behind so many, return addresses that were recorded since the last signal are left out: so recursion of any depth
+/// leads to the function that began it. Where the id counts no two are equal: a sub-path goes through each call site
+/// once, but for those of functions that do nothing to the id.
+const SURELY: usize = 32;
+/// More activations than this are not walked: some seconds.
+pub const MAX_ACTIVATIONS: usize = 1 << 22;
 
 /// A process whose stacks are walked; `'p`: as long as its images stay.
 pub trait Process<'p> {
@@ -72,6 +78,8 @@ pub struct Interruption {
     /// Bit `i`: address `i` is a program counter, not a return address.
     exact: u64,
     len: usize,
+    /// The first and the last address in front of which some are left out; the first is [`MAX_ADDRESSES`] if none are.
+    left_out: (usize, usize),
     /// Why there are no more.
     pub end: End,
     /// Whether the chain of frames is not that of the activations here: it was left behind by `longjmp` or an exception
@@ -84,6 +92,13 @@ impl Interruption {
     /// that a signal interrupted) and not a return address.
     pub fn addresses(&self) -> impl Iterator<Item = (usize, bool)> {
         self.addresses[..self.len].iter().enumerate().map(|(i, &a)| (a, self.exact >> i & 1 == 1))
+    }
+
+    /// The first and the last address in front of which return addresses may be left out, by their numbers; none if
+    /// none are. Each is equal to one further in.
+    pub fn left_out(&self) -> Option<(usize, usize)> {
+        let (first, last) = self.left_out;
+        (first < self.len).then_some((first, last.min(self.len - 1)))
     }
 
     /// The canonical frame addresses of the activations to which the addresses belong; 0 where that is not known.
@@ -103,6 +118,7 @@ impl Interruption {
         self.frames.copy_within(1..self.len.max(1), 0);
         self.exact >>= 1;
         self.len = self.len.saturating_sub(1);
+        self.left_out = (self.left_out.0 - 1, self.left_out.1.saturating_sub(1));
     }
 
     /// Leaves the outer half of the addresses out; false if there is only one.
@@ -116,26 +132,62 @@ impl Interruption {
     }
 
     /// Walks from the activation with these registers outwards. `top` is the address of the innermost pushed frame
-    /// there, or 0.
+    /// there, or 0; `most`: so many activations at most.
     #[inline(never)]
-    pub fn walk<'p>(registers: Registers, top: usize, process: &mut impl Process<'p>) -> Self {
+    pub fn walk<'p>(registers: Registers, top: usize, most: usize, process: &mut impl Process<'p>) -> Self {
         let (addresses, frames) = ([0; MAX_ADDRESSES], [0; MAX_ADDRESSES]);
-        let mut found = Self { addresses, frames, exact: 0, len: 0, end: End::Bound, detached: false };
+        let mut found = Self {
+            addresses,
+            frames,
+            exact: 0,
+            len: 0,
+            left_out: (MAX_ADDRESSES, 0),
+            end: End::Bound,
+            detached: false,
+        };
         let sp = registers.sp();
-        found.walk_from(registers, top, process);
+        found.walk_from(registers, top, most, process);
         let below = top < sp || found.end == End::Outermost;
         found.detached = top != 0 && found.end != End::Pushed && below;
         found
     }
 
-    fn walk_from<'p>(&mut self, mut registers: Registers, top: usize, process: &mut impl Process<'p>) {
+    /// Adds an address, or leaves it out; false if there is no room.
+    fn add(&mut self, address: usize, exact: bool) -> bool {
+        // An interrupted instruction is no return address, even where both are the same number.
+        let since_signal = self.exact.checked_ilog2().map_or(0, |last| last as usize + 1);
+        if !exact && self.len >= SURELY && self.addresses[since_signal..self.len].contains(&address) {
+            self.left_out = (self.left_out.0.min(self.len), self.len);
+            return true;
+        }
+        self.record(address, exact)
+    }
+
+    fn record(&mut self, address: usize, exact: bool) -> bool {
+        if self.len == MAX_ADDRESSES {
+            return false;
+        }
+        self.addresses[self.len] = address;
+        self.exact |= u64::from(exact) << self.len;
+        self.len += 1;
+        true
+    }
+
+    fn walk_from<'p>(
+        &mut self,
+        mut registers: Registers,
+        top: usize,
+        most: usize,
+        process: &mut impl Process<'p>,
+    ) {
         let found = self;
         let mut context = Context::new_in();
         let mut exact = true;
-        while found.len < MAX_ADDRESSES {
-            found.addresses[found.len] = registers.pc();
-            found.exact |= u64::from(exact) << found.len;
-            found.len += 1;
+        for _ in 0..most {
+            let before = found.len;
+            if !found.add(registers.pc(), exact) {
+                return;
+            }
             let Some(step) = step(&registers, exact, &mut context, process) else {
                 found.end = End::Lost;
                 return;
@@ -143,15 +195,19 @@ impl Interruption {
             // `longjmp` that has loaded the registers is no activation any more: its "caller" is where it goes, with a
             // stack pointer of its own in the tables, which may be loaded, too.
             let jump = step.caller.sp() != step.cfa;
-            if !jump && !step.signal {
+            if !jump && !step.signal && found.len > before {
                 found.frames[found.len - 1] = step.cfa;
             }
-            if !jump && (registers.sp()..step.cfa).contains(&top) {
-                found.end = End::Pushed;
-                return;
-            }
-            if step.caller.pc() == 0 {
-                found.end = End::Outermost;
+            let end = match () {
+                () if !jump && (registers.sp()..step.cfa).contains(&top) => Some(End::Pushed),
+                () if step.caller.pc() == 0 => Some(End::Outermost),
+                () => None,
+            };
+            if let Some(end) = end {
+                // The last one is never left out.
+                if found.len > before || found.record(registers.pc(), exact) {
+                    found.end = end;
+                }
                 return;
             }
             // The stack grows downwards, and the handler of a signal may have another one.
@@ -273,4 +329,39 @@ fn step<'p, P: Process<'p>>(
         }
     }
     Some(Step { cfa: cfa as usize, caller, signal: entry.is_signal_trampoline() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn none() -> Interruption {
+        Interruption {
+            addresses: [0; MAX_ADDRESSES],
+            frames: [0; MAX_ADDRESSES],
+            exact: 0,
+            len: 0,
+            left_out: (MAX_ADDRESSES, 0),
+            end: End::Bound,
+            detached: false,
+        }
+    }
+
+    #[test]
+    fn only_what_is_equal_to_a_return_address_is_left_out() {
+        let mut found = none();
+        assert!(found.add(1, true));
+        for address in 2..=SURELY {
+            assert!(found.add(address, false));
+        }
+        assert_eq!(found.left_out(), None);
+        // The interrupted instruction's own address is no return address.
+        assert!(found.add(1, false));
+        assert_eq!((found.left_out(), found.len), (None, SURELY + 1));
+        assert!(found.add(1, false) && found.add(2, false));
+        assert_eq!(found.len, SURELY + 1);
+        // Behind a signal nothing equals what is in front of it.
+        assert!(found.add(7, true) && found.add(2, false));
+        assert_eq!((found.left_out(), found.len), (Some((SURELY + 1, SURELY + 1)), SURELY + 3));
+    }
 }

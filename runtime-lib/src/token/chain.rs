@@ -9,6 +9,9 @@ use crate::own::Own;
 use crate::signal::SignalFrame;
 use crate::unwind::{Interruption, Process, Registers};
 
+/// So many activations are walked at most where a handler was called: contexts of handlers are taken often.
+pub const BELOW_HANDLERS: usize = 1 << 14;
+
 /// The chain of frames, read with the care that is needed.
 pub(super) struct Frames {
     pub(super) links: Links,
@@ -95,7 +98,7 @@ impl Frames {
         debug_assert_eq!(core::mem::offset_of!(SignalFrame, context), size_of::<Frame>());
         let context = self.process.word(context as usize)? as usize;
         let registers = Registers::interrupted(&mut self.process, context)?;
-        Some(Interruption::walk(registers, prev.frame().addr(), &mut self.process))
+        Some(Interruption::walk(registers, prev.frame().addr(), BELOW_HANDLERS, &mut self.process))
     }
 }
 

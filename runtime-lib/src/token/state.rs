@@ -44,11 +44,11 @@ impl State {
     }
 
     /// The way from the activation with these registers outwards. If it leads to an owner of a lost frame, the id is
-    /// known.
+    /// known. `most`: so many activations at most.
     #[inline(always)]
-    pub(super) fn walk(&mut self, registers: Registers) -> Interruption {
+    pub(super) fn walk(&mut self, registers: Registers, most: usize) -> Interruption {
         let link = self.lost.unwrap_or(self.top);
-        let point = Interruption::walk(registers, link.frame().addr(), &mut Own::new());
+        let point = Interruption::walk(registers, link.frame().addr(), most, &mut Own::new());
         if let Some(frame) = self.lost
             && point.end == End::Pushed
             && let Some(base) = Frames::new(true).base(frame)

@@ -60,7 +60,14 @@ fn write_point(
     base: Option<usize>,
 ) -> bool {
     let count = point.addresses().count() as u64;
-    out.varint(count << 2 | point.end as u64);
+    if let Some((first, last)) = point.left_out() {
+        out.varint(point.end as u64);
+        for number in [count, first as u64, (last - first) as u64] {
+            out.varint(number);
+        }
+    } else {
+        out.varint(count << 2 | point.end as u64);
+    }
     out.varint(zigzag(id));
     let mut before = (usize::MAX, 0);
     for ((address, exact), cfa) in point.addresses().zip(point.frames()) {

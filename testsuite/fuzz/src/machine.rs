@@ -85,7 +85,7 @@ fn check(input: &[u8]) {
         for number in 0..POINTS {
             let address = function.start + function.len * number / POINTS;
             let at = CodeAddress { image: 0, address, exact: true, distance: 0 };
-            let point = Point { id: number, addresses: vec![at], end: PointEnd::Outermost };
+            let point = Point { id: number, addresses: vec![at], left_out: None, end: PointEnd::Outermost };
             let images = vec![BuildId::from_prefix(&app::APP)];
             let token = Token { images, point: Some(point), ..Token::default() };
             match decoder.decode(&token, &mut context) {

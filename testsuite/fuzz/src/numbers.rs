@@ -68,7 +68,8 @@ impl Maker {
             PointEnd::Bound => 2,
             PointEnd::Lost => 3,
         };
-        let end = End { end, detached: false, other_state: token.other_state, relative: false };
+        let left_out = point.left_out.map_or((0, 0), |(first, last)| (first as u8, last as u8));
+        let end = End { end, detached: false, other_state: token.other_state, relative: false, left_out };
         self.add(Entry::End { outer, end })
     }
 

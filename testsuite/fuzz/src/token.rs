@@ -50,10 +50,12 @@ pub(crate) fn tokens() -> Vec<Token> {
             address(1, 0x2000, false),
             address(0, MAIN_CODE + 0x115, false),
         ],
+        left_out: Some((1, 1)),
         end: PointEnd::Pushed,
     });
     point.images = vec![BuildId::from_prefix(&app::APP), BuildId::from_prefix(&app::LIB)];
-    point.signals = vec![(1, Point { id: 0, addresses: vec![address(1, 7, true)], end: PointEnd::Lost })];
+    let addresses = vec![address(1, 7, true)];
+    point.signals = vec![(1, Point { id: 0, addresses, left_out: None, end: PointEnd::Lost })];
     all.push(point);
     all
 }

@@ -1,4 +1,4 @@
-//! Many generated programs: `make soak N=2000 [SEED=1] [GENERATOR=csmith]`.
+//! Many generated programs: `make soak N=2000 [SEED=1] [GENERATOR=csmith] [TRACED=1]`.
 //!
 //! Checks the programs of the seeds SEED, SEED + 1, … as [`pcce_testsuite::generated`] says, on all cores (or as many
 //! as `RAYON_NUM_THREADS` says). Seeds are independent: a run that was interrupted goes on with `SEED=` the position
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use pcce_testsuite::generated::{Generator, Verdict, check};
+use pcce_testsuite::generated::{Builds, Generator, Verdict, check};
 use pcce_testsuite::target;
 use rayon::iter::{ParallelBridge as _, ParallelIterator as _};
 use serde_json::json;
@@ -27,6 +27,9 @@ struct Arguments {
     /// One generator only
     #[arg(long, value_parser = generator)]
     generator: Option<Generator>,
+    /// Only traces in verify mode: one build of each program, modes and granularity in turn
+    #[arg(long)]
+    traced: bool,
 }
 
 const GENERATORS: [Generator; 2] = [Generator::Csmith, Generator::Cxx];
@@ -61,12 +64,13 @@ fn soak(generator: Generator, arguments: &Arguments) -> (serde_json::Value, usiz
     let bar = ProgressBar::new(arguments.count)
         .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
         .with_prefix(generator.name());
+    let builds = if arguments.traced { Builds::Traced } else { Builds::All };
     // Bridged, so that seeds are taken in their order.
     let verdicts: Vec<(u64, Verdict)> = (arguments.seed..arguments.seed.saturating_add(arguments.count))
         .par_bridge()
         .map(|seed| {
             let folder = target().join("soak").join(format!("{}-{seed}", generator.name()));
-            let verdict = check(generator, seed, &folder);
+            let verdict = check(generator, seed, builds, &folder);
             if let Verdict::Different(text) = &verdict {
                 let start: Vec<&str> = text.lines().take(6).collect();
                 bar.suspend(|| eprintln!("{} differs: {}", folder.display(), start.join("\n    ")));

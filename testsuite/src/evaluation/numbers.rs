@@ -83,7 +83,8 @@ impl Numbers {
             all.calls += calls;
             all.partly += partly;
         }
-        ensure!(all.decoded > 0, "no context was decoded");
+        // In small programs nothing takes a context: then all functions are silent.
+        ensure!(all.decoded + all.silent > 0, "no context was looked at");
         fs::remove_dir_all(&self.folder)?;
         fs::remove_file(&self.numbers)?;
         Ok(all)

@@ -40,6 +40,13 @@ pub struct BacktraceFrame {
     pc: u64,
 }
 
+impl BacktraceFrame {
+    /// An address in the instruction that it is at; what a return address stands for ends in front of it.
+    pub(super) fn lookup(&self) -> u64 {
+        self.pc.wrapping_sub(u64::from(!self.exact))
+    }
+}
+
 /// gdb's backtraces of core files.
 ///
 /// # Errors
@@ -90,10 +97,10 @@ pub fn chain(frames: &[BacktraceFrame], outermost: &str) -> Vec<Frame> {
     chain
 }
 
-/// The addresses of a backtrace's functions; what a return address stands for ends in front of it.
+/// The addresses of a backtrace's functions.
 pub(super) fn lookups(frames: &[BacktraceFrame]) -> impl Iterator<Item = (u64, bool)> + '_ {
     let physical = frames.iter().filter(|f| !f.inlined);
-    physical.map(|frame| (frame.pc - u64::from(!frame.exact), frame.plain))
+    physical.map(|frame| (frame.lookup(), frame.plain))
 }
 
 /// The chain as LLVM's symboliser sees gdb's addresses.

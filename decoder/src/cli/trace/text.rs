@@ -150,9 +150,9 @@ fn verified(verified: &Verified, out: &mut dyn Write) -> io::Result<()> {
 /// The comparisons of verify mode.
 pub fn checked(checked: &Checked, out: &mut dyn Write) -> io::Result<()> {
     verified(&checked.streams, out)?;
-    let Verified { chunks, events, mismatches, .. } = &checked.chunks;
+    let Verified { chunks, events, mismatches, uncertain, .. } = &checked.chunks;
     let Checked { partly, without_context, .. } = checked;
-    if chunks + without_context == 0 {
+    if chunks + uncertain + without_context == 0 {
         return Ok(());
     }
     write!(
@@ -161,6 +161,9 @@ pub fn checked(checked: &Checked, out: &mut dyn Write) -> io::Result<()> {
     )?;
     if *partly > 0 {
         write!(out, "; of {partly} only the innermost calls are known")?;
+    }
+    if *uncertain > 0 {
+        write!(out, "; {uncertain} cannot be compared")?;
     }
     if *without_context > 0 {
         write!(out, "; {without_context} do not say what is active")?;

@@ -21,23 +21,26 @@ fn silent(program: &Program) -> Vec<&str> {
 }
 
 #[test]
-fn functions_near_the_leaves_are_silent() {
+fn functions_that_reach_nothing_unknown_are_silent() {
     let functions = [
         exported("main", &[direct(1), direct(3)]),
         local("two", &[direct(2), direct(2)]),
         local("one", &[direct(4), call(CallKind::Silent("strlen".into()))]),
         local("out", &[external("qsort"), direct(4)]),
         local("leaf", &[]),
+        // Cycles: one that is closed, and one that is left.
+        local("recursive", &[direct(5), direct(6)]),
+        local("mutual", &[direct(5), direct(1)]),
+        local("leaving", &[direct(8)]),
+        local("left", &[direct(7), direct(3)]),
     ];
-    let of_depth = |leaf_depth| program(&Mode { leaf_depth, ..MODULE }, &functions);
-    assert_eq!(silent(&of_depth(0)), [""; 0]);
-    assert_eq!(silent(&of_depth(1)), ["leaf"]);
-    assert_eq!(silent(&of_depth(2)), ["one", "leaf"]);
-    let all = of_depth(9);
-    assert_eq!(silent(&all), ["two", "one", "leaf"]);
+    let of = |silent| program(&Mode { silent, ..MODULE }, &functions);
+    assert_eq!(silent(&of(false)), [""; 0]);
+    let all = of(true);
+    assert_eq!(silent(&all), ["two", "one", "leaf", "recursive", "mutual"]);
     // Only calls between functions that look are edges.
-    assert_eq!(edges(&all), [(0, 3)]);
-    assert_eq!(edges(&of_depth(0)).len(), 6);
+    assert_eq!(edges(&all), [(0, 3), (7, 8), (8, 7), (8, 3)]);
+    assert_eq!(edges(&of(false)).len(), 13);
 }
 
 #[test]
@@ -48,10 +51,10 @@ fn whoever_keeps_the_state_is_not_silent() {
         Function { returns_twice: true, ..plain() },
         Function { unannounced: Unannounced::Anyhow, ..plain() },
         leaving(plain(), TailCallee::Away),
-        local("recursive", &[direct(4)]),
+        Function { pushes: true, ..plain() },
         local("captures", &[call(CallKind::Runtime(RuntimeCall::Context))]),
     ];
-    assert_eq!(silent(&program(&Mode { leaf_depth: 9, ..MODULE }, &kept)), [""; 0]);
+    assert_eq!(silent(&program(&Mode { silent: true, ..MODULE }, &kept)), [""; 0]);
 }
 
 #[test]

@@ -58,7 +58,8 @@ fn encode(program: &Program) -> Encoding {
 
 fn planned(program: &Program, encoding: &Encoding, given: &str, source: &dyn Source) -> Plan {
     let options = options(given);
-    let basis = Basis { program, encoding, used: None, source, options: &options, shapes: None };
+    let basis =
+        Basis { program, encoding, used: None, source, options: &options, shapes: None, for_library: false };
     plan::plan(&basis, "m.c".to_owned(), "test".to_owned())
 }
 
@@ -177,7 +178,7 @@ fn nothing_is_done_around_silent_functions() {
         local("leaf", &[call(CallKind::Silent("strlen".into()))]),
         local("out", &[external("qsort")]),
     ];
-    let program = program(&Mode { leaf_depth: 1, ..EXECUTABLE }, &functions);
+    let program = program(&Mode { silent: true, ..EXECUTABLE }, &functions);
     let silent = planned(&program, &encode(&program), "", &straight());
     assert_eq!(silent.functions[0].calls.len(), 1);
     assert_eq!(silent.functions[0].calls[0].call, 2);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use pcce_abi as abi;
+use pcce_abi::{self as abi, layout, no_op};
 use pcce_dictionary::code;
 use pcce_dictionary::section::{SECTION, SITES_ADDRESS_OFFSET};
 
@@ -52,9 +52,37 @@ pub fn emit_reached(module: Module<'_>, names: &[String]) {
     }
 }
 
+/// Room for so many additions of more than 31 bits, which the step behind the link fills in, and updates call.
+pub fn emit_room(module: Module<'_>, name: no_op::Name, room: u32) {
+    let name: Vec<String> = name.to_bytes().iter().map(|byte| format!("{byte:#x}")).collect();
+    let rest = room as usize * no_op::WIDE_LEN - no_op::LEN;
+    module.append_asm(&format!(
+        ".pushsection .text.__pcce_room,\"axR\",@progbits\n.cfi_startproc\n.byte {}\n.skip {rest},0xcc\n.cfi_endproc\n\
+         .popsection\n",
+        name.join(",")
+    ));
+}
+
 /// Whether [`emit_reached`] can write the name.
 pub fn can_be_written(name: &str) -> bool {
     !name.contains(['"', '\\', '\n', '\0'])
+}
+
+/// Gives an image that may be a shared library a routine of its own that pushes in its callers' place, which all its
+/// modules share. It does what the runtime's does (`runtime-lib/src/x86_64/push.rs`).
+pub fn emit_push_routine(module: Module<'_>) {
+    let (name, block) = (abi::functions::PUSH_HERE, abi::TLS_SYMBOL);
+    let (id, top) = (layout::TLS_ID, layout::TLS_TOP);
+    let (frame_prev, frame_id) = (layout::FRAME_PREV, layout::FRAME_ID);
+    module.append_asm(&format!(
+        ".pushsection .text.{name},\"axGR\",@progbits,{name},comdat\n.weak {name}\n.hidden {name}\n\
+         .type {name},@function\n.p2align 4\n{name}:\n.cfi_startproc\nsubq $16, %rsp\n.cfi_def_cfa_offset 24\npushq %r11\n\
+         .cfi_def_cfa_offset 32\nmovq {block}@GOTTPOFF(%rip), %r11\npushq %fs:{id}(%r11)\n.cfi_def_cfa_offset 40\n\
+         pushq %fs:{top}(%r11)\n.cfi_def_cfa_offset 48\nmovq %rsp, %fs:{top}(%r11)\nmovq $0, %fs:{id}(%r11)\n\
+         callq *%r10\nmovq {block}@GOTTPOFF(%rip), %r11\nmovq {frame_id}(%rsp), %r10\nmovq %r10, %fs:{id}(%r11)\n\
+         movq {frame_prev}(%rsp), %r10\nmovq %r10, %fs:{top}(%r11)\naddq $40, %rsp\n.cfi_def_cfa_offset 8\nretq\n\
+         .cfi_endproc\n.size {name}, . - {name}\n.popsection\n"
+    ));
 }
 
 /// Says where the records of verify mode are, for the step behind the link.

@@ -9,6 +9,7 @@ use super::{emit, verify};
 use crate::code::Code;
 use crate::llvm::{Address, Module};
 use pcce_model::Program;
+use pcce_model::link::Facts;
 use pcce_model::plan::{Action, Plan, PlannedFunction};
 use pcce_model::thunks::Thunk;
 
@@ -28,6 +29,8 @@ pub struct Symbols<'m> {
     pub verify: Option<verify::Symbols<'m>>,
     /// Link mode: the module's name in no-ops.
     pub no_ops: Option<u32>,
+    /// Link mode: the code may become part of a shared library.
+    pub for_library: bool,
 }
 
 /// Rewrites the module. `sites_name` becomes the name of its site array.
@@ -35,10 +38,10 @@ pub fn rewrite<'m>(
     module: Module<'m>,
     (program, plan): (&Program, &Plan),
     code: &Code<'m>,
-    (sites_name, no_ops): (&str, Option<u32>),
+    (sites_name, facts): (&str, Option<&Facts>),
     options: &PassOptions,
 ) {
-    let symbols = symbols(module, (program, plan), (sites_name, no_ops), options);
+    let symbols = symbols(module, (program, plan), (sites_name, facts), options);
     if plan.encoding.hybrid.is_some() {
         emit::emit_hybrid(module);
     }
@@ -67,9 +70,10 @@ pub fn make_thunks(code: &mut Code<'_>, thunks: &[Thunk]) {
 fn symbols<'m>(
     module: Module<'m>,
     (program, plan): (&Program, &Plan),
-    (sites_name, no_ops): (&str, Option<u32>),
+    (sites_name, facts): (&str, Option<&Facts>),
     options: &PassOptions,
 ) -> Symbols<'m> {
+    let no_ops = facts.map(|facts| facts.module);
     // Text has a zero behind it.
     let size = plan.symbols.sites.len().max(1) + usize::from(plan.site_bytes.is_some());
     let sites = module.add_internal(sites_name, module.bytes(size as u64), false);
@@ -90,6 +94,7 @@ fn symbols<'m>(
         call: options.publish.then(|| module.const_offset(tls, layout::TLS_CALL)),
         sites,
         no_ops,
+        for_library: facts.is_some_and(|facts| facts.for_library),
         verify: options.common.verify.then(|| {
             let linked = no_ops.map(|_| sites_name);
             verify::symbols(module, program, plan, (sites, linked), tls)
@@ -106,6 +111,9 @@ fn symbols<'m>(
         // Stubs may come to jump there.
         refer_to("__pcce_pushes", abi::functions::PUSH);
         refer_to("__pcce_pushes", abi::functions::PUSH_RELATIVE);
+    }
+    if symbols.for_library {
+        emit::emit_push_routine(module);
     }
     symbols
 }

@@ -35,6 +35,9 @@
 //! if (tls.id > 0 || tls.top & 1) return f.pcce_open(…);
 //! ```
 //!
+//! In link mode, code that may become part of a shared library has that check in a function of its own, which the step
+//! lets `f` call where it has to. A function that nothing can be put in front of pushes itself, if it has to.
+//!
 //! Whoever interrupts the thread finds the id, or the frame that holds it, after each instruction: a frame is whole
 //! before it is on the chain, and on the chain from before the id is overwritten until it is back.
 //!
@@ -42,7 +45,9 @@
 //! without a return (a landing pad, the second return of `setjmp`, behind an `asm goto` that calls), the function
 //! stores the values it found at its entry.
 
-use pcce_abi::no_op::{Kind, Name};
+use std::sync::LazyLock;
+
+use pcce_abi::no_op::{self, Kind, Name};
 use pcce_abi::{self as abi, layout};
 use pcce_encoding::FunctionId;
 
@@ -59,6 +64,16 @@ const JUMPS: [&str; 2] = ["{disp32} jmp ${0:p}\n.byte 0xcc,0xcc", "jmp *%r10"];
 /// Of a stub that can add, with room for that (`pcce_abi::stub`), and unwind tables for what will be there.
 const ADDING_JUMPS: [&str; 2] = ["{disp32} jmp ${0:p}\n", "jmp *%r10\n.byte 0xcc,0xcc\n"];
 const ADDING_ROOM: &str = ".cfi_def_cfa_offset 16\n.skip 20,0xcc\n.cfi_def_cfa_offset 8\n.byte 0xcc";
+
+/// The check of a function's entry: who found by it that an open call has entered goes to the thunk, with what was on
+/// the stack.
+static CHECK: LazyLock<String> = LazyLock::new(|| {
+    let (block, id, top, tag) = (abi::TLS_SYMBOL, layout::TLS_ID, layout::TLS_TOP, layout::RELATIVE);
+    format!(
+        "movq {block}@GOTTPOFF(%rip), %r11\ncmpq $$0, %fs:{id}(%r11)\njg 1f\ntestb $${tag}, %fs:{top}(%r11)\njne 1f\n\
+         retq\n1:\naddq $$8, %rsp\njmp ${{0:p}}"
+    )
+});
 
 /// Rewrites a function.
 pub struct Rewriter<'a, 'm> {
@@ -117,12 +132,29 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             self.exit(exit);
         }
         if self.function.unannounced == Unannounced::Open && self.entry_frame.is_none() {
-            self.divert();
+            self.code.value.divert(
+                self.open_thunk().function(),
+                self.symbols.id,
+                self.symbols.top,
+                layout::RELATIVE,
+            );
+        }
+        if self.planned.checks_entry && self.function.can_be_diverted {
+            self.check_entry();
         }
     }
 
-    /// Whoever enters the function by an open call of another module's is sent to a function that pushes.
-    fn divert(&self) {
+    /// Link mode: the same, if the step lets the function call the check.
+    fn check_entry(&self) {
+        let (function, call) = (self.code.value, self.open_thunk());
+        // Calls of the thunk need no check.
+        let name = format!(".L__pcce_behind.{}", self.id.index());
+        call.enter_at(function.place_behind(&name, no_op::ENTRY_LEN as u64));
+        function.check_entry(call.function(), &CHECK);
+    }
+
+    /// Makes a function that pushes, for who enters this one by an open call of another module's. Returns its call.
+    fn open_thunk(&self) -> Call<'m> {
         let function = self.code.value;
         let call = function.thunk(&format!("{}.pcce_open", self.function.name));
         let b = self.b.prologue(*call);
@@ -135,7 +167,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             b.before(end, *call);
             self.pop(frame, Push::Zero);
         }
-        function.divert(call.function(), self.symbols.id, self.symbols.top, layout::RELATIVE);
+        call
     }
 
     fn prologue(&mut self) {
@@ -144,7 +176,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             !self.function.silent && (!self.code.comes_back.is_empty() || self.function.returns_twice);
         let verify = self.symbols.verify.as_ref();
         let open = self.function.unannounced == Unannounced::Open;
-        let not_diverted = || open && !self.function.can_be_diverted;
+        let not_diverted = || (open || self.planned.checks_entry) && !self.function.can_be_diverted;
         let entry_site = self.planned.entry_site.map(|site| self.site(site));
         let entry_site = entry_site.or_else(|| not_diverted().then(|| self.b.module.null()));
         if self.planned.begins_stack {
@@ -176,10 +208,20 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         self.shadow = verify.map(|_| b.alloca(layout::SHADOW_SIZE, "pcce.shadow"));
         if let (Some(site), Some(frame)) = (entry_site, self.entry_frame) {
             self.begin(frame);
-            self.push(frame, site, Push::Zero);
+            if self.planned.checks_entry {
+                // In executables there is no need to, and in libraries not from everywhere.
+                b.store(site, b.offset(frame, layout::FRAME_SITE));
+                b.signal_fence();
+                let switch = b.module.word_of_image(no_op::IMAGE_SYMBOL, no_op::EXECUTABLE);
+                b.push_if_entered(frame, (self.symbols.id, self.symbols.top), layout::RELATIVE, switch);
+                self.found =
+                    comes_back.then(|| (b.load_word(self.symbols.id), b.load_address(self.symbols.top)));
+            } else {
+                self.push(frame, site, Push::Zero);
+                self.found = comes_back.then(|| (b.module.const_i64(0), frame));
+            }
             // Whoever called may have published the call.
             self.publish(None);
-            self.found = comes_back.then(|| (b.module.const_i64(0), frame));
         } else if comes_back {
             self.found = Some((b.load_word(self.symbols.id), b.load_address(self.symbols.top)));
         }
@@ -302,7 +344,9 @@ impl<'a, 'm> Rewriter<'a, 'm> {
     /// Link mode: a place where the id may change.
     fn update(&self, number: Option<u32>) {
         if let Some((module, index)) = self.symbols.no_ops.zip(number) {
-            self.b.no_op(&Name { kind: Kind::Update, module, index }.to_bytes());
+            let name = Name { kind: Kind::Update, module, index }.to_bytes();
+            let prefixes: &[u8] = if self.symbols.for_library { &no_op::LIBRARY_PREFIXES } else { &[] };
+            self.b.no_op(&[prefixes, &name].concat());
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::eligible::makes_tail_calls;
 use super::inserted::{self, Inserted};
 use crate::llvm::{Function, Module};
-use pcce_model::{NoCallback, called_within, makes_streams};
+use pcce_model::{NoCallback, called_within, is_within_strings, makes_streams, sets_handlers};
 
 /// By what names, and through what pointers, others enter functions of the module.
 pub struct Entered {
@@ -13,23 +13,44 @@ pub struct Entered {
     /// Whether functions of this module whose address is taken may be called without a push: such an executable calls
     /// the streams that this module makes, or calls that LLVM inserts reach handlers that it sets.
     by_pointer: bool,
+    /// The same of those that take and return nothing: the module sets handlers of C++.
+    as_handlers: bool,
     makes_streams: bool,
+    sets_handlers: bool,
+    replaces_strings: bool,
 }
 
 impl Entered {
     /// Of the module as the compiler gave it. `open`: it is an executable built as a whole.
     pub fn new(module: Module<'_>, open: bool) -> Self {
-        let makes_streams = module.functions().iter().any(|function| makes_streams(&function.name()));
+        let functions = module.functions();
+        let makes_streams = functions.iter().any(|function| makes_streams(&function.name()));
+        let sets_handlers = functions.iter().any(|function| sets_handlers(&function.name()));
         Self {
             inserted: Inserted::load(module),
             by_pointer: !open && makes_streams || inserted::sets_handlers(module),
+            as_handlers: !open && sets_handlers,
             makes_streams,
+            sets_handlers,
+            replaces_strings: functions
+                .iter()
+                .any(|f| !f.linkage().declaration && is_within_strings(&f.name())),
         }
+    }
+
+    /// Whether the module defines what the C++ library's strings call.
+    pub fn replaces_strings(&self) -> bool {
+        self.replaces_strings
     }
 
     /// Whether the module makes streams that call functions of the program.
     pub fn makes_streams(&self) -> bool {
         self.makes_streams
+    }
+
+    /// Whether the module sets handlers of C++.
+    pub fn sets_handlers(&self) -> bool {
+        self.sets_handlers
     }
 }
 
@@ -76,10 +97,11 @@ fn entered_as<'m>(
     let functions = module.functions();
     found.extend(functions.iter().filter_map(|function| function.personality()));
     found.extend(functions.iter().filter(|f| f.has_body() && f.is_interrupt_handler()));
-    if entered.by_pointer {
+    if entered.by_pointer || entered.as_handlers {
         let keeps_frame = |function: &Function<'_>| !makes_tail_calls(*function);
         let pointed_to = functions.iter().filter(|f| f.has_body() && f.has_address_taken());
-        found.extend(pointed_to.copied().filter(keeps_frame));
+        let reached = pointed_to.filter(|f| entered.by_pointer || f.signature().takes_and_returns_nothing());
+        found.extend(reached.copied().filter(keeps_frame));
     }
     found
 }

@@ -34,6 +34,8 @@ pub struct Knowledge<'a, 'm> {
     pub whole_program: bool,
     /// The call graph will have an open node.
     pub open: bool,
+    /// The code is an executable's for sure, and that is encoded as a whole.
+    pub in_executable: bool,
     /// Functions that callers may enter without having pushed.
     pub unpushed: &'a HashSet<llvm::Function<'m>>,
 }
@@ -51,7 +53,7 @@ pub struct Gathered<'m> {
 /// Numbers the functions that are instrumented, and reads their calls.
 pub fn gather<'m>(module: Module<'m>, knowledge: &Knowledge<'_, 'm>) -> (Gathered<'m>, Code<'m>) {
     let values: Vec<llvm::Function<'m>> =
-        Eligibility::new(module, knowledge.open).instrumented(module).collect();
+        Eligibility::new(module, knowledge.in_executable).instrumented(module).collect();
     let index = values.iter().copied().zip((0..).map(FunctionId::new)).collect();
     let mut aliases: HashMap<llvm::Function<'_>, Vec<String>> = HashMap::new();
     for alias in module.aliases() {

@@ -5,12 +5,12 @@ use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 
 use inkwell::AddressSpace;
-use inkwell::ThreadLocalMode;
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::context::ContextRef;
 use inkwell::module::{Linkage, Module as LlvmModule};
 use inkwell::types::{AsTypeRef, BasicMetadataTypeEnum, BasicType};
 use inkwell::values::{ArrayValue, AsValueRef, BasicValue};
+use inkwell::{GlobalVisibility, ThreadLocalMode};
 use llvm_sys::core::*;
 use llvm_sys::prelude::*;
 
@@ -206,6 +206,22 @@ impl<'m> Module<'m> {
         global.set_constant(constant);
         global.set_initializer(&ty.const_zero());
         Variable(global)
+    }
+
+    /// The word `name` with this value, of which each image has one that all its modules share.
+    pub fn word_of_image(self, name: &str, value: u64) -> Address<'m> {
+        let old = self.llvm().get_global(name);
+        Address(
+            old.unwrap_or_else(|| {
+                let global = self.llvm().add_global(self.context().i64_type(), None, name);
+                global.set_linkage(Linkage::WeakODR);
+                global.set_visibility(GlobalVisibility::Hidden);
+                global.set_initializer(&self.const_i64(value).0);
+                global.set_alignment(8);
+                global
+            })
+            .as_pointer_value(),
+        )
     }
 
     /// The thread-local variable `name` of another object: initial-exec, or local-exec where

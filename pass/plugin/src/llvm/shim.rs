@@ -73,6 +73,7 @@ unsafe extern "C" {
     pub fn pcce_shim_can_go_through_thunk(call: LLVMValueRef) -> bool;
     pub fn pcce_shim_reach(call: LLVMValueRef) -> u32;
     pub fn pcce_shim_make_stub(call: LLVMValueRef, asm: *const u8, len: usize, adds: bool) -> LLVMValueRef;
+    pub fn pcce_shim_check_entry(function: LLVMValueRef, thunk: LLVMValueRef, asm: *const u8, len: usize);
     pub fn pcce_shim_is_interrupt_handler(function: LLVMValueRef) -> bool;
     pub fn pcce_shim_can_be_diverted(function: LLVMValueRef) -> bool;
     pub fn pcce_shim_unless_null(

@@ -60,6 +60,11 @@ impl Signature<'_> {
     pub fn text(self) -> String {
         self.0.print_to_string().to_string()
     }
+
+    /// Whether functions of this type take and return nothing.
+    pub fn takes_and_returns_nothing(self) -> bool {
+        self.text() == "void ()"
+    }
 }
 
 impl Hash for Signature<'_> {

@@ -1,0 +1,61 @@
+//! What is active where chunks of a trace begin: programs in verify mode, whose chunks are read from their beginnings.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pcce_testsuite::{artifact, command, repository, run, work_folder};
+use serde_json::Value;
+
+/// Builds a program whose first chunks have so many words, and runs it. Returns what `pcce trace check` says of the
+/// trace: a line for people of the chunks, and the document.
+fn checked(source: &Path, flags: &[&str], words: &str, folder: &Path) -> (String, Value) {
+    let (program, trace): (PathBuf, PathBuf) = (folder.join("program"), folder.join("trace"));
+    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let mut build = command(artifact("pcce-clang"), &["-g", "-O1", "-pthread", "--pcce-verify", &include]);
+    let _ = run(build.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
+    let _ = fs::remove_file(&trace);
+    let mut start = command(&program, &[]);
+    start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", words);
+    let _ = run(start.env("PCCE_VERIFY_REPORT", folder.join("report"))).expect_success();
+    let check = |format: &str| {
+        let mut check = command(artifact("pcce"), &["trace", "check", "--format", format]);
+        run(check.arg(&program).arg(&trace)).stdout
+    };
+    let line = check("text").lines().nth(1).unwrap_or_default().to_owned();
+    (line, serde_json::from_str(&check("json")).expect("a document"))
+}
+
+const BRANCHES: &str = "#include <stdlib.h>\n\
+    __attribute__((noinline)) static int steps(long n) {\n\
+    int s = 0; for (; n != 1; s++) n = n % 2 ? 3 * n + 1 : n / 2; return s; }\n\
+    int main(int argc, char **argv) { int s = 0;\n\
+    for (int i = 1; i < 2000; i++) s += steps(i + argc); return s < atoi(\"5\"); }\n";
+
+/// With blocks, a function without calls writes as well, and chunks begin in it.
+#[test]
+fn chunks_begin_in_functions_that_only_branch() {
+    let folder = work_folder("traces/branches");
+    let source = folder.join("branches.c");
+    fs::write(&source, BRANCHES).unwrap();
+    for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"] {
+        let (_, document) = checked(&source, &["--pcce-trace=blocks", mode], "3", &folder);
+        let chunks = &document["chunks"];
+        assert!(chunks["chunks"].as_u64() > Some(100), "{mode}: {chunks}");
+        for none in ["mismatches", "partly", "uncertain", "without_context"] {
+            assert_eq!(chunks[none], 0, "{mode}: {none} of {chunks}");
+        }
+    }
+}
+
+/// Where a chunk begins on a fiber, what is active outside of that is not known: of each chunk it is said whether it
+/// could be compared.
+#[test]
+fn chunks_that_cannot_be_compared_are_counted() {
+    let source = repository().join("testsuite/programs/fibers_unannounced.c");
+    let folder = work_folder("traces/fibers");
+    let (line, document) = checked(&source, &["--pcce-trace", "--pcce-mode=module"], "2", &folder);
+    let number = |what: &str| document["chunks"][what].as_u64().expect(what);
+    assert!(number("uncertain") > 0 && number("uncertain") <= number("partly"), "{document}");
+    let text = format!("; {} cannot be compared", number("uncertain"));
+    assert!(line.contains(&text), "{line}");
+}
