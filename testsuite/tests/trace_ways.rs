@@ -97,7 +97,7 @@ impl<'b> Case<'b> {
             _ => random.random_range(0..=steps),
         };
         let letters = random.random_range(1..3000);
-        let input: String = (0..letters).map(|_| random.random_range('a'..'z')).collect();
+        let input: String = (0..letters).map(|_| random.random_range('a'..='z')).collect();
         Self {
             builds,
             folder: folder.to_owned(),

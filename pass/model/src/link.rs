@@ -239,6 +239,16 @@ pub fn module_name(digest: u64) -> u32 {
     (digest >> (64 - MODULE_BITS)) as u32
 }
 
+/// How many additions of more than 31 bits a module needs room for. In an executable its values are others, but about
+/// as many are as wide as in one that is the module alone. Each is added and taken away.
+#[must_use]
+pub fn room(program: &Program, encoding: &pcce_encoding::Encoding) -> u32 {
+    let calls = program.iter().flat_map(|(_, function)| &function.calls);
+    let values = calls.filter_map(|call| encoding.constant(call.edge?));
+    let wide = values.filter(|&value| i32::try_from(value as i64).is_err()).count();
+    (wide * 5 / 2) as u32 + u32::from(wide > 0) * 64
+}
+
 /// Whether a module has too many updates or stubs for their numbers.
 #[must_use]
 pub fn too_many(updates: usize, stubs: usize) -> bool {

@@ -1,6 +1,5 @@
 //! One run over a module, from the options to the instrumented code.
 
-use pcce_abi::no_op::{Kind, Name};
 use pcce_encoding::{CallGraph, Encoding, FunctionId};
 use pcce_model::hybrid::{self, Frames, Used};
 use pcce_model::link::{self, CodeOfCall};
@@ -224,10 +223,8 @@ impl<'a> Job<'a> {
         else {
             return Ok(None);
         };
-        let traced = match self.options.common.trace {
-            Some(_) => Some(self.trace(module, &program, &code, warnings)?),
-            None => None,
-        };
+        let trace = |_| self.trace(module, &program, &code, warnings);
+        let traced = self.options.common.trace.map(trace).transpose()?;
         let shapes = match self.linked {
             true => {
                 let image = (self.encoding.id_bits, self.for_library);
@@ -263,9 +260,7 @@ impl<'a> Job<'a> {
         let (writable, unwritable): (Vec<_>, Vec<_>) = names.partition(|name| emit::can_be_written(name));
         let facts = shapes.map(|shapes| self.facts(types, &program, shapes, &plan)).transpose()?;
         let facts = facts.map(|mut facts| {
-            if !self.for_library {
-                facts.room = room(&program, &encoding);
-            }
+            facts.room = if self.for_library { 0 } else { link::room(&program, &encoding) };
             // Who calls these is known.
             for function in bound.iter().filter_map(|named| named.number) {
                 facts.functions[function.index()].otherwise_used = false;
@@ -278,11 +273,7 @@ impl<'a> Job<'a> {
         if self.options.link {
             emit::emit_reached(module, &writable);
         }
-        if let Some(facts) = facts.as_ref().filter(|facts| facts.room > 0) {
-            let stubs = facts.calls.iter().flatten().filter(|call| call.stub.is_some()).count();
-            let name = Name { kind: Kind::Stub, module: facts.module, index: stubs as u32 };
-            emit::emit_room(module, name, facts.room);
-        }
+        facts.iter().for_each(|facts| emit::emit_room(module, facts));
         if let Some(traced) = traced {
             tracing::finish(module, traced, &plan, &sites);
         }
@@ -300,10 +291,9 @@ impl<'a> Job<'a> {
         // Others may enter these where no call shows it.
         let unseen = facts::entered_unseen(module, &self.entered);
         // Traces take no call of C++'s for one that calls nothing back.
-        let shown = |id: FunctionId| self.no_callback.is_of_cxx(&program[id].name);
         let is_unseen = |id: FunctionId| match self.whole_program {
             true => unseen.contains(&code.function(id).value),
-            false => !shown(id),
+            false => !self.no_callback.is_of_cxx(&program[id].name),
         };
         let anyhow = program.iter().filter(|(_, function)| function.unannounced == Unannounced::Anyhow);
         let unseen: Vec<FunctionId> = anyhow.map(|(id, _)| id).filter(|&id| is_unseen(id)).collect();
@@ -489,15 +479,6 @@ impl<'a> Job<'a> {
         module.add_named_metadata(MARKER);
         sites_name
     }
-}
-
-/// Link mode: how many additions of more than 31 bits the module needs room for. In an executable its values are others,
-/// but about as many are as wide as in one that is the module alone. Each is added and taken away.
-fn room(program: &Program, encoding: &Encoding) -> u32 {
-    let calls = program.iter().flat_map(|(_, function)| &function.calls);
-    let values = calls.filter_map(|call| encoding.constant(call.edge?));
-    let wide = values.filter(|&value| i32::try_from(value as i64).is_err()).count();
-    (wide * 5 / 2) as u32 + u32::from(wide > 0) * 64
 }
 
 /// What the encoding relies on, by the functions' names.

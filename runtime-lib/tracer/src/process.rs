@@ -90,8 +90,8 @@ extern "C" fn end_of_process(_: *mut c_void) {
     }
 }
 
-/// Ends the streams of the handlers that have interrupted the area's one, so that a part says of their last chunks, too,
-/// what they are. What interrupts meanwhile finds none of them.
+/// Ends the streams of the handlers that have interrupted the area's one, so that a part says of their last chunks,
+/// too, what they are. What interrupts meanwhile finds none of them.
 unsafe fn end_handlers(area: *mut Area) {
     // SAFETY: by the caller: this thread's area, and with it those of its handlers.
     unsafe {

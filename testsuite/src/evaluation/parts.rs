@@ -121,7 +121,7 @@ fn read(program: &Path, trace: &Path, mut each: impl FnMut(u32, &mut Events<'_>)
     for stream in &file.streams {
         let mut machine = reader.machine(stream);
         each(stream.level, &mut |sink| {
-            while let Some(event) = machine.next() {
+            for event in machine.by_ref() {
                 sink(&event);
             }
         });

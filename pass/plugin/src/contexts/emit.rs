@@ -7,6 +7,7 @@ use std::path::Path;
 use pcce_abi::{self as abi, layout, no_op};
 use pcce_dictionary::code;
 use pcce_dictionary::section::{SECTION, SITES_ADDRESS_OFFSET};
+use pcce_model::link::Facts;
 
 use crate::code::Code;
 use crate::llvm::Module;
@@ -52,10 +53,15 @@ pub fn emit_reached(module: Module<'_>, names: &[String]) {
     }
 }
 
-/// Room for so many additions of more than 31 bits, which the step behind the link fills in, and updates call.
-pub fn emit_room(module: Module<'_>, name: no_op::Name, room: u32) {
+/// Room for the module's additions of more than 31 bits, which the step behind the link fills in, and updates call.
+pub fn emit_room(module: Module<'_>, facts: &Facts) {
+    if facts.room == 0 {
+        return;
+    }
+    let stubs = facts.calls.iter().flatten().filter(|call| call.stub.is_some()).count();
+    let name = no_op::Name { kind: no_op::Kind::Stub, module: facts.module, index: stubs as u32 };
     let name: Vec<String> = name.to_bytes().iter().map(|byte| format!("{byte:#x}")).collect();
-    let rest = room as usize * no_op::WIDE_LEN - no_op::LEN;
+    let rest = facts.room as usize * no_op::WIDE_LEN - no_op::LEN;
     module.append_asm(&format!(
         ".pushsection .text.__pcce_room,\"axR\",@progbits\n.cfi_startproc\n.byte {}\n.skip {rest},0xcc\n.cfi_endproc\n\
          .popsection\n",
