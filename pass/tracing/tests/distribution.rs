@@ -79,7 +79,7 @@ fn a_witness_behind_a_call_is_none() {
 #[test]
 fn a_cycle_that_nobody_sees_is_refused() {
     let endless = function(&[&[1], &[0]]);
-    let found = unrealizable(&[endless.clone()], &[&profile(&[])]);
+    let found = unrealizable(std::slice::from_ref(&endless), &[&profile(&[])]);
     assert_eq!(found, Some(Untold::Cycle(0, 0)));
     assert!(realizable(&endless, &[&[1]]));
 }
