@@ -43,7 +43,13 @@ impl Transfers {
             // A stub of link mode has no name. It calls or jumps to what it stands for, or hands that to who does.
             let Some(stub) = line.leads_to().filter(|&at| !is_in_function(&functions, at)) else { continue };
             let behind = &lines[lines.partition_point(|other| other.address < stub)..];
-            let Some(end) = behind.iter().position(Line::is_transfer) else { continue };
+            // Values of more than 31 bits are added by code without a name, too.
+            let adds = |line: &Line<'_>| {
+                line.instruction.starts_with('c')
+                    && line.leads_to().is_some_and(|at| !is_in_function(&functions, at))
+            };
+            let leads_on = |line: &Line<'_>| line.is_transfer() && !adds(line);
+            let Some(end) = behind.iter().position(leads_on) else { continue };
             let handed = behind[..end].iter().find(|line| line.hands_callee());
             let target = match handed {
                 _ if !is_push_thunk(behind[end].target.trim_matches(['<', '>'])) => behind[end].target,
