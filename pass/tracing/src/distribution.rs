@@ -50,8 +50,8 @@ impl Strategy {
 /// Sites that must be told from each other, so that each two of them must be in one profile.
 type Unit = Vec<Site>;
 
-/// The profiles that each of `machines` is to run, of at most `limit` sites each, if there is one: the jobs go one after
-/// the other to the machine that writes least so far (Figure 5).
+/// The profiles that each of `machines` is to run, of at most `limit` sites each, if there is one: the jobs go one
+/// after the other to the machine that writes least so far (Figure 5).
 ///
 /// # Panics
 /// If there is no machine, or a limit of less than two.
