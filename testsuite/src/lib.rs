@@ -256,3 +256,17 @@ fn wait(child: &mut Child, time: Duration) -> Option<i32> {
         thread::sleep(Duration::from_millis(3));
     }
 }
+
+/// Runs a program of a folder, and returns what it prints with its contexts folded. The dictionaries of its libraries
+/// are in the folder, and its report of verify mode is `report` there.
+///
+/// # Panics
+/// If one of the two fails.
+#[must_use]
+pub fn folded_with_libraries(folder: &Path, program: &str) -> String {
+    let mut process = command(folder.join(program), &[]);
+    let process = process.current_dir(folder).env("LD_LIBRARY_PATH", folder);
+    let lines = run(process.env("PCCE_VERIFY_REPORT", folder.join("report"))).expect_success().stdout;
+    let mut filter = command(artifact("pcce"), &["filter", program, "--dicts", ".", "--format", "folded"]);
+    run_with_input(filter.current_dir(folder), &lines).expect_success().stdout
+}

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{artifact, command, llvm, run, run_with_input, work_folder};
+use pcce_testsuite::{artifact, command, folded_with_libraries, llvm, run, work_folder};
 
 const HEADER: &str = "#include <pcce.h>\n#include <stdio.h>\n\
     #define API extern \"C\" __attribute__((visibility(\"default\"), noinline))\n\
@@ -79,11 +79,7 @@ fn pcce(folder: &Path, mode: &str, words: &str) {
 
 /// What a program shows. Dictionaries of libraries are in its folder.
 fn shown(folder: &Path, program: &str) -> Vec<String> {
-    let mut process = command(folder.join(program), &[]);
-    let process = process.current_dir(folder).env("LD_LIBRARY_PATH", folder);
-    let lines = run(process.env("PCCE_VERIFY_REPORT", folder.join("report"))).expect_success().stdout;
-    let mut filter = command(artifact("pcce"), &["filter", program, "--dicts", ".", "--format", "folded"]);
-    let text = run_with_input(filter.current_dir(folder), &lines).expect_success().stdout;
+    let text = folded_with_libraries(folder, program);
     // What a boundary says of tail calls that stay depends on what the caller knows.
     let shown = |line: &str| match line.split_once('<') {
         Some((before, after)) => {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{artifact, command, llvm, run, run_with_input, work_folder};
+use pcce_testsuite::{artifact, command, folded_with_libraries, llvm, run, work_folder};
 
 const KEEP: &str = "#define KEEP __asm__ volatile(\"\" ::: \"memory\")\n";
 const SHOW: &str = "#include <pcce.h>\n#include <stdio.h>\n\
@@ -81,11 +81,7 @@ fn pcce(folder: &Path, mode: &str, words: &str) {
 
 /// What a program shows, sorted. Dictionaries of libraries are in its folder.
 fn shown(folder: &Path, program: &str) -> Vec<String> {
-    let mut process = command(folder.join(program), &[]);
-    let process = process.current_dir(folder).env("LD_LIBRARY_PATH", folder);
-    let lines = run(process.env("PCCE_VERIFY_REPORT", folder.join("report"))).expect_success().stdout;
-    let mut filter = command(artifact("pcce"), &["filter", program, "--dicts", ".", "--format", "folded"]);
-    let text = run_with_input(filter.current_dir(folder), &lines).expect_success().stdout;
+    let text = folded_with_libraries(folder, program);
     let mut shown: Vec<String> = text.lines().map(str::to_owned).collect();
     shown.sort();
     shown

@@ -65,17 +65,19 @@ pub(crate) fn build(
     }
     image.read_wide_additions();
     name_at.extend(behind_entries(file, &image, &ranges, &name_at));
-    name_adding_stubs(&image, &adding, &mut name_at);
+    let code = |start: u64| image.bytes(start).get(..stub::ADDING_LEN).unwrap_or_default();
+    let adding: Vec<(u64, Function)> = adding
+        .into_iter()
+        .filter_map(|start| Some((start, Function::new(&[(start, code(start))])?)))
+        .collect();
+    name_adding_stubs(&adding, &mut name_at);
     let mut table = Table { names: Names::new(), lines: Lines::new(file, len), rows: BTreeMap::new() };
     for range in &ranges {
         let name = table.names.number(name_at[&range.start]);
         table.rows.insert(range.start, row(range, name));
     }
-    for &start in &adding {
-        let code = image.bytes(start).get(..stub::ADDING_LEN).unwrap_or_default();
-        if let Some(function) = Function::new(&[(start, code)]) {
-            table.fill(&function, &image, &[], start, &name_at);
-        }
+    for (start, function) in &adding {
+        table.fill(function, &image, &[], *start, &name_at);
     }
     // Where code goes on that no range is known to be.
     let mut elsewhere = BTreeSet::new();
@@ -150,11 +152,10 @@ fn behind_entries<'a>(
 const STUB: &str = "call through a pointer";
 
 /// Gives stubs of link mode that add the names of whom they call: so it is the callee of whoever calls or jumps there.
-fn name_adding_stubs(image: &Image<'_>, adding: &[u64], name_at: &mut BTreeMap<u64, &str>) {
-    for &start in adding {
-        let code = image.bytes(start).get(..stub::ADDING_LEN).unwrap_or_default();
-        let called = Function::new(&[(start, code)])
-            .and_then(|stub| stub.calls().find(|call| call.0 == start + stub::CALL_END as u64)?.1);
+fn name_adding_stubs(adding: &[(u64, Function)], name_at: &mut BTreeMap<u64, &str>) {
+    for &(start, ref code) in adding {
+        let called = code.calls().find(|call| call.0 == start + stub::CALL_END as u64);
+        let called = called.and_then(|call| call.1);
         let callee = called.and_then(|callee| name_at.get(&callee).copied()).filter(|name| !name.is_empty());
         name_at.insert(start, callee.unwrap_or(STUB));
     }

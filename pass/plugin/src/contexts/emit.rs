@@ -10,7 +10,7 @@ use pcce_dictionary::section::{SECTION, SITES_ADDRESS_OFFSET};
 use pcce_model::link::Facts;
 
 use crate::code::Code;
-use crate::llvm::Module;
+use crate::llvm::{Module, byte_directive};
 
 /// Appends the fragment to the module, as assembly: LLVM gives a variable in a section of
 /// its own the flags of loaded data, whatever the section's name.
@@ -60,12 +60,11 @@ pub fn emit_room(module: Module<'_>, facts: &Facts) {
     }
     let stubs = facts.calls.iter().flatten().filter(|call| call.stub.is_some()).count();
     let name = no_op::Name { kind: no_op::Kind::Stub, module: facts.module, index: stubs as u32 };
-    let name: Vec<String> = name.to_bytes().iter().map(|byte| format!("{byte:#x}")).collect();
     let rest = facts.room as usize * no_op::WIDE_LEN - no_op::LEN;
     module.append_asm(&format!(
-        ".pushsection .text.__pcce_room,\"axR\",@progbits\n.cfi_startproc\n.byte {}\n.skip {rest},0xcc\n.cfi_endproc\n\
+        ".pushsection .text.__pcce_room,\"axR\",@progbits\n.cfi_startproc\n{}\n.skip {rest},0xcc\n.cfi_endproc\n\
          .popsection\n",
-        name.join(",")
+        byte_directive(&name.to_bytes())
     ));
 }
 

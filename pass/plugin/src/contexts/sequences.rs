@@ -53,7 +53,7 @@ use pcce_encoding::FunctionId;
 
 use super::rewrite::Symbols;
 use crate::code::{Code, FunctionCode};
-use crate::llvm::{Address, Block, Builder, Call, Constant, Instruction, TailCall, Word};
+use crate::llvm::{Address, Block, Builder, Call, Constant, Instruction, TailCall, Word, byte_directive};
 use crate::places;
 use pcce_model::plan::{Action, Leaves, PlannedCall, PlannedFunction, Push, Stub};
 use pcce_model::{Function, RuntimeCall, Unannounced};
@@ -354,13 +354,12 @@ impl<'a, 'm> Rewriter<'a, 'm> {
     fn make_stub(&self, call: Call<'m>, stub: Stub) {
         let Some(module) = self.symbols.no_ops else { return };
         let name = Name { kind: Kind::Stub, module, index: stub.number }.to_bytes();
-        let name: Vec<String> = name.iter().map(|byte| format!("{byte:#x}")).collect();
         let by_pointer = usize::from(call.called().is_pointer());
         let (jump, room) = match stub.adds {
             true => (ADDING_JUMPS[by_pointer], ADDING_ROOM),
             false => (JUMPS[by_pointer], ""),
         };
-        self.b.module.make_stub(call, &format!(".byte {}\n{jump}{room}", name.join(",")), stub.adds);
+        self.b.module.make_stub(call, &format!("{}\n{jump}{room}", byte_directive(&name)), stub.adds);
     }
 
     fn before_call(&self, call: &PlannedCall, instruction: Call<'m>) {

@@ -72,11 +72,17 @@ impl<'m> Builder<'m> {
     /// An instruction of these bytes that does nothing. Another one may stand there when the program runs: it may
     /// change memory, flags, and the register `%r11`.
     pub fn no_op(&self, bytes: &[u8]) {
-        let text: Vec<String> = bytes.iter().map(|byte| format!("{byte:#x}")).collect();
         let clobbers = "~{memory},~{r11},~{dirflag},~{fpsr},~{flags}".to_owned();
         let ty = self.module.context().void_type().fn_type(&[], false);
-        let text = format!(".byte {}", text.join(","));
-        let asm = self.module.context().create_inline_asm(ty, text, clobbers, true, false, None, false);
+        let asm = self.module.context().create_inline_asm(
+            ty,
+            byte_directive(bytes),
+            clobbers,
+            true,
+            false,
+            None,
+            false,
+        );
         built(self.llvm.build_indirect_call(ty, asm, &[], ""));
     }
 
@@ -209,4 +215,10 @@ impl<'m> Builder<'m> {
             new
         }
     }
+}
+
+/// These bytes in assembly.
+pub fn byte_directive(bytes: &[u8]) -> String {
+    let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:#x}")).collect();
+    format!(".byte {}", bytes.join(","))
 }

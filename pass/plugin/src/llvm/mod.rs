@@ -18,7 +18,7 @@ mod value;
 
 use std::ffi::{CStr, c_void};
 
-pub use builder::Builder;
+pub use builder::{Builder, byte_directive};
 pub use code::{CodeGeneration, FrameOffset};
 pub use function::{Block, Function};
 pub use inkwell::values::InstructionOpcode as Opcode;
