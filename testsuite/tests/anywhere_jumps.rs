@@ -11,8 +11,13 @@ fn folder() -> PathBuf {
 
 /// Who calls whom in `stepping/jumped.c` and `stepping/jumped_other.c`.
 fn calls(caller: &str, callee: &str) -> bool {
+    let level = |name: &str| name.strip_prefix('f').and_then(|level| level.parse::<u32>().ok());
+    if let Some(at) = level(caller) {
+        return level(callee) == Some(at + 1) || (at, callee) == (35, "bottom");
+    }
     let callees: &[&str] = match caller {
-        "main" => &["work"],
+        "main" => &["work", "f0"],
+        "bottom" => &["work"],
         "work" => &["own", "both", "first", "second", "through", "far", "around"],
         "own" | "through" if callee == "both" => return true,
         "through" => &["noted", "other_noted", "first", "silent"],
@@ -39,6 +44,8 @@ fn every_point_of_calls_that_are_jumps() {
         ("O2", &["-O2", "-pie"][..], "(unsigned long)&__executable_start"),
         ("O1", &["-O1", "-fno-pie", "-no-pie", "-fuse-ld=bfd"], "0UL"),
         ("Os", &["-Os", "-pie", "-fuse-ld=bfd"], "(unsigned long)&__executable_start"),
+        // Values of more than 31 bits, added by code that no row describes.
+        ("wide", &["-O2", "-DLEVELS", "-fno-pie", "-no-pie"], "0UL"),
         ("thin", &["-O2", "-flto=thin"], "(unsigned long)&__executable_start"),
     ] {
         let work = work_folder(&format!("anywhere/jumped-{name}"));
@@ -98,6 +105,7 @@ fn every_point_of_calls_that_are_jumps() {
             lines.len()
         );
         assert!(lines.len() > 1000 && jumped > 100 && stubs > 50, "{name}: {} {jumped} {stubs}", lines.len());
-        assert!(unknown * 100 < lines.len(), "{name}: {unknown} of {} unknown", lines.len());
+        let most = if name == "wide" { lines.len() / 50 } else { 0 };
+        assert!(unknown <= most, "{name}: {unknown} of {} unknown", lines.len());
     }
 }

@@ -325,8 +325,12 @@ impl<'d> Decoding<'d, '_> {
             SiteKind::Direct(None) | SiteKind::Capture | SiteKind::Entry => return Ok(None),
         };
         match (inner, callee) {
-            (Some(Inner { owner: Some(owner), .. }), _) => {
+            (Some(Inner { owner: Some(owner), jumped_to, .. }), callee) => {
                 self.below_call(number, frame.left, Above::Root(owner));
+                // A silent function has no id that tells who came first.
+                if callee.is_none() && jumped_to {
+                    self.left();
+                }
             }
             // Other code calls on as it likes.
             (Some(inner), Some(callee)) => {
