@@ -9,9 +9,9 @@ use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use iced_x86::{Decoder, DecoderOptions, Mnemonic, Register};
+use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind, Register};
 use object::{Object, ObjectSymbol};
-use pcce_abi::trace::{Block, MOST, Special, TLS_SYMBOL, special};
+use pcce_abi::trace::{Block, FULL, MOST_BITS, Special, TLS_SYMBOL, functions, special};
 
 use super::Core;
 use super::notes::State;
@@ -37,6 +37,10 @@ impl CoreTrace {
         for &(at, pending) in &self.pending {
             // They may be written already.
             if word(&file, at)? == 0 && word(&file, at + 8)? == 0 && word(&file, at - 8)? != pending {
+                if pending >= FULL {
+                    file.write_all_at(&pending.to_le_bytes(), at)?;
+                    continue;
+                }
                 file.write_all_at(&pending.to_le_bytes(), at + 8)?;
                 file.write_all_at(&special(Special::Short, 0).to_le_bytes(), at)?;
             }
@@ -73,31 +77,47 @@ impl Core {
             let Some(mapped) = mapped else { continue };
             let trace =
                 trace.get_or_insert_with(|| CoreTrace { path: mapped.name.clone(), pending: Vec::new() });
-            let whole = (2..MOST).contains(&pending) && next.is_multiple_of(8) && !self.is_changing(thread);
-            if trace.path == mapped.name && whole {
-                trace.pending.push((mapped.offset + (next - mapped.start), pending));
+            if trace.path != mapped.name || !next.is_multiple_of(8) || pending == 0 {
+                continue;
+            }
+            if let Some(appended) = self.appends(thread, block)
+                && pending + appended > 1
+            {
+                trace.pending.push((mapped.offset + (next - mapped.start), pending + appended));
             }
         }
         trace
     }
 
-    /// Whether the thread may have been about to change its pending bits, of which a part was done.
-    fn is_changing(&self, thread: &State) -> bool {
+    /// What the next instruction of the thread adds to its pending bits, which have been moved up for it: emitted code
+    /// appends so. None if they are being changed otherwise, or written.
+    fn appends(&self, thread: &State, block: u64) -> Option<u64> {
         let pc = thread.pc();
-        let Some(image) = self.images.iter().find(|image| image.contains(pc)) else { return false };
-        let Some(bytes) = image.bytes_at(pc) else { return true };
-        let instruction = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
-        let adds = matches!(instruction.mnemonic(), Mnemonic::Inc | Mnemonic::Add);
-        if adds && instruction.memory_segment() == Register::FS {
-            return true;
+        let Some(image) = self.images.iter().find(|image| image.contains(pc)) else { return Some(0) };
+        let instruction = Decoder::new(64, image.bytes_at(pc)?, DecoderOptions::NONE).decode();
+        if matches!(instruction.mnemonic(), Mnemonic::Inc | Mnemonic::Add)
+            && instruction.op0_kind() == OpKind::Memory
+            && instruction.memory_segment() == Register::FS
+        {
+            let at = thread.fs_base().wrapping_add(instruction.memory_displacement64());
+            let is_absolute =
+                instruction.memory_base() == Register::None && instruction.memory_index() == Register::None;
+            return match instruction.op_count() {
+                _ if !is_absolute => None,
+                _ if at != block + offset_of!(Block, pending) as u64 => Some(0),
+                1 => Some(1),
+                _ => instruction.try_immediate(1).ok().filter(|added| *added < 1 << MOST_BITS),
+            };
         }
-        // In the tracer.
-        let Ok(file) = object::File::parse(&*image.bytes) else { return true };
+        // Both change the pending bits by one instruction, when they are in the file or before.
+        let is_fast = |name: &str| matches!(name, functions::FLUSH | functions::ENTER);
+        let file = object::File::parse(&*image.bytes).ok()?;
         let at = pc.wrapping_sub(image.bias);
         let mut symbols = file.symbols().chain(file.dynamic_symbols());
-        symbols.any(|symbol| {
+        let writes = symbols.any(|symbol| {
             (symbol.address()..symbol.address().saturating_add(symbol.size())).contains(&at)
-                && symbol.name().is_ok_and(|name| name.contains("pcce_trace"))
-        })
+                && symbol.name().is_ok_and(|name| name.contains("pcce_trace") && !is_fast(name))
+        });
+        (!writes).then_some(0)
     }
 }

@@ -1,0 +1,112 @@
+//! Where the trace of a core file ends: where gdb's backtrace says, at every instruction.
+
+#![cfg(not(feature = "llvm22"))]
+
+use std::fs;
+use std::path::Path;
+
+use pcce_testsuite::{artifact, command, run, work_folder};
+
+/// Short functions, which fill words fast, and two that are entered through a pointer.
+const PROGRAM: &str = "#include <stdio.h>\n\
+    #define NEW __attribute__((noinline)) static int\n\
+    static volatile int seen;\n\
+    NEW leaf(int n) { seen = n; return n & 3; }\n\
+    NEW odd(int n) { return n % 3 == 0 ? leaf(n) : n % 3 == 1 ? leaf(n) + leaf(n + 1) : 1; }\n\
+    NEW even(int n) { seen = n; if (n % 5 == 1) return odd(n / 2) + 1; return n; }\n\
+    static int (*volatile which[2])(int) = {even, odd};\n\
+    NEW deep(int n, int left) { return left == 0 ? which[n & 1](n) : deep(n / 3, left - 1) + (n & 1); }\n\
+    int main(void) {\n\
+      int s = 0;\n\
+      for (int i = 0; i < 300; i++) s += i % 7 == 2 ? even(i) : deep(i, i % 4);\n\
+      printf(\"%d\\n\", s);\n\
+    }\n";
+
+/// Steps, each of which gets a core file.
+const STEPS: usize = 200;
+
+/// What a trace says, a line for each event but where it ends.
+fn events(program: &Path, trace: &Path) -> Vec<String> {
+    let mut export = command(artifact("pcce"), &["trace", "export", "--format", "json"]);
+    let exported = run(export.arg(program).arg(trace)).stdout;
+    let events = exported.lines().map(|line| {
+        let event: serde_json::Value = serde_json::from_str(line).expect("an object");
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        format!("{} {} {}", event["event"], text(&event["kind"]), text(&event["function"]))
+    });
+    events.filter(|event| !event.contains(" end")).collect()
+}
+
+/// The functions that are active behind each event, outermost first.
+fn stacks(events: &[String]) -> Vec<Vec<String>> {
+    let mut stacks = vec![Vec::new()];
+    for event in events {
+        let mut stack = stacks.last().cloned().unwrap_or_default();
+        match event.split(' ').collect::<Vec<_>>()[1..] {
+            ["call" | "entered", function] => stack.push(function.to_owned()),
+            ["return", _] => drop(stack.pop()),
+            _ => {}
+        }
+        stacks.push(stack);
+    }
+    stacks
+}
+
+#[test]
+fn it_ends_where_the_process_stood() {
+    let folder = work_folder("trace-cores");
+    let (source, program) = (folder.join("program.c"), folder.join("program"));
+    fs::write(&source, PROGRAM).unwrap();
+    let flags = ["--pcce-trace", "--pcce-mode=lto", "-O1", "-fno-optimize-sibling-calls", "-o"];
+    let _ = run(command(artifact("pcce-clang"), &flags).arg(&program).arg(&source)).expect_success();
+    let (trace, whole, ended) = (folder.join("trace"), folder.join("whole"), folder.join("ended"));
+    let _ = run(command(&program, &[]).env("PCCE_TRACE", &whole)).expect_success();
+    let whole = events(&program, &whole);
+    let stacks = stacks(&whole);
+
+    // Where a word begins to be written, and where one has been.
+    for place in ["__pcce_trace_flush", "__pcce_trace_stored_enter"] {
+        let core = folder.join("core");
+        let script = format!(
+            "set pagination off\nset startup-with-shell off\nbreak *(char *)&{place}\nrun > /dev/null\ncontinue 5\n\
+             delete\nset $i = 0\nwhile $i < {STEPS}\n\
+             eval \"generate-core-file {}.%d\", $i\nshell cp {} {}.$(ls {}.* | grep -c core)\n\
+             printf \"STEP %d\\n\", $i\nbt\nstepi\nset $i = $i + 1\nend\nkill\n",
+            core.display(),
+            trace.display(),
+            trace.display(),
+            core.display(),
+        );
+        let commands = folder.join("commands");
+        fs::write(&commands, script).unwrap();
+        let mut gdb = command("gdb", &["-batch", "-nx", "-x"]);
+        gdb.arg(&commands).arg(&program).env("PCCE_TRACE", &trace);
+        let printed = run(&mut gdb).expect_success().stdout;
+        let steps: Vec<&str> = printed.split("STEP ").skip(1).collect();
+        assert_eq!(steps.len(), STEPS);
+        let mut lens = vec![0];
+        for (i, step) in steps.iter().enumerate() {
+            // `#0  0x… in f ()`, or `#0  f ()`; the tracer's functions are not the program's.
+            let frames = step.lines().filter(|line| line.starts_with('#'));
+            let name = |line: &str| line.split(" ()").next()?.rsplit(' ').next().map(str::to_owned);
+            let active: Vec<String> = frames.filter_map(name).filter(|f| !f.starts_with("__pcce")).collect();
+            let active: Vec<String> = active.into_iter().rev().collect();
+            let core = folder.join(format!("core.{i}"));
+            let mut read = command(artifact("pcce"), &["core", "--trace"]);
+            let _ = run(read.arg(&ended).arg(&program).arg(&core)).expect_success();
+            let found = events(&program, &ended);
+            assert_eq!(found[..], whole[..found.len()], "step {i}");
+            // An event is told in front of it, so the last one may be to come. Returns that nothing could come in the stead
+            // of are told by what comes behind them.
+            let told = |event: &&String| event.contains(" return ") || event.contains(" open-return ");
+            let silent = whole[found.len()..].iter().take_while(told).count();
+            let near = (found.len() - 1..=found.len() + silent + 1).filter(|&at| stacks[at] == active);
+            assert!(near.count() > 0, "step {i}: {step} but the trace ends with {:?}", stacks[found.len()]);
+            lens.push(found.len());
+            fs::remove_file(&core).unwrap();
+        }
+        // Nothing that was told once is missing later, as bits on their way into the file would be.
+        assert!(lens.is_sorted(), "{lens:?}");
+        assert!(lens[STEPS] > lens[1] + 8, "{lens:?}");
+    }
+}
