@@ -19,7 +19,7 @@
 #   make torture    kills programs at random instructions, N of each, and compares their crash reports with gdb's backtraces
 #                   (PROGRAMS="lua sqlite3", SEED=1, VARIANT=link for link mode), and core files of xz with threads
 #   make matrix     programs built with all flags and attributes that are known, compared with backtraces (N cases, SEED=1,
-#                   ONLY="-O2 -fcf-protection": cases with these words)
+#                   ONLY="-O2 -fcf-protection": cases with these words, MODES="lto link")
 #   make parts      runs of programs that differ, or do not: N collections of each kind (200 without it, SEED=1), whether they are
 #                   told from each other
 #   make slurm      collects traces on a Slurm with three nodes on this host, as root, one of which is killed (N rounds)
@@ -116,7 +116,7 @@ torture: tools
 	    $(if $(VARIANT),--variant "$(VARIANT)")
 
 matrix: tools
-	$(RELEASE)/matrix $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only="$(ONLY)")
+	$(RELEASE)/matrix $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only="$(ONLY)") $(if $(MODES),--modes "$(MODES)")
 
 parts: tools
 	scripts/setup test $(LLVM)

@@ -44,8 +44,11 @@ static inline NOINLINE void show_backtrace(const char *name, const char *token) 
   addresses.count = 0;
   _Unwind_Backtrace(show_address, &addresses);
   int length = snprintf(line, sizeof line, "%%%s %s", name, token);
-  // The first one is here.
-  for (int i = 1; i < addresses.count; i++) length += snprintf(line + length, 20, " %lx", addresses.list[i]);
+  // In front of the caller's are this function's own, and a stub's in link mode.
+  unsigned long caller = (unsigned long)__builtin_return_address(0) - (unsigned long)&__executable_start - 1;
+  int first = 0;
+  while (first < addresses.count && addresses.list[first] != caller) first++;
+  for (int i = first; i < addresses.count; i++) length += snprintf(line + length, 20, " %lx", addresses.list[i]);
   line[length++] = '\n';
   if (write(1, line, (size_t)length) != length) _exit(99);
 }

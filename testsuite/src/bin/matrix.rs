@@ -1,4 +1,4 @@
-//! Programs in all ways of building them: `make matrix [N=100] [SEED=1] [ONLY="-fsanitize address"]`.
+//! Programs in all ways of building them: `make matrix [N=100] [SEED=1] [ONLY="-fsanitize address"] [MODES="link"]`.
 //!
 //! Checks the cases that [`pcce_testsuite::matrix`] makes of the tables in `testsuite/matrix/`, on all cores (or as
 //! many as `RAYON_NUM_THREADS` says). What is wrong stays in `target/matrix/CASE/`, with the reason in
@@ -26,6 +26,9 @@ struct Arguments {
     /// Cases only whose names (program, level, flags) have all these words in them
     #[arg(long, default_value = "", allow_hyphen_values = true)]
     only: String,
+    /// Ways to build them, separated by blanks: lto, module, mixed, link; all without it
+    #[arg(long, value_delimiter = ' ')]
+    modes: Vec<Mode>,
 }
 
 fn main() -> std::io::Result<ExitCode> {
@@ -35,6 +38,7 @@ fn main() -> std::io::Result<ExitCode> {
     let wanted = |case: &Case| arguments.only.split_whitespace().all(|word| case.to_string().contains(word));
     let all = cases(arguments.seed).into_iter().filter(wanted);
     let all: Vec<Case> = all.take(arguments.count.unwrap_or(usize::MAX)).collect();
+    let modes = if arguments.modes.is_empty() { Mode::ALL.to_vec() } else { arguments.modes };
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} ({eta} left) {msg}");
     let bar =
         ProgressBar::new(all.len() as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -43,7 +47,7 @@ fn main() -> std::io::Result<ExitCode> {
         .par_bridge()
         .map(|(number, case)| {
             let work = folder.join(format!("case-{number}"));
-            let result = case.check(&Mode::ALL, &work);
+            let result = case.check(&modes, &work);
             if let Err(text) = &result {
                 let _ = fs::write(work.join("difference.txt"), text);
                 let start: String = text.chars().take(1500).collect();

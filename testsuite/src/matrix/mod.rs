@@ -17,6 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::ValueEnum;
 use serde::Deserialize;
 
 pub use self::attributes::{Attribute, attributes};
@@ -79,7 +80,7 @@ fn folder() -> PathBuf {
 }
 
 /// How the pass gets at a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     /// The whole program when it is linked.
     Lto,
@@ -87,23 +88,31 @@ pub enum Mode {
     Module,
     /// The first module when the program is linked, the others when they are compiled.
     Mixed,
+    /// Each module when it is compiled, and all of them together behind the link.
+    Link,
 }
 
 impl Mode {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Lto, Self::Module, Self::Mixed];
+    pub const ALL: [Self; 4] = [Self::Lto, Self::Module, Self::Mixed, Self::Link];
 
     fn name(self) -> &'static str {
         match self {
             Self::Lto => "lto",
             Self::Module => "module",
             Self::Mixed => "mixed",
+            Self::Link => "link",
         }
     }
 
     /// The wrapper's, for the first module and for others.
     fn of_module(self, first: bool) -> &'static str {
-        if self == Self::Module || self == Self::Mixed && !first { "module" } else { "lto" }
+        match self {
+            Self::Link => "link",
+            Self::Module => "module",
+            Self::Mixed if !first => "module",
+            Self::Mixed | Self::Lto => "lto",
+        }
     }
 }
 
