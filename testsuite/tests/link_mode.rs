@@ -352,3 +352,53 @@ fn wide_values_have_room() {
         assert_eq!(contexts("--pcce-mode=link", flags), expected, "{flags:?}");
     }
 }
+
+/// Values that are wide only where two modules come together, so that neither has room for them: they are in the places
+/// of stubs that are not needed, but not of those that are too short.
+#[test]
+fn wide_values_are_put_where_stubs_were() {
+    const LEVELS: usize = 20;
+    let folder = work_folder("link/wide_stubs");
+    let module = |name: &str, other: &str, last: &str| {
+        let mut source = format!(
+            "#include <pcce.h>\n#include <stdio.h>\nextern int (*volatile pointer)(int);\n\
+             int {other}_helper(int n);\nint {name}_helper(int n) {{ return n + 1; }}\nvoid b0(long n);\n\
+             __attribute__((noinline)) static void {name}{LEVELS}(long n) {{ {last} }}\n"
+        );
+        for level in (0..LEVELS).rev() {
+            let next = level + 1;
+            let linkage = if level == 0 { "" } else { "static " };
+            source += &format!(
+                "__attribute__((noinline)) {linkage}void {name}{level}(long n) {{\n  \
+                 if (pointer({other}_helper(1)) == (n >> 60)) return;\n  \
+                 if (n >> {level} & 1) {{ __asm__ volatile(\"# a\"); {name}{next}(n); __asm__ volatile(\"# b\"); }}\n  \
+                 else {{ __asm__ volatile(\"# c\"); {name}{next}(n); __asm__ volatile(\"# d\"); }}\n}}\n"
+            );
+        }
+        source
+    };
+    let last = "if (n & 1) { b0(n >> 20); puts(\"odd\"); } else { b0(n >> 20); puts(\"even\"); }";
+    let main = "static int own(int n) { puts(PCCE_TOKEN); return n; }\nint (*volatile pointer)(int) = own;\n\
+         int main(void) { unsigned long n = 1; for (int i = 0; i < 20; i++, n = n * 2862933555777941757ul + 7)\n  \
+         a0((long)(n >> 4)); }\n";
+    fs::write(folder.join("a.c"), module("a", "b", last) + main).unwrap();
+    fs::write(folder.join("b.c"), module("b", "a", "puts(PCCE_TOKEN);")).unwrap();
+    let contexts = |mode: &str, flags: &[&str]| {
+        let words = [&["-g", "-w", "-O1", mode, "a.c", "b.c", "-o", "wide"], flags].concat();
+        let _ = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
+        let tokens = run(command(folder.join("wide"), &[]).current_dir(&folder)).expect_success().stdout;
+        let decode = ["filter", "wide", "--format", "folded"];
+        run_with_input(command(artifact("pcce"), &decode).current_dir(&folder), &tokens)
+            .expect_success()
+            .stdout
+    };
+    let expected = contexts("--pcce-mode=module", &[]);
+    assert!(expected.contains(";b20") && expected.contains(";own"), "{expected}");
+    for flags in [&["-pie"][..], &["-no-pie", "-fuse-ld=bfd"], &["-Wl,--gc-sections"], &["--pcce-verify"]] {
+        assert_eq!(contexts("--pcce-mode=link", flags), expected, "{flags:?}");
+    }
+    // They are there.
+    let words = ["-d", "--no-show-raw-insn", "wide"];
+    let code = run(command(llvm("llvm-objdump"), &words).current_dir(&folder)).expect_success().stdout;
+    assert!(code.lines().filter(|line| line.contains("movabsq")).count() > 10, "{code}");
+}

@@ -33,7 +33,7 @@ pub fn apply(image: &mut Image, modules: &Modules, bound: &Bound) -> Result<Summ
 }
 
 /// Lets calls reach their callees where their stubs have nothing to do, and behind their entries. Returns the stubs
-/// that nothing uses any more.
+/// that nothing uses any more and that are long enough for other code.
 fn direct_calls(image: &mut Image, modules: &Modules, bound: &Bound, summary: &mut Summary) -> Vec<u64> {
     let mut patched: HashSet<(usize, u32)> = HashSet::new();
     for (&update, &(m, number)) in &modules.updates {
@@ -54,9 +54,13 @@ fn direct_calls(image: &mut Image, modules: &Modules, bound: &Bound, summary: &m
         };
         let Some(&at) = modules.stubs.get(&stub) else { continue };
         let Some(call) = call_of(image, behind, at) else { continue };
-        if lead_directly(image, modules, &call, bound.stubs.get(&stub)) {
-            patched.insert(stub);
+        let action = bound.stubs.get(&stub);
+        if lead_directly(image, modules, &call, action) {
             summary.direct += 1;
+            // That of a call through a pointer is too short.
+            if let Some(StubAction::Direct(_)) = action {
+                patched.insert(stub);
+            }
         }
     }
     summary.direct += tail_calls(image, modules, bound);
