@@ -9,7 +9,8 @@
 //!
 //! Where a function would have more contexts than ids can number, edges must be cut into pushes. A function just below
 //! the limit makes its callees overflow in turn, so a function that overflows is cut down to a smaller budget, hotter
-//! edges being kept before colder ones. What else is cut, `reduce` says.
+//! edges being kept before colder ones. What else is cut, `reduce` says. Functions in front of edges that must add have
+//! limits of their own, so that no such edge has to be cut.
 
 use std::cmp::Reverse;
 
@@ -50,19 +51,22 @@ pub(crate) struct Input<'a> {
     codes: &'a [EdgeCode],
     known_starts: bool,
     limits: Limits,
+    /// How many contexts each function can have.
+    limit: Vec<u128>,
+    starts: Starts,
     /// In-edges of each function, the open node's first, then hottest first.
     in_edges: Groups,
     /// Functions, callers by edges that add before callees.
     order: Vec<u32>,
 }
 
-/// How many contexts a function can have.
+/// How many contexts functions can have.
 struct Limits {
     /// As many as ids can number.
     all: u128,
-    /// If it would have more than that. The open node never has more, so as to leave room in every function that open
-    /// calls may reach.
-    budget: u128,
+    /// By this power of two a function is cut down that would have more than its limit. The open node never has more
+    /// than that, so as to leave room in every function that open calls may reach.
+    down: u32,
     /// An edge that brings in no more is not worth a cut.
     many: u128,
 }
@@ -71,7 +75,75 @@ impl Limits {
     fn new(id_bits: u32) -> Self {
         let id_bits = id_bits.clamp(1, 64);
         let all = u128::from(if id_bits == 64 { u64::MAX } else { 1 << id_bits });
-        Self { all, budget: all >> (id_bits / 4), many: all >> (id_bits * 3 / 4) }
+        Self { all, down: id_bits / 4, many: all >> (id_bits * 3 / 4) }
+    }
+
+    /// How many contexts each function can have, so that there is room for all edges that must add.
+    ///
+    /// With nothing but these edges, and one context that comes into each function in another way, if any may, function
+    /// `f` has `a(f)` contexts. Let `r(f)` be the smallest quotient of all ids and `a` of what such edges lead to from
+    /// `f` on. Then `r(f) * a(f)` contexts leave room: `r` does not shrink along such an edge, so the callers of `f`
+    /// by them bring in no more than `r(f)` times what they bring into `a(f)`.
+    fn of_functions(
+        &self,
+        graph: &CallGraph,
+        in_edges: &Groups,
+        order: &[u32],
+        starts: &Starts,
+    ) -> Vec<u128> {
+        let mut alone = vec![0_u128; graph.functions()];
+        for function in order.iter().map(|&function| function as usize) {
+            let callers = in_edges.of(function).iter().filter(|&&edge| starts.must_add[edge as usize]);
+            let bring = callers.map(|&edge| alone[graph.caller[edge as usize] as usize]);
+            alone[function] = bring.fold(u128::from(starts.otherwise[function]), u128::saturating_add).max(1);
+        }
+        let mut times: Vec<u128> = alone.iter().map(|alone| self.all / alone).collect();
+        for function in order.iter().rev().map(|&function| function as usize) {
+            let own = times[function];
+            for &edge in in_edges.of(function) {
+                if starts.must_add[edge as usize] || graph.is_open_edge(edge) {
+                    let caller = &mut times[graph.caller[edge as usize] as usize];
+                    *caller = own.min(*caller);
+                }
+            }
+        }
+        if let Some(open) = graph.open {
+            let times = &mut times[open as usize];
+            *times = (*times).min(self.all >> self.down);
+        }
+        alone.iter().zip(times).map(|(alone, times)| alone.saturating_mul(times).clamp(1, self.all)).collect()
+    }
+}
+
+/// How functions can be entered.
+struct Starts {
+    /// Those with the dummy in-edge before anything is cut.
+    entry: Vec<bool>,
+    /// Those whose offset is 0.
+    fixed: Vec<bool>,
+    /// Those that are entered otherwise than by edges that must add.
+    otherwise: Vec<bool>,
+    /// For each edge, whether it must add and does.
+    must_add: Vec<bool>,
+}
+
+impl Starts {
+    fn new(graph: &CallGraph, in_edges: &Groups, codes: &[EdgeCode], known_starts: bool) -> Self {
+        let rules = codes.iter().zip(&graph.rule);
+        let must_add: Vec<bool> = rules.map(|(&code, &rule)| adds(code) && rule == Rule::Adds).collect();
+        let (mut entry, mut fixed) = (graph.entry.clone(), graph.entry.clone());
+        let mut otherwise = Vec::with_capacity(graph.functions());
+        for function in 0..graph.functions() {
+            let callers = in_edges.of(function);
+            let added = callers.iter().filter(|&&edge| adds(codes[edge as usize])).count();
+            // Of the others, decoding may be told where the sub-path starts.
+            let required = |edge: &u32| codes[*edge as usize] == EdgeCode::Push(PushReason::Required);
+            fixed[function] |= callers.is_empty() || callers.iter().any(required);
+            entry[function] |= fixed[function] || added == 0 || added < callers.len() && !known_starts;
+            let open_to_choice = |edge: &u32| adds(codes[*edge as usize]) && !must_add[*edge as usize];
+            otherwise.push(entry[function] || callers.iter().any(open_to_choice));
+        }
+        Self { entry, fixed, otherwise, must_add }
     }
 }
 
@@ -95,7 +167,10 @@ impl<'a> Input<'a> {
         let calls = graph.ends().zip(codes).filter(|&(_, &code)| adds(code)).map(|(ends, _)| ends);
         let order = order::topological(graph.functions(), calls).expect("the edges that add are acyclic");
         let limits = Limits::new(options.id_bits);
-        Self { graph, weights, codes, known_starts: options.known_starts, limits, in_edges, order }
+        let starts = Starts::new(graph, &in_edges, codes, options.known_starts);
+        let limit = limits.of_functions(graph, &in_edges, &order, &starts);
+        let known_starts = options.known_starts;
+        Self { graph, weights, codes, known_starts, limits, limit, starts, in_edges, order }
     }
 
     /// Gives every edge its addition value, or cuts it, but leaves edges that push already.
@@ -127,18 +202,13 @@ struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     fn new(input: &'a Input<'a>, threshold: Threshold) -> Self {
-        let functions = input.graph.functions();
-        let codes = input.codes.to_vec();
-        let (mut entry, mut fixed) = (input.graph.entry.clone(), input.graph.entry.clone());
-        for function in 0..functions {
-            let callers = input.in_edges.of(function);
-            let added = callers.iter().filter(|&&edge| adds(codes[edge as usize])).count();
-            // Of the others, decoding may be told where the sub-path starts.
-            let required = |edge: &u32| codes[*edge as usize] == EdgeCode::Push(PushReason::Required);
-            fixed[function] |= callers.is_empty() || callers.iter().any(required);
-            entry[function] |= fixed[function] || added == 0 || added < callers.len() && !input.known_starts;
-        }
-        Self { input, threshold, numbering: Numbering { codes, num_cc: vec![0; functions], entry, fixed } }
+        let numbering = Numbering {
+            codes: input.codes.to_vec(),
+            num_cc: vec![0; input.graph.functions()],
+            entry: input.starts.entry.clone(),
+            fixed: input.starts.fixed.clone(),
+        };
+        Self { input, threshold, numbering }
     }
 
     /// How many contexts an edge brings in.
@@ -161,13 +231,13 @@ impl<'a> Draft<'a> {
 
     /// Lists the in-edges that add, and cuts what the threshold says.
     fn take(&mut self, function: usize, incoming: &mut Vec<u32>) {
-        let Input { graph, weights, ref in_edges, ref limits, .. } = *self.input;
+        let Input { graph, weights, ref in_edges, ref limits, ref starts, .. } = *self.input;
         let Threshold { weight, spare } = self.threshold;
         let edges = in_edges.of(function);
         let hottest = edges.first().map_or(0.0, |&edge| weights[edge as usize]);
         let spared = spare && !self.numbering.entry[function] && hottest >= weight;
         for &edge in edges.iter().filter(|&&edge| adds(self.input.codes[edge as usize])) {
-            let stays = graph.is_open_edge(edge) || graph.rule[edge as usize] == Rule::Adds;
+            let stays = graph.is_open_edge(edge) || starts.must_add[edge as usize];
             let cold = weights[edge as usize] < weight && !spared && !stays;
             if cold && self.contexts(edge) > limits.many {
                 self.cut(function, edge);
@@ -179,21 +249,25 @@ impl<'a> Draft<'a> {
 
     /// Cuts edges that ids are too few for.
     fn fit(&mut self, function: usize, incoming: &mut Vec<u32>) {
-        let Limits { all, budget, .. } = self.input.limits;
+        let Input { graph, ref limits, ref limit, ref starts, .. } = *self.input;
+        let limit = limit[function];
         // Fewer than 2³² numbers below 2⁶⁴: the sum fits.
         let sum = self.dummy(function) + incoming.iter().map(|&edge| self.contexts(edge)).sum::<u128>();
-        if sum <= if self.input.graph.open == Some(function as u32) { budget } else { all } {
+        if sum <= limit {
             return;
         }
         // At least one edge is cut.
         self.numbering.entry[function] |= !self.input.known_starts;
-        let mut room = budget - self.dummy(function);
-        // Those that must not push take their room first.
-        incoming.sort_by_key(|&edge| self.input.graph.rule[edge as usize] != Rule::Adds);
+        // Those that must not push take their room first, the open node's in front of all.
+        let may_push = |edge: u32| !graph.is_open_edge(edge) && !starts.must_add[edge as usize];
+        incoming.sort_by_key(|&edge| (!graph.is_open_edge(edge), may_push(edge)));
+        let is_open = graph.open == Some(function as u32);
+        let mut used = self.dummy(function);
         incoming.retain(|&edge| {
-            let fits = self.contexts(edge) <= room;
+            let room = if may_push(edge) && !is_open { limit >> limits.down } else { limit };
+            let fits = used + self.contexts(edge) <= room;
             if fits {
-                room -= self.contexts(edge);
+                used += self.contexts(edge);
             } else {
                 self.cut(function, edge);
             }

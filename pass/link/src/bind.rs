@@ -70,15 +70,10 @@ pub fn bind(image: &Image, modules: &Modules, references: &References) -> Result
         pcce_encoding::encode(&program.graph, &options)
     };
     let calls = Calls { modules, bases: &merged.bases, is_library };
-    let adding = calls.set_rules(&mut program, false);
-    let mut encoding = encode(&program);
+    let adding = calls.set_rules(&mut program);
+    let encoding = encode(&program);
     if adding.iter().any(|&edge| encoding.edge(edge).pushes()) {
-        // Ids are too few for what the modules have decided. Each by itself, they are not.
-        calls.set_rules(&mut program, true);
-        encoding = encode(&program);
-        if adding.iter().any(|&edge| encoding.edge(edge).pushes()) {
-            return Err(Error::NoRoom);
-        }
+        return Err(Error::NoRoom);
     }
     let values = calls.values(&program, &encoding);
     let stubs = calls.stubs(&program, &encoding, &values, &merged.targets);
@@ -231,15 +226,14 @@ impl<'a> Calls<'a> {
         calls.iter().zip(row).enumerate().map(|(c, (call, code))| (c, call, *code))
     }
 
-    /// Says what the code has decided about edges. `pushing`: all whose stubs can push do. Returns those that must add.
-    fn set_rules(&self, program: &mut Program, pushing: bool) -> Vec<EdgeId> {
+    /// Says what the code has decided about edges. Returns those that must add.
+    fn set_rules(&self, program: &mut Program) -> Vec<EdgeId> {
         let mut adding = Vec::new();
         for (id, function) in pcce_model::ids(&program.functions) {
             for (_, call, code) in self.of(id, &function.calls) {
                 let Some(edge) = call.edge else { continue };
                 let rule = match (code.shape, code.stub) {
                     (Shape::Pushes, _) => Rule::Pushes,
-                    (_, Some(_)) if pushing => Rule::Pushes,
                     (Shape::Tail, Some(_)) => Rule::Detour,
                     (_, Some(_)) => Rule::Free,
                     (_, None) => {

@@ -194,6 +194,38 @@ proptest! {
         check_by_enumeration(&model, &encoding, 8, 1000).map_err(TestCaseError::fail)?;
     }
 
+    /// However few ids there are: what must add does, if ids are enough for that alone.
+    #[test]
+    fn what_must_add_has_room(
+        model in any_starts(with_open_node(prop_oneof![any_graph(1..7, 14), any_graph(5..40, 120), dense_graph()])),
+        rules in vec(prop::sample::select(vec![Rule::Free, Rule::Detour, Rule::Pushes, Rule::Adds]), 120),
+        spare in 0..4u32,
+    ) {
+        let may_be = |(&(caller, callee, _), rule): (&(usize, usize, f64), &Rule)| match rule {
+            Rule::Adds if caller >= callee || model.open == Some(callee) || model.functions[callee].1 => Rule::Free,
+            rule => *rule,
+        };
+        let rules: Vec<Rule> = model.edges.iter().zip(&rules).map(may_be).collect();
+        // Each function entered once otherwise; what must add leads to later functions.
+        let mut alone = vec![1_u128; model.functions.len()];
+        for function in 0..alone.len() {
+            let into = model.edges.iter().zip(&rules).filter(|((_, callee, _), rule)| {
+                *callee == function && **rule == Rule::Adds
+            });
+            alone[function] += into.map(|((caller, _, _), _)| alone[*caller]).sum::<u128>();
+        }
+        let needed = alone.iter().copied().max().unwrap_or(1).next_power_of_two().ilog2();
+        prop_assume!(needed <= 64);
+        let model = Model { rules, id_bits: (needed + spare).clamp(1, 64), ..model };
+        let encoding = model.encode();
+        for (e, rule) in model.rules.iter().enumerate() {
+            if *rule == Rule::Adds {
+                prop_assert!(!encoding.edge(edge(e)).pushes());
+            }
+        }
+        check_by_enumeration(&model, &encoding, 8, 1000).map_err(TestCaseError::fail)?;
+    }
+
     /// Calls where a choice is small, returns where it is large: walks go deep and come back.
     #[test]
     fn walks_decode(
