@@ -6,7 +6,7 @@
 #   make demo       instruments two programs, takes contexts and decodes them
 #   make evaluate   what the encoding costs, on real programs; `make evaluate PROGRAMS="lua perl" VARIANTS=lto
 #                   STEPS="time callgrind" PAIRS=15 TOOLS=FOLDER` evaluates less, or tools from elsewhere;
-#                   DOCS=1 writes docs/evaluation.md
+#                   DOCS=1 puts it into docs/evaluation.json, and writes docs/evaluation.md
 #   make install    into PREFIX (/usr/local without it), below DESTDIR if that is given; make uninstall takes it away
 #   make deb        Debian packages, target/deb/*.deb; make deb-check tries them in new Debian roots (minutes)
 #   make packages   builds Debian packages with the wrapper in verify mode, and runs their own tests: the N quickest of them, all without

@@ -96,8 +96,8 @@ fn it_ends_where_the_process_stood() {
             let _ = run(read.arg(&ended).arg(&program).arg(&core)).expect_success();
             let found = events(&program, &ended);
             assert_eq!(found[..], whole[..found.len()], "step {i}");
-            // An event is told in front of it, so the last one may be to come. Returns that nothing could come in the stead
-            // of are told by what comes behind them.
+            // An event is told in front of it, so the last one may be to come. Returns that nothing could come
+            // in the stead of are told by what comes behind them.
             let told = |event: &&String| event.contains(" return ") || event.contains(" open-return ");
             let silent = whole[found.len()..].iter().take_while(told).count();
             let near = (found.len() - 1..=found.len() + silent + 1).filter(|&at| stacks[at] == active);

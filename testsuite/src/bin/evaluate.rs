@@ -13,6 +13,7 @@ use clap::Parser;
 use nix::fcntl::{Flock, FlockArg};
 use pcce_testsuite::evaluation::build::{Built, Workshop};
 use pcce_testsuite::evaluation::captures::Captures;
+use pcce_testsuite::evaluation::data::{Data, Origin};
 use pcce_testsuite::evaluation::measure::{Evaluated, Step};
 use pcce_testsuite::evaluation::papers::Papers;
 use pcce_testsuite::evaluation::program::{Program, Variant};
@@ -25,7 +26,7 @@ use pcce_testsuite::{llvm, repository, target};
 /// Builds programs of Debian plain and with the pass, runs both, and compares.
 #[derive(Parser)]
 struct Arguments {
-    /// Programs, separated by blanks; all without it.
+    /// Programs, separated by blanks; all without it. FILE.toml declares one that is not among them.
     #[arg(long, value_delimiter = ' ')]
     programs: Vec<String>,
     /// Variants, separated by blanks; all without it. NAME@FOLDER uses the tools in that folder.
@@ -41,9 +42,15 @@ struct Arguments {
     /// The folder with the wrapper compilers; target/release without it.
     #[arg(long)]
     tools: Option<PathBuf>,
-    /// Write the tables to docs/evaluation.md, too.
+    /// Put what was measured into docs/evaluation.json, and write docs/evaluation.md, too.
     #[arg(long)]
     docs: bool,
+    /// The commit that the tools were built from; the one that is checked out without it.
+    #[arg(long)]
+    revision: Option<String>,
+    /// Measure nothing: write docs/evaluation.md from docs/evaluation.json.
+    #[arg(long, conflicts_with_all = ["programs", "variants", "steps", "docs"])]
+    write: bool,
 }
 
 impl Arguments {
@@ -69,7 +76,17 @@ fn main() -> ExitCode {
     }
 }
 
+/// Writes the document about everything that is known.
+fn write_document(data: &Data) -> Result<()> {
+    let report = data.report()?;
+    let text = report.markdown(&data.origins(), &Papers::read()?, &[]);
+    Ok(fs::write(Data::document(), text)?)
+}
+
 fn run(arguments: &Arguments) -> Result<bool> {
+    if arguments.write {
+        return write_document(&Data::read(&Data::file())?).map(|()| true);
+    }
     let root = target().join("evaluation");
     let named = |names: &[String]| -> Vec<String> {
         names.iter().flat_map(|n| n.split_whitespace()).map(str::to_owned).collect()
@@ -80,6 +97,10 @@ fn run(arguments: &Arguments) -> Result<bool> {
     }
     if programs.is_empty() {
         programs = Program::all()?;
+    }
+    if arguments.docs {
+        let own = named(&arguments.programs).into_iter().find(|name| name.ends_with(".toml"));
+        ensure!(own.is_none(), "--docs: the document is about the evaluation's programs only");
     }
     let tools = arguments.tools.clone().unwrap_or_else(|| target().join("release"));
     let mut names = named(&arguments.variants);
@@ -107,7 +128,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     let progress = Progress::new(programs.len(), "programs");
     progress.say("inputs");
     let inputs = inputs::folder(&root)?;
-    let mut report = Report::new(machine()?, variants.clone(), arguments.pairs);
+    let mut report = Report::new(variants.clone());
     let mut failed = false;
     let captures =
         steps.contains(&Step::Captures).then(|| Captures::new(root.join("captures"), &tools)).transpose()?;
@@ -156,12 +177,21 @@ fn run(arguments: &Arguments) -> Result<bool> {
     progress.end();
     let charts = charts::draw(&report, &root.join("charts")).context("drawing the charts")?;
     let file = root.join("report.md");
-    let (command, papers) = (arguments.command(), Papers::read()?);
-    fs::write(&file, report.markdown(&command, &papers, &charts))?;
+    let machine = machine()?;
+    let preface = format!("Made by `{}` on: {machine}.\n", arguments.command());
+    fs::write(&file, report.markdown(&preface, &Papers::read()?, &charts))?;
+    let revision = arguments.revision.clone().map_or_else(revision, Ok)?;
+    let origin = Origin { revision, machine };
+    let mut data = Data::default();
+    data.add(&report, &origin);
+    fs::write(root.join("results.json"), data.json()?)?;
     if arguments.docs {
-        fs::write(repository().join("docs/evaluation.md"), report.markdown(&command, &papers, &[]))?;
+        let _lock = lock(&root.join("locks/data"))?;
+        let mut all = Data::read(&Data::file())?;
+        all.add(&report, &origin);
+        fs::write(Data::file(), all.json()?)?;
+        write_document(&all)?;
     }
-    fs::write(root.join("results.json"), serde_json::to_vec_pretty(&report.json())?)?;
     eprintln!("wrote {}, with results.json and charts beside it", file.display());
     Ok(!failed)
 }
@@ -260,6 +290,14 @@ fn lock(path: &Path) -> Result<Flock<fs::File>> {
     fs::create_dir_all(path.parent().context("has a parent")?)?;
     let file = fs::File::create(path).with_context(|| path.display().to_string())?;
     Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, e)| anyhow!("{}: {e}", path.display()))
+}
+
+/// The commit that is checked out.
+fn revision() -> Result<String> {
+    let mut git = Command::new("git");
+    let output = git.args(["rev-parse", "--short=9", "HEAD"]).current_dir(repository()).output()?;
+    ensure!(output.status.success(), "git: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
 /// Machine and versions.

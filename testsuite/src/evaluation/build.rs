@@ -130,6 +130,10 @@ impl Workshop {
                 let file = micro(name);
                 fs::copy(&file, folder.join(name)).with_context(|| file.display().to_string())?;
             }
+            Sources::Folder { folder: from } => {
+                let copied = Command::new("cp").arg("-a").arg(from.join(".")).arg(&folder).output();
+                checked("cp", copied)?;
+            }
         }
         self.shell(program, variant, false, &program.prepare, &folder)
             .with_context(|| format!("preparing the sources of {}", program.name))?;

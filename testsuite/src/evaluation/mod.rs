@@ -5,12 +5,14 @@
 //! stack offsets would change, [`traces`] at what was recorded of calls, [`parts`] at traces from
 //! several runs, [`measure`] are the steps, [`captures`]
 //! compares ways to capture, [`decode`] times the decoder, [`statistics`], [`report`] and [`charts`] sum up beside what
-//! the [`papers`] report, [`store`] keeps results.
+//! the [`papers`] report, [`store`] keeps results, and [`data`] what the
+//! documents say.
 
 pub mod build;
 pub mod callgrind;
 pub mod captures;
 pub mod charts;
+pub mod data;
 pub mod decode;
 pub mod graph;
 pub mod hybrid;

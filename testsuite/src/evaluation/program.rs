@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
 use super::store::fingerprint;
-use crate::{declaration, files, repository};
+use crate::{checked, declaration, files, repository};
 
 /// The folder with the declarations.
 #[must_use]
@@ -33,6 +34,11 @@ pub enum Sources {
         /// Its name.
         file: String,
     },
+    /// A folder, seen from the declaration.
+    Folder {
+        /// Its path.
+        folder: PathBuf,
+    },
 }
 
 impl Sources {
@@ -46,6 +52,14 @@ impl Sources {
             Self::File { file } => {
                 let path = micro(file);
                 Ok(fingerprint([fs::read(&path).with_context(|| path.display().to_string())?]))
+            }
+            Self::Folder { folder } => {
+                let mut find = Command::new("find");
+                let listed = find.arg(folder).args(["-type", "f", "-printf", "%P %s %T@\\n"]).output();
+                let list = checked("find", listed)?.stdout;
+                let mut files: Vec<&[u8]> = list.split(|byte| *byte == b'\n').collect();
+                files.sort_unstable();
+                Ok(fingerprint(files))
             }
         }
     }
@@ -142,11 +156,18 @@ impl Program {
         Ok(programs)
     }
 
-    /// The program of this name.
+    /// The program of this name; or that of a declaration of one's own, whose path ends with `.toml`.
     ///
     /// # Errors
     /// If there is none, or its declaration cannot be read.
     pub fn named(name: &str) -> Result<Program> {
+        if name.ends_with(".toml") {
+            let program = Self::read(Path::new(name))?;
+            if Self::all()?.iter().any(|known| known.name == program.name) {
+                bail!("{name}: the evaluation has a program of this name; give the file another one");
+            }
+            return Ok(program);
+        }
         let path = declarations().join("programs").join(name).with_extension("toml");
         if !path.exists() {
             let all = Self::all()?.into_iter().map(|p| p.name).collect::<Vec<_>>();
@@ -156,7 +177,10 @@ impl Program {
     }
 
     fn read(path: &Path) -> Result<Program> {
-        let (name, program) = declaration(path)?;
+        let (name, mut program) = declaration::<Program>(path)?;
+        if let Sources::Folder { folder } = &mut program.sources {
+            *folder = path.parent().unwrap_or(Path::new("")).join(&*folder);
+        }
         Ok(Program { name, ..program })
     }
 

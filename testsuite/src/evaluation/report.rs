@@ -8,9 +8,10 @@ mod traces;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 
 pub use self::measured::{Measured, line};
+use self::traces::is_of_traces;
 use super::captures::{DepthCost, Point};
 use super::charts::Chart;
 use super::decode::DecodeRate;
@@ -18,7 +19,7 @@ use super::papers::Papers;
 use super::program::{Program, Variant};
 
 /// The comparison of ways to capture.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CaptureResults {
     /// What the ways are, by name.
     pub notes: BTreeMap<String, String>,
@@ -28,13 +29,23 @@ pub struct CaptureResults {
     pub curves: Vec<(String, Vec<Point>)>,
 }
 
+/// How it was measured.
+const HOW: &str = "\
+Programs are Debian's source packages, built with the same flags in each variant and run on generated
+inputs; `testsuite/evaluation` declares them. Each variant prints what its baseline prints. Ratios are
+variant to baseline. User times are medians of interleaved pairs, with the interval that holds the true
+median with 95 % confidence. The shortest runs are compared beside them, since disturbances only add.
+Instructions and counts are callgrind's, of a smaller workload. A push and its pop are one push, and two id
+updates where they store the id, too. Code is all machine code, the runtime library's included. Memory is
+the peak of the largest process; build is the user time of compiling and linking. Contexts are compared in
+verify mode, at every function entry of the whole workload.
+";
+
 /// The results of an evaluation.
 #[derive(Clone, Debug)]
 pub struct Report {
-    machine: String,
     /// The variants, in the order in which they were named.
     pub variants: Vec<Variant>,
-    pairs: usize,
     programs: Vec<(Program, BTreeMap<String, Measured>)>,
     /// Captures.
     pub captures: CaptureResults,
@@ -45,11 +56,11 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of an evaluation on this machine.
+    /// Of an evaluation in these variants.
     #[must_use]
-    pub fn new(machine: String, variants: Vec<Variant>, pairs: usize) -> Report {
+    pub fn new(variants: Vec<Variant>) -> Report {
         let (programs, captures, failures) = (Vec::new(), CaptureResults::default(), Vec::new());
-        Report { machine, variants, pairs, programs, captures, decode: None, failures }
+        Report { variants, programs, captures, decode: None, failures }
     }
 
     /// Adds what was measured of a program, by variant, and its capture curves.
@@ -65,21 +76,16 @@ impl Report {
         self.programs.iter().filter_map(|(p, m)| Some((p, m.get(&variant.name)?)))
     }
 
-    /// As Markdown, with links to the charts. `command` is what made it.
+    /// What was measured of this program in a variant.
+    fn found(&self, program: &str, variant: &Variant) -> Option<&Measured> {
+        self.programs.iter().find(|(known, _)| known.name == program)?.1.get(&variant.name)
+    }
+
+    /// As Markdown, with links to the charts. `origin`: what was measured where.
     #[must_use]
-    pub fn markdown(&self, command: &str, papers: &Papers, charts: &[Chart]) -> String {
-        let mut out = format!(
-            "# Evaluation\n\nMade by `{command}` on: {}.\n\n\
-             Programs are Debian's source packages, built with the same flags in each variant and run on generated inputs; \
-             `testsuite/evaluation` declares them. Each variant prints what its baseline prints. Ratios are variant to baseline. User \
-             times are medians of {} interleaved pairs, with the interval that holds the true median with 95 % confidence; the \
-             shortest runs are compared beside them, since disturbances only add. Instructions and counts are callgrind's, of a \
-             smaller workload. A push and its pop are one push, and two id updates where they store the id, too. Code is all machine code, the runtime library's \
-             included; memory is the peak of the largest process; build is the user time of compiling and linking. Contexts are \
-             compared in verify mode, at every function entry of the whole workload.\n",
-            self.machine, self.pairs
-        );
-        for variant in &self.variants {
+    pub fn markdown(&self, origin: &str, papers: &Papers, charts: &[Chart]) -> String {
+        let mut out = format!("# Evaluation\n\n{origin}\n{HOW}");
+        for variant in self.variants.iter().filter(|variant| !is_of_traces(variant)) {
             let _ = write!(
                 out,
                 "\n## Costs of `{}`: {}\n\nFlags: `{}`, against `{}`.\n\n",
@@ -92,7 +98,7 @@ impl Report {
             self.frames(variant, &mut out);
             self.hybrid(variant, &mut out);
         }
-        if let Some(variant) = self.variants.first() {
+        if let Some(variant) = self.variants.iter().find(|variant| !is_of_traces(variant)) {
             self.characteristics(variant, papers, &mut out);
         }
         self.traces(&mut out);
@@ -119,47 +125,5 @@ impl Report {
             let _ = write!(out, "\n{program} failed:\n\n```text\n{failure}\n```\n");
         }
         out
-    }
-
-    /// As JSON, with everything measured.
-    #[must_use]
-    pub fn json(&self) -> serde_json::Value {
-        let programs: Vec<_> = self
-            .programs
-            .iter()
-            .map(|(program, measured)| {
-                let variants: serde_json::Map<_, _> = measured
-                    .iter()
-                    .map(|(name, m)| {
-                        let value = json!({
-                            "build": m.built,
-                            "pairs": m.times.as_ref().map(|t| &t.pairs),
-                            "counts": m.counts,
-                            "verify": m.verified,
-                            "graph": m.graph,
-                            "hybrid": m.hybrid,
-                            "trace": m.recorded,
-                            "parts": m.parts,
-                        });
-                        (name.clone(), value)
-                    })
-                    .collect();
-                json!({ "name": program.name, "set": program.set.name(), "variants": variants })
-            })
-            .collect();
-        let variants: serde_json::Map<_, _> = self
-            .variants
-            .iter()
-            .map(|v| (v.name.clone(), json!({ "flags": v.flags, "baseline": v.baseline })))
-            .collect();
-        json!({
-            "machine": self.machine,
-            "pairs": self.pairs,
-            "variants": variants,
-            "programs": programs,
-            "captures": { "by_depth": self.captures.by_depth, "curves": self.captures.curves },
-            "decode": self.decode,
-            "failures": self.failures,
-        })
     }
 }

@@ -1,6 +1,8 @@
 //! Everything measured of one program in one variant.
 use std::fmt::Write as _;
 
+use serde::{Deserialize, Serialize};
+
 use super::super::build::Built;
 use super::super::callgrind::Counts;
 use super::super::graph::Graph;
@@ -12,23 +14,30 @@ use super::super::traces::Recorded;
 use super::super::verify::Verified;
 
 /// Everything measured of one program in one variant.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
     /// The baseline's build, and the variant's.
     pub built: (Built, Built),
     /// Interleaved runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<Times>,
     /// The baseline's dynamic counts, and the variant's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<(Counts, Counts)>,
     /// Verify mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
     /// The call graph.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<Graph>,
     /// What stack offsets would bring.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hybrid: Option<Hybrid>,
     /// Traces of calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<Recorded>,
     /// Traces from several runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Parts>,
 }
 
@@ -47,6 +56,31 @@ impl Measured {
             recorded: None,
             parts: None,
         }
+    }
+
+    /// Takes over what is known in `newer`. Returns the names of its steps.
+    pub fn replace(&mut self, newer: Self) -> Vec<&'static str> {
+        fn replace<T>(
+            steps: &mut Vec<&'static str>,
+            name: &'static str,
+            known: &mut Option<T>,
+            newer: Option<T>,
+        ) {
+            if newer.is_some() {
+                *known = newer;
+                steps.push(name);
+            }
+        }
+        let mut steps = vec!["build"];
+        self.built = newer.built;
+        replace(&mut steps, "time", &mut self.times, newer.times);
+        replace(&mut steps, "callgrind", &mut self.counts, newer.counts);
+        replace(&mut steps, "verify", &mut self.verified, newer.verified);
+        replace(&mut steps, "graph", &mut self.graph, newer.graph);
+        replace(&mut steps, "hybrid", &mut self.hybrid, newer.hybrid);
+        replace(&mut steps, "trace", &mut self.recorded, newer.recorded);
+        replace(&mut steps, "parts", &mut self.parts, newer.parts);
+        steps
     }
 
     /// User time, variant to baseline.

@@ -13,6 +13,10 @@ use super::tables::number;
 const ALL: &str = "trace-fi";
 
 impl Report {
+    fn recorded(&self, program: &str, variant: &Variant) -> Option<&Recorded> {
+        self.found(program, variant)?.recorded.as_ref()
+    }
+
     pub(super) fn traces(&self, out: &mut String) {
         let recording: Vec<&Variant> =
             self.variants.iter().filter(|v| self.of(v).any(|(_, m)| m.recorded.is_some())).collect();
@@ -29,17 +33,20 @@ impl Report {
             names.iter().map(|name| format!("{name} | zstd")).collect::<Vec<_>>().join(" | ")
         );
         let millions = |bytes: u64| format!("{:.2}", bytes as f64 / 1e6);
+        let names = || {
+            let all = self.programs.iter().map(|(program, _)| program.name.as_str());
+            all.filter(|name| recording.iter().any(|variant| self.recorded(name, variant).is_some()))
+        };
         let sum = |variant: &Variant, of: &dyn Fn(&Recorded) -> u64| -> u64 {
             self.of(variant).filter_map(|(_, m)| m.recorded.as_ref()).map(of).sum()
         };
-        for (program, _) in self.of(recording[0]) {
-            let of = |variant| self.of(variant).find(|(other, _)| other.name == program.name);
+        for name in names() {
             let found: Vec<Option<&Recorded>> =
-                recording.iter().map(|&variant| of(variant)?.1.recorded.as_ref()).collect();
+                recording.iter().map(|&variant| self.recorded(name, variant)).collect();
             let checked = found.iter().flatten().find(|r| r.events > 0);
             let count = |of: &dyn Fn(&Recorded) -> u64| checked.map_or(String::new(), |r| of(r).to_string());
             let mut cells =
-                vec![program.name.clone(), count(&|r| r.events), count(&|r| r.chunks), count(&|r| r.wrong)];
+                vec![name.to_owned(), count(&|r| r.events), count(&|r| r.chunks), count(&|r| r.wrong)];
             for recorded in found {
                 cells.push(recorded.map_or(String::new(), |r| millions(r.bytes)));
                 cells.push(recorded.map_or(String::new(), |r| millions(r.compressed)));
@@ -52,19 +59,30 @@ impl Report {
         let total = recording.iter().find(|variant| variant.name == ALL);
         for variant in &recording {
             for of in [(|r| r.bytes) as fn(&Recorded) -> u64, |r| r.compressed] {
-                let share = |total: &Variant| sum(variant, &of) as f64 / sum(total, &of) as f64;
+                // Of the programs that both have recorded.
+                let share = |total: &Variant| {
+                    let both = names().filter_map(|name| {
+                        Some((self.recorded(name, variant)?, self.recorded(name, total)?))
+                    });
+                    let (some, all) =
+                        both.fold((0, 0), |sums, (some, all)| (sums.0 + of(some), sums.1 + of(all)));
+                    some as f64 / all as f64
+                };
                 let share = total.map_or(String::new(), |total| format!(" ({:.1} %)", 100.0 * share(total)));
                 cells.push(millions(sum(variant, &of)) + &share);
             }
         }
         let _ = writeln!(out, "| {} |", cells.join(" | "));
-        self.trace_costs(&recording, out);
+        self.trace_costs(out);
     }
 
     /// Instructions and processor time, to the baseline.
-    fn trace_costs(&self, recording: &[&Variant], out: &mut String) {
-        let traced = |variant: &&Variant| variant.records || variant.name.starts_with("trace");
-        let variants: Vec<&Variant> = self.variants.iter().filter(traced).collect();
+    fn trace_costs(&self, out: &mut String) {
+        let variants: Vec<&Variant> = self.variants.iter().filter(|variant| is_of_traces(variant)).collect();
+        let is_known = |m: &Measured| m.counts.is_some() || m.times.is_some();
+        if !variants.iter().any(|variant| self.of(variant).any(|(_, m)| is_known(m))) {
+            return;
+        }
         let names: Vec<String> = variants.iter().map(|v| format!("`{}`", v.name)).collect();
         let _ = write!(
             out,
@@ -73,12 +91,15 @@ impl Report {
             names.iter().map(|name| format!("{name} | time")).collect::<Vec<_>>().join(" | "),
             "---|".repeat(2 * variants.len())
         );
-        for (program, _) in self.of(recording[0]) {
+        for (program, _) in &self.programs {
+            let of_program = variants.iter().map(|variant| self.found(&program.name, variant));
+            if !of_program.clone().flatten().any(is_known) {
+                continue;
+            }
             let mut cells = vec![program.name.clone()];
-            for variant in &variants {
-                let found = self.of(variant).find(|(other, _)| other.name == program.name);
-                cells.push(number(found.and_then(|(_, m)| m.instruction_ratio()), 3));
-                cells.push(number(found.and_then(|(_, m)| m.processor_time_ratio()), 3));
+            for found in of_program {
+                cells.push(number(found.and_then(Measured::instruction_ratio), 3));
+                cells.push(number(found.and_then(Measured::processor_time_ratio), 3));
             }
             let _ = writeln!(out, "| {} |", cells.join(" | "));
         }
@@ -91,14 +112,20 @@ impl Report {
             cells.push(number(mean(&Measured::processor_time_ratio), 3));
         }
         let _ = writeln!(out, "| {} |", cells.join(" | "));
-        // All instructions that the baseline does not execute.
-        let more = |variant: &Variant| -> i64 {
-            let counts = self.of(variant).filter_map(|(_, m)| m.counts.as_ref());
-            counts.map(|(base, with)| with.instructions as i64 - base.instructions as i64).sum()
+        // All instructions that the baseline does not execute, of the programs that both were counted with.
+        let further = |m: &Measured| -> Option<i64> {
+            let (base, with) = m.counts.as_ref()?;
+            Some(with.instructions as i64 - base.instructions as i64)
         };
-        let total = variants.iter().find(|variant| variant.name == ALL).map(|v| more(v));
-        if let Some(total) = total.filter(|total| *total > 0) {
-            let shares = variants.iter().map(|v| format!("{:.2} | ", more(v) as f64 / total as f64));
+        let share = |variant: &Variant, total: &Variant| -> Option<f64> {
+            let both = self
+                .of(variant)
+                .filter_map(|(program, m)| Some((further(m)?, further(self.found(&program.name, total)?)?)));
+            let (some, all) = both.fold((0, 0), |sums, (some, all)| (sums.0 + some, sums.1 + all));
+            (all > 0).then(|| some as f64 / all as f64)
+        };
+        if let Some(total) = variants.iter().find(|variant| variant.name == ALL) {
+            let shares = variants.iter().map(|variant| number(share(variant, total), 2) + " | ");
             let _ = writeln!(
                 out,
                 "| **further instructions, of `{ALL}`'s** | {}",
@@ -106,4 +133,9 @@ impl Report {
             );
         }
     }
+}
+
+/// Whether the variant is compared with other ways to record what a program does.
+pub(super) fn is_of_traces(variant: &Variant) -> bool {
+    variant.records || variant.name.starts_with("trace")
 }
