@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use object::{Object as _, ObjectSection as _};
-use pcce_abi::stub;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
@@ -13,7 +12,7 @@ use super::agreement::{Transfers, agreement};
 use super::backtrace::{Backtrace, backtraces, by_symboliser, chain, lookups};
 use super::run::{Death, Run};
 use super::{BATCH, BUILT, CORES, Outcome, WRONG};
-use crate::chain::{Frame, decoded, show, symbolise};
+use crate::chain::{AddingStubs, Frame, decoded, show, symbolise};
 use crate::evaluation::build::Workshop;
 use crate::evaluation::inputs;
 use crate::evaluation::program::{Program, Variant};
@@ -31,8 +30,7 @@ pub struct Victim {
     code: (u64, u64),
     /// The linker's stubs.
     stubs: Vec<(u64, u64)>,
-    /// Stubs of link mode that add, which no trace shows.
-    adding: Vec<u64>,
+    adding: AddingStubs,
     transfers: Transfers,
     pub(super) commands: String,
     pub(super) inputs: PathBuf,
@@ -63,16 +61,10 @@ impl Victim {
         let code = file.sections().filter(|s| s.kind() == object::SectionKind::Text).map(range);
         let code = code.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).context("a program without code")?;
         let stubs = file.sections().filter(|s| s.name().is_ok_and(|name| name.starts_with(".plt")));
-        let texts = file.sections().filter(|s| s.kind() == object::SectionKind::Text);
-        let contents = texts.filter_map(|s| Some((s.address(), s.data().ok()?)));
-        let adding = contents.flat_map(|(start, bytes)| {
-            let windows = (start..).zip(bytes.windows(stub::ADDING_LEN));
-            windows.filter(|(_, bytes)| stub::is_adding(bytes)).map(|(address, _)| address)
-        });
         Ok(Self {
             code,
             stubs: stubs.map(range).collect(),
-            adding: adding.collect(),
+            adding: AddingStubs::of(&file),
             transfers: Transfers::of(&executable)?,
             name: name.to_owned(),
             folder: root.clone(),
@@ -139,14 +131,10 @@ impl Victim {
 
     fn judge(&self, deaths: &[Death], folder: &Path, outcome: &mut Outcome) -> Result<()> {
         let cores: Vec<PathBuf> = deaths.iter().map(|d| d.core.clone()).collect();
-        let in_stub = |address: u64| {
-            let after = self.adding.partition_point(|&start| start <= address);
-            self.adding[..after].last().is_some_and(|start| address - start < stub::ADDING_LEN as u64)
-        };
         let backtraces = |cores: &[PathBuf]| -> Result<Vec<Backtrace>> {
             let mut rows = backtraces(&self.executable, cores, folder)?;
             for thread in rows.iter_mut().flat_map(|row| &mut row.threads) {
-                thread.frames.retain(|frame| !in_stub(frame.lookup()));
+                thread.frames.retain(|frame| !self.adding.contain(frame.lookup()));
             }
             Ok(rows)
         };
