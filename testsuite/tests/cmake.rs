@@ -1,4 +1,4 @@
-//! A CMake project with a static and a shared library, in both modes: built with the wrappers as its compilers and
+//! A CMake project with a static and a shared library, in all modes: built with the wrappers as its compilers and
 //! nothing else, and by clang with an installed PCCE (`find_package`, `pcce_instrument`). It works, and a context that
 //! crosses its libraries decodes.
 
@@ -64,6 +64,11 @@ fn with_wrappers(mode: &str) {
 #[test]
 fn wrappers_lto() {
     with_wrappers("lto");
+}
+
+#[test]
+fn wrappers_link() {
+    with_wrappers("link");
 }
 
 #[test]
@@ -144,6 +149,11 @@ fn find_package_lto_ninja() {
     consume(&build_folder("consumer-lto"), "Ninja", &["-DMODE=lto", "-DOPTIONS=VERIFY;HYBRID"], None);
 }
 
+#[test]
+fn find_package_link_ninja() {
+    consume(&build_folder("consumer-link"), "Ninja", &["-DMODE=link", "-DOPTIONS=VERIFY"], None);
+}
+
 /// What the pass depends on decides what ccache takes for the same compilation.
 #[test]
 fn find_package_module_make_ccache() {
@@ -188,7 +198,7 @@ fn errors_name_the_cause_and_the_cure() {
             ["-DMODE=lto", "-DOPTIONS="],
             vec!["instruments every target by itself"],
         ),
-        ("mode", [&clang, &clangxx], ["-DMODE=thin", "-DOPTIONS="], vec!["`thin`", "`lto` and `module`"]),
+        ("mode", [&clang, &clangxx], ["-DMODE=thin", "-DOPTIONS="], vec!["`thin`", "`lto`, `link` and `module`"]),
         ("target", [&clang, &clangxx], ["-DMODE=lto", "-DOPTIONS=nowhere"], vec!["no target `nowhere`"]),
     ] {
         let output = run(&mut configure(&build_folder(name), compilers, &arguments));
