@@ -198,7 +198,12 @@ fn errors_name_the_cause_and_the_cure() {
             ["-DMODE=lto", "-DOPTIONS="],
             vec!["instruments every target by itself"],
         ),
-        ("mode", [&clang, &clangxx], ["-DMODE=thin", "-DOPTIONS="], vec!["`thin`", "`lto`, `link` and `module`"]),
+        (
+            "mode",
+            [&clang, &clangxx],
+            ["-DMODE=thin", "-DOPTIONS="],
+            vec!["`thin`", "`lto`, `link` and `module`"],
+        ),
         ("target", [&clang, &clangxx], ["-DMODE=lto", "-DOPTIONS=nowhere"], vec!["no target `nowhere`"]),
     ] {
         let output = run(&mut configure(&build_folder(name), compilers, &arguments));

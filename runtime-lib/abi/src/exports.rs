@@ -58,10 +58,11 @@ pub const VERIFY: [&str; 8] = [
 ];
 
 /// What the tracer defines (`libpcce_trace.a`).
-pub const TRACE: [&str; 19] = [
+pub const TRACE: [&str; 20] = [
     crate::trace::TLS_SYMBOL,
     crate::trace::functions::FLUSH,
     crate::trace::functions::ENTER,
+    crate::trace::functions::ENTER_LIBRARY,
     crate::trace::functions::LANDED,
     crate::trace::functions::RETURNED,
     crate::trace::functions::EVENT,

@@ -186,6 +186,8 @@ pub mod functions {
     /// enter behind it ([`super::ENTRY_LEN`]). It finds the function by its return address, and keeps all registers but
     /// `%r11` and the flags.
     pub const ENTER: &str = "__pcce_trace_enter";
+    /// The same for shared libraries: in each the wrapper links an [`ENTER`] of its own, which goes on here.
+    pub const ENTER_LIBRARY: &str = "__pcce_trace_enter_library";
     /// `(const void *function, uint32_t node)`: at a landing pad. This and [`RETURNED`] find where they were called.
     pub const LANDED: &str = "__pcce_trace_landed";
     /// `(uint64_t *number, const void *function, uint32_t node)`: behind a call that may return twice. `number` is the

@@ -1,0 +1,175 @@
+//! Traces of programs with shared libraries: each image in each mode, and in an executable objects of two modes.
+
+#![cfg(not(feature = "llvm22"))]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pcce_testsuite::{artifact, command, llvm, run, work_folder};
+
+/// Calls a library that calls back, and a plugin through a pointer of `dlsym`, three times, which calls back, too.
+const HOST: &str = "#include <dlfcn.h>\n\
+    #include <stdio.h>\n\
+    int twice(int n, int (*f)(int));\n\
+    int square(int n) { return n * n; }\n\
+    __attribute__((noinline)) static int odd(int n) { return n & 1 ? square(n) : 0; }\n\
+    int main(int argc, char **argv) {\n\
+      int sum = 0;\n\
+      for (int i = 0; i < 3; i++) {\n\
+        sum += twice(i, i == 1 ? odd : square);\n\
+        void *plugin = dlopen(argv[1], RTLD_NOW);\n\
+        if (!plugin) { puts(dlerror()); return 1; }\n\
+        int (*each)(int, int (*)(int)) = (int (*)(int, int (*)(int)))dlsym(plugin, \"each\");\n\
+        sum += each(3, square) + each(2, odd);\n\
+        dlclose(plugin);\n\
+      }\n\
+      printf(\"%d\\n\", sum);\n\
+    }\n";
+const LIBRARY: &str = "int square(int n);\n\
+    int half(int n) { return n / 2; }\n\
+    int twice(int n, int (*f)(int)) { return f(n) + f(half(n)) + square(n); }\n";
+const PLUGIN: &str = "int half(int n);\n\
+    __attribute__((noinline)) static int inner(int n, int (*f)(int)) {\n\
+      return n ? f(n) + inner(n - 1, f) + half(n) : 0;\n\
+    }\n\
+    int each(int n, int (*f)(int)) { return inner(n, f) + 1; }\n";
+
+const MODES: [&str; 3] = ["lto", "link", "module"];
+
+struct Images {
+    folder: PathBuf,
+}
+
+impl Images {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn compile(&self, mode: &str, flags: &[&str], inputs: &[&str], output: &str) -> PathBuf {
+        let mode = format!("--pcce-mode={mode}");
+        let mut build =
+            command(artifact("pcce-clang"), &["--pcce-trace", "--pcce-verify", "-g", "-O1", &mode]);
+        build.args(flags).args(inputs.iter().map(|name| self.path(name)));
+        let _ = run(build.arg("-o").arg(self.path(output))).expect_success();
+        self.path(output)
+    }
+
+    fn libraries(&self, mode: &str) {
+        let flags = ["-shared", "-fPIC"];
+        self.compile(mode, &flags, &["library.c"], "liblibrary.so");
+        self.compile(mode, &flags, &["plugin.c"], "plugin.so");
+    }
+
+    /// What makes an executable of its parts.
+    fn link_flags(&self) -> Vec<String> {
+        let folder = self.folder.display();
+        ["-Wl,--export-dynamic-symbol=square", "-L", &folder.to_string(), "-llibrary"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain([format!("-Wl,-rpath,{folder}")])
+            .collect()
+    }
+
+    /// Runs it. Returns its events.
+    fn events(&self, program: &Path) -> Vec<String> {
+        let (trace, report) = (self.path("trace"), self.path("report"));
+        let _ = fs::remove_file(&trace);
+        let mut start = command(program, &[]);
+        start.arg(self.path("plugin.so")).env("PCCE_TRACE", &trace).env("PCCE_VERIFY_REPORT", &report);
+        assert_eq!(run(&mut start).expect_success().stdout, "71\n");
+        let checked = self.pcce(&["check"], program, &trace);
+        assert!(checked.contains(", 0 chunks do not match"), "{checked}");
+        assert!(!checked.contains("cannot be compared"), "{checked}");
+        let exported = self.pcce(&["export", "--format", "json"], program, &trace);
+        let events = exported.lines().map(|line| {
+            let event: serde_json::Value = serde_json::from_str(line).expect("an object");
+            let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+            format!("{} {} {}", event["depth"], text(&event["kind"]), text(&event["function"]))
+        });
+        events.collect()
+    }
+
+    fn pcce(&self, words: &[&str], program: &Path, trace: &Path) -> String {
+        let mut pcce = command(artifact("pcce"), &[&["trace"], words].concat());
+        run(pcce.arg(program).arg(trace)).expect_success().stdout
+    }
+}
+
+fn images(name: &str) -> Images {
+    let folder = work_folder(&format!("trace-libraries/{name}"));
+    for (name, text) in [("host.c", HOST), ("library.c", LIBRARY), ("plugin.c", PLUGIN)] {
+        fs::write(folder.join(name), text).expect("can be written");
+    }
+    Images { folder }
+}
+
+/// Calls of a function by its name and through a pointer look different; who calls whom does not.
+fn calls(events: &[String]) -> Vec<String> {
+    let of_function = |event: &&String| {
+        let words: Vec<&str> = event.split(' ').collect();
+        matches!(words[1], "entered" | "call" | "return" | "end") && words[2] != "printf"
+    };
+    let name =
+        |event: &String| event.split(' ').skip(1).collect::<Vec<_>>().join(" ").replace("entered", "call");
+    events.iter().filter(of_function).map(name).collect()
+}
+
+#[test]
+fn each_image_may_have_its_mode() {
+    let images = images("modes");
+    let mut first: Option<Vec<String>> = None;
+    for libraries in MODES {
+        images.libraries(libraries);
+        for host in MODES {
+            let flags = images.link_flags();
+            let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+            images.compile(host, &["-c"], &["host.c"], "host.o");
+            let program = images.compile(host, &flags, &["host.o"], "host");
+            let found = calls(&images.events(&program));
+            let counted = |name: &str| found.iter().filter(|event| **event == format!("call {name}")).count();
+            assert_eq!(counted("each"), 6, "{host} and {libraries}: {found:#?}");
+            assert_eq!(counted("inner"), 3 * (4 + 3), "{host} and {libraries}");
+            assert_eq!(counted("half"), 3 * 5, "{host} and {libraries}");
+            assert_eq!(*first.get_or_insert_with(|| found.clone()), found, "{host} and {libraries}");
+        }
+    }
+}
+
+/// Objects of module mode have entries for open calls, and those of lto mode make open calls.
+#[test]
+fn objects_of_two_modes_make_one_program() {
+    let images = images("objects");
+    images.libraries("module");
+    let mut found = Vec::new();
+    for [host, library] in [["lto", "module"], ["module", "module"], ["lto", "lto"]] {
+        images.compile(host, &["-c"], &["host.c"], "host.o");
+        images.compile(library, &["-c"], &["library.c"], "library.o");
+        let flags = ["-Wl,--export-dynamic-symbol=square", "-Wl,--export-dynamic-symbol=half"];
+        let program = images.compile(host, &flags, &["host.o", "library.o"], "host");
+        found.push(calls(&images.events(&program)));
+    }
+    assert_eq!(found[0], found[1]);
+    assert_eq!(found[0].len(), found[2].len());
+}
+
+/// The libraries bring the tracer with them.
+#[test]
+fn a_plain_program_has_traced_libraries() {
+    let images = images("plain");
+    images.libraries("lto");
+    let program = images.path("host");
+    let mut clang = command(llvm("clang"), &["-O1"]);
+    let _ = run(clang.args(images.link_flags()).arg(images.path("host.c")).arg("-o").arg(&program));
+    let trace = images.path("trace");
+    let mut start = command(&program, &[]);
+    start
+        .arg(images.path("plugin.so"))
+        .env("PCCE_TRACE", &trace)
+        .env("PCCE_VERIFY_REPORT", images.path("report"));
+    assert_eq!(run(&mut start).expect_success().stdout, "71\n");
+    let mut show = command(artifact("pcce"), &["trace", "show"]);
+    let library = images.path("liblibrary.so");
+    let shown = run(show.arg(&library).arg(&trace)).stdout;
+    assert_eq!(shown.matches("twice").count(), 3, "{shown}");
+    assert_eq!(shown.matches("each\n").count(), 6, "{shown}");
+}
