@@ -23,12 +23,12 @@ pub const LIMITS: [usize; 4] = [10, 20, 30, 40];
 pub const MACHINES: usize = 3;
 
 /// Stands in front of each process of a workload: `$PCCE` collects its trace in parts, and then it runs as a whole. The
-/// clock stands still (`$CLOCK`), and the environment of the whole run is as long as that of the others, so that the
-/// stack is where it is there: Lua makes a seed of both.
+/// clock stands still (`$CLOCK`), and the environment of the whole run has the same variables, as long as those of the
+/// others: Lua makes a seed of the clock and of where the stack is, gawk and make have a table of all variables.
 pub const COLLECT: &str = r#"#!/bin/sh
-number=$(ls "$TRACES" | wc -l)
+number=0
+until mkdir "$TRACES/$(printf %03d "$number")" 2> /dev/null; do number=$((number + 1)); done
 run="$TRACES/$(printf %03d "$number")"
-mkdir "$run"
 input=/dev/null
 if [ -p /dev/stdin ] || [ -f /dev/stdin ]; then
     input="$run/input"
@@ -41,7 +41,7 @@ for parts in $PARTS; do
     echo $? > "$run/$parts.status"
 done
 mkdir "$run/2.whole"
-exec env -u _ PCCE_TRACE="$run/2.whole/part-1.trace" PCCE_TRACE_NONE=1/2 setarch -R "$@" < "$input"
+exec env -u _ PCCE_TRACE="$run/2.whole/part-1.trace" PCCE_TRACE_PART=1/1 setarch -R "$@" < "$input"
 "#;
 
 /// What became of a process's trace in so many parts.
