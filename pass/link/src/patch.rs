@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use pcce_abi::functions::{PUSH, PUSH_HERE, PUSH_RELATIVE};
+use pcce_abi::functions::{PUSH_HERE, PUSH_RELATIVE, PUSH_RELATIVE_HERE};
 use pcce_abi::{no_op, stub};
 use pcce_model::link::Shape;
 use pcce_model::{CallKind, Unannounced};
@@ -141,11 +141,10 @@ fn pushes(image: &mut Image, modules: &Modules, bound: &Bound, summary: &mut Sum
         let callee = callee.map(|callee| modules.behind_entry(image, callee));
         let site = module.1.symbols.sites_address + u64::from(site);
         let routine = match is_relative {
-            true => PUSH_RELATIVE,
-            false if image.is_library => PUSH_HERE,
-            false => PUSH,
+            // Code that may be a library's has none of its own.
+            true => image.symbol(PUSH_RELATIVE_HERE).or_else(|_| image.symbol(PUSH_RELATIVE))?,
+            false => image.symbol(PUSH_HERE)?,
         };
-        let routine = image.symbol(routine)?;
         image.overwrite(at, &code::pushing_stub(at, callee, site, routine));
         summary.pushing_stubs += 1;
     }

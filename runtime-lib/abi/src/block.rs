@@ -360,14 +360,17 @@ pub mod functions {
     /// The same with a relative push.
     pub const PUSH_RELATIVE: &str = "__pcce_push_relative";
 
-    /// [`PUSH`] of a shared library of its own: some functions of other images look by their return address which image
-    /// has called (`dlsym`).
+    /// [`PUSH`] of an image of its own. Some functions of other images look by their return address which image has
+    /// called (`dlsym`); and in code that can only become part of an executable, it is shorter.
     pub const PUSH_HERE: &str = "__pcce_push_here";
+    /// [`PUSH_RELATIVE`] of code that can only become part of an executable: the block is at a distance from the thread
+    /// pointer that the linker knows.
+    pub const PUSH_RELATIVE_HERE: &str = "__pcce_push_relative_here";
 
     /// Whether this is one of the routines that push for others, which contexts do not show.
     #[must_use]
     pub fn pushes_for_others(name: &str) -> bool {
-        [PUSH, PUSH_RELATIVE, PUSH_HERE].contains(&name)
+        [PUSH, PUSH_RELATIVE, PUSH_HERE, PUSH_RELATIVE_HERE].contains(&name)
     }
 }
 

@@ -73,19 +73,43 @@ pub fn can_be_written(name: &str) -> bool {
     !name.contains(['"', '\\', '\n', '\0'])
 }
 
-/// Gives an image that may be a shared library a routine of its own that pushes in its callers' place, which all its
-/// modules share. It does what the runtime's does (`runtime-lib/src/x86_64/push.rs`).
-pub fn emit_push_routine(module: Module<'_>) {
-    let (name, block) = (abi::functions::PUSH_HERE, abi::TLS_SYMBOL);
+/// Gives an image routines of its own that push in their callers' place, which all its modules share. They do what the
+/// runtime's do (`runtime-lib/src/x86_64/push.rs`). In an executable the linker knows where the block is, so that they
+/// need no register for that; what may be a shared library has only the one that stores 0.
+pub fn emit_push_routines(module: Module<'_>, for_library: bool) {
+    let block = abi::TLS_SYMBOL;
     let (id, top) = (layout::TLS_ID, layout::TLS_TOP);
-    let (frame_prev, frame_id) = (layout::FRAME_PREV, layout::FRAME_ID);
+    let (frame_prev, frame_id, relative) = (layout::FRAME_PREV, layout::FRAME_ID, layout::RELATIVE);
+    if for_library {
+        let load = format!("movq {block}@GOTTPOFF(%rip), %r11");
+        let (id, top) = (format!("%fs:{id}(%r11)"), format!("%fs:{top}(%r11)"));
+        let push = format!("movq %rsp, {top}\nmovq $0, {id}");
+        let pop = format!(
+            "{load}\nmovq {frame_id}(%rsp), %r10\nmovq %r10, {id}\nmovq {frame_prev}(%rsp), %r10\n\
+             movq %r10, {top}\naddq $40, %rsp"
+        );
+        push_routine(module, abi::functions::PUSH_HERE, [&load, &id, &top, &push, &pop]);
+        return;
+    }
+    // The frame is off the chain by the instruction that takes its first word off the stack.
+    const { assert!(layout::FRAME_PREV == 0) };
+    let (id, top) = (format!("%fs:{block}@TPOFF+{id}"), format!("%fs:{block}@TPOFF+{top}"));
+    let pop = format!("popq {top}\n.cfi_def_cfa_offset 40\naddq $32, %rsp");
+    let push = format!("movq %rsp, {top}\nmovq $0, {id}");
+    let pop_id = format!("movq {frame_id}(%rsp), %r10\nmovq %r10, {id}\n{pop}");
+    push_routine(module, abi::functions::PUSH_HERE, ["", &id, &top, &push, &pop_id]);
+    let push = format!("leaq {relative}(%rsp), %r11\nmovq %r11, {top}");
+    push_routine(module, abi::functions::PUSH_RELATIVE_HERE, ["", &id, &top, &push, &pop]);
+}
+
+/// One of these routines: `load` readies what the operands `id` and `top` need, `push` puts the frame on the chain,
+/// and `pop` takes it off, and off the stack.
+fn push_routine(module: Module<'_>, name: &str, [load, id, top, push, pop]: [&str; 5]) {
     module.append_asm(&format!(
         ".pushsection .text.{name},\"axGR\",@progbits,{name},comdat\n.weak {name}\n.hidden {name}\n\
          .type {name},@function\n.p2align 4\n{name}:\n.cfi_startproc\nsubq $16, %rsp\n.cfi_def_cfa_offset 24\npushq %r11\n\
-         .cfi_def_cfa_offset 32\nmovq {block}@GOTTPOFF(%rip), %r11\npushq %fs:{id}(%r11)\n.cfi_def_cfa_offset 40\n\
-         pushq %fs:{top}(%r11)\n.cfi_def_cfa_offset 48\nmovq %rsp, %fs:{top}(%r11)\nmovq $0, %fs:{id}(%r11)\n\
-         callq *%r10\nmovq {block}@GOTTPOFF(%rip), %r11\nmovq {frame_id}(%rsp), %r10\nmovq %r10, %fs:{id}(%r11)\n\
-         movq {frame_prev}(%rsp), %r10\nmovq %r10, %fs:{top}(%r11)\naddq $40, %rsp\n.cfi_def_cfa_offset 8\nretq\n\
+         .cfi_def_cfa_offset 32\n{load}\npushq {id}\n.cfi_def_cfa_offset 40\npushq {top}\n.cfi_def_cfa_offset 48\n\
+         {push}\ncallq *%r10\n{pop}\n.cfi_def_cfa_offset 8\nretq\n\
          .cfi_endproc\n.size {name}, . - {name}\n.popsection\n"
     ));
 }

@@ -109,11 +109,10 @@ fn symbols<'m>(
     refer_to("__pcce_abi", abi::VERSION_SYMBOL);
     if no_ops.is_some() {
         // Stubs may come to jump there.
-        refer_to("__pcce_pushes", abi::functions::PUSH);
-        refer_to("__pcce_pushes", abi::functions::PUSH_RELATIVE);
-    }
-    if symbols.for_library {
-        emit::emit_push_routine(module);
+        emit::emit_push_routines(module, symbols.for_library);
+        if symbols.for_library {
+            refer_to("__pcce_pushes", abi::functions::PUSH_RELATIVE);
+        }
     }
     symbols
 }
