@@ -100,7 +100,7 @@ fn what_cannot_be_encoded_behind_the_link_is_refused() {
     // Code of executables is none of shared libraries.
     let library = ["--pcce-mode=link", "-fPIE", "-O2", "-shared", "-Wl,-Bsymbolic", "-fvisibility=hidden"];
     let library = clang(&[&library[..], &["no_pic.c", "-o", "lib.so"]].concat());
-    assert!(library.status != 0 && library.stderr.contains("without -fPIC"), "{}", library.describe());
+    assert!(library.status != 0 && library.stderr.contains("recompile with -fPIC"), "{}", library.describe());
     assert!(!folder.join("lib.so").exists());
 }
 
@@ -401,4 +401,38 @@ fn wide_values_are_put_where_stubs_were() {
     let words = ["-d", "--no-show-raw-insn", "wide"];
     let code = run(command(llvm("llvm-objdump"), &words).current_dir(&folder)).expect_success().stdout;
     assert!(code.lines().filter(|line| line.contains("movabsq")).count() > 10, "{code}");
+}
+
+/// A cycle of one module that goes through a pointer: the cold call by name pushes, and not the hot one.
+#[test]
+fn cycles_through_pointers_push_where_they_are_cold() {
+    let folder = work_folder("link/cold");
+    let source = "#include <pcce.h>\n#include <stdio.h>\nstatic int work(int n);\nint (*volatile f)(int) = work;\n\
+        __attribute__((noinline)) int hot(int n) {\n  int sum = 0;\n  for (int i = 0; i < n; i++) sum += f(i);\n  \
+        return sum;\n}\n\
+        __attribute__((noinline, cold)) static int rare(int n) { puts(PCCE_TOKEN); return hot(n - 1) + 1; }\n\
+        static int work(int n) { if (__builtin_expect(n == 2, 0)) return rare(n) + 1; return n; }\n\
+        int main(void) { return hot(4) + hot(3) == 0; }\n";
+    fs::write(folder.join("cold.c"), source).unwrap();
+    let contexts = |mode: &str, flags: &[&str]| {
+        let words = [&["-g", "-w", "-O1", mode, "cold.c", "-o", "cold"], flags].concat();
+        let _ = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
+        let tokens = run(command(folder.join("cold"), &[]).current_dir(&folder)).expect_success().stdout;
+        let words = ["filter", "cold", "--format", "folded"];
+        run_with_input(command(artifact("pcce"), &words).current_dir(&folder), &tokens)
+            .expect_success()
+            .stdout
+    };
+    let expected = contexts("--pcce-mode=module", &[]);
+    assert_eq!(expected, "main;hot;work;rare\n".repeat(2));
+    for flags in [&["-pie"][..], &["-no-pie", "-fuse-ld=bfd"], &["--pcce-verify"], &["-O2"]] {
+        assert_eq!(contexts("--pcce-mode=link", flags), expected, "{flags:?}");
+    }
+    let code = |function: &str| {
+        let words = ["-d", "--no-show-raw-insn", &format!("--disassemble-symbols={function}"), "cold"];
+        run(command(llvm("llvm-objdump"), &words).current_dir(&folder)).expect_success().stdout
+    };
+    assert!(code("hot").contains("*%r10"), "{}", code("hot"));
+    let by_name = [code("work").contains("<rare>"), code("rare").contains("<hot>")];
+    assert_ne!(by_name[0], by_name[1], "one of them pushes: {}{}", code("work"), code("rare"));
 }

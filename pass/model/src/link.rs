@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Call, CallKind, Error, Function, Mode, Program, Source, Unannounced, derive};
 use pcce_abi::no_op::{INDEX_BITS, MODULE_BITS};
+use pcce_encoding::FunctionId;
 
 /// What an object carries.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -158,6 +159,9 @@ pub fn shapes(
         Function { can_be_diverted: true, calls, ..f.clone() }
     });
     let closed: Vec<Function> = alone.collect();
+    // The module as an executable: where open calls close a cycle, the coldest of its calls is best to push.
+    let inside = |f: &Function| Function { external: f.external && f.name == "main", ..f.clone() };
+    let whole = derive(closed.iter().map(inside).collect(), &Mode { open: true, ..*mode }, None)?;
     let alone = derive(closed, &Mode { open: false, ..*mode }, None)?;
     // What must add has to in any image.
     let (id_bits, known_starts) = match for_library {
@@ -166,6 +170,12 @@ pub fn shapes(
     };
     let options = pcce_encoding::Options { id_bits, known_starts, ..pcce_encoding::Options::default() };
     let encoding = pcce_encoding::encode(&alone.graph, &options);
+    let of_whole = pcce_encoding::Options { dear_open_pushes: true, ..options };
+    let of_whole = pcce_encoding::encode(&whole.graph, &of_whole);
+    let closes_cycle = |id: FunctionId, c: usize| {
+        let edge = whole[id].calls[c].edge;
+        !for_library && edge.is_some_and(|edge| of_whole.edge(edge).pushes())
+    };
     let mut stubs = 0;
     let mut new_stub = || {
         stubs += 1;
@@ -190,6 +200,9 @@ pub fn shapes(
                         && source.reach(id, c) == Reach::Registers =>
                 {
                     CodeOfCall { shape: Shape::Tail, stub: new_stub(), ..plain }
+                }
+                Reached::Own if closes_cycle(id, c) && source.reach(id, c) == Reach::Registers => {
+                    CodeOfCall { shape: Shape::Bound, stub: new_stub(), ..plain }
                 }
                 Reached::Own => CodeOfCall { shape: Shape::Bound, ..plain },
                 Reached::Other => match source.reach(id, c) {
