@@ -44,7 +44,7 @@ fn every_point_of_calls_that_are_jumps() {
         ("O2", &["-O2", "-pie"][..], "(unsigned long)&__executable_start"),
         ("O1", &["-O1", "-fno-pie", "-no-pie", "-fuse-ld=bfd"], "0UL"),
         ("Os", &["-Os", "-pie", "-fuse-ld=bfd"], "(unsigned long)&__executable_start"),
-        // Values of more than 31 bits, added by code that no row describes.
+        // Values of more than 31 bits, added by code that updates call.
         ("wide", &["-O2", "-DLEVELS", "-fno-pie", "-no-pie"], "0UL"),
         ("thin", &["-O2", "-flto=thin"], "(unsigned long)&__executable_start"),
     ] {
@@ -105,7 +105,8 @@ fn every_point_of_calls_that_are_jumps() {
             lines.len()
         );
         assert!(lines.len() > 1000 && jumped > 100 && stubs > 50, "{name}: {} {jumped} {stubs}", lines.len());
-        let most = if name == "wide" { lines.len() / 50 } else { 0 };
+        // Stubs that push have no row, nor unwind tables.
+        let most = if name == "wide" { lines.len() / 500 } else { 0 };
         assert!(unknown <= most, "{name}: {unknown} of {} unknown", lines.len());
     }
 }

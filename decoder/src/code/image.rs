@@ -9,6 +9,7 @@ use object::{
     Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationFlags, RelocationTarget, SectionKind,
     SymbolKind,
 };
+use pcce_abi::no_op;
 
 use super::flow::{Called, Surroundings};
 use super::function::{Function, names_block};
@@ -104,26 +105,31 @@ impl<'f> Image<'f> {
         let runtime =
             |name: String| ["pcce_", "__pcce_", "<pcce_runtime"].iter().any(|p| name.starts_with(p));
         let runtimes = || name.len() < LONGEST_OWN && runtime(names::demangle(name));
-        may && !pcce_abi::no_op::is_check(bytes) && names_block(range.start, bytes, self) && !runtimes()
+        may && !no_op::is_check(bytes) && names_block(range.start, bytes, self) && !runtimes()
     }
 
-    /// Link mode: code that updates of more than 31 bits call. No symbol names it.
-    pub(super) fn read_wide_additions(&mut self) {
-        let Some(offset) = self.offset.and_then(|offset| i32::try_from(offset).ok()) else { return };
+    /// Link mode: code that updates of more than 31 bits call. No symbol names it. Returns where it is, and what it
+    /// adds.
+    pub(super) fn read_wide_additions(&mut self) -> Vec<(u64, u64)> {
+        let Some(offset) = self.offset.and_then(|offset| i32::try_from(offset).ok()) else {
+            return Vec::new();
+        };
         let mut found = Vec::new();
         for &(address, bytes) in &self.sections {
-            for at in memchr::memmem::find_iter(bytes, &pcce_abi::no_op::WIDE_ADDITION) {
-                let Some(code) = bytes.get(at..at + pcce_abi::no_op::WIDE_LEN) else { continue };
-                if pcce_abi::no_op::is_wide(code, offset) {
-                    found.push((address + at as u64, code));
+            for at in memchr::memmem::find_iter(bytes, &no_op::WIDE_ADDITION) {
+                let Some(code) = bytes.get(at..at + no_op::WIDE_LEN) else { continue };
+                if let Some(value) = no_op::wide_value(code, offset) {
+                    found.push((address + at as u64, code, value as u64));
                 }
             }
         }
-        for (address, code) in found {
-            if let Some(code) = Function::new(&[(address, code)]) {
-                self.outlined.insert(address, code);
-            }
-        }
+        found
+            .into_iter()
+            .filter_map(|(address, code, value)| {
+                self.outlined.insert(address, Function::new(&[(address, code)])?);
+                Some((address, value))
+            })
+            .collect()
     }
 
     fn read_relocations(&mut self) {

@@ -63,7 +63,7 @@ pub(crate) fn build(
             image.opaque.insert(range.start);
         }
     }
-    image.read_wide_additions();
+    let wide = image.read_wide_additions();
     name_at.extend(behind_entries(file, &image, &ranges, &name_at));
     let code = |start: u64| image.bytes(start).get(..stub::ADDING_LEN).unwrap_or_default();
     let adding: Vec<(u64, Function)> = adding
@@ -79,6 +79,7 @@ pub(crate) fn build(
     for (start, function) in &adding {
         table.fill(function, &image, &[], *start, &name_at);
     }
+    wide.into_iter().for_each(|(start, value)| table.add_wide(start, value));
     // Where code goes on that no range is known to be.
     let mut elsewhere = BTreeSet::new();
     for (number, range) in ranges.iter().enumerate() {
@@ -228,6 +229,26 @@ impl Table {
                 row.calls.push(((behind - row.start) as u32, name));
             }
         }
+    }
+
+    /// Adds the row of code that adds what is wide. It has no name: nobody calls it but updates. It may lie in a range
+    /// that is said to be one, as the room for such code is.
+    fn add_wide(&mut self, start: u64, value: u64) {
+        let end = start.saturating_add(no_op::WIDE_LEN as u64);
+        if self.rows.range(start.saturating_add(1)..end).next().is_some() {
+            return;
+        }
+        if let Some(around) = self.row(start) {
+            if matches!(around.role, Role::Instrumented(..)) {
+                return;
+            }
+            around.len = start - around.start;
+        }
+        let range = Range { start, len: end - start, symbol: None, role: Role::Opaque, part: false };
+        let mut row = row(&range, self.names.number(""));
+        // It returns behind the addition.
+        row.states = vec![(0, State::Added(0)), (no_op::WIDE_LEN as u32 - 1, State::Added(value))];
+        self.rows.insert(start, row);
     }
 
     /// Notes that an instrumented function goes on at an address where no function is known to begin. Returns where

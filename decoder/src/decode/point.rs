@@ -217,7 +217,9 @@ impl<'d> Decoding<'d, '_> {
         if function.role == Role::Plain && functions::pushes_for_others(found.name) {
             return Ok(Active::PushRoutine(found));
         }
-        *inner = Some(found);
+        // Code that adds what is wide has no name, and is none that is called.
+        let is_update = stub.is_some() && found.name.is_empty();
+        *inner = Some(found).filter(|_| !is_update);
         if let Some(value) = stub {
             return Ok(Active::Stub(value));
         }

@@ -121,6 +121,8 @@ pub const WIDE_ADDITION: [u8; 2] = [0x49, 0xbb];
 const WIDE_ADD: [u8; 5] = [0x64, 0x4c, 0x01, 0x1c, 0x25];
 /// Its length in bytes.
 pub const WIDE_LEN: usize = 20;
+/// Where its instructions begin.
+pub const WIDE_INSTRUCTIONS: [usize; 3] = [0, 10, 19];
 
 /// The code that adds a value to the word that is so far from the thread pointer.
 pub fn wide_addition(value: i64, offset: i32) -> [u8; WIDE_LEN] {
@@ -133,11 +135,17 @@ pub fn wide_addition(value: i64, offset: i32) -> [u8; WIDE_LEN] {
     code
 }
 
-/// Whether these bytes are such code for the word that is so far from the thread pointer.
-pub fn is_wide(code: &[u8], offset: i32) -> bool {
-    code.get(2..10)
-        .and_then(|value| value.try_into().ok())
-        .is_some_and(|value| wide_addition(i64::from_le_bytes(value), offset) == code)
+/// What such code adds to the word that is so far from the thread pointer; none if these bytes are other code.
+pub fn wide_value(code: &[u8], offset: i32) -> Option<i64> {
+    let value = i64::from_le_bytes(code.get(2..10)?.try_into().ok()?);
+    (wide_addition(value, offset) == code).then_some(value)
+}
+
+/// Whether these bytes begin with such code, whatever word it is for.
+pub fn begins_with_wide(code: &[u8]) -> bool {
+    let Some(code) = code.get(..WIDE_LEN) else { return false };
+    let offset = code[15..19].try_into().map_or(0, i32::from_le_bytes);
+    wide_value(code, offset).is_some()
 }
 
 #[cfg(test)]
@@ -157,5 +165,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn wide_additions_are_known() {
+        let mut code = wide_addition(-5 << 40, -64).to_vec();
+        assert_eq!((wide_value(&code, -64), wide_value(&code, -56)), (Some(-5 << 40), None));
+        assert!(begins_with_wide(&code));
+        assert!(!begins_with_wide(&code[1..]) && !begins_with_wide(&code[..WIDE_LEN - 1]));
+        code[WIDE_LEN - 1] ^= 1;
+        assert!(!begins_with_wide(&code));
     }
 }
