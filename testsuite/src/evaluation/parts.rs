@@ -22,9 +22,10 @@ pub const LIMITS: [usize; 4] = [10, 20, 30, 40];
 /// Machines of Figure 16.
 pub const MACHINES: usize = 3;
 
-/// Stands in front of each process of a workload: `$PCCE` collects its trace in parts, and then it runs as a whole. The
-/// clock stands still (`$CLOCK`), and the environment of the whole run has the same variables, as long as those of the
-/// others: Lua makes a seed of the clock and of where the stack is, gawk and make have a table of all variables.
+/// Stands in front of each process of a workload: `$PCCE` collects its trace in parts, and then in one, which is the
+/// trace of the run as it was written. The clock stands still (`$CLOCK`), and all runs have the same variables in the
+/// same order, of the same lengths: Lua makes a seed of the clock and of where the stack is, gawk and make have a table
+/// of the variables.
 pub const COLLECT: &str = r#"#!/bin/sh
 number=0
 until mkdir "$TRACES/$(printf %03d "$number")" 2> /dev/null; do number=$((number + 1)); done
@@ -40,8 +41,7 @@ for parts in $PARTS; do
     env -u _ "$PCCE" trace collect --parts "$parts" -o "$run/$parts" -- "$@" < "$input" > "$run/$parts.out" 2> "$run/$parts.err"
     echo $? > "$run/$parts.status"
 done
-mkdir "$run/2.whole"
-exec env -u _ PCCE_TRACE="$run/2.whole/part-1.trace" PCCE_TRACE_PART=1/1 setarch -R "$@" < "$input"
+exec env -u _ "$PCCE" trace collect --keep --parts 1 -o "$run/1" -- "$@" < "$input"
 "#;
 
 /// What became of a process's trace in so many parts.
@@ -142,7 +142,7 @@ pub fn look(program: &Path, folder: &Path) -> Result<Parts> {
     let mut functions = Functions::new(program)?;
     let mut parts = Parts::default();
     for run in runs {
-        let whole = run.join("2.whole/part-1.trace");
+        let whole = run.join("1.parts/part-1.trace");
         let events = streams(program, &whole)?;
         functions.count(program, &whole)?;
         let collected = PARTS.map(|parts| collected(program, &run, parts, &events)).collect::<Result<_>>()?;
