@@ -141,17 +141,18 @@ pub fn may_be_entered(function: &Function) -> bool {
         && function.unannounced != Unannounced::Anyhow
 }
 
-/// Decides what stands around each call of a module, and which of them go through stubs. `for_library`: the code may
-/// become part of a shared library.
+/// Decides what stands around each call of a module, and which of them go through stubs. `by_itself`: how the module's
+/// program is encoded alone. `for_library`: the code may become part of a shared library.
 ///
 /// # Errors
 /// Those of [`derive()`].
 pub fn shapes(
-    functions: &[Function],
+    (program, by_itself): (&Program, &pcce_encoding::Encoding),
     mode: &Mode<'_>,
     source: &dyn Source,
     (id_bits, for_library): (u32, bool),
 ) -> Result<Vec<Vec<CodeOfCall>>, Error> {
+    let functions = &program.functions;
     // The module by itself: its cycles push. What is done at the entry needs no other call.
     let not_derived = |call: &Call| Call { edge: None, tail_group: None, ..call.clone() };
     let alone = functions.iter().map(|f| {
@@ -159,7 +160,8 @@ pub fn shapes(
         Function { can_be_diverted: true, calls, ..f.clone() }
     });
     let closed: Vec<Function> = alone.collect();
-    // The module as an executable: where open calls close a cycle, the coldest of its calls is best to push.
+    // Where open calls close a cycle, the coldest of its calls is best to push. Only the link knows these cycles. Here
+    // open calls reach all that other modules may call, and in a second encoding nothing of that.
     let inside = |f: &Function| Function { external: f.external && f.name == "main", ..f.clone() };
     let whole = derive(closed.iter().map(inside).collect(), &Mode { open: true, ..*mode }, None)?;
     let alone = derive(closed, &Mode { open: false, ..*mode }, None)?;
@@ -173,8 +175,10 @@ pub fn shapes(
     let of_whole = pcce_encoding::Options { dear_open_pushes: true, ..options };
     let of_whole = pcce_encoding::encode(&whole.graph, &of_whole);
     let closes_cycle = |id: FunctionId, c: usize| {
-        let edge = whole[id].calls[c].edge;
-        !for_library && edge.is_some_and(|edge| of_whole.edge(edge).pushes())
+        let pushes = |program: &Program, encoding: &pcce_encoding::Encoding| {
+            program[id].calls[c].edge.is_some_and(|edge| encoding.edge(edge).pushes())
+        };
+        !for_library && (pushes(&whole, &of_whole) || pushes(program, by_itself))
     };
     let mut stubs = 0;
     let mut new_stub = || {

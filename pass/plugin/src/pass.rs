@@ -154,7 +154,7 @@ impl<'a> Job<'a> {
             encoding: pcce_encoding::Options {
                 id_bits: common.id_bits,
                 known_starts: open && !options.basic,
-                dear_open_pushes: false,
+                dear_open_pushes: linked,
             },
             options,
         })
@@ -228,7 +228,7 @@ impl<'a> Job<'a> {
         let shapes = match self.linked {
             true => {
                 let image = (self.encoding.id_bits, self.for_library);
-                Some(link::shapes(&program.functions, &self.mode(), &code, image)?)
+                Some(link::shapes((&program, &encoding), &self.mode(), &code, image)?)
             }
             false => None,
         };
