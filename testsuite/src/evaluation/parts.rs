@@ -25,7 +25,7 @@ pub const MACHINES: usize = 3;
 /// Stands in front of each process of a workload: `$PCCE` collects its trace in parts, and then in one, which is the
 /// trace of the run as it was written. The clock stands still (`$CLOCK`), and all runs have the same variables in the
 /// same order, of the same lengths: Lua makes a seed of the clock and of where the stack is, gawk and make have a table
-/// of the variables.
+/// of the variables. perl is given the seed of its tables.
 pub const COLLECT: &str = r#"#!/bin/sh
 number=0
 until mkdir "$TRACES/$(printf %03d "$number")" 2> /dev/null; do number=$((number + 1)); done
@@ -36,7 +36,7 @@ if [ -p /dev/stdin ] || [ -f /dev/stdin ]; then
     cat > "$input"
 fi
 unset PCCE_TRACE
-export LD_PRELOAD="$CLOCK"
+export LD_PRELOAD="$CLOCK" PERL_HASH_SEED=0
 for parts in $PARTS; do
     env -u _ "$PCCE" trace collect --parts "$parts" -o "$run/$parts" -- "$@" < "$input" > "$run/$parts.out" 2> "$run/$parts.err"
     echo $? > "$run/$parts.status"

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::super::parts::{Collected, LIMITS, MACHINES, PARTS, Parts};
 use super::Report;
+use super::tables::number as number_text;
 
 impl Report {
     pub(super) fn parts(&self, out: &mut String) {
@@ -34,8 +35,8 @@ impl Report {
                 let of_number = || collected(parts, number);
                 let bad: Vec<&Collected> = of_number().filter(|one| !one.wrong.is_empty()).collect();
                 let text = if bad.is_empty() { "=".to_owned() } else { format!("{} not", bad.len()) };
-                let share = share(of_number());
-                let _ = write!(row, " {text} {share:.1} |");
+                let share = number_text(share(of_number()), 1);
+                let _ = write!(row, " {text} {share} |");
                 wrong.extend(bad.iter().map(|one| format!("- {name}, {number} parts: {}\n", one.wrong)));
             }
             let _ = writeln!(out, "{row}");
@@ -45,7 +46,11 @@ impl Report {
         };
         let mut row = "| **mean** | | |".to_owned();
         for number in PARTS {
-            let _ = write!(row, " {:.1} |", mean(&|parts| share(collected(parts, number))));
+            // Of the programs that take the same way each time.
+            let shares: Vec<f64> =
+                all.iter().filter_map(|(_, parts)| share(collected(parts, number))).collect();
+            let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+            let _ = write!(row, " {mean:.1} |");
         }
         let _ = writeln!(out, "{row}\n{}", wrong.concat());
 
@@ -102,12 +107,12 @@ fn collected(parts: &Parts, number: usize) -> impl Iterator<Item = &Collected> {
     parts.processes.iter().flat_map(|process| &process.collected).filter(move |one| one.parts == number)
 }
 
-/// What the busiest run of each collection keeps, in percent of all.
-fn share<'a>(collected: impl Iterator<Item = &'a Collected>) -> f64 {
+/// What the busiest run of each collection keeps, in percent of all; none if nothing was collected.
+fn share<'a>(collected: impl Iterator<Item = &'a Collected>) -> Option<f64> {
     let (mut most, mut all) = (0, 0);
     for one in collected {
         most += one.kept.iter().max().copied().unwrap_or_default();
         all += one.kept.iter().sum::<u64>();
     }
-    100.0 * most as f64 / all.max(1) as f64
+    (all > 0).then(|| 100.0 * most as f64 / all as f64)
 }
