@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{artifact, command, llvm, run, work_folder};
+use pcce_testsuite::{artifact, command, llvm, repository, run, work_folder};
 
 /// Calls a library that calls back, and a plugin through a pointer of `dlsym`, three times, which calls back, too.
 const HOST: &str = "#include <dlfcn.h>\n\
@@ -172,4 +172,50 @@ fn a_plain_program_has_traced_libraries() {
     let shown = run(show.arg(&library).arg(&trace)).stdout;
     assert_eq!(shown.matches("twice").count(), 3, "{shown}");
     assert_eq!(shown.matches("each\n").count(), 6, "{shown}");
+}
+
+/// Calls within a module go behind the tracer's entry, in link mode, too; and where a library comes to the place of
+/// another one, nothing of it is shown as the other's.
+#[test]
+fn programs_with_libraries_are_read_right() {
+    for (name, libraries, how) in [
+        ("relative.c", &["relative_library.c"][..], ", 0 chunks do not match"),
+        ("left.c", &["left_middle.c", "left_inner.c"], ", 0 chunks do not match"),
+        ("loading.c", &[], "0 events of 0 chunks were compared, 0 chunks do not match; 1 cannot be compared"),
+    ] {
+        for mode in MODES {
+            let folder = work_folder(&format!("trace-libraries/{name}-{mode}"));
+            let programs = repository().join("testsuite/programs");
+            let build = |sources: &[PathBuf], flags: &[String], output: &str| {
+                let mode = format!("--pcce-mode={mode}");
+                let fixed = ["--pcce-trace", "--pcce-verify", "-g", "-O2", "-pthread", "-rdynamic", &mode];
+                let mut build = command(artifact("pcce-clang"), &fixed);
+                let include = format!("-I{}", repository().join("runtime-lib/include").display());
+                build.arg(include).args(sources).args(flags).arg("-o").arg(folder.join(output));
+                let _ = run(&mut build).expect_success();
+            };
+            let folder_flags = ["-L".to_owned(), folder.display().to_string()];
+            let run_path = format!("-Wl,-rpath,{}", folder.display());
+            let mut linked = [&folder_flags[..], &[run_path]].concat();
+            let shared = ["-shared".to_owned(), "-fPIC".to_owned()];
+            for library in libraries {
+                let stem = library.trim_end_matches(".c");
+                let flags = [&shared[..], &linked].concat();
+                build(&[programs.join("parts").join(library)], &flags, &format!("lib{stem}.so"));
+                linked.push(format!("-l{stem}"));
+            }
+            for plugin in ["loaded_a", "loaded_b"] {
+                build(&[programs.join(format!("parts/{plugin}.c"))], &shared, &format!("{plugin}.so"));
+            }
+            build(&[programs.join(name)], &linked, "program");
+            let (program, trace) = (folder.join("program"), folder.join("trace"));
+            let mut start = command(&program, &[]);
+            start.args(["loaded_a.so", "loaded_b.so"].map(|plugin| folder.join(plugin)));
+            start.env("PCCE_TRACE", &trace).env("PCCE_VERIFY_REPORT", folder.join("report"));
+            let _ = run(&mut start).expect_success();
+            let checked =
+                run(command(artifact("pcce"), &["trace", "check"]).arg(&program).arg(&trace)).stdout;
+            assert!(checked.contains(how), "{name}, {mode}: {checked}");
+        }
+    }
 }

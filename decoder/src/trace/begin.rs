@@ -66,12 +66,12 @@ impl Reader<'_> {
     fn inner(&self, process: u32, clock: u64, pc: u64, (function, node): (u64, u64)) -> Option<Inner> {
         let tables = &self.programs.tables;
         if function != 0 {
-            let function = self.function_at(process, function, clock)?;
+            let function = self.function_at(process, function, (clock, clock))?;
             let node = tables.node_of(function, node)?;
             let state = State::Choose(tables.nodes[node as usize].next);
             return Some(Inner { active: Active { function, node }, state, counted: false });
         }
-        let (image, address) = self.place_at(process, pc, clock)?;
+        let (image, address) = self.place_at(process, pc, (clock, clock))?;
         if let Some(function) = tables.function_at(image, address.wrapping_sub(ENTRY_LEN)) {
             let state = State::Choose(tables.functions[function as usize].first);
             return Some(Inner { active: Active { function, node: NONE }, state, counted: false });

@@ -110,9 +110,10 @@ impl<'t> Bits<'t> {
         chunk.clock.saturating_add(part)
     }
 
-    /// The clock of the chunk that comes next.
-    pub(super) fn next_clock(&self) -> u64 {
-        self.chunks.get(self.next).map_or(u64::MAX, |chunk| chunk.clock)
+    /// The clock of the chunk that is read, and that of the one that comes next.
+    pub(super) fn clocks(&self) -> (u64, u64) {
+        let clock = |number: usize| self.chunks.get(number).map(|chunk| chunk.clock);
+        (self.next.checked_sub(1).and_then(clock).unwrap_or(0), clock(self.next).unwrap_or(u64::MAX))
     }
 
     /// How many bits, and how many words of other things, were read so far.

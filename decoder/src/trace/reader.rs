@@ -67,18 +67,29 @@ impl<'t> Reader<'t> {
         Machine::new(self, parent, start).snapshot_at(stream.parent_position)
     }
 
-    /// The image of a process at an address, as far as it was loaded before `clock`: its number in the trace.
+    /// The image of a process at an address at some moment from the first to the second clock: its number in the
+    /// trace. None if it was one at one time and another one at another: nothing tells which.
     #[must_use]
-    pub fn image_at(&self, process: u32, address: u64, clock: u64) -> Option<usize> {
+    pub fn image_at(&self, process: u32, address: u64, (from, to): (u64, u64)) -> Option<usize> {
         let mut process = process;
         for _ in 0..MAX_FORKS {
             let own = self.of_process.get(&process).map_or(&[][..], Vec::as_slice);
-            let covers = |number: &&usize| {
-                let image = &self.file.images[**number];
-                (image.low..image.high).contains(&address) && image.clock <= clock
+            let covers = |number: &usize| {
+                let image = &self.file.images[*number];
+                (image.low..image.high).contains(&address) && image.clock <= to
             };
-            if let Some(number) = own.iter().rev().find(covers) {
-                return Some(*number);
+            let mut found = own.iter().rev().copied().filter(covers);
+            if let Some(number) = found.next() {
+                let image = |number: usize| &self.file.images[number];
+                let same = |other: &usize| {
+                    let (one, other) = (image(number), image(*other));
+                    (&one.build_id, &one.path, one.bias) == (&other.build_id, &other.path, other.bias)
+                };
+                // Down to the one that was there at the first clock.
+                let mut clock = image(number).clock;
+                let earlier =
+                    found.take_while(|other| std::mem::replace(&mut clock, image(*other).clock) > from);
+                return earlier.into_iter().all(|other| same(&other)).then_some(number);
             }
             process = *self.parents.get(&process)?;
         }
@@ -86,14 +97,14 @@ impl<'t> Reader<'t> {
     }
 
     /// The traced function at an address.
-    pub(super) fn function_at(&self, process: u32, address: u64, clock: u64) -> Option<u32> {
-        let (image, address) = self.place_at(process, address, clock)?;
+    pub(super) fn function_at(&self, process: u32, address: u64, clocks: (u64, u64)) -> Option<u32> {
+        let (image, address) = self.place_at(process, address, clocks)?;
         self.programs.tables.function_at(image, address)
     }
 
     /// An address as ⟨number of the image in the tables, address in its file⟩.
-    pub(super) fn place_at(&self, process: u32, address: u64, clock: u64) -> Option<(u32, u64)> {
-        let image = self.image_at(process, address, clock)?;
+    pub(super) fn place_at(&self, process: u32, address: u64, clocks: (u64, u64)) -> Option<(u32, u64)> {
+        let image = self.image_at(process, address, clocks)?;
         Some((self.numbers[image]?, address.wrapping_sub(self.file.images[image].bias)))
     }
 

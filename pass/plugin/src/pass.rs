@@ -112,13 +112,12 @@ impl<'a> Job<'a> {
         // library. The library's numbers and open calls would be told from the executable's by nothing.
         let for_library = module.has_flag("PIC Level") && !module.has_flag("PIE Level");
         let open = whole_program && options.makes_executable().unwrap_or(!for_library);
-        // Its functions begin with another instruction.
-        let traced_for_library = for_library && options.common.trace.is_some();
-        // This and code for addresses anywhere is instrumented as in module mode.
+        // Traced functions begin with a call of the tracer, which calls by name go behind, and stubs would not. This
+        // and code for addresses anywhere is instrumented as in module mode.
         let linked = options.link
             && !whole_program
             && !module.has_flag("Code Model")
-            && !traced_for_library
+            && options.common.trace.is_none()
             // Who counts is not encoded as a whole: it is done once.
             && options.common.profile_generate.is_none();
         if linked && !options.common.targets.is_empty() {
