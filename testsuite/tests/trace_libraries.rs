@@ -71,12 +71,12 @@ impl Images {
     }
 
     /// Runs it. Returns its events.
-    fn events(&self, program: &Path) -> Vec<String> {
+    fn events(&self, program: &Path, printed: &str) -> Vec<String> {
         let (trace, report) = (self.path("trace"), self.path("report"));
         let _ = fs::remove_file(&trace);
         let mut start = command(program, &[]);
         start.arg(self.path("plugin.so")).env("PCCE_TRACE", &trace).env("PCCE_VERIFY_REPORT", &report);
-        assert_eq!(run(&mut start).expect_success().stdout, "71\n");
+        assert_eq!(run(&mut start).expect_success().stdout, printed);
         let checked = self.pcce(&["check"], program, &trace);
         assert!(checked.contains(", 0 chunks do not match"), "{checked}");
         assert!(!checked.contains("cannot be compared"), "{checked}");
@@ -125,7 +125,7 @@ fn each_image_may_have_its_mode() {
             let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
             images.compile(host, &["-c"], &["host.c"], "host.o");
             let program = images.compile(host, &flags, &["host.o"], "host");
-            let found = calls(&images.events(&program));
+            let found = calls(&images.events(&program, "71\n"));
             let counted = |name: &str| found.iter().filter(|event| **event == format!("call {name}")).count();
             assert_eq!(counted("each"), 6, "{host} and {libraries}: {found:#?}");
             assert_eq!(counted("inner"), 3 * (4 + 3), "{host} and {libraries}");
@@ -146,7 +146,7 @@ fn objects_of_two_modes_make_one_program() {
         images.compile(library, &["-c"], &["library.c"], "library.o");
         let flags = ["-Wl,--export-dynamic-symbol=square", "-Wl,--export-dynamic-symbol=half"];
         let program = images.compile(host, &flags, &["host.o", "library.o"], "host");
-        found.push(calls(&images.events(&program)));
+        found.push(calls(&images.events(&program, "71\n")));
     }
     assert_eq!(found[0], found[1]);
     assert_eq!(found[0].len(), found[2].len());
@@ -159,7 +159,8 @@ fn a_plain_program_has_traced_libraries() {
     images.libraries("lto");
     let program = images.path("host");
     let mut clang = command(llvm("clang"), &["-O1"]);
-    let _ = run(clang.args(images.link_flags()).arg(images.path("host.c")).arg("-o").arg(&program));
+    let _ = run(clang.args(images.link_flags()).arg(images.path("host.c")).arg("-o").arg(&program))
+        .expect_success();
     let trace = images.path("trace");
     let mut start = command(&program, &[]);
     start
@@ -216,6 +217,41 @@ fn programs_with_libraries_are_read_right() {
             let checked =
                 run(command(artifact("pcce"), &["trace", "check"]).arg(&program).arg(&trace)).stdout;
             assert!(checked.contains(how), "{name}, {mode}: {checked}");
+        }
+    }
+}
+
+/// A local name of a function that others may replace is the library's own: whoever calls it knows whom he calls.
+#[test]
+fn a_local_name_is_the_own_function() {
+    let library = "int half(int n) { return n / 2; }\n\
+        int last(int n) { return n; }\n\
+        __attribute__((noinline)) static int down(int n) { return n > 0 ? last(n - 1) : 1; }\n\
+        __attribute__((noinline)) int shown(int n) { return n > 2 ? down(n) + 1 : down(n); }\n\
+        static int own(int n) __attribute__((alias(\"shown\")));\n\
+        int twice(int n, int (*f)(int)) {\n\
+          int s = 0;\n\
+          for (int i = 0; i < n; i++) s += i & 1 ? own(i) : f(shown(i));\n\
+          return s;\n\
+        }\n";
+    let images = images("own");
+    fs::write(images.path("library.c"), library).expect("can be written");
+    let host = |replaces: &str| format!("{replaces}{}", HOST.replace("twice(i, i == 1", "twice(9, i == 1"));
+    for (replaces, printed) in
+        [("", "343\n"), ("__attribute__((noinline)) int shown(int n) { return n + 1; }\n", "600\n")]
+    {
+        fs::write(images.path("host.c"), host(replaces)).expect("can be written");
+        for mode in MODES {
+            let flags = ["-shared", "-fPIC", "-fsemantic-interposition"];
+            images.compile(mode, &flags, &["library.c"], "liblibrary.so");
+            images.compile(mode, &flags, &["plugin.c"], "plugin.so");
+            let flags = [images.link_flags(), vec!["-Wl,--export-dynamic-symbol=shown".to_owned()]].concat();
+            let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+            let program = images.compile(mode, &flags, &["host.c"], "host");
+            let found = calls(&images.events(&program, printed));
+            let downs = found.iter().filter(|event| **event == "call down").count();
+            // Four of nine by the local name.
+            assert_eq!(downs, 3 * if replaces.is_empty() { 9 } else { 4 }, "{mode}: {found:#?}");
         }
     }
 }

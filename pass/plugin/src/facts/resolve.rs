@@ -35,14 +35,19 @@ pub fn resolve(called: Operand<'_>, whole_program: bool) -> Target<'_> {
         return Target::Asm(text);
     }
     let mut value = called;
-    let mut all_exact = true;
+    let (mut all_exact, mut own) = (true, false);
     while let Some(alias) = value.as_alias() {
-        all_exact &= runs(alias.linkage(), whole_program);
+        let linkage = alias.linkage();
+        all_exact &= runs(linkage, whole_program);
+        // A local name stands for the body in this object, whatever runs by the function's own name.
+        own |= all_exact && linkage.local;
         value = alias.aliasee();
     }
     match value.as_function() {
         None => Target::Pointer,
         Some(value) if value.is_intrinsic() => Target::Intrinsic(value),
-        Some(value) => Target::Function { value, exact: all_exact && runs(value.linkage(), whole_program) },
+        Some(value) => {
+            Target::Function { value, exact: own || all_exact && runs(value.linkage(), whole_program) }
+        }
     }
 }

@@ -285,10 +285,7 @@ pub fn finish(module: Module<'_>, mut before: Before<'_>, plan: &Plan, sites: &s
     for function in module.functions().into_iter().filter(|f| f.has_body() && !before.untraced.contains(f)) {
         let calls: Vec<_> = function.instructions().filter_map(Instruction::as_call).collect();
         for call in calls {
-            // Open thunks call their own function, whatever else may have its name.
-            let own = call.called().as_alias().is_some_and(|alias| alias.linkage().local);
-            if let Target::Function { value, exact } = resolve(call.called(), before.whole_program)
-                && (exact || own)
+            if let Target::Function { value, exact: true } = resolve(call.called(), before.whole_program)
                 && before.entered.contains(&value)
             {
                 let name = format!(".L__pcce_behind.{}", places.len());
