@@ -70,12 +70,11 @@ fn it_ends_where_the_process_stood() {
         let script = format!(
             "set pagination off\nset startup-with-shell off\nbreak *(char *)&{place}\nrun > /dev/null\ncontinue 5\n\
              delete\nset $i = 0\nwhile $i < {STEPS}\n\
-             eval \"generate-core-file {}.%d\", $i\nshell cp {} {}.$(ls {}.* | grep -c core)\n\
+             eval \"generate-core-file {}.%d\", $i\neval \"shell cp {} {}.%d\", $i\n\
              printf \"STEP %d\\n\", $i\nbt\nstepi\nset $i = $i + 1\nend\nkill\n",
             core.display(),
             trace.display(),
             trace.display(),
-            core.display(),
         );
         let commands = folder.join("commands");
         fs::write(&commands, script).unwrap();
@@ -92,6 +91,8 @@ fn it_ends_where_the_process_stood() {
             let active: Vec<String> = frames.filter_map(name).filter(|f| !f.starts_with("__pcce")).collect();
             let active: Vec<String> = active.into_iter().rev().collect();
             let core = folder.join(format!("core.{i}"));
+            // The file as it was then: the process has gone on.
+            fs::rename(folder.join(format!("trace.{i}")), &trace).unwrap();
             let mut read = command(artifact("pcce"), &["core", "--trace"]);
             let _ = run(read.arg(&ended).arg(&program).arg(&core)).expect_success();
             let found = events(&program, &ended);
