@@ -220,6 +220,22 @@ pub fn declaration<T: serde::de::DeserializeOwned>(path: &Path) -> anyhow::Resul
     Ok((path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), declared))
 }
 
+/// What `pcce trace export --format json` says of a trace; the events are a line each ([`json_lines`]).
+#[must_use]
+pub fn export_events(program: &Path, trace: &Path) -> Output {
+    let mut export = command(artifact("pcce"), &["trace", "export", "--format", "json"]);
+    run(export.arg(program).arg(trace))
+}
+
+/// A document for each line.
+///
+/// # Panics
+/// If one is no JSON.
+#[must_use]
+pub fn json_lines(text: &str) -> Vec<serde_json::Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect("a document")).collect()
+}
+
 /// The output of a command that must have succeeded.
 ///
 /// # Errors

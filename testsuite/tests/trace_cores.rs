@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use pcce_testsuite::{artifact, command, run, work_folder};
+use pcce_testsuite::{artifact, command, export_events, json_lines, run, work_folder};
 
 /// Short functions, which fill words fast, and two that are entered through a pointer.
 const PROGRAM: &str = "#include <stdio.h>\n\
@@ -27,10 +27,7 @@ const STEPS: usize = 200;
 
 /// What a trace says, a line for each event but where it ends.
 fn events(program: &Path, trace: &Path) -> Vec<String> {
-    let mut export = command(artifact("pcce"), &["trace", "export", "--format", "json"]);
-    let exported = run(export.arg(program).arg(trace)).stdout;
-    let events = exported.lines().map(|line| {
-        let event: serde_json::Value = serde_json::from_str(line).expect("an object");
+    let events = json_lines(&export_events(program, trace).stdout).into_iter().map(|event| {
         let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
         format!("{} {} {}", event["event"], text(&event["kind"]), text(&event["function"]))
     });

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{artifact, command, llvm, repository, run, work_folder};
+use pcce_testsuite::{artifact, command, export_events, json_lines, llvm, repository, run, work_folder};
 
 /// Calls a library that calls back, and a plugin through a pointer of `dlsym`, three times, which calls back, too.
 const HOST: &str = "#include <dlfcn.h>\n\
@@ -77,21 +77,16 @@ impl Images {
         let mut start = command(program, &[]);
         start.arg(self.path("plugin.so")).env("PCCE_TRACE", &trace).env("PCCE_VERIFY_REPORT", &report);
         assert_eq!(run(&mut start).expect_success().stdout, printed);
-        let checked = self.pcce(&["check"], program, &trace);
+        let mut check = command(artifact("pcce"), &["trace", "check"]);
+        let checked = run(check.arg(program).arg(&trace)).expect_success().stdout;
         assert!(checked.contains(", 0 chunks do not match"), "{checked}");
         assert!(!checked.contains("cannot be compared"), "{checked}");
-        let exported = self.pcce(&["export", "--format", "json"], program, &trace);
-        let events = exported.lines().map(|line| {
-            let event: serde_json::Value = serde_json::from_str(line).expect("an object");
+        let exported = export_events(program, &trace).expect_success();
+        let events = json_lines(&exported.stdout).into_iter().map(|event| {
             let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
             format!("{} {} {}", event["depth"], text(&event["kind"]), text(&event["function"]))
         });
         events.collect()
-    }
-
-    fn pcce(&self, words: &[&str], program: &Path, trace: &Path) -> String {
-        let mut pcce = command(artifact("pcce"), &[&["trace"], words].concat());
-        run(pcce.arg(program).arg(trace)).expect_success().stdout
     }
 }
 

@@ -29,6 +29,9 @@ pub struct CaptureResults {
     pub curves: Vec<(String, Vec<Point>)>,
 }
 
+/// So wide is prose at most.
+const COLUMNS: usize = 110;
+
 /// How it was measured.
 const HOW: &str = "\
 Programs are Debian's source packages, built with the same flags in each variant and run on generated
@@ -121,9 +124,23 @@ impl Report {
                 let _ = write!(out, "\n![{}](charts/{})\n", chart.title, chart.file);
             }
         }
+        out = wrapped(&out);
         for (program, failure) in &self.failures {
             let _ = write!(out, "\n{program} failed:\n\n```text\n{failure}\n```\n");
         }
         out
     }
+}
+
+/// The same with lines of at most [`COLUMNS`], but for what is one line in Markdown: rows and titles.
+fn wrapped(text: &str) -> String {
+    let options = textwrap::Options::new(COLUMNS).break_words(false);
+    let lines = text.lines().map(|line| match line {
+        row if row.starts_with(['|', '#']) => row.to_owned() + "\n",
+        item if item.starts_with("- ") => {
+            textwrap::fill(item, options.clone().subsequent_indent("  ")) + "\n"
+        }
+        line => textwrap::fill(line, &options) + "\n",
+    });
+    lines.collect()
 }
