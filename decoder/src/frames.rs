@@ -48,7 +48,7 @@ pub(crate) fn piece_frames<'d>(
             None
         }
         Piece::Named(kind, image, name) => Some(match images.code(image) {
-            Ok(Some(code)) => Frame {
+            Ok(Some(code)) if !code.linkage(name).is_empty() => Frame {
                 function: Some(code.name(name)),
                 linkage_name: Some(code.linkage(name)),
                 ..frame(kind, None)

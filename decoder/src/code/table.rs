@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
+use pcce_abi::functions::OPEN_THUNK;
 use pcce_dictionary::Dictionary;
 use pcce_dictionary::code::{Code, FunctionCode, Place, Role, State};
 
@@ -31,6 +32,31 @@ pub(crate) struct CodeTable {
     pub(crate) frames_hold: bool,
     /// Indices of instrumented functions, by module and function of the dictionary.
     rows: HashMap<(u32, u32), usize>,
+    /// Module and function of the dictionary, by the address of the [`OPEN_THUNK`] for it.
+    open_thunks: HashMap<u64, (u32, u32)>,
+}
+
+/// The functions of thunks, by the thunks' addresses, where one function alone has the name.
+fn open_thunks(code: &Code) -> HashMap<u64, (u32, u32)> {
+    let name = |function: &FunctionCode| code.names[function.name as usize].as_str();
+    let opens = |function: &FunctionCode| match function.role {
+        Role::Instrumented(..) => None,
+        _ => name(function).strip_suffix(OPEN_THUNK).map(str::to_owned),
+    };
+    let thunks: Vec<(u64, String)> =
+        code.functions.iter().filter_map(|f| Some((f.start, opens(f)?))).collect();
+    let mut named: HashMap<&str, Vec<(u32, u32)>> = HashMap::new();
+    for (_, opened) in &thunks {
+        named.insert(opened, Vec::new());
+    }
+    for function in code.functions.iter().filter(|function| !function.part) {
+        if let (Role::Instrumented(module, row), Some(rows)) = (function.role, named.get_mut(name(function)))
+        {
+            rows.push((module, row));
+        }
+    }
+    let only = |opened: &str| <[_; 1]>::try_from(&*named[opened]).ok();
+    thunks.iter().filter_map(|(start, opened)| Some((*start, only(opened)?[0]))).collect()
 }
 
 impl CodeTable {
@@ -87,6 +113,7 @@ impl CodeTable {
                 return Err("two functions are the same one of the dictionary");
             }
         }
+        let open_thunks = open_thunks(&code);
         let names =
             code.names.iter().map(|n| Name { linkage: n.as_str().into(), demangled: OnceLock::new() });
         let instrumented = code.functions.iter().filter(|f| matches!(f.role, Role::Instrumented(..)));
@@ -94,11 +121,18 @@ impl CodeTable {
             instrumented: instrumented.map(|f| f.name).collect(),
             frames_hold: false,
             rows,
+            open_thunks,
             names: names.collect(),
             files: code.files,
             places: code.places,
             functions: code.functions,
         })
+    }
+
+    /// Module and function of the dictionary of the function for which this one is the [`OPEN_THUNK`]; None if it is
+    /// none, or nobody knows for which.
+    pub(crate) fn opens(&self, function: &FunctionCode) -> Option<(u32, u32)> {
+        self.open_thunks.get(&function.start).copied()
     }
 
     /// The function with the instruction at an address.

@@ -10,7 +10,7 @@ use pcce_dictionary::code::{Role, State};
 
 use crate::code::table::{self, CodeTable};
 use crate::context::{FrameKind, Piece};
-use crate::token::{Point, PointEnd, PushedFrame};
+use crate::token::{OPEN_SITE, Point, PointEnd, PushedFrame};
 
 use super::error::DecodeError;
 use super::state::{Above, Begin, Decoding, Distance};
@@ -49,6 +49,8 @@ enum Active<'d> {
     Plain,
     /// A routine of the runtime's that pushes in its caller's place.
     PushRoutine(Inner<'d>),
+    /// What pushes for a function that is entered by an open call, and calls it.
+    OpenThunk(Inner<'d>, u32),
     /// Nobody knows.
     Lost,
     /// A stub of link mode between a call and its callee, which has added that to the id.
@@ -104,8 +106,9 @@ impl<'d> Decoding<'d, '_> {
                         .pushed_for(below, inner)?
                         .unwrap_or(Joined { above: Above::Plain(false), consumed: false }));
                 }
+                Active::OpenThunk(_, opened) if is_owner(number) => return stop(Above::Root(opened)),
                 // It has not pushed yet, or does not any more.
-                Active::PushRoutine(routine) => {
+                Active::PushRoutine(routine) | Active::OpenThunk(routine, _) => {
                     inner = Some(routine);
                     continue;
                 }
@@ -213,13 +216,18 @@ impl<'d> Decoding<'d, '_> {
             Some(owner) => self.images.symbols.functions[owner as usize].jumped_to,
             None => stub.is_some(),
         };
-        let found = Inner { image, name: code.linkage(function.name), owner, jumped_to };
+        let name = code.linkage(function.name);
+        if let Some((module, row)) = code.opens(function) {
+            let opened = self.images.symbols.function_of(image, module, row);
+            let jumped_to = self.images.symbols.functions[opened as usize].jumped_to;
+            return Ok(Active::OpenThunk(Inner { image, name, owner: Some(opened), jumped_to }, opened));
+        }
+        let found = Inner { image, name, owner, jumped_to };
         if function.role == Role::Plain && functions::pushes_for_others(found.name) {
             return Ok(Active::PushRoutine(found));
         }
-        // Code that adds what is wide has no name, and is none that is called.
-        let is_update = stub.is_some() && found.name.is_empty();
-        *inner = Some(found).filter(|_| !is_update);
+        // Code that adds what is wide, or that binds what is called, has no name, and is none that is called.
+        *inner = Some(found).filter(|found| !found.name.is_empty());
         if let Some(value) = stub {
             return Ok(Active::Stub(value));
         }
@@ -275,6 +283,25 @@ impl<'d> Decoding<'d, '_> {
 
     /// Adds the sub-path of the function to which the point's id belongs.
     fn owned(&mut self, owner: u32, id: u64, distance: u64, begin: Begin) -> Above {
+        // A program built as a whole has called it by an open call, and it has not pushed for that yet: the id is the
+        // program's, as the function is about to find (ARCHITECTURE.md tells how ids of both are told apart).
+        let symbols = &self.images.symbols;
+        let is_opened = self.images.encoding_of(owner).open_node.is_none()
+            && (id.cast_signed() > 0 || self.is_in_program(begin.start));
+        if is_opened {
+            let pieces = self.context.pieces.len();
+            let mut images = self.context.images.iter().filter_map(|image| image.1);
+            let program = images.find(|image| self.images.open_encoding_of(*image).is_some());
+            // The id is perhaps that of a function that reaches no target.
+            let program = program.filter(|_| !symbols.any_targeted);
+            let above = program.and_then(|program| {
+                self.walk_open(program, (id, false), Above::Root(owner), begin.start).ok()
+            });
+            return above.unwrap_or_else(|| {
+                self.context.pieces.truncate(pieces);
+                Above::Interrupted
+            });
+        }
         if self.images.symbols.functions[owner as usize].enters {
             return Above::Entered(owner, id);
         }
@@ -294,6 +321,10 @@ impl<'d> Decoding<'d, '_> {
         let symbols = &self.images.symbols;
         let unknown = Ok(Joined { above: Above::Interrupted, consumed: false });
         let Some(frame) = below.frame else { return unknown };
+        if frame.site == OPEN_SITE {
+            // It pushed at its entry, for an open call: no thunk can do that for it.
+            return Ok(Joined { above: Above::Root(owner), consumed: false });
+        }
         let Some(image) = self.context.image(frame.image) else { return unknown };
         let Some(site) = symbols.site_at(image, frame.site) else { return unknown };
         let site = &symbols.sites[site as usize];

@@ -367,6 +367,10 @@ pub mod functions {
     /// pointer that the linker knows.
     pub const PUSH_RELATIVE_HERE: &str = "__pcce_push_relative_here";
 
+    /// What the name of a function ends with that pushes, and calls the function of the rest of the name, for who
+    /// enters that one by an open call of another module's. Contexts leave it out.
+    pub const OPEN_THUNK: &str = ".pcce_open";
+
     /// Whether this is one of the routines that push for others, which contexts do not show.
     #[must_use]
     pub fn pushes_for_others(name: &str) -> bool {

@@ -47,6 +47,7 @@
 
 use std::sync::LazyLock;
 
+use pcce_abi::functions::OPEN_THUNK;
 use pcce_abi::no_op::{self, Kind, Name};
 use pcce_abi::{self as abi, layout};
 use pcce_encoding::FunctionId;
@@ -156,7 +157,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
     /// Makes a function that pushes, for who enters this one by an open call of another module's. Returns its call.
     fn open_thunk(&self) -> Call<'m> {
         let function = self.code.value;
-        let call = function.thunk(&format!("{}.pcce_open", self.function.name));
+        let call = function.thunk(&format!("{}{OPEN_THUNK}", self.function.name));
         let b = self.b.prologue(*call);
         call.function().decide_on_stack_protector();
         let frame = b.alloca(layout::FRAME_SIZE, "pcce.frame");

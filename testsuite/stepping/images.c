@@ -1,0 +1,79 @@
+// A program that is called back by a library, and calls it by name, through pointers, and out of a cycle; with
+// -DLIBRARY, the library.
+#define NOINLINE __attribute__((noinline))
+#define KEEP __asm__ volatile("" ::: "memory")
+typedef int called(int);
+int by_name(int n, called *f);
+int through_pointer(int n, called *f);
+extern volatile int sum;
+#ifdef LIBRARY
+volatile int sum;
+NOINLINE static int leaf(int n) { sum += n; return sum & 7; }
+NOINLINE static int middle(int n, called *f) {
+  int r = leaf(n) + f(n);
+  KEEP;
+  if (n > 1) r += middle(n - 2, f);
+  KEEP;
+  return r + leaf(r);
+}
+int by_name(int n, called *f) {
+  int r = middle(n, f) + leaf(n);
+  KEEP;
+  return r + f(n + 1);
+}
+int through_pointer(int n, called *f) {
+  int r = n & 1 ? middle(n, f) : leaf(n);
+  KEEP;
+  return r + leaf(n);
+}
+#else
+#define STEP_BIAS 0UL
+#include "step.h"
+#include <link.h>
+
+static called *volatile other;
+NOINLINE static int own(int n) { sum += n; return n; }
+NOINLINE static int back(int n) { int r = own(n); KEEP; return r + own(n + 1); }
+NOINLINE static int recursive(int n, called *f) {
+  int r = through_pointer == 0 ? 0 : f(n);
+  KEEP;
+  int (*volatile pointer)(int, called *) = through_pointer;
+  r += pointer(n, f);
+  KEEP;
+  if (n > 0) r += recursive(n - 1, f);
+  KEEP;
+  return r + (n == 2 ? by_name(n, f) : 0);
+}
+NOINLINE static int again(int n) { int r = n > 2 ? recursive(1, back) : own(n); KEEP; return r; }
+NOINLINE static int work(int n) {
+  int (*volatile pointer)(int, called *) = through_pointer;
+  int r = by_name(n, back);
+  KEEP;
+  r += pointer(n + 1, back) + pointer(n, other);
+  KEEP;
+  r += recursive(3, other) + by_name(4, again);
+  KEEP;
+  return r;
+}
+
+static int show_image(struct dl_phdr_info *info, size_t size, void *data) {
+  (void)size;
+  (void)data;
+  printf("image %lx %s\n", (unsigned long)info->dlpi_addr, info->dlpi_name);
+  return 0;
+}
+
+int main(void) {
+  other = own;
+  step_begin();
+  STEP_ON;
+  work(2);
+  KEEP;
+  work(3);
+  KEEP;
+  STEP_OFF;
+  dl_iterate_phdr(show_image, 0);
+  step_end();
+  return 0;
+}
+#endif

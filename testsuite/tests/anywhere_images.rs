@@ -1,0 +1,136 @@
+//! Contexts at any instruction of a program and a library that call each other, each in each mode.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use pcce_testsuite::chain::{Frame, decoded, show, symbolise};
+use pcce_testsuite::{artifact, command, repository, run, run_with_input, work_folder};
+
+/// The calls among some frames.
+fn calls(frames: &[Frame]) -> Vec<&Frame> {
+    frames.iter().filter(|frame| matches!(frame, Frame::Call(..))).collect()
+}
+
+/// Where each image is, by its first address, with the names of addresses in it.
+type Images = BTreeMap<u64, (PathBuf, HashMap<u64, Vec<Frame>>)>;
+
+fn images(lines: &[Vec<&str>], program: &Path, addresses: &BTreeSet<u64>) -> Images {
+    let image = |line: &&Vec<&str>| {
+        let path = line.get(2).filter(|path| !path.is_empty()).map_or(program, |path| Path::new(*path));
+        let known = line[0] == "image" && path.parent() == program.parent();
+        known.then(|| (hexadecimal(line[1]), path.to_owned()))
+    };
+    let bases: Vec<(u64, PathBuf)> = lines.iter().filter_map(|line| image(&line)).collect();
+    let within =
+        |base: u64| addresses.iter().filter_map(move |at| at.checked_sub(base)).filter(|at| *at < 1 << 24);
+    bases
+        .into_iter()
+        .map(|(base, path)| {
+            let names = symbolise(&path, &within(base).collect());
+            (base, (path, names))
+        })
+        .collect()
+}
+
+fn hexadecimal(digits: &str) -> u64 {
+    u64::from_str_radix(digits, 16).expect("hexadecimal digits")
+}
+
+/// Whoever calls whom, between images and within them: what is shown is what the C library's unwinder sees.
+#[test]
+fn every_point_between_images() {
+    let source = repository().join("testsuite/stepping/images.c").display().to_string();
+    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    for (program_mode, library_mode, level) in [
+        ("lto", "lto", "-O2"),
+        ("lto", "lto", "-O0"),
+        ("lto", "module", "-O1"),
+        ("lto", "link", "-O2"),
+        ("link", "link", "-O2"),
+        ("link", "lto", "-O1"),
+        ("link", "module", "-O0"),
+        ("module", "lto", "-O2"),
+        ("module", "link", "-O1"),
+        ("module", "module", "-O2"),
+    ] {
+        let name = format!("{program_mode}-{library_mode}{level}");
+        let work = work_folder(&format!("anywhere/images-{name}"));
+        let build = |mode: &str, flags: &[&str], output: &str| {
+            let to = work.join(output);
+            let mode = format!("--pcce-mode={mode}");
+            let mut build =
+                command(artifact("pcce-clang"), &[&mode, level, "-g", "-Wall", &include, &source]);
+            build.args(["-fno-optimize-sibling-calls"]).args(flags).arg("-o").arg(&to);
+            let _ = run(&mut build).expect_success();
+            to
+        };
+        let library = build(library_mode, &["-shared", "-fPIC", "-DLIBRARY"], "libimages.so");
+        let folder = work.display().to_string();
+        let (path, found_at) = (format!("-L{folder}"), format!("-Wl,-rpath,{folder}"));
+        let program = build(program_mode, &["-limages", &path, &found_at], "program");
+
+        let output = run(&mut command(&program, &[])).expect_success();
+        let lines: Vec<Vec<&str>> = output.stdout.lines().map(|line| line.split(' ').collect()).collect();
+        let points: Vec<&Vec<&str>> = lines.iter().filter(|line| line[0] != "image").collect();
+        // A return address may be that of the next line's code.
+        let of_point = |point: &[&str]| -> Vec<u64> {
+            point[2..].iter().enumerate().map(|(i, at)| hexadecimal(at) - u64::from(i > 0)).collect()
+        };
+        let addresses = points.iter().flat_map(|point| of_point(point)).collect();
+        let images = images(&lines, &program, &addresses);
+        assert_eq!(images.len(), 2, "{name}");
+        let tokens: String = points.iter().map(|point| format!("{}\n", point[0])).collect();
+        let mut decode = command(artifact("pcce"), &["decode", "--format", "json", "--dict"]);
+        let traces = run_with_input(decode.arg(&library).arg(&program), &tokens).expect_success().stdout;
+        assert_eq!(traces.lines().count(), points.len(), "{name}");
+        // Without a name: there may have been some, which nobody knows where a pointer leads to another image.
+        let is_jump = |frame: &Frame| matches!(frame, Frame::Tail(name) if !name.is_empty());
+        let (mut unknown, mut lost, mut wrong) = (0, 0, Vec::new());
+        for (point, json) in points.iter().zip(traces.lines()) {
+            let mut expected = Vec::new();
+            for address in of_point(point) {
+                let image = images.range(..=address).next_back();
+                expected.extend(
+                    image.and_then(|(base, (_, names))| names.get(&(address - base))).into_iter().flatten(),
+                );
+            }
+            let found = decoded(json);
+            let expected: Vec<&Frame> =
+                expected.into_iter().filter(|f| matches!(f, Frame::Call(..))).collect();
+            let is_main = |frame: &&Frame| matches!(frame, Frame::Call(name, ..) if name == "main");
+            if point[1] == "unwinder" || !expected.last().is_some_and(is_main) {
+                // In the linker's stubs, which have no tables.
+                lost += 1;
+            } else if found.iter().any(|f| matches!(f, Frame::Boundary(_))) {
+                unknown += 1;
+                if std::env::var_os("STEP_SHOW").is_some() {
+                    eprintln!("{name}, {} {}: {}", point[2], point[0], show(&found));
+                }
+            } else if calls(&found) != expected || found.iter().any(is_jump) {
+                let expected: Vec<Frame> = expected.into_iter().cloned().collect();
+                wrong.push(format!(
+                    "{}\n  expected {}\n  found    {}",
+                    point[0],
+                    show(&expected),
+                    show(&found)
+                ));
+            }
+        }
+        println!(
+            "{name}: {} points, {unknown} unknown, {lost} not seen, {} wrong",
+            points.len(),
+            wrong.len()
+        );
+        assert!(
+            wrong.is_empty(),
+            "{name}: {} wrong\n{}",
+            wrong.len(),
+            wrong[..wrong.len().min(5)].join("\n")
+        );
+        assert!(
+            points.len() > 3000 && unknown == 0 && lost < 100,
+            "{name}: {} {unknown} {lost}",
+            points.len()
+        );
+    }
+}
