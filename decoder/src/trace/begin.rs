@@ -54,7 +54,7 @@ impl Reader<'_> {
         if first >> KIND_SHIFT != Special::Context as u64 || len > 8 * token.len() {
             return None;
         }
-        let inner = self.inner(stream.process, chunk.clock, pc, (function, node))?;
+        let inner = self.inner(stream.process, chunk.loads, pc, (function, node))?;
         let text: Vec<u8> = token.iter().flat_map(|word| word.to_le_bytes()).take(len).collect();
         let contexts = self.programs.contexts()?;
         let mut stack = contexts.stack(&self.programs.tables, &Token::parse(text).ok()?, stream.level)?;
@@ -63,15 +63,15 @@ impl Reader<'_> {
     }
 
     /// The innermost function, by the place where it goes on, and what it has told.
-    fn inner(&self, process: u32, clock: u64, pc: u64, (function, node): (u64, u64)) -> Option<Inner> {
+    fn inner(&self, process: u32, loads: u64, pc: u64, (function, node): (u64, u64)) -> Option<Inner> {
         let tables = &self.programs.tables;
         if function != 0 {
-            let function = self.function_at(process, function, (clock, clock))?;
+            let function = self.function_at(process, function, loads)?;
             let node = tables.node_of(function, node)?;
             let state = State::Choose(tables.nodes[node as usize].next);
             return Some(Inner { active: Active { function, node }, state, counted: false });
         }
-        let (image, address) = self.place_at(process, pc, (clock, clock))?;
+        let (image, address) = self.place_at(process, pc, loads)?;
         if let Some(function) = tables.function_at(image, address.wrapping_sub(ENTRY_LEN)) {
             let state = State::Choose(tables.functions[function as usize].first);
             return Some(Inner { active: Active { function, node: NONE }, state, counted: false });

@@ -60,6 +60,7 @@ pub(super) struct Bits<'t> {
     /// How many bits, and words that are no bits, were read.
     taken: u64,
     specials: u64,
+    loads: u64,
     pub(super) error: Option<io::Error>,
 }
 
@@ -85,6 +86,7 @@ impl<'t> Bits<'t> {
             more: false,
             taken: 0,
             specials: 0,
+            loads: 0,
             error: None,
         }
     }
@@ -110,10 +112,9 @@ impl<'t> Bits<'t> {
         chunk.clock.saturating_add(part)
     }
 
-    /// The clock of the chunk that is read, and that of the one that comes next.
-    pub(super) fn clocks(&self) -> (u64, u64) {
-        let clock = |number: usize| self.chunks.get(number).map(|chunk| chunk.clock);
-        (self.next.checked_sub(1).and_then(clock).unwrap_or(0), clock(self.next).unwrap_or(u64::MAX))
+    /// How many libraries had been loaded where the stream is ([`pcce_abi::trace::Chunk::loads`]).
+    pub(super) fn loads(&self) -> u64 {
+        self.loads
     }
 
     /// How many bits, and how many words of other things, were read so far.
@@ -190,6 +191,10 @@ impl<'t> Bits<'t> {
             // Where nothing is known, it was looked at; else it says what is known.
             9 if payload <= TOKEN_LEN as u64 => {
                 return self.skip_words(CONTEXT_WORDS as u64 + payload.div_ceil(8));
+            }
+            10 => {
+                self.loads = payload;
+                return self.skip_words(0);
             }
             _ => return self.damaged(),
         };
@@ -318,6 +323,7 @@ impl<'t> Bits<'t> {
             }
         };
         self.chunk = Some(chunk);
+        self.loads = chunk.loads;
         self.sure = if chunk.end == OPEN { 0 } else { chunk.words.min(chunk.there) };
         self.block.clear();
         (self.block_at, self.at, self.told, self.more) = (0, 0, false, false);

@@ -72,6 +72,8 @@ pub struct ChunkAt {
     pub checksum: u64,
     /// `CLOCK_MONOTONIC` at its end, in nanoseconds; 0 where it does not end.
     pub closed: u64,
+    /// How many libraries the process had loaded at its beginning.
+    pub loads: u64,
 }
 
 /// A stream: what one thread has written, or the signal handlers of one level in it.
@@ -116,8 +118,10 @@ pub(super) struct RowsAt {
 pub struct Image {
     /// The process.
     pub process: u32,
-    /// When it was loaded, in nanoseconds.
+    /// When it was described, in nanoseconds.
     pub clock: u64,
+    /// How many libraries the process had loaded then.
+    pub loads: u64,
     /// Where its lowest byte is.
     pub low: u64,
     /// Behind its highest byte.
@@ -143,7 +147,7 @@ pub struct TraceFile {
     len: u64,
     /// The streams, by number.
     pub streams: Vec<Stream>,
-    /// The images, in the order in which they were loaded.
+    /// The images, in the order in which they were described.
     pub images: Vec<Image>,
     /// Of a part of a run: where it tells of streams.
     pub(super) rows: Vec<RowsAt>,
@@ -226,8 +230,9 @@ impl TraceFile {
         };
         let process = u32_at(&head, offset_of!(Chunk, process));
         let clock = u64_at(&head, offset_of!(Chunk, clock));
+        let loads = u64_at(&head, offset_of!(Chunk, loads));
         if kind == KIND_IMAGE {
-            self.image(at + CHUNK_HEAD, process, clock)?;
+            self.image(at + CHUNK_HEAD, process, (clock, loads))?;
             return Ok(size);
         }
         let number = u64_at(&head, offset_of!(Chunk, stream));
@@ -269,11 +274,12 @@ impl TraceFile {
             hash: u64_at(&head, offset_of!(Chunk, hash)),
             checksum: u64_at(&head, offset_of!(Chunk, checksum)),
             closed: if end == abi::OPEN { 0 } else { u64_at(&head, offset_of!(Chunk, closed)) },
+            loads,
         });
         Ok(size)
     }
 
-    fn image(&mut self, at: u64, process: u32, clock: u64) -> Result<(), TraceError> {
+    fn image(&mut self, at: u64, process: u32, (clock, loads): (u64, u64)) -> Result<(), TraceError> {
         const ID: usize = offset_of!(abi::Image, build_id);
         let mut fixed = [0; size_of::<abi::Image>()];
         let whole = self.read(&mut fixed, at)? == fixed.len();
@@ -291,6 +297,7 @@ impl TraceFile {
         self.images.push(Image {
             process,
             clock,
+            loads,
             low: u64_at(&fixed, offset_of!(abi::Image, low)),
             high: u64_at(&fixed, offset_of!(abi::Image, high)),
             bias: u64_at(&fixed, offset_of!(abi::Image, bias)),

@@ -237,6 +237,6 @@ fn candidates<'p>(
     let named = |folder: &Path| Some(folder.join(path.file_name()?));
     let in_folders = folders.iter().flat_map(move |folder| [Some(by_id(folder)), named(folder)]).flatten();
     let asked = std::iter::once_with(|| store::ask_debuginfod(build_id)).flatten();
-    let own = (path.is_absolute() && !path.starts_with("/dev")).then(|| path.to_owned());
+    let own = (!path.starts_with("/dev")).then(|| path.to_owned());
     in_folders.chain(own).chain([by_id(Path::new(debug::SYSTEM))]).chain(asked)
 }

@@ -20,10 +20,10 @@ pub struct Reader<'t> {
     pub programs: &'t Programs,
     /// The number in the tables of each image.
     numbers: Vec<Option<u32>>,
-    /// The images of a process, in the order in which they were loaded.
+    /// The images of a process, in the order in which they were described.
     of_process: HashMap<u32, Vec<usize>>,
-    /// The process that a process was forked from.
-    parents: HashMap<u32, u32>,
+    /// The process that a process was forked from, and how many libraries that had loaded then.
+    parents: HashMap<u32, (u32, u64)>,
     /// Whether there is something of verify mode in it.
     pub(super) verify: bool,
 }
@@ -37,7 +37,11 @@ impl<'t> Reader<'t> {
             of_process.entry(image.process).or_default().push(number);
         }
         let forked = file.streams.iter().filter(|stream| is_forked(stream));
-        let parents = forked.filter_map(|s| Some((s.process, file.stream(s.parent)?.process))).collect();
+        let parents = forked.filter_map(|stream| {
+            let at_fork = stream.chunks.first()?.loads;
+            Some((stream.process, (file.stream(stream.parent)?.process, at_fork)))
+        });
+        let parents = parents.collect();
         let mut chunks = file.streams.iter().flat_map(|stream| &stream.chunks);
         let verify = chunks.any(|chunk| chunk.events != 0);
         Self { file, programs, numbers: programs.numbers(file), of_process, parents, verify }
@@ -67,44 +71,34 @@ impl<'t> Reader<'t> {
         Machine::new(self, parent, start).snapshot_at(stream.parent_position)
     }
 
-    /// The image of a process at an address at some moment from the first to the second clock: its number in the
-    /// trace. None if it was one at one time and another one at another: nothing tells which.
+    /// The image of a process at an address, where it had loaded so many libraries: its number in the trace.
     #[must_use]
-    pub fn image_at(&self, process: u32, address: u64, (from, to): (u64, u64)) -> Option<usize> {
-        let mut process = process;
+    pub fn image_at(&self, process: u32, address: u64, loads: u64) -> Option<usize> {
+        let (mut process, mut loads) = (process, loads);
         for _ in 0..MAX_FORKS {
             let own = self.of_process.get(&process).map_or(&[][..], Vec::as_slice);
             let covers = |number: &usize| {
                 let image = &self.file.images[*number];
-                (image.low..image.high).contains(&address) && image.clock <= to
+                (image.low..image.high).contains(&address) && image.loads <= loads
             };
-            let mut found = own.iter().rev().copied().filter(covers);
-            if let Some(number) = found.next() {
-                let image = |number: usize| &self.file.images[number];
-                let same = |other: &usize| {
-                    let (one, other) = (image(number), image(*other));
-                    (&one.build_id, &one.path, one.bias) == (&other.build_id, &other.path, other.bias)
-                };
-                // Down to the one that was there at the first clock.
-                let mut clock = image(number).clock;
-                let earlier =
-                    found.take_while(|other| std::mem::replace(&mut clock, image(*other).clock) > from);
-                return earlier.into_iter().all(|other| same(&other)).then_some(number);
+            if let Some(number) = own.iter().rev().copied().find(covers) {
+                return Some(number);
             }
-            process = *self.parents.get(&process)?;
+            let (parent, at_fork) = *self.parents.get(&process)?;
+            (process, loads) = (parent, loads.min(at_fork));
         }
         None
     }
 
     /// The traced function at an address.
-    pub(super) fn function_at(&self, process: u32, address: u64, clocks: (u64, u64)) -> Option<u32> {
-        let (image, address) = self.place_at(process, address, clocks)?;
+    pub(super) fn function_at(&self, process: u32, address: u64, loads: u64) -> Option<u32> {
+        let (image, address) = self.place_at(process, address, loads)?;
         self.programs.tables.function_at(image, address)
     }
 
     /// An address as ⟨number of the image in the tables, address in its file⟩.
-    pub(super) fn place_at(&self, process: u32, address: u64, clocks: (u64, u64)) -> Option<(u32, u64)> {
-        let image = self.image_at(process, address, clocks)?;
+    pub(super) fn place_at(&self, process: u32, address: u64, loads: u64) -> Option<(u32, u64)> {
+        let image = self.image_at(process, address, loads)?;
         Some((self.numbers[image]?, address.wrapping_sub(self.file.images[image].bias)))
     }
 

@@ -146,6 +146,9 @@ pub enum Special {
     /// [`functions::ENTER`]. Then the token, in words of 8 bytes, the last one filled with zeros. A chunk that begins
     /// without this can be read only behind the one before it.
     Context = 9,
+    /// Libraries were loaded since the stream has last told of an address. Payload: how often that has happened in the
+    /// process ([`Chunk::loads`]): addresses behind this are those of images of now.
+    Loaded = 10,
 }
 
 /// Words between a [`Special::Context`] and its token.
@@ -285,6 +288,10 @@ pub struct Chunk {
     pub checksum: u64,
     /// `CLOCK_MONOTONIC` where it was said how it ends, in nanoseconds.
     pub closed: u64,
+    /// How many traced libraries the process had loaded where the chunk begins, or where the image was described. One
+    /// may be loaded where another one was: an address means the image there that was described last, and not after
+    /// more loads than the stream knew of.
+    pub loads: u64,
 }
 
 /// A place in a stream: the sequence of the chunk, how many words of it are written, and how many bits are pending.

@@ -31,7 +31,7 @@ pub struct Empty([AtomicUsize; CACHE + 2]);
 pub static __pcce_trace_empty: Empty = Empty([const { AtomicUsize::new(0) }; CACHE + 2]);
 
 /// Words in [`Stream::dummy`].
-pub const DUMMY: usize = 388;
+pub const DUMMY: usize = 387;
 /// Chunks of a ring, at most.
 pub const RING: usize = 16;
 
@@ -81,6 +81,8 @@ pub struct Stream {
     pub begin: u32,
     /// How often recording had been started or stopped ([`file::switches`](crate::file::switches)).
     pub switches: u32,
+    /// How many loads of libraries it knows of ([`Chunk::loads`]).
+    pub loads: u64,
     /// [`Fast::limit`], which others may set to 0.
     pub limit: usize,
     /// [`Chunk::parent`].

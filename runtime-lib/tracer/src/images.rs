@@ -21,6 +21,14 @@ static KNOWN: [Known; MOST] =
     [const { Known { low: AtomicUsize::new(0), high: AtomicUsize::new(0), id: AtomicU64::new(0) } }; MOST];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
+/// How many traced libraries were loaded.
+static LOADS: AtomicU64 = AtomicU64::new(0);
+
+/// See [`Chunk::loads`].
+pub fn loads() -> u64 {
+    LOADS.load(Ordering::Acquire)
+}
+
 /// The path of the program's file.
 static PROGRAM: [AtomicU64; 512] = [const { AtomicU64::new(0) }; 512];
 
@@ -63,6 +71,7 @@ pub fn describe(address: usize) {
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_trace_loaded(address: usize) {
     let Some(image) = Loaded::of(address as *const u8) else { return };
+    LOADS.fetch_add(1, Ordering::AcqRel);
     let inside = |address: usize| (image.start.addr()..image.end.addr()).contains(&address);
     for known in KNOWN.iter().filter(|known| known.high.load(Ordering::Acquire) != 0) {
         let (low, high) = (known.low.load(Ordering::Relaxed), known.high.load(Ordering::Relaxed));
@@ -119,6 +128,7 @@ fn write(image: &Loaded) -> bool {
     head.chunk.thread = sys::gettid() as u32;
     head.chunk.clock = sys::time(libc::CLOCK_MONOTONIC);
     head.chunk.end = ENDED;
+    head.chunk.loads = loads();
     head.image.low = image.start.addr() as u64;
     head.image.high = image.end.addr() as u64;
     head.image.bias = image.load_bias as u64;

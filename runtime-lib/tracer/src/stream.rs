@@ -14,11 +14,11 @@ use crate::abi::trace::{
 };
 use crate::area::{self, Area, DUMMY, From, RING, State};
 use crate::parts::{self, Part};
-use crate::{file, sys, weak_address};
+use crate::{file, images, sys, weak_address};
 
 /// So many words have room in a chunk at any time: the most that are written at once are 5, behind 2 for the pending
-/// bits, and a word that says why nothing follows.
-const RESERVE: usize = 8;
+/// bits and one for libraries that were loaded, and a word that says why nothing follows.
+const RESERVE: usize = 9;
 
 /// The stream is being changed, as long as this lives.
 pub struct Busy(*mut Area);
@@ -236,6 +236,8 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
         (*chunk).parent = (*stream).parent;
         (*chunk).parent_position = (*stream).parent_position;
         (*chunk).clock = sys::time(libc::CLOCK_MONOTONIC);
+        (*stream).loads = images::loads();
+        (*chunk).loads = (*stream).loads;
         (*chunk).begin = (*stream).begin;
         (*chunk).end = OPEN;
         compiler_fence(Ordering::Release);
@@ -396,8 +398,13 @@ pub unsafe fn put(block: *mut Block, area: *mut Area, group: &[u64]) {
             write(block, &[special(Special::Short, 0), pending]);
             (*block).pending = 1;
         }
-        write(block, group);
         if !group.is_empty() {
+            let loads = images::loads();
+            if (*area).stream.loads != loads {
+                (*area).stream.loads = loads;
+                write(block, &[special(Special::Loaded, loads)]);
+            }
+            write(block, group);
             (*area).fast.order = Order::new();
         }
         if (*block).next.addr() > (*area).stream.limit {

@@ -167,7 +167,7 @@ impl Machine<'_> {
     }
 
     fn entered(&mut self, address: u64, unexpected: bool) -> Option<Event> {
-        let function = self.reader.function_at(self.stream.process, address, self.bits.clocks());
+        let function = self.reader.function_at(self.stream.process, address, self.bits.loads());
         self.cache[cache_index(address as usize)] = function.unwrap_or(NONE);
         let Some(function) = function else {
             self.state = State::Lose(Why::NoTables, address);
@@ -187,8 +187,8 @@ impl Machine<'_> {
 
     /// Control has come to a landing pad, or out of a call once more.
     fn came_back(&mut self, kind: EventKind, number: u64, words: [u64; 2]) -> Option<Event> {
-        let clocks = self.bits.clocks();
-        let Some(function) = self.reader.function_at(self.stream.process, words[0], clocks) else {
+        let loads = self.bits.loads();
+        let Some(function) = self.reader.function_at(self.stream.process, words[0], loads) else {
             self.bits.take();
             self.state = State::Lose(Why::NoTables, words[0]);
             return None;
