@@ -237,7 +237,7 @@ fn plugins_come_one_after_the_other_to_one_place() {
         }
         build(&[], "program");
         for stress in ["0", "3"] {
-            let mut start = command(&folder.join("program"), &["./a.so", "./b.so", "./c.so"]);
+            let mut start = command(folder.join("program"), &["./a.so", "./b.so", "./c.so"]);
             start.env("PCCE_TRACE", "trace").env("PCCE_TRACE_STRESS", stress).current_dir(&folder);
             let output = run(start.env("PCCE_VERIFY_REPORT", folder.join("report"))).expect_success();
             assert_eq!(output.stdout, "at one place\n", "{mode}");
