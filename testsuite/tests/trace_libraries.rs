@@ -219,6 +219,22 @@ fn programs_with_libraries_are_read_right() {
     }
 }
 
+/// Programs call the system's functions without a word, and so they call those that a library puts in their place.
+#[test]
+fn a_library_cannot_replace_what_calls_back() {
+    let source = repository().join("testsuite/programs/parts/preloaded.c").display().to_string();
+    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    for mode in MODES {
+        let to = work_folder(&format!("trace-libraries/replaces-{mode}")).join("library.so");
+        let mode = format!("--pcce-mode={mode}");
+        let fixed = ["--pcce-trace", "-fno-builtin", "-shared", "-fPIC", &mode, &include, &source, "-o"];
+        let refused = run(command(artifact("pcce-clang"), &fixed).arg(&to));
+        let said = "labs is called where no call of the program shows it";
+        assert!(refused.status != 0 && refused.stderr.contains(said), "{mode}: {}", refused.describe());
+        assert!(!to.exists(), "{mode}");
+    }
+}
+
 /// In each thread, and behind a fork; from each stream's beginning, and from that of each chunk.
 #[test]
 fn plugins_come_one_after_the_other_to_one_place() {

@@ -289,8 +289,8 @@ impl<'a> Job<'a> {
     ) -> Result<tracing::Before<'m>, Error> {
         // Others may enter these where no call shows it.
         let unseen = facts::entered_unseen(module, &self.entered);
-        // Traces take no call of C++'s for one that calls nothing back.
-        let is_unseen = |id: FunctionId| match self.whole_program {
+        // Traces take no call of C++'s for one that calls nothing back. Who calls a library's function is not known.
+        let is_unseen = |id: FunctionId| match self.open {
             true => unseen.contains(&code.function(id).value),
             false => !self.no_callback.is_of_cxx(&program[id].name),
         };
@@ -300,7 +300,7 @@ impl<'a> Job<'a> {
         let is_called = |id: &FunctionId| {
             let function = &program[*id];
             let names = function.aliases.iter().chain([&function.name]).map(String::as_str);
-            self.whole_program && facts::are_called_within(names, &self.entered)
+            self.open && facts::are_called_within(names, &self.entered)
         };
         let (called_within, hidden): (Vec<_>, Vec<_>) = unseen.into_iter().partition(is_called);
         let left_out = tracing::without_calls_back(program, &hidden)?;
