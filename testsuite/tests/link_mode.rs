@@ -14,7 +14,10 @@ const CALLING: [(&str, &str); 2] = [
     (
         "one.c",
         "#include <pcce.h>\n#include <stdio.h>\nint two(int n, int (*f)(int));\n\
-         __attribute__((noinline)) int show(int n) { puts(PCCE_TOKEN); return n + 1; }\n\
+         __attribute__((noinline)) int show(int n) {\n\
+           printf(\"%s %llu\\n\", PCCE_TOKEN, (unsigned long long)pcce_context());\n\
+           return n + 1;\n\
+         }\n\
          int main(void) { return two(3, show) + show(1) != 16; }\n",
     ),
     (
@@ -30,9 +33,29 @@ const LINKERS: [&[&str]; 4] =
     [&["-fuse-ld=lld"], &["-fuse-ld=lld", "-no-pie"], &["-fuse-ld=bfd"], &["-fuse-ld=bfd", "-no-pie"]];
 
 fn contexts(folder: &Path, program: &str) -> String {
-    let lines = run(command(folder.join(program), &[]).current_dir(folder)).expect_success().stdout;
+    let output = run(command(folder.join(program), &[]).current_dir(folder)).expect_success().stdout;
+    let tokens = output.lines().filter_map(|line| line.split(' ').next());
+    let lines: String = tokens.map(|token| format!("{token}\n")).collect();
     let mut filter = command(artifact("pcce"), &["filter", program, "--format", "folded"]);
     run_with_input(filter.current_dir(folder), &lines).expect_success().stdout
+}
+
+/// Without pushes a number stands for the context in the program alone, without a file of numbers.
+fn numbers_name_contexts(folder: &Path, program: &str) {
+    let output = run(command(folder.join(program), &[]).current_dir(folder)).expect_success().stdout;
+    let mut by_number = 0;
+    for line in output.lines() {
+        let (token, number) = line.split_once(' ').expect("a token and a number");
+        let [decoded, of_number] = [token, number]
+            .map(|name| run(command(artifact("pcce"), &["decode", program, name]).current_dir(folder)));
+        if of_number.status == 0 {
+            by_number += 1;
+            // It does not tell where in its function it was taken.
+            let callers = |shown: &str| shown.split_once('\n').expect("lines").1.to_owned();
+            assert_eq!(callers(&of_number.stdout), callers(&decoded.expect_success().stdout), "{line}");
+        }
+    }
+    assert!(by_number >= 4, "{by_number}: {output}");
 }
 
 /// Behind any linker, the step encodes the program, by the wrapper or by `pcce link`; two links of the same objects are
@@ -56,6 +79,7 @@ fn executables_are_encoded_behind_any_link() {
         let fixed = ["--pcce-mode=link", "one.o", "two.o", "-o"];
         let _ = clang(&[&fixed[..], &["linked"], linker].concat()).expect_success();
         assert_eq!(contexts(&folder, "linked"), expected, "{linker:?}");
+        numbers_name_contexts(&folder, "linked");
         let _ = clang(&[&fixed[..], &["again"], linker].concat()).expect_success();
         let read = |name: &str| fs::read(folder.join(name)).unwrap();
         assert!(read("linked") == read("again"), "{linker:?}: two links of the same objects differ");

@@ -6,7 +6,7 @@ use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeId, Encoding, FunctionId, Rule};
 use pcce_model::link::{CodeOfCall, LIBRARY_ID_BITS, Shape};
 use pcce_model::{
-    AddressPlaces, Call, CallKind, Function, Mode, NoCallback, Program, TailCallee, TypeId, derive,
+    AddressPlaces, Call, CallKind, Function, Mode, NoCallback, Program, TailCallee, TypeId, derive, ranges,
 };
 
 use crate::Error;
@@ -49,6 +49,8 @@ pub struct Bound {
     pub values: HashMap<(usize, usize), u64>,
     /// What is done with each stub that is in the file.
     pub stubs: BTreeMap<(usize, u32), StubAction>,
+    /// What makes context numbers of the ids of each function of the program.
+    pub number_bases: Vec<u64>,
     /// What the dictionary says of the encoding.
     pub encoding_rows: dictionary::Encoding,
 }
@@ -77,8 +79,11 @@ pub fn bind(image: &Image, modules: &Modules, references: &References) -> Result
     }
     let values = calls.values(&program, &encoding);
     let stubs = calls.stubs(&program, &encoding, &values, &merged.targets);
-    let encoding_rows = calls.rows(&program, &encoding);
-    Ok(Bound { program, bases: merged.bases, values, stubs, encoding_rows })
+    let ranges = ranges::ranges(&program, &encoding, None);
+    let number_bases =
+        program.iter().map(|(id, _)| ranges::base(&encoding, id, ranges[id.index()])).collect();
+    let encoding_rows = calls.rows(&program, &encoding, &ranges);
+    Ok(Bound { program, bases: merged.bases, values, stubs, number_bases, encoding_rows })
 }
 
 /// The functions of all modules, one behind the other.
@@ -305,7 +310,7 @@ impl<'a> Calls<'a> {
     }
 
     /// What the dictionary says.
-    fn rows(&self, program: &Program, encoding: &Encoding) -> dictionary::Encoding {
+    fn rows(&self, program: &Program, encoding: &Encoding, ranges: &[Option<u64>]) -> dictionary::Encoding {
         let mut first_sites = Vec::with_capacity(self.modules.list.len());
         let mut next = 0;
         for module in &self.modules.list {
@@ -326,7 +331,7 @@ impl<'a> Calls<'a> {
                 id_offset: encoding.offset(id) as i64,
                 entry: encoding.is_entry(id),
                 open: program.graph.is_open(id),
-                range: None,
+                range: ranges[id.index()],
             });
             let (module, _) = self.place(id);
             for (_, call, code) in self.of(id, &function.calls) {

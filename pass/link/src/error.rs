@@ -93,6 +93,12 @@ pub enum Error {
         "the tables of verify mode are not where the pass left room for them; compile all modules with this release"
     )]
     NoVerifyTables,
+    /// There is no room for what makes numbers of contexts.
+    #[error(
+        "the words for `pcce_context()` are not where the pass left room for them; compile all modules with this \
+         release"
+    )]
+    NoNumberBases,
     /// A value is too wide for an instruction, and there is no room for more.
     #[error("no room for values of more than 31 bits; compile with `--pcce-id-bits=29`")]
     NoRoom,

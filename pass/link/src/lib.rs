@@ -23,6 +23,7 @@ mod file;
 mod image;
 mod modules;
 mod no_ops;
+mod numbers;
 mod patch;
 mod references;
 mod result;
@@ -62,6 +63,7 @@ pub fn link(file: Vec<u8>) -> Result<(Vec<u8>, Summary), Error> {
     summary.functions = modules.owners.len();
     summary.edges = bound.encoding_rows.edges.len();
     verify::fill(&mut image, &modules, &bound)?;
+    numbers::fill(&mut image, &modules, &bound)?;
     result::write(&mut image, &modules, bound)?;
     Ok((image.bytes, summary))
 }

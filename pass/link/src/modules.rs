@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
-use pcce_abi::{RECORDS_ADDRESS_SECTION, no_op};
+use pcce_abi::{BASES_ADDRESS_SECTION, RECORDS_ADDRESS_SECTION, no_op};
 use pcce_dictionary::section::{self, Record};
 use pcce_dictionary::{Module, code};
 use pcce_model::CallKind;
@@ -27,6 +27,8 @@ pub struct LinkModule {
     pub stub_calls: Vec<(usize, usize)>,
     /// Where verify mode's records of its functions are, if it has them.
     pub records: Option<u64>,
+    /// Where the first word is that makes context numbers of ids, if it has some.
+    pub number_bases: Option<u64>,
 }
 
 impl LinkModule {
@@ -79,10 +81,8 @@ impl Modules {
 pub fn read(image: &Image) -> Result<Modules, Error> {
     let rows = code::parse_section(&image.debug_section(code::SECTION)?)?;
     let mut addresses: HashMap<u64, Vec<u64>> = rows.into_iter().filter(|row| row.0 != 0).collect();
-    let rows = image.debug_section(RECORDS_ADDRESS_SECTION)?;
-    let words = rows.chunks_exact(16).map(|row| row.split_at(8));
-    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
-    let records: HashMap<u64, u64> = words.map(|(sites, records)| (word(sites), word(records))).collect();
+    let records = table_addresses(image, RECORDS_ADDRESS_SECTION)?;
+    let number_bases = table_addresses(image, BASES_ADDRESS_SECTION)?;
     let (mut list, mut fragments): (Vec<LinkModule>, _) = (Vec::new(), Vec::new());
     let mut left_out: HashMap<u32, String> = HashMap::new();
     for record in section::parse(&image.debug_section(section::SECTION)?)? {
@@ -123,8 +123,16 @@ pub fn read(image: &Image) -> Result<Modules, Error> {
         if image.is_library && !facts.for_library {
             return Err(Error::NotForLibrary { module: unlinked.module.name });
         }
-        let records = records.get(&unlinked.module.sites_address).copied();
-        list.push(LinkModule { symbols: unlinked.module, facts, addresses, stub_calls, records });
+        let sites = unlinked.module.sites_address;
+        let (records, number_bases) = (records.get(&sites).copied(), number_bases.get(&sites).copied());
+        list.push(LinkModule {
+            symbols: unlinked.module,
+            facts,
+            addresses,
+            stub_calls,
+            records,
+            number_bases,
+        });
     }
     if list.is_empty() && left_out.is_empty() {
         return Err(Error::Nothing);
@@ -143,6 +151,14 @@ pub fn read(image: &Image) -> Result<Modules, Error> {
     }
     no_ops::find_owners(image, &mut modules);
     Ok(modules)
+}
+
+/// Where each module has a table, by the address of its site array, as this section says.
+fn table_addresses(image: &Image, section: &str) -> Result<HashMap<u64, u64>, Error> {
+    let rows = image.debug_section(section)?;
+    let words = rows.chunks_exact(16).map(|row| row.split_at(8));
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
+    Ok(words.map(|(sites, table)| (word(sites), word(table))).collect())
 }
 
 /// Whether the numbers in the facts name what is there.

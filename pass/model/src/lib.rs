@@ -17,6 +17,7 @@ mod lists;
 pub mod plan;
 mod profile;
 mod program;
+pub mod ranges;
 mod silent;
 mod site_bytes;
 #[cfg(test)]

@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 
-use pcce_abi as abi;
 use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeCode, Encoding, FunctionId, PushReason};
 use pcce_options::PassOptions;
@@ -14,9 +13,9 @@ use crate::begins::{self, FrameBegins};
 use crate::hybrid::{self, Used};
 use crate::jumps::Jumps;
 use crate::link::{self, CodeOfCall, Shape, Update};
-use crate::site_bytes;
 use crate::updates::{chain, number_updates};
 use crate::{Call, CallKind, Function, Program, RuntimeCall, STD_THREAD, Source, Unannounced};
+use crate::{ranges, site_bytes};
 
 /// What is done at a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,6 +96,15 @@ pub enum Leaves {
     MarkingAtZero,
 }
 
+/// What makes a context number of a function's id.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Base {
+    /// This is added; [`pcce_abi::NO_RANGE`]: the function has no range of numbers.
+    Known(u64),
+    /// Link mode: what stands in a word of the function, which the step fills ([`pcce_abi::BASES_ADDRESS_SECTION`]).
+    Bound,
+}
+
 /// What is done in a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlannedFunction {
@@ -108,8 +116,8 @@ pub struct PlannedFunction {
     pub entry_site: Option<u32>,
     /// Link mode: who enters it by an open call pushes first, if it becomes part of a shared library.
     pub checks_entry: bool,
-    /// What makes a context number of the function's id; [`abi::NO_RANGE`] if it has no range of numbers.
-    pub base: u64,
+    /// What makes a context number of the function's id.
+    pub base: Base,
     /// What its calls do that must stay tail calls.
     pub leaves: Leaves,
     /// Hybrid encoding: captures need the stack offset.
@@ -126,7 +134,7 @@ pub struct Plan {
     pub symbols: dictionary::Module,
     /// How they are encoded.
     pub encoding: dictionary::Encoding,
-    /// The bytes of the site array ([`abi::SiteByte`]), if one of them is not 0.
+    /// The bytes of the site array ([`pcce_abi::SiteByte`]), if one of them is not 0.
     pub site_bytes: Option<Vec<u8>>,
     /// Link mode: the updates, by their numbers.
     pub updates: Vec<Update>,
@@ -153,35 +161,6 @@ impl Strings {
     }
 }
 
-/// Ranges of context numbers, one for each function of an executable that takes numbers, so that the number alone names
-/// function and context. Small ranges come first: the fewer digits a number has, the more room is there for that of a
-/// chain of frames beside it. Where a range does not fit below 2^63, the function has none, and its contexts are
-/// interned.
-fn ranges(program: &Program, encoding: &Encoding, used: Option<&Used>) -> Vec<Option<u64>> {
-    let mut ranges = vec![None; program.functions.len()];
-    if program.graph.open_node().is_none() {
-        return ranges;
-    }
-    let takes_number = |i: &usize| {
-        program.functions[*i]
-            .calls
-            .iter()
-            .any(|call| matches!(call.kind, CallKind::Runtime(RuntimeCall::Context)))
-    };
-    let by_number = |i: &usize| used.is_none_or(|u| !u.hybrid.needs_stack_offset(FunctionId::new(*i as u32)));
-    let num_cc = |i: usize| encoding.num_cc(FunctionId::new(i as u32));
-    let mut functions: Vec<usize> = (0..ranges.len()).filter(takes_number).filter(by_number).collect();
-    functions.sort_by_key(|&i| num_cc(i));
-    // Number 0 means "no context".
-    let mut next = 1_u64;
-    for i in functions {
-        let Some(end) = next.checked_add(num_cc(i)).filter(|&end| end <= abi::INTERNED) else { break };
-        ranges[i] = Some(next);
-        next = end;
-    }
-    ranges
-}
-
 /// What a plan is made of.
 pub struct Basis<'a> {
     /// The program.
@@ -204,7 +183,7 @@ pub struct Basis<'a> {
 pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
     let &Basis { program, encoding, used, options, .. } = basis;
     let mut maker = Maker::new(basis);
-    let ranges = ranges(program, encoding, used);
+    let ranges = ranges::ranges(program, encoding, used);
     let mut functions = Vec::with_capacity(program.functions.len());
     let mut rows = Vec::with_capacity(program.functions.len());
     let mut encoded = Vec::with_capacity(program.functions.len());
@@ -469,9 +448,10 @@ impl<'a> Maker<'a> {
             frame,
             entry_site,
             checks_entry: self.basis.for_library && link::may_be_entered(&program[id]),
-            base: range
-                .filter(|_| self.basis.shapes.is_none())
-                .map_or(abi::NO_RANGE, |range| range.wrapping_sub(encoding.offset(id))),
+            base: match self.basis.shapes {
+                Some(_) => Base::Bound,
+                None => Base::Known(ranges::base(encoding, id, range)),
+            },
             leaves: match () {
                 () if self.open_node.is_none() => Leaves::Marking,
                 // Who may enter it is known behind the link.

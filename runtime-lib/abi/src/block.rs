@@ -380,6 +380,9 @@ pub mod functions {
 
 /// For `__pcce_context`: the function has no range of numbers.
 pub const NO_RANGE: u64 = 1 << 63;
+/// The section in which objects of link mode say where the step puts what makes numbers of ids: the address of the
+/// module's site array, and that of the first of these words, one for each function that takes numbers, in their order.
+pub const BASES_ADDRESS_SECTION: &str = ".debug_pcce_bases";
 /// Library functions, each with the function of the runtime that instrumented code calls in its place, or takes the
 /// address of.
 pub const REPLACED: [(&str, &str); 6] = [

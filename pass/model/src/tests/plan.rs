@@ -5,7 +5,7 @@ use pcce_encoding::{Encoding, FlowBlock, FunctionId, Way};
 use pcce_options::PassOptions;
 
 use crate::link::Reach;
-use crate::plan::{self, Action, Basis, Plan, PlannedCall, Push};
+use crate::plan::{self, Action, Base, Basis, Plan, PlannedCall, Push};
 use crate::testing::*;
 use crate::thunks;
 use crate::{
@@ -354,8 +354,8 @@ fn functions_that_take_numbers_have_ranges_and_the_smallest_come_first() {
     // Number 0 means "no context".
     assert_eq!(ranges, [None, Some(2), Some(1), None]);
     let offset = plan.encoding.functions[1].id_offset as u64;
-    assert_eq!(plan.functions[1].base, 2_u64.wrapping_sub(offset));
-    assert_eq!(plan.functions[0].base, pcce_abi::NO_RANGE);
+    assert_eq!(plan.functions[1].base, Base::Known(2_u64.wrapping_sub(offset)));
+    assert_eq!(plan.functions[0].base, Base::Known(pcce_abi::NO_RANGE));
     assert!(plan_of(&MODULE, &functions).encoding.functions.iter().all(|f| f.range.is_none()));
 }
 

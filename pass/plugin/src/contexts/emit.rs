@@ -114,10 +114,9 @@ fn push_routine(module: Module<'_>, name: &str, [load, id, top, push, pop]: [&st
     ));
 }
 
-/// Says where the records of verify mode are, for the step behind the link.
-pub fn emit_records_address(module: Module<'_>, sites_name: &str, records_name: &str) {
-    let section = abi::RECORDS_ADDRESS_SECTION;
-    let rows = format!(".quad \"{sites_name}\", \"{records_name}\"");
+/// Says where a table of the module's is, for the step behind the link: in this section.
+pub fn emit_table_address(module: Module<'_>, section: &str, sites_name: &str, table_name: &str) {
+    let rows = format!(".quad \"{sites_name}\", \"{table_name}\"");
     module.append_asm(&format!(".pushsection {section},\"\",@progbits\n{rows}\n.popsection\n"));
 }
 

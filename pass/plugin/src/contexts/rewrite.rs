@@ -1,5 +1,7 @@
 //! From the plan to the code: the module's tables and symbols, and each of its functions ([`super::sequences`]).
 
+use std::collections::HashMap;
+
 use pcce_abi::{self as abi, layout};
 use pcce_encoding::FunctionId;
 use pcce_options::PassOptions;
@@ -11,6 +13,7 @@ use crate::llvm::{Address, Module};
 use pcce_model::Program;
 use pcce_model::link::Facts;
 use pcce_model::plan::{Action, Plan, PlannedFunction};
+use pcce_model::ranges::takes_numbers;
 use pcce_model::thunks::Thunk;
 
 /// The module's own tables, and what it uses of the runtime.
@@ -25,6 +28,8 @@ pub struct Symbols<'m> {
     pub left: Address<'m>,
     /// The site array.
     pub sites: Address<'m>,
+    /// Link mode: by function, the word that makes numbers of its ids.
+    pub bases: HashMap<FunctionId, Address<'m>>,
     /// Verify mode.
     pub verify: Option<verify::Symbols<'m>>,
     /// Link mode: the module's name in no-ops.
@@ -93,6 +98,7 @@ fn symbols<'m>(
         left: module.const_offset(tls, layout::TLS_LEFT),
         call: options.publish.then(|| module.const_offset(tls, layout::TLS_CALL)),
         sites,
+        bases: facts.map_or_else(HashMap::new, |_| bases(module, program, sites_name)),
         no_ops,
         for_library: facts.is_some_and(|facts| facts.for_library),
         verify: options.common.verify.then(|| {
@@ -115,6 +121,23 @@ fn symbols<'m>(
         }
     }
     symbols
+}
+
+/// Makes the words for numbers of contexts ([`abi::BASES_ADDRESS_SECTION`]), if functions take some.
+fn bases<'m>(module: Module<'m>, program: &Program, sites_name: &str) -> HashMap<FunctionId, Address<'m>> {
+    let takes: Vec<FunctionId> =
+        program.iter().filter(|(_, function)| takes_numbers(function)).map(|(id, _)| id).collect();
+    if takes.is_empty() {
+        return HashMap::new();
+    }
+    let name = "__pcce_bases";
+    let words = module.add_internal(name, module.array_type(module.i64(), takes.len() as u64), false);
+    let initial: Vec<_> = takes.iter().map(|_| module.const_i64(abi::NO_RANGE).into()).collect();
+    words.initialize(module.const_array(module.i64(), &initial));
+    module.keep(words);
+    emit::emit_table_address(module, abi::BASES_ADDRESS_SECTION, sites_name, name);
+    let word = |i: usize| module.const_offset(words.address(), (i * size_of::<u64>()) as u64);
+    takes.into_iter().enumerate().map(|(i, id)| (id, word(i))).collect()
 }
 
 /// What the function and its calls promise about memory is no longer true: they update the

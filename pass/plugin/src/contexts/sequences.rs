@@ -56,7 +56,7 @@ use super::rewrite::Symbols;
 use crate::code::{Code, FunctionCode};
 use crate::llvm::{Address, Block, Builder, Call, Constant, Instruction, TailCall, Word, byte_directive};
 use crate::places;
-use pcce_model::plan::{Action, Leaves, PlannedCall, PlannedFunction, Push, Stub};
+use pcce_model::plan::{Action, Base, Leaves, PlannedCall, PlannedFunction, Push, Stub};
 use pcce_model::{Function, RuntimeCall, Unannounced};
 
 /// How a stub goes on behind its no-op, for a call by name and for one through a pointer: the first with room for what
@@ -425,7 +425,10 @@ impl<'a, 'm> Rewriter<'a, 'm> {
                 abi::functions::TOKEN_BELOW
             }
             RuntimeCall::Context => {
-                further.push(module.const_i64(self.planned.base).into());
+                further.push(match self.planned.base {
+                    Base::Known(base) => module.const_i64(base).into(),
+                    Base::Bound => self.b.load_word(self.symbols.bases[&self.id]).into(),
+                });
                 abi::functions::CONTEXT
             }
             RuntimeCall::Token => abi::functions::TOKEN,
@@ -439,8 +442,12 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         if allocates {
             self.publish(Some(site));
         }
-        let number = (name == abi::functions::CONTEXT && self.planned.base != abi::NO_RANGE).then(|| {
-            let (b, base) = (self.b, module.const_i64(self.planned.base));
+        let base = match self.planned.base {
+            Base::Known(base) if name == abi::functions::CONTEXT && base != abi::NO_RANGE => Some(base),
+            _ => None,
+        };
+        let number = base.map(|base| {
+            let (b, base) = (self.b, module.const_i64(base));
             let top = b.load_address(self.symbols.top);
             (top, b.add(b.load_word(self.symbols.id), base))
         });

@@ -68,7 +68,7 @@ fn make_room<'m>(
     let room = module.add_internal("__pcce_room", module.bytes(room as u64), true);
     room.set_section(abi::TABLES_SECTION, WORD as u32);
     module.retain(room);
-    emit::emit_records_address(module, sites_name, name);
+    emit::emit_table_address(module, abi::RECORDS_ADDRESS_SECTION, sites_name, name);
     records.address()
 }
 
