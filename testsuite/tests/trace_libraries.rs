@@ -273,6 +273,50 @@ fn plugins_come_one_after_the_other_to_one_place() {
     }
 }
 
+/// Also jumps by `longjmp`; what the program prints is what it prints without the pass.
+#[test]
+fn exceptions_go_through_all_images() {
+    let source = repository().join("testsuite/traces/thrown.cpp").display().to_string();
+    let build = |compiler: &Path, folder: &Path, modes: Option<[&str; 3]>| {
+        let traced = |mode: &str| {
+            ["--pcce-trace".to_owned(), "--pcce-verify".to_owned(), format!("--pcce-mode={mode}")]
+        };
+        let compile = |number: usize, flags: &[&str], output: &str| {
+            let mut build = command(compiler, &["-g", "-O1", "-pthread", &source]);
+            build.args(modes.map(|modes| traced(modes[number])).iter().flatten());
+            let _ = run(build.args(flags).arg("-o").arg(folder.join(output))).expect_success();
+        };
+        compile(1, &["-shared", "-fPIC", "-DNAME=library"], "liblibrary.so");
+        compile(2, &["-shared", "-fPIC", "-DNAME=plugin"], "plugin.so");
+        let folder = folder.display().to_string();
+        compile(0, &["-llibrary", &format!("-L{folder}"), &format!("-Wl,-rpath,{folder}")], "program");
+    };
+    let start = |folder: &Path, stress: &str| {
+        let mut start = command(folder.join("program"), &["./plugin.so"]);
+        start.env("PCCE_TRACE", "trace").env("PCCE_TRACE_STRESS", stress).current_dir(folder);
+        run(start.env("PCCE_VERIFY_REPORT", folder.join("report"))).expect_success().stdout
+    };
+    let plain = work_folder("trace-libraries/thrown-plain");
+    build(&llvm("clang++"), &plain, None);
+    let printed = start(&plain, "0");
+    for modes in [["lto"; 3], ["link"; 3], ["module"; 3], ["lto", "module", "link"]] {
+        let folder = work_folder(&format!("trace-libraries/thrown-{}", modes.concat()));
+        build(&artifact("pcce-clang++"), &folder, Some(modes));
+        for stress in ["0", "3"] {
+            assert_eq!(start(&folder, stress), printed, "{modes:?}");
+            let mut check = command(artifact("pcce"), &["trace", "check", "--format", "json"]);
+            let checked = run(check.args(["program", "trace"]).current_dir(&folder)).expect_success().stdout;
+            let counts = &json_lines(&checked)[0];
+            let streams = &counts["streams"];
+            assert!(streams["events"].as_u64() > Some(30_000), "{modes:?}: {checked}");
+            for wrong in [&streams["mismatches"], &streams["uncertain"], &counts["gaps"]] {
+                assert_eq!(*wrong, 0, "{modes:?}: {checked}");
+            }
+            assert_eq!(counts["chunks"]["mismatches"], 0, "{modes:?}: {checked}");
+        }
+    }
+}
+
 /// A local name of a function that others may replace is the library's own: whoever calls it knows whom he calls.
 #[test]
 fn a_local_name_is_the_own_function() {
