@@ -5,6 +5,7 @@
 typedef int called(int);
 int by_name(int n, called *f);
 int through_pointer(int n, called *f);
+int variadic(int n, called *f, ...);
 extern volatile int sum;
 #ifdef LIBRARY
 volatile int sum;
@@ -25,6 +26,15 @@ int through_pointer(int n, called *f) {
   int r = n & 1 ? middle(n, f) : leaf(n);
   KEEP;
   return r + leaf(n);
+}
+// Nothing can be put in front of it that hands its arguments on.
+int variadic(int n, called *f, ...) {
+  __builtin_va_list rest;
+  __builtin_va_start(rest, f);
+  int r = f(__builtin_va_arg(rest, int)) + leaf(n);
+  __builtin_va_end(rest);
+  KEEP;
+  return r + middle(1, f);
 }
 #else
 #define STEP_BIAS 0UL
@@ -52,6 +62,9 @@ NOINLINE static int work(int n) {
   r += pointer(n + 1, back) + pointer(n, other);
   KEEP;
   r += recursive(3, other) + by_name(4, again);
+  KEEP;
+  int (*volatile any)(int, called *, ...) = variadic;
+  r += any(n, back, 3) + variadic(n, again, 4);
   KEEP;
   return r;
 }
