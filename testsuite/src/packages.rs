@@ -107,11 +107,13 @@ pub enum Build {
     Lto,
     /// By the wrapper, each module by itself.
     Module,
+    /// By the wrapper, encoded behind the link.
+    Link,
 }
 
 impl Build {
     /// Those of the wrapper.
-    pub const INSTRUMENTED: [Build; 2] = [Build::Lto, Build::Module];
+    pub const INSTRUMENTED: [Build; 3] = [Build::Lto, Build::Module, Build::Link];
 
     /// Its name, as folders and tables have it.
     #[must_use]
@@ -120,6 +122,7 @@ impl Build {
             Build::Plain => "plain",
             Build::Lto => "lto",
             Build::Module => "module",
+            Build::Link => "link",
         }
     }
 }
