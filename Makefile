@@ -42,7 +42,7 @@ RELEASE := $(CARGO_TARGET_DIR)/release
 
 export PREFIX DESTDIR LLVM
 
-.PHONY: all build tools install uninstall deb deb-check test test-all suite smoke demo evaluate torture matrix soak packages guide fuzz heap-cost numbers-cost parts slurm clean
+.PHONY: all build tools install uninstall deb deb-check test test-all suite smoke demo evaluate torture matrix soak packages guide fuzz heap-cost numbers-cost images-cost parts slurm clean
 all: build
 
 define runtime
@@ -110,6 +110,10 @@ heap-cost: tools
 numbers-cost: tools
 	scripts/setup evaluate $(LLVM)
 	LLVM=$(LLVM) testsuite/numbers/measure $(PROGRAMS)
+
+images-cost: tools
+	scripts/setup evaluate $(LLVM)
+	LLVM=$(LLVM) testsuite/images/measure $(PROGRAMS)
 
 torture: tools
 	$(RELEASE)/torture $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(PROGRAMS),--programs "$(PROGRAMS)") \

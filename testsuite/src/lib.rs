@@ -16,6 +16,7 @@
 //! - `stepping/`, `tests/anywhere.rs`, `tests/crash.rs`, [`torture`], `bin/torture.rs`: contexts at any instruction,
 //!   crash reports and core files, compared with other unwinders ([`chain`]);
 //! - [`evaluation`], `tests/real_programs.rs`, `tests/cmake.rs`: programs and builds of other people;
+//! - [`images`], `bin/images.rs`, `images/`: what an encoding of calls between images would bring (docs/images.md);
 //! - [`packages`], `bin/packages.rs`: Debian's packages in verify mode, with the tests that they bring;
 //! - `tests/debuggers.rs`: `pcce bt` in gdb and lldb;
 //! - `tests/install.rs`: what is installed, and the Debian package;
@@ -25,6 +26,7 @@ pub mod chain;
 pub mod cxx;
 pub mod evaluation;
 pub mod generated;
+pub mod images;
 pub mod matrix;
 pub mod packages;
 pub mod program;
