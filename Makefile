@@ -16,6 +16,8 @@
 #   make heap-cost  what a heap profile costs, next to heaptrack and valgrind, and that its totals are valgrind's
 #   make numbers-cost
 #                   logs of every allocation of gawk, Lua and sqlite3, with numbers and with tokens, beside Lucce's own algorithm
+#   make images-cost
+#                   what an encoding of calls between images would bring to perl and CPython with their modules (an hour)
 #   make torture    kills programs at random instructions, N of each, and compares their crash reports with gdb's backtraces
 #                   (PROGRAMS="lua sqlite3", SEED=1, VARIANT=link for link mode), and core files of xz with threads
 #   make matrix     programs built with all flags and attributes that are known, compared with backtraces (N cases, SEED=1,
