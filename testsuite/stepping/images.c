@@ -1,7 +1,11 @@
 // A program that is called back by a library, and calls it by name, through pointers, and out of a cycle; with
-// -DLIBRARY, the library.
+// -DLIBRARY, the library. With -DJUMPS calls in tail position are jumps.
 #define NOINLINE __attribute__((noinline))
+#ifdef JUMPS
+#define KEEP
+#else
 #define KEEP __asm__ volatile("" ::: "memory")
+#endif
 typedef int called(int);
 int by_name(int n, called *f);
 int through_pointer(int n, called *f);
@@ -22,7 +26,13 @@ int by_name(int n, called *f) {
   KEEP;
   return r + f(n + 1);
 }
+NOINLINE int away(int n, called *f) { return f(n); }
 int through_pointer(int n, called *f) {
+  if (n == 3) {
+    int r = away(n, f);
+    KEEP;
+    return r;
+  }
   int r = n & 1 ? middle(n, f) : leaf(n);
   KEEP;
   return r + leaf(n);
@@ -40,6 +50,10 @@ int variadic(int n, called *f, ...) {
 #define STEP_BIAS 0UL
 #include "step.h"
 #include <link.h>
+#ifdef JUMPS
+#undef KEEP
+#define KEEP
+#endif
 
 static called *volatile other;
 NOINLINE static int own(int n) { sum += n; return n; }
@@ -54,6 +68,7 @@ NOINLINE static int recursive(int n, called *f) {
   KEEP;
   return r + (n == 2 ? by_name(n, f) : 0);
 }
+NOINLINE static int jumped(int n) { int r = through_pointer(n, other); KEEP; return r; }
 NOINLINE static int again(int n) { int r = n > 2 ? recursive(1, back) : own(n); KEEP; return r; }
 NOINLINE static int work(int n) {
   int (*volatile pointer)(int, called *) = through_pointer;
@@ -64,7 +79,7 @@ NOINLINE static int work(int n) {
   r += recursive(3, other) + by_name(4, again);
   KEEP;
   int (*volatile any)(int, called *, ...) = variadic;
-  r += any(n, back, 3) + variadic(n, again, 4);
+  r += jumped(3) + by_name(2, jumped) + any(n, back, 3) + variadic(n, again, 4);
   KEEP;
   return r;
 }

@@ -281,8 +281,10 @@ pub(super) fn stubs<'f>(image: &Image<'f>) -> BTreeMap<u64, (u64, &'f str)> {
         if !matches!(name, ".plt" | ".plt.sec" | ".plt.got") {
             continue;
         }
-        for (number, bytes) in data.chunks(16).enumerate() {
-            let start = section.address().wrapping_add(number as u64 * 16);
+        // GNU ld's for functions whose address is taken, too, are one jump, unless each begins with `endbr64`.
+        let size = if name == ".plt.got" && data.starts_with(&[0xff, 0x25]) { 8 } else { 16 };
+        for (number, bytes) in data.chunks(size).enumerate() {
+            let start = section.address().wrapping_add((number * size) as u64);
             let slot = Function::new(&[(start, bytes)]).and_then(|f| f.jumps_through());
             if let Some(name) = slot.and_then(|slot| image.imports.get(&slot)) {
                 stubs.insert(start, (bytes.len() as u64, *name));

@@ -47,6 +47,7 @@ pub(crate) fn build(
     let unwind = unwind_tables(loaded);
     let mut ranges = ranges(file, &unwind, roles(modules, addresses), stubs(&image));
     let mut parts = parts::find(&mut ranges, file, &image);
+    let pushing = take_pushing_stubs(&mut ranges, &image, modules);
     let mut name_at: BTreeMap<u64, &str> = ranges.iter().map(|r| (r.start, r.name(modules))).collect();
     let mut adding = Vec::new();
     for range in ranges.iter_mut().filter(|r| r.role == Role::Plain) {
@@ -75,6 +76,9 @@ pub(crate) fn build(
     for range in &ranges {
         let name = table.names.number(name_at[&range.start]);
         table.rows.insert(range.start, row(range, name));
+    }
+    for start in pushing {
+        table.rows.get_mut(&start).expect("it has a range").states.push((0, State::Added(0)));
     }
     for (start, function) in &adding {
         table.fill(function, &image, &[], *start, &name_at);
@@ -160,6 +164,25 @@ fn name_adding_stubs(adding: &[(u64, Function)], name_at: &mut BTreeMap<u64, &st
         let callee = called.and_then(|callee| name_at.get(&callee).copied()).filter(|name| !name.is_empty());
         name_at.insert(start, callee.unwrap_or(STUB));
     }
+}
+
+/// Stubs of link mode that push for a call in tail position: they go on with the function that has jumped there, and
+/// leave the id as it is. Stubs of other calls, which cannot add, are shorter: their caller stands further out, and they
+/// are code without a name. Returns where they are.
+fn take_pushing_stubs(ranges: &mut [Range<'_>], image: &Image<'_>, modules: &[Module]) -> Vec<u64> {
+    let mut sites: BTreeMap<u64, usize> = BTreeMap::new();
+    sites.extend(modules.iter().enumerate().map(|(number, module)| (module.sites_address, number)));
+    let mut found = Vec::new();
+    let can_add = |range: &&mut Range<'_>| range.len == stub::ADDING_LEN as u64;
+    for range in ranges.iter_mut().filter(can_add).filter(|r| r.role == Role::Plain && r.symbol.is_none()) {
+        let Some(distance) = stub::pushed_site(image.code(range)) else { continue };
+        let site = range.start.wrapping_add_signed(distance);
+        let Some((first, &number)) = sites.range(..=site).next_back() else { continue };
+        let Some(site) = modules[number].sites.get((site - first) as usize) else { continue };
+        (range.role, range.part) = (Role::Instrumented(number as u32, site.function), true);
+        found.push(range.start);
+    }
+    found
 }
 
 /// The row of a range of which nothing is known yet.

@@ -60,9 +60,31 @@ pub fn is_adding(code: &[u8]) -> bool {
     code == blank(Callee::Pointer) || code == blank(Callee::At(distance))
 }
 
+/// The site of a stub that pushes, by its distance from the stub's beginning: it hands that to the routine which pushes
+/// in its place. None if these bytes are no such code.
+pub fn pushed_site(code: &[u8]) -> Option<i64> {
+    // leaq callee(%rip), %r10, if the call's caller does not say whom it calls.
+    let by_name = code.starts_with(&[0x4c, 0x8d, 0x15]);
+    let at = if by_name { 7 } else { 0 };
+    // leaq site(%rip), %r11; jmp routine
+    let [0x4c, 0x8d, 0x1d, distance @ .., 0xe9] = code.get(at..at + 8)? else { return None };
+    Some(i64::from(i32::from_le_bytes(distance.try_into().ok()?)) + at as i64 + 7)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stubs_that_push_tell_their_site() {
+        let by_pointer = [0x4c, 0x8d, 0x1d, 0xf0, 0xff, 0xff, 0xff, 0xe9, 0, 0, 0, 0];
+        assert_eq!(pushed_site(&by_pointer), Some(7 - 16));
+        let by_name = [&[0x4c, 0x8d, 0x15, 1, 2, 3, 4][..], &by_pointer].concat();
+        assert_eq!(pushed_site(&by_name), Some(14 - 16));
+        for wrong in [&by_name[1..], &by_name[..14], &[]] {
+            assert_eq!(pushed_site(wrong), None);
+        }
+    }
 
     #[test]
     fn stubs_that_add_are_known() {
