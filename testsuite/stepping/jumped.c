@@ -47,6 +47,8 @@ int main(int argc, char **argv) {
   STEP_ON;
   sum += WORK(argc);
   KEEP;
+  sum += WORK(argc + 1);
+  KEEP;
   STEP_OFF;
   step_end();
   return 0;

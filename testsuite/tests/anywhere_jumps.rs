@@ -105,8 +105,6 @@ fn every_point_of_calls_that_are_jumps() {
             lines.len()
         );
         assert!(lines.len() > 1000 && jumped > 100 && stubs > 50, "{name}: {} {jumped} {stubs}", lines.len());
-        // Stubs that push have no row, nor unwind tables.
-        let most = if name == "wide" { lines.len() / 500 } else { 0 };
-        assert!(unknown <= most, "{name}: {unknown} of {} unknown", lines.len());
+        assert_eq!(unknown, 0, "{name}: of {}", lines.len());
     }
 }

@@ -167,8 +167,8 @@ fn name_adding_stubs(adding: &[(u64, Function)], name_at: &mut BTreeMap<u64, &st
 }
 
 /// Stubs of link mode that push for a call in tail position: they go on with the function that has jumped there, and
-/// leave the id as it is. Stubs of other calls, which cannot add, are shorter: their caller stands further out, and they
-/// are code without a name. Returns where they are.
+/// leave the id as it is. Stubs of other calls, which cannot add, are shorter: their caller stands further out, and
+/// they are code without a name. Returns where they are.
 fn take_pushing_stubs(ranges: &mut [Range<'_>], image: &Image<'_>, modules: &[Module]) -> Vec<u64> {
     let mut sites: BTreeMap<u64, usize> = BTreeMap::new();
     sites.extend(modules.iter().enumerate().map(|(number, module)| (module.sites_address, number)));
