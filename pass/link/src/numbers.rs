@@ -10,7 +10,7 @@ use crate::modules::Modules;
 /// Fills the words of all functions that take numbers.
 ///
 /// # Errors
-/// There are none.
+/// A module has not as many words.
 pub fn fill(image: &mut Image, modules: &Modules, bound: &Bound) -> Result<(), Error> {
     for (module, &first) in modules.list.iter().zip(&bound.bases) {
         let functions = module.facts.functions.iter().enumerate();
