@@ -52,7 +52,7 @@ pub fn add(frames: &mut Vec<Frame>, frame: Frame) {
 /// Whether the function of this name is one of the pass's or the runtime's that push for others, which no trace shows.
 #[must_use]
 pub fn is_push_thunk(name: &str) -> bool {
-    name.contains(".pcce_push") || name.contains(".pcce_open") || functions::pushes_for_others(name)
+    name.contains(".pcce_push") || name.contains(functions::OPEN_THUNK) || functions::pushes_for_others(name)
 }
 
 /// Stubs of link mode that add, where a call is left by a jump: they have frames, and no trace shows them.

@@ -1,5 +1,6 @@
 // A program that is called back by a library, and calls it by name, through pointers, and out of a cycle; with
-// -DLIBRARY, the library. With -DJUMPS calls in tail position are jumps.
+// -DLIBRARY, the library; with -DPLAIN, one that is built without the pass, and calls both. With -DJUMPS calls in tail
+// position are jumps.
 #define NOINLINE __attribute__((noinline))
 #ifdef JUMPS
 #define KEEP
@@ -10,8 +11,17 @@ typedef int called(int);
 int by_name(int n, called *f);
 int through_pointer(int n, called *f);
 int variadic(int n, called *f, ...);
+int hop(int n, int (*to)(int, called *), called *f);
 extern volatile int sum;
-#ifdef LIBRARY
+#ifdef PLAIN
+int hop(int n, int (*to)(int, called *), called *f) {
+  int r = n & 1 ? by_name(1, f) : f(n);
+  KEEP;
+  r += to(n, f);
+  KEEP;
+  return r;
+}
+#elif defined LIBRARY
 volatile int sum;
 NOINLINE static int leaf(int n) { sum += n; return sum & 7; }
 NOINLINE static int middle(int n, called *f) {
@@ -69,6 +79,7 @@ NOINLINE static int recursive(int n, called *f) {
   return r + (n == 2 ? by_name(n, f) : 0);
 }
 NOINLINE static int jumped(int n) { int r = through_pointer(n, other); KEEP; return r; }
+NOINLINE static int jumped_from(int n, called *f) { int r = through_pointer(n + 1, f); KEEP; return r; }
 NOINLINE static int again(int n) { int r = n > 2 ? recursive(1, back) : own(n); KEEP; return r; }
 NOINLINE static int work(int n) {
   int (*volatile pointer)(int, called *) = through_pointer;
@@ -77,6 +88,9 @@ NOINLINE static int work(int n) {
   r += pointer(n + 1, back) + pointer(n, other);
   KEEP;
   r += recursive(3, other) + by_name(4, again);
+  KEEP;
+  int (*volatile hops)(int, int (*)(int, called *), called *) = hop;
+  r += hop(3, through_pointer, back) + hops(2, by_name, other) + hops(1, jumped_from, again);
   KEEP;
   int (*volatile any)(int, called *, ...) = variadic;
   r += jumped(3) + by_name(2, jumped) + any(n, back, 3) + variadic(n, again, 4);

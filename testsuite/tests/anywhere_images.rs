@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use pcce_testsuite::chain::{Frame, decoded, show, symbolise};
-use pcce_testsuite::{artifact, command, repository, run, run_with_input, work_folder};
+use pcce_testsuite::{artifact, command, llvm, repository, run, run_with_input, work_folder};
 
 /// The calls among some frames.
 fn calls(frames: &[Frame]) -> Vec<&Frame> {
@@ -41,7 +41,7 @@ fn may_call(caller: &str, callee: &str) -> bool {
     const POINTED_TO: [&str; 4] = ["back", "own", "again", "jumped"];
     let (callees, pointer): (&[&str], bool) = match caller {
         "main" => (&["work"], false),
-        "work" => (&["by_name", "through_pointer", "recursive", "variadic", "jumped"], false),
+        "work" => (&["by_name", "through_pointer", "recursive", "variadic", "jumped", "jumped_from"], true),
         "by_name" => (&["middle", "leaf"], true),
         "middle" => (&["middle", "leaf"], true),
         "through_pointer" => (&["away", "middle", "leaf"], false),
@@ -50,7 +50,7 @@ fn may_call(caller: &str, callee: &str) -> bool {
         "back" => (&["own"], false),
         "recursive" => (&["recursive", "through_pointer", "by_name"], true),
         "again" => (&["recursive", "own"], false),
-        "jumped" => (&["through_pointer"], false),
+        "jumped" | "jumped_from" => (&["through_pointer"], false),
         _ => (&[], false),
     };
     callees.contains(&callee) || pointer && POINTED_TO.contains(&callee)
@@ -120,7 +120,10 @@ fn every_point_of(program_mode: &str, library_mode: &str, level: &str, jumps: bo
     let library = build(library_mode, &["-shared", "-fPIC", "-DLIBRARY"], "libimages.so");
     let folder = work.display().to_string();
     let (path, found_at) = (format!("-L{folder}"), format!("-Wl,-rpath,{folder}"));
-    let program = build(program_mode, &["-limages", &path, &found_at], "program");
+    // Without line tables, so that it is plain code for the symboliser, too.
+    let plain = ["-shared", "-fPIC", "-O1", "-fno-optimize-sibling-calls", "-DPLAIN", &source, "-o"];
+    let _ = run(command(llvm("clang"), &plain).arg(work.join("libplain.so"))).expect_success();
+    let program = build(program_mode, &["-limages", "-lplain", &path, &found_at], "program");
 
     let output = run(&mut command(&program, &[])).expect_success();
     let lines: Vec<Vec<&str>> = output.stdout.lines().map(|line| line.split(' ').collect()).collect();
@@ -131,7 +134,7 @@ fn every_point_of(program_mode: &str, library_mode: &str, level: &str, jumps: bo
     };
     let addresses = points.iter().flat_map(|point| of_point(point)).collect();
     let images = images(&lines, &program, &addresses);
-    assert_eq!(images.len(), 2, "{name}");
+    assert_eq!(images.len(), 3, "{name}");
     let tokens: String = points.iter().map(|point| format!("{}\n", point[0])).collect();
     let mut decode = command(artifact("pcce"), &["decode", "--format", "json", "--dict"]);
     let traces = run_with_input(decode.arg(&library).arg(&program), &tokens).expect_success().stdout;
