@@ -85,7 +85,7 @@ fn pieces<'p>(page: &'p str, folder: &Path) -> Vec<Piece<'p>> {
 }
 
 /// What has a number from the kernel, which may be small.
-const NUMBERED: [&str; 4] = ["process: ", "process ", "thread: ", "\"process\":"];
+const NUMBERED: [&str; 5] = ["process: ", "process ", "thread: ", "thread ", "\"process\":"];
 
 /// What of a line is the same in each run.
 fn lasting(line: &str) -> String {
