@@ -1,13 +1,15 @@
 # find_package(PCCE): calling context encoding for the targets of a project that clang compiles.
 #
-#   pcce_instrument(TARGET… [MODE lto|link|module] [VERIFY] [TARGETS NAME…] [OPTION [VALUE…]]…)
+#   pcce_instrument(TARGET… [MODE link|lto|module] [VERIFY] [TARGETS NAME…] [OPTION [VALUE…]]…)
 #
 # instruments targets (executables and libraries of this project): the wrapper compiler is put as a launcher in front of
-# clang, where they are compiled and where they are linked. MODE is lto without it. In lto mode a static or object
-# library is instrumented where an instrumented executable or shared library is linked with it; in link mode each source
-# is instrumented when it is compiled, and what is linked is encoded behind its link. There is a keyword for each flag
-# of the wrapper: VERIFY is --pcce-verify, TARGETS NAME… is --pcce-targets=NAME,…, PROFILE_USE FILE is
-# --pcce-profile-use=FILE, and so on (`pcce-clang --pcce-help` lists them). Names of files are relative to the source folder.
+# clang, where they are compiled and where they are linked. In link mode, which MODE is without it, each source is
+# instrumented when it is compiled, and what is linked is encoded behind its link: instrument what a static or object
+# library is linked into as well. In lto mode (also without MODE where the target has -flto, TARGETS, HYBRID or TRACE)
+# such a library is instrumented where an instrumented executable or shared library is linked with it. There is a
+# keyword for each flag of the wrapper: VERIFY is --pcce-verify, TARGETS NAME… is --pcce-targets=NAME,…, PROFILE_USE
+# FILE is --pcce-profile-use=FILE, and so on (`pcce-clang --pcce-help` lists them). Names of files are relative to the
+# source folder.
 #
 # Imported targets:
 #   PCCE::runtime         the runtime's static library and pcce.h: for targets that call pcce_token() and are not instrumented
@@ -75,20 +77,21 @@ function(pcce_instrument)
   cmake_parse_arguments(PARSE_ARGV 0 arg "${_PCCE_SWITCHES}" "MODE;${_PCCE_VALUES}" "${_PCCE_LISTS}")
   set(targets ${arg_UNPARSED_ARGUMENTS})
   if(NOT targets)
-    message(FATAL_ERROR "pcce_instrument: no target is named: pcce_instrument(TARGET… [MODE lto|link|module] [VERIFY] [TARGETS NAME…] [OPTION [VALUE…]]…)")
+    message(FATAL_ERROR "pcce_instrument: no target is named: pcce_instrument(TARGET… [MODE link|lto|module] [VERIFY] [TARGETS NAME…] [OPTION [VALUE…]]…)")
   endif()
   if(arg_KEYWORDS_MISSING_VALUES)
     message(FATAL_ERROR "pcce_instrument: ${arg_KEYWORDS_MISSING_VALUES} has no value behind it")
   endif()
-  if(NOT DEFINED arg_MODE)
-    set(arg_MODE lto)
-  elseif(NOT arg_MODE MATCHES "^(lto|link|module)$")
-    message(FATAL_ERROR "pcce_instrument: MODE is `${arg_MODE}`, and there are `lto`, `link` and `module`")
+  set(flags "")
+  if(DEFINED arg_MODE)
+    if(NOT arg_MODE MATCHES "^(link|lto|module)$")
+      message(FATAL_ERROR "pcce_instrument: MODE is `${arg_MODE}`, and there are `link`, `lto` and `module`")
+    endif()
+    list(APPEND flags "--pcce-mode=${arg_MODE}")
   endif()
   if(NOT CMAKE_GENERATOR MATCHES "Ninja|Makefiles")
     message(FATAL_ERROR "pcce_instrument: the generator is `${CMAKE_GENERATOR}`, which takes no launchers; use Ninja or Unix Makefiles")
   endif()
-  set(flags "--pcce-mode=${arg_MODE}")
   foreach(keyword IN LISTS _PCCE_SWITCHES _PCCE_VALUES _PCCE_LISTS)
     string(TOLOWER "--pcce-${keyword}" flag)
     string(REPLACE "_" "-" flag "${flag}")
@@ -115,11 +118,11 @@ function(pcce_instrument)
     if(NOT TARGET ${target})
       message(FATAL_ERROR "pcce_instrument: there is no target `${target}` yet; call pcce_instrument behind its add_executable or add_library")
     endif()
-    get_target_property(done ${target} PCCE_FLAGS)
+    get_target_property(done ${target} PCCE_INSTRUMENTED)
     if(done)
-      message(FATAL_ERROR "pcce_instrument: `${target}` is instrumented already, with ${done}")
+      message(FATAL_ERROR "pcce_instrument: `${target}` is instrumented already")
     endif()
-    set_target_properties(${target} PROPERTIES PCCE_FLAGS "${flags}")
+    set_target_properties(${target} PROPERTIES PCCE_INSTRUMENTED ON)
     foreach(lang C CXX)
       if(NOT CMAKE_${lang}_COMPILER_LOADED)
         continue()

@@ -96,7 +96,9 @@ fn archives_of_bitcode_are_made_by_this_llvm() {
     configure.arg(repository().join("testsuite/projects/cmake")).arg("-B").arg(&build);
     for (language, compiler) in [("C", "pcce-clang"), ("CXX", "pcce-clang++")] {
         configure.arg(format!("-DCMAKE_{language}_COMPILER={}", bin.join(compiler).display()));
-        configure.arg(format!("-DCMAKE_{language}_FLAGS=-O2 -g -fno-fat-lto-objects --pcce-verify"));
+        configure.arg(format!(
+            "-DCMAKE_{language}_FLAGS=-O2 -g --pcce-mode=lto -fno-fat-lto-objects --pcce-verify"
+        ));
     }
     let _ = run(&mut configure).expect_success();
     let cache = fs::read_to_string(build.join("CMakeCache.txt")).expect("CMake writes it");
@@ -146,12 +148,12 @@ fn consume(build: &Path, generator: &str, arguments: &[&str], ccache: Option<&Pa
 
 #[test]
 fn find_package_lto_ninja() {
-    consume(&build_folder("consumer-lto"), "Ninja", &["-DMODE=lto", "-DOPTIONS=VERIFY;HYBRID"], None);
+    consume(&build_folder("consumer-lto"), "Ninja", &["-DOPTIONS=MODE;lto;VERIFY;HYBRID"], None);
 }
 
 #[test]
-fn find_package_link_ninja() {
-    consume(&build_folder("consumer-link"), "Ninja", &["-DMODE=link", "-DOPTIONS=VERIFY"], None);
+fn find_package_ninja() {
+    consume(&build_folder("consumer-link"), "Ninja", &["-DOPTIONS=VERIFY"], None);
 }
 
 /// What the pass depends on decides what ccache takes for the same compilation.
@@ -161,13 +163,8 @@ fn find_package_module_make_ccache() {
     let cache = build_folder("ccache");
     let list = build.with_extension("list");
     fs::write(&list, "nothing_of_this_name\n").expect("can be written");
-    let options = format!("-DOPTIONS=VERIFY;NO_CALLBACK;{}", list.display());
-    let arguments = [
-        "-DMODE=module",
-        &options,
-        "-DCMAKE_C_COMPILER_LAUNCHER=ccache",
-        "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache",
-    ];
+    let options = format!("-DOPTIONS=MODE;module;VERIFY;NO_CALLBACK;{}", list.display());
+    let arguments = [&options, "-DCMAKE_C_COMPILER_LAUNCHER=ccache", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"];
     let mut compiled = Vec::new();
     for round in 0..3 {
         if round == 2 {
@@ -190,23 +187,13 @@ fn errors_name_the_cause_and_the_cure() {
     let wrappers = [artifact("pcce-clang"), artifact("pcce-clang++")];
     let [clang, clangxx] = clang();
     let cure = format!("-DCMAKE_CXX_COMPILER=clang++-{LLVM}");
-    for (name, compilers, arguments, expected) in [
-        ("gcc", [c, cxx], ["-DMODE=lto", "-DOPTIONS="], vec!["GNU", cure.as_str()]),
-        (
-            "wrapper",
-            [&wrappers[0], &wrappers[1]],
-            ["-DMODE=lto", "-DOPTIONS="],
-            vec!["instruments every target by itself"],
-        ),
-        (
-            "mode",
-            [&clang, &clangxx],
-            ["-DMODE=thin", "-DOPTIONS="],
-            vec!["`thin`", "`lto`, `link` and `module`"],
-        ),
-        ("target", [&clang, &clangxx], ["-DMODE=lto", "-DOPTIONS=nowhere"], vec!["no target `nowhere`"]),
+    for (name, compilers, options, expected) in [
+        ("gcc", [c, cxx], "-DOPTIONS=", vec!["GNU", cure.as_str()]),
+        ("wrapper", [&wrappers[0], &wrappers[1]], "-DOPTIONS=", vec!["instruments every target by itself"]),
+        ("mode", [&clang, &clangxx], "-DOPTIONS=MODE;thin", vec!["`thin`", "`link`, `lto` and `module`"]),
+        ("target", [&clang, &clangxx], "-DOPTIONS=nowhere", vec!["no target `nowhere`"]),
     ] {
-        let output = run(&mut configure(&build_folder(name), compilers, &arguments));
+        let output = run(&mut configure(&build_folder(name), compilers, &[options]));
         assert_ne!(output.status, 0, "{name}");
         // CMake breaks lines.
         let message = output.stderr.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -4,7 +4,7 @@ use super::{LinkArgs, Status};
 
 /// Encodes an executable or shared library as a whole.
 pub fn run(args: &LinkArgs) -> anyhow::Result<Status> {
-    let summary = pcce_link::link_file(&args.program)?;
+    let summary = pcce_link::link_file(&args.program, &[])?;
     if args.verbose {
         eprintln!(
             "{} functions in {} modules, {} edges; {} places change the id, {} stubs push, {} calls are direct",

@@ -61,6 +61,14 @@ pub enum Error {
         /// Another one.
         other: String,
     },
+    /// A module lacks what its link asks for.
+    #[error("{module} was compiled without `--pcce-{option}`, which the link has; give both the same flags")]
+    Without {
+        /// The module's identifier.
+        module: String,
+        /// The name of an option.
+        option: String,
+    },
     /// Two parts of the program would take each other's ids for their own.
     #[error(
         "{module} was encoded in lto mode, together with modules of link mode; build the program in one of them"

@@ -28,14 +28,15 @@ pub enum Cause {
     Link(#[from] Error),
 }
 
-/// Encodes the executable or shared library at `path` in place.
+/// Encodes the executable or shared library at `path` in place. `asked_for`: names of options of the pass with which
+/// each module must have been compiled.
 ///
 /// # Errors
 /// Why it cannot be encoded; then it is as it was.
-pub fn link_file(path: &Path) -> Result<Summary, FileError> {
+pub fn link_file(path: &Path, asked_for: &[String]) -> Result<Summary, FileError> {
     let with_path = |cause: Cause| FileError { path: path.to_owned(), cause };
     let bytes = fs::read(path).map_err(|error| with_path(error.into()))?;
-    let (bytes, summary) = link(bytes).map_err(|error| with_path(error.into()))?;
+    let (bytes, summary) = link(bytes, asked_for).map_err(|error| with_path(error.into()))?;
     replace(path, &bytes).map_err(|error| with_path(error.into()))?;
     Ok(summary)
 }

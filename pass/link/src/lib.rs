@@ -49,13 +49,15 @@ pub struct Summary {
     pub updates: usize,
 }
 
-/// Encodes the executable or shared library in `file`. Returns it as it is to be.
+/// Encodes the executable or shared library in `file`. Returns it as it is to be. `asked_for`: names of options of the
+/// pass with which each module must have been compiled.
 ///
 /// # Errors
 /// Why it cannot be encoded. Never panics, whatever the bytes.
-pub fn link(file: Vec<u8>) -> Result<(Vec<u8>, Summary), Error> {
+pub fn link(file: Vec<u8>, asked_for: &[String]) -> Result<(Vec<u8>, Summary), Error> {
     let mut image = image::Image::new(file)?;
     let modules = modules::read(&image)?;
+    modules.have(asked_for)?;
     let references = references::find(&image, &modules)?;
     let bound = bind::bind(&image, &modules, &references)?;
     let mut summary = patch::apply(&mut image, &modules, &bound)?;

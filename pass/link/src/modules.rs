@@ -55,6 +55,27 @@ pub struct Modules {
 }
 
 impl Modules {
+    /// Whether each was compiled with these options of the wrapper.
+    ///
+    /// # Errors
+    /// [`Error::Without`].
+    pub fn have(&self, asked_for: &[String]) -> Result<(), Error> {
+        for module in &self.list {
+            for option in asked_for {
+                // What a heap profile asks of the pass.
+                let of_pass = if option == "heap" { "publish" } else { option };
+                let is_it = |given: &String| given.split('=').next() == Some(of_pass);
+                if !module.symbols.options.iter().any(is_it) {
+                    return Err(Error::Without {
+                        module: module.symbols.name.clone(),
+                        option: option.clone(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the module's body of the function is the one in the file.
     pub fn owns(&self, (module, function): Place) -> bool {
         let address = self.list[module].addresses[function];

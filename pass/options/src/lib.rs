@@ -49,10 +49,9 @@ pub enum Error {
 }
 
 /// How a program is instrumented.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     /// The whole program at once, when it is linked.
-    #[default]
     Lto,
     /// Each module by itself, when it is compiled.
     Module,
@@ -94,8 +93,8 @@ pub struct Common {
     #[arg(default_value_t = 63, value_parser = clap::value_parser!(u32).range(8..=63))]
     pub id_bits: u32,
     /// tell contexts apart by the stack pointer where it can (pcce.txt §6): fewer
-    /// changes of the id. Code of executables is generated several times
-    /// (`--pcce-mode=lto` only)
+    /// changes of the id. Code of executables is generated several times (lto mode
+    /// only)
     #[arg(long = "pcce-hybrid", verbatim_doc_comment)]
     pub hybrid: bool,
     /// FILE lists external functions, one a line, that never call back into the
@@ -151,12 +150,13 @@ pub enum TraceBaseline {
 /// The flags of the wrapper compilers.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct WrapperFlags {
-    /// lto: encode the whole program when it is linked (default).
-    /// module: encode each module when it is compiled; any linker.
-    /// link: encode executables behind the link, without LTO; any linker
+    /// link: encode what is linked behind its link; any linker (default).
+    /// lto: encode it in its link, with full LTO and lld (default with `-flto`,
+    /// bitcode, --pcce-targets, --pcce-hybrid or --pcce-trace).
+    /// module: encode each module when it is compiled; any linker
     #[arg(long = "pcce-mode", value_name = "MODE", verbatim_doc_comment, require_equals = true)]
-    #[arg(value_enum, default_value_t, hide_default_value = true, hide_possible_values = true)]
-    pub mode: Mode,
+    #[arg(value_enum, hide_possible_values = true)]
+    pub mode: Option<Mode>,
     /// What the pass takes, too.
     #[command(flatten)]
     pub common: Common,
@@ -254,6 +254,11 @@ impl WrapperFlags {
         }
         flags.given = given(&Common::augment_args(Command::new("")), &matches);
         Ok(flags)
+    }
+
+    /// The names of the options that go to the pass.
+    pub fn names(&self) -> Vec<String> {
+        self.given.iter().map(|option| option.name.clone()).collect()
     }
 
     /// What goes to the pass: entries of the list. `folder`: the working directory, absolute.

@@ -23,7 +23,7 @@ fn flags_of_the_wrapper_are_read() {
          --pcce-hybrid --pcce-id-bits=32 --pcce-trace",
     )
     .unwrap();
-    assert_eq!(read.mode, Mode::Module);
+    assert_eq!(read.mode, Some(Mode::Module));
     assert!(
         read.common.verify
             && read.common.hybrid
@@ -37,7 +37,7 @@ fn flags_of_the_wrapper_are_read() {
     assert_eq!(read.common.id_bits, 32);
     assert_eq!(read.common.no_callback, [PathBuf::from("x"), "y".into()]);
     assert_eq!(read.common.crash_report, None);
-    assert_eq!(flags("--pcce-mode=module --pcce-mode=lto").unwrap().mode, Mode::Lto);
+    assert_eq!(flags("--pcce-mode=module --pcce-mode=lto").unwrap().mode, Some(Mode::Lto));
     assert_eq!(flags("--pcce-crash-report").unwrap().common.crash_report, Some("stderr".into()));
 }
 

@@ -302,7 +302,7 @@ mod tests {
         let line =
             ["--pcce-mode=module", "-c", "--pcce-verify", "a.c", "--pcce-targets=f,@g", "--pcce-targets=h"];
         let parsed = parse_with(&line, &[]).unwrap();
-        assert_eq!(parsed.own.mode, pcce_options::Mode::Module);
+        assert_eq!(parsed.own.mode, Some(pcce_options::Mode::Module));
         assert!(parsed.own.common.verify);
         assert_eq!(parsed.own.common.targets, ["f", "@g", "h"]);
         assert_eq!(parsed.without(|_| false), ["-c", "a.c"]);

@@ -1,6 +1,8 @@
 //! What a command line asks clang to do, as far as the wrapper's decisions depend
 //! on it. Nothing here knows about instrumentation.
 
+mod kinds;
+
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -59,6 +61,8 @@ pub struct Command {
     pub compiles: bool,
     /// `-emit-llvm`.
     pub emits_llvm: bool,
+    /// LLVM's IR is among what it compiles, or is to link.
+    pub reads_llvm: bool,
     /// The user's `-flto`.
     pub lto: UserLto,
     /// The opposites of options that clang takes only together with `-flto`.
@@ -93,7 +97,7 @@ pub struct Command {
 impl Command {
     /// Reads the words of a command line.
     pub fn of(words: &[Word]) -> Self {
-        let inputs = Inputs::of(words);
+        let inputs = kinds::Inputs::of(words);
         let options: Vec<&[u8]> = options(words).collect();
         let given = |names: &[&str]| options.iter().any(|o| names.iter().any(|n| n.as_bytes() == *o));
         let linker: Vec<&[u8]> = linker_arguments(words);
@@ -128,6 +132,7 @@ impl Command {
             preprocesses: inputs.preprocessed,
             compiles: inputs.compiled,
             emits_llvm: given(&["-emit-llvm"]),
+            reads_llvm: inputs.llvm,
             needs_lto: NEEDS_LTO
                 .iter()
                 .filter(|(on, off)| last(&options, on, off))
@@ -268,98 +273,6 @@ const LINKER_PATH: &[u8] = b"--ld-path=";
 pub fn chooses_linker(word: &Word) -> bool {
     word.role == Role::Option
         && (word.bytes().starts_with(LINKER_NAME) || word.bytes().starts_with(LINKER_PATH))
-}
-
-/// What the inputs are, taken together.
-struct Inputs {
-    any: bool,
-    preprocessed: bool,
-    compiled: bool,
-    only_headers: bool,
-}
-
-/// What clang does with one input.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Source,
-    Header,
-    /// Assembler text that is preprocessed, or not.
-    Assembler,
-    /// Object files, archives, linker scripts and linker options.
-    ForLinker,
-}
-
-impl Inputs {
-    fn of(words: &[Word]) -> Self {
-        let mut kinds = Vec::new();
-        // The language of `-x`, which holds from there on.
-        let mut language: Option<&[u8]> = None;
-        for (index, word) in words.iter().enumerate() {
-            let bytes = word.bytes();
-            match word.role {
-                Role::Input => kinds.push(language.map_or_else(|| kind_of_file(bytes), kind_of_language)),
-                Role::Value if matches!(words[index - 1].bytes(), b"-x" | b"--language") => {
-                    language = Some(bytes).filter(|name| *name != b"none");
-                }
-                Role::Value => {}
-                Role::Option => {
-                    let joined = bytes.strip_prefix(b"-x").or_else(|| bytes.strip_prefix(b"--language="));
-                    if let Some(name) = joined.filter(|name| !name.is_empty()) {
-                        language = Some(name).filter(|name| *name != b"none");
-                    } else if is_linker_input(bytes) {
-                        kinds.push(Kind::ForLinker);
-                    }
-                }
-            }
-        }
-        let has = |kind| kinds.contains(&kind);
-        Inputs {
-            any: !kinds.is_empty(),
-            preprocessed: has(Kind::Source) || has(Kind::Header) || has(Kind::Assembler),
-            compiled: has(Kind::Source),
-            only_headers: has(Kind::Header) && kinds.iter().all(|kind| *kind == Kind::Header),
-        }
-    }
-}
-
-/// Options that clang counts among its inputs: with one of them alone it runs the
-/// linker.
-fn is_linker_input(option: &[u8]) -> bool {
-    option.starts_with(b"-l")
-        || option.starts_with(b"-Wl,")
-        || option.starts_with(b"--for-linker=")
-        || matches!(
-            option,
-            b"-Xlinker" | b"--for-linker" | b"-z" | b"-e" | b"-b" | b"-rpath" | b"-framework" | b"-filelist"
-        )
-}
-
-fn kind_of_language(name: &[u8]) -> Kind {
-    if name.starts_with(b"assembler") {
-        Kind::Assembler
-    } else if name.windows(b"-header".len()).any(|part| part == b"-header") {
-        Kind::Header
-    } else {
-        Kind::Source
-    }
-}
-
-/// By the ending, as clang 19's `lookupTypeForExtension`: a file it does not know is
-/// for the linker.
-fn kind_of_file(name: &[u8]) -> Kind {
-    if name == b"-" {
-        return Kind::Source;
-    }
-    let extension = Path::new(OsStr::from_bytes(name)).extension().unwrap_or_default();
-    match extension.as_bytes() {
-        b"h" | b"H" | b"hh" | b"hpp" | b"hxx" => Kind::Header,
-        b"s" | b"S" | b"asm" => Kind::Assembler,
-        b"c" | b"i" | b"C" | b"cc" | b"CC" | b"cp" | b"cpp" | b"CPP" | b"cxx" | b"CXX" | b"c++" | b"C++"
-        | b"ii" | b"cppm" | b"ccm" | b"cxxm" | b"c++m" | b"ixx" | b"iim" | b"pcm" | b"ast" | b"pch"
-        | b"gch" | b"m" | b"mi" | b"M" | b"mm" | b"mii" | b"cl" | b"clcpp" | b"cu" | b"cui" | b"hip"
-        | b"bc" | b"ll" => Kind::Source,
-        _ => Kind::ForLinker,
-    }
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ pub mod command;
 pub mod inputs;
 pub mod install;
 mod link;
+mod mode;
 pub mod plan;
 pub mod strip;
 
@@ -95,8 +96,8 @@ pub enum Error {
     EmulatedTls,
     /// A link in another mode of what only a link in lto mode instruments.
     #[error(
-        "`{file}` was compiled in lto mode (it holds bitcode), and a link with `--pcce-mode={mode}` would leave it \
-         without instrumentation; compile it with `--pcce-mode={mode}` as well, or link with `--pcce-mode=lto`. If it is \
+        "`{file}` was compiled in lto mode (it holds bitcode), and a link in {mode} mode would leave it without \
+         instrumentation; compile it with `--pcce-mode={mode}` as well, or link with `--pcce-mode=lto`. If it is \
          to stay without: `objcopy --remove-section=.llvm.lto` takes the bitcode out of a file that has machine code, too",
         file = .file.display()
     )]
@@ -108,8 +109,9 @@ pub enum Error {
     },
     /// A link in another mode of what only one in link mode encodes.
     #[error(
-        "`{file}` was compiled in link mode, and a link with `--pcce-mode={mode}` would leave its contexts without \
-         numbers; link with `--pcce-mode=link`, without `-flto`, or compile it with `--pcce-mode={mode}` as well",
+        "`{file}` was compiled in link mode, and a link in {mode} mode would leave its contexts without numbers; compile \
+         it with the flags of the link (`-flto`, `--pcce-targets`, `--pcce-hybrid`, `--pcce-trace` and files with \
+         bitcode ask for lto mode), or give `--pcce-mode=link` for both, and no `-flto`",
         file = .file.display()
     )]
     NotLinked {
@@ -155,8 +157,8 @@ pub enum Error {
     },
     /// Whole-program builds need lld, and there is none.
     #[error(
-        "`ld.lld`, which `--pcce-mode=lto` links with, is neither beside clang nor in PATH; install it, on Debian with \
-         `apt-get install lld-{0}`, or use `--pcce-mode=module`"
+        "`ld.lld`, which bitcode is linked with (lto mode, `-flto`), is neither beside clang nor in PATH; install it, on \
+         Debian with `apt-get install lld-{0}`, or use `--pcce-mode=link`, without `-flto`"
     )]
     NoLld(u32),
     /// A part of this project is not where the wrapper looks for it.

@@ -24,7 +24,11 @@ pub fn run(mut linker: Command, output: &Path, behind: &BehindLink) -> Result<Ex
         let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
         return Ok(u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from));
     }
-    match link_file(output) {
+    // Nothing was linked (`-###`, `-Wl,--version`), or it went to /dev/null: questions of configure scripts.
+    if !fs::metadata(output).is_ok_and(|data| data.is_file()) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    match link_file(output, &behind.asked_for) {
         Ok(_) => {}
         // Nothing in it was compiled for this.
         Err(error) if matches!(error.cause, Cause::Link(pcce_link::Error::Nothing)) => {}

@@ -1,7 +1,7 @@
 //! What the wrapper adds to a command line: a function from the command and the
 //! facts about this machine to the compiler's arguments. It touches no file.
 //!
-//! | command | `--pcce-mode=lto` | `--pcce-mode=module`, `link` |
+//! | command | in lto mode | in module mode, link mode |
 //! |---|---|---|
 //! | compile (`-c`) | bitcode, in an object file that `nm` and `ar` understand | instrumented: `-fpass-plugin` |
 //! | the same with `-fno-lto` | as in module mode | `-fpass-plugin` |
@@ -27,6 +27,7 @@ use crate::args::{Arguments, Role, Word};
 use crate::command::{Command, Product, UserLinker, UserLto, chooses_linker};
 use crate::inputs::Inputs;
 use crate::install::{Files, Header, SHARED_RUNTIME, SHARED_TRACER};
+use crate::mode;
 use crate::strip::{Strip, strips};
 
 /// What the plan depends on beside the command line.
@@ -68,6 +69,8 @@ pub struct Plan {
 pub struct BehindLink {
     /// What the user wanted the linker to take away, which the step needs.
     pub strip: Option<Strip>,
+    /// Names of the options of the pass that the link has, without which nothing it encodes may have been compiled.
+    pub asked_for: Vec<String>,
 }
 
 /// Decides what to run.
@@ -83,11 +86,8 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     let mut replaces_linker = false;
 
     let links = command.product == Product::Image;
-    // A program that is optimised as a whole is encoded so, too.
-    let mode = match (arguments.own.mode, command.lto) {
-        (Mode::Link, UserLto::Full) => Mode::Lto,
-        (mode, _) => mode,
-    };
+    let list = facts.pass_options.as_deref().unwrap_or_default().to_string_lossy();
+    let mode = mode::of(&command, &arguments.own, &facts.inputs, &list);
     if command.emulated_tls && !matches!(command.product, Product::Information | Product::NoCode) {
         return Err(Error::EmulatedTls);
     }
@@ -110,9 +110,7 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         added.flag("-fno-lto");
         command.needs_lto.iter().for_each(|opposite| added.flag(opposite));
         if links {
-            plan.notes.push(
-                "`--pcce-mode=module` takes back `-flto`; use `--pcce-mode=lto`, the default, for it".into(),
-            );
+            plan.notes.push("`--pcce-mode=module` takes back `-flto`; leave the mode out for it".into());
         }
     }
     match compilation(mode, &command) {
@@ -137,7 +135,7 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
             UserLinker::Unset => plan.needs_lld = true,
             UserLinker::Other(name) => {
                 plan.notes.push(format!(
-                    "linking with lld, not with `{name}`: {} needs it; `--pcce-mode=module` works with any linker",
+                    "linking with lld, not with `{name}`: {} needs it; `--pcce-mode=link`, without `-flto`, works with any linker",
                     if thin { "instrumenting in the link" } else { "whole-program encoding" }
                 ));
                 plan.needs_lld = true;
@@ -179,7 +177,9 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         if command.strips_in_list {
             return Err(Error::StripInList);
         }
-        plan.behind_link = Some(BehindLink { strip: command.strip });
+        let mut asked_for = arguments.own.names();
+        asked_for.extend(arguments.own.heap.then(|| "heap".to_owned()));
+        plan.behind_link = Some(BehindLink { strip: command.strip, asked_for });
     }
     let strips_later = plan.behind_link.is_some();
     plan.argv = arguments

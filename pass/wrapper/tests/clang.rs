@@ -73,7 +73,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn a_whole_program_is_instrumented_once_by_the_linker() {
-    let jobs = Wrapper::new().jobs(&["-O2", "a.c", "-o", "x"]);
+    let jobs = Wrapper::new().jobs(&["--pcce-mode=lto", "-O2", "a.c", "-o", "x"]);
     let [compile, link] = jobs.as_slice() else { panic!("{jobs:#?}") };
     assert!(compile.contains("\"-flto=full\"") && !compile.contains("libpcce_pass"), "{compile}");
     assert!(link.contains("ld.lld\""), "{link}");
@@ -93,6 +93,18 @@ fn a_module_is_instrumented_by_the_compiler() {
     let [compile, link] = jobs.as_slice() else { panic!("{jobs:#?}") };
     assert!(compile.contains("\"-fpass-plugin=") && !compile.contains("-flto"), "{compile}");
     assert!(link.contains("libpcce_rt.a") && !link.contains("libpcce_pass"), "{link}");
+}
+
+#[test]
+fn where_no_mode_is_named_the_compiler_leaves_room_and_the_linker_is_the_users() {
+    let wrapper = Wrapper::new();
+    let jobs = wrapper.jobs(&["a.c", "-o", "x"]);
+    let [compile, link] = jobs.as_slice() else { panic!("{jobs:#?}") };
+    assert!(compile.contains("\"-fpass-plugin=") && !compile.contains("-flto"), "{compile}");
+    assert!(!link.contains("lld") && !link.contains("libpcce_pass"), "{link}");
+    // Questions of configure scripts, behind which there is nothing to encode.
+    let version = wrapper.succeed(&["-Wl,--version", "-o", "x"]).0;
+    assert!(version.contains("GNU ld"), "{version}");
 }
 
 #[test]
@@ -116,14 +128,18 @@ fn nothing_we_add_is_reported_as_unused() {
     let wrapper = Wrapper::new();
     fs::write(wrapper.path("s.s"), "").unwrap();
     for arguments in [
-        ["-c", "a.c"].as_slice(),
+        ["-c", "--pcce-mode=lto", "a.c"].as_slice(),
         &["-c", "s.s"],
+        &["-c", "--pcce-mode=lto", "s.s"],
         &["-E", "a.c"],
         &["-M", "a.c"],
         &["-fsyntax-only", "a.c"],
         &["-###", "a.c"],
         &["-###", "-shared", "a.c"],
         &["-###", "-r", "a.c"],
+        &["-###", "--pcce-mode=lto", "a.c"],
+        &["-###", "--pcce-mode=lto", "-shared", "a.c"],
+        &["-###", "--pcce-mode=lto", "-r", "a.c"],
         &["-###", "s.s"],
         &["-c", "--pcce-mode=module", "s.s"],
         &["-###", "--pcce-mode=module", "a.c"],
@@ -140,19 +156,20 @@ fn nothing_we_add_is_reported_as_unused() {
 #[test]
 fn compilations_in_lto_mode_work_without_the_plugin() {
     let wrapper = Wrapper::new();
-    wrapper.succeed(&["-c", "a.c", "-MD", "-MF", "a.d", "-o", "a.o"]);
+    let compile = |arguments: &[&str]| wrapper.succeed(&[&["--pcce-mode=lto"], arguments].concat()).0;
+    compile(&["-c", "a.c", "-MD", "-MF", "a.d", "-o", "a.o"]);
     assert!(fs::read_to_string(wrapper.path("a.d")).unwrap().contains("pcce.h"));
-    wrapper.succeed(&["-c", "a.c", "-o", "/dev/null"]);
-    let preprocessed = wrapper.succeed(&["-E", "a.c"]).0;
+    compile(&["-c", "a.c", "-o", "/dev/null"]);
+    let preprocessed = compile(&["-E", "a.c"]);
     assert!(preprocessed.contains("return 1 - 1;"), "{preprocessed}");
-    wrapper.succeed(&["-x", "c-header", "a.c", "-o", "a.gch"]);
+    compile(&["-x", "c-header", "a.c", "-o", "a.gch"]);
     assert!(fs::metadata(wrapper.path("a.gch")).unwrap().len() > 0);
 }
 
 #[test]
 fn object_files_show_their_symbols_to_tools_without_bitcode() {
     let wrapper = Wrapper::new();
-    wrapper.succeed(&["-c", "a.c", "-o", "a.o"]);
+    wrapper.succeed(&["-c", "--pcce-mode=lto", "a.c", "-o", "a.o"]);
     let object = fs::read(wrapper.path("a.o")).unwrap();
     assert_eq!(object[..4], *b"\x7fELF");
     assert!(object.windows(9).any(|part| part == b".llvm.lto"));
@@ -188,7 +205,7 @@ fn the_second_wrapper_is_a_cxx_compiler() {
 #[test]
 fn response_files_reach_clang() {
     let wrapper = Wrapper::new();
-    fs::write(wrapper.path("plain"), "-O1 'a.c'\n").unwrap();
+    fs::write(wrapper.path("plain"), "-O1 --pcce-mode=lto 'a.c'\n").unwrap();
     fs::write(wrapper.path("own"), "@plain --pcce-mode=module -o 'a b'").unwrap();
     assert!(wrapper.jobs(&["@plain"])[1].contains("--load-pass-plugin="));
     let jobs = wrapper.jobs(&["@own"]);
@@ -208,7 +225,7 @@ fn a_missing_part_is_named_with_the_cure() {
         "{stderr}"
     );
     assert!(stderr.contains("make build"), "{stderr}");
-    wrapper.succeed(&["-c", "a.c"]);
+    wrapper.succeed(&["-c", "--pcce-mode=lto", "a.c"]);
 }
 
 #[test]
@@ -239,8 +256,8 @@ fn symbolic_links_to_the_wrapper_find_its_files() {
 #[test]
 fn bitcode_in_a_link_in_module_mode_is_an_error() {
     let wrapper = Wrapper::new();
-    wrapper.succeed(&["-c", "a.c", "-o", "fat.o"]);
-    wrapper.succeed(&["-c", "-fno-fat-lto-objects", "a.c", "-o", "bare.o"]);
+    wrapper.succeed(&["-c", "--pcce-mode=lto", "a.c", "-o", "fat.o"]);
+    wrapper.succeed(&["-c", "--pcce-mode=lto", "-fno-fat-lto-objects", "a.c", "-o", "bare.o"]);
     let ar = |arguments: &[&str]| {
         assert!(
             Command::new("ar").args(arguments).current_dir(wrapper.folder.path()).status().unwrap().success()
@@ -262,7 +279,9 @@ fn bitcode_in_a_link_in_module_mode_is_an_error() {
             stderr.contains(culprit) && stderr.contains("was compiled in lto mode"),
             "{inputs:?}: {stderr}"
         );
-        wrapper.jobs(inputs);
+        // Where no mode is named, bitcode is linked in lto mode.
+        let jobs = wrapper.jobs(inputs);
+        assert!(jobs.iter().any(|job| job.contains("--load-pass-plugin=")), "{jobs:#?}");
     }
     let words = ["fat.o", "bare.o", "libfat.a", "libthin.a", "a.c"].map(|name| wrapper.path(name).into());
     let words = pcce_wrapper::args::parse(words, |_| None).unwrap().words;

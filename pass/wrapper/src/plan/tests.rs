@@ -160,32 +160,35 @@ fn an_installed_header_comes_after_all_others() {
 
 #[test]
 fn another_linker_gives_way_to_lld_and_is_named() {
-    let plan = plan_with(&facts(), "-fuse-ld=lld --ld-path=/bin/ld.bfd a.o -fuse-ld=gold").unwrap();
+    let plan =
+        plan_with(&facts(), "--pcce-mode=lto -fuse-ld=lld --ld-path=/bin/ld.bfd a.o -fuse-ld=gold").unwrap();
     assert_eq!(plan.argv[..3], ["a.o", "--start-no-unused-arguments", "-flto"]);
     assert!(plan.argv.contains(&"-fuse-ld=lld".into()));
     assert!(plan.argv.contains(&"-Wl,--undefined-version".into()));
     assert_eq!(plan.notes.len(), 1);
     assert!(plan.notes[0].contains("`/bin/ld.bfd`"), "{:?}", plan.notes);
     // No link, no linker to talk about.
-    assert_eq!(plan_with(&facts(), "-c a.c -fuse-ld=gold").unwrap().notes, [""; 0]);
+    assert_eq!(plan_with(&facts(), "--pcce-mode=lto -c a.c -fuse-ld=gold").unwrap().notes, [""; 0]);
 }
 
 #[test]
 fn only_what_is_used_is_needed() {
     for (line, needs) in [
-        ("-c a.c", vec![]),
+        ("--pcce-mode=lto -c a.c", vec![]),
+        ("-c a.c", vec!["/r/libpcce_pass.so"]),
         ("--version", vec![]),
         ("-S a.c", vec!["/r/libpcce_pass.so"]),
         ("a.c", vec!["/r/libpcce_pass.so", "/r/libpcce_rt.a"]),
         ("-shared a.c", vec!["/r/libpcce_pass.so", "/r/libpcce_rt.so"]),
-        ("-r a.o", vec!["/r/libpcce_pass.so"]),
-        ("--pcce-mode=module a.o", vec!["/r/libpcce_rt.a"]),
+        ("-r a.o", vec![]),
+        ("--pcce-mode=lto -r a.o", vec!["/r/libpcce_pass.so"]),
+        ("a.o", vec!["/r/libpcce_rt.a"]),
     ] {
         let plan = plan_with(&facts(), line).unwrap();
         assert_eq!(plan.needs, needs.iter().map(PathBuf::from).collect::<Vec<_>>(), "{line}");
     }
-    assert!(plan_with(&facts(), "a.o").unwrap().needs_lld);
-    assert!(!plan_with(&facts(), "--pcce-mode=module a.o").unwrap().needs_lld);
+    assert!(plan_with(&facts(), "--pcce-mode=lto a.o").unwrap().needs_lld);
+    assert!(!plan_with(&facts(), "a.o").unwrap().needs_lld);
 }
 
 #[test]
@@ -249,10 +252,10 @@ fn a_heap_profile_takes_the_place_of_the_allocator() {
         assert!(plan.argv.contains(&word.into()), "{word} in {:?}", plan.argv);
     }
     assert_eq!(pass_options(&facts(), command).as_deref(), Some("publish;executable"));
-    assert_eq!(pass_options(&facts(), "--pcce-heap -c a.c").as_deref(), Some("publish"));
+    assert_eq!(pass_options(&facts(), "--pcce-heap -c a.c").as_deref(), Some("link;publish"));
     // A shared library uses the executable's.
     assert_eq!(
-        plan_with(&facts(), "--pcce-heap -shared a.o").unwrap().needs[1..],
+        plan_with(&facts(), "--pcce-heap -shared a.o").unwrap().needs,
         [PathBuf::from("/r/libpcce_rt.so")]
     );
     let error = plan_with(&facts(), "--pcce-heap -static a.o").unwrap_err().to_string();
@@ -293,12 +296,19 @@ fn emulated_thread_local_variables_are_refused() {
 #[test]
 fn options_for_the_pass_travel_in_one_variable() {
     let mut facts = facts();
-    assert_eq!(pass_options(&facts, "-c a.c"), None);
-    assert_eq!(pass_options(&facts, "a.o").as_deref(), Some("executable"));
-    assert_eq!(pass_options(&facts, "-static-pie a.o").as_deref(), Some("executable"));
-    assert_eq!(pass_options(&facts, "-shared a.o").as_deref(), Some("shared"));
-    assert_eq!(pass_options(&facts, "-r a.o").as_deref(), Some("relocatable"));
-    assert_eq!(pass_options(&facts, "-shared -fPIC -c a.c"), None);
+    for (line, expected) in [
+        ("-c a.c", None),
+        ("a.o", Some("executable")),
+        ("-static-pie a.o", Some("executable")),
+        ("-shared a.o", Some("shared")),
+        ("-r a.o", Some("relocatable")),
+        ("-shared -fPIC -c a.c", None),
+    ] {
+        let lto = format!("--pcce-mode=lto {line}");
+        assert_eq!(pass_options(&facts, &lto).as_deref(), expected, "{lto}");
+        let link = expected.map_or("link".to_owned(), |options| format!("link;{options}"));
+        assert_eq!(pass_options(&facts, line), Some(link), "{line}");
+    }
     let own = "--pcce-verify --pcce-no-callback=l --pcce-no-callback=/a/m --pcce-targets=f,@t -shared a.c";
     assert_eq!(
         pass_options(&facts, own).as_deref(),
@@ -306,21 +316,21 @@ fn options_for_the_pass_travel_in_one_variable() {
     );
     assert_eq!(
         pass_options(&facts, "--pcce-crash-report a.c").as_deref(),
-        Some("crash-report=stderr;executable")
+        Some("crash-report=stderr;link;executable")
     );
     let path = "--pcce-crash-report --pcce-crash-report=log/a -c a.c";
-    assert_eq!(pass_options(&facts, path).as_deref(), Some("crash-report=log/a"));
+    assert_eq!(pass_options(&facts, path).as_deref(), Some("crash-report=log/a;link"));
     assert_eq!(
         pass_options(&facts, "--pcce-profile-generate=p.%p --pcce-profile-use=f -c a.c").as_deref(),
-        Some("profile-generate=p.%p;profile-use=/w/f")
+        Some("profile-generate=p.%p;profile-use=/w/f;link")
     );
-    assert_eq!(pass_options(&facts, "--pcce-id-bits=32 -c a.c").as_deref(), Some("id-bits=32"));
+    assert_eq!(pass_options(&facts, "--pcce-id-bits=32 -c a.c").as_deref(), Some("id-bits=32;link"));
     assert_eq!(pass_options(&facts, "--pcce-hybrid a.c").as_deref(), Some("hybrid;executable"));
     let fixed = "--pcce-hybrid -no-pie a.c";
     assert_eq!(pass_options(&facts, fixed).as_deref(), Some("hybrid;no-pie;executable"));
     facts.pass_options = Some("mine".into());
-    assert_eq!(pass_options(&facts, "-c a.c"), None);
-    assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("mine;verify;executable"));
+    assert_eq!(pass_options(&facts, "--pcce-mode=module -c a.c"), None);
+    assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("mine;verify;link;executable"));
     facts.pass_options = Some("".into());
-    assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("verify;executable"));
+    assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("verify;link;executable"));
 }
