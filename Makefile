@@ -10,7 +10,7 @@
 #   make install    into PREFIX (/usr/local without it), below DESTDIR if that is given; make uninstall takes it away
 #   make deb        Debian packages, target/deb/*.deb; make deb-check tries them in new Debian roots (minutes)
 #   make packages   builds Debian packages with the wrapper in verify mode, and runs their own tests: the N quickest of them, all without
-#                   it (PACKAGES="zlib bash" MODES="lto module" TOOLS=FOLDER); target/packages/report.md
+#                   it (PACKAGES="zlib bash" MODES="lto module" TOOLS=FOLDER, DOCS=1: into docs/packages.md, too); target/packages/report.md
 #   make guide      the user's guide as a web page, target/guide (mdBook is installed under target/ if there is none)
 #   make fuzz       N inputs (1,000,000 without it) to each parser, under libFuzzer, with a limit of 1 GB
 #   make heap-cost  what a heap profile costs, next to heaptrack and valgrind, and that its totals are valgrind's
@@ -139,7 +139,7 @@ soak: tools
 packages: tools
 	scripts/setup packages $(LLVM)
 	$(RELEASE)/packages $(if $(N),--count $(N)) $(if $(PACKAGES),--packages "$(PACKAGES)") \
-	    $(if $(MODES),--modes "$(MODES)") $(if $(TOOLS),--tools "$(TOOLS)")
+	    $(if $(MODES),--modes "$(MODES)") $(if $(TOOLS),--tools "$(TOOLS)") $(if $(DOCS),--docs)
 
 guide:
 	command -v mdbook > /dev/null || $(CARGO) install --quiet --locked --no-default-features --features search \

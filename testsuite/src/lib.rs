@@ -42,7 +42,7 @@ use std::process::{self, Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 
 /// Time that any single process of the tests may take, on a machine that does other work too.
 const TIME_LIMIT: Duration = Duration::from_secs(100);
@@ -51,6 +51,17 @@ const TIME_LIMIT: Duration = Duration::from_secs(100);
 #[must_use]
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is a folder of it").to_owned()
+}
+
+/// The commit that is checked out.
+///
+/// # Errors
+/// If git cannot tell.
+pub fn revision() -> anyhow::Result<String> {
+    let mut git = Command::new("git");
+    let output = git.args(["rev-parse", "--short=9", "HEAD"]).current_dir(repository()).output()?;
+    ensure!(output.status.success(), "git: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
 /// Where everything generated goes.

@@ -4,9 +4,12 @@
 //! its own below `target/packages`, and its tests run. Every process of build and tests reports what it compared: the
 //! report's path is in the programs, for tests start some with an environment of their own.
 
+pub mod record;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -40,6 +43,9 @@ pub struct Package {
     /// Packages that it is built with. They come before it.
     #[serde(default)]
     pub needs: Vec<String>,
+    /// The modes that it can be built in, by their names; all without it.
+    #[serde(default)]
+    pub modes: Vec<String>,
     /// Shell commands that build it from its unpacked sources, and install what others need into `$PREFIX`.
     ///
     /// Here and in `test`, `$CC` and `$CXX` are compilers with all flags, `$INSTALLED` is the folder of the packages'
@@ -74,6 +80,12 @@ impl Package {
             ordered.push(packages.remove(next));
         }
         Ok(ordered)
+    }
+
+    /// Whether it can be built in a mode of the wrapper.
+    #[must_use]
+    pub fn takes(&self, build: Build) -> bool {
+        self.modes.is_empty() || self.modes.iter().any(|mode| mode == build.name())
     }
 
     /// The packages of these names, all without any, and what they need.
@@ -230,7 +242,10 @@ impl Packages {
         }
         unpack(&sources, &folder)?;
 
+        // Some tests run as another user.
         let report = logs.join("report");
+        fs::write(&report, "")?;
+        fs::set_permissions(&report, Permissions::from_mode(0o666))?;
         let compilers = self.workshop.compilers(&self.variant(package, build, &report), false)?;
         let environment: Vec<(String, OsString)> = vec![
             ("CC".into(), compilers.join("cc").into()),

@@ -21,7 +21,7 @@ use pcce_testsuite::evaluation::report::{self, Measured, Report};
 use pcce_testsuite::evaluation::store::Store;
 use pcce_testsuite::evaluation::{charts, decode, inputs, traces};
 use pcce_testsuite::progress::Progress;
-use pcce_testsuite::{llvm, repository, target};
+use pcce_testsuite::{llvm, revision, target};
 
 /// Builds programs of Debian plain and with the pass, runs both, and compares.
 #[derive(Parser)]
@@ -290,14 +290,6 @@ fn lock(path: &Path) -> Result<Flock<fs::File>> {
     fs::create_dir_all(path.parent().context("has a parent")?)?;
     let file = fs::File::create(path).with_context(|| path.display().to_string())?;
     Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, e)| anyhow!("{}: {e}", path.display()))
-}
-
-/// The commit that is checked out.
-fn revision() -> Result<String> {
-    let mut git = Command::new("git");
-    let output = git.args(["rev-parse", "--short=9", "HEAD"]).current_dir(repository()).output()?;
-    ensure!(output.status.success(), "git: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
 /// Machine and versions.

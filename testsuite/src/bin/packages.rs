@@ -11,9 +11,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
+use pcce_testsuite::packages::record::Record;
 use pcce_testsuite::packages::{Build, Outcome, Package, Packages, differences};
 use pcce_testsuite::progress::Progress;
-use pcce_testsuite::target;
+use pcce_testsuite::{revision, target};
 use serde_json::{Value, json};
 
 /// Builds and tests Debian packages with the wrapper in verify mode.
@@ -31,6 +32,12 @@ struct Arguments {
     /// The folder with the wrapper compilers; target/release without it
     #[arg(long)]
     tools: Option<PathBuf>,
+    /// Put what came of it into docs/packages.json, and write docs/packages.md, too
+    #[arg(long)]
+    docs: bool,
+    /// The commit that the tools were built from; the one that is checked out without it
+    #[arg(long)]
+    revision: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -61,14 +68,17 @@ fn run(arguments: &Arguments) -> Result<bool> {
     }
     builds.insert(0, Build::Plain);
 
+    let revision = arguments.revision.clone().map_or_else(revision, Ok)?;
     let packages = Packages::new(root.clone(), tools)?;
-    let progress = Progress::new(chosen.len() * builds.len(), "builds");
+    let takes = |package: &Package, build: Build| build == Build::Plain || package.takes(build);
+    let total = chosen.iter().map(|p| builds.iter().filter(|build| takes(p, **build)).count()).sum();
+    let progress = Progress::new(total, "builds");
     let mut report = Report::default();
     // Of each package and build: a package is built again when what it needs is.
     let mut fingerprints: Vec<(&str, Build, String)> = Vec::new();
     for package in &chosen {
         let mut plain = None;
-        for &build in &builds {
+        for &build in builds.iter().filter(|build| takes(package, **build)) {
             let needs: Vec<String> = fingerprints
                 .iter()
                 .filter(|(name, of, _)| *of == build && package.needs.iter().any(|need| need == name))
@@ -80,6 +90,11 @@ fn run(arguments: &Arguments) -> Result<bool> {
             progress.line(&report.add(package, build, &outcome, plain.as_ref()));
             if build == Build::Plain {
                 plain = outcome.ok();
+            } else if let (true, Some(plain), Ok(outcome)) = (arguments.docs, &plain, &outcome) {
+                // As soon as it is known: all of them take hours.
+                let mut record = Record::read()?;
+                record.add(&package.name, build, &revision, plain, outcome);
+                record.write()?;
             }
             fingerprints.push((&package.name, build, fingerprint));
             progress.done();

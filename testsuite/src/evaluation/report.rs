@@ -133,7 +133,7 @@ impl Report {
 }
 
 /// The same with lines of at most [`COLUMNS`], but for what is one line in Markdown: rows and titles.
-fn wrapped(text: &str) -> String {
+pub(crate) fn wrapped(text: &str) -> String {
     let options = textwrap::Options::new(COLUMNS).break_words(false);
     let lines = text.lines().map(|line| match line {
         row if row.starts_with(['|', '#']) => row.to_owned() + "\n",

@@ -1,0 +1,164 @@
+//! What packages have shown, kept: `docs/packages.json`, and `docs/packages.md`, which is made of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+
+use super::{Build, Outcome, differences};
+use crate::evaluation::report::wrapped;
+use crate::repository;
+
+/// Of all packages by their names.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Record {
+    packages: BTreeMap<String, Entry>,
+}
+
+/// Of a package.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Entry {
+    /// How many results its tests have under plain clang.
+    results: usize,
+    /// In each mode, by its name.
+    modes: BTreeMap<String, Row>,
+}
+
+/// Of a package in a mode.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Row {
+    /// The commit that the tools were built from.
+    revision: String,
+    /// Processor time of the build in verify mode, to plain clang's.
+    build: f64,
+    /// Results that plain clang's tests have not, or have and these have not.
+    different: usize,
+    /// Contexts compared in all processes of build and tests.
+    contexts: u64,
+    /// Those that were wrong.
+    mismatches: u64,
+}
+
+impl Record {
+    /// Where it is kept.
+    #[must_use]
+    pub fn file() -> PathBuf {
+        repository().join("docs/packages.json")
+    }
+
+    /// The document that is made of it.
+    #[must_use]
+    pub fn document() -> PathBuf {
+        repository().join("docs/packages.md")
+    }
+
+    /// Reads it; empty where there is none yet.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn read() -> Result<Record> {
+        let file = Self::file();
+        if !file.exists() {
+            return Ok(Self::default());
+        }
+        let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        serde_json::from_str(&text).with_context(|| file.display().to_string())
+    }
+
+    /// Writes it, and its document.
+    ///
+    /// # Errors
+    /// If that is not possible.
+    pub fn write(&self) -> Result<()> {
+        fs::write(Self::file(), self.json()?).with_context(|| Self::file().display().to_string())?;
+        fs::write(Self::document(), self.markdown()).with_context(|| Self::document().display().to_string())
+    }
+
+    /// Takes in what came of a package in a mode of the wrapper, with tools of this commit.
+    pub fn add(&mut self, package: &str, build: Build, revision: &str, plain: &Outcome, outcome: &Outcome) {
+        let time = |outcome: &Outcome| outcome.build.user + outcome.build.system;
+        let row = Row {
+            revision: revision.to_owned(),
+            build: (time(outcome) / time(plain) * 100.0).round() / 100.0,
+            different: differences(&plain.results, &outcome.results).len(),
+            contexts: outcome.verified.compared,
+            mismatches: outcome.verified.mismatches,
+        };
+        let entry = self.packages.entry(package.to_owned()).or_default();
+        entry.results = plain.results.len();
+        entry.modes.insert(build.name().to_owned(), row);
+    }
+
+    /// As it stands in its file: a line for each package.
+    ///
+    /// # Errors
+    /// None that depends on what is in it.
+    pub fn json(&self) -> Result<String> {
+        let mut out = "{".to_owned();
+        for (i, (package, entry)) in self.packages.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            let _ = write!(out, "{comma}\n\"{package}\": {}", serde_json::to_string(entry)?);
+        }
+        out += "\n}\n";
+        Ok(out)
+    }
+
+    /// The document.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let rows = || self.packages.values().flat_map(|entry| entry.modes.values());
+        let contexts: u64 = rows().map(|row| row.contexts).sum();
+        let mismatches: u64 = rows().map(|row| row.mismatches).sum();
+        let mut out = format!(
+            "# Packages of Debian\n\n\
+             Written by `make packages DOCS=1` from `packages.json`. Each package was built by the wrapper in verify \
+             mode, and ran its own tests. `testsuite/packages` says how. The table has the contexts that were \
+             compared, in all processes of the build and of the tests. Results of the tests are compared with those \
+             under plain clang. The build is the processor time of the build in verify mode, to plain clang's. An empty \
+             cell was not run.\n\n\
+             {} packages, {contexts} contexts, {mismatches} wrong.\n\n\
+             | package | results | link | build | lto | build | module | build |\n|---|---|---|---|---|---|---|---|\n",
+            self.packages.len()
+        );
+        for (package, entry) in &self.packages {
+            let _ = write!(out, "| {package} | {} |", entry.results);
+            for build in [Build::Link, Build::Lto, Build::Module] {
+                let _ = match entry.modes.get(build.name()) {
+                    None => write!(out, " | |"),
+                    Some(row) => write!(out, " {} | {:.2} |", row.cell(), row.build),
+                };
+            }
+            out += "\n";
+        }
+        out += "\nThe tools were built from these commits:\n\n";
+        let revisions: BTreeSet<&str> = rows().map(|row| row.revision.as_str()).collect();
+        for revision in revisions {
+            let of = |(name, entry): (&String, &Entry)| {
+                let modes = entry.modes.iter().filter(|(_, row)| row.revision == revision);
+                let modes: Vec<&str> = modes.map(|(mode, _)| mode.as_str()).collect();
+                (!modes.is_empty()).then(|| format!("{name} ({})", modes.join(" ")))
+            };
+            let packages: Vec<String> = self.packages.iter().filter_map(of).collect();
+            let _ = writeln!(out, "- {revision}: {}", packages.join(", "));
+        }
+        wrapped(&out)
+    }
+}
+
+impl Row {
+    /// The contexts, and what is not right.
+    fn cell(&self) -> String {
+        let mut cell = self.contexts.to_string();
+        if self.mismatches > 0 {
+            let _ = write!(cell, ", **{} wrong**", self.mismatches);
+        }
+        if self.different > 0 {
+            let _ = write!(cell, ", **{} results differ**", self.different);
+        }
+        cell
+    }
+}
