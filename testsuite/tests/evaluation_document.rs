@@ -4,6 +4,10 @@ use std::fs;
 
 use pcce_testsuite::evaluation::data::Data;
 use pcce_testsuite::evaluation::papers::Papers;
+use pcce_testsuite::evaluation::program::{Program, Set};
+use pcce_testsuite::evaluation::report::Measured;
+use pcce_testsuite::evaluation::statistics::geometric_mean;
+use pcce_testsuite::repository;
 
 #[test]
 fn the_document_is_that_of_the_data() {
@@ -21,4 +25,48 @@ fn the_data_is_kept() {
     let data = Data::read(&Data::file()).expect("the data");
     assert!(!data.programs.is_empty());
     assert_eq!(data.json().expect("it can be written"), text);
+}
+
+/// Ratios of the eighteen programs in a variant, the least first.
+fn ratios(data: &Data, variant: &str, of: impl Fn(&Measured) -> Option<f64>) -> Vec<(f64, String)> {
+    let programs = Program::all().expect("the declarations");
+    let tuned = programs.iter().filter(|program| program.set == Set::Tuned);
+    let ratio = |program: &Program| of(&data.programs.get(&program.name)?.get(variant)?.measured);
+    let mut ratios: Vec<_> = tuned.filter_map(|p| Some((ratio(p)?, p.name.clone()))).collect();
+    assert_eq!(ratios.len(), 18, "{variant}: {ratios:?}");
+    ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
+    ratios
+}
+
+/// What README and the guide say of costs is what was measured.
+#[test]
+fn figures_elsewhere_are_those_of_the_data() {
+    let data = Data::read(&Data::file()).expect("the data");
+    let mean =
+        |of: &[(f64, String)]| geometric_mean(of.iter().map(|(ratio, _)| *ratio)).expect("there are some");
+    let mut readme = Vec::new();
+    let mut guide = Vec::new();
+    for (variant, mode) in [("link", "link mode"), ("lto", "lto mode")] {
+        let instructions = ratios(&data, variant, Measured::instruction_ratio);
+        let code = ratios(&data, variant, |measured| Some(measured.code_ratio()));
+        let (most, program) = &instructions[17];
+        readme.push(format!("{:.3} times in {mode}, {most:.3} at most ({program})", mean(&instructions)));
+        readme.push(format!("{:.2} times in {mode}", mean(&code)));
+        guide.push(format!(
+            "in {mode} by {:.1} % in the geometric mean, and by {:.1} % at most ({program})",
+            (mean(&instructions) - 1.0) * 100.0,
+            (most - 1.0) * 100.0
+        ));
+        guide.push(format!("in {mode} by {:.0} %", (mean(&code) - 1.0) * 100.0));
+        let verified = data.programs.values().filter_map(|of| of.get(variant)?.measured.verified.as_ref());
+        let (compared, wrong) = verified.fold((0, 0), |(c, w), v| (c + v.compared, w + v.mismatches));
+        assert!(compared > 1_000_000_000 && wrong == 0, "{variant}: {compared}, {wrong}");
+    }
+    for (file, sentences) in [("README.md", readme), ("docs/guide/src/cost.md", guide)] {
+        let text = fs::read_to_string(repository().join(file)).expect("is there");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for sentence in sentences {
+            assert!(text.contains(&sentence), "{file} does not say \"{sentence}\"");
+        }
+    }
 }

@@ -53,17 +53,25 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The arguments for clang, without the words for which `drop` is true.
-    pub fn without(&self, drop: impl Fn(&Word) -> bool) -> Vec<OsString> {
+    /// The arguments for clang, with what becomes of each word, by its index; none for those that are left out.
+    pub fn with(&self, change: impl Fn(usize) -> Option<OsString>) -> Vec<OsString> {
+        let changed: Vec<Option<OsString>> = (0..self.words.len()).map(change).collect();
         let mut argv = Vec::with_capacity(self.words.len());
         for (source, response_file) in self.response_files.iter().enumerate() {
-            let words = || self.words.iter().filter(|word| word.source == source);
+            let words = || self.words.iter().zip(&changed).filter(|(word, _)| word.source == source);
             match response_file {
-                Some(spelled) if !words().any(&drop) => argv.push(spelled.clone()),
-                _ => argv.extend(words().filter(|word| !drop(word)).map(|word| word.text.clone())),
+                Some(spelled) if words().all(|(word, changed)| changed.as_ref() == Some(&word.text)) => {
+                    argv.push(spelled.clone());
+                }
+                _ => argv.extend(words().filter_map(|(_, changed)| changed.clone())),
             }
         }
         argv
+    }
+
+    /// The arguments for clang as they are.
+    pub fn plain(&self) -> Vec<OsString> {
+        self.with(|index| Some(self.words[index].text.clone()))
     }
 }
 
@@ -294,7 +302,7 @@ mod tests {
     }
 
     fn passed_on(arguments: &[&str], files: &[(&str, &str)]) -> Vec<OsString> {
-        parse_with(arguments, files).unwrap().without(|_| false)
+        parse_with(arguments, files).unwrap().plain()
     }
 
     #[test]
@@ -305,7 +313,7 @@ mod tests {
         assert_eq!(parsed.own.mode, Some(pcce_options::Mode::Module));
         assert!(parsed.own.common.verify);
         assert_eq!(parsed.own.common.targets, ["f", "@g", "h"]);
-        assert_eq!(parsed.without(|_| false), ["-c", "a.c"]);
+        assert_eq!(parsed.plain(), ["-c", "a.c"]);
         let error = parse_with(&["a.c", "--pcce-speed"], &[]).unwrap_err().to_string();
         assert!(error.contains("--pcce-speed"), "{error}");
     }
@@ -337,7 +345,7 @@ mod tests {
     #[test]
     fn an_option_and_its_value_may_be_in_different_files() {
         let parsed = parse_with(&["@a", "@b"], &[("a", "-o"), ("b", "--pcce-x")]).unwrap();
-        assert_eq!(parsed.without(|_| false), ["@a", "@b"]);
+        assert_eq!(parsed.plain(), ["@a", "@b"]);
     }
 
     #[test]
@@ -349,7 +357,10 @@ mod tests {
     #[test]
     fn dropping_a_word_opens_its_response_file_only() {
         let parsed = parse_with(&["@a", "@b"], &[("a", "-O1 -g"), ("b", "-O2 -s")]).unwrap();
-        assert_eq!(parsed.without(|word| word.bytes() == b"-g"), ["-O1", "@b"]);
+        assert_eq!(
+            parsed.with(|index| Some(parsed.words[index].text.clone()).filter(|word| word != "-g")),
+            ["-O1", "@b"]
+        );
     }
 
     #[test]

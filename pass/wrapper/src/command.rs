@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::args::{Role, Word};
-use crate::strip::{Strip, strips, strips_in_list};
+use crate::strip::{self, Strip};
 
 /// What clang will make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,10 +74,8 @@ pub struct Command {
     pub fat_objects: bool,
     /// The link makes a shared library.
     pub shared: bool,
-    /// What the linker is to take away, by words of their own ([`strips`]).
+    /// What the linker is to take away.
     pub strip: Option<Strip>,
-    /// The same is asked for in a list of other words for the linker.
-    pub strips_in_list: bool,
     /// The link makes a program that no shared library can join.
     pub r#static: bool,
     /// The link makes a program at fixed addresses, as the command line says; the compiler's default is not known.
@@ -143,8 +141,7 @@ impl Command {
             fat_objects: given(&["-ffat-lto-objects", "-fno-fat-lto-objects"])
                 || options.iter().any(embeds_bitcode),
             shared: given(&["-shared", "--shared"]) || to_linker(&["-shared", "--shared", "-Bshareable"]),
-            strip: words.iter().filter_map(strips).max(),
-            strips_in_list: words.iter().any(strips_in_list),
+            strip: strip::asked_for(words),
             r#static: given(&["-static", "--static", "-static-pie"]),
             no_pie: no_pie || to_linker(&["-no-pie", "--no-pie"]),
             relocatable: given(&["-r"]) || to_linker(&["-r", "--relocatable"]),
@@ -206,13 +203,16 @@ fn options(words: &[Word]) -> impl Iterator<Item = &[u8]> {
     words.iter().filter(|word| word.role == Role::Option).map(Word::bytes)
 }
 
+/// Words behind which there is an argument for the linker.
+pub const LINKER_WORD: [&[u8]; 2] = [b"-Xlinker", b"--for-linker"];
+
 /// The arguments that clang hands to the linker as they are.
 pub fn linker_arguments(words: &[Word]) -> Vec<&[u8]> {
     let mut arguments = Vec::new();
     for (index, word) in words.iter().enumerate() {
         let before = index.checked_sub(1).map(|before| words[before].bytes());
         match (word.role, before) {
-            (Role::Value, Some(b"-Xlinker" | b"--for-linker")) => arguments.push(word.bytes()),
+            (Role::Value, Some(before)) if LINKER_WORD.contains(&before) => arguments.push(word.bytes()),
             (Role::Option, _) => {
                 if let Some(list) = word.bytes().strip_prefix(b"-Wl,") {
                     arguments.extend(list.split(|&byte| byte == b','));

@@ -120,12 +120,6 @@ pub enum Error {
         /// The mode of the link.
         mode: &'static str,
     },
-    /// The linker is asked to strip by a word in a list, which cannot be taken out.
-    #[error(
-        "link mode needs the symbols that the linker is told to strip, and strips the program itself afterwards; give \
-         `-s` or `-Wl,--strip-all` as a word of its own"
-    )]
-    StripInList,
     /// The step behind a link failed.
     #[error("{0}; the file was removed")]
     Link(#[from] pcce_link::FileError),
@@ -286,7 +280,7 @@ fn llvm_for(bitcode: &[inputs::Bitcode], asked: u32, has_plugin: impl Fn(u32) ->
 
 /// What clang says of its version, and ours behind it: build systems look at the first lines.
 fn version(command: &[OsString], arguments: &args::Arguments, llvm: u32) -> Result<ExitCode, Error> {
-    let status = Command::new(&command[0]).args(&command[1..]).args(arguments.without(|_| false)).status();
+    let status = Command::new(&command[0]).args(&command[1..]).args(arguments.plain()).status();
     let status = status.map_err(|source| Error::System {
         what: format!("cannot run `{}`", Path::new(&command[0]).display()),
         source,

@@ -28,7 +28,7 @@ use crate::command::{Command, Product, UserLinker, UserLto, chooses_linker};
 use crate::inputs::Inputs;
 use crate::install::{Files, Header, SHARED_RUNTIME, SHARED_TRACER};
 use crate::mode;
-use crate::strip::{Strip, strips};
+use crate::strip::{self, Strip};
 
 /// What the plan depends on beside the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -174,16 +174,16 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     }
 
     if links && mode == Mode::Link && !command.relocatable {
-        if command.strips_in_list {
-            return Err(Error::StripInList);
-        }
         let mut asked_for = arguments.own.names();
         asked_for.extend(arguments.own.heap.then(|| "heap".to_owned()));
         plan.behind_link = Some(BehindLink { strip: command.strip, asked_for });
     }
     let strips_later = plan.behind_link.is_some();
-    plan.argv = arguments
-        .without(|word| replaces_linker && chooses_linker(word) || strips_later && strips(word).is_some());
+    plan.argv = arguments.with(|index| match &arguments.words[index] {
+        word if replaces_linker && chooses_linker(word) => None,
+        _ if strips_later => strip::without(&arguments.words, index),
+        word => Some(word.text.clone()),
+    });
     if !added.0.is_empty() {
         plan.argv.push("--start-no-unused-arguments".into());
         plan.argv.append(&mut added.0);

@@ -29,7 +29,6 @@ pub struct Origin {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
     /// The figures.
-    #[serde(flatten)]
     pub measured: Measured,
     /// Where they come from, by step.
     pub origins: BTreeMap<String, Origin>,
