@@ -53,7 +53,7 @@ pub enum Failure {
     NumberTooLarge,
     /// The context is longer than the session writes.
     #[error(
-        "its trace has {pieces} calls, and {limit} are written at most: a short token can stand for any number \
+        "its context has {pieces} calls, and {limit} are written at most: a short token can stand for any number \
          of equal ones"
     )]
     LongContext {
@@ -64,7 +64,7 @@ pub enum Failure {
     },
     /// The contexts of all tokens are longer than the session writes.
     #[error(
-        "its trace has {pieces} calls, and those of the tokens before had so many that only {left} more are \
+        "its context has {pieces} calls, and those of the tokens before had so many that only {left} more are \
          written; give fewer tokens"
     )]
     LongContexts {

@@ -93,7 +93,7 @@ pub enum DecodeError {
         cause: String,
     },
     /// Dictionary and token together make a context that is too long.
-    #[error("the trace has more than {MAX_PIECES} calls; {DAMAGED}")]
+    #[error("the context has more than {MAX_PIECES} calls; {DAMAGED}")]
     TooLong,
     /// The number 0.
     #[error(
