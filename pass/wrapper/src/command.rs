@@ -203,27 +203,27 @@ fn options(words: &[Word]) -> impl Iterator<Item = &[u8]> {
     words.iter().filter(|word| word.role == Role::Option).map(Word::bytes)
 }
 
-/// Words behind which there is an argument for the linker.
-pub const LINKER_WORD: [&[u8]; 2] = [b"-Xlinker", b"--for-linker"];
+/// The arguments that the word at `index` hands to the linker as they are, and what stands in it in front of them.
+/// Commas separate them.
+pub fn handed_on(words: &[Word], index: usize) -> Option<(&'static str, Vec<&[u8]>)> {
+    let word = &words[index];
+    match word.role {
+        Role::Value => matches!(words[index - 1].bytes(), b"-Xlinker" | b"--for-linker")
+            .then(|| ("", vec![word.bytes()])),
+        Role::Option => match word.bytes().strip_prefix(b"-Wl,") {
+            Some(list) => Some(("-Wl,", list.split(|&byte| byte == b',').collect())),
+            None => Some(("--for-linker=", vec![word.bytes().strip_prefix(b"--for-linker=")?])),
+        },
+        Role::Input => None,
+    }
+}
 
 /// The arguments that clang hands to the linker as they are.
 pub fn linker_arguments(words: &[Word]) -> Vec<&[u8]> {
-    let mut arguments = Vec::new();
-    for (index, word) in words.iter().enumerate() {
-        let before = index.checked_sub(1).map(|before| words[before].bytes());
-        match (word.role, before) {
-            (Role::Value, Some(before)) if LINKER_WORD.contains(&before) => arguments.push(word.bytes()),
-            (Role::Option, _) => {
-                if let Some(list) = word.bytes().strip_prefix(b"-Wl,") {
-                    arguments.extend(list.split(|&byte| byte == b','));
-                } else if let Some(argument) = word.bytes().strip_prefix(b"--for-linker=") {
-                    arguments.push(argument);
-                }
-            }
-            _ => {}
-        }
-    }
-    arguments
+    (0..words.len())
+        .filter_map(|index| handed_on(words, index))
+        .flat_map(|(_, arguments)| arguments)
+        .collect()
 }
 
 /// Sanitizers that bring an allocator.

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 use crate::args::{Role, Word};
-use crate::command::{LINKER_WORD, linker_arguments};
+use crate::command::{handed_on, linker_arguments};
 
 /// What is taken away from a linked program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,26 +41,13 @@ const NOTHING: &[u8] = b"-g";
 /// The word at `index` as it is where the linker is to take nothing away; none if it is left out.
 pub fn without(words: &[Word], index: usize) -> Option<OsString> {
     let word = &words[index];
-    let argument = |argument| if stripping(argument).is_some() { NOTHING } else { argument };
-    let before = index.checked_sub(1).map(|before| words[before].bytes());
-    let bytes = match (word.role, word.bytes()) {
-        _ if is_own(word) => return None,
-        (Role::Value, value) if before.is_some_and(|word| LINKER_WORD.contains(&word)) => {
-            argument(value).to_vec()
-        }
-        (Role::Option, option) => match option.strip_prefix(b"-Wl,") {
-            Some(list) => {
-                let list: Vec<&[u8]> = list.split(|&byte| byte == b',').map(argument).collect();
-                [b"-Wl,", &list.join(&b',')[..]].concat()
-            }
-            None => match option.strip_prefix(b"--for-linker=") {
-                Some(value) => [b"--for-linker=", argument(value)].concat(),
-                None => option.to_vec(),
-            },
-        },
-        (_, other) => other.to_vec(),
-    };
-    Some(OsString::from_vec(bytes))
+    if is_own(word) {
+        return None;
+    }
+    let Some((prefix, arguments)) = handed_on(words, index) else { return Some(word.text.clone()) };
+    let kept = |argument| if stripping(argument).is_some() { NOTHING } else { argument };
+    let kept: Vec<&[u8]> = arguments.into_iter().map(kept).collect();
+    Some(OsString::from_vec([prefix.as_bytes(), &kept.join(&b',')].concat()))
 }
 
 #[cfg(test)]

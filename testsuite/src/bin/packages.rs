@@ -68,7 +68,12 @@ fn run(arguments: &Arguments) -> Result<bool> {
     }
     builds.insert(0, Build::Plain);
 
-    let revision = arguments.revision.clone().map_or_else(revision, Ok)?;
+    // Sources without a repository have none.
+    let revision = match &arguments.revision {
+        Some(given) => given.clone(),
+        None if arguments.docs => revision()?,
+        None => String::new(),
+    };
     let packages = Packages::new(root.clone(), tools)?;
     let takes = |package: &Package, build: Build| build == Build::Plain || package.takes(build);
     let total = chosen.iter().map(|p| builds.iter().filter(|build| takes(p, **build)).count()).sum();
