@@ -196,3 +196,25 @@ fn mixtures_of_modes() {
         check(&format!("main.link.o plain.o{with_library}"), "nearly all in a library");
     }
 }
+
+/// An object can hold bitcode beside machine code: no link may take the code, which the pass has not seen.
+#[test]
+fn thin_links_take_the_bitcode_beside_machine_code() {
+    let folder = sources("link_mixtures/thin");
+    let names = ["main", "two", "three", "weak", "wrapped", "lib"];
+    for name in names {
+        pcce(&folder, "module", &format!("-c {name}.c -o {name}.module.o"));
+        pcce(&folder, "link", &format!("-flto=thin -ffat-lto-objects -c {name}.c -o {name}.thin.o"));
+    }
+    pcce(&folder, "lto", "-c main.c -o main.lto.o");
+    let objects = |kind: &str| names.map(|name| format!("{name}.{kind}.o")).join(" ");
+    pcce(&folder, "module", &format!("{} plain.o -o modules", objects("module")));
+    pcce(&folder, "link", &format!("-flto=thin {} plain.o -o program", objects("thin")));
+    assert_eq!(shown(&folder, "program"), shown(&folder, "modules"));
+    // Bitcode of full LTO is encoded by itself there.
+    let mixed = objects("thin").replace("main.thin.o", "main.lto.o");
+    let mut link = command(artifact("pcce-clang"), &["-flto=thin"]);
+    let output = run(link.args(mixed.split(' ')).args(["plain.o", "-o", "mixed"]).current_dir(&folder));
+    assert!(output.status != 0 && output.stderr.contains("was encoded in lto mode"), "{}", output.describe());
+    assert!(!folder.join("mixed").exists());
+}

@@ -150,9 +150,8 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
             }
         }
         added.for_linker("--load-pass-plugin=", &facts.files.plugin);
-        if whole_program {
-            added.flag("-Wl,--fat-lto-objects");
-        }
+        // Machine code beside bitcode is not instrumented.
+        added.flag("-Wl,--fat-lto-objects");
         plan.needs.push(facts.files.plugin.clone());
         plan.encodes_link = true;
     }

@@ -129,11 +129,10 @@ fn the_table_of_link_mode() {
         ("-c -flto=thin a.c", HEADER.into()),
         ("-S -flto=thin a.c", HEADER.into()),
         ("-c -flto=thin -fno-lto a.c", format!("{PLUGIN} {HEADER}")),
+        ("-flto=thin a.o", format!("{LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
     ] {
         assert_eq!(added("link", line), expected, "{line}");
     }
-    let thin = added("link", "-flto=thin a.o");
-    assert!(thin.contains("--load-pass-plugin=") && !thin.contains("--fat-lto-objects"), "{thin}");
 }
 
 #[test]
