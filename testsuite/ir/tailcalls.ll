@@ -1,4 +1,5 @@
-; Calls that must stay tail calls mark the frame that was pushed for the function; who makes them is entered by pushes only.
+; Calls that must stay tail calls mark the frame that was pushed for the function; who makes them is entered by pushes
+; only. Between silent functions nothing is done.
 ; PASSES: pcce<check>
 ; PASSES: pcce<check;verify>
 target triple = "x86_64-unknown-linux-gnu"
@@ -6,6 +7,29 @@ target triple = "x86_64-unknown-linux-gnu"
 declare void @external()
 
 define internal void @leaf() nounwind {
+  call void @external()
+  ret void
+}
+
+; Nobody looks below it, and it leaves the state alone.
+define internal void @silent_leaf() nounwind {
+  ret void
+}
+
+define internal void @silent_relay() nounwind {
+; CHECK-LABEL: define internal void @silent_relay(){{.*}} {
+; CHECK-NEXT:    musttail call void @silent_leaf()
+; CHECK-NEXT:    ret void
+  musttail call void @silent_leaf()
+  ret void
+}
+
+define void @calls_silent_relay() nounwind {
+; CHECK-LABEL: define void @calls_silent_relay(){{.*}} {
+; CHECK-NOT:     store
+; CHECK:         call void @silent_relay()
+; CHECK-NEXT:    ret void
+  call void @silent_relay()
   ret void
 }
 

@@ -44,7 +44,7 @@ pub fn derive(
     }
     set_counted(&mut functions, &counts);
     add_edges(&mut graph, &mut functions, mode);
-    let leaving_groups = if mode.open { groups::find(&mut functions) } else { Vec::new() };
+    let leaving_groups = groups::find(&mut functions, mode.open);
     Ok(Program { functions, graph, leaving_groups, counts })
 }
 
@@ -56,7 +56,9 @@ fn add_function(
     count: Option<f64>,
 ) -> Result<(), Error> {
     let pushes_itself = function.unannounced == Unannounced::Anyhow;
-    if pushes_itself && function.leaves() {
+    // A silent one leaves to others that nobody asks for.
+    let leaves = function.leaves() && !function.silent;
+    if pushes_itself && leaves {
         return Err(Error::FrameNotKept { function: function.name.clone() });
     }
     // Any use that is not the callee of an edge: another module, a pointer, an alias, a constructor table, or a caller
@@ -69,7 +71,7 @@ fn add_function(
     // a sub-path where it did: so it must have started one, or have been reached by an open call, as they are.
     // The frame that one pushes at its entry that cannot be diverted holds an open call's id, or 0.
     let frame_at_entry = function.unannounced == Unannounced::Open && !function.can_be_diverted;
-    let required_push = pushes_itself || frame_at_entry || (function.leaves() && !open);
+    let required_push = pushes_itself || frame_at_entry || (leaves && !open);
     let id = graph.add_function(entry, required_push);
     // A silent one has no edges: nobody asks for its id.
     if let Some(count) = count.or(function.entry_count).filter(|_| !function.silent) {

@@ -67,8 +67,9 @@ impl<'a> Ways<'a> {
 }
 
 /// Sets [`Call::tail_group`](crate::Call::tail_group) and [`Function::tail_groups`]. Returns the groups of functions
-/// that may leave their activations to functions of other modules.
-pub fn find(functions: &mut [Function]) -> Vec<u32> {
+/// that may leave their activations to functions of other modules. Without an open node (`open`) only silent functions
+/// are reached without a push.
+pub fn find(functions: &mut [Function], open: bool) -> Vec<u32> {
     let ways = Ways::new(functions);
     // Groups are told apart by whom they reach: that is all that contexts need.
     let mut groups: HashMap<Reached, u32> = HashMap::new();
@@ -82,11 +83,15 @@ pub fn find(functions: &mut [Function]) -> Vec<u32> {
     for (i, function) in functions.iter().enumerate() {
         for (c, call) in function.calls.iter().enumerate() {
             let group = match call.kind {
-                CallKind::Indirect => {
+                CallKind::Indirect if open => {
                     let pointer = Pointer { ty: call.ty, is_virtual: call.is_virtual };
                     *pointers.entry(pointer).or_insert_with(|| number(ways.behind(pointer)))
                 }
-                CallKind::Direct(callee) if functions[callee.index()].leaves() => number(&[callee]),
+                CallKind::Direct(callee) => {
+                    let leaves = functions[callee.index()].leaves();
+                    let unpushed = open || functions[callee.index()].silent;
+                    (leaves && unpushed).then(|| number(&[callee])).flatten()
+                }
                 _ => None,
             };
             found.extend(group.map(|group| (i, c, group)));

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Call, CallKind, Error, Function, Mode, Program, Source, Unannounced, derive};
+use crate::{Call, CallKind, Error, Function, Mode, NoCallback, Program, Source, Unannounced, derive};
 use pcce_abi::no_op::{INDEX_BITS, MODULE_BITS};
 use pcce_encoding::FunctionId;
 
@@ -142,13 +142,14 @@ pub fn may_be_entered(function: &Function) -> bool {
 }
 
 /// Decides what stands around each call of a module, and which of them go through stubs. `by_itself`: how the module's
-/// program is encoded alone. `for_library`: the code may become part of a shared library.
+/// program is encoded alone. `no_callback`: whose lists name what may turn out not to call back. `for_library`: the code
+/// may become part of a shared library.
 ///
 /// # Errors
 /// Those of [`derive()`].
 pub fn shapes(
     (program, by_itself): (&Program, &pcce_encoding::Encoding),
-    mode: &Mode<'_>,
+    (mode, no_callback): (&Mode<'_>, &NoCallback),
     source: &dyn Source,
     (id_bits, for_library): (u32, bool),
 ) -> Result<Vec<Vec<CodeOfCall>>, Error> {
@@ -163,6 +164,19 @@ pub fn shapes(
     // Where open calls close a cycle, the coldest of its calls is best to push. Only the link knows these cycles. Here
     // open calls reach all that other modules may call, and in a second encoding nothing of that.
     let inside = |f: &Function| Function { external: f.external && f.name == "main", ..f.clone() };
+    // Most programs neither replace what allocates nor have streams of their own. Then these are silent.
+    let hopeful = closed.iter().map(|f| {
+        let mut hopeful = f.clone();
+        for call in &mut hopeful.calls {
+            if let CallKind::External(name) = &call.kind
+                && no_callback.lists(name)
+            {
+                call.kind = CallKind::Silent(name.clone());
+            }
+        }
+        hopeful
+    });
+    let hopeful = derive(hopeful.collect(), &Mode { open: false, ..*mode }, None)?;
     let whole = derive(closed.iter().map(inside).collect(), &Mode { open: true, ..*mode }, None)?;
     let alone = derive(closed, &Mode { open: false, ..*mode }, None)?;
     // What must add has to in any image.
@@ -174,6 +188,11 @@ pub fn shapes(
     let encoding = pcce_encoding::encode(&alone.graph, &options);
     let of_whole = pcce_encoding::Options { dear_open_pushes: true, ..options };
     let of_whole = pcce_encoding::encode(&whole.graph, &of_whole);
+    let closes_own_cycle = |call: &Call| call.edge.is_some_and(|edge| encoding.edge(edge).pushes());
+    // It pushes, unless the link finds that nothing looks.
+    let may_be_silent = |id: FunctionId, c: usize| {
+        !for_library && hopeful[id].silent && source.reach(id, c) == Reach::Registers
+    };
     let closes_cycle = |id: FunctionId, c: usize| {
         let pushes = |program: &Program, encoding: &pcce_encoding::Encoding| {
             program[id].calls[c].edge.is_some_and(|edge| encoding.edge(edge).pushes())
@@ -195,7 +214,7 @@ pub fn shapes(
                 _ if function.silent => plain,
                 Reached::Nothing => plain,
                 Reached::Unknown => CodeOfCall { shape: Shape::Pushes, ..plain },
-                Reached::Own if call.edge.is_some_and(|edge| encoding.edge(edge).pushes()) => {
+                Reached::Own if closes_own_cycle(call) && !may_be_silent(id, c) => {
                     CodeOfCall { shape: Shape::Pushes, ..plain }
                 }
                 Reached::Own | Reached::Other
@@ -205,7 +224,10 @@ pub fn shapes(
                 {
                     CodeOfCall { shape: Shape::Tail, stub: new_stub(), ..plain }
                 }
-                Reached::Own if closes_cycle(id, c) && source.reach(id, c) == Reach::Registers => {
+                Reached::Own
+                    if (closes_cycle(id, c) || closes_own_cycle(call))
+                        && source.reach(id, c) == Reach::Registers =>
+                {
                     CodeOfCall { shape: Shape::Bound, stub: new_stub(), ..plain }
                 }
                 Reached::Own => CodeOfCall { shape: Shape::Bound, ..plain },

@@ -87,8 +87,8 @@ impl PlannedCall {
 /// What a function does before it leaves its activation to another one, by a tail call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Leaves {
-    /// Nothing: only open calls and pushes that leave the id alone reach it, for which the dictionary tells who may
-    /// do so.
+    /// Nothing: it is silent, or only open calls and pushes that leave the id alone reach it. The dictionary tells who
+    /// may do so.
     Silently,
     /// It marks the frame that began its sub-path, or the thread: every call of it has pushed, or it is the outermost.
     Marking,
@@ -453,6 +453,7 @@ impl<'a> Maker<'a> {
                 None => Base::Known(ranges::base(encoding, id, range)),
             },
             leaves: match () {
+                () if program[id].silent => Leaves::Silently,
                 () if self.open_node.is_none() => Leaves::Marking,
                 // Who may enter it is known behind the link.
                 () if self.basis.shapes.is_some() => Leaves::MarkingAtZero,

@@ -3,18 +3,25 @@
 use pcce_encoding::FunctionId;
 
 use crate::lists::Targets;
-use crate::program::{CallKind, Function, Unannounced};
+use crate::program::{CallKind, Function, TailCallee, Unannounced};
 
 /// Whether the function is never silent, whatever it calls: who enters it or comes back to it expects the state to be
 /// kept.
 fn keeps_state(function: &Function) -> bool {
-    function.leaves()
-        || function.reads_state
+    function.reads_state
         || function.traced
         || function.unannounced == Unannounced::Anyhow
         // A signal handler that reaches a target may jump back, without a call that the function makes.
         || function.returns_twice
         || function.pushes
+}
+
+/// Whom the function reaches by calls that stay tail calls; None among them is whom nobody knows.
+fn left_to(function: &Function) -> impl Iterator<Item = Option<FunctionId>> {
+    function.tail_callees.iter().map(|callee| match callee {
+        TailCallee::Known(callee) => Some(*callee),
+        TailCallee::Pointer(_) | TailCallee::Away => None,
+    })
 }
 
 /// Marks functions that reach nothing but each other, however deep they recurse, and what is known not to call back.
@@ -28,6 +35,12 @@ pub fn mark_closed(functions: &mut [Function]) {
                 CallKind::Direct(callee) => callers[callee.index()].push(i),
                 CallKind::Silent(_) => {}
                 _ => reaches = true,
+            }
+        }
+        for callee in left_to(function) {
+            match callee {
+                Some(callee) => callers[callee.index()].push(i),
+                None => reaches = true,
             }
         }
         function.silent = true;
@@ -52,8 +65,7 @@ pub fn mark_untargeted(functions: &mut [Function], closed: bool, targets: &Targe
     let mut unknown = Vec::new();
     let mut reaching = Vec::new();
     for (i, function) in (0..).map(FunctionId::new).zip(functions.iter_mut()) {
-        // A tail call is no call of the list.
-        let mut calls_unknown = function.leaves();
+        let mut calls_unknown = false;
         let mut reaches = keeps_state(function)
             || function.aliases.iter().chain([&function.name]).any(|name| targets.contains(name))
             // Linking renames local functions of equal names.
@@ -68,6 +80,12 @@ pub fn mark_untargeted(functions: &mut [Function], closed: bool, targets: &Targe
                 }
                 CallKind::Indirect | CallKind::Asm => calls_unknown = true,
                 CallKind::Runtime(_) | CallKind::Published(_) => reaches = true,
+            }
+        }
+        for callee in left_to(function) {
+            match callee {
+                Some(callee) => callers[callee.index()].push(i),
+                None => calls_unknown = true,
             }
         }
         function.silent = true;

@@ -227,7 +227,7 @@ impl<'a> Job<'a> {
         let shapes = match self.linked {
             true => {
                 let image = (self.encoding.id_bits, self.for_library);
-                Some(link::shapes((&program, &encoding), &self.mode(), &code, image)?)
+                Some(link::shapes((&program, &encoding), (&self.mode(), &self.no_callback), &code, image)?)
             }
             false => None,
         };

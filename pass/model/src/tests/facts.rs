@@ -44,6 +44,25 @@ fn functions_that_reach_nothing_unknown_are_silent() {
 }
 
 #[test]
+fn tail_calls_of_silent_functions_are_silent() {
+    let leave = |name, to| leaving(local(name, &[direct(1)]), TailCallee::Known(id(to)));
+    let functions = [
+        exported("main", &[direct(1), direct(3)]),
+        leave("match", 2),
+        leave("repeat", 1),
+        leave("looking", 4),
+        local("looks", &[call(CallKind::Runtime(RuntimeCall::Context))]),
+    ];
+    for open in [false, true] {
+        let all = program(&Mode { silent: true, open, ..MODULE }, &functions);
+        assert_eq!(silent(&all), ["match", "repeat"]);
+        // Who is on the cycle may have come back to itself.
+        let left_to: Vec<bool> = all.functions.iter().map(|f| !f.tail_groups.is_empty()).collect();
+        assert_eq!(left_to, [false, true, true, false, open], "{open}");
+    }
+}
+
+#[test]
 fn whoever_keeps_the_state_is_not_silent() {
     let plain = || local("f", &[]);
     let kept = [
