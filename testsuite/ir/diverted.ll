@@ -7,8 +7,8 @@ declare void @external()
 
 ; The frame has no site. It is off the chain where an exception leaves, too: who catches may be code that is not
 ; instrumented.
-define i32 @visible(i32 %x, ptr byval(i64) %y) {
-; CHECK-LABEL: define i32 @visible(i32 %x, ptr byval(i64) %y)
+define i32 @visible(i32 %x, ptr %y) {
+; CHECK-LABEL: define i32 @visible(i32 %x, ptr %y)
 ; CHECK-NEXT:    %pcce.frame = alloca
 ; CHECK-NEXT:    %[[ID:[0-9]+]] = load i64, ptr @__pcce_tls
 ; CHECK-NEXT:    %[[POSITIVE:[0-9]+]] = icmp sgt i64 %[[ID]], 0
@@ -18,13 +18,23 @@ define i32 @visible(i32 %x, ptr byval(i64) %y) {
 ; CHECK-NEXT:    %[[OPEN:[0-9]+]] = or i1 %[[POSITIVE]], %[[RELATIVE]]
 ; CHECK-NEXT:    br i1 %[[OPEN]], label %[[DIVERT:[0-9]+]], label %[[HERE:[0-9]+]]
 ; CHECK:       [[DIVERT]]:
-; CHECK-NEXT:    %[[R:[0-9]+]] = musttail call i32 @visible.pcce_open(i32 %x, ptr byval(i64) %y)
+; CHECK-NEXT:    %[[R:[0-9]+]] = musttail call i32 @visible.pcce_open(i32 %x, ptr %y)
 ; CHECK-NEXT:    ret i32 %[[R]]
 ; CHECK:       [[HERE]]:
 ; CHECK:         store i64 0, ptr @__pcce_tls
 ; CHECK-NEXT:    invoke void @external()
   call void @external()
   ret i32 %x
+}
+
+; What is passed on the stack cannot be handed on by a tail call: the function pushes at its entry.
+define i32 @by_value(ptr byval(i64) %y) nounwind {
+; CHECK-LABEL: define i32 @by_value(
+; CHECK-NOT:     musttail
+; CHECK:         store i64 0, ptr @__pcce_tls
+; CHECK:         call void @external()
+  call void @external()
+  ret i32 0
 }
 
 @table = global ptr @taken
@@ -81,7 +91,7 @@ define void @calls_variadic() nounwind {
 ; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
-; CHECK-NEXT:    %[[R:[0-9]+]] = invoke i32 @visible.pcce_open.own(i32 %0, ptr byval(i64) %1)
+; CHECK-NEXT:    %[[R:[0-9]+]] = invoke i32 @visible.pcce_open.own(i32 %0, ptr %1)
 ; CHECK:         store i64 %{{[0-9]+}}, ptr @__pcce_tls
 ; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store ptr %{{[0-9]+}}, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)

@@ -3,6 +3,7 @@
 target triple = "x86_64-unknown-linux-gnu"
 
 declare void @external()
+declare i64 @pcce_context()
 declare i32 @__gxx_personality_v0(...)
 
 define i64 @strlen(ptr %s) personality ptr @__gxx_personality_v0 {
@@ -68,6 +69,7 @@ define i32 @personality() {
 ; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
 ; CHECK:         ret i32 0
+  call i64 @pcce_context()
   ret i32 0
 }
 

@@ -4,10 +4,12 @@
 target triple = "x86_64-unknown-linux-gnu"
 
 declare void @__xray_set_handler(ptr)
+declare i64 @pcce_context()
 
 define internal void @handler(i32 %id, i32 %event) nounwind {
 ; CHECK-LABEL: define internal void @handler(
 ; CHECK:         %pcce.entry = alloca
+  call i64 @pcce_context()
   ret void
 }
 

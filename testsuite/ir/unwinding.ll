@@ -11,17 +11,28 @@ define internal void @leaf() nounwind {
   ret void
 }
 
+define internal void @other_leaf() nounwind {
+  ret void
+}
+
 ; Both invokes go on in one block: each edge to it gets a block of its own for the work after the call. The
-; landing pad stores what the function found at its entry.
+; landing pad stores what the function found at its entry, which is written down in front of each invoke.
 define void @invokes(i1 %c) personality ptr @__gxx_personality_v0 {
 ; CHECK-LABEL: define void @invokes(
-; CHECK:         br i1
-; CHECK:         %[[ID:[0-9]+]] = load i64, ptr @__pcce_tls
-; CHECK-NEXT:    %[[TOP:[0-9]+]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK:       one:
+; CHECK-NEXT:    %[[ID1:[0-9]+]] = load i64, ptr @__pcce_tls
+; CHECK-NEXT:    %[[TOP1:[0-9]+]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    store i64 %[[ID1]], ptr %pcce.found
+; CHECK-NEXT:    %[[AT1:[0-9]+]] = getelementptr inbounds i8, ptr %pcce.found, i64 8
+; CHECK-NEXT:    store ptr %[[TOP1]], ptr %[[AT1]]
 ; CHECK-NEXT:    invoke void @leaf()
 ; CHECK-NEXT:        to label %[[NEXT:[a-z0-9._]+]] unwind label %pad
 ; CHECK:       two:
+; CHECK-NEXT:    %[[ID2:[0-9]+]] = load i64, ptr @__pcce_tls
+; CHECK-NEXT:    %[[TOP2:[0-9]+]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    store i64 %[[ID2]], ptr %pcce.found
+; CHECK-NEXT:    %[[AT2:[0-9]+]] = getelementptr inbounds i8, ptr %pcce.found, i64 8
+; CHECK-NEXT:    store ptr %[[TOP2]], ptr %[[AT2]]
 ; CHECK:         add i64 %{{[0-9]+}}, -1
 ; CHECK:         invoke void @leaf()
 ; CHECK-NEXT:        to label %[[SPLIT:[a-z0-9._]+]] unwind label %pad
@@ -35,6 +46,9 @@ define void @invokes(i1 %c) personality ptr @__gxx_personality_v0 {
 ; CHECK:       pad:
 ; CHECK-NEXT:    landingpad { ptr, i32 }
 ; CHECK-NEXT:        cleanup
+; CHECK-NEXT:    %[[ID:[0-9]+]] = load i64, ptr %pcce.found
+; CHECK-NEXT:    %[[WORD:[0-9]+]] = getelementptr inbounds i8, ptr %pcce.found, i64 8
+; CHECK-NEXT:    %[[TOP:[0-9]+]] = load ptr, ptr %[[WORD]]
 ; CHECK-NEXT:    store ptr %[[TOP]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store i64 %[[ID]], ptr @__pcce_tls
@@ -44,6 +58,33 @@ one:
   invoke void @leaf() to label %done unwind label %pad
 two:
   invoke void @leaf() to label %done unwind label %pad
+done:
+  ret void
+pad:
+  %e = landingpad { ptr, i32 } cleanup
+  resume { ptr, i32 } %e
+}
+
+; Where that is often, the state is kept from the entry on.
+define void @often(i1 %c) personality ptr @__gxx_personality_v0 {
+; CHECK-LABEL: define void @often(
+; CHECK:         br i1
+; CHECK:         %[[ID:[0-9]+]] = load i64, ptr @__pcce_tls
+; CHECK-NEXT:    %[[TOP:[0-9]+]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK:       again:
+; CHECK-NOT:     pcce.found
+; CHECK:         invoke void @other_leaf()
+; CHECK:       pad:
+; CHECK-NEXT:    landingpad { ptr, i32 }
+; CHECK-NEXT:        cleanup
+; CHECK-NEXT:    store ptr %[[TOP]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    fence syncscope("singlethread") release
+; CHECK-NEXT:    store i64 %[[ID]], ptr @__pcce_tls
+  br label %again
+again:
+  invoke void @other_leaf() to label %next unwind label %pad
+next:
+  br i1 %c, label %again, label %done
 done:
   ret void
 pad:
@@ -76,17 +117,19 @@ define void @ends() nounwind {
 }
 
 ; Whoever catches may be code that is not instrumented, and calls on: an exception that leaves a function that such code can
-; call leaves the state as it was found.
+; call leaves the state as it was found. The frame of a push has it.
 define void @restores() {
 ; CHECK-LABEL: define void @restores(){{.*}} personality ptr @__gcc_personality_v0 {
 ; CHECK:         br i1
-; CHECK:         %[[ID:[0-9]+]] = load i64, ptr @__pcce_tls
-; CHECK-NEXT:    %[[TOP:[0-9]+]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NOT:     pcce.found
 ; CHECK:         invoke void @external()
 ; CHECK-NEXT:        to label %{{.*}} unwind label %pcce.unwind
 ; CHECK:       pcce.unwind:
 ; CHECK-NEXT:    landingpad { ptr, i32 }
 ; CHECK-NEXT:        cleanup
+; CHECK-NEXT:    %[[WORD:[0-9]+]] = getelementptr inbounds i8, ptr %pcce.frame, i64 8
+; CHECK-NEXT:    %[[ID:[0-9]+]] = load i64, ptr %[[WORD]]
+; CHECK-NEXT:    %[[TOP:[0-9]+]] = load ptr, ptr %pcce.frame
 ; CHECK-NEXT:    store ptr %[[TOP]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store i64 %[[ID]], ptr @__pcce_tls

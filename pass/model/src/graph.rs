@@ -55,8 +55,12 @@ fn add_function(
     open: bool,
     count: Option<f64>,
 ) -> Result<(), Error> {
+    // A silent one may be entered with any id.
+    if function.silent {
+        function.unannounced = Unannounced::Never;
+    }
     let pushes_itself = function.unannounced == Unannounced::Anyhow;
-    // A silent one leaves to others that nobody asks for.
+    // It leaves to others that nobody asks for.
     let leaves = function.leaves() && !function.silent;
     if pushes_itself && leaves {
         return Err(Error::FrameNotKept { function: function.name.clone() });

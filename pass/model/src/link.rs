@@ -142,8 +142,8 @@ pub fn may_be_entered(function: &Function) -> bool {
 }
 
 /// Decides what stands around each call of a module, and which of them go through stubs. `by_itself`: how the module's
-/// program is encoded alone. `no_callback`: whose lists name what may turn out not to call back. `for_library`: the code
-/// may become part of a shared library.
+/// program is encoded alone. `no_callback`: whose lists name what may turn out not to call back. `for_library`: the
+/// code may become part of a shared library.
 ///
 /// # Errors
 /// Those of [`derive()`].

@@ -3,14 +3,13 @@
 use pcce_encoding::FunctionId;
 
 use crate::lists::Targets;
-use crate::program::{CallKind, Function, TailCallee, Unannounced};
+use crate::program::{CallKind, Function, TailCallee};
 
-/// Whether the function is never silent, whatever it calls: who enters it or comes back to it expects the state to be
-/// kept.
+/// Whether the function is never silent, whatever it calls: it reads the state, or who comes back to it expects that it
+/// was kept.
 fn keeps_state(function: &Function) -> bool {
     function.reads_state
         || function.traced
-        || function.unannounced == Unannounced::Anyhow
         // A signal handler that reaches a target may jump back, without a call that the function makes.
         || function.returns_twice
         || function.pushes

@@ -121,6 +121,9 @@ bool pcce_shim_can_be_diverted(LLVMValueRef V) {
   // An error result is a register that only a variable of its own can stand for, which no tail call can hand on.
   if (F.isVarArg() || F.getAttributes().hasAttrSomewhere(Attribute::SwiftError))
     return false;
+  // A tail call hands on what lies on the stack by a copy, for which LLVM reserves no room: saved registers are lost.
+  if (F.getAttributes().hasAttrSomewhere(Attribute::ByVal))
+    return false;
   // What the function begins with may be meant for its address.
   if (F.hasPrologueData())
     return false;

@@ -63,12 +63,22 @@ fn tail_calls_of_silent_functions_are_silent() {
 }
 
 #[test]
+fn silent_functions_push_for_nobody() {
+    let malloc =
+        |name: &str, calls: &[Call]| Function { unannounced: Unannounced::Anyhow, ..exported(name, calls) };
+    let functions = [malloc("free", &[]), malloc("malloc", &[external("mmap")])];
+    let all = program(&Mode { silent: true, ..MODULE }, &functions);
+    assert_eq!(silent(&all), ["free"]);
+    let entered: Vec<Unannounced> = all.functions.iter().map(|f| f.unannounced).collect();
+    assert_eq!(entered, [Unannounced::Never, Unannounced::Anyhow]);
+}
+
+#[test]
 fn whoever_keeps_the_state_is_not_silent() {
     let plain = || local("f", &[]);
     let kept = [
         Function { reads_state: true, ..plain() },
         Function { returns_twice: true, ..plain() },
-        Function { unannounced: Unannounced::Anyhow, ..plain() },
         leaving(plain(), TailCallee::Away),
         Function { pushes: true, ..plain() },
         local("captures", &[call(CallKind::Runtime(RuntimeCall::Context))]),

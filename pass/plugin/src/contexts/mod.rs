@@ -1,7 +1,9 @@
 //! Calling contexts: from the plan, which `pcce-model` makes, to the code.
 
+mod assembly;
 pub mod count;
 pub mod emit;
+mod found;
 pub mod frames;
 pub mod rewrite;
 mod sequences;

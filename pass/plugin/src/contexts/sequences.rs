@@ -45,36 +45,19 @@
 //! without a return (a landing pad, the second return of `setjmp`, behind an `asm goto` that calls), the function
 //! stores the values it found at its entry.
 
-use std::sync::LazyLock;
-
 use pcce_abi::functions::OPEN_THUNK;
 use pcce_abi::no_op::{self, Kind, Name};
 use pcce_abi::{self as abi, layout};
 use pcce_encoding::FunctionId;
 
+use super::assembly::{ADDING_JUMPS, ADDING_ROOM, CHECK, JUMPS};
+use super::found::Found;
 use super::rewrite::Symbols;
 use crate::code::{Code, FunctionCode};
-use crate::llvm::{Address, Block, Builder, Call, Constant, Instruction, TailCall, Word, byte_directive};
+use crate::llvm::{Address, Block, Builder, Call, Constant, Instruction, TailCall, byte_directive};
 use crate::places;
 use pcce_model::plan::{Action, Base, Leaves, PlannedCall, PlannedFunction, Push, Stub};
 use pcce_model::{Function, RuntimeCall, Unannounced};
-
-/// How a stub goes on behind its no-op, for a call by name and for one through a pointer: the first with room for what
-/// a push needs.
-const JUMPS: [&str; 2] = ["{disp32} jmp ${0:p}\n.byte 0xcc,0xcc", "jmp *%r10"];
-/// Of a stub that can add, with room for that (`pcce_abi::stub`), and unwind tables for what will be there.
-const ADDING_JUMPS: [&str; 2] = ["{disp32} jmp ${0:p}\n", "jmp *%r10\n.byte 0xcc,0xcc\n"];
-const ADDING_ROOM: &str = ".cfi_def_cfa_offset 16\n.skip 20,0xcc\n.cfi_def_cfa_offset 8\n.byte 0xcc";
-
-/// The check of a function's entry: who found by it that an open call has entered goes to the thunk, with what was on
-/// the stack.
-static CHECK: LazyLock<String> = LazyLock::new(|| {
-    let (block, id, top, tag) = (abi::TLS_SYMBOL, layout::TLS_ID, layout::TLS_TOP, layout::RELATIVE);
-    format!(
-        "movq {block}@GOTTPOFF(%rip), %r11\ncmpq $$0, %fs:{id}(%r11)\njg 1f\ntestb $${tag}, %fs:{top}(%r11)\njne 1f\n\
-         retq\n1:\naddq $$8, %rsp\njmp ${{0:p}}"
-    )
-});
 
 /// Rewrites a function.
 pub struct Rewriter<'a, 'm> {
@@ -88,8 +71,8 @@ pub struct Rewriter<'a, 'm> {
     frame: Option<Address<'m>>,
     /// The frame for the push at the function's own entry.
     entry_frame: Option<Address<'m>>,
-    /// `id` and `top` as the function's code finds them, where they are needed again.
-    found: Option<(Word<'m>, Address<'m>)>,
+    /// `id` and `top` as the function's code finds them.
+    found: Found<'m>,
     /// Verify mode: the record on the shadow stack.
     shadow: Option<Address<'m>>,
 }
@@ -104,7 +87,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         id: FunctionId,
     ) -> Self {
         let code = code.function(id);
-        let (frame, entry_frame, found, shadow) = (None, None, None, None);
+        let (frame, entry_frame, found, shadow) = (None, None, Found::NotNeeded, None);
         Self { b, symbols, function, planned, code, id, frame, entry_frame, found, shadow }
     }
 
@@ -113,10 +96,11 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         self.prologue();
         // No terminator has updates in front of it yet.
         self.begin_early();
+        self.found.write_at_ends(self.b, self.symbols);
         for call in &self.planned.calls {
             self.call(call);
         }
-        if self.found.is_some() {
+        if self.found.is_needed() {
             for block in &self.code.comes_back {
                 let at = block.first_after_pads();
                 self.restore(at);
@@ -215,16 +199,20 @@ impl<'a, 'm> Rewriter<'a, 'm> {
                 b.signal_fence();
                 let switch = b.module.word_of_image(no_op::IMAGE_SYMBOL, no_op::EXECUTABLE);
                 b.push_if_entered(frame, (self.symbols.id, self.symbols.top), layout::RELATIVE, switch);
-                self.found =
-                    comes_back.then(|| (b.load_word(self.symbols.id), b.load_address(self.symbols.top)));
+                if comes_back {
+                    self.found = Found::here(b, self.symbols);
+                }
             } else {
                 self.push(frame, site, Push::Zero);
-                self.found = comes_back.then(|| (b.module.const_i64(0), frame));
+                if comes_back {
+                    self.found = Found::Read(b.module.const_i64(0), frame);
+                }
             }
             // Whoever called may have published the call.
             self.publish(None);
         } else if comes_back {
-            self.found = Some((b.load_word(self.symbols.id), b.load_address(self.symbols.top)));
+            self.found = Found::written_late(b, self.function, self.planned, self.code, self.frame)
+                .unwrap_or_else(|| Found::here(b, self.symbols));
         }
         if let (Some(verify), Some(shadow)) = (verify, self.shadow) {
             let record = self.id.index() as u64 * size_of::<abi::FunctionRecord>() as u64;
@@ -315,8 +303,9 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         let begins = self.planned.frame.as_ref();
         let at = match begins.is_some_and(|begins| begins.is_before(&self.function.calls[call.call])) {
             true => *instruction,
-            false => places::in_front_of(instruction, self.found.is_some()),
+            false => places::in_front_of(instruction, self.found.is_needed()),
         };
+        self.found.write(self.b, self.symbols, *instruction, at);
         // The callee reaches frames and records of this activation through the thread's block.
         let reaches = matches!(call.action, Action::Push(_) | Action::Publish | Action::Bind)
             || self.entry_frame.is_some()
@@ -464,8 +453,8 @@ impl<'a, 'm> Rewriter<'a, 'm> {
 
     /// Control came here without a return: the state is what the function found.
     fn restore(&self, at: Instruction<'m>) {
-        let Some((id, top)) = self.found else { return };
         self.b.before(at, at);
+        let Some((id, top)) = self.found.read(self.b) else { return };
         // The id comes last: from then on the state is the function's own.
         self.b.store(top, self.symbols.top);
         self.b.signal_fence();
