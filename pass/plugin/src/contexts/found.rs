@@ -35,9 +35,9 @@ impl<'m> Found<'m> {
         Self::Read(b.load_word(symbols.id), b.load_address(symbols.top))
     }
 
-    /// The frame of the function's pushes (`frame`), if that will do, or two words, and where they are to be written: in
-    /// front of the first call of each block that ends with an invoke, where nothing of that call has been done. None if
-    /// they cannot be, or if that is often.
+    /// The frame of the function's pushes (`frame`), if that will do, or two words, and where they are to be written:
+    /// in front of the first call of each block that ends with an invoke, where nothing of that call has been done.
+    /// None if they cannot be, or if that is often.
     pub fn written_late(
         b: &Builder<'m>,
         function: &Function,
