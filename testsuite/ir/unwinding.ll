@@ -22,17 +22,17 @@ define void @invokes(i1 %c) personality ptr @__gxx_personality_v0 {
 ; CHECK:       one:
 ; CHECK-NEXT:    %[[ID1:[0-9]+]] = load i64, ptr @__pcce_tls
 ; CHECK-NEXT:    %[[TOP1:[0-9]+]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
-; CHECK-NEXT:    store i64 %[[ID1]], ptr %pcce.found
+; CHECK-NEXT:    store ptr %[[TOP1]], ptr %pcce.found
 ; CHECK-NEXT:    %[[AT1:[0-9]+]] = getelementptr inbounds i8, ptr %pcce.found, i64 8
-; CHECK-NEXT:    store ptr %[[TOP1]], ptr %[[AT1]]
+; CHECK-NEXT:    store i64 %[[ID1]], ptr %[[AT1]]
 ; CHECK-NEXT:    invoke void @leaf()
 ; CHECK-NEXT:        to label %[[NEXT:[a-z0-9._]+]] unwind label %pad
 ; CHECK:       two:
 ; CHECK-NEXT:    %[[ID2:[0-9]+]] = load i64, ptr @__pcce_tls
 ; CHECK-NEXT:    %[[TOP2:[0-9]+]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
-; CHECK-NEXT:    store i64 %[[ID2]], ptr %pcce.found
+; CHECK-NEXT:    store ptr %[[TOP2]], ptr %pcce.found
 ; CHECK-NEXT:    %[[AT2:[0-9]+]] = getelementptr inbounds i8, ptr %pcce.found, i64 8
-; CHECK-NEXT:    store ptr %[[TOP2]], ptr %[[AT2]]
+; CHECK-NEXT:    store i64 %[[ID2]], ptr %[[AT2]]
 ; CHECK:         add i64 %{{[0-9]+}}, -1
 ; CHECK:         invoke void @leaf()
 ; CHECK-NEXT:        to label %[[SPLIT:[a-z0-9._]+]] unwind label %pad
@@ -46,9 +46,9 @@ define void @invokes(i1 %c) personality ptr @__gxx_personality_v0 {
 ; CHECK:       pad:
 ; CHECK-NEXT:    landingpad { ptr, i32 }
 ; CHECK-NEXT:        cleanup
-; CHECK-NEXT:    %[[ID:[0-9]+]] = load i64, ptr %pcce.found
 ; CHECK-NEXT:    %[[WORD:[0-9]+]] = getelementptr inbounds i8, ptr %pcce.found, i64 8
-; CHECK-NEXT:    %[[TOP:[0-9]+]] = load ptr, ptr %[[WORD]]
+; CHECK-NEXT:    %[[ID:[0-9]+]] = load i64, ptr %[[WORD]]
+; CHECK-NEXT:    %[[TOP:[0-9]+]] = load ptr, ptr %pcce.found
 ; CHECK-NEXT:    store ptr %[[TOP]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store i64 %[[ID]], ptr @__pcce_tls

@@ -77,7 +77,9 @@ fn the_reader_finds_every_event() {
                 let chunks = output.stdout.lines().nth(1).unwrap_or_default();
                 // Where a stream ends, nobody says it.
                 let ends = chunks.split_once("; ").and_then(|(_, rest)| rest.split(' ').next());
-                let ends: usize = ends.map_or(0, |number| number.parse().expect(chunks));
+                let parse = |number: &str| number.parse();
+                let ends: usize =
+                    ends.map_or(Ok(0), parse).unwrap_or_else(|_| panic!("{name} {mode}: {chunks}"));
                 let streams = TraceFile::open(&trace).expect("a trace").streams.len();
                 assert!(chunks.is_empty() || chunks.contains(", 0 do not match"), "{name} {mode}: {chunks}");
                 assert!(ends <= streams, "{name} {mode}: {chunks}");

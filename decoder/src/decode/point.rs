@@ -251,12 +251,11 @@ impl<'d> Decoding<'d, '_> {
     fn below_address(&mut self, call: &CallAt<'_>, inner: Option<Inner<'_>>) {
         let CallAt { image, code, callee, marked } = *call;
         match (callee, inner) {
-            (Some(callee), Some(inner)) if inner.name == code.linkage(callee) && !marked => {
-                // Only among silent functions such calls make cycles that no id tells.
-                if inner.owner.is_some_and(|owner| self.images.may_come_back(owner)) {
-                    self.context.push(Piece::Named(FrameKind::Tail, image, callee));
-                }
-            }
+            // Only silent functions leave to each other in cycles that no id tells.
+            (Some(callee), Some(inner))
+                if inner.name == code.linkage(callee)
+                    && !marked
+                    && !inner.owner.is_some_and(|owner| self.images.may_come_back(owner)) => {}
             // Other code calls on as it likes.
             (Some(callee), Some(inner)) if inner.owner.is_some() || code.is_instrumented(callee) => {
                 self.context.push(Piece::Named(FrameKind::Tail, image, callee));

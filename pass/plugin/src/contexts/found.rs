@@ -24,8 +24,9 @@ pub enum Found<'m> {
     Read(Word<'m>, Address<'m>),
     /// In this frame: all that may throw is called by pushes.
     InFrame(Address<'m>),
-    /// In two words on the stack, which are written in front of these calls, with what is done there, and of these
-    /// other instructions.
+    /// In two words on the stack, in a frame's order, which are written in front of these calls, with what is done
+    /// there, and of these other instructions. (In the order of the thread's block LLVM copies both at once, and the
+    /// decoder does not follow that.)
     Written(Address<'m>, HashSet<Instruction<'m>>, Vec<Instruction<'m>>),
 }
 
@@ -102,17 +103,16 @@ impl<'m> Found<'m> {
         match *self {
             Self::NotNeeded => None,
             Self::Read(id, top) => Some((id, top)),
-            Self::InFrame(frame) => {
-                let word = |offset| b.offset(frame, offset);
+            Self::InFrame(words) | Self::Written(words, ..) => {
+                let word = |offset| b.offset(words, offset);
                 Some((b.load_word(word(layout::FRAME_ID)), b.load_address(word(layout::FRAME_PREV))))
             }
-            Self::Written(words, ..) => Some((b.load_word(words), b.load_address(b.offset(words, 8)))),
         }
     }
 }
 
 fn write<'m>(b: &Builder<'m>, symbols: &Symbols<'m>, words: Address<'m>) {
     let (id, top) = (b.load_word(symbols.id), b.load_address(symbols.top));
-    b.store(id, words);
-    b.store(top, b.offset(words, 8));
+    b.store(top, b.offset(words, layout::FRAME_PREV));
+    b.store(id, b.offset(words, layout::FRAME_ID));
 }
