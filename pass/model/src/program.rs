@@ -190,7 +190,8 @@ pub struct Function {
     /// Link mode: its code pushes at calls, whatever is decided behind the link.
     #[serde(skip)]
     pub pushes: bool,
-    /// How it may be entered by those who did not push, nor know its number. `Open` is derived.
+    /// How it may be entered by those who did not push, nor know its number. `Open` is derived, and `Never` where it is
+    /// silent.
     pub unannounced: Unannounced,
     /// Derived: whether it is silent: nothing that it calls, directly or not, can take a context, push, or call back.
     /// The id need not tell how it was called, since nothing looks; who interrupts the program there finds the
