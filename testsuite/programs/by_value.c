@@ -1,5 +1,5 @@
-// Arguments on the stack: a library's function with such is entered by a call through a pointer, and what the caller has in
-// registers is there when it returns.
+// Arguments on the stack: a library's function with such is entered by a call through a pointer, and what the caller
+// has in registers is there when it returns.
 //# Library: parts/by_value.c
 //# LibraryFlags[!plain]: --pcce-mode=module
 //# Chain back: back < sums < main
