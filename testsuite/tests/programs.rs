@@ -28,6 +28,7 @@ programs! {
     attributes.c,
     both_modes.c,
     builtin_jumps.c,
+    by_value.c,
     callbacks.c,
     catching.cpp,
     children.c,
