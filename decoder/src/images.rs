@@ -80,12 +80,6 @@ impl Images {
         encoding.tail_groups.may_leave(group, function, inside)
     }
 
-    /// Whether a silent function may have left its activation to others, and one of them to it again.
-    pub(crate) fn may_come_back(&self, function: u32) -> bool {
-        self.symbols.functions[function as usize].silent
-            && self.encoding_of(function).tail_groups.is_left_to(function)
-    }
-
     /// The machine code of an image; None if it is not at hand.
     pub(crate) fn code(&self, image: u32) -> Result<Option<&CodeTable>, &str> {
         let ImageCode { source, table } = &self.code[image as usize];

@@ -56,6 +56,8 @@ pub(crate) struct Function {
     pub(crate) external: bool,
     /// Whether a jump may lead to it that was a call in the source.
     pub(crate) jumped_to: bool,
+    /// Whether it is silent, and may have left its activation to others, and one of them to it again: no id tells.
+    pub(crate) comes_back: bool,
     /// Whether it only pushes for its caller, and contexts do not show it.
     pub(crate) push_thunk: bool,
     /// Whether it pushes at its own entry.
@@ -198,6 +200,7 @@ impl Symbols {
                 module: number,
                 external: function.external,
                 jumped_to: function.jumped_to,
+                comes_back: function.silent && !function.tail_groups.is_empty(),
                 push_thunk: function.push_thunk,
                 enters: false,
                 silent: function.silent,

@@ -11,8 +11,6 @@ pub(crate) struct TailGroups {
     tails: HashSet<(u32, u32)>,
     /// Groups of which one may leave its activation to a function of another encoding.
     leaving: HashSet<u32>,
-    /// Who may stand in the place of a function of any group.
-    left_to: HashSet<u32>,
 }
 
 impl TailGroups {
@@ -22,15 +20,9 @@ impl TailGroups {
         let functions = modules.iter().flat_map(|module| &module.functions);
         for (number, function) in (first_function..).zip(functions) {
             groups.tails.extend(function.tail_groups.iter().map(|&group| (group, number)));
-            groups.left_to.extend((!function.tail_groups.is_empty()).then_some(number));
         }
         groups.leaving.extend(modules.iter().flat_map(|module| &module.leaving_groups));
         groups
-    }
-
-    /// Whether a function may have left its activation to this one. Its own callers may have called that one, too.
-    pub(crate) fn is_left_to(&self, function: u32) -> bool {
-        self.left_to.contains(&function)
     }
 
     /// Whether one of the group may have left its activation to this function. `inside`: it is one of the encoding.

@@ -250,12 +250,12 @@ impl<'d> Decoding<'d, '_> {
     /// Adds what lies between a call and the function further in.
     fn below_address(&mut self, call: &CallAt<'_>, inner: Option<Inner<'_>>) {
         let CallAt { image, code, callee, marked } = *call;
+        let functions = &self.images.symbols.functions;
         match (callee, inner) {
-            // Only silent functions leave to each other in cycles that no id tells.
             (Some(callee), Some(inner))
                 if inner.name == code.linkage(callee)
                     && !marked
-                    && !inner.owner.is_some_and(|owner| self.images.may_come_back(owner)) => {}
+                    && !inner.owner.is_some_and(|owner| functions[owner as usize].comes_back) => {}
             // Other code calls on as it likes.
             (Some(callee), Some(inner)) if inner.owner.is_some() || code.is_instrumented(callee) => {
                 self.context.push(Piece::Named(FrameKind::Tail, image, callee));

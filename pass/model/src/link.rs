@@ -20,7 +20,9 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Call, CallKind, Error, Function, Mode, NoCallback, Program, Source, Unannounced, derive};
+use crate::{
+    Call, CallKind, Error, Function, Mode, NoCallback, Program, Source, Unannounced, derive, silent,
+};
 use pcce_abi::no_op::{INDEX_BITS, MODULE_BITS};
 use pcce_encoding::FunctionId;
 
@@ -164,19 +166,7 @@ pub fn shapes(
     // Where open calls close a cycle, the coldest of its calls is best to push. Only the link knows these cycles. Here
     // open calls reach all that other modules may call, and in a second encoding nothing of that.
     let inside = |f: &Function| Function { external: f.external && f.name == "main", ..f.clone() };
-    // Most programs neither replace what allocates nor have streams of their own. Then these are silent.
-    let hopeful = closed.iter().map(|f| {
-        let mut hopeful = f.clone();
-        for call in &mut hopeful.calls {
-            if let CallKind::External(name) = &call.kind
-                && no_callback.lists(name)
-            {
-                call.kind = CallKind::Silent(name.clone());
-            }
-        }
-        hopeful
-    });
-    let hopeful = derive(hopeful.collect(), &Mode { open: false, ..*mode }, None)?;
+    let hopeful = if for_library || !mode.silent { Vec::new() } else { hopeful(&closed, no_callback) };
     let whole = derive(closed.iter().map(inside).collect(), &Mode { open: true, ..*mode }, None)?;
     let alone = derive(closed, &Mode { open: false, ..*mode }, None)?;
     // What must add has to in any image.
@@ -191,7 +181,7 @@ pub fn shapes(
     let closes_own_cycle = |call: &Call| call.edge.is_some_and(|edge| encoding.edge(edge).pushes());
     // It pushes, unless the link finds that nothing looks.
     let may_be_silent = |id: FunctionId, c: usize| {
-        !for_library && hopeful[id].silent && source.reach(id, c) == Reach::Registers
+        hopeful.get(id.index()).is_some_and(|f| f.silent) && source.reach(id, c) == Reach::Registers
     };
     let closes_cycle = |id: FunctionId, c: usize| {
         let pushes = |program: &Program, encoding: &pcce_encoding::Encoding| {
@@ -243,6 +233,21 @@ pub fn shapes(
         shapes.push(row);
     }
     Ok(shapes)
+}
+
+/// The functions of an executable that neither replaces what allocates nor has streams of its own, as most do: what the
+/// lists name calls nothing back.
+fn hopeful(functions: &[Function], no_callback: &NoCallback) -> Vec<Function> {
+    let mut functions = functions.to_vec();
+    for call in functions.iter_mut().flat_map(|function| &mut function.calls) {
+        if let CallKind::External(name) = &mut call.kind
+            && no_callback.lists(name)
+        {
+            call.kind = CallKind::Silent(std::mem::take(name));
+        }
+    }
+    silent::mark_closed(&mut functions);
+    functions
 }
 
 /// Whom a call reaches, as far as its module knows.

@@ -63,11 +63,15 @@ impl<'m> Found<'m> {
                 continue;
             }
             others |= !pushes.contains(&end);
-            let call = first.get(&block);
-            expected += call.map_or(RARELY, |&call| function.calls[call].frequency);
-            match call {
-                Some(&call) => _ = calls.insert(*code.calls[call]),
-                None => ends.push(end),
+            match first.get(&block) {
+                Some(&call) => {
+                    expected += function.calls[call].frequency;
+                    calls.insert(*code.calls[call]);
+                }
+                None => {
+                    expected += 1.0;
+                    ends.push(end);
+                }
             }
         }
         if let Some(frame) = frame.filter(|_| !others) {
