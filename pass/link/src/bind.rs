@@ -1,6 +1,6 @@
 //! One program of all modules, its encoding, and what is done at each call.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeId, Encoding, FunctionId, Rule};
@@ -113,6 +113,7 @@ fn merge(image: &Image, modules: &Modules, references: &References) -> Result<Me
     let mut types: HashMap<&str, TypeId> = HashMap::new();
     let mut functions = Vec::with_capacity(next);
     let mut pushed_to = HashSet::new();
+    let mut named = Named::default();
     for (m, module) in modules.list.iter().enumerate() {
         let facts = &module.facts;
         let mut renumbered = Vec::with_capacity(facts.types.len());
@@ -128,7 +129,7 @@ fn merge(image: &Image, modules: &Modules, references: &References) -> Result<Me
                 match to {
                     TailCallee::Known(callee) => *callee = number(*callee),
                     TailCallee::Pointer(pointer) => pointer.ty = renumbered[pointer.ty.0 as usize],
-                    TailCallee::Away => {}
+                    TailCallee::Away { ty, .. } => *ty = renumbered[ty.0 as usize],
                 }
             }
             for (call, code) in new.calls.iter_mut().zip(&facts.calls[f]) {
@@ -162,6 +163,9 @@ fn merge(image: &Image, modules: &Modules, references: &References) -> Result<Me
                     pushed_to.insert(callee.index());
                 }
             }
+            if function.external && modules.owns((m, f)) {
+                named.add(number(FunctionId::new(f as u32)), &new);
+            }
             new.pushes = facts.calls[f].iter().any(|code| code.shape == Shape::Pushes);
             reach(&mut new, modules, references, (m, f), image.is_library);
             // Code that may be a library's needs no push for what it does at an entry.
@@ -169,10 +173,48 @@ fn merge(image: &Image, modules: &Modules, references: &References) -> Result<Me
             functions.push(new);
         }
     }
+    pushed_to.extend(add_tail_callees(&mut functions, &named).iter().map(|callee| callee.index()));
     for entered in pushed_to {
         functions[entered].otherwise_used = true;
     }
     Ok(Merged { functions, bases, targets })
+}
+
+/// The functions that modules of the image can name.
+#[derive(Default)]
+struct Named {
+    by_name: HashMap<String, Vec<FunctionId>>,
+    by_type: HashMap<TypeId, Vec<FunctionId>>,
+}
+
+impl Named {
+    fn add(&mut self, id: FunctionId, function: &Function) {
+        for name in function.aliases.iter().chain([&function.name]) {
+            let name = name.strip_prefix("__wrap_").unwrap_or(name);
+            self.by_name.entry(name.to_owned()).or_default().push(id);
+        }
+        self.by_type.entry(function.ty).or_default().push(id);
+    }
+
+    /// Whom a tail call to a function of another module may reach: those of its name (`--wrap` adds to names), or any
+    /// of its type where the linker alone knows the name (`--defsym`).
+    fn reached(&self, to: &TailCallee) -> &[FunctionId] {
+        let TailCallee::Away { name, ty } = to else { return &[] };
+        let name = name.strip_prefix("__real_").unwrap_or(name);
+        self.by_name.get(name).or_else(|| self.by_type.get(ty)).map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+/// Says of functions that leave to a name of another module which ones of the image that may be. Returns these.
+fn add_tail_callees(functions: &mut [Function], named: &Named) -> BTreeSet<FunctionId> {
+    let mut left_to = BTreeSet::new();
+    for function in functions {
+        let reached = function.tail_callees.iter().flat_map(|to| named.reached(to));
+        let callees: BTreeSet<FunctionId> = reached.copied().collect();
+        function.tail_callees.extend(callees.iter().map(|&callee| TailCallee::Known(callee)));
+        left_to.extend(callees);
+    }
+    left_to
 }
 
 /// Says who reaches the function.

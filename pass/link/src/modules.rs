@@ -6,8 +6,8 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 use pcce_abi::{BASES_ADDRESS_SECTION, RECORDS_ADDRESS_SECTION, no_op};
 use pcce_dictionary::section::{self, Record};
 use pcce_dictionary::{Module, code};
-use pcce_model::CallKind;
 use pcce_model::link::Facts;
+use pcce_model::{CallKind, Pointer, TailCallee};
 
 use crate::image::Image;
 use crate::{Error, no_ops};
@@ -192,7 +192,11 @@ fn check(facts: &Facts, symbols: &Module) -> Result<(), &'static str> {
         if function.calls.len() != row.len() {
             return Err("lists of calls differ");
         }
-        let types = function.calls.iter().map(|call| call.ty).chain([function.ty]);
+        let left_to = function.tail_callees.iter().filter_map(|to| match to {
+            TailCallee::Known(_) => None,
+            TailCallee::Pointer(Pointer { ty, .. }) | TailCallee::Away { ty, .. } => Some(*ty),
+        });
+        let types = function.calls.iter().map(|call| call.ty).chain([function.ty]).chain(left_to);
         if types.into_iter().any(|ty| ty.0 as usize >= facts.types.len()) {
             return Err("a type is missing");
         }
@@ -204,7 +208,7 @@ fn check(facts: &Facts, symbols: &Module) -> Result<(), &'static str> {
             _ => true,
         });
         let tails = function.tail_callees.iter().all(|to| match to {
-            pcce_model::TailCallee::Known(callee) => callee.index() < count,
+            TailCallee::Known(callee) => callee.index() < count,
             _ => true,
         });
         if !known || !tails {

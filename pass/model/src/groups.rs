@@ -56,7 +56,7 @@ impl<'a> Ways<'a> {
                 let targets = match way {
                     TailCallee::Known(callee) => std::slice::from_ref(callee),
                     TailCallee::Pointer(pointer) => self.behind(*pointer),
-                    TailCallee::Away => &[],
+                    TailCallee::Away { .. } => &[],
                 };
                 away |= !matches!(way, TailCallee::Known(_));
                 waiting.extend(targets.iter().filter(|&&target| found.insert(target)));

@@ -125,14 +125,19 @@ pub struct Call {
 }
 
 /// Where a call leads that must stay a tail call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum TailCallee {
     /// To this function.
     Known(#[serde(with = "number")] FunctionId),
     /// To any function that such a call may reach.
     Pointer(Pointer),
-    /// To a function of another module, by its name.
-    Away,
+    /// To a function by its name, whose definition is in another module, or may be.
+    Away {
+        /// Its name.
+        name: String,
+        /// Its type.
+        ty: TypeId,
+    },
 }
 
 /// How a function may be entered by callers that neither pushed nor know its number.

@@ -19,7 +19,7 @@ fn keeps_state(function: &Function) -> bool {
 fn left_to(function: &Function) -> impl Iterator<Item = Option<FunctionId>> {
     function.tail_callees.iter().map(|callee| match callee {
         TailCallee::Known(callee) => Some(*callee),
-        TailCallee::Pointer(_) | TailCallee::Away => None,
+        TailCallee::Pointer(_) | TailCallee::Away { .. } => None,
     })
 }
 

@@ -56,6 +56,11 @@ pub fn leaving(function: Function, to: TailCallee) -> Function {
     Function { tail_callees: vec![to], ..function }
 }
 
+/// Whom such a call reaches in another module.
+pub fn away() -> TailCallee {
+    TailCallee::Away { name: "away".to_owned(), ty: TypeId(0) }
+}
+
 /// A module by itself, with all functions' contexts.
 pub const MODULE: Mode<'static> = Mode { open: false, publishes: false, silent: false, targets: None };
 

@@ -79,7 +79,7 @@ fn whoever_keeps_the_state_is_not_silent() {
     let kept = [
         Function { reads_state: true, ..plain() },
         Function { returns_twice: true, ..plain() },
-        leaving(plain(), TailCallee::Away),
+        leaving(plain(), away()),
         Function { pushes: true, ..plain() },
         local("captures", &[call(CallKind::Runtime(RuntimeCall::Context))]),
     ];
@@ -159,7 +159,7 @@ fn who_cannot_be_entered_with_a_number_is_pushed_for() {
     assert!(!must_push(&MODULE, Function { can_be_diverted: false, ..local("f", &[]) }));
     assert!(!must_push(&EXECUTABLE, Function { can_be_diverted: false, ..exported("f", &[]) }));
     // It leaves its activation: of a module it must have begun the sub-path.
-    assert!(must_push(&MODULE, leaving(local("f", &[]), TailCallee::Away)));
+    assert!(must_push(&MODULE, leaving(local("f", &[]), away())));
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn functions_that_leave_are_reached_by_open_calls() {
 
 #[test]
 fn a_function_that_pushes_at_its_entry_cannot_leave() {
-    let f = Function { unannounced: Unannounced::Anyhow, ..leaving(local("malloc", &[]), TailCallee::Away) };
+    let f = Function { unannounced: Unannounced::Anyhow, ..leaving(local("malloc", &[]), away()) };
     let error = derive(vec![f], &MODULE, None).expect_err("its frame cannot be kept");
     assert!(matches!(&error, Error::FrameNotKept { function } if function == "malloc"), "{error}");
 }

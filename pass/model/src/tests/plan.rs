@@ -9,8 +9,7 @@ use crate::plan::{self, Action, Base, Basis, Plan, PlannedCall, Push};
 use crate::testing::*;
 use crate::thunks;
 use crate::{
-    Call, CallKind, Function, Mode, Program, RuntimeCall, STD_THREAD, Source, SourceLocation, TailCallee,
-    Unannounced,
+    Call, CallKind, Function, Mode, Program, RuntimeCall, STD_THREAD, Source, SourceLocation, Unannounced,
 };
 use Action::{Add, None as Nothing};
 
@@ -193,7 +192,7 @@ fn nothing_is_done_around_silent_functions() {
 
 #[test]
 fn pushes_are_required_of_callers_of_functions_that_leave() {
-    let f = leaving(local("f", &[]), TailCallee::Away);
+    let f = leaving(local("f", &[]), away());
     let module = plan_of(&MODULE, &[exported("main", &[direct(1)]), f.clone()]);
     assert_eq!(actions(&module, 0), [Action::Push(Push::Zero)]);
     assert_eq!(module.encoding.edges[0].code, dictionary::EdgeCode::Required);

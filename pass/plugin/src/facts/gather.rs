@@ -124,7 +124,7 @@ impl<'m> Reader<'_, 'm> {
                 let Some(call) = instruction.as_call() else { continue };
                 if call.tail_call() == TailCall::Must {
                     tail = Some(instruction);
-                    function.tail_callees.push(self.tail_callee(call));
+                    self.add_tail_callees(call, &mut function.tail_callees);
                 } else if let Some(kind) = self.kind(call, &mut function, &mut code) {
                     self.uses.add(call, &kind, (id, function.calls.len()));
                     function.calls.push(self.call(call, kind, number, frequency));
@@ -178,15 +178,18 @@ impl<'m> Reader<'_, 'm> {
         }
     }
 
-    fn tail_callee(&mut self, call: llvm::Call<'m>) -> TailCallee {
-        match resolve(call.called(), false) {
-            Target::Function { value, .. } => {
-                self.index.get(&value).map_or(TailCallee::Away, |&callee| TailCallee::Known(callee))
+    fn add_tail_callees(&mut self, call: llvm::Call<'m>, to: &mut Vec<TailCallee>) {
+        let ty = self.type_id(call.signature());
+        match resolve(call.called(), self.knowledge.whole_program) {
+            Target::Function { value, exact } => {
+                let known = self.index.get(&value);
+                to.extend(known.map(|&callee| TailCallee::Known(callee)));
+                // What runs may be another module's.
+                to.extend((known.is_none() || !exact).then(|| TailCallee::Away { name: value.name(), ty }));
             }
-            Target::Pointer | Target::Asm(_) | Target::Intrinsic(_) => TailCallee::Pointer(Pointer {
-                ty: self.type_id(call.signature()),
-                is_virtual: call.is_virtual_call(),
-            }),
+            Target::Pointer | Target::Asm(_) | Target::Intrinsic(_) => {
+                to.push(TailCallee::Pointer(Pointer { ty, is_virtual: call.is_virtual_call() }));
+            }
         }
     }
 
