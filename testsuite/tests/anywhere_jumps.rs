@@ -2,6 +2,7 @@
 //! and in silent functions.
 
 use std::collections::HashMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use pcce_testsuite::chain::{Frame, decoded, is_push_thunk, show, symbolise};
@@ -181,5 +182,40 @@ fn every_point_of_silent_cycles_of_tail_calls() {
         }
         println!("tails-{mode}: {} points, {said} boundaries", lines.len());
         assert!(said > 500 && not_said > 500, "{mode}: {said} {not_said}");
+    }
+}
+
+/// LLVM marks calls as tail calls wherever they stand. Only those with nothing behind them may become jumps, and only
+/// for their sake is a call left out in the contexts of who interrupts the callee.
+#[test]
+fn calls_with_something_behind_them_are_no_jumps() {
+    let folder = work_folder("anywhere_jumps/behind");
+    let source = |behind: &str| {
+        format!(
+            "static int (*volatile called)(int);
+            static volatile int counter;
+            __attribute__((noinline)) static int one(int n) {{ return n + counter; }}
+            __attribute__((noinline)) static int two(int n) {{ return n - counter; }}
+            __attribute__((noinline)) static int calls(int n) {{ return called(n) + counter; }}
+            int main(int n, char **words) {{ called = n > 1 ? one : two; return calls(n){behind}; }}"
+        )
+    };
+    for mode in ["lto", "module"] {
+        for (behind, expected) in [("", true), (" + counter", false)] {
+            fs::write(folder.join("jumps.c"), source(behind)).unwrap();
+            let mode = format!("--pcce-mode={mode}");
+            let words = ["-O2", &mode, "jumps.c", "-o", "jumps"];
+            let _ = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
+            let dictionary = run(command(artifact("pcce"), &["dict", "jumps"]).current_dir(&folder));
+            let dictionary: serde_json::Value =
+                serde_json::from_str(&dictionary.expect_success().stdout).expect("JSON");
+            let module = &dictionary["modules"][0];
+            let name = |function: &serde_json::Value| {
+                module["names"][function["name"].as_u64().expect("an index") as usize].clone()
+            };
+            let functions = module["functions"].as_array().expect("functions");
+            let calls = functions.iter().find(|function| name(function) == "calls").expect("it is there");
+            assert_eq!(calls["jumped_to"], expected, "{mode}{behind}: {functions:#?}");
+        }
     }
 }

@@ -224,6 +224,37 @@ bool pcce_shim_is_in_tail_position(LLVMValueRef V) {
          Call->getFunction()->getFnAttribute("disable-tail-calls").getValueAsString() != "true";
 }
 
+// Whether nothing that has an effect stands between the call and a return, which does not return a constant. Wider than
+// what code generation makes jumps of (isInTailCallPosition and what CodeGenPrepare folds into it): where this says no,
+// no jump is lost.
+bool pcce_shim_may_be_last(LLVMValueRef V) {
+  auto *Call = dyn_cast<CallInst>(unwrap(V));
+  if (!Call || Call->getFunction()->getFnAttribute("disable-tail-calls").getValueAsString() == "true")
+    return false;
+  SmallPtrSet<const BasicBlock *, 8> Seen;
+  const BasicBlock *From = nullptr;
+  BasicBlock::const_iterator It = std::next(Call->getIterator());
+  while (true) {
+    const Instruction &I = *It++;
+    if (auto *Ret = dyn_cast<ReturnInst>(&I)) {
+      const Value *Returned = Ret->getReturnValue();
+      auto *Phi = dyn_cast_or_null<PHINode>(Returned);
+      if (Phi && From && Phi->getParent() == Ret->getParent())
+        Returned = Phi->getIncomingValueForBlock(From);
+      return !Returned || !isa<Constant>(Returned) || isa<UndefValue>(Returned);
+    }
+    if (auto *Branch = dyn_cast<BranchInst>(&I); Branch && Branch->isUnconditional()) {
+      From = Branch->getParent();
+      const BasicBlock *To = Branch->getSuccessor(0);
+      if (!Seen.insert(To).second)
+        return false;
+      It = To->begin();
+    } else if (I.isTerminator() || (!isNothing(I) && (I.mayHaveSideEffects() || I.mayReadFromMemory()))) {
+      return false;
+    }
+  }
+}
+
 bool pcce_shim_is_kept_tail_call(LLVMValueRef V) {
   return unwrap<CallInst>(V)->hasMetadata(KeptTailCall);
 }

@@ -55,6 +55,7 @@ void pcce_shim_divert(LLVMValueRef F, LLVMValueRef Thunk, LLVMValueRef Id, LLVMV
 LLVMValueRef pcce_shim_keep_on_stack(LLVMValueRef A);
 bool pcce_shim_has_address_taken(LLVMValueRef F);
 bool pcce_shim_is_sibling_call(LLVMValueRef I);
+bool pcce_shim_may_be_last(LLVMValueRef I);
 bool pcce_shim_is_in_tail_position(LLVMValueRef I);
 LLVMValueRef pcce_shim_keep_tail_call(LLVMValueRef Call);
 void pcce_shim_unlink(LLVMValueRef I);

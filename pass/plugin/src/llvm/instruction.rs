@@ -242,6 +242,12 @@ impl<'m> Call<'m> {
         unsafe { pcce_shim_is_in_tail_position(self.raw()) }
     }
 
+    /// Whether the call may be the last that its function does. A jump is made of no other.
+    pub fn may_be_last(self) -> bool {
+        // SAFETY: live instruction.
+        unsafe { pcce_shim_may_be_last(self.raw()) }
+    }
+
     /// Whether the call's pointer was loaded from a C++ virtual table; None where nobody knows.
     pub fn is_virtual_call(self) -> Option<bool> {
         // SAFETY: a live call.

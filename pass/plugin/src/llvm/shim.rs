@@ -52,6 +52,7 @@ unsafe extern "C" {
     pub fn pcce_shim_keep_on_stack(variable: LLVMValueRef) -> LLVMValueRef;
     pub fn pcce_shim_has_address_taken(function: LLVMValueRef) -> bool;
     pub fn pcce_shim_is_sibling_call(instruction: LLVMValueRef) -> bool;
+    pub fn pcce_shim_may_be_last(instruction: LLVMValueRef) -> bool;
     pub fn pcce_shim_is_in_tail_position(instruction: LLVMValueRef) -> bool;
     pub fn pcce_shim_keep_tail_call(call: LLVMValueRef) -> LLVMValueRef;
     pub fn pcce_shim_unlink(instruction: LLVMValueRef);

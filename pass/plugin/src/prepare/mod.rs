@@ -26,6 +26,7 @@ pub fn insert_late_calls(run: &mut Run) -> bool {
 pub fn control_flow(run: &mut Run, no_callback: &NoCallback, entered: &Entered, open: bool) {
     // Those that callers may enter without having pushed do so at their entry: they have to pop.
     let unpushed = entered_unpushed(run.module(), no_callback, entered);
+    tails::unmark_inner_calls(run.module());
     tails::keep_in_cycles(run.module(), &unpushed);
     // Who catches may be code that is not instrumented, and goes on: what it called must leave the state as it found
     // it, also where it throws.

@@ -12,8 +12,20 @@ use std::collections::{HashMap, HashSet};
 
 use pcce_encoding::{CallGraph, FunctionId, edges_on_cycles};
 
-use crate::llvm::{Function, Module, Signature};
+use crate::llvm::{Function, Module, Signature, TailCall};
 use pcce_model::{AddressPlaces, Pointer, TypeId, pointers_to};
+
+/// Takes the mark off calls that are not the last of their functions. LLVM sets it wherever the callee does not see the
+/// caller's frame, and what has it is taken for a call that may become a jump.
+pub fn unmark_inner_calls(module: Module<'_>) {
+    for function in module.functions().into_iter().filter(|f| f.has_body()) {
+        for call in function.instructions().filter_map(|i| i.as_call()) {
+            if call.tail_call() == TailCall::May && !call.may_be_last() {
+                call.clear_tail();
+            }
+        }
+    }
+}
 
 /// Finds the calls to keep, and marks them. Not those of functions that callers may enter without having pushed.
 pub fn keep_in_cycles<'m>(module: Module<'m>, unpushed: &HashSet<Function<'m>>) {
