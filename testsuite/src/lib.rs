@@ -97,6 +97,17 @@ pub fn artifact(name: &str) -> PathBuf {
 /// The LLVM whose build is tested.
 pub const LLVM: &str = if cfg!(feature = "llvm22") { "22" } else { "19" };
 
+/// The major version of rustc's own LLVM.
+///
+/// # Panics
+/// If there is no rustc, or it does not tell.
+#[must_use]
+pub fn llvm_of_rustc() -> u32 {
+    let version = run(&mut command("rustc", &["-vV"])).expect_success().stdout;
+    let llvm = version.lines().find_map(|line| line.strip_prefix("LLVM version: "));
+    llvm.and_then(|v| v.split('.').next()?.parse().ok()).expect("rustc tells the version of its LLVM")
+}
+
 /// A tool of that LLVM, by its name without version.
 ///
 /// # Panics

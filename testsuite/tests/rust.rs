@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use pcce_testsuite::program::matches;
-use pcce_testsuite::{LLVM, artifact, command, repository, run, work_folder};
+use pcce_testsuite::{LLVM, artifact, command, llvm_of_rustc, repository, run, work_folder};
 
 /// What is shown, in order, and the functions of the crate in its context.
 const CHAINS: [(&str, &str); 13] = [
@@ -31,13 +31,6 @@ const CHAINS: [(&str, &str); 13] = [
 
 /// What is shown only where panics unwind.
 const UNWINDING: [&str; 3] = ["drop", "caught", "thread"];
-
-/// The major version of rustc's own LLVM.
-fn llvm_of_rustc() -> u32 {
-    let version = run(&mut command("rustc", &["-vV"])).expect_success().stdout;
-    let llvm = version.lines().find_map(|line| line.strip_prefix("LLVM version: "));
-    llvm.and_then(|v| v.split('.').next()?.parse().ok()).expect("rustc tells the version of its LLVM")
-}
 
 /// Whether the frame is of the crate, not of the libraries below and above it.
 fn of_the_crate(frame: &&str) -> bool {

@@ -21,7 +21,7 @@ use pcce_testsuite::evaluation::report::{self, Measured, Report};
 use pcce_testsuite::evaluation::store::Store;
 use pcce_testsuite::evaluation::{charts, decode, inputs, traces};
 use pcce_testsuite::progress::Progress;
-use pcce_testsuite::{llvm, revision, target};
+use pcce_testsuite::{llvm, llvm_of_rustc, revision, target};
 
 /// Builds programs of Debian plain and with the pass, runs both, and compares.
 #[derive(Parser)]
@@ -95,8 +95,16 @@ fn run(arguments: &Arguments) -> Result<bool> {
     for name in named(&arguments.programs) {
         programs.push(Program::named(&name)?);
     }
+    for program in &programs {
+        ensure!(
+            program.has_tools(),
+            "{} needs tools for rustc's LLVM: LLVM={}",
+            program.name,
+            llvm_of_rustc()
+        );
+    }
     if programs.is_empty() {
-        programs = Program::all()?;
+        programs = Program::all()?.into_iter().filter(Program::has_tools).collect();
     }
     if arguments.docs {
         let own = named(&arguments.programs).into_iter().find(|name| name.ends_with(".toml"));
@@ -151,6 +159,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
                 sources,
                 scratch: root.join("scratch").join(&program.name),
             };
+            let variants: Vec<Variant> = variants.iter().filter(|v| program.takes(v)).cloned().collect();
             let measured = measure(&evaluated, &variants, &steps, arguments.pairs, &tools, &progress)?;
             let mut points = Vec::new();
             if let (Some(captures), true) = (&captures, program.captures) {

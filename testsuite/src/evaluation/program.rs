@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
 use super::store::fingerprint;
-use crate::{checked, declaration, files, repository};
+use crate::{LLVM, checked, declaration, files, llvm_of_rustc, repository};
 
 /// The folder with the declarations.
 #[must_use]
@@ -112,6 +112,9 @@ pub struct Program {
     /// Which programs it is compared with.
     #[serde(default)]
     pub set: Set,
+    /// Whether rustc compiles it: with tools for rustc's LLVM or a newer one, in variants that are built with LTO.
+    #[serde(default)]
+    pub rust: bool,
     /// Shell commands that make the sources ready for building, in their folder, once for all variants.
     #[serde(default)]
     pub prepare: String,
@@ -182,6 +185,18 @@ impl Program {
             *folder = path.parent().unwrap_or(Path::new("")).join(&*folder);
         }
         Ok(Program { name, ..program })
+    }
+
+    /// Whether the tools of this build take its bitcode: not where rustc's LLVM is newer.
+    #[must_use]
+    pub fn has_tools(&self) -> bool {
+        !self.rust || LLVM.parse::<u32>().is_ok_and(|lld| lld >= llvm_of_rustc())
+    }
+
+    /// Whether it can be built in the variant.
+    #[must_use]
+    pub fn takes(&self, variant: &Variant) -> bool {
+        !self.rust || (variant.uses_wrapper() && variant.baseline.as_deref() == Some("plain"))
     }
 
     /// Changes when what the workload runs changes: its commands, the scripts that they name, the inputs.
