@@ -28,7 +28,7 @@ define void @main(ptr %f) nounwind {
 ; EXECUTABLE:         %[[#ID:]] = load i64, ptr @__pcce_tls
 ; EXECUTABLE-NEXT:    %[[#SUM:]] = add i64 %[[#ID]], [[#FIRST:]]
 ; EXECUTABLE-NEXT:    store i64 %[[#SUM]], ptr @__pcce_tls
-; EXECUTABLE-NEXT:    tail call void %f()
+; EXECUTABLE-NEXT:    call void %f()
 ; EXECUTABLE-NEXT:    %[[#ID:]] = load i64, ptr @__pcce_tls
 ; EXECUTABLE-NEXT:    %[[#SUM:]] = add i64 %[[#ID]], 1
 ; EXECUTABLE-NEXT:    store i64 %[[#SUM]], ptr @__pcce_tls

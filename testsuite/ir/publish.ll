@@ -28,7 +28,7 @@ define ptr @realloc(ptr %p, i64 %n) nounwind {
 ; PUBLISH-NEXT: ret ptr %q
 ; CHECK-LABEL: define ptr @f(
 ; CHECK-NEXT: %p = call ptr @malloc(i64 8)
-; CHECK-NEXT: %q = tail call ptr @strdup(ptr %p)
+; CHECK-NEXT: %q = call ptr @strdup(ptr %p)
 ; CHECK-NEXT: %{{.*}} = call i64 @strlen(ptr %q)
 define ptr @f() nounwind {
   %p = call ptr @malloc(i64 8)

@@ -37,8 +37,8 @@ impl<'m> Found<'m> {
     }
 
     /// The frame of the function's pushes (`frame`), if that will do, or two words, and where they are to be written:
-    /// in front of the first call of each block that ends with an invoke, where nothing of that call has been done.
-    /// None if they cannot be, or if that is often.
+    /// in front of the first call of each block that ends with an invoke, where nothing of that call has been done,
+    /// but not where another block has written them on all ways. None if they cannot be, or if that is often.
     pub fn written_late(
         b: &Builder<'m>,
         function: &Function,
@@ -57,12 +57,17 @@ impl<'m> Found<'m> {
             pushes.extend(matches!(call.action, Action::Push(_)).then_some(*value));
         }
         let (mut expected, mut calls, mut ends, mut others) = (0.0, HashSet::new(), Vec::new(), false);
-        for block in code.value.blocks() {
+        let blocks = code.value.blocks();
+        let known = known(&blocks);
+        for block in blocks {
             let end = block.terminator();
-            if end.as_call().and_then(|call| call.unwind_destination()).is_none() {
+            if !may_throw(block) {
                 continue;
             }
             others |= !pushes.contains(&end);
+            if known.contains(&block) {
+                continue;
+            }
             match first.get(&block) {
                 Some(&call) => {
                     expected += function.calls[call].frequency;
@@ -113,6 +118,23 @@ impl<'m> Found<'m> {
             }
         }
     }
+}
+
+/// Whether the block ends with an invoke.
+fn may_throw(block: Block<'_>) -> bool {
+    block.terminator().as_call().and_then(|call| call.unwind_destination()).is_some()
+}
+
+/// The blocks that are only reached through others that end with invokes, on all ways from the first one.
+fn known<'m>(blocks: &[Block<'m>]) -> HashSet<Block<'m>> {
+    let mut known: HashSet<Block<'m>> = blocks.iter().skip(1).copied().collect();
+    let mut waiting: Vec<Block<'m>> = blocks.first().copied().into_iter().collect();
+    while let Some(block) = waiting.pop() {
+        if !may_throw(block) {
+            waiting.extend(block.terminator().successors().into_iter().filter(|next| known.remove(next)));
+        }
+    }
+    known
 }
 
 fn write<'m>(b: &Builder<'m>, symbols: &Symbols<'m>, words: Address<'m>) {

@@ -44,7 +44,7 @@ pub fn symbols<'m>(
             None => make_tables(module, &contents, sites),
         },
         enter: module.external_function(functions::VERIFY_ENTER, None, &[ptr, ptr]),
-        exit: module.external_function(functions::VERIFY_EXIT, None, &[ptr]),
+        exit: module.external_function(functions::VERIFY_RETURN, None, &[ptr]),
         leave: module.external_function(functions::VERIFY_LEAVE, None, &[ptr]),
         resume: module.external_function(functions::VERIFY_RESUME, None, &[ptr]),
         shadow: module.const_offset(tls, layout::TLS_SHADOW),
