@@ -129,7 +129,7 @@ unsafe fn depths(caller: *const Shadow, top: Link) -> (u64, u64) {
 /// # Safety
 /// `shadow` was given to [`__pcce_verify_enter`] by the activation that returns.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __pcce_verify_exit(shadow: *mut Shadow) {
+pub unsafe extern "C" fn __pcce_verify_return(shadow: *mut Shadow) {
     // SAFETY: by the contract.
     unsafe {
         check_state(shadow, "returns with another context than it was called with");
@@ -140,12 +140,12 @@ pub unsafe extern "C" fn __pcce_verify_exit(shadow: *mut Shadow) {
 /// Before a tail call that leaves the activation to its callee.
 ///
 /// # Safety
-/// As [`__pcce_verify_exit`].
+/// As [`__pcce_verify_return`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_verify_leave(shadow: *mut Shadow) {
     // SAFETY: by the contract; the records outwards live longer.
     unsafe {
-        __pcce_verify_exit(shadow);
+        __pcce_verify_return(shadow);
         left_from((*shadow).prev).write(1);
     }
 }
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn __pcce_verify_leave(shadow: *mut Shadow) {
 /// activations that ended are dropped, and the state must be restored already.
 ///
 /// # Safety
-/// As [`__pcce_verify_exit`], for the activation that goes on.
+/// As [`__pcce_verify_return`], for the activation that goes on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_verify_resume(shadow: *mut Shadow) {
     // SAFETY: by the contract.

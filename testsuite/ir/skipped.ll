@@ -44,7 +44,7 @@ define void @caller() nounwind {
 ; VERIFY:         store i64 0, ptr @__pcce_tls
 ; VERIFY-NEXT:    call void @assembly()
 ; VERIFY:         store ptr %pcce.shadow, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 16)
-; VERIFY:         call void @__pcce_verify_exit(ptr %pcce.shadow)
+; VERIFY:         call void @__pcce_verify_return(ptr %pcce.shadow)
 ; VERIFY-NEXT:    ret void
   call void @assembly()
   call void @copy()

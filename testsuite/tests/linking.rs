@@ -96,3 +96,23 @@ fn contexts(program: &Path) -> String {
     let mut filter = command(artifact("pcce"), &["filter", "--format", "folded"]);
     run_with_input(filter.arg(program), &tokens).expect_success().stdout
 }
+
+/// PostgreSQL's build looks at the undefined names of its library, and refuses any that has `exit` in it.
+#[test]
+fn libraries_refer_to_nothing_that_looks_like_exit() {
+    let folder = work_folder("linking/exit");
+    fs::write(folder.join("library.c"), "int other(int); int own(int n) { return other(n) + n; }\n").unwrap();
+    for mode in ["link", "module", "lto"] {
+        let mode = format!("--pcce-mode={mode}");
+        for further in [&[][..], &["--pcce-verify"], &["--pcce-trace"], &["--pcce-heap"]] {
+            let words = ["-O2", "-fPIC", "-shared", "library.c", "-o", "library.so", &mode];
+            let mut clang = command(artifact("pcce-clang"), &[&words, further].concat());
+            let _ = run(clang.current_dir(&folder)).expect_success();
+            let nm = run(command(llvm("llvm-nm"), &["-u", "library.so"]).current_dir(&folder));
+            let names = nm.expect_success().stdout;
+            assert!(names.contains("other"), "{names}");
+            let others = names.lines().filter(|name| !name.contains("__cxa_atexit"));
+            assert!(!others.clone().any(|name| name.contains("exit")), "{mode} {further:?}: {names}");
+        }
+    }
+}

@@ -346,8 +346,8 @@ pub mod functions {
     pub const COUNTS_TARGET: &str = "__pcce_counts_target";
     /// `void __pcce_verify_enter(shadow, function)`: verify mode, at each function's entry.
     pub const VERIFY_ENTER: &str = "__pcce_verify_enter";
-    /// `void __pcce_verify_exit(shadow)`: verify mode, before each return.
-    pub const VERIFY_EXIT: &str = "__pcce_verify_exit";
+    /// `void __pcce_verify_return(shadow)`: verify mode, before each return.
+    pub const VERIFY_RETURN: &str = "__pcce_verify_return";
     /// `void __pcce_verify_leave(shadow)`: verify mode, before a tail call that leaves the function's activation to
     /// its callee.
     pub const VERIFY_LEAVE: &str = "__pcce_verify_leave";

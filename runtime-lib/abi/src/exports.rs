@@ -48,7 +48,7 @@ pub const RUNTIME: [&str; 37] = [
 /// What `libpcce_verify.a` has beside that: verify mode, and counts of calls.
 pub const VERIFY: [&str; 8] = [
     functions::VERIFY_ENTER,
-    functions::VERIFY_EXIT,
+    functions::VERIFY_RETURN,
     functions::VERIFY_LEAVE,
     functions::VERIFY_RESUME,
     functions::COUNTS_START,
