@@ -16,7 +16,8 @@
 //!
 //! A function that left its activation to another one by a tail call has no record any more; its caller's says so
 //! ([`Shadow::left`]). There the frame must be marked, or the dictionary's facts must lead the decoder to show a
-//! boundary.
+//! boundary. Code that is not instrumented may call on, and finds the frame marked: the same context has two encodings
+//! there, which decode to the same.
 //!
 //! Besides, each function must return with `id` and `top` as it found them, and a function to
 //! which control comes back by unwinding or `longjmp` must have restored them.
@@ -30,7 +31,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-use self::step::{left_from, step};
+use self::step::{LEAVES, LEFT, is_replaced, left_from, step};
 use crate::abi::{FunctionRecord, Link, Shadow, SiteByte};
 use crate::context::chain_number;
 use crate::counts;
@@ -89,10 +90,24 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
     // SAFETY: the thread's own block and records.
     unsafe {
         let prev = (*tls()).shadow;
-        let replaced = left_from(prev).replace(0).into();
+        let left = left_from(prev);
+        let replaced = left.read();
+        if replaced == LEAVES {
+            left.write(LEFT);
+        }
         let (depth, frames) = if depth::FILE.is_named() { depths(prev, followed(top)) } else { (0, 0) };
-        let fresh =
-            Shadow { prev, function, site: null(), left: 0, replaced, context: 0, id, top, depth, frames };
+        let fresh = Shadow {
+            prev,
+            function,
+            site: null(),
+            left: 0,
+            replaced: replaced.into(),
+            context: 0,
+            id,
+            top,
+            depth,
+            frames,
+        };
         shadow.write(fresh);
         (*tls()).shadow = shadow;
         if !busy(|| {
@@ -146,7 +161,7 @@ pub unsafe extern "C" fn __pcce_verify_leave(shadow: *mut Shadow) {
     // SAFETY: by the contract; the records outwards live longer.
     unsafe {
         __pcce_verify_return(shadow);
-        left_from((*shadow).prev).write(1);
+        left_from((*shadow).prev).write(LEAVES);
     }
 }
 
@@ -206,6 +221,8 @@ const UNNUMBERED: u64 = u64::MAX;
 
 /// In the name of a function in keys: another one has left its activation to it. No name has this bit.
 const REPLACED: u64 = 1 << 62;
+/// The same where none has, but one that the same call had reached before, and the call's frame is marked.
+const MARKED: u64 = 1 << 61;
 
 /// Compares the state at the entry of `shadow`'s function with the shadow stack. Returns the context for
 /// [`Shadow::context`].
@@ -227,7 +244,12 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
             context => context != MISMATCHED && context != UNNUMBERED,
         };
         let (site, name) = (place::name(below.1), place::name(function.cast()));
-        let name = name.map(|name| if (*shadow).replaced == 0 { name } else { name | REPLACED });
+        let said = match () {
+            () if is_replaced(shadow) => REPLACED,
+            () if (*shadow).replaced != 0 && is_marked(shadow) => MARKED,
+            () => 0,
+        };
+        let name = name.map(|name| name | said);
         let mut key = site.zip(name).map(|(site, name)| [below.0, site, name]).filter(|_| numbered);
         if let (Some(chain), Some(known)) = (chain, key)
             && let Some((number, seen)) = CONTEXTS.find(&known)
@@ -278,6 +300,23 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
             );
         }
         number
+    }
+}
+
+/// Whether one of the frames is marked that were pushed since the entry of the activation's caller.
+unsafe fn is_marked(shadow: *const Shadow) -> bool {
+    // SAFETY: live records and frames of this thread.
+    unsafe {
+        let Shadow { prev: caller, top, .. } = *shadow;
+        let below = if caller.is_null() { Link::NULL } else { (*caller).top };
+        let mut frame = top;
+        while !frame.is_null() && frame != below {
+            if (*frame.frame()).left() {
+                return true;
+            }
+            frame = (*frame.frame()).prev;
+        }
+        false
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use object::{Object as _, ObjectSection as _};
-use pcce_testsuite::{Output, artifact, command, repository, run, work_folder};
+use pcce_testsuite::{Output, artifact, command, llvm, repository, run, run_with_input, work_folder};
 
 /// What the pass cannot know: the program writes the state itself.
 const STATE: &str = r#"
@@ -282,5 +282,38 @@ fn records_are_in_a_section_of_their_own() {
         assert!(!addresses.is_empty() && !addresses.iter().any(|&address| changed(address)), "{mode}");
         let object::SectionFlags::Elf { sh_flags, .. } = records.flags() else { panic!("no ELF file") };
         assert_eq!(sh_flags, object::elf::SHF_ALLOC, "{mode}: it can be written");
+    }
+}
+
+/// Code without the pass calls a function that leaves by a tail call, which marks the frame, and then another one. That
+/// one's context is what it was before: no mismatch, and it decodes to the same.
+#[test]
+fn code_without_the_pass_calls_on_after_a_tail_call() {
+    let folder = work_folder("verify_mode/calls_on");
+    let around = "int note(int); int around(int (*f)(int), int n) { note(0); n = f(n); return n + note(0); }";
+    fs::write(folder.join("around.c"), around).unwrap();
+    let main = "#include <pcce.h>
+        #include <stdio.h>
+        int around(int (*f)(int), int n), even(int n);
+        static volatile int sum;
+        __attribute__((noinline)) int note(int n) { puts(PCCE_TOKEN); return n; }
+        __attribute__((noinline)) int odd(int n) { note(n); return n <= 0 ? n : even(n - 1); }
+        __attribute__((noinline)) int even(int n) { note(n); return n <= 0 ? n : odd(n - 1); }
+        int main(void) { for (int i = 0; i < 3; i++) sum += around(even, i); return sum != 0; }";
+    fs::write(folder.join("main.c"), main).unwrap();
+    let words = ["-O2", "-c", "around.c"];
+    let _ = run(command(llvm("clang"), &words).current_dir(&folder)).expect_success();
+    for mode in ["link", "lto", "module"] {
+        let mode = format!("--pcce-mode={mode}");
+        let words = ["-O2", "-g", &mode, "--pcce-verify", "main.c", "around.o", "-o", "program"];
+        let _ = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
+        let (output, report) = run_with_report(&folder.join("program"));
+        assert_eq!((output.status, mismatches(&report)), (0, 0), "{mode}: {report}");
+        let mut filter =
+            command(artifact("pcce"), &["filter", "program", "--collapse", "--format", "folded"]);
+        let contexts = run_with_input(filter.current_dir(&folder), &output.stdout).expect_success().stdout;
+        let of_around = "main;<around, not instrumented>;note ";
+        let counts: Vec<&str> = contexts.lines().filter_map(|line| line.strip_prefix(of_around)).collect();
+        assert_eq!(counts, ["6"], "{mode}: {contexts}");
     }
 }

@@ -57,9 +57,10 @@ pub struct Shadow {
     pub function: *const FunctionRecord,
     /// The call site that is being executed; written before every call.
     pub site: *const u8,
-    /// Not 0 if the function called there has left its activation to another one, by a tail call.
+    /// Not 0 if a function called there has left its activation to another one, by a tail call: 1 until that begins,
+    /// then 2.
     pub left: u64,
-    /// The same of the function that this one's caller called: then this is another one.
+    /// The same of the caller's, when this activation began. 1: this is the other one.
     pub replaced: u64,
     /// Interned number of this activation's context; 0 where it did not match, the largest number where it
     /// has none.

@@ -70,7 +70,7 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
                 }
                 frame = next;
             }
-            let replaced = (*record).replaced != 0;
+            let replaced = is_replaced(record);
             if frame.is_null() {
                 return match () {
                     () if !caller.is_null() => Err("decodes as the outermost, and has a caller"),
@@ -107,7 +107,7 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             return said(!replaced || marked || (*frame).left() || top.is_relative());
         }
         let edge = in_edge(function, id, top, caller)?;
-        said((*record).replaced == 0 || shows_tail(edge, function))
+        said(!is_replaced(record) || shows_tail(edge, function))
     }
 }
 
@@ -126,6 +126,17 @@ unsafe fn shows_tail(edge: *const InEdge, function: *const FunctionRecord) -> bo
         let list = if (*function).open.get() == home { function } else { home };
         !callee.is_null() && callee != function || (*list).groups().binary_search(&(*edge).group).is_ok()
     }
+}
+
+/// In [`Shadow::left`]: a function that was called there has just left its activation to another one.
+pub(super) const LEAVES: u8 = 1;
+/// The same, and the other one has begun.
+pub(super) const LEFT: u8 = 2;
+
+/// Whether another function has left its activation to this one.
+pub(super) unsafe fn is_replaced(record: *const Shadow) -> bool {
+    // SAFETY: a live record.
+    unsafe { (*record).replaced == u64::from(LEAVES) }
 }
 
 /// Where it is kept that a function which this activation called has left its own one.
