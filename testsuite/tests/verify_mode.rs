@@ -317,3 +317,44 @@ fn code_without_the_pass_calls_on_after_a_tail_call() {
         assert_eq!(counts, ["6"], "{mode}: {contexts}");
     }
 }
+
+/// A function that a direct call reached leaves by a tail call to one of a library. The decoder names it, and no more.
+#[test]
+fn a_function_leaves_to_one_of_a_library() {
+    let folder = work_folder("verify_mode/leaves_to_a_library");
+    let library = "#include <pcce.h>
+        #include <stdio.h>
+        int library(int n) { puts(PCCE_TOKEN); return n; }";
+    fs::write(folder.join("library.c"), library).unwrap();
+    let main = "int library(int), first(int), second(int);
+        int (*table[])(int) = {library, first, second};
+        static volatile int zero;
+        __attribute__((noinline)) int first(int n) { return n % 3 ? second(n - 1) + zero : table[n % 2](n - 1); }
+        __attribute__((noinline)) int second(int n) { return n <= 0 ? library(n) : first(n - 1) + zero; }
+        int main(void) { int sum = 0; for (int i = 0; i < 13; i++) sum += first(i); return sum * zero; }";
+    fs::write(folder.join("main.c"), main).unwrap();
+    for mode in ["link", "lto", "module"] {
+        let build = |words: &[&str]| {
+            let mode = format!("--pcce-mode={mode}");
+            let mut clang = command(artifact("pcce-clang"), &["-O2", "-g", &mode, "--pcce-verify"]);
+            let _ = run(clang.args(words).current_dir(&folder)).expect_success();
+        };
+        build(&["-fPIC", "-shared", "library.c", "-o", "library.so"]);
+        build(&["main.c", "./library.so", "-o", "program"]);
+        let (output, report) = run_with_report(&folder.join("program"));
+        assert_eq!((output.status, mismatches(&report)), (0, 0), "{mode}: {report}");
+        let words = ["filter", "program", "--dicts", ".", "--collapse", "--format", "folded"];
+        let contexts = run_with_input(command(artifact("pcce"), &words).current_dir(&folder), &output.stdout);
+        let contexts = contexts.expect_success().stdout;
+        let of_library = |line: &&str| line.contains(";library ");
+        assert_eq!(
+            contexts.lines().filter(of_library).count(),
+            contexts.lines().count(),
+            "{mode}: {contexts}"
+        );
+        assert!(
+            mode != "lto" || contexts.contains("main;<first, left by a tail call>;library 3"),
+            "{contexts}"
+        );
+    }
+}

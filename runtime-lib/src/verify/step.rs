@@ -94,7 +94,19 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
                 if open.is_null() {
                     return Err("the pushed frame is one of an open call, and the caller makes none");
                 }
-                let edge = in_edge(open, (*frame).id, (*frame).prev, caller)?;
+                let outer = (*frame).prev;
+                if replaced && from(frame) == 0 && direct(outer) {
+                    // By one that a direct call reached. The decoder knows who that was, and nothing more.
+                    let Frame { id, prev, .. } = *outer.frame();
+                    let callers = (*outer.frame()).site() == (*caller).site
+                        && (id, prev) == ((*caller).id, (*caller).top);
+                    return if callers {
+                        Ok(())
+                    } else {
+                        Err("the frame below an open call is not the caller's")
+                    };
+                }
+                let edge = in_edge(open, (*frame).id, outer, caller)?;
                 return said(!replaced || (*frame).left() || shows_tail(edge, function));
             }
             if (*frame).site() != (*caller).site {
