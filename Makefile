@@ -25,7 +25,7 @@
 #   make parts      runs of programs that differ, or do not: N collections of each kind (200 without it, SEED=1), whether they are
 #                   told from each other
 #   make slurm      collects traces on a Slurm with three nodes on this host, as root, one of which is killed (N rounds)
-#   make soak       generated programs, N of each kind from seed SEED on (GENERATOR=csmith or cxx: that kind only;
+#   make soak       generated programs, N of each kind from seed SEED on (GENERATOR=csmith, cxx or outside: one only;
 #                   TRACED=1: only a trace in verify mode, one mode each, calls or blocks)
 #
 # LLVM=22 behind any of them is for that version instead of 19, in a target folder of its own, target/llvm22.

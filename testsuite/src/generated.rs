@@ -2,8 +2,9 @@
 //! verify mode must find nothing. Every other seed has flags of the matrix ([`matrix::flags_for`]) as well. In verify
 //! mode all that can be is traced, too, and the trace is compared.
 //!
-//! Two generators: csmith, for C (what its programs compute depends on nearly everything the compiler can break), and
-//! our own, for C++ ([`cxx`]), whose programs take contexts that are known beforehand.
+//! The generators: csmith, for C (what its programs compute depends on nearly everything the compiler can break), and
+//! two of our own, for C++: [`cxx`], whose programs take contexts that are known beforehand, and [`outside`], whose
+//! calls and exceptions go through code without the pass, in one image or in two.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use crate::runner::{
     check_report, compare_numbers, compile, decode, ordinary_lines, show_output_difference, shown_lines,
 };
-use crate::{Output, artifact, command, cxx, llvm, matrix, repository, run_within};
+use crate::{Output, artifact, command, cxx, llvm, matrix, outside, repository, run_within};
 
 /// Who makes a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub enum Generator {
     Csmith,
     /// [`cxx`]: C++, with known contexts.
     Cxx,
+    /// [`outside`]: C++, with code without the pass in between.
+    Outside,
 }
 
 /// How a program is built.
@@ -83,6 +86,8 @@ struct Sources {
     files: Vec<PathBuf>,
     /// Compiled without the pass in each build.
     plain_file: Option<PathBuf>,
+    /// In builds with the pass, the first file and the one without it are a shared library, in a mode of its own.
+    has_library: bool,
     flags: Vec<String>,
     /// Of programs that take contexts.
     model: Option<cxx::Model>,
@@ -95,12 +100,18 @@ impl Generator {
         match self {
             Self::Csmith => "csmith",
             Self::Cxx => "cxx",
+            Self::Outside => "outside",
         }
     }
 
     fn generate(self, seed: u64, folder: &Path) -> Result<Sources, String> {
         let level = LEVELS[(seed % 5) as usize].to_owned();
         let include = |path: PathBuf| format!("-I{}", path.display());
+        let write = |(name, text): &(String, String)| {
+            let path = folder.join(name);
+            fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+            Ok(path)
+        };
         match self {
             Self::Csmith => {
                 let file = folder.join("program.c");
@@ -118,15 +129,10 @@ impl Generator {
                 if seed / 5 % 2 == 1 {
                     flags.push("-fno-inline".into());
                 }
-                Ok(Sources { files: vec![file], plain_file: None, flags, model: None })
+                Ok(Sources { files: vec![file], plain_file: None, has_library: false, flags, model: None })
             }
             Self::Cxx => {
                 let program = cxx::generate(seed);
-                let write = |(name, text): &(String, String)| {
-                    let path = folder.join(name);
-                    fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
-                    Ok(path)
-                };
                 let files = program.files.iter().map(write).collect::<Result<Vec<_>, String>>()?;
                 let plain_file = folder.join(cxx::PLAIN_FILE);
                 let compiled = |f: &PathBuf| f.extension().is_some_and(|e| e == "cpp") && *f != plain_file;
@@ -138,7 +144,15 @@ impl Generator {
                     include(repository().join("testsuite/programs")),
                     include(repository().join("runtime-lib/include")),
                 ];
-                Ok(Sources { files, plain_file: Some(plain_file), flags, model: Some(program.model) })
+                let model = Some(program.model);
+                Ok(Sources { files, plain_file: Some(plain_file), has_library: false, flags, model })
+            }
+            Self::Outside => {
+                let files = outside::generate(seed);
+                let mut files = files.iter().map(write).collect::<Result<Vec<_>, String>>()?;
+                let plain_file = files.pop();
+                let flags = vec![level, "-std=c++17".into()];
+                Ok(Sources { files, plain_file, has_library: seed % 2 == 1, flags, model: None })
             }
         }
     }
@@ -165,9 +179,14 @@ pub fn check(generator: Generator, seed: u64, builds: Builds, folder: &Path) -> 
 }
 
 fn compare_builds(generator: Generator, seed: u64, builds: Builds, folder: &Path) -> Result<Verdict, String> {
-    let cxx = generator == Generator::Cxx;
+    let cxx = generator != Generator::Csmith;
     let mut sources = generator.generate(seed, folder)?;
-    sources.flags.extend(matrix::flags_for(seed, cxx));
+    if sources.has_library {
+        // Not all flags of the matrix are for libraries.
+        sources.flags.push("-fPIC".into());
+    } else {
+        sources.flags.extend(matrix::flags_for(seed, cxx));
+    }
     let flags = [&sources.flags[..], &["-w".into(), "-g".into()]].concat();
     let plain = folder.join("plain");
     let mut link = Vec::new();
@@ -199,7 +218,7 @@ fn compare_builds(generator: Generator, seed: u64, builds: Builds, folder: &Path
     }
     let (mut all_compared, mut all_decoded, mut all_events) = (0, 0, 0);
     let (builds, trace) = builds.of(seed);
-    for (mode, verify) in builds {
+    for (i, (mode, verify)) in builds.into_iter().enumerate() {
         let name = format!("{mode}{}", if verify { "-verify" } else { "" });
         let mut flags = [&flags[..], &[format!("--pcce-mode={mode}")]].concat();
         if verify {
@@ -208,12 +227,23 @@ fn compare_builds(generator: Generator, seed: u64, builds: Builds, folder: &Path
         let compiler = artifact(if cxx { "pcce-clang++" } else { "pcce-clang" });
         let executable = folder.join(&name);
         let wrong = |text: String| format!("{name} ({}):\n{text}", sources.flags.join(" "));
-        let mut compiled = compile(&compiler, &files, &flags, &link, &executable);
+        let library = executable.with_extension("so");
+        let build = |flags: &[String]| -> Result<(), String> {
+            if !sources.has_library {
+                return compile(&compiler, &files, flags, &link, &executable);
+            }
+            let of_library = MODES[(seed as usize / 2 + i) % MODES.len()];
+            let further = [format!("--pcce-mode={of_library}"), "-shared".into()];
+            compile(&compiler, &files[..1], &[flags, &further].concat(), &link, &library)?;
+            let link = [library.display().to_string(), "-rdynamic".into()];
+            compile(&compiler, &files[1..], flags, &link, &executable)
+        };
+        let mut compiled = build(&flags);
         let refused = |text: &String| text.contains("which traces of calls cannot tell");
         let traced = verify && !compiled.as_ref().is_err_and(refused);
         if verify && !traced {
             flags.pop();
-            compiled = compile(&compiler, &files, &flags, &link, &executable);
+            compiled = build(&flags);
         }
         compiled.map_err(wrong)?;
         let output = run_for(&executable, INSTRUMENTED_SECONDS, folder).map_err(wrong)?;

@@ -28,6 +28,7 @@ pub mod evaluation;
 pub mod generated;
 pub mod images;
 pub mod matrix;
+pub mod outside;
 pub mod packages;
 pub mod program;
 pub mod progress;

@@ -33,6 +33,11 @@ fn cxx() {
     check_seeds(Generator::Cxx, 1..25, 24);
 }
 
+#[test]
+fn outside() {
+    check_seeds(Generator::Outside, 1..13, 12);
+}
+
 /// Programs in which faults were found: chunks that begin in landing pads, bodies in link mode whose module is not
 /// known by their calls, and exceptions of types that are not caught.
 #[test]

@@ -32,7 +32,7 @@ struct Arguments {
     traced: bool,
 }
 
-const GENERATORS: [Generator; 2] = [Generator::Csmith, Generator::Cxx];
+const GENERATORS: [Generator; 3] = [Generator::Csmith, Generator::Cxx, Generator::Outside];
 
 fn generator(name: &str) -> Result<Generator, String> {
     let names = || GENERATORS.map(Generator::name).join(", ");
