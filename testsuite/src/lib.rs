@@ -10,7 +10,7 @@
 //! - `tests/verify_mode.rs`: verify mode finds mismatches where there are some;
 //! - `tests/clash.rs`: the runtime in programs of several languages, and the code of a direct call;
 //! - `tests/versions.rs`, `tests/rust.rs`: the build for LLVM 22 beside that for 19, and Rust programs, which need it;
-//! - [`generated`], `tests/generated.rs`, `bin/soak.rs`: random programs, by csmith and by a generator of our own;
+//! - [`generated`], `tests/generated.rs`, `bin/soak.rs`: random programs, by csmith and by generators of our own;
 //! - `matrix/`, [`matrix`], `tests/matrix.rs`, `bin/matrix.rs`: programs built with many flags and attributes, compared
 //!   with backtraces;
 //! - `stepping/`, `tests/anywhere.rs`, `tests/crash.rs`, [`torture`], `bin/torture.rs`: contexts at any instruction,
