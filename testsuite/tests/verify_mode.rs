@@ -340,7 +340,8 @@ fn a_function_leaves_to_one_of_a_library() {
             let _ = run(clang.args(words).current_dir(&folder)).expect_success();
         };
         build(&["-fPIC", "-shared", "library.c", "-o", "library.so"]);
-        build(&["main.c", "./library.so", "-o", "program"]);
+        let library = folder.join("library.so").display().to_string();
+        build(&["main.c", &library, "-o", "program"]);
         let (output, report) = run_with_report(&folder.join("program"));
         assert_eq!((output.status, mismatches(&report)), (0, 0), "{mode}: {report}");
         let words = ["filter", "program", "--dicts", ".", "--collapse", "--format", "folded"];

@@ -95,19 +95,16 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
                     return Err("the pushed frame is one of an open call, and the caller makes none");
                 }
                 let outer = (*frame).prev;
-                if replaced && from(frame) == 0 && direct(outer) {
-                    // By one that a direct call reached. The decoder knows who that was, and nothing more.
-                    let Frame { id, prev, .. } = *outer.frame();
-                    let callers = (*outer.frame()).site() == (*caller).site
-                        && (id, prev) == ((*caller).id, (*caller).top);
-                    return if callers {
+                return match in_edge(open, (*frame).id, outer, caller) {
+                    Ok(edge) => said(!replaced || (*frame).left() || shows_tail(edge, function)),
+                    // By one that a direct call reached, and that left. The decoder knows who that was, and no more.
+                    Err(_)
+                        if replaced && from(frame) == 0 && direct(outer) && is_pushed_by(outer, caller) =>
+                    {
                         Ok(())
-                    } else {
-                        Err("the frame below an open call is not the caller's")
-                    };
-                }
-                let edge = in_edge(open, (*frame).id, outer, caller)?;
-                return said(!replaced || (*frame).left() || shows_tail(edge, function));
+                    }
+                    Err(what) => Err(what),
+                };
             }
             if (*frame).site() != (*caller).site {
                 return Err("the pushed frame names another call site than the one in the caller");
@@ -149,6 +146,15 @@ pub(super) const LEFT: u8 = 2;
 pub(super) unsafe fn is_replaced(record: *const Shadow) -> bool {
     // SAFETY: a live record.
     unsafe { (*record).replaced == u64::from(LEAVES) }
+}
+
+/// Whether a frame is that of the push for the call which this activation makes.
+unsafe fn is_pushed_by(frame: Link, caller: *const Shadow) -> bool {
+    // SAFETY: a live frame, a live record.
+    unsafe {
+        let frame = frame.frame();
+        (*frame).site() == (*caller).site && ((*frame).id, (*frame).prev) == ((*caller).id, (*caller).top)
+    }
 }
 
 /// Where it is kept that a function which this activation called has left its own one.
