@@ -213,6 +213,10 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         } else if comes_back {
             self.found = Found::written_late(b, self.function, self.planned, self.code, self.frame)
                 .unwrap_or_else(|| Found::here(b, self.symbols));
+            if !matches!(self.found, Found::Read(..)) {
+                // Who is interrupted in moved code of a landing pad is not known to be behind the call.
+                self.code.value.keep_in_one_piece();
+            }
         }
         if let (Some(verify), Some(shadow)) = (verify, self.shadow) {
             let record = self.id.index() as u64 * size_of::<abi::FunctionRecord>() as u64;

@@ -182,6 +182,12 @@ impl<'m> Function<'m> {
         self.0.get_enum_attribute(AttributeLoc::Function, kind).is_some()
     }
 
+    /// Keeps code generation from moving sequences of the function's instructions into functions of their own.
+    pub fn keep_in_one_piece(self) {
+        let attribute = self.0.get_type().get_context().create_string_attribute("nooutline", "");
+        self.0.add_attribute(AttributeLoc::Function, attribute);
+    }
+
     /// Removes an enum attribute from the function.
     pub fn remove_attribute(self, name: &str) {
         self.0.remove_enum_attribute(AttributeLoc::Function, Attribute::get_named_enum_kind_id(name));
