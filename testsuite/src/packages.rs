@@ -152,6 +152,9 @@ pub struct Outcome {
     pub verified: Verified,
     /// The mismatches that were described, and how often each.
     pub described: BTreeMap<String, u64>,
+    /// Contexts of those compared that were cut, on stacks that nobody knows: of fibers.
+    #[serde(default)]
+    pub cut: u64,
 }
 
 /// Builds packages and runs their tests.
@@ -272,18 +275,22 @@ impl Packages {
         let results = fs::read(&output).with_context(|| output.display().to_string())?;
         let results: Vec<String> = String::from_utf8_lossy(&results).lines().map(str::to_owned).collect();
         ensure!(!results.is_empty(), "the tests of {} print no results", package.name);
-        let (verified, described) = match build {
+        let (verified, described, cut) = match build {
             Build::Plain => Default::default(),
             _ => read(&fs::read_to_string(&report).with_context(|| report.display().to_string())?)?,
         };
-        Ok(Outcome { build: built, test: tested, results, verified, described })
+        Ok(Outcome { build: built, test: tested, results, verified, described, cut })
     }
 }
 
-/// Reads the reports of all processes, with the descriptions of mismatches.
-fn read(text: &str) -> Result<(Verified, BTreeMap<String, u64>)> {
+/// Reads the reports of all processes, with the descriptions of mismatches, and how many contexts were cut.
+fn read(text: &str) -> Result<(Verified, BTreeMap<String, u64>, u64)> {
     let is_description = |line: &&str| line.starts_with("pcce verify: mismatch in ");
-    let reports: String = text.lines().filter(|l| !is_description(l)).flat_map(|l| [l, "\n"]).collect();
+    let cut = |line: &str| -> Option<u64> {
+        line.strip_prefix("pcce verify: ")?.split_once(" of them cut, not compared: ")?.0.parse().ok()
+    };
+    let is_count = |line: &&str| !is_description(line) && cut(line).is_none();
+    let reports: String = text.lines().filter(is_count).flat_map(|l| [l, "\n"]).collect();
     let mut verified = read_report(&reports)?;
     let mut described = BTreeMap::new();
     for line in text.lines().filter(is_description) {
@@ -293,7 +300,7 @@ fn read(text: &str) -> Result<(Verified, BTreeMap<String, u64>)> {
     }
     // A process that was killed has no other report.
     verified.mismatches = verified.mismatches.max(described.values().sum());
-    Ok((verified, described))
+    Ok((verified, described, text.lines().filter_map(cut).sum()))
 }
 
 /// The results that one of the two has and the other has not: with `-` those of `plain`, with `+` the others.
@@ -335,8 +342,9 @@ mod tests {
     fn mismatches_of_killed_processes_count() {
         let right = "pcce verify: 12 contexts compared, 3 distinct, 0 mismatches\n";
         let wrong = "pcce verify: mismatch in f: returns with another context (id 1 at entry, 2 now)\n";
-        let (verified, described) = read(&[right, wrong, wrong].concat()).unwrap();
-        assert_eq!((verified.compared, verified.mismatches), (12, 2));
+        let cut = "pcce verify: 5 of them cut, not compared: their frames are on a stack that is not known\n";
+        let (verified, described, cut) = read(&[cut, right, wrong, cut, wrong].concat()).unwrap();
+        assert_eq!((verified.compared, verified.mismatches, cut), (12, 2, 10));
         assert_eq!(described["mismatch in f: returns with another context"], 2);
         assert!(read(wrong).is_err(), "no process ended");
     }

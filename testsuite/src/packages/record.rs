@@ -41,6 +41,13 @@ struct Row {
     contexts: u64,
     /// Those that were wrong.
     mismatches: u64,
+    /// Those that were cut: [`Outcome::cut`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    cut: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Record {
@@ -87,6 +94,7 @@ impl Record {
             different: differences(&plain.results, &outcome.results).len(),
             contexts: outcome.verified.compared,
             mismatches: outcome.verified.mismatches,
+            cut: outcome.cut,
         };
         let entry = self.packages.entry(package.to_owned()).or_default();
         entry.results = plain.results.len();
@@ -134,6 +142,9 @@ impl Record {
             }
             out += "\n";
         }
+        if rows().any(|row| row.cut > 0) {
+            out += "\nContexts that are cut are not compared: on stacks of fibers, whose beginning nobody knows.\n";
+        }
         out += "\nThe tools were built from these commits:\n\n";
         let revisions: BTreeSet<&str> = rows().map(|row| row.revision.as_str()).collect();
         for revision in revisions {
@@ -155,6 +166,9 @@ impl Row {
         let mut cell = self.contexts.to_string();
         if self.mismatches > 0 {
             let _ = write!(cell, ", **{} wrong**", self.mismatches);
+        }
+        if self.cut > 0 {
+            let _ = write!(cell, ", {} cut", self.cut);
         }
         if self.different > 0 {
             let _ = write!(cell, ", **{} results differ**", self.different);
