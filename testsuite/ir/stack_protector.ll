@@ -37,8 +37,8 @@ define void @always() sspreq "own"="always" {
   ret void
 }
 
-; CHECK: attributes #[[#PLAIN]] = { noinline "own"="pushes" }
-; CHECK: attributes #[[#WEAK]] = { noinline "own"="weak" }
-; CHECK: attributes #[[#ESCAPES]] = { noinline sspstrong "own"="escapes" }
-; CHECK: attributes #[[#ARRAY]] = { noinline ssp "own"="array" }
-; CHECK: attributes #[[#ALWAYS]] = { noinline sspreq "own"="always" }
+; CHECK: attributes #[[#PLAIN]] = { noinline "nooutline" "own"="pushes" }
+; CHECK: attributes #[[#WEAK]] = { noinline "nooutline" "own"="weak" }
+; CHECK: attributes #[[#ESCAPES]] = { noinline sspstrong "nooutline" "own"="escapes" }
+; CHECK: attributes #[[#ARRAY]] = { noinline ssp "nooutline" "own"="array" }
+; CHECK: attributes #[[#ALWAYS]] = { noinline sspreq "nooutline" "own"="always" }
