@@ -44,3 +44,9 @@ fn outside() {
 fn cxx_that_differed() {
     check_seeds(Generator::Cxx, [52016, 52155, 52870], 3);
 }
+
+/// Programs whose landing pads were entered behind copies that LLVM 19 had put in front of them.
+#[test]
+fn outside_that_differed() {
+    check_seeds(Generator::Outside, [9008, 9029], 2);
+}

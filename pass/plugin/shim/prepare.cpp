@@ -26,6 +26,12 @@ static bool catchesAll(const LandingPadInst &Pad) {
 // pad on their way out.
 void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef V) {
   Function &F = *unwrap<Function>(V);
+  // Where a variable is told at the beginning of a landing pad with phis, code generation of LLVM 19 puts the copies for
+  // the phis in front of the pad's label, and exceptions miss them. More copies are left with the pass than without it.
+  for (BasicBlock &BB : F)
+    if (BB.isLandingPad() && isa<PHINode>(BB.front()))
+      for (Instruction &I : BB)
+        I.dropDbgRecords();
   if (F.doesNotThrow() || (F.hasLocalLinkage() && !F.hasAddressTaken()))
     return;
   // An invoke is no tail call. Those that are kept leave no frame, and so nothing to restore.
