@@ -26,8 +26,8 @@ static bool catchesAll(const LandingPadInst &Pad) {
 // pad on their way out.
 void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef V) {
   Function &F = *unwrap<Function>(V);
-  // Where a variable is told at the beginning of a landing pad with phis, code generation of LLVM 19 puts the copies for
-  // the phis in front of the pad's label, and exceptions miss them. More copies are left with the pass than without it.
+  // Where a variable is told at the beginning of a landing pad with phis, code generation of LLVM 19 puts the copies
+  // for the phis in front of the pad's label, and exceptions miss them. With the pass, more copies are left there.
   for (BasicBlock &BB : F)
     if (BB.isLandingPad() && isa<PHINode>(BB.front()))
       for (Instruction &I : BB)
