@@ -35,9 +35,7 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             // an open call, or code that is not instrumented.
             let (frame, found) = (top.frame(), id.wrapping_sub(top.base()));
             let known = is_callers(id, top);
-            let entered = !frame.is_null()
-                && (*frame).site() == (*caller).site
-                && ((*frame).id, (*frame).prev, found) == ((*caller).id, (*caller).top, 0);
+            let entered = !frame.is_null() && found == 0 && is_pushed_by(top, caller);
             let open = (*(*caller).function).open.get();
             if known || entered || !open.is_null() && in_edge(open, id, top, caller).is_ok() {
                 return Ok(());
