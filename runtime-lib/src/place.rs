@@ -6,6 +6,7 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use crate::abi::token::BUILD_ID_LEN;
 use crate::chains::{CHAINS, INTERNED, NO_IMAGE, PLACE};
 use crate::image::Image;
 use crate::intern::Key;
@@ -82,13 +83,52 @@ fn name_in_library(address: *const u8) -> Option<u64> {
     if let Some(name) = name_in_program(address) {
         return Some(name);
     }
-    match Image::of(address) {
-        Some(image) if image.build_id_len > 0 => {
-            let offset = (address as usize).wrapping_sub(image.load_bias) as u64;
-            let key = [u64::from_le_bytes(image.build_id), PLACE | u64::from(image.build_id_len), offset];
-            CHAINS.insert(&key, ()).map(|number| number | INTERNED)
-        }
-        _ => Some(address as u64),
+    let start = Image::start_of(address);
+    let place = match start.and_then(known) {
+        Some(id) => (id, BUILD_ID_LEN, start?.addr()),
+        None => match Image::of(address) {
+            Some(image) if image.build_id_len > 0 => {
+                remember(&image);
+                (u64::from_le_bytes(image.build_id), image.build_id_len.into(), image.load_bias)
+            }
+            _ => return Some(address as u64),
+        },
+    };
+    let (id, id_len, bias) = place;
+    let key = [id, PLACE | id_len as u64, address.addr().wrapping_sub(bias) as u64];
+    CHAINS.insert(&key, ()).map(|number| number | INTERNED)
+}
+
+/// Where the build ids of libraries are: each is the address where the library begins, which is that of a page and
+/// what is added to the addresses in its file, and the place of the id in that page; and the id. Two words of
+/// different libraries do no harm: what stands at the place is compared with the id.
+static KNOWN: [(AtomicUsize, AtomicU64); 64] = [const { (AtomicUsize::new(0), AtomicU64::new(0)) }; 64];
+const PAGE: usize = 0x1000;
+
+fn slot(start: usize) -> &'static (AtomicUsize, AtomicU64) {
+    &KNOWN[(start / PAGE ^ start / PAGE / 64) % KNOWN.len()]
+}
+
+/// The build id of the library that begins at an address of an image's first page, if it was remembered.
+fn known(start: *const u8) -> Option<u64> {
+    let (place, id) = slot(start.addr());
+    let (place, id) = (place.load(Ordering::Relaxed), id.load(Ordering::Relaxed));
+    if place & !(PAGE - 1) != start.addr() {
+        return None;
+    }
+    // SAFETY: the place is one in the first page of a loaded image, with room for the id behind it.
+    let there = unsafe { start.with_addr(place).cast::<u64>().read_unaligned() };
+    (there == id).then_some(id)
+}
+
+fn remember(image: &Image) {
+    let place = image.whole_build_id().as_ptr();
+    let offset = place.addr().wrapping_sub(image.start.addr());
+    let is_plain = usize::from(image.build_id_len) == BUILD_ID_LEN && image.load_bias == image.start.addr();
+    if is_plain && offset <= PAGE - BUILD_ID_LEN {
+        let (known_place, known_id) = slot(image.start.addr());
+        known_place.store(place.addr(), Ordering::Relaxed);
+        known_id.store(u64::from_le_bytes(image.build_id), Ordering::Relaxed);
     }
 }
 
