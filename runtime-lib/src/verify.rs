@@ -28,11 +28,12 @@ mod step;
 mod tests;
 
 use core::ffi::{CStr, c_char, c_int, c_void};
+use core::iter::successors;
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 use self::step::{LEAVES, LEFT, is_replaced, left_from, step};
-use crate::abi::{FunctionRecord, Link, Shadow, SiteByte};
+use crate::abi::{Frame, FunctionRecord, Link, Shadow, SiteByte};
 use crate::context::chain_number;
 use crate::counts;
 use crate::depth;
@@ -120,23 +121,33 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
     }
 }
 
-/// How deep an activation is that was entered with the chain `top`: activations, and pushed frames. Only the frames
-/// that were pushed since its caller's entry are walked.
+/// How deep an activation is that was entered with the chain `top`: activations, and pushed frames.
 unsafe fn depths(caller: *const Shadow, top: Link) -> (u64, u64) {
     // SAFETY: live records and frames of this thread.
     unsafe {
-        let (depth, below, known) = if caller.is_null() {
-            (0, Link::NULL, 0)
-        } else {
-            ((*caller).depth, (*caller).top, (*caller).frames)
-        };
-        let (mut frame, mut pushed) = (top, 0);
-        while !frame.is_null() && frame != below {
-            pushed += 1;
-            frame = (*frame.frame()).prev;
+        let (mut outermost, mut pushed) = (top, 0);
+        for frame in pushed_since(caller, top) {
+            (outermost, pushed) = ((*frame).prev, pushed + 1);
         }
-        (depth + 1, if frame.is_null() { pushed } else { pushed + known })
+        match caller.as_ref() {
+            Some(caller) if outermost.is_null() => (caller.depth + 1, pushed),
+            Some(caller) => (caller.depth + 1, pushed + caller.frames),
+            None => (1, pushed),
+        }
     }
+}
+
+/// The frames of the chain `top`, from the innermost one outwards, that were pushed since the entry of `caller`; all
+/// without one.
+///
+/// # Safety
+/// Live records and frames of this thread, as long as the iterator is used.
+unsafe fn pushed_since(caller: *const Shadow, top: Link) -> impl Iterator<Item = *const Frame> {
+    // SAFETY: by the contract.
+    let below = unsafe { caller.as_ref() }.map_or(Link::NULL, |caller| caller.top);
+    let pushed = move |link: Link| (!link.is_null() && link != below).then(|| link.frame().cast_const());
+    // SAFETY: by the contract.
+    successors(pushed(top), move |&frame| pushed(unsafe { (*frame).prev }))
 }
 
 /// Before a return: takes `shadow` off, and checks that the function returns what it found.
@@ -306,18 +317,7 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
 /// Whether one of the frames is marked that were pushed since the entry of the activation's caller.
 unsafe fn is_marked(shadow: *const Shadow) -> bool {
     // SAFETY: live records and frames of this thread.
-    unsafe {
-        let Shadow { prev: caller, top, .. } = *shadow;
-        let below = if caller.is_null() { Link::NULL } else { (*caller).top };
-        let mut frame = top;
-        while !frame.is_null() && frame != below {
-            if (*frame.frame()).left() {
-                return true;
-            }
-            frame = (*frame.frame()).prev;
-        }
-        false
-    }
+    unsafe { pushed_since((*shadow).prev, (*shadow).top).any(|frame| (*frame).left()) }
 }
 
 /// The number of the context that has this encoding in the function with this name: `context`, if it is a new one. None

@@ -22,16 +22,17 @@ static bool catchesAll(const LandingPadInst &Pad) {
   return false;
 }
 
+void pcce_shim_untell_in_pads(LLVMValueRef V) {
+  for (BasicBlock &BB : *unwrap<Function>(V))
+    if (BB.isLandingPad() && isa<PHINode>(BB.front()))
+      for (Instruction &I : BB)
+        I.dropDbgRecords();
+}
+
 // Makes exceptions that leave a function which code of other modules can call stop at a landing
 // pad on their way out.
 void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef V) {
   Function &F = *unwrap<Function>(V);
-  // Where a variable is told at the beginning of a landing pad with phis, code generation of LLVM 19 puts the copies
-  // for the phis in front of the pad's label, and exceptions miss them. With the pass, more copies are left there.
-  for (BasicBlock &BB : F)
-    if (BB.isLandingPad() && isa<PHINode>(BB.front()))
-      for (Instruction &I : BB)
-        I.dropDbgRecords();
   if (F.doesNotThrow() || (F.hasLocalLinkage() && !F.hasAddressTaken()))
     return;
   // An invoke is no tail call. Those that are kept leave no frame, and so nothing to restore.

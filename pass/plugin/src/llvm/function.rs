@@ -188,6 +188,12 @@ impl<'m> Function<'m> {
         self.0.add_attribute(AttributeLoc::Function, attribute);
     }
 
+    /// Drops what debug records tell of variables in landing pads with phis.
+    pub fn untell_in_pads(self) {
+        // SAFETY: live function with a body.
+        unsafe { pcce_shim_untell_in_pads(self.raw()) }
+    }
+
     /// Removes an enum attribute from the function.
     pub fn remove_attribute(self, name: &str) {
         self.0.remove_enum_attribute(AttributeLoc::Function, Attribute::get_named_enum_kind_id(name));

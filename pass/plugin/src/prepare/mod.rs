@@ -13,7 +13,7 @@ use pcce_model::NoCallback;
 
 use crate::facts::eligible::Eligibility;
 use crate::facts::{Entered, entered_unpushed};
-use crate::llvm::{Module, Run};
+use crate::llvm::{Function, Module, Run};
 
 /// Inserts calls that code generation would insert, as far as they can be: of functions' hooks (`mcount`,
 /// `__cyg_profile_func_enter`) after inlining, and of functions that take the place of traps. Of the others the facts
@@ -28,6 +28,9 @@ pub fn control_flow(run: &mut Run, no_callback: &NoCallback, entered: &Entered, 
     let unpushed = entered_unpushed(run.module(), no_callback, entered);
     tails::unmark_inner_calls(run.module());
     tails::keep_in_cycles(run.module(), &unpushed);
+    // Where a variable is told at the beginning of a landing pad with phis, code generation of LLVM 19 puts the copies
+    // for the phis in front of the pad's label, and exceptions miss them. The pass leaves it more copies to make.
+    run.module().functions().into_iter().filter(|f| f.has_body()).for_each(Function::untell_in_pads);
     // Who catches may be code that is not instrumented, and goes on: what it called must leave the state as it found
     // it, also where it throws.
     run.catch_escapes(|module| Eligibility::new(module, open).instrumented(module).collect());
