@@ -106,7 +106,7 @@ static KNOWN: [(AtomicUsize, AtomicU64); 64] = [const { (AtomicUsize::new(0), At
 const PAGE: usize = 0x1000;
 
 fn slot(start: usize) -> &'static (AtomicUsize, AtomicU64) {
-    &KNOWN[(start / PAGE ^ start / PAGE / 64) % KNOWN.len()]
+    &KNOWN[((start / PAGE) ^ (start / PAGE / 64)) % KNOWN.len()]
 }
 
 /// The build id of the library that begins at an address of an image's first page, if it was remembered.
