@@ -40,6 +40,8 @@ pub struct Core {
     cache: ReadCache<File>,
     /// Memory: address, size, offset in the file. By ascending address.
     segments: Vec<(u64, u64, u64)>,
+    /// Where memory could be executed.
+    executable: Vec<std::ops::Range<u64>>,
     threads: Vec<State>,
     process: Option<i32>,
     signal: Option<Signal>,
@@ -90,7 +92,7 @@ impl Core {
         let file = File::open(path).map_err(|cause| CoreError::Io { path: path.to_owned(), cause })?;
         let damaged = |cause| CoreError::Elf { path: path.to_owned(), cause };
         let cache = ReadCache::new(file);
-        let mut segments = Vec::new();
+        let (mut segments, mut executable) = (Vec::new(), Vec::new());
         let mut notes = Notes::default();
         let len = (&cache).len().unwrap_or(0);
         let mut notes_left = len;
@@ -106,6 +108,10 @@ impl Core {
             for program in header.program_headers(LE, cache).map_err(damaged)? {
                 if program.p_type(LE) == elf::PT_LOAD && program.p_filesz(LE) > 0 {
                     segments.push((program.p_vaddr(LE), program.p_filesz(LE), program.p_offset(LE)));
+                }
+                if program.p_type(LE) == elf::PT_LOAD && program.p_flags(LE).contains(elf::PF_X) {
+                    let start = program.p_vaddr(LE);
+                    executable.push(start..start.saturating_add(program.p_memsz(LE)));
                 }
                 if program.p_type(LE) == elf::PT_NOTE {
                     // Each has its own place in the file.
@@ -126,6 +132,7 @@ impl Core {
             path: path.to_owned(),
             cache,
             segments,
+            executable,
             threads: notes.threads,
             process: notes.process,
             signal: notes.signal,

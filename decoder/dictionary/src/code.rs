@@ -83,7 +83,7 @@ pub struct FunctionCode {
 }
 
 /// What the dictionary says of a function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Role {
     /// Nothing: it is not instrumented.
     Plain,

@@ -70,7 +70,7 @@ impl Lines {
                 }
             };
             chain.push(Place {
-                name: names.number(&name),
+                name: names.number((&name, 0)),
                 file,
                 line: location.and_then(|l| l.line).unwrap_or(0),
                 column: location.and_then(|l| l.column).unwrap_or(0),

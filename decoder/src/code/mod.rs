@@ -14,7 +14,7 @@ mod ranges;
 pub(crate) mod table;
 mod unwind;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use object::{Object, ObjectSymbol};
 use pcce_abi::{no_op, stub, trace};
@@ -48,7 +48,7 @@ pub(crate) fn build(
     let mut ranges = ranges(file, &unwind, roles(modules, addresses), stubs(&image));
     let mut parts = parts::find(&mut ranges, file, &image);
     let pushing = take_pushing_stubs(&mut ranges, &image, modules);
-    let mut name_at: BTreeMap<u64, &str> = ranges.iter().map(|r| (r.start, r.name(modules))).collect();
+    let mut name_at = named(file, &ranges, modules);
     let mut adding = Vec::new();
     for range in ranges.iter_mut().filter(|r| r.role == Role::Plain) {
         if range.symbol.is_some_and(parts::is_outlined) {
@@ -59,7 +59,7 @@ pub(crate) fn build(
         } else if range.symbol.is_none() && stub::is_adding(image.code(range)) {
             range.role = Role::Opaque;
             adding.push(range.start);
-        } else if image.changes_id(range, name_at[&range.start]) {
+        } else if image.changes_id(range, name_at[&range.start].0) {
             range.role = Role::Opaque;
             image.opaque.insert(range.start);
         }
@@ -95,8 +95,9 @@ pub(crate) fn build(
             std::iter::once(range).chain(parts.iter().map(|&part| &ranges[part])).collect();
         let code: Vec<_> = parts.iter().map(|part| (part.start, image.code(part))).collect();
         let Some(function) = Function::new(&code) else { continue };
-        elsewhere
-            .extend(function.exits().filter(|target| name_at.get(target).is_none_or(|name| name.is_empty())));
+        elsewhere.extend(
+            function.exits().filter(|target| name_at.get(target).is_none_or(|name| name.0.is_empty())),
+        );
         let pads =
             |part: &&Range<'_>| unwind.get(&part.start).map_or(Some(&[][..]), |entry| entry.pads.as_deref());
         if let Some(pads) = parts.iter().map(pads).collect::<Option<Vec<_>>>() {
@@ -117,7 +118,7 @@ pub(crate) fn build(
         let bytes = image.bytes(start);
         let code = Function::new(&[(start, bytes.get(..len as usize).unwrap_or_default())]);
         for next in code.iter().flat_map(Function::exits) {
-            if name_at.get(&next).is_none_or(|name| name.is_empty()) && known.insert(next) {
+            if name_at.get(&next).is_none_or(|name| name.0.is_empty()) && known.insert(next) {
                 elsewhere.insert(next);
             }
         }
@@ -137,8 +138,8 @@ fn behind_entries<'a>(
     file: &object::File<'_>,
     image: &Image<'_>,
     ranges: &[Range<'_>],
-    name_at: &BTreeMap<u64, &'a str>,
-) -> Vec<(u64, &'a str)> {
+    name_at: &BTreeMap<u64, Named<'a>>,
+) -> Vec<(u64, Named<'a>)> {
     let enter = |s: &object::Symbol<'_, '_>| s.name() == Ok(trace::functions::ENTER) && !s.is_undefined();
     let enter = file.symbols().find(enter).map(|s| s.address());
     let begins = |range: &&Range<'_>| {
@@ -157,12 +158,13 @@ fn behind_entries<'a>(
 const STUB: &str = "call through a pointer";
 
 /// Gives stubs of link mode that add the names of whom they call: so it is the callee of whoever calls or jumps there.
-fn name_adding_stubs(adding: &[(u64, Function)], name_at: &mut BTreeMap<u64, &str>) {
+fn name_adding_stubs(adding: &[(u64, Function)], name_at: &mut BTreeMap<u64, Named<'_>>) {
     for &(start, ref code) in adding {
         let called = code.calls().find(|call| call.0 == start + stub::CALL_END as u64);
         let called = called.and_then(|call| call.1);
-        let callee = called.and_then(|callee| name_at.get(&callee).copied()).filter(|name| !name.is_empty());
-        name_at.insert(start, callee.unwrap_or(STUB));
+        let callee =
+            called.and_then(|callee| name_at.get(&callee).copied()).filter(|name| !name.0.is_empty());
+        name_at.insert(start, callee.unwrap_or((STUB, 0)));
     }
 }
 
@@ -222,11 +224,11 @@ impl Table {
         image: &Image<'_>,
         pads: &[LandingPad],
         start: u64,
-        name_at: &BTreeMap<u64, &str>,
+        name_at: &BTreeMap<u64, Named<'_>>,
     ) {
         let findings = findings::findings(function, image, pads);
         // A jump to where no function begins leads to more code of this one.
-        let tail = |target| name_at.get(&target).is_some_and(|name| !name.is_empty());
+        let tail = |target| name_at.get(&target).is_some_and(|name| !name.0.is_empty());
         if function.exits().all(tail)
             && let Some(row) = self.row(start)
         {
@@ -245,8 +247,8 @@ impl Table {
             }
         }
         for (behind, target) in function.calls() {
-            let name = target.and_then(|t| name_at.get(&t)).filter(|name| !name.is_empty());
-            let name = name.map_or(0, |name| self.names.number(name) + 1);
+            let name = target.and_then(|t| name_at.get(&t)).filter(|name| !name.0.is_empty());
+            let name = name.map_or(0, |&name| self.names.number(name) + 1);
             // The byte in front belongs to the call.
             if let Some(row) = self.row(behind - 1) {
                 row.calls.push(((behind - row.start) as u32, name));
@@ -268,7 +270,7 @@ impl Table {
             around.len = start - around.start;
         }
         let range = Range { start, len: end - start, symbol: None, role: Role::Opaque, part: false };
-        let mut row = row(&range, self.names.number(""));
+        let mut row = row(&range, self.names.number(("", 0)));
         // It returns behind the addition.
         row.states = vec![(0, State::Added(0)), (no_op::WIDE_LEN as u32 - 1, State::Added(value))];
         self.rows.insert(start, row);
@@ -290,16 +292,61 @@ impl Table {
         if !(1..=u64::from(u32::MAX)).contains(&len) {
             return None;
         }
-        let name = self.names.number("");
+        let name = self.names.number(("", 0));
         self.rows.insert(target, row(&range, name));
         Some((target, len))
     }
 }
 
-/// Gives equal strings equal numbers.
+/// A function's name, and which of its namesakes it is: local functions of several files may have one name.
+type Named<'a> = (&'a str, u32);
+
+/// The names of all functions, by their addresses. Namesakes are numbered from 1 on where they are local; what other
+/// images can call is 0, and so are the stubs that lead to it.
+fn named<'a>(
+    file: &object::File<'_>,
+    ranges: &[Range<'a>],
+    modules: &'a [Module],
+) -> BTreeMap<u64, Named<'a>> {
+    let (mut local, mut global) = (HashSet::new(), HashSet::new());
+    for symbol in file.symbols().chain(file.dynamic_symbols()).filter(|s| !s.is_undefined()) {
+        if symbol.is_local() { &mut local } else { &mut global }.insert(symbol.address());
+    }
+    let mut counts: HashMap<&str, u32> = HashMap::new();
+    for range in ranges.iter().filter(|range| !range.part) {
+        *counts.entry(range.name(modules)).or_default() += 1;
+    }
+    let (mut numbers, mut of_rows) = (HashMap::new(), HashMap::new());
+    let mut named = BTreeMap::new();
+    // Parts may come first.
+    let (parts, whole): (Vec<_>, Vec<_>) = ranges.iter().partition(|range| range.part);
+    for range in whole.into_iter().chain(parts) {
+        let name = range.name(modules);
+        let is_namesake = local.contains(&range.start)
+            && !global.contains(&range.start)
+            && !range.part
+            && !name.is_empty()
+            && counts.get(name).is_some_and(|&count| count > 1);
+        let row = Some(range.role).filter(|role| matches!(role, Role::Instrumented(..)));
+        let number = match is_namesake {
+            true => {
+                let last = numbers.entry(name).or_insert(0);
+                *last += 1;
+                *last
+            }
+            false => row.and_then(|row| of_rows.get(&row).copied()).unwrap_or(0),
+        };
+        of_rows.extend(row.map(|row| (row, number)));
+        named.insert(range.start, (name, number));
+    }
+    named
+}
+
+/// Gives equal names of namesakes equal numbers.
 struct Names {
     list: Vec<String>,
-    index: HashMap<String, u32>,
+    /// By namesake.
+    index: HashMap<u32, HashMap<String, u32>>,
     /// How many bytes there may still be of them: strings in a file may share theirs.
     left: usize,
 }
@@ -313,15 +360,16 @@ impl Names {
     }
 
     /// The number of a name; that of no name if there are too many.
-    fn number(&mut self, name: &str) -> u32 {
-        if let Some(&number) = self.index.get(name) {
+    fn number(&mut self, (name, namesake): Named<'_>) -> u32 {
+        let index = self.index.entry(namesake).or_default();
+        if let Some(&number) = index.get(name) {
             return number;
         }
-        let Some(left) = self.left.checked_sub(name.len()) else { return self.number("") };
+        let Some(left) = self.left.checked_sub(name.len()) else { return self.number(("", 0)) };
         self.left = left;
         let number = self.list.len() as u32;
         self.list.push(name.to_owned());
-        self.index.insert(name.to_owned(), number);
+        index.insert(name.to_owned(), number);
         number
     }
 }

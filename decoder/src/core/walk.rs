@@ -42,7 +42,9 @@ impl Core {
         let mut walk = Walk { core: self, places, token: Token::default(), stack, task: None };
         walk.token.with_offsets = places.hybrid;
         walk.token.left = field(layout::TLS_LEFT & !7)?.to_le_bytes()[(layout::TLS_LEFT & 7) as usize] != 0;
-        walk.thread(thread.unwinding(), id, top);
+        let mut registers = thread.unwinding();
+        registers.is_astray = !self.executable.iter().any(|memory| memory.contains(&thread.pc()));
+        walk.thread(registers, id, top);
         let mut word = walk.token.encode();
         let origin = match walk.task {
             Some(task) => self.text(task, layout::TASK_LEN, layout::TASK_TEXT, layout::TASK_SIZE),

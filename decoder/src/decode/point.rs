@@ -35,12 +35,21 @@ pub(super) struct Below<'t> {
 /// A function that is active at a point.
 struct Inner<'d> {
     image: u32,
+    /// The number of its name, which tells it from local functions of the same name.
+    number: u32,
     /// Its linkage name.
     name: &'d str,
     /// Which one it is, if it is instrumented.
     owner: Option<u32>,
     /// Whether a jump may have led to it.
     jumped_to: bool,
+}
+
+impl Inner<'_> {
+    /// Whether a call in an image that names its callee reaches this function.
+    fn is_called(&self, image: u32, callee: u32, code: &CodeTable) -> bool {
+        if self.image == image { self.number == callee } else { self.name == code.linkage(callee) }
+    }
 }
 
 /// What an address of a point is found to be in.
@@ -160,9 +169,13 @@ impl<'d> Decoding<'d, '_> {
             // What called it is the code that starts programs and threads, or other code without the pass: as where the
             // id of the outermost function is known.
             self.context.pieces.truncate(pieces);
+            if self.images.symbols.functions[root as usize].jumped_to {
+                self.left();
+            }
             return stop(Above::Root(root));
         }
         match point.end {
+            PointEnd::Outermost if self.ends_instrumented(point)? => stop(Above::Interrupted),
             // The owner of the next frame is the last function: that of a signal, or one whose dictionary was not
             // given.
             PointEnd::Pushed | PointEnd::Outermost => stop(Above::Plain(point.end == PointEnd::Outermost)),
@@ -185,14 +198,14 @@ impl<'d> Decoding<'d, '_> {
         }
         let at = if address.exact { address.address } else { address.address.wrapping_sub(1) };
         let Some(image) = self.context.image(address.image) else {
-            *inner = None;
+            self.below_plain(inner.take());
             self.plain(None);
             return Ok(Active::Plain);
         };
         // Without it, nobody knows which functions are instrumented.
         let Some(code) = self.code(image)? else { return Ok(Active::Lost) };
         let Some(function) = code.function(at) else {
-            *inner = None;
+            self.below_plain(inner.take());
             self.plain(None);
             return Ok(Active::Plain);
         };
@@ -220,11 +233,18 @@ impl<'d> Decoding<'d, '_> {
         if let Some((module, row)) = code.opens(function) {
             let opened = self.images.symbols.function_of(image, module, row);
             let jumped_to = self.images.symbols.functions[opened as usize].jumped_to;
-            return Ok(Active::OpenThunk(Inner { image, name, owner: Some(opened), jumped_to }, opened));
+            let number = function.name;
+            return Ok(Active::OpenThunk(
+                Inner { image, number, name, owner: Some(opened), jumped_to },
+                opened,
+            ));
         }
-        let found = Inner { image, name, owner, jumped_to };
-        if function.role == Role::Plain && functions::pushes_for_others(found.name) {
-            return Ok(Active::PushRoutine(found));
+        let found = Inner { image, number: function.name, name, owner, jumped_to };
+        if function.role == Role::Plain {
+            if functions::pushes_for_others(found.name) {
+                return Ok(Active::PushRoutine(found));
+            }
+            self.below_plain(inner.take());
         }
         // Code that adds what is wide, or that binds what is called, has no name, and is none that is called.
         *inner = Some(found).filter(|found| !found.name.is_empty());
@@ -253,7 +273,7 @@ impl<'d> Decoding<'d, '_> {
         let functions = &self.images.symbols.functions;
         match (callee, inner) {
             (Some(callee), Some(inner))
-                if inner.name == code.linkage(callee)
+                if inner.is_called(image, callee, code)
                     && !marked
                     && !inner.owner.is_some_and(|owner| functions[owner as usize].comes_back) => {}
             // Other code calls on as it likes.
@@ -273,6 +293,13 @@ impl<'d> Decoding<'d, '_> {
                 self.context.push(Piece::Tail(None));
             }
             _ => {}
+        }
+    }
+
+    /// Adds what lies between code that is not instrumented and the function that it has called.
+    fn below_plain(&mut self, inner: Option<Inner<'_>>) {
+        if inner.is_some_and(|inner| inner.owner.is_some() && inner.jumped_to) {
+            self.left();
         }
     }
 

@@ -200,7 +200,9 @@ impl Interruption {
             }
             let end = match () {
                 () if !jump && (registers.sp()..step.cfa).contains(&top) => Some(End::Pushed),
-                () if step.caller.pc() == 0 => Some(End::Outermost),
+                () if !step.caller.has_pc() => Some(End::Outermost),
+                // Nothing is called from there: the word was overwritten, or is no return address.
+                () if step.caller.pc() == 0 => Some(End::Lost),
                 () => None,
             };
             if let Some(end) = end {
@@ -269,8 +271,9 @@ fn step<'p, P: Process<'p>>(
     // A return address may be the first one behind a function that does not return.
     let lookup = if exact { pc } else { pc.checked_sub(1)? };
     let Some(Tables { start: loaded, image, index_start, index }) = process.image(lookup) else {
-        // A call through a wild pointer: its return address is on top of the stack.
-        return if exact { called(registers, 0, process) } else { None };
+        // A call through a wild pointer: its return address is on top of the stack. Of code that is in no file, as
+        // compilers at run time make it, nobody knows where that is.
+        return if exact && registers.is_astray { called(registers, 0, process) } else { None };
     };
     let bases = BaseAddresses::default().set_eh_frame_hdr(index_start as u64);
     let index = EhFrameHdr::new(index, NativeEndian).parse(&bases, 8).ok()?;
@@ -300,6 +303,7 @@ fn step<'p, P: Process<'p>>(
     // The tables name what changed: what a function must preserve is as it was.
     let mut caller = *registers;
     caller.known &= PRESERVED;
+    caller.is_astray = false;
     caller.set(RSP, cfa);
     for (register, rule) in row.registers() {
         let number = usize::from(register.0);
