@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use pcce_dictionary::{Dictionary, DictionaryError};
@@ -46,6 +47,18 @@ pub enum LoadCause {
     Program(#[from] ProgramError),
 }
 
+/// The content of a file.
+///
+/// # Errors
+/// Those of reading it, and that it is a device: some never end.
+pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let kind = fs::metadata(path)?.file_type();
+    if kind.is_char_device() || kind.is_block_device() {
+        return Err(io::Error::other("it is a device, and no file"));
+    }
+    fs::read(path)
+}
+
 /// Reads a dictionary from the JSON document or the program at `path`.
 ///
 /// # Errors
@@ -53,7 +66,7 @@ pub enum LoadCause {
 pub fn load(path: &Path) -> Result<Dictionary, LoadError> {
     let with_path = |cause| LoadError { path: path.to_owned(), cause };
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    match fs::read(path) {
+    match read_file(path) {
         Ok(bytes) => from_bytes(&bytes, &name).map_err(with_path),
         Err(error) => Err(with_path(LoadCause::Io(error))),
     }

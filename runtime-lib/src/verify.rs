@@ -80,7 +80,10 @@ static REPORT: FileName = FileName::new();
 pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *const FunctionRecord) {
     if !REGISTERED.load(Ordering::Relaxed) && !REGISTERED.swap(true, Ordering::Relaxed) {
         // SAFETY: a plain handler; it stays loaded as long as the process or its library.
-        unsafe { sys::at_exit(exit, null_mut(), null_mut()) };
+        unsafe {
+            sys::at_exit(exit, null_mut(), null_mut());
+            sys::at_quick_exit(exit, null_mut());
+        }
         REPORT.set_from(REPORT_VARIABLE, built_in_report());
         depth::FILE.set_from(depth::VARIABLE, None);
         contexts::FILE.set_from(contexts::VARIABLE, None);

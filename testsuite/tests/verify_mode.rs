@@ -173,10 +173,14 @@ fn processes_that_end_at_once_report_as_well() {
             format!("pcce verify: {compared} contexts compared, {compared} distinct, 0 mismatches\n")
         };
         assert_eq!(report, [line(1), line(6)].concat());
-        let wrong = "int main(void) { __pcce_tls.id += 1000; middle(1); _exit(status_of_child()); }";
-        let (output, report) = run_with_report(&build("at-once-wrong", mode, &[ends, wrong].concat()));
-        assert_eq!(output.status, 97, "{}{report}", output.describe());
-        assert!(mismatches(&report) > 0, "{report}");
+        for end in ["_exit", "quick_exit"] {
+            let wrong =
+                format!("int main(void) {{ __pcce_tls.id += 1000; middle(1); {end}(status_of_child()); }}");
+            let program = build(&format!("at-once-wrong-{end}"), mode, &[ends, &wrong].concat());
+            let (output, report) = run_with_report(&program);
+            assert_eq!(output.status, 97, "{}{report}", output.describe());
+            assert!(mismatches(&report) > 0, "{report}");
+        }
     }
 }
 

@@ -13,7 +13,7 @@ pub fn run(action: &ProfileAction) -> anyhow::Result<Status> {
     let mut all = Calls::default();
     for path in profiles {
         let name = path.display();
-        let text = std::fs::read(path).with_context(|| format!("{name}: cannot be read"))?;
+        let text = pcce::load::read_file(path.as_ref()).with_context(|| format!("{name}: cannot be read"))?;
         all.functions.extend(Calls::read(&text).with_context(|| name.to_string())?.functions);
         // At once: a profile of each process of a test suite can be many.
         all = all.merged();

@@ -1,6 +1,5 @@
 //! `pcce core`.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -29,7 +28,7 @@ struct Source {
 /// Decodes the contexts of a core file's threads.
 pub fn run(args: &CoreArgs) -> anyhow::Result<Status> {
     let with_path = |path: &Path, cause| LoadError { path: path.to_owned(), cause };
-    let read = |path: &Path| fs::read(path).map_err(|error| with_path(path, LoadCause::Io(error)));
+    let read = |path: &Path| load::read_file(path).map_err(|error| with_path(path, LoadCause::Io(error)));
     let core = Core::open(&args.core, &args.program, read(&args.program)?)?;
     let mut sources: Vec<Source> = Vec::new();
     for (number, image) in core.images().iter().enumerate() {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Context;
-use pcce::load::{LoadCause, LoadError};
+use pcce::load::{LoadCause, LoadError, read_file};
 use pcce::{program, store};
 use pcce_dictionary::Dictionary;
 
@@ -50,7 +50,7 @@ fn put(file: &Path, content: &[u8]) -> io::Result<()> {
 /// The dictionary of a program.
 fn dictionary(path: &Path) -> anyhow::Result<Dictionary> {
     let with_path = |cause| LoadError { path: path.to_owned(), cause };
-    let bytes = fs::read(path).map_err(|error| with_path(LoadCause::Io(error)))?;
+    let bytes = read_file(path).map_err(|error| with_path(LoadCause::Io(error)))?;
     if !bytes.starts_with(&program::ELF_MAGIC) {
         anyhow::bail!(
             "{}: not a program (no ELF file); give the linked program or shared library",

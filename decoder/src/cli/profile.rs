@@ -34,7 +34,7 @@ pub fn read_profile(
     style: &Style,
 ) -> anyhow::Result<Read> {
     let path = profile.display();
-    let text = std::fs::read(profile).with_context(|| format!("{path}: cannot be read"))?;
+    let text = pcce::load::read_file(profile).with_context(|| format!("{path}: cannot be read"))?;
     let profile = Profile::read(&text).with_context(|| path.to_string())?;
     drop(text);
     if kind.is_some_and(|kind| kind != profile.kind) {

@@ -175,6 +175,9 @@ unsafe extern "C" {
     /// `__cxa_atexit`.
     #[link_name = "__pcce_at_exit"]
     pub fn at_exit(f: extern "C" fn(*mut c_void), arg: *mut c_void, dso: *mut c_void) -> c_int;
+    /// Has a function called by `quick_exit`.
+    #[link_name = "__cxa_at_quick_exit"]
+    pub fn at_quick_exit(f: extern "C" fn(*mut c_void), dso: *mut c_void) -> c_int;
     /// `fflush`.
     #[link_name = "__pcce_flush"]
     pub fn flush(stream: *mut c_void) -> c_int;
