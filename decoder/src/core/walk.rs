@@ -152,6 +152,9 @@ impl Walk<'_> {
         let at = frame(link);
         let word = |i: u64| self.core.word(at.checked_add(i * 8)?);
         let (prev, id, marked) = (word(0)?, word(1)?, word(2)?);
+        if (prev, id, marked) == (0, 0, 0) {
+            return None;
+        }
         let (site, left) = (unmarked(marked), (marked >> layout::MARKS_SHIFT) as u8 & layout::LEFT != 0);
         let to = frame(prev);
         // A link leads upwards; only that of a signal handler on its own stack may lead anywhere on the thread's.

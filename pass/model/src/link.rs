@@ -221,6 +221,10 @@ pub fn shapes(
                     CodeOfCall { shape: Shape::Bound, stub: new_stub(), ..plain }
                 }
                 Reached::Own => CodeOfCall { shape: Shape::Bound, ..plain },
+                // The link will hardly find another way, and a stub that calls a routine takes three times as long.
+                Reached::Other if call.kind == CallKind::Indirect && closes_cycle(id, c) => {
+                    CodeOfCall { shape: Shape::Pushes, ..plain }
+                }
                 Reached::Other => match source.reach(id, c) {
                     Reach::No => CodeOfCall { shape: Shape::Pushes, ..plain },
                     Reach::Stack if call.kind == CallKind::Indirect => {

@@ -65,6 +65,8 @@ impl Frames {
         if self.steps == self.limit {
             (self.mark, self.steps, self.limit) = (frame, 0, self.limit * 2);
         }
+        // Nearly nothing but zeros that were written over it makes a frame of them.
+        let words = words.filter(|words| *words != [0; 3]);
         self.damaged |= words.is_none();
         let [_, id, site] = words?;
         // SAFETY: its words are readable.
