@@ -12,6 +12,13 @@
 extern "C" {
 #endif
 
+#ifdef __clang__
+/* The optimiser must not make one call of two: each tells where it stands. */
+#define PCCE_CAPTURE_ __attribute__((nomerge))
+#else
+#define PCCE_CAPTURE_
+#endif
+
 /* The current calling context as one number. Equal contexts of this build give
  * equal numbers, different contexts different ones.
  *
@@ -26,7 +33,7 @@ extern "C" {
  *
  * Code without the pass may call this and pcce_token(), too. Then they go by return
  * addresses up to what is instrumented, which takes microseconds. */
-uint64_t pcce_context(void);
+PCCE_CAPTURE_ uint64_t pcce_context(void);
 
 /* Has what numbers from 2^63 on stand for recorded in a file, so that `pcce decode
  * --numbers FILE` takes them when the process is over: 24 bytes for each new link of a
@@ -50,7 +57,7 @@ int pcce_numbers(int fd);
  * callers and says so, or an empty string if even that does not fit. 128 bytes
  * are plenty outside deep recursion. Returns 0 and writes an empty
  * string where there is no context. Async-signal-safe. */
-size_t pcce_token(char *buf, size_t size);
+PCCE_CAPTURE_ size_t pcce_token(char *buf, size_t size);
 
 /* The same for the point at which this thread was interrupted: pc and sp are the
  * program counter and the stack pointer there, as a signal handler finds them in

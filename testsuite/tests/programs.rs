@@ -52,6 +52,7 @@ programs! {
     interposed.c,
     foreign_catch.cpp,
     interrupts.c,
+    joined.c,
     jumps.c,
     jumps_no_builtin.c,
     known.c,
