@@ -55,7 +55,7 @@ fn numbers_name_contexts(folder: &Path, program: &str) {
             assert_eq!(callers(&of_number.stdout), callers(&decoded.expect_success().stdout), "{line}");
         }
     }
-    assert!(by_number >= 4, "{by_number}: {output}");
+    assert!(by_number >= 3, "{by_number}: {output}");
 }
 
 /// Behind any linker, the step encodes the program, by the wrapper or by `pcce link`; two links of the same objects are
@@ -439,9 +439,9 @@ fn wide_values_are_put_where_stubs_were() {
     assert!(code.lines().filter(|line| line.contains("movabsq")).count() > 10, "{code}");
 }
 
-/// A cycle of one module that goes through a pointer: the cold call by name pushes, and not the hot one.
+/// A cycle of one module that goes through a pointer: the call through it pushes in the code, and those by name add.
 #[test]
-fn cycles_through_pointers_push_where_they_are_cold() {
+fn cycles_through_pointers_push_there() {
     let folder = work_folder("link/cold");
     let source = "#include <pcce.h>\n#include <stdio.h>\nstatic int work(int n);\nint (*volatile f)(int) = work;\n\
         __attribute__((noinline)) int hot(int n) {\n  int sum = 0;\n  for (int i = 0; i < n; i++) sum += f(i);\n  \
@@ -468,7 +468,7 @@ fn cycles_through_pointers_push_where_they_are_cold() {
         let words = ["-d", "--no-show-raw-insn", &format!("--disassemble-symbols={function}"), "cold"];
         run(command(llvm("llvm-objdump"), &words).current_dir(&folder)).expect_success().stdout
     };
-    assert!(code("hot").contains("*%r10"), "{}", code("hot"));
+    assert!(!code("hot").contains("*%r10"), "no stub pushes: {}", code("hot"));
     let by_name = [code("work").contains("<rare>"), code("rare").contains("<hot>")];
-    assert_ne!(by_name[0], by_name[1], "one of them pushes: {}{}", code("work"), code("rare"));
+    assert_eq!(by_name, [true; 2], "none of them pushes: {}{}", code("work"), code("rare"));
 }
