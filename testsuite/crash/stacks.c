@@ -20,9 +20,15 @@ NOINLINE static int die(int n) {
 }
 
 // Each of these is entered from code without the pass, and leaves by a jump.
+NOINLINE static void *job(void *argument) {
+  sum++;
+  *null = argument != NULL;
+  return (void *)(long)sum;
+}
+
 static void *start(void *argument) {
   sum++;
-  return (void *)(long)die(argument != NULL);
+  return job(argument);
 }
 
 static int compare(const void *a, const void *b) {

@@ -35,7 +35,7 @@ fn functions(trace: &Value) -> Vec<String> {
     names
 }
 
-/// The functions of the only thread, as the crash report and the core file have them.
+/// The functions of the thread that dies, as the crash report and the core file have them.
 fn dies(program: &Path, way: &str) -> [Vec<String>; 2] {
     let report = program.with_extension(format!("{way}.report"));
     let core = program.with_extension(format!("{way}.core"));
@@ -96,8 +96,10 @@ fn what_the_stack_does_not_show_is_a_boundary() {
             _ => &["<uninstrumented>", "<unknown>"],
         };
         let signal = ["on_signal", "<tail>", "<uninstrumented>", "<signal>", "<uninstrumented>", "main"];
+        let thread = ["job", "<tail>", "<thread>", "main"];
         for (way, expected) in [
-            ("callback", &["die", "<tail>", "<uninstrumented>", "main"][..]),
+            ("thread", &thread[..]),
+            ("callback", &["die", "<tail>", "<uninstrumented>", "main"]),
             ("signal", &signal),
             ("exit", &["ends", "<tail>", "<uninstrumented>", "main"]),
             ("namesakes", namesakes),
