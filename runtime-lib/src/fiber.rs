@@ -26,7 +26,7 @@ pub struct Fiber {
 /// [`stack_high`](crate::abi::Tls::stack_high) where nothing is known of the stack.
 pub const ANYWHERE: usize = usize::MAX;
 
-struct Shared(UnsafeCell<Frame>);
+pub struct Shared(UnsafeCell<Frame>);
 
 // SAFETY: never written.
 unsafe impl Sync for Shared {}
@@ -35,9 +35,10 @@ unsafe impl Sync for Shared {}
 pub const UNKNOWN_SITE: *const u8 = dangling();
 
 /// Stands for frames that must not be looked at.
-static UNKNOWN: Shared = Shared(UnsafeCell::new(Frame::new(Link::NULL, 0, UNKNOWN_SITE)));
+pub static UNKNOWN: Shared = Shared(UnsafeCell::new(Frame::new(Link::NULL, 0, UNKNOWN_SITE)));
 
-const UNKNOWN_LINK: Link = Link::new(UNKNOWN.0.get());
+/// To [`UNKNOWN`].
+pub const UNKNOWN_LINK: Link = Link::new(UNKNOWN.0.get());
 
 /// Whether `top` is [`UNKNOWN`].
 pub fn is_unknown(top: Link) -> bool {

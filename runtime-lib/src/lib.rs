@@ -29,6 +29,7 @@ mod depth;
 mod fiber;
 mod heap;
 mod intern;
+mod jump;
 mod numbers;
 mod offset;
 mod own;

@@ -8,7 +8,7 @@ use core::mem::transmute;
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
-use crate::abi::{Frame, Link};
+use crate::abi::{Frame, Link, Shadow};
 use crate::fiber::{followed_from, is_lost};
 use crate::state::tls;
 use crate::trace;
@@ -43,6 +43,8 @@ pub struct SignalFrame {
     pub frame: Frame,
     /// The registers of the interrupted code; null if its state is not known.
     pub context: *const libc::ucontext_t,
+    /// Verify mode: the interrupted code's innermost record.
+    pub shadow: *mut Shadow,
 }
 
 /// Exported for readers of core files.
@@ -92,7 +94,8 @@ unsafe extern "C" fn trampoline(signal: c_int, info: *mut c_void, context: *mut 
         let frame = Frame::new(prev, interrupted_id, &raw const __pcce_signal_site);
         let lost = is_lost(interrupted_top, prev);
         let interrupted_at = if now { context.cast::<libc::ucontext_t>() } else { null() };
-        let mut frame = SignalFrame { frame, context: if lost || !now { null() } else { context.cast() } };
+        let context_known = if lost || !now { null() } else { context.cast() };
+        let mut frame = SignalFrame { frame, context: context_known, shadow: interrupted };
         compiler_fence(Ordering::Release);
         // The interrupted function is not at a call: the handler's chain is not a continuation of its own.
         shadow.write_volatile(null_mut());

@@ -1,12 +1,15 @@
 //! What is the processor's own: everything here and below is for x86-64, as is the walk over stacks in `pcce-abi`.
 
 mod functions;
+mod jump;
 mod push;
 
 use core::arch::asm;
 
 use crate::abi::Tls;
 use crate::unwind::Registers;
+
+pub use self::jump::jump_target;
 
 /// Where the stack of the thread ends.
 #[inline(always)]

@@ -243,6 +243,25 @@ fn every_point_with_exceptions() {
     }
 }
 
+/// Code without the pass goes on behind what it has called and what has failed.
+#[test]
+fn every_point_where_other_code_goes_on() {
+    let work = work_folder("anywhere/landed");
+    let plain = work.join("plain.o").display().to_string();
+    let source = folder().join("landed.c").display().to_string();
+    let words = ["-O1", "-fno-optimize-sibling-calls", "-DPLAIN", "-c", &source, "-o", &plain];
+    let _ = run(&mut command(llvm("clang"), &words)).expect_success();
+    for (name, level, mode) in [
+        ("landed-lto", "-O2", "--pcce-mode=lto"),
+        ("landed-module", "-O1", "--pcce-mode=module"),
+        ("landed-link", "-O2", "--pcce-mode=link"),
+        ("landed-lto-O0", "-O0", "--pcce-mode=lto"),
+    ] {
+        let counts = check(name, "landed.c", &[level, mode, &plain], PIE, false);
+        assert!(counts.points > 10_000 && counts.unknown == 0, "{name}: {} unknown", counts.unknown);
+    }
+}
+
 /// Compilers take functions apart: into sections for each basic block, into hot and cold parts, and into sequences of
 /// instructions that several functions share, which belong to none of them.
 #[test]

@@ -56,6 +56,7 @@ programs! {
     jumps.c,
     jumps_no_builtin.c,
     known.c,
+    landed.c,
     leaf.c,
     left.c,
     left_apart.c,

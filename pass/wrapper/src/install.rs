@@ -80,6 +80,11 @@ impl Files {
         self.libraries.join("libpcce_heap.a")
     }
 
+    /// `setjmp` and `longjmp` for executables, beside one of these.
+    pub fn jumps_archive(&self) -> PathBuf {
+        self.libraries.join("libpcce_setjmp.a")
+    }
+
     /// The tracer for executables, beside one of these.
     pub fn trace_archive(&self) -> PathBuf {
         self.libraries.join("libpcce_trace.a")

@@ -294,6 +294,11 @@ fn add_runtime(
         if !command.r#static {
             added.flag("-Wl,--export-dynamic-symbol=__pcce_*");
             added.flag("-Wl,--export-dynamic-symbol=pcce_*");
+            added.for_linker("", &files.jumps_archive());
+            needs.push(files.jumps_archive());
+            for (name, _) in pcce_abi::exports::JUMPS {
+                added.flag(&format!("-Wl,--export-dynamic-symbol={name}"));
+            }
             if own.heap {
                 // Shared libraries must find them even where the linker knows of none that asks.
                 for (name, _) in pcce_abi::exports::ALLOCATION {

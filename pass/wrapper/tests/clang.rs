@@ -26,10 +26,9 @@ impl Wrapper {
         // Links: another thread of the tests, about to run a program, could hold open what is written here.
         fs::hard_link(env!("CARGO_BIN_EXE_pcce-clang"), bin.join("pcce-clang")).unwrap();
         fs::hard_link(env!("CARGO_BIN_EXE_pcce-clangxx"), bin.join("pcce-clang++")).unwrap();
-        for file in
-            [llvm.join("libpcce_pass.so"), libraries.join("libpcce_rt.a"), libraries.join("libpcce_rt.so")]
-        {
-            fs::write(file, "").unwrap();
+        fs::write(llvm.join("libpcce_pass.so"), "").unwrap();
+        for file in ["libpcce_rt.a", "libpcce_setjmp.a", "libpcce_rt.so"] {
+            fs::write(libraries.join(file), "").unwrap();
         }
         fs::write(include.join("pcce.h"), "#define PCCE_FOUND 1\n").unwrap();
         fs::write(

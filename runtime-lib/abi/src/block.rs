@@ -360,6 +360,11 @@ pub mod functions {
     /// The same with a relative push.
     pub const PUSH_RELATIVE: &str = "__pcce_push_relative";
 
+    /// Where `setjmp` and its like lead, with the address of libc's function in `%rax` (`libpcce_setjmp.a`).
+    pub const SETJMP: &str = "__pcce_setjmp";
+    /// The same of `longjmp`.
+    pub const LONGJMP: &str = "__pcce_longjmp";
+
     /// [`PUSH`] of an image of its own. Some functions of other images look by their return address which image has
     /// called (`dlsym`); and in code that can only become part of an executable, it is shorter.
     pub const PUSH_HERE: &str = "__pcce_push_here";

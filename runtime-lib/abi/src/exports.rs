@@ -4,7 +4,7 @@
 use crate::{MAIN_BASE_SYMBOL, REPLACED, SIGNAL_SITE_SYMBOL, TLS_SYMBOL, VERSION_SYMBOL, functions};
 
 /// What every archive defines for the C API, for the start of the program, and for code of the pass.
-pub const RUNTIME: [&str; 37] = [
+pub const RUNTIME: [&str; 39] = [
     "pcce_context",
     "pcce_numbers",
     "pcce_token",
@@ -39,6 +39,8 @@ pub const RUNTIME: [&str; 37] = [
     functions::STD_THREAD,
     functions::PUSH,
     functions::PUSH_RELATIVE,
+    functions::SETJMP,
+    functions::LONGJMP,
     // `signal`, `sysv_signal`, `sigaction`.
     REPLACED[0].1,
     REPLACED[3].1,
@@ -81,6 +83,17 @@ pub const TRACE: [&str; 20] = [
     "__pcce_trace_here",
     "__pcce_trace_file",
     "__pcce_trace_thread",
+];
+
+/// What `libpcce_setjmp.a` defines in libc's place, and where each leads.
+pub const JUMPS: [(&str, &str); 7] = [
+    ("setjmp", functions::SETJMP),
+    ("_setjmp", functions::SETJMP),
+    ("__sigsetjmp", functions::SETJMP),
+    ("longjmp", functions::LONGJMP),
+    ("_longjmp", functions::LONGJMP),
+    ("siglongjmp", functions::LONGJMP),
+    ("__longjmp_chk", functions::LONGJMP),
 ];
 
 /// What the heap profiler defines in libc's place, and the name that each has until the archive is made.

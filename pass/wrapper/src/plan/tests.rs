@@ -6,7 +6,11 @@ const LLD: &str = "-fuse-ld=lld -Wl,--undefined-version";
 const LTO_LINK: &str = "-Xlinker --load-pass-plugin=/r/libpcce_pass.so -Wl,--fat-lto-objects";
 const ID: &str = "-Wl,--build-id";
 const ARCHIVE: &str = "-Xlinker /r/libpcce_rt.a";
-const EXPORTS: &str = "-Wl,--export-dynamic-symbol=__pcce_* -Wl,--export-dynamic-symbol=pcce_*";
+const EXPORTS: &str = "-Wl,--export-dynamic-symbol=__pcce_* -Wl,--export-dynamic-symbol=pcce_* \
+    -Xlinker /r/libpcce_setjmp.a \
+    -Wl,--export-dynamic-symbol=setjmp -Wl,--export-dynamic-symbol=_setjmp -Wl,--export-dynamic-symbol=__sigsetjmp \
+    -Wl,--export-dynamic-symbol=longjmp -Wl,--export-dynamic-symbol=_longjmp \
+    -Wl,--export-dynamic-symbol=siglongjmp -Wl,--export-dynamic-symbol=__longjmp_chk";
 const SHARED: &str = "-L /r -lpcce_rt -Xlinker -rpath=/r";
 const HEADER: &str = "-isystem /i";
 
@@ -177,11 +181,12 @@ fn only_what_is_used_is_needed() {
         ("-c a.c", vec!["/r/libpcce_pass.so"]),
         ("--version", vec![]),
         ("-S a.c", vec!["/r/libpcce_pass.so"]),
-        ("a.c", vec!["/r/libpcce_pass.so", "/r/libpcce_rt.a"]),
+        ("a.c", vec!["/r/libpcce_pass.so", "/r/libpcce_rt.a", "/r/libpcce_setjmp.a"]),
         ("-shared a.c", vec!["/r/libpcce_pass.so", "/r/libpcce_rt.so"]),
         ("-r a.o", vec![]),
         ("--pcce-mode=lto -r a.o", vec!["/r/libpcce_pass.so"]),
-        ("a.o", vec!["/r/libpcce_rt.a"]),
+        ("a.o", vec!["/r/libpcce_rt.a", "/r/libpcce_setjmp.a"]),
+        ("-static a.o", vec!["/r/libpcce_rt.a"]),
     ] {
         let plan = plan_with(&facts(), line).unwrap();
         assert_eq!(plan.needs, needs.iter().map(PathBuf::from).collect::<Vec<_>>(), "{line}");
@@ -194,7 +199,8 @@ fn only_what_is_used_is_needed() {
 fn programs_that_report_have_what_they_need_for_it() {
     let archive = |facts: &Facts, line: &str| {
         let needs = plan_with(facts, line).unwrap().needs;
-        needs.last().unwrap().file_name().unwrap().to_str().unwrap().to_owned()
+        let archive = needs.iter().rfind(|file| !file.ends_with("libpcce_setjmp.a")).unwrap();
+        archive.file_name().unwrap().to_str().unwrap().to_owned()
     };
     let mut facts = facts();
     for line in ["--pcce-verify a.o", "--pcce-profile-generate a.o", "--pcce-verify --pcce-mode=module a.c"] {
@@ -218,14 +224,20 @@ fn programs_that_record_their_calls_have_the_tracer_in_front_of_the_runtime() {
     };
     let mut facts = facts();
     for (line, expected) in [
-        ("--pcce-trace --pcce-mode=module a.o", ["libpcce_trace.a", "libpcce_rt.a"]),
-        ("--pcce-trace --pcce-verify --pcce-mode=module a.o", ["libpcce_trace.a", "libpcce_verify.a"]),
-        ("--pcce-trace --pcce-heap --pcce-mode=link a.o", ["libpcce_trace.a", "libpcce_heap.a"]),
+        ("--pcce-trace --pcce-mode=module a.o", ["libpcce_trace.a", "libpcce_rt.a", "libpcce_setjmp.a"]),
+        (
+            "--pcce-trace --pcce-verify --pcce-mode=module a.o",
+            ["libpcce_trace.a", "libpcce_verify.a", "libpcce_setjmp.a"],
+        ),
+        (
+            "--pcce-trace --pcce-heap --pcce-mode=link a.o",
+            ["libpcce_trace.a", "libpcce_heap.a", "libpcce_setjmp.a"],
+        ),
     ] {
         assert_eq!(needs(&facts, line), expected, "{line}");
         let argv = plan_with(&facts, line).unwrap().argv;
         let place = |end: &str| argv.iter().position(|word| word.to_str().unwrap().ends_with(end));
-        let [tracer, runtime] = expected.map(place);
+        let [tracer, runtime, _] = expected.map(place);
         assert!(tracer.is_some() && tracer < runtime, "{argv:?}");
     }
     let shared = "--pcce-trace --pcce-mode=module -shared a.o";
@@ -237,14 +249,17 @@ fn programs_that_record_their_calls_have_the_tracer_in_front_of_the_runtime() {
     assert_eq!(needs(&facts, "--pcce-trace --pcce-mode=module -c a.c"), ["libpcce_pass.so"]);
     assert_eq!(pass_options(&facts, "--pcce-trace -c a.c").as_deref(), Some("trace=calls"));
     facts.pass_options = Some("verify;trace".into());
-    assert_eq!(needs(&facts, "--pcce-mode=module a.o"), ["libpcce_trace.a", "libpcce_verify.a"]);
+    assert_eq!(
+        needs(&facts, "--pcce-mode=module a.o"),
+        ["libpcce_trace.a", "libpcce_verify.a", "libpcce_setjmp.a"]
+    );
 }
 
 #[test]
 fn a_heap_profile_takes_the_place_of_the_allocator() {
     let command = "--pcce-heap --pcce-mode=module a.o";
     let plan = plan_with(&facts(), command).unwrap();
-    assert_eq!(plan.needs, [PathBuf::from("/r/libpcce_heap.a")]);
+    assert_eq!(plan.needs, ["/r/libpcce_heap.a", "/r/libpcce_setjmp.a"].map(PathBuf::from));
     for word in
         ["/r/libpcce_heap.a", "-Wl,--export-dynamic-symbol=malloc", "-Wl,--export-dynamic-symbol=_exit"]
     {
