@@ -26,7 +26,7 @@ endif()
 set(PCCE_LLVM_VERSION @LLVM@)
 get_filename_component(_pcce_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 foreach(_pcce_file bin/pcce bin/pcce-clang bin/pcce-clang++ lib/pcce/libpcce_pass.so lib/pcce/libpcce_rt.a
-    lib/pcce/libpcce_rt.so lib/pcce/libpcce_verify.a lib/pcce/libpcce_heap.a lib/pcce/libpcce_setjmp.a
+    lib/pcce/libpcce_rt.so lib/pcce/libpcce_verify.a lib/pcce/libpcce_heap.a lib/pcce/libpcce_libc.a
     lib/pcce/libpcce_trace.a lib/pcce/libpcce_trace.so lib/pcce/pcce_trace_module.o include/pcce.h share/pcce/keywords.cmake)
   if(NOT EXISTS "${_pcce_prefix}/${_pcce_file}")
     set(PCCE_FOUND FALSE)
@@ -48,7 +48,7 @@ if(NOT TARGET PCCE::pcce)
   set_target_properties(PCCE::runtime PROPERTIES
     IMPORTED_LOCATION "${_pcce_prefix}/lib/pcce/libpcce_rt.a"
     INTERFACE_INCLUDE_DIRECTORIES "${_pcce_prefix}/include"
-    INTERFACE_LINK_LIBRARIES "${_pcce_prefix}/lib/pcce/libpcce_setjmp.a"
+    INTERFACE_LINK_LIBRARIES "${_pcce_prefix}/lib/pcce/libpcce_libc.a"
     # One runtime for the process: shared libraries find the executable's.
     INTERFACE_LINK_OPTIONS "-Wl,--build-id;-Wl,--export-dynamic-symbol=__pcce_*;-Wl,--export-dynamic-symbol=pcce_*")
   add_library(PCCE::runtime_shared SHARED IMPORTED)

@@ -26,6 +26,7 @@ use self::others::{NOTE, answer, others, park};
 use crate::alternate::{self, STACK, new_stack, use_stack};
 use crate::image::Image;
 use crate::output::{self, By, Environment, FileName, Text};
+use crate::signal::libc_sigaction;
 use crate::sys::{self, Action, getpid, gettid};
 use crate::thread;
 use crate::token::interrupted_token;
@@ -118,7 +119,7 @@ fn install() -> c_int {
                 continue;
             }
             FORMER.0.get().cast::<Action>().add(index).write(former);
-            if libc::sigaction(signal, &raw const action, null_mut()) != 0 {
+            if libc_sigaction()(signal, &raw const action, null_mut()) != 0 {
                 return -1;
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! Instrumented code to which control comes back stores the state that it found at its entry. Other code does not know
 //! that there is a state: what it calls next would begin with that of the functions that were left. So the program's
-//! `setjmp` and `longjmp` lead here first (`libpcce_setjmp.a`). The one keeps the state in the buffer, in words of the
+//! `setjmp` and `longjmp` lead here first (`libpcce_libc.a`). The one keeps the state in the buffer, in words of the
 //! set of signals that the kernel does not have, and the other one puts it back.
 
 use core::ptr::null;

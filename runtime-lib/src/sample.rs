@@ -13,6 +13,7 @@ use crate::image::Image;
 use crate::intern::Interner;
 use crate::output::{self, Environment, FileName};
 use crate::profile::{Arena, Writer};
+use crate::signal::libc_sigaction;
 use crate::sys::{self, Action};
 use crate::token::token_at;
 
@@ -126,7 +127,7 @@ pub extern "C" fn __pcce_sample_start(_: c_int, _: *const *const c_char, environ
         let mut action: libc::sigaction = core::mem::zeroed();
         action.sa_sigaction = on_timer as *const () as usize;
         action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO | libc::SA_ONSTACK;
-        libc::sigaction(libc::SIGPROF, &raw const action, null_mut());
+        libc_sigaction()(libc::SIGPROF, &raw const action, null_mut());
         // ThreadSanitizer has a handler of its own, which calls ours when the interrupted code is over.
         if let Some(installed) = Action::of(libc::SIGPROF)
             && installed.handler != action.sa_sigaction

@@ -1,8 +1,9 @@
 //! Signal handlers: a handler may interrupt any instruction, so the id that it finds is that of no call site.
 //!
-//! The pass puts the functions here in the place of `signal` and `sigaction` in instrumented code. They install
-//! [`trampoline`], which pushes a [`SignalFrame`], lets the handler start a sub-path, and puts the state
-//! back. The program sees its own handlers wherever it asks for them.
+//! The pass puts the functions here in the place of `signal` and `sigaction` in instrumented code, and executables have
+//! them in libc's place (`libpcce_libc.a`), for other code. They install [`trampoline`], which pushes a
+//! [`SignalFrame`], lets the handler start a sub-path, and puts the state back. The program sees its own handlers
+//! wherever it asks for them.
 use core::ffi::{c_int, c_void};
 use core::mem::transmute;
 use core::ptr::{null, null_mut};
@@ -13,6 +14,7 @@ use crate::fiber::{followed_from, is_lost};
 use crate::state::tls;
 use crate::trace;
 use crate::x86_64::stack_pointer;
+use pcce_system::weak_address;
 
 /// Signals are numbered from 1 to 64.
 const SIGNALS: usize = 65;
@@ -29,11 +31,33 @@ static HANDLERS: [Handler; SIGNALS] =
 
 type Installer = unsafe extern "C" fn(c_int, usize) -> usize;
 
+type Action = unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int;
+
 unsafe extern "C" {
-    #[link_name = "signal"]
-    fn libc_signal(signal: c_int, handler: usize) -> usize;
-    #[link_name = "__sysv_signal"]
-    fn libc_sysv_signal(signal: c_int, handler: usize) -> usize;
+    fn signal(signal: c_int, handler: usize) -> usize;
+    fn __sysv_signal(signal: c_int, handler: usize) -> usize;
+}
+
+/// Libc's function of a name, or who else's it is: where the name is the runtime's, the other one.
+macro_rules! libcs {
+    ($type:ty, $function:path, $other:literal) => {{
+        let other = weak_address!($other);
+        // SAFETY: a function of this type, if it is there.
+        if other.is_null() { $function as $type } else { unsafe { transmute::<*const u8, $type>(other) } }
+    }};
+}
+
+fn libc_signal() -> Installer {
+    libcs!(Installer, signal, "__pcce_libc_signal")
+}
+
+fn libc_sysv_signal() -> Installer {
+    libcs!(Installer, __sysv_signal, "__pcce_libc___sysv_signal")
+}
+
+/// `sigaction` of libc.
+pub fn libc_sigaction() -> Action {
+    libcs!(Action, libc::sigaction, "__pcce_libc_sigaction")
 }
 
 /// What is pushed when a handler is called.
@@ -172,17 +196,17 @@ unsafe fn install(by: Installer, signal: c_int, handler: usize) -> usize {
 pub unsafe extern "C" fn __pcce_signal(signal: c_int, handler: usize) -> usize {
     // SAFETY: passed on; an action is written and read.
     unsafe {
-        let old = install(libc_signal, signal, handler);
+        let old = install(libc_signal(), signal, handler);
         // MemorySanitizer calls handlers itself, those of `signal` with the number alone: they are to get the context,
         // too.
         let mut action: libc::sigaction = core::mem::zeroed();
         if is_function(handler)
             && old != libc::SIG_ERR
-            && libc::sigaction(signal, null(), &raw mut action) == 0
+            && libc_sigaction()(signal, null(), &raw mut action) == 0
             && action.sa_sigaction == address()
         {
             action.sa_flags |= libc::SA_SIGINFO;
-            libc::sigaction(signal, &raw const action, null_mut());
+            libc_sigaction()(signal, &raw const action, null_mut());
         }
         old
     }
@@ -195,7 +219,7 @@ pub unsafe extern "C" fn __pcce_signal(signal: c_int, handler: usize) -> usize {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_sysv_signal(signal: c_int, handler: usize) -> usize {
     // SAFETY: passed on.
-    unsafe { install(libc_sysv_signal, signal, handler) }
+    unsafe { install(libc_sysv_signal(), signal, handler) }
 }
 
 /// `sigaction`.
@@ -211,7 +235,7 @@ pub unsafe extern "C" fn __pcce_sigaction(
     let number = signal as usize;
     if signal <= 0 || number >= SIGNALS {
         // SAFETY: the caller's own arguments; libc refuses them.
-        return unsafe { libc::sigaction(signal, action, old_action) };
+        return unsafe { libc_sigaction()(signal, action, old_action) };
     }
     // SAFETY: by the caller: null or pointers to actions; they may be the same.
     unsafe {
@@ -226,7 +250,7 @@ pub unsafe extern "C" fn __pcce_sigaction(
             }
             _ => current(number),
         };
-        let result = libc::sigaction(signal, new.as_ref().map_or(null(), |n| n), old_action);
+        let result = libc_sigaction()(signal, new.as_ref().map_or(null(), |n| n), old_action);
         if result != 0 {
             if new.is_some_and(|n| n.sa_sigaction == address()) {
                 replace(number, &old);

@@ -161,6 +161,23 @@ fn without_suffix(name: &str) -> &str {
     if name.contains('(') { name } else { name.split_once('.').map_or(name, |(name, _)| name) }
 }
 
+/// The functions of a trace of `pcce … --format json`, and boundaries in brackets. Neighbours that are not instrumented
+/// are one: how many of its own functions libc calls, and whether they have names, is its own matter.
+///
+/// # Panics
+/// If it is none.
+#[must_use]
+pub fn functions(trace: &Value) -> Vec<String> {
+    let name = |frame: &Value| match frame["kind"].as_str() {
+        Some("call") => frame["function"].as_str().expect("a name").to_owned(),
+        Some(kind) => format!("<{kind}>"),
+        None => panic!("{frame}"),
+    };
+    let mut names: Vec<String> = trace["frames"].as_array().expect("frames").iter().map(name).collect();
+    names.dedup_by(|a, b| a == b && *a == "<uninstrumented>");
+    names
+}
+
 /// The chain of a line of `pcce decode --format json`.
 ///
 /// # Panics

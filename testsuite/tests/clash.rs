@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use pcce_abi::exports::JUMPS;
+use pcce_abi::exports::INTERPOSED;
 use pcce_testsuite::{artifact, command, llvm, repository, run, work_folder};
 
 fn archive() -> String {
@@ -193,9 +193,9 @@ fn only_names_of_the_project_are_visible() {
         }
         for name in names {
             // For programs that are started with it in front of libc.
-            let is_jump = file == "libpcce_rt.so" && JUMPS.iter().any(|(jump, _)| *jump == name);
+            let is_libcs = file == "libpcce_rt.so" && INTERPOSED.iter().any(|(libcs, _)| *libcs == name);
             let is_own = name.starts_with("pcce_") || name.starts_with("__pcce_");
-            assert!(is_own || is_jump, "{file} defines {name}");
+            assert!(is_own || is_libcs, "{file} defines {name}");
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use nix::libc;
+use pcce_testsuite::chain::functions;
 use pcce_testsuite::torture::{Victim, compare_core, core_of};
 use pcce_testsuite::{Output, artifact, command, repository, run, run_with_input, target, work_folder};
 use serde_json::Value;
@@ -32,18 +33,6 @@ fn contexts(program: &Path, report: &str) -> Vec<Vec<String>> {
     let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
     let output = run_with_input(pcce.arg(program), report).expect_success();
     output.stdout.lines().map(|line| functions(&serde_json::from_str(line).expect("JSON"))).collect()
-}
-
-fn functions(trace: &Value) -> Vec<String> {
-    let name = |frame: &Value| match frame["kind"].as_str() {
-        Some("call") => frame["function"].as_str().expect("a name").to_owned(),
-        Some(kind) => format!("<{kind}>"),
-        None => panic!("{frame}"),
-    };
-    let mut names: Vec<String> = trace["frames"].as_array().expect("frames").iter().map(name).collect();
-    // In static programs, libc's functions have names.
-    names.dedup_by(|a, b| a == b && *a == "<uninstrumented>");
-    names
 }
 
 fn line<'r>(report: &'r str, key: &str) -> &'r str {

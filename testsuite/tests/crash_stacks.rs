@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use pcce_testsuite::chain::functions;
 use pcce_testsuite::{artifact, command, repository, run, run_with_input, work_folder};
 use serde_json::Value;
 
@@ -22,17 +23,6 @@ fn build(folder: &Path, mode: &str, sources: &[&str]) -> PathBuf {
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let _ = run(&mut command(artifact("pcce-clang"), &flags)).expect_success();
     program
-}
-
-fn functions(trace: &Value) -> Vec<String> {
-    let name = |frame: &Value| match frame["kind"].as_str().expect("a kind") {
-        "call" => frame["function"].as_str().expect("a name").to_owned(),
-        kind => format!("<{kind}>"),
-    };
-    let mut names: Vec<String> = trace["frames"].as_array().expect("frames").iter().map(name).collect();
-    // How many of its own functions libc calls is its own matter.
-    names.dedup_by(|a, b| a == b && *a == "<uninstrumented>");
-    names
 }
 
 /// The functions of the thread that dies, as the crash report and the core file have them.

@@ -46,6 +46,7 @@ programs! {
     forced.cpp,
     generated_code.c,
     goto_assembly.c,
+    handled.c,
     handlers.cpp,
     hooks.c,
     hooks_inlined.c,

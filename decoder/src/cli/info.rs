@@ -235,7 +235,7 @@ fn toolchain() -> Vec<Tool> {
         library("libpcce_rt.a", "the runtime, for executables"),
         library("libpcce_verify.a", "the runtime of programs that check or count their calls"),
         library("libpcce_heap.a", "the runtime of programs that record their allocations"),
-        library("libpcce_setjmp.a", "`setjmp` and `longjmp` of executables"),
+        library("libpcce_libc.a", "what executables have in libc's place"),
         library("libpcce_trace.a", "the tracer of programs that record their calls"),
         library("libpcce_rt.so", "the runtime, for shared libraries"),
         library("libpcce_trace.so", "the tracer, for shared libraries"),

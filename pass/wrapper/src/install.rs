@@ -80,9 +80,9 @@ impl Files {
         self.libraries.join("libpcce_heap.a")
     }
 
-    /// `setjmp` and `longjmp` for executables, beside one of these.
-    pub fn jumps_archive(&self) -> PathBuf {
-        self.libraries.join("libpcce_setjmp.a")
+    /// What executables have in libc's place, beside one of these.
+    pub fn libc_archive(&self) -> PathBuf {
+        self.libraries.join("libpcce_libc.a")
     }
 
     /// The tracer for executables, beside one of these.

@@ -294,9 +294,9 @@ fn add_runtime(
         if !command.r#static {
             added.flag("-Wl,--export-dynamic-symbol=__pcce_*");
             added.flag("-Wl,--export-dynamic-symbol=pcce_*");
-            added.for_linker("", &files.jumps_archive());
-            needs.push(files.jumps_archive());
-            for (name, _) in pcce_abi::exports::JUMPS {
+            added.for_linker("", &files.libc_archive());
+            needs.push(files.libc_archive());
+            for (name, _) in pcce_abi::exports::INTERPOSED {
                 added.flag(&format!("-Wl,--export-dynamic-symbol={name}"));
             }
             if own.heap {

@@ -27,7 +27,7 @@ impl Wrapper {
         fs::hard_link(env!("CARGO_BIN_EXE_pcce-clang"), bin.join("pcce-clang")).unwrap();
         fs::hard_link(env!("CARGO_BIN_EXE_pcce-clangxx"), bin.join("pcce-clang++")).unwrap();
         fs::write(llvm.join("libpcce_pass.so"), "").unwrap();
-        for file in ["libpcce_rt.a", "libpcce_setjmp.a", "libpcce_rt.so"] {
+        for file in ["libpcce_rt.a", "libpcce_libc.a", "libpcce_rt.so"] {
             fs::write(libraries.join(file), "").unwrap();
         }
         fs::write(include.join("pcce.h"), "#define PCCE_FOUND 1\n").unwrap();

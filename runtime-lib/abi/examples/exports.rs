@@ -1,7 +1,7 @@
 //! Prints the lists of `pcce_abi::exports` for `scripts/build-runtime`: lines of a list's name, a symbol, and the
 //! name that the symbol gets.
 
-use pcce_abi::exports::{ALLOCATION, JUMPS, RUNTIME, TRACE, VERIFY};
+use pcce_abi::exports::{ALLOCATION, INTERPOSED, RUNTIME, TRACE, VERIFY};
 
 fn main() {
     for symbol in RUNTIME {
@@ -13,8 +13,8 @@ fn main() {
     for symbol in TRACE {
         println!("trace {symbol} {symbol}");
     }
-    for (name, leads_to) in JUMPS {
-        println!("jumps {name} {leads_to}");
+    for (name, leads_to) in INTERPOSED {
+        println!("interposed {name} {leads_to}");
     }
     for (name, own) in ALLOCATION {
         println!("allocation {own} {name}");

@@ -360,7 +360,7 @@ pub mod functions {
     /// The same with a relative push.
     pub const PUSH_RELATIVE: &str = "__pcce_push_relative";
 
-    /// Where `setjmp` and its like lead, with the address of libc's function in `%rax` (`libpcce_setjmp.a`).
+    /// Where `setjmp` and its like lead, with the address of libc's function in `%rax` (`libpcce_libc.a`).
     pub const SETJMP: &str = "__pcce_setjmp";
     /// The same of `longjmp`.
     pub const LONGJMP: &str = "__pcce_longjmp";

@@ -85,8 +85,8 @@ pub const TRACE: [&str; 20] = [
     "__pcce_trace_thread",
 ];
 
-/// What `libpcce_setjmp.a` defines in libc's place, and where each leads.
-pub const JUMPS: [(&str, &str); 7] = [
+/// What `libpcce_libc.a` defines in libc's place, and where each leads.
+pub const INTERPOSED: [(&str, &str); 13] = [
     ("setjmp", functions::SETJMP),
     ("_setjmp", functions::SETJMP),
     ("__sigsetjmp", functions::SETJMP),
@@ -94,6 +94,12 @@ pub const JUMPS: [(&str, &str); 7] = [
     ("_longjmp", functions::LONGJMP),
     ("siglongjmp", functions::LONGJMP),
     ("__longjmp_chk", functions::LONGJMP),
+    REPLACED[0],
+    REPLACED[1],
+    REPLACED[2],
+    REPLACED[3],
+    REPLACED[4],
+    REPLACED[5],
 ];
 
 /// What the heap profiler defines in libc's place, and the name that each has until the archive is made.

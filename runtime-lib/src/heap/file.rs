@@ -7,6 +7,7 @@ use super::block::fail;
 use super::records::{CONTEXTS, PEAK, UNKNOWN};
 use crate::output::{self, FileName};
 use crate::profile::Writer;
+use crate::signal::libc_sigaction;
 use crate::sys;
 use pcce_system::weak_address;
 
@@ -67,7 +68,7 @@ pub unsafe extern "C" fn __pcce_heap_start() {
             let mut action: libc::sigaction = core::mem::zeroed();
             action.sa_sigaction = on_signal as *const () as usize;
             action.sa_flags = libc::SA_RESTART;
-            if libc::sigaction(signal, &raw const action, null_mut()) != 0 {
+            if libc_sigaction()(signal, &raw const action, null_mut()) != 0 {
                 let message = "pcce: PCCE_HEAP_SIGNAL is not the number of a signal that can be caught\n";
                 sys::write(libc::STDERR_FILENO, message.as_bytes());
             }

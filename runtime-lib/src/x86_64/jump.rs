@@ -121,7 +121,7 @@ global_asm!(
     ".cfi_offset rip, -8",
     "mov qword ptr fs:[r11 + {top}], r8",
     "jmp rax",
-    // Never executed: who has this code is to have `libpcce_setjmp.a`, too, where that is linked.
+    // Never executed: who has this code is to have `libpcce_libc.a`, too, where that is linked.
     "jmp longjmp@PLT",
     ".cfi_endproc",
     ".size __pcce_longjmp, . - __pcce_longjmp",

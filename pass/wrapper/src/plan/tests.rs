@@ -7,10 +7,13 @@ const LTO_LINK: &str = "-Xlinker --load-pass-plugin=/r/libpcce_pass.so -Wl,--fat
 const ID: &str = "-Wl,--build-id";
 const ARCHIVE: &str = "-Xlinker /r/libpcce_rt.a";
 const EXPORTS: &str = "-Wl,--export-dynamic-symbol=__pcce_* -Wl,--export-dynamic-symbol=pcce_* \
-    -Xlinker /r/libpcce_setjmp.a \
+    -Xlinker /r/libpcce_libc.a \
     -Wl,--export-dynamic-symbol=setjmp -Wl,--export-dynamic-symbol=_setjmp -Wl,--export-dynamic-symbol=__sigsetjmp \
     -Wl,--export-dynamic-symbol=longjmp -Wl,--export-dynamic-symbol=_longjmp \
-    -Wl,--export-dynamic-symbol=siglongjmp -Wl,--export-dynamic-symbol=__longjmp_chk";
+    -Wl,--export-dynamic-symbol=siglongjmp -Wl,--export-dynamic-symbol=__longjmp_chk \
+    -Wl,--export-dynamic-symbol=signal -Wl,--export-dynamic-symbol=bsd_signal -Wl,--export-dynamic-symbol=ssignal \
+    -Wl,--export-dynamic-symbol=__sysv_signal -Wl,--export-dynamic-symbol=sysv_signal \
+    -Wl,--export-dynamic-symbol=sigaction";
 const SHARED: &str = "-L /r -lpcce_rt -Xlinker -rpath=/r";
 const HEADER: &str = "-isystem /i";
 
@@ -181,11 +184,11 @@ fn only_what_is_used_is_needed() {
         ("-c a.c", vec!["/r/libpcce_pass.so"]),
         ("--version", vec![]),
         ("-S a.c", vec!["/r/libpcce_pass.so"]),
-        ("a.c", vec!["/r/libpcce_pass.so", "/r/libpcce_rt.a", "/r/libpcce_setjmp.a"]),
+        ("a.c", vec!["/r/libpcce_pass.so", "/r/libpcce_rt.a", "/r/libpcce_libc.a"]),
         ("-shared a.c", vec!["/r/libpcce_pass.so", "/r/libpcce_rt.so"]),
         ("-r a.o", vec![]),
         ("--pcce-mode=lto -r a.o", vec!["/r/libpcce_pass.so"]),
-        ("a.o", vec!["/r/libpcce_rt.a", "/r/libpcce_setjmp.a"]),
+        ("a.o", vec!["/r/libpcce_rt.a", "/r/libpcce_libc.a"]),
         ("-static a.o", vec!["/r/libpcce_rt.a"]),
     ] {
         let plan = plan_with(&facts(), line).unwrap();
@@ -199,7 +202,7 @@ fn only_what_is_used_is_needed() {
 fn programs_that_report_have_what_they_need_for_it() {
     let archive = |facts: &Facts, line: &str| {
         let needs = plan_with(facts, line).unwrap().needs;
-        let archive = needs.iter().rfind(|file| !file.ends_with("libpcce_setjmp.a")).unwrap();
+        let archive = needs.iter().rfind(|file| !file.ends_with("libpcce_libc.a")).unwrap();
         archive.file_name().unwrap().to_str().unwrap().to_owned()
     };
     let mut facts = facts();
@@ -224,14 +227,14 @@ fn programs_that_record_their_calls_have_the_tracer_in_front_of_the_runtime() {
     };
     let mut facts = facts();
     for (line, expected) in [
-        ("--pcce-trace --pcce-mode=module a.o", ["libpcce_trace.a", "libpcce_rt.a", "libpcce_setjmp.a"]),
+        ("--pcce-trace --pcce-mode=module a.o", ["libpcce_trace.a", "libpcce_rt.a", "libpcce_libc.a"]),
         (
             "--pcce-trace --pcce-verify --pcce-mode=module a.o",
-            ["libpcce_trace.a", "libpcce_verify.a", "libpcce_setjmp.a"],
+            ["libpcce_trace.a", "libpcce_verify.a", "libpcce_libc.a"],
         ),
         (
             "--pcce-trace --pcce-heap --pcce-mode=link a.o",
-            ["libpcce_trace.a", "libpcce_heap.a", "libpcce_setjmp.a"],
+            ["libpcce_trace.a", "libpcce_heap.a", "libpcce_libc.a"],
         ),
     ] {
         assert_eq!(needs(&facts, line), expected, "{line}");
@@ -251,7 +254,7 @@ fn programs_that_record_their_calls_have_the_tracer_in_front_of_the_runtime() {
     facts.pass_options = Some("verify;trace".into());
     assert_eq!(
         needs(&facts, "--pcce-mode=module a.o"),
-        ["libpcce_trace.a", "libpcce_verify.a", "libpcce_setjmp.a"]
+        ["libpcce_trace.a", "libpcce_verify.a", "libpcce_libc.a"]
     );
 }
 
@@ -259,7 +262,7 @@ fn programs_that_record_their_calls_have_the_tracer_in_front_of_the_runtime() {
 fn a_heap_profile_takes_the_place_of_the_allocator() {
     let command = "--pcce-heap --pcce-mode=module a.o";
     let plan = plan_with(&facts(), command).unwrap();
-    assert_eq!(plan.needs, ["/r/libpcce_heap.a", "/r/libpcce_setjmp.a"].map(PathBuf::from));
+    assert_eq!(plan.needs, ["/r/libpcce_heap.a", "/r/libpcce_libc.a"].map(PathBuf::from));
     for word in
         ["/r/libpcce_heap.a", "-Wl,--export-dynamic-symbol=malloc", "-Wl,--export-dynamic-symbol=_exit"]
     {
