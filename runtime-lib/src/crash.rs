@@ -30,6 +30,7 @@ use crate::signal::libc_sigaction;
 use crate::sys::{self, Action, getpid, gettid};
 use crate::thread;
 use crate::token::interrupted_token;
+use crate::unwind::MAX_ACTIVATIONS;
 use pcce_system::weak_address;
 
 /// The signals that are reported.
@@ -283,7 +284,7 @@ fn stay() {
 unsafe fn word(text: *mut u8, size: usize, context: *const libc::ucontext_t, overflow: bool) -> usize {
     // SAFETY: by the contract.
     unsafe {
-        let whole = interrupted_token(text.cast(), size, context, overflow);
+        let whole = interrupted_token(text.cast(), size, context, overflow, MAX_ACTIVATIONS);
         if whole == 0 {
             return 0;
         }

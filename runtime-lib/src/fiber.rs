@@ -26,7 +26,7 @@ pub struct Fiber {
 /// [`stack_high`](crate::abi::Tls::stack_high) where nothing is known of the stack.
 pub const ANYWHERE: usize = usize::MAX;
 
-pub struct Shared(UnsafeCell<Frame>);
+struct Shared(UnsafeCell<Frame>);
 
 // SAFETY: never written.
 unsafe impl Sync for Shared {}
@@ -35,7 +35,7 @@ unsafe impl Sync for Shared {}
 pub const UNKNOWN_SITE: *const u8 = dangling();
 
 /// Stands for frames that must not be looked at.
-pub static UNKNOWN: Shared = Shared(UnsafeCell::new(Frame::new(Link::NULL, 0, UNKNOWN_SITE)));
+static UNKNOWN: Shared = Shared(UnsafeCell::new(Frame::new(Link::NULL, 0, UNKNOWN_SITE)));
 
 /// To [`UNKNOWN`].
 pub const UNKNOWN_LINK: Link = Link::new(UNKNOWN.0.get());

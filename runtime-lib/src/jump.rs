@@ -5,13 +5,19 @@
 //! `setjmp` and `longjmp` lead here first (`libpcce_libc.a`). The one keeps the state in the buffer, in words of the
 //! set of signals that the kernel does not have, and the other one puts it back.
 
+use core::ffi::{CStr, c_char, c_void};
+use core::mem::offset_of;
 use core::ptr::null;
 
-use crate::abi::{Link, Shadow};
+use crate::abi::{Frame, Link, Shadow};
 use crate::fiber::{UNKNOWN_LINK, followed_from, is_unknown};
+use crate::image::Image;
+use crate::own::Own;
 use crate::signal::{self, SignalFrame};
 use crate::state::{current, tls};
-use crate::x86_64::{jump_target, stack_pointer};
+use crate::trace;
+use crate::unwind::Process as _;
+use crate::x86_64::jump_target;
 
 /// What `setjmp` keeps, at [`OFFSET`](Self::OFFSET) of the buffer.
 #[repr(C)]
@@ -45,63 +51,97 @@ impl Saved {
     }
 }
 
-/// The state where control goes.
+/// A function of libc, whose name the executable has for one of the runtime's.
 #[repr(C)]
-pub struct Landing {
-    pub sp: usize,
-    pub pc: usize,
-    pub rbp: u64,
-    pub id: u64,
-    pub top: Link,
-    pub shadow: *mut Shadow,
+pub struct Libcs {
+    function: *const c_void,
+    /// It is not libc's: a library has functions of these names, and buffers, of its own. They are left alone.
+    is_foreign: usize,
 }
 
-/// Before `longjmp` with this buffer. Whether the caller's activation is to be left for that of the caller of `setjmp`,
-/// and the state put back then.
+type Lookup = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+
+/// Finds the function of this name that would be the program's. `lookup`: `dlsym`, which static programs have not.
 ///
 /// # Safety
-/// A buffer of `setjmp`; `landing` can be written.
-pub unsafe extern "C" fn prepare(buffer: *const u64, landing: *mut Landing) -> bool {
+/// A name, and a place that is written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_find(
+    lookup: Lookup,
+    name: *const c_char,
+    found: *mut Libcs,
+    uses_buffers: bool,
+) {
+    let next = |name: *const c_char| {
+        // SAFETY: by the contract.
+        unsafe { lookup(libc::RTLD_NEXT, name) }.cast_const()
+    };
+    let function = next(name);
+    let start = |function: *const c_void| Image::start_of(function.cast());
+    // The runtime's own shared library leads on to libc.
+    let has = |name: &CStr| start(function) == start(next(name.as_ptr()));
+    let is_foreign = uses_buffers && !has(c"gnu_get_libc_version") && !has(c"__pcce_setjmp");
+    // SAFETY: by the contract. In this order: who needs it looks at the function.
+    unsafe {
+        (&raw mut (*found).is_foreign).write_volatile(is_foreign.into());
+        (&raw mut (*found).function).write_volatile(function);
+    }
+}
+
+/// Before `longjmp` with this buffer: puts the state back.
+///
+/// # Safety
+/// A buffer of `setjmp`.
+pub unsafe extern "C" fn prepare(buffer: *const u64) {
     // SAFETY: by the contract: a buffer is larger than what is read of it. This thread's block.
     unsafe {
-        let Some((id, top)) = Saved::read(buffer) else { return false };
-        let (sp, pc, rbp) = jump_target(buffer);
+        let sp = jump_target(buffer);
+        trace::jump(sp);
+        let Some((id, top)) = Saved::read(buffer) else { return };
         let shadow = shadow_at(sp, top);
-        if stack_pointer() < sp {
-            landing.write(Landing { sp, pc, rbp, id, top, shadow });
-            return true;
-        }
-        // Further down there is another stack: who interrupts finds a chain that is not on this one.
         let block = tls();
+        // Who interrupts in between finds a chain that is known to tell nothing.
         (&raw mut (*block).top).write_volatile(UNKNOWN_LINK);
         (&raw mut (*block).id).write_volatile(id);
         (&raw mut (*block).shadow).write_volatile(shadow);
         (&raw mut (*block).call).write_volatile(null());
         (&raw mut (*block).top).write_volatile(top);
     }
-    false
 }
 
+/// Frames that are followed at most.
+const MOST: u32 = 1 << 20;
+
 /// Verify mode: the innermost record of an activation that goes on with the stack pointer `sp`, and the chain `top`.
-unsafe fn shadow_at(sp: usize, top: Link) -> *mut Shadow {
-    // SAFETY: this thread's block, records and frames. Nothing has been overwritten yet.
-    unsafe {
-        let mut shadow = (*tls()).shadow;
-        if shadow.is_null() {
-            return shadow;
-        }
-        // A handler's records are not on the list of what it has interrupted.
-        let mut at = current().1;
-        while !at.is_null() && at != top && !is_unknown(at) {
-            if signal::is_site((*at.frame()).site()) {
-                shadow = (*at.frame().cast::<SignalFrame>()).shadow;
-            }
-            at = (*at.frame()).prev;
-        }
-        let is_outwards = |at: usize| !is_unknown(followed_from(at, Link::new(sp as *mut _)));
-        while !shadow.is_null() && shadow.addr() < sp && is_outwards(shadow.addr()) {
-            shadow = (*shadow).prev;
-        }
-        shadow
+fn shadow_at(sp: usize, top: Link) -> *mut Shadow {
+    // SAFETY: this thread's block.
+    let mut shadow = unsafe { (*tls()).shadow };
+    if shadow.is_null() {
+        return shadow;
     }
+    // What is active on another stack may lead to what was active on this one.
+    let mut memory = Own::new();
+    let mut word = |at: usize| memory.word(at);
+    // A handler's records are not on the list of what it has interrupted.
+    let mut at = current().1;
+    for _ in 0..MOST {
+        if at.is_null() || at == top || is_unknown(at) {
+            break;
+        }
+        let frame = at.frame().addr();
+        let (Some(prev), Some(site)) =
+            (word(frame + offset_of!(Frame, prev)), word(frame + offset_of!(Frame, marked_site)))
+        else {
+            break;
+        };
+        if signal::is_site(Frame::new(Link::NULL, 0, site as *const u8).site()) {
+            shadow = word(frame + offset_of!(SignalFrame, shadow)).unwrap_or(0) as *mut Shadow;
+        }
+        at = Link::new(prev as *mut Frame);
+    }
+    let is_outwards = |at: usize| !is_unknown(followed_from(at, Link::new(sp as *mut Frame)));
+    while !shadow.is_null() && shadow.addr() < sp && is_outwards(shadow.addr()) {
+        shadow = word(shadow.addr() + offset_of!(Shadow, prev)).unwrap_or(0) as *mut Shadow;
+    }
+    shadow
 }

@@ -6,7 +6,7 @@
 //! sample also carries the CPU time since the one before it. All is in memory until the program ends.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
-use core::ptr::{null, null_mut};
+use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use crate::image::Image;
@@ -15,7 +15,7 @@ use crate::output::{self, Environment, FileName};
 use crate::profile::{Arena, Writer};
 use crate::signal::libc_sigaction;
 use crate::sys::{self, Action};
-use crate::token::token_at;
+use crate::token::interrupted_token;
 
 /// How many samples a second of CPU time; nothing is done without it.
 const VARIABLE: &CStr = c"PCCE_SAMPLE";
@@ -57,10 +57,8 @@ unsafe extern "C" fn on_timer(_: c_int, _: *mut libc::siginfo_t, context: *mut c
     unsafe {
         let now = cpu_time();
         let before = LAST.fetch_max(now, Ordering::Relaxed);
-        let registers = &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
-        let (pc, sp) = (registers[libc::REG_RIP as usize], registers[libc::REG_RSP as usize]);
         let mut text = [0; MAX_TOKEN];
-        token_at(text.as_mut_ptr().cast(), MAX_TOKEN, (pc as usize, sp as usize), null(), MOST_WALKED);
+        interrupted_token(text.as_mut_ptr().cast(), MAX_TOKEN, context.cast(), false, MOST_WALKED);
         count(CStr::from_ptr(text.as_ptr().cast()).to_bytes(), now.saturating_sub(before));
     }
 }

@@ -118,37 +118,23 @@ pub unsafe extern "C" fn __pcce_token_at(
     sp: *const u8,
     site: *const u8,
 ) -> usize {
-    // SAFETY: passed on.
-    unsafe { token_at(buf, size, (pc as usize, sp as usize), site, MAX_ACTIVATIONS) }
-}
-
-/// The same; `most`: so many activations at most are walked.
-///
-/// # Safety
-/// `buf` can take `size` bytes.
-pub unsafe fn token_at(
-    buf: *mut c_char,
-    size: usize,
-    (pc, sp): (usize, usize),
-    site: *const u8,
-    most: usize,
-) -> usize {
+    let (pc, sp) = (pc as usize, sp as usize);
     let (id, top) = current();
     let state = State::new(id, top, followed(top));
     if let Some((registers, state)) = interrupted_at(state, pc, sp) {
         // SAFETY: passed on.
-        return unsafe { point_token(buf, size, (registers, most), state, flag::POINT) };
+        return unsafe { point_token(buf, size, (registers, MAX_ACTIVATIONS), state, flag::POINT) };
     }
     // What an instrumented handler does that the trampoline did not call, changes the state.
     let other = if site.is_null() { 0 } else { flag::OTHER_STATE };
     let known = unwind::find(here(), pc, sp, &mut Own::new());
     let registers = known.unwrap_or(Registers::at(pc, sp));
     // SAFETY: passed on.
-    unsafe { point_token(buf, size, (registers, most), state, flag::POINT | other) }
+    unsafe { point_token(buf, size, (registers, MAX_ACTIVATIONS), state, flag::POINT | other) }
 }
 
 /// The token of the point that a signal interrupted in this thread, for a handler that is not instrumented. `overflow`:
-/// the stack is full.
+/// the stack is full. `most`: so many activations are walked at most.
 ///
 /// # Safety
 /// `buf` can take `size` bytes; `context` is what the kernel gave to the handler.
@@ -157,6 +143,7 @@ pub unsafe fn interrupted_token(
     size: usize,
     context: *const libc::ucontext_t,
     overflow: bool,
+    most: usize,
 ) -> usize {
     /// The stack pointer of a full stack is at most so far below its end.
     const BELOW: usize = 1 << 16;
@@ -176,7 +163,7 @@ pub unsafe fn interrupted_token(
         }
     };
     // SAFETY: passed on.
-    unsafe { point_token(buf, size, (registers, MAX_ACTIVATIONS), state, flag::POINT) }
+    unsafe { point_token(buf, size, (registers, most), state, flag::POINT) }
 }
 
 /// # Safety

@@ -50,6 +50,14 @@ pub unsafe fn leave_handler(frame: usize) {
     }
 }
 
+/// `longjmp` is going to an activation with the stack pointer `sp`. (That `setjmp` is called, its code tells.)
+pub fn jump(sp: usize) {
+    if let Some(jump) = tracer!("__pcce_trace_jump" as unsafe extern "C" fn(usize)) {
+        // SAFETY: callable at any time.
+        unsafe { jump(sp) };
+    }
+}
+
 /// Where the thread's stream is: its number, and the place. 0 and 0 if there is none.
 pub fn here() -> [u64; 2] {
     let mut place = [0; 2];

@@ -230,6 +230,28 @@ fn cpu_time_is_found_where_it_is_spent() {
     }
 }
 
+/// The handler of the profile may run on another stack than what it interrupts.
+#[test]
+fn functions_that_have_left_are_in_profiles_of_threads_with_an_alternate_stack() {
+    let folder = work_folder("profiles/alternate");
+    let source = repository().join("testsuite/profiles/alternate.c");
+    let plain = folder.join("plain.o");
+    let mut compile = command(llvm("clang"), &["-O2", "-DPLAIN", "-c"]);
+    let _ = run(compile.arg(&source).arg("-o").arg(&plain)).expect_success();
+    for mode in ["link", "lto", "module"] {
+        let program = build(&folder, "alternate.c", Some(mode), &[&plain.display().to_string()]);
+        for argument in [None, Some("alternate")] {
+            let profile = folder.join(format!("{mode}.profile"));
+            let mut sampled = command(&program, &[]);
+            sampled.args(argument).env("PCCE_SAMPLE", "997").env("PCCE_SAMPLE_PROFILE", &profile);
+            let _ = run(&mut sampled).expect_success();
+            let found = folded("cpu", "samples", &program, &profile);
+            let spinning: Vec<&String> = found.keys().filter(|stack| stack.ends_with(";spin")).collect();
+            assert_eq!(spinning, ["main;calls;leaves;spin"], "{mode} {argument:?}: {found:?}");
+        }
+    }
+}
+
 #[test]
 fn a_wrong_rate_is_named() {
     let folder = work_folder("profiles/rate");

@@ -58,6 +58,8 @@ enum Active<'d> {
     Plain,
     /// A routine of the runtime's that pushes in its caller's place.
     PushRoutine(Inner<'d>),
+    /// The runtime's `longjmp`: the state may be the one that it puts back.
+    Jump,
     /// What pushes for a function that is entered by an open call, and calls it.
     OpenThunk(Inner<'d>, u32),
     /// Nobody knows.
@@ -110,6 +112,10 @@ impl<'d> Decoding<'d, '_> {
             }
             let (owner, state) = match self.active(point, number, below, &mut inner)? {
                 Active::Plain => continue,
+                Active::Jump => {
+                    by_addresses = true;
+                    continue;
+                }
                 Active::PushRoutine(_) if is_owner(number) => {
                     return Ok(self
                         .pushed_for(below, inner)?
@@ -245,6 +251,11 @@ impl<'d> Decoding<'d, '_> {
                 return Ok(Active::PushRoutine(found));
             }
             self.below_plain(inner.take());
+            if found.name == functions::LONGJMP {
+                self.plain(Some((image, function.name)));
+                *inner = Some(found);
+                return Ok(Active::Jump);
+            }
         }
         // Code that adds what is wide, or that binds what is called, has no name, and is none that is called.
         *inner = Some(found).filter(|found| !found.name.is_empty());
@@ -298,7 +309,11 @@ impl<'d> Decoding<'d, '_> {
 
     /// Adds what lies between code that is not instrumented and the function that it has called.
     fn below_plain(&mut self, inner: Option<Inner<'_>>) {
-        if inner.is_some_and(|inner| inner.owner.is_some() && inner.jumped_to) {
+        // A routine that pushes for others is reached by a jump only, where such code has called.
+        let has_left = |inner: Inner<'_>| {
+            inner.owner.is_some() && inner.jumped_to || functions::pushes_for_others(inner.name)
+        };
+        if inner.is_some_and(has_left) {
             self.left();
         }
     }

@@ -196,6 +196,8 @@ impl<'t> Bits<'t> {
                 self.loads = payload;
                 return self.skip_words(0);
             }
+            11 => (Special::Kept, 0),
+            12 => (Special::Jumped, 0),
             _ => return self.damaged(),
         };
         let mut words = [0; 2];

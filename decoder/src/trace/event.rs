@@ -91,6 +91,8 @@ pub enum Why {
     Stopped,
     /// The thread has switched to another stack.
     Switched,
+    /// `longjmp` went to a place where nobody knows what was active.
+    Jumped,
     /// The file was full.
     Full,
     /// A special word stands where the tables allow none: what came before it is not certain.
@@ -122,6 +124,7 @@ impl fmt::Display for Why {
             Self::Middle => "recording began",
             Self::Stopped => "recording was stopped",
             Self::Switched => "the thread switched to another stack",
+            Self::Jumped => "`longjmp` went to an unknown place",
             Self::Full => "the file was full",
             Self::Unexpected => "what came before is not certain",
             Self::NoCode => "the bits are no code of what can come",

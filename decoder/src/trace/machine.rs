@@ -8,9 +8,10 @@ use std::collections::VecDeque;
 
 use pcce_abi::trace::{CACHE, CACHED_BITS, EXPECTED_BITS, Order, Special, hash};
 
+use self::landings::Landings;
 use super::begin::Begin;
 use super::bits::{Bits, Item};
-use super::event::{End, Event, EventKind, Why};
+use super::event::{Event, EventKind, Why};
 use super::file::{ChunkAt, Stream};
 use super::jumps::Jumps;
 use super::reader::Reader;
@@ -18,6 +19,7 @@ use super::tables::{NONE, Op, Tables};
 
 mod choose;
 mod known;
+mod landings;
 mod words;
 
 /// An activation, or what is not known of the stack.
@@ -50,6 +52,8 @@ pub(super) enum State {
     Check(u32),
     /// An exception goes on outside of the innermost activation.
     Unwinding,
+    /// `longjmp` goes to this place ([`landings`]).
+    Jumped(u64),
     /// Nothing is known up to the next special word.
     Skip,
     /// What is to be told first; then nothing is known.
@@ -98,6 +102,7 @@ pub struct Verified {
 pub(super) struct Snapshot {
     stack: Vec<Active>,
     jumps: Jumps,
+    landings: Landings,
     /// Of verify mode: events and hash, if they are certain.
     counted: Option<(u64, u64)>,
 }
@@ -111,6 +116,7 @@ pub struct Machine<'t> {
     bits: Bits<'t>,
     stack: Vec<Active>,
     jumps: Jumps,
+    landings: Landings,
     state: State,
     /// Functions of the cache.
     cache: Vec<u32>,
@@ -163,6 +169,7 @@ impl Iterator for Machine<'_> {
                 State::Open => self.open(),
                 State::Check(choice) => self.check(choice),
                 State::Unwinding => self.unwinding(),
+                State::Jumped(place) => self.jumped(place),
                 State::Skip => self.skip(),
                 State::Lose(why, value) => Some(self.lose(why, value)),
                 State::Known(kept) => Some(self.known(kept)),
@@ -187,6 +194,7 @@ impl<'t> Machine<'t> {
         let start = start.unwrap_or_else(|| Snapshot {
             stack: vec![Active { function: OPEN, node: NONE }],
             jumps: Jumps::default(),
+            landings: Landings::default(),
             counted: Some((0, 0)),
         });
         let certain = start.counted.is_some();
@@ -198,6 +206,7 @@ impl<'t> Machine<'t> {
             bits: Bits::new(reader.file, stream, 0),
             stack: start.stack,
             jumps: start.jumps,
+            landings: start.landings,
             state: State::Open,
             cache: vec![NONE; CACHE],
             order: Order::new(),
@@ -273,6 +282,7 @@ impl<'t> Machine<'t> {
         (self.state == State::Open && self.bits.position() >= position).then_some(Snapshot {
             stack: self.stack,
             jumps: self.jumps,
+            landings: self.landings,
             counted: self.certain.then_some((self.counted, self.hash)),
         })
     }
@@ -484,14 +494,5 @@ impl<'t> Machine<'t> {
         // Unknown code has caught it: nobody knows how far out.
         self.state = State::Lose(Why::Unexpected, 0);
         None
-    }
-
-    fn stop(&mut self, ended: bool) -> Event {
-        if ended && let Some(chunk) = self.last.take() {
-            self.compare_last(chunk);
-        }
-        self.state = State::Done;
-        let end = if ended { End::Ended } else { End::Open };
-        self.event(EventKind::End(end), NONE, NONE)
     }
 }

@@ -4,7 +4,7 @@
 use crate::{MAIN_BASE_SYMBOL, REPLACED, SIGNAL_SITE_SYMBOL, TLS_SYMBOL, VERSION_SYMBOL, functions};
 
 /// What every archive defines for the C API, for the start of the program, and for code of the pass.
-pub const RUNTIME: [&str; 39] = [
+pub const RUNTIME: [&str; 40] = [
     "pcce_context",
     "pcce_numbers",
     "pcce_token",
@@ -41,6 +41,8 @@ pub const RUNTIME: [&str; 39] = [
     functions::PUSH_RELATIVE,
     functions::SETJMP,
     functions::LONGJMP,
+    // For `libpcce_libc.a`.
+    "__pcce_find",
     // `signal`, `sysv_signal`, `sigaction`.
     REPLACED[0].1,
     REPLACED[3].1,
@@ -60,7 +62,7 @@ pub const VERIFY: [&str; 8] = [
 ];
 
 /// What the tracer defines (`libpcce_trace.a`).
-pub const TRACE: [&str; 20] = [
+pub const TRACE: [&str; 22] = [
     crate::trace::TLS_SYMBOL,
     crate::trace::functions::FLUSH,
     crate::trace::functions::ENTER,
@@ -81,6 +83,8 @@ pub const TRACE: [&str; 20] = [
     "__pcce_trace_record",
     "__pcce_trace_mark",
     "__pcce_trace_here",
+    "__pcce_trace_kept",
+    "__pcce_trace_jump",
     "__pcce_trace_file",
     "__pcce_trace_thread",
 ];

@@ -149,6 +149,11 @@ pub enum Special {
     /// Libraries were loaded since the stream has last told of an address. Payload: how often that has happened in the
     /// process ([`Chunk::loads`]): addresses behind this are those of images of now.
     Loaded = 10,
+    /// `setjmp` was called. Payload: how far the stack pointer of its caller is below where the stream has begun. That
+    /// it returns again is told by [`Special::Again`] where its caller is emitted code.
+    Kept = 11,
+    /// `longjmp` goes there, with the same payload.
+    Jumped = 12,
 }
 
 /// Words between a [`Special::Context`] and its token.

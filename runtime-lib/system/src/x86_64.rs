@@ -15,9 +15,17 @@ macro_rules! weak_address {
         unsafe {
             core::arch::asm!(
                 concat!(".weak ", $symbol),
-                concat!("mov {}, qword ptr [rip + ", $symbol, "@GOTPCREL]"),
-                out(reg) address,
-                options(nostack, readonly, pure, preserves_flags),
+                concat!("mov {address}, qword ptr [rip + ", $symbol, "@GOTPCREL]"),
+                // In programs that gold has linked, what is not there is where the image begins.
+                ".weak __ehdr_start",
+                ".hidden __ehdr_start",
+                "lea {start}, [rip + __ehdr_start]",
+                "cmp {address}, {start}",
+                "cmove {address}, {zero}",
+                address = out(reg) address,
+                start = out(reg) _,
+                zero = in(reg) 0_usize,
+                options(nostack, readonly, pure),
             );
         }
         address

@@ -109,6 +109,8 @@ pub struct Stream {
     pub from: From,
     /// Nobody knows on which stack the thread is: nothing more is recorded.
     pub lost: bool,
+    /// Where the stack ended when a function was first entered from outside; 0 before.
+    pub base: usize,
     /// Where the chunk is in the file, in bytes.
     pub offset: u64,
     /// How many bytes it has.

@@ -93,6 +93,9 @@ pub unsafe extern "C" fn enter_slow(behind: usize, sp: usize) {
             images::describe(function);
         }
         // It goes into the cache of the chunk that the word is in.
+        if (*area).stream.base == 0 {
+            (*area).stream.base = sp;
+        }
         let place = cache_index(function);
         (*area).fast.cache[place] = behind;
         (*area).stream.from = From { pc: behind, sp, node: [0; 2] };
@@ -145,6 +148,43 @@ pub unsafe extern "C" fn returned(
         let (function, node) = (function.addr() as u64, u64::from(node));
         let from = From { pc, sp, node: [function, node] };
         put(block, from, &[special(Special::Again, node), function, number.read_volatile()]);
+    }
+}
+
+/// The program calls `setjmp`, and `sp` is where its caller's stack ends; for the runtime.
+///
+/// # Safety
+/// Called by the runtime's `setjmp`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_trace_kept(sp: usize) {
+    // SAFETY: by the contract.
+    unsafe { put_jump(Special::Kept, sp) };
+}
+
+/// It calls `longjmp`, which goes there.
+///
+/// # Safety
+/// Called by the runtime's `longjmp`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_trace_jump(sp: usize) {
+    // SAFETY: by the contract.
+    unsafe { put_jump(Special::Jumped, sp) };
+}
+
+unsafe fn put_jump(kind: Special, sp: usize) {
+    let block = block();
+    // SAFETY: this thread's block.
+    unsafe {
+        if area::of(block).is_null() {
+            return;
+        }
+        let area = ready(block, sp);
+        // Without a function that was entered, nobody asks.
+        if !area.is_null() && (*area).stream.base != 0 {
+            let _busy = Busy::new(block, area);
+            let below = (*area).stream.base.wrapping_sub(sp) as u64;
+            stream::put_here(block, area, special(kind, below));
+        }
     }
 }
 

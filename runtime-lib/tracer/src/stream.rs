@@ -17,8 +17,12 @@ use crate::parts::{self, Part};
 use crate::{file, images, sys, weak_address};
 
 /// So many words have room in a chunk at any time: the most that are written at once are 5, behind 2 for the pending
-/// bits and one for libraries that were loaded, and a word that says why nothing follows.
-const RESERVE: usize = 9;
+/// bits and one for libraries that were loaded, and a word that says why nothing follows; and in front of them what
+/// [`put_here`] writes.
+const RESERVE: usize = 9 + HERE;
+/// Words of [`put_here`] behind the limit, and the most that it writes at once.
+const HERE: usize = 64;
+const MOST_HERE: usize = 4;
 
 /// The stream is being changed, as long as this lives.
 pub struct Busy(*mut Area);
@@ -393,23 +397,56 @@ pub unsafe fn put(block: *mut Block, area: *mut Area, group: &[u64]) {
             (*block).pending = 1;
             return;
         }
+        flush_short(block);
+        if !group.is_empty() {
+            write_group(block, area, group);
+        }
+        if (*block).next.addr() > (*area).stream.limit {
+            next_chunk(block, area);
+        }
+    }
+}
+
+/// Writes a special word, and in front of it the pending bits. The chunk stays: where emitted code goes on is not
+/// known.
+///
+/// # Safety
+/// As for [`put`].
+pub unsafe fn put_here(block: *mut Block, area: *mut Area, word: u64) {
+    // SAFETY: by the contract; there is room.
+    unsafe {
+        let most = (*area).stream.limit + (HERE - MOST_HERE) * size_of::<u64>();
+        if (*area).stream.state != State::Recording || (*block).next.addr() > most {
+            return put(block, area, &[word]);
+        }
+        flush_short(block);
+        write_group(block, area, &[word]);
+    }
+}
+
+/// Writes the pending bits, however few they are.
+unsafe fn flush_short(block: *mut Block) {
+    // SAFETY: by the caller: there is room.
+    unsafe {
         let pending = (*block).pending;
         if pending > 1 {
             write(block, &[special(Special::Short, 0), pending]);
             (*block).pending = 1;
         }
-        if !group.is_empty() {
-            let loads = images::loads();
-            if (*area).stream.loads != loads {
-                (*area).stream.loads = loads;
-                write(block, &[special(Special::Loaded, loads)]);
-            }
-            write(block, group);
-            (*area).fast.order = Order::new();
+    }
+}
+
+/// Writes a special word with those that follow it.
+unsafe fn write_group(block: *mut Block, area: *mut Area, group: &[u64]) {
+    // SAFETY: by the caller: there is room.
+    unsafe {
+        let loads = images::loads();
+        if (*area).stream.loads != loads {
+            (*area).stream.loads = loads;
+            write(block, &[special(Special::Loaded, loads)]);
         }
-        if (*block).next.addr() > (*area).stream.limit {
-            next_chunk(block, area);
-        }
+        write(block, group);
+        (*area).fast.order = Order::new();
     }
 }
 

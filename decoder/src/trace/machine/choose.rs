@@ -99,7 +99,9 @@ impl Machine<'_> {
     /// A special word comes in a function, not in open code.
     pub(super) fn interrupted(&mut self) -> Option<Event> {
         match self.bits.peek() {
-            Item::Special(Special::Mark | Special::Gap, ..) => self.special(false),
+            Item::Special(Special::Mark | Special::Gap | Special::Kept | Special::Jumped, ..) => {
+                self.special(false)
+            }
             _ => {
                 self.state = State::Unexpected;
                 self.certain = false;

@@ -1,5 +1,6 @@
 //! What the machine does where nothing is known any more, and where a chunk's context tells what is active.
 
+use super::landings::Landings;
 use super::{Active, Event, EventKind, Machine, OPEN, Ready, State, UNKNOWN, Why};
 use crate::trace::bits::Bits;
 use crate::trace::file::{ChunkAt, Stream};
@@ -70,6 +71,7 @@ impl<'t> Machine<'t> {
         // What was counted up to a chunk's beginning may be known.
         self.certain &= self.begin.is_some();
         self.jumps.lose();
+        self.landings = Landings::default();
         self.stack.clear();
         self.stack.push(Active { function: UNKNOWN, node: NONE });
         let event = Event { value, ..self.gap(why) };

@@ -4,7 +4,7 @@ use pcce_abi::trace::{BEGIN_FORKED, BEGIN_MIDDLE, CONTINUED, ENDED, Gap, Order, 
 
 use super::{Active, Machine, OPEN, Ready, State, UNKNOWN};
 use crate::trace::bits::Item;
-use crate::trace::event::{Event, EventKind, Why};
+use crate::trace::event::{End, Event, EventKind, Why};
 use crate::trace::file::ChunkAt;
 use crate::trace::tables::{NONE, Op};
 
@@ -120,6 +120,16 @@ impl Machine<'_> {
         self.verified.first.get_or_insert((chunk.sequence, chunk.events, self.counted));
     }
 
+    /// Nothing more comes.
+    pub(super) fn stop(&mut self, ended: bool) -> Event {
+        if ended && let Some(chunk) = self.last.take() {
+            self.compare_last(chunk);
+        }
+        self.state = State::Done;
+        let end = if ended { End::Ended } else { End::Open };
+        self.event(EventKind::End(end), NONE, NONE)
+    }
+
     /// Deals with a special word. `unexpected`: it stands where there is no open code.
     pub(super) fn special(&mut self, unexpected: bool) -> Option<Event> {
         let Item::Special(special, payload, words) = self.bits.peek() else {
@@ -139,6 +149,16 @@ impl Machine<'_> {
             // The jump has come to a stream further out; the next handler begins anew.
             Special::Gap if payload == Gap::Left as u64 && self.stream.level > 0 => {
                 Some(self.handler(EventKind::HandlerLeft, 0))
+            }
+            // Where nothing is known, nothing becomes known.
+            Special::Kept | Special::Jumped if self.state == State::Skip => None,
+            Special::Kept => {
+                self.landings.keep(payload, self.stack.len(), self.state);
+                None
+            }
+            Special::Jumped => {
+                self.state = State::Jumped(payload);
+                None
             }
             Special::Gap => {
                 self.bits.skip_chunk();

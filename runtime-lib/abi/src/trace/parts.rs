@@ -67,7 +67,7 @@ pub const fn place(in_file: u64, build_id: [u8; 8]) -> u64 {
 pub const fn words_behind(special: u64) -> Option<usize> {
     let payload = special & ((1 << KIND_SHIFT) - 1);
     Some(match special >> KIND_SHIFT {
-        2 | 6 | 8 | 10 => 0,
+        2 | 6 | 8 | 10..=12 => 0,
         1 | 3 | 7 => 1,
         4 | 5 => 2,
         9 => CONTEXT_WORDS + payload.div_ceil(8) as usize,
@@ -78,8 +78,8 @@ pub const fn words_behind(special: u64) -> Option<usize> {
 /// Goes on with the fingerprint of a stream, by the words of its next chunk. `place` makes addresses those of
 /// [`place()`]; `sample` gets the fingerprint behind each [`STEP`] words, or soon behind them.
 ///
-/// Contexts at the beginnings of chunks follow from what came before, and numbers of streams are the file's own:
-/// neither is in it.
+/// Contexts at the beginnings of chunks follow from what came before, numbers of streams are the file's own, and places
+/// on stacks are those of the run: none of them is in it.
 pub fn fingerprint(
     so_far: u64,
     words: &[u64],
@@ -107,6 +107,8 @@ pub fn fingerprint(
         at += 1 + behind;
         if kind == Special::Entered as u64 {
             sum = mix(mix(sum, kind), place(word & ((1 << KIND_SHIFT) - 1)));
+        } else if kind == Special::Kept as u64 || kind == Special::Jumped as u64 {
+            sum = mix(sum, kind);
         } else if kind != Special::Context as u64 {
             sum = mix(sum, word);
             for (number, &word) in rest.iter().enumerate() {

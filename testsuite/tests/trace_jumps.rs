@@ -1,0 +1,50 @@
+//! Traces of programs in which code without the pass goes on behind a jump: the calls of a trace have the contexts that
+//! the program has taken there.
+
+use std::fs;
+
+use pcce_testsuite::chain::functions;
+use pcce_testsuite::{artifact, command, llvm, repository, run, run_with_input, work_folder};
+use serde_json::Value;
+
+/// The functions of a trace's call, or of a context, without boundaries.
+fn calls(line: &str) -> Vec<String> {
+    let mut names = functions(&serde_json::from_str(line).expect("JSON"));
+    names.retain(|name| !name.starts_with('<'));
+    names
+}
+
+#[test]
+fn calls_behind_a_jump_have_the_contexts_of_their_tokens() {
+    let folder = work_folder("trace_jumps");
+    let programs = repository().join("testsuite/programs");
+    let library = folder.join("libplain.so");
+    let mut plain = command(llvm("clang"), &["-O1", "-shared", "-fPIC"]);
+    let _ = run(plain.arg(programs.join("parts/lands.c")).arg("-o").arg(&library)).expect_success();
+    for (mode, verify) in [("lto", false), ("module", false), ("lto", true)] {
+        let program = folder.join(mode);
+        let trace = folder.join(format!("{mode}.trace"));
+        let mode = format!("--pcce-mode={mode}");
+        let mut build = command(artifact("pcce-clang"), &["--pcce-trace", &mode, "-O1", "-g"]);
+        build.args(verify.then_some("--pcce-verify")).arg(programs.join("landed.c")).arg(&library);
+        let _ = run(build.arg("-o").arg(&program)).expect_success();
+        let _ = fs::remove_file(&trace);
+        let output = run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
+        let tokens: String = output
+            .stdout
+            .lines()
+            .filter_map(|line| Some(format!("{}\n", line.strip_prefix('@')?.split(' ').nth(1)?)))
+            .collect();
+        let mut decode = command(artifact("pcce"), &["decode", "--format", "json"]);
+        let decoded = run_with_input(decode.arg(&program), &tokens).expect_success().stdout;
+        // Handlers have streams of their own.
+        let expected: Vec<_> =
+            decoded.lines().filter(|line| !line.contains("\"kind\":\"signal\"")).map(calls).collect();
+        let mut find = command(artifact("pcce"), &["trace", "find", "--format", "json"]);
+        let found = run(find.arg(&program).arg(&trace).arg("pcce_token")).stdout;
+        let level = |line: &&str| serde_json::from_str::<Value>(line).expect("JSON")["level"] == 0;
+        let found: Vec<_> = found.lines().filter(level).map(calls).collect();
+        assert_eq!(found, expected, "{mode}, verify: {verify}");
+        assert!(expected.len() > 10, "{mode}: {} contexts", expected.len());
+    }
+}
