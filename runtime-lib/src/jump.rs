@@ -6,17 +6,15 @@
 //! set of signals that the kernel does not have, and the other one puts it back.
 
 use core::ffi::{CStr, c_char, c_void};
-use core::mem::offset_of;
-use core::ptr::null;
+use core::mem::transmute;
+use core::ptr::{null, null_mut};
+use core::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::abi::{Frame, Link, Shadow};
-use crate::fiber::{UNKNOWN_LINK, followed_from, is_unknown};
+use crate::abi::{Link, Shadow};
+use crate::fiber::UNKNOWN_LINK;
 use crate::image::Image;
-use crate::own::Own;
-use crate::signal::{self, SignalFrame};
-use crate::state::{current, tls};
+use crate::state::tls;
 use crate::trace;
-use crate::unwind::Process as _;
 use crate::x86_64::jump_target;
 
 /// What `setjmp` keeps, at [`OFFSET`](Self::OFFSET) of the buffer.
@@ -88,6 +86,12 @@ pub unsafe extern "C" fn __pcce_find(
     }
 }
 
+/// Tells the innermost record of the shadow stack where control goes, by the stack pointer and the chain there.
+pub type ShadowAt = fn(usize, Link) -> *mut Shadow;
+
+/// A [`ShadowAt`], where verify mode has records; else null.
+pub static SHADOW_AT: AtomicPtr<()> = AtomicPtr::new(null_mut());
+
 /// Before `longjmp` with this buffer: puts the state back.
 ///
 /// # Safety
@@ -98,8 +102,12 @@ pub unsafe extern "C" fn prepare(buffer: *const u64) {
         let sp = jump_target(buffer);
         trace::jump(sp);
         let Some((id, top)) = Saved::read(buffer) else { return };
-        let shadow = shadow_at(sp, top);
         let block = tls();
+        let shadow_at = SHADOW_AT.load(Ordering::Relaxed);
+        let shadow = match shadow_at.is_null() {
+            true => null_mut(),
+            false => transmute::<*mut (), ShadowAt>(shadow_at)(sp, top),
+        };
         // Who interrupts in between finds a chain that is known to tell nothing.
         (&raw mut (*block).top).write_volatile(UNKNOWN_LINK);
         (&raw mut (*block).id).write_volatile(id);
@@ -107,41 +115,4 @@ pub unsafe extern "C" fn prepare(buffer: *const u64) {
         (&raw mut (*block).call).write_volatile(null());
         (&raw mut (*block).top).write_volatile(top);
     }
-}
-
-/// Frames that are followed at most.
-const MOST: u32 = 1 << 20;
-
-/// Verify mode: the innermost record of an activation that goes on with the stack pointer `sp`, and the chain `top`.
-fn shadow_at(sp: usize, top: Link) -> *mut Shadow {
-    // SAFETY: this thread's block.
-    let mut shadow = unsafe { (*tls()).shadow };
-    if shadow.is_null() {
-        return shadow;
-    }
-    // What is active on another stack may lead to what was active on this one.
-    let mut memory = Own::new();
-    let mut word = |at: usize| memory.word(at);
-    // A handler's records are not on the list of what it has interrupted.
-    let mut at = current().1;
-    for _ in 0..MOST {
-        if at.is_null() || at == top || is_unknown(at) {
-            break;
-        }
-        let frame = at.frame().addr();
-        let (Some(prev), Some(site)) =
-            (word(frame + offset_of!(Frame, prev)), word(frame + offset_of!(Frame, marked_site)))
-        else {
-            break;
-        };
-        if signal::is_site(Frame::new(Link::NULL, 0, site as *const u8).site()) {
-            shadow = word(frame + offset_of!(SignalFrame, shadow)).unwrap_or(0) as *mut Shadow;
-        }
-        at = Link::new(prev as *mut Frame);
-    }
-    let is_outwards = |at: usize| !is_unknown(followed_from(at, Link::new(sp as *mut Frame)));
-    while !shadow.is_null() && shadow.addr() < sp && is_outwards(shadow.addr()) {
-        shadow = word(shadow.addr() + offset_of!(Shadow, prev)).unwrap_or(0) as *mut Shadow;
-    }
-    shadow
 }

@@ -23,6 +23,7 @@
 //! which control comes back by unwinding or `longjmp` must have restored them.
 
 mod contexts;
+mod jump;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -39,6 +40,7 @@ use crate::counts;
 use crate::depth;
 use crate::fiber::{followed, is_unknown, relative};
 use crate::intern::Interner;
+use crate::jump::{SHADOW_AT, ShadowAt};
 use crate::offset;
 use crate::output::FileName;
 use crate::place;
@@ -84,6 +86,8 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
             sys::at_exit(exit, null_mut(), null_mut());
             sys::at_quick_exit(exit, null_mut());
         }
+        let shadow_at: ShadowAt = jump::shadow_at;
+        SHADOW_AT.store(shadow_at as *mut (), Ordering::Relaxed);
         REPORT.set_from(REPORT_VARIABLE, built_in_report());
         depth::FILE.set_from(depth::VARIABLE, None);
         contexts::FILE.set_from(contexts::VARIABLE, None);
