@@ -95,6 +95,7 @@ programs! {
     signals.c,
     startup.cpp,
     streams.c,
+    strings.cpp,
     streams_library.c,
     tailcalls.c,
     targets.c,

@@ -6,7 +6,8 @@ use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeId, Encoding, FunctionId, Rule};
 use pcce_model::link::{CodeOfCall, LIBRARY_ID_BITS, Shape};
 use pcce_model::{
-    AddressPlaces, Call, CallKind, Function, Mode, NoCallback, Program, TailCallee, TypeId, derive, ranges,
+    AddressPlaces, Call, CallKind, Function, Mode, NoCallback, Program, TailCallee, TypeId, Unannounced,
+    derive, ranges,
 };
 
 use crate::Error;
@@ -166,7 +167,8 @@ fn merge(image: &Image, modules: &Modules, references: &References) -> Result<Me
             if function.external && modules.owns((m, f)) {
                 named.add(number(FunctionId::new(f as u32)), &new);
             }
-            new.pushes = facts.calls[f].iter().any(|code| code.shape == Shape::Pushes);
+            let pushes_itself = function.unannounced == Unannounced::Anyhow;
+            new.pushes = pushes_itself || facts.calls[f].iter().any(|code| code.shape == Shape::Pushes);
             reach(&mut new, modules, references, (m, f), image.is_library);
             // Code that may be a library's needs no push for what it does at an entry.
             new.can_be_diverted |= image.is_library;

@@ -192,7 +192,7 @@ pub struct Function {
     pub calls: Vec<Call>,
     /// Whether it is a push thunk ([`crate::thunks`]), which contexts do not show.
     pub push_thunk: bool,
-    /// Link mode: its code pushes at calls, whatever is decided behind the link.
+    /// Link mode: its code pushes at calls, or at its entry, whatever is decided behind the link.
     #[serde(skip)]
     pub pushes: bool,
     /// How it may be entered by those who did not push, nor know its number. `Open` is derived, and `Never` where it is
