@@ -440,6 +440,7 @@ fn info_finds_the_tools() {
         "bin/libpcce_trace.so",
         "lib/pcce/libpcce_verify.a",
         "lib/pcce/libpcce_heap.a",
+        "lib/pcce/libpcce_libc.a",
         "lib/pcce/libpcce_trace.a",
         "include/pcce.h",
     ] {
@@ -447,7 +448,7 @@ fn info_finds_the_tools() {
     }
     folder.write(&format!("tools/clang-{llvm}"), b"");
     let output = run();
-    assert_eq!((found(&output).len(), output.status.code()), (10, Some(0)));
+    assert_eq!((found(&output).len(), output.status.code()), (11, Some(0)));
 }
 
 #[test]
