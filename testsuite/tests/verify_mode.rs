@@ -368,3 +368,43 @@ fn a_function_leaves_to_one_of_a_library() {
         );
     }
 }
+
+/// Where types of tables are tested, tables are put together and lose their names. A virtual function that takes
+/// variable arguments is called through a thunk that leaves by a tail call.
+#[test]
+fn thunks_in_tables_that_were_put_together_are_told() {
+    const SOURCE: &str = r#"
+#include <pcce.h>
+#define NOINLINE __attribute__((noinline))
+struct A { int a = 1; virtual ~A() {} };
+struct V {
+  int v = 3;
+  virtual void h(int n) { v += n; pcce_context(); }
+  virtual void vv(int n, ...) { v -= n; pcce_context(); }
+  virtual ~V() {}
+};
+struct C : A, virtual V {
+  void h(int n) override { a += n; pcce_context(); }
+  void vv(int n, ...) override { a -= n; pcce_context(); h(n); a++; }
+};
+struct D : C, virtual V {
+  void h(int n) override { pcce_context(); C::h(n); a++; }
+  void pm(int n) { vv(n, 1, 2, 3.0); a++; }
+};
+NOINLINE static void use(V *v) { v->h(4); v->vv(2, 5); v->v++; }
+template <class T> NOINLINE static void call(T *t, void (T::*p)(int)) { (t->*p)(3); t->a++; }
+int main() { D d; use(&d); call<D>(&d, &D::pm); return 0; }
+"#;
+    let folder = work_folder("verify_mode/tables");
+    let source = folder.join("main.cpp");
+    fs::write(&source, SOURCE).expect("the folder is ours");
+    for level in ["-O1", "-O2"] {
+        let program = folder.join(level);
+        let tables = ["-flto", "-fwhole-program-vtables", "-fvisibility=hidden"];
+        let verify = ["--pcce-mode=lto", "--pcce-verify", level, "-g"];
+        let mut build = command(artifact("pcce-clang++"), &[&tables[..], &verify].concat());
+        let _ = run(build.arg(&source).arg("-o").arg(&program)).expect_success();
+        let (_, report) = run_with_report(&program);
+        assert_eq!(mismatches(&report), 0, "{level}: {report}");
+    }
+}

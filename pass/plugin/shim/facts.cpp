@@ -301,6 +301,24 @@ uint32_t pcce_shim_pointer_kind(LLVMValueRef V) {
   return Tag && Tag->isTBAAVtableAccess() ? 2 : 0;
 }
 
+// Whether a variable is a C++ virtual table, or several ones: tests of types put them together, and their names are
+// aliases then.
+static bool isVirtualTable(const GlobalVariable &V) {
+  const auto HasName = [](const GlobalValue &G) {
+    return G.getName().starts_with("_ZTV") || G.getName().starts_with("_ZTC");
+  };
+  if (HasName(V))
+    return true;
+  SmallVector<const Value *, 4> Parts = {&V};
+  while (!Parts.empty())
+    for (const User *By : Parts.pop_back_val()->users())
+      if (auto *Alias = dyn_cast<GlobalAlias>(By); Alias && HasName(*Alias))
+        return true;
+      else if (isa<ConstantExpr>(By))
+        Parts.push_back(By);
+  return false;
+}
+
 // Where the function's address is, besides in calls of it. Bit 0: in C++ virtual tables. Bit 1: elsewhere.
 uint32_t pcce_shim_address_places(LLVMValueRef V) {
   uint32_t Places = 0;
@@ -318,7 +336,7 @@ uint32_t pcce_shim_address_places(LLVMValueRef V) {
     if (auto *Call = dyn_cast<CallBase>(By); Call && Call->isCallee(&U))
       continue;
     if (auto *Table = dyn_cast<GlobalVariable>(By))
-      Places |= Table->getName().starts_with("_ZTV") || Table->getName().starts_with("_ZTC") ? 1 : 2;
+      Places |= isVirtualTable(*Table) ? 1 : 2;
     else if (isa<ConstantAggregate>(By))
       Add(*By);
     else
