@@ -111,6 +111,11 @@ pub fn check(decoder: &Decoder, numbers: &Numbers, text: impl BufRead, step: u64
         let name = line.splitn(6, ' ').last().unwrap_or_default();
         match checker.compare(number, name, encoding) {
             Ok(right) => verified.add(right),
+            // Of local functions of one name, it may have been the one in which no number is taken.
+            Err(_) if checker.may_be_silent(name) => {
+                verified.silent += 1;
+                verified.decoded -= 1;
+            }
             Err(what) => {
                 verified.wrong += 1;
                 verified.first.get_or_insert_with(|| format!("{line}: {what}"));
@@ -133,6 +138,11 @@ impl Checker<'_> {
         let functions = &self.decoder.images.symbols.functions;
         let named = self.named(name);
         !named.is_empty() && named.iter().all(|&function| functions[function as usize].silent)
+    }
+
+    fn may_be_silent(&self, name: &str) -> bool {
+        let functions = &self.decoder.images.symbols.functions;
+        self.named(name).iter().any(|&function| functions[function as usize].silent)
     }
 
     /// Compares a context with what it decodes to in one of the functions with a name.
