@@ -59,7 +59,7 @@ NOINLINE static void deeper(int n) {
 int main(void) {
   for (int i = 0; i < 6; i++) {
     use();
-    deeper(i ? 0 : 4);
+    deeper(i ? 12 : 4);
     use();
   }
   puts("end");

@@ -48,3 +48,23 @@ fn calls_behind_a_jump_have_the_contexts_of_their_tokens() {
         assert!(expected.len() > 10, "{mode}: {} contexts", expected.len());
     }
 }
+
+/// Where code without the pass has left a stack by a jump, and comes back to it from other activations, nobody knows
+/// what is active: it is not what has the place of those that were left.
+#[test]
+fn a_stack_that_was_left_is_not_found_among_other_activations() {
+    let folder = work_folder("trace_jumps/switches");
+    let source = repository().join("testsuite/jumping/switches.c");
+    let [object, program, trace] = ["plain.o", "program", "trace"].map(|name| folder.join(name));
+    let mut plain = command(llvm("clang"), &["-O1", "-DPLAIN", "-c"]);
+    let _ = run(plain.arg(&source).arg("-o").arg(&object)).expect_success();
+    let mut build = command(artifact("pcce-clang"), &["--pcce-trace", "-O1", "-g"]);
+    let _ = run(build.arg(&source).arg(&object).arg("-o").arg(&program)).expect_success();
+    let _ = fs::remove_file(&trace);
+    let _ = run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
+    let shown = run(command(artifact("pcce"), &["trace", "show"]).arg(&program).arg(&trace)).stdout;
+    let known = shown.split("`longjmp` went to an unknown place").next().expect("a part");
+    assert!(known.len() < shown.len(), "{shown}");
+    // Of the first round only: what was printed afterwards was so on the other stack first.
+    assert_eq!((shown.matches(" puts at ").count(), known.matches(" puts at ").count()), (4, 4), "{shown}");
+}

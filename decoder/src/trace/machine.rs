@@ -333,13 +333,13 @@ impl<'t> Machine<'t> {
             }
             Op::Leave => {
                 (event.kind, event.depth, event.function) = (EventKind::Leave, last as u32 - 1, node.target);
-                self.jumps.cut(last);
+                self.cut(last);
                 self.stack[last] = Active { function: node.target, node: NONE };
                 self.state = State::Choose(self.tables.functions[node.target as usize].first);
             }
             Op::LeaveOpen => {
                 (event.kind, event.depth) = (EventKind::LeaveOpen, last as u32 - 1);
-                self.jumps.cut(last);
+                self.cut(last);
                 self.stack.pop();
                 // Open code that has entered the function goes on, whoever it is.
                 if self.stack[last - 1].function != OPEN {
@@ -375,7 +375,7 @@ impl<'t> Machine<'t> {
     fn pop(&mut self) {
         self.stack.pop();
         let last = self.stack.len() - 1;
-        self.jumps.cut(last + 1);
+        self.cut(last + 1);
         let Active { function, node } = self.stack[last];
         self.state = match function {
             OPEN => State::Open,
@@ -457,6 +457,7 @@ impl<'t> Machine<'t> {
             return None;
         };
         self.stack.pop();
+        self.landings.cut(self.stack.len());
         if function == UNKNOWN {
             self.state = State::Skip;
             return None;

@@ -24,23 +24,36 @@ struct Landing {
 impl Landings {
     /// `setjmp` is called at this place.
     pub(super) fn keep(&mut self, place: u64, depth: usize, state: State) {
-        // Callers of those behind it have returned.
-        while self.0.last().is_some_and(|last| last.depth > depth || last.place == place) {
-            self.0.pop();
-        }
+        self.cut(depth);
+        self.0.pop_if(|last| last.place == place);
         if self.0.len() == MOST {
             self.0.remove(0);
         }
         self.0.push(Landing { place, depth, state });
     }
 
-    /// What is active at a place, where so many activations are now.
-    fn find(&self, place: u64, depth: usize) -> Option<Landing> {
-        self.0.iter().rev().copied().find(|landing| landing.place == place && landing.depth <= depth)
+    /// Only so many activations stay. Who has left another stack by a jump is not found there again.
+    #[inline]
+    pub(super) fn cut(&mut self, depth: usize) {
+        while self.0.last().is_some_and(|last| last.depth > depth) {
+            self.0.pop();
+        }
+    }
+
+    /// What is active at a place.
+    fn find(&self, place: u64) -> Option<Landing> {
+        self.0.iter().rev().copied().find(|landing| landing.place == place)
     }
 }
 
 impl Machine<'_> {
+    /// The activations from this place on are left.
+    #[inline]
+    pub(super) fn cut(&mut self, place: usize) {
+        self.jumps.cut(place);
+        self.landings.cut(place);
+    }
+
     /// `longjmp` goes to a place.
     pub(super) fn jumped(&mut self, place: u64) -> Option<Event> {
         match self.ready() {
@@ -54,9 +67,9 @@ impl Machine<'_> {
             Ready::Changed => return None,
             Ready::Special | Ready::Bits => {}
         }
-        match self.landings.find(place, self.stack.len()) {
+        match self.landings.find(place) {
             Some(landing) => {
-                self.jumps.cut(landing.depth);
+                self.cut(landing.depth);
                 self.stack.truncate(landing.depth);
                 self.state = landing.state;
             }

@@ -181,7 +181,7 @@ impl Machine<'_> {
     fn handler(&mut self, kind: EventKind, value: u64) -> Event {
         self.stack.clear();
         self.stack.push(Active { function: OPEN, node: NONE });
-        self.jumps.cut(0);
+        self.cut(0);
         self.state = State::Open;
         Event { value, ..self.event(kind, NONE, NONE) }
     }
@@ -230,14 +230,14 @@ impl Machine<'_> {
         };
         match place {
             Some(place) => {
-                self.jumps.cut(place + 1);
+                self.cut(place + 1);
                 self.stack.truncate(place + 1);
                 self.stack[place].node = node;
             }
             None if kind == EventKind::Again
                 && let Some(place) = self.again_before(words[1], function) =>
             {
-                self.jumps.cut(place + 1);
+                self.cut(place + 1);
                 self.stack.truncate(place + 1);
                 self.stack[place].node = node;
             }
