@@ -53,7 +53,7 @@ fn calls_behind_a_jump_have_the_contexts_of_their_tokens() {
 /// what is active: it is not what has the place of those that were left.
 #[test]
 fn a_stack_that_was_left_is_not_found_among_other_activations() {
-    let folder = work_folder("trace_jumps/switches");
+    let folder = work_folder("trace_jumps_switches");
     let source = repository().join("testsuite/jumping/switches.c");
     let [object, program, trace] = ["plain.o", "program", "trace"].map(|name| folder.join(name));
     let mut plain = command(llvm("clang"), &["-O1", "-DPLAIN", "-c"]);
