@@ -1,0 +1,189 @@
+//! The linker's own command line: which of its words are files, where the output goes, what is asked for besides.
+//!
+//! The spellings of all four linkers are read at once. What only one of them knows does no harm to the others: a word
+//! that is taken for a file and is none is found nowhere among the linked files.
+
+mod response;
+mod table;
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+pub use response::write as write_response_file;
+pub use table::Meaning;
+use table::Takes;
+
+use crate::Error;
+
+/// What a word of the command is, with its value if that was a word of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// A file: an object, an archive, a library, a script.
+    Input,
+    /// An option, and its value.
+    Option(Meaning, Option<OsString>),
+}
+
+/// A word of the command, or an option with the word that is its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// As it was written: one word or two.
+    pub texts: Vec<OsString>,
+    /// What it is.
+    pub kind: Kind,
+}
+
+impl Word {
+    /// What it means; none for files.
+    pub fn meaning(&self) -> Option<Meaning> {
+        match self.kind {
+            Kind::Input => None,
+            Kind::Option(meaning, _) => Some(meaning),
+        }
+    }
+
+    /// The option's value.
+    pub fn value(&self) -> Option<&OsStr> {
+        match &self.kind {
+            Kind::Option(_, Some(value)) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The file that it names.
+    pub fn input(&self) -> Option<&Path> {
+        (self.kind == Kind::Input).then(|| Path::new(&self.texts[0]))
+    }
+}
+
+/// A command line of a linker, without its name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Command {
+    /// Its words, those of response files in their place.
+    pub words: Vec<Word>,
+}
+
+impl Command {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// A response file names itself.
+    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, Error> {
+        let mut texts = response::open(arguments).map_err(Error::ResponseFile)?.into_iter().peekable();
+        let mut words = Vec::new();
+        while let Some(text) = texts.next() {
+            let bytes = text.as_bytes();
+            if bytes == b"-" || !bytes.starts_with(b"-") {
+                words.push(Word { texts: vec![text], kind: Kind::Input });
+                continue;
+            }
+            if let Some(letters) = cluster(bytes) {
+                words.extend(letters.map(|(letter, meaning)| Word {
+                    texts: vec![OsString::from_vec(vec![b'-', letter])],
+                    kind: Kind::Option(meaning, None),
+                }));
+                continue;
+            }
+            let (takes, meaning, joined) = option(bytes);
+            let mut value = joined.map(OsStr::to_owned);
+            let mut texts_of = vec![text.clone()];
+            let next_is_value = match takes {
+                Takes::Value => joined.is_none(),
+                Takes::Number => {
+                    joined.is_none()
+                        && texts
+                            .peek()
+                            .is_some_and(|next| next.as_bytes().first().is_some_and(u8::is_ascii_digit))
+                }
+                Takes::Nothing | Takes::Joined => false,
+            };
+            if next_is_value && let Some(next) = texts.next() {
+                texts_of.push(next.clone());
+                value = Some(next);
+            }
+            // With a size, GNU ld's `-G` says how large small data are.
+            let meaning = if bytes.starts_with(b"-G") && value.is_some() { Meaning::Other } else { meaning };
+            words.push(Word { texts: texts_of, kind: Kind::Option(meaning, value) });
+        }
+        Ok(Command { words })
+    }
+
+    fn has(&self, meaning: Meaning) -> bool {
+        self.words.iter().any(|word| word.meaning() == Some(meaning))
+    }
+
+    /// Whether an executable or a shared library is linked: no objects are joined, no question is asked, and there are
+    /// files.
+    pub fn links_an_image(&self) -> bool {
+        let file = |word: &Word| matches!(word.kind, Kind::Input | Kind::Option(Meaning::Library, _));
+        !self.has(Meaning::Relocatable) && !self.has(Meaning::Question) && self.words.iter().any(file)
+    }
+
+    /// Where the output goes.
+    pub fn output(&self) -> PathBuf {
+        let named = self.words.iter().rev().find(|word| word.meaning() == Some(Meaning::Output));
+        named.and_then(Word::value).map_or_else(|| PathBuf::from("a.out"), PathBuf::from)
+    }
+
+    /// Whether the output is a shared library.
+    pub fn is_library(&self) -> bool {
+        let kinds = self.words.iter().rev().filter_map(Word::meaning);
+        kinds.clone().find(|m| matches!(m, Meaning::Shared | Meaning::Executable)) == Some(Meaning::Shared)
+    }
+
+    /// The first word with which nothing can be linked twice.
+    pub fn refused(&self) -> Option<&Word> {
+        self.words.iter().find(|word| {
+            // The format of every output here.
+            let elf = word.value().is_some_and(|value| value.as_bytes().starts_with(b"elf"));
+            word.meaning() == Some(Meaning::Refused) && !(elf && word.texts[0].as_bytes().contains(&b'f'))
+        })
+    }
+
+    /// The text files in which names of linked files stand when the linker has written them.
+    pub fn side_texts(&self) -> Vec<PathBuf> {
+        let texts = self.words.iter().filter(|word| word.meaning() == Some(Meaning::SideText));
+        texts.filter_map(Word::value).map(PathBuf::from).collect()
+    }
+}
+
+/// The letters of a word such as `-rs`, if it is nothing else.
+fn cluster(word: &[u8]) -> Option<impl Iterator<Item = (u8, Meaning)>> {
+    let letters = &word[1..];
+    let one = |letter: &u8| {
+        let (takes, meaning) = table::short(*letter)?;
+        (takes == Takes::Nothing).then_some((*letter, meaning))
+    };
+    let all: Option<Vec<_>> = letters.iter().map(one).collect();
+    let known = str::from_utf8(letters).ok().and_then(|name| table::long(name, 1)).is_some();
+    all.filter(|all| all.len() > 1 && !known).map(Vec::into_iter)
+}
+
+/// Where the option has its value, what it means, and the value if it is in the same word.
+fn option(word: &[u8]) -> (Takes, Meaning, Option<&OsStr>) {
+    let dashes = if word.starts_with(b"--") { 2 } else { 1 };
+    let rest = &word[dashes..];
+    let equals = rest.iter().position(|byte| *byte == b'=');
+    let name = str::from_utf8(&rest[..equals.unwrap_or(rest.len())]).unwrap_or_default();
+    // One dash before `o` or `l` is `-o` or `-l`, but for the long names of `-l` itself.
+    let letter_only =
+        dashes == 1 && (name.starts_with('o') || name.starts_with('l') && !name.starts_with("library"));
+    if (dashes == 2 || name.len() > 1)
+        && !letter_only
+        && let Some((takes, meaning)) = table::long(name, dashes)
+    {
+        return (takes, meaning, equals.map(|at| OsStr::from_bytes(&rest[at + 1..])));
+    }
+    let first = (dashes == 1).then(|| rest.first()).flatten();
+    match first.and_then(|letter| table::short(*letter)) {
+        Some((takes @ (Takes::Value | Takes::Number), meaning)) => {
+            (takes, meaning, (rest.len() > 1).then(|| OsStr::from_bytes(&rest[1..])))
+        }
+        Some((takes, meaning)) if rest.len() == 1 => (takes, meaning, None),
+        _ => (Takes::Nothing, Meaning::Other, None),
+    }
+}
+
+#[cfg(test)]
+mod tests;

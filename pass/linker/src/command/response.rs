@@ -1,0 +1,149 @@
+//! Response files: `@FILE` stands for the words in it.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+/// How deep files may name further ones.
+const DEPTH: usize = 100;
+
+/// The words with those of response files in their place. The name of a file that cannot be read is a word, as it is
+/// for the linkers.
+///
+/// # Errors
+/// The name of a file that names itself, or is one of too many within each other.
+pub fn open(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsString>, OsString> {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let windows = |word: &OsString| word == "--rsp-quoting=windows" || word == "-rsp-quoting=windows";
+    let split = if arguments.iter().any(windows) { split_windows } else { split_gnu };
+    let mut words = Vec::new();
+    for argument in arguments {
+        expand(argument, split, 0, &mut words)?;
+    }
+    Ok(words)
+}
+
+fn expand(
+    word: OsString,
+    split: fn(&[u8]) -> Vec<OsString>,
+    depth: usize,
+    words: &mut Vec<OsString>,
+) -> Result<(), OsString> {
+    let content = word.as_bytes().strip_prefix(b"@").and_then(|name| fs::read(OsStr::from_bytes(name)).ok());
+    let Some(content) = content else {
+        words.push(word);
+        return Ok(());
+    };
+    if depth == DEPTH {
+        return Err(word);
+    }
+    split(&content).into_iter().try_for_each(|word| expand(word, split, depth + 1, words))
+}
+
+/// As binutils' `buildargv` and LLVM's `TokenizeGNUCommandLine` do: blanks separate, quotes of both kinds join, and a
+/// backslash takes the next character as it is, within quotes too.
+fn split_gnu(content: &[u8]) -> Vec<OsString> {
+    let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
+    let mut words = Vec::new();
+    let mut word: Option<Vec<u8>> = None;
+    let mut quote = None;
+    let mut bytes = content.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' => word.get_or_insert_default().extend(bytes.next()),
+            _ if quote == Some(byte) => quote = None,
+            b'"' | b'\'' if quote.is_none() => {
+                word.get_or_insert_default();
+                quote = Some(byte);
+            }
+            _ if quote.is_none() && byte.is_ascii_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(byte),
+        }
+    }
+    words.extend(word);
+    words.into_iter().map(OsString::from_vec).collect()
+}
+
+/// As lld does behind `--rsp-quoting=windows`: backslashes are themselves, but before a quote.
+fn split_windows(content: &[u8]) -> Vec<OsString> {
+    let mut words = Vec::new();
+    let mut word: Option<Vec<u8>> = None;
+    let mut quoted = false;
+    let mut at = 0;
+    while at < content.len() {
+        let slashes = content[at..].iter().take_while(|byte| **byte == b'\\').count();
+        at += slashes;
+        let is_quote = content.get(at) == Some(&b'"');
+        if slashes > 0 {
+            let kept = if is_quote { slashes / 2 } else { slashes };
+            word.get_or_insert_default().extend(std::iter::repeat_n(b'\\', kept));
+            if is_quote && slashes % 2 == 1 {
+                word.get_or_insert_default().push(b'"');
+                at += 1;
+            }
+            continue;
+        }
+        match content[at] {
+            b'"' => {
+                word.get_or_insert_default();
+                quoted = !quoted;
+            }
+            byte if !quoted && byte.is_ascii_whitespace() => words.extend(word.take()),
+            byte => word.get_or_insert_default().push(byte),
+        }
+        at += 1;
+    }
+    words.extend(word);
+    words.into_iter().map(OsString::from_vec).collect()
+}
+
+/// Writes words so that every linker reads them as they are.
+pub fn write(file: &Path, words: &[OsString]) -> std::io::Result<()> {
+    let mut text = Vec::new();
+    for word in words {
+        if word.is_empty() {
+            text.extend(b"\"\"");
+        }
+        for byte in word.as_bytes() {
+            if byte.is_ascii_whitespace() || matches!(byte, b'\\' | b'"' | b'\'') {
+                text.push(b'\\');
+            }
+            text.push(*byte);
+        }
+        text.push(b'\n');
+    }
+    fs::write(file, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_within_files_are_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let (outer, inner) = (folder.path().join("outer"), folder.path().join("in ner"));
+        fs::write(&inner, "-o 'a b' \"c\\\"d\" ''").unwrap();
+        fs::write(&outer, format!("x.o\t'@{}'\n@nowhere", inner.display())).unwrap();
+        let words = open([format!("@{}", outer.display()).into(), "y.o".into()]).unwrap();
+        assert_eq!(words, ["x.o", "-o", "a b", "c\"d", "", "@nowhere", "y.o"]);
+        fs::write(&inner, format!("@{}", outer.display())).unwrap();
+        assert!(open([format!("@{}", outer.display()).into()]).is_err());
+    }
+
+    #[test]
+    fn what_is_written_is_read_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("words");
+        let words: Vec<OsString> =
+            ["a b", "c,d", "e\"'\\f", "", "-L/x y", "new\nline", "ü"].map(Into::into).into();
+        write(&file, &words).unwrap();
+        assert_eq!(split_gnu(&fs::read(&file).unwrap()), words);
+    }
+
+    #[test]
+    fn backslashes_are_themselves_where_lld_is_told_so() {
+        assert_eq!(split_windows(br#"a\b "c d" \"e\\" f""#), ["a\\b", "c d", "\"e\\ f"]);
+    }
+}

@@ -1,0 +1,345 @@
+//! The options of the linkers: GNU ld, gold, lld and mold. A test compares them with what `--help` of each says.
+//!
+//! A name that is not here is passed on as it is, and takes no value.
+
+/// Where an option has its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// It has none.
+    Nothing,
+    /// In the next word, or behind `=`; behind the letter for options of one letter.
+    Value,
+    /// Behind `=` only, if it has one.
+    Joined,
+    /// In the next word if that begins with a digit: linkers differ in whether there is one.
+    Number,
+}
+
+/// What an option means for who links twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning {
+    /// Nothing else: both links have it.
+    Other,
+    /// The name of the output.
+    Output,
+    /// `-l`.
+    Library,
+    /// `-L`.
+    Folder,
+    /// `--sysroot`.
+    Root,
+    /// From here on `-l` finds archives only, or shared libraries, too.
+    Static,
+    /// See [`Meaning::Static`].
+    Dynamic,
+    /// Keeps what [`Meaning::Static`] says.
+    Push,
+    /// Takes it back.
+    Pop,
+    /// Between them objects are linked where they are needed.
+    StartLib,
+    /// See [`Meaning::StartLib`].
+    EndLib,
+    /// The output is no image, but one more object.
+    Relocatable,
+    /// The output is a shared library.
+    Shared,
+    /// The output is an executable.
+    Executable,
+    /// The linker answers, and does not link.
+    Question,
+    /// The first link leaves it out: it asks for side files, for further output, or changes what is in the output.
+    SecondOnly,
+    /// The same; it names a text in which names of linked files stand.
+    SideText,
+    /// How response files are read; they are open behind [`super::Command`].
+    Quoting,
+    /// Nothing can be linked twice with it.
+    Refused,
+}
+
+use Meaning::*;
+use Takes::*;
+
+/// Options of more than one letter, without dashes.
+pub const LONG: &[(Takes, Meaning, &[&str])] = &[
+    (Value, Output, &["output"]),
+    (Value, Library, &["library"]),
+    (Value, Folder, &["library-path"]),
+    (Value, Root, &["sysroot"]),
+    (Nothing, Static, &["Bstatic", "dn", "non_shared", "static"]),
+    (Nothing, Dynamic, &["Bdynamic", "dy", "call_shared"]),
+    (Nothing, Push, &["push-state"]),
+    (Nothing, Pop, &["pop-state"]),
+    (Nothing, StartLib, &["start-lib"]),
+    (Nothing, EndLib, &["end-lib"]),
+    (Nothing, Relocatable, &["relocatable", "Ur"]),
+    (Nothing, Shared, &["shared", "Bshareable"]),
+    (Nothing, Executable, &["pie", "pic-executable", "no-pie", "no-pic-executable", "nopie"]),
+    (Nothing, Question, &["help", "version", "target-help", "print-output-format", "print-sysroot", "run"]),
+    (Joined, Quoting, &["rsp-quoting"]),
+    (Value, SideText, &["dependency-file", "Map"]),
+    (
+        Value,
+        SecondOnly,
+        &[
+            "icf",
+            "keep-unique",
+            "icf-iterations",
+            "opt-remarks-filename",
+            "opt-remarks-format",
+            "opt-remarks-hotness-threshold",
+            "opt-remarks-passes",
+            "out-implib",
+            "print-archive-stats",
+            "print-symbol-counts",
+            "print-symbol-order",
+            "reproduce",
+            "retain-symbols-file",
+            "time-trace-granularity",
+            "trace-symbol",
+            "why-extract",
+        ],
+    ),
+    (Joined, SecondOnly, &["build-id", "debug", "save-temps", "time-trace", "verbose"]),
+    (
+        Nothing,
+        SecondOnly,
+        &[
+            "cref",
+            "discard-all",
+            "gdb-index",
+            "opt-remarks-with-hotness",
+            "perf",
+            "print-gc-sections",
+            "print-icf-sections",
+            "print-map",
+            "print-memory-usage",
+            "repro",
+            "stats",
+            "strip-all",
+            "strip-debug",
+            "strip-debug-gdb",
+            "strip-debug-non-line",
+            "trace",
+            "warn-backrefs",
+        ],
+    ),
+    (
+        Nothing,
+        Refused,
+        &[
+            "incremental",
+            "incremental-changed",
+            "incremental-full",
+            "incremental-unchanged",
+            "incremental-unknown",
+            "incremental-update",
+        ],
+    ),
+    (Value, Refused, &["chroot", "directory", "incremental-base", "incremental-patch", "oformat"]),
+    (
+        Joined,
+        Other,
+        &[
+            "color-diagnostics",
+            "default-imported-symver",
+            "demangle",
+            "flto",
+            "flto-partition",
+            "fuse-ld",
+            "lto",
+            "lto-CGO0",
+            "lto-CGO1",
+            "lto-CGO2",
+            "lto-CGO3",
+            "lto-O0",
+            "lto-O1",
+            "lto-O2",
+            "lto-O3",
+            "package-metadata",
+            "plt-align",
+            "power10-stubs",
+            "shuffle-sections",
+            "sort-common",
+            "split-by-file",
+            "split-by-reloc",
+            "thinlto-index-only",
+            "unique",
+        ],
+    ),
+    (Number, Other, &["threads"]),
+    // Other names begin with these.
+    (Nothing, Other, &["export-dynamic", "rosegment"]),
+    // They look like two letters.
+    (Nothing, Other, &["dc", "dp"]),
+    (
+        Value,
+        Other,
+        &[
+            "Tbss",
+            "Tdata",
+            "Tldata-segment",
+            "Trodata-segment",
+            "Ttext",
+            "Ttext-segment",
+            "android-memtag-mode",
+            "architecture",
+            "assert",
+            "audit",
+            "auxiliary",
+            "build-id-chunk-size-for-treehash",
+            "build-id-min-file-size-for-treehash",
+            "call-graph-ordering-file",
+            "call-graph-profile-sort",
+            "compress-debug-sections",
+            "compress-sections",
+            "ctf-share-types",
+            "dT",
+            "default-script",
+            "defsym",
+            "depaudit",
+            "dynamic-linker",
+            "dynamic-list",
+            "entry",
+            "error-handling-script",
+            "error-limit",
+            "exclude-libs",
+            "export-dynamic-symbol",
+            "export-dynamic-symbol-list",
+            "filter",
+            "fini",
+            "format",
+            "gpsize",
+            "hash-bucket-empty-fraction",
+            "hash-size",
+            "hash-style",
+            "ignore-unresolved-symbol",
+            "image-base",
+            "in-implib",
+            "init",
+            "just-symbols",
+            "load-pass-plugin",
+            "lto-aa-pipeline",
+            "lto-basic-block-sections",
+            "lto-cs-profile-file",
+            "lto-known-safe-vtables",
+            "lto-newpm-passes",
+            "lto-obj-path",
+            "lto-partitions",
+            "lto-sample-profile",
+            "max-cache-size",
+            "mllvm",
+            "mri-script",
+            "optimize",
+            "orphan-handling",
+            "pack-dyn-relocs",
+            "plugin",
+            "plugin-opt",
+            "remap-inputs",
+            "remap-inputs-file",
+            "require-defined",
+            "rosegment-gap",
+            "rpath",
+            "rpath-link",
+            "script",
+            "section-ordering-file",
+            "section-start",
+            "soname",
+            "sort-section",
+            "spare-dynamic-tags",
+            "split-stack-adjust-size",
+            "stub-group-size",
+            "symbol-ordering-file",
+            "target2",
+            "task-link",
+            "thinlto-cache-dir",
+            "thinlto-cache-policy",
+            "thinlto-emit-imports-files",
+            "thinlto-jobs",
+            "thinlto-object-suffix-replace",
+            "thinlto-prefix-replace",
+            "thinlto-single-module",
+            "thread-count",
+            "thread-count-final",
+            "thread-count-initial",
+            "thread-count-middle",
+            "undefined",
+            "undefined-glob",
+            "unresolved-symbols",
+            "version-exports-section",
+            "version-script",
+            "warn-backrefs-exclude",
+            "wrap",
+            "z",
+        ],
+    ),
+];
+
+/// Options of one letter. What is not here takes nothing, and is [`Meaning::Other`].
+pub const SHORT: &[(u8, Takes, Meaning)] = &[
+    (b'o', Value, Output),
+    (b'l', Value, Library),
+    (b'L', Value, Folder),
+    (b'r', Nothing, Relocatable),
+    (b'i', Nothing, Relocatable),
+    (b's', Nothing, SecondOnly),
+    (b'x', Nothing, SecondOnly),
+    (b'S', Nothing, SecondOnly),
+    (b't', Nothing, SecondOnly),
+    (b'M', Nothing, SecondOnly),
+    (b'y', Value, SecondOnly),
+    // Of GNU ld a size; of all linkers, without one, a shared library.
+    (b'G', Number, Shared),
+    // Of mold a folder, from which all names count.
+    (b'C', Value, Refused),
+    (b'A', Value, Other),
+    (b'F', Value, Other),
+    (b'I', Value, Other),
+    (b'O', Value, Other),
+    (b'P', Value, Other),
+    (b'R', Value, Other),
+    (b'T', Value, Other),
+    (b'Y', Value, Other),
+    (b'a', Value, Other),
+    (b'b', Value, Other),
+    (b'c', Value, Other),
+    (b'e', Value, Other),
+    (b'f', Value, Other),
+    (b'h', Value, Other),
+    (b'm', Value, Other),
+    (b'u', Value, Other),
+    (b'z', Value, Other),
+    // They say which linker this is, and it goes on.
+    (b'v', Nothing, SecondOnly),
+    (b'V', Nothing, SecondOnly),
+    (b'(', Nothing, Other),
+    (b')', Nothing, Other),
+    (b'E', Nothing, Other),
+    (b'N', Nothing, Other),
+    (b'X', Nothing, Other),
+    (b'd', Nothing, Other),
+    (b'g', Nothing, Other),
+    (b'n', Nothing, Other),
+    (b'p', Nothing, Other),
+    (b'q', Nothing, Other),
+    (b'w', Nothing, Other),
+];
+
+/// An option by its whole name without dashes, or by the one name that begins so where there were two dashes.
+pub fn long(name: &str, dashes: usize) -> Option<(Takes, Meaning)> {
+    let all = || LONG.iter().flat_map(|(takes, meaning, names)| names.iter().map(|n| (*n, *takes, *meaning)));
+    if let Some((_, takes, meaning)) = all().find(|(known, ..)| *known == name) {
+        return Some((takes, meaning));
+    }
+    let mut begin = all()
+        .filter(|(known, ..)| dashes == 2 && name.len() > 1 && known.starts_with(name))
+        .map(|(_, t, m)| (t, m));
+    let first = begin.next()?;
+    begin.all(|other| other == first).then_some(first)
+}
+
+/// An option of one letter.
+pub fn short(letter: u8) -> Option<(Takes, Meaning)> {
+    SHORT.iter().find(|(known, ..)| *known == letter).map(|(_, takes, meaning)| (*takes, *meaning))
+}

@@ -1,0 +1,134 @@
+//! Why something was not linked. The text names the thing, the cause and the cure.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why something was not linked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file that cannot be read or written.
+    #[error("{}: {source}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A program cannot be started.
+    #[error("cannot run the linker `{}`: {source}; PCCE_LINKER names another one", .program.display())]
+    Run {
+        /// The program.
+        program: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A program was ended by a signal.
+    #[error("the linker `{}` was ended by signal {signal}; there is no output", .program.display())]
+    Signal {
+        /// The program.
+        program: PathBuf,
+        /// Which signal.
+        signal: i32,
+    },
+    /// There is no linker.
+    #[error("no linker `ld` in PATH, besides this program; PCCE_LINKER names one by its whole path")]
+    NoLinker,
+    /// A linker of which nobody knows where it is.
+    #[error("PCCE_LINKER is `{}`, and must be the whole path of a linker", .0.display())]
+    NotAbsolute(PathBuf),
+    /// A file of words that names itself.
+    #[error("the response file `{}` names itself, or one of a hundred within each other", .0.display())]
+    ResponseFile(OsString),
+    /// An option with which nothing can be linked twice.
+    #[error(
+        "`{}` is not supported: the program is linked twice, and the outputs are compared; leave the option out, or \
+         compile without PCCE what is linked with it",
+        .0.display()
+    )]
+    Refused(OsString),
+    /// An object, an archive or an output that is damaged.
+    #[error("{file}: {cause}")]
+    Damaged {
+        /// The file, or the member of an archive.
+        file: String,
+        /// What is wrong.
+        cause: String,
+    },
+    /// An archive of a kind that no linker here writes.
+    #[error("{}: an archive of this kind ({kind}) cannot be copied; make it with GNU ar or llvm-ar", .file.display())]
+    Archive {
+        /// The archive.
+        file: PathBuf,
+        /// Its kind.
+        kind: String,
+    },
+    /// Modules that were joined to one object.
+    #[error(
+        "{file} holds {modules} modules: `ld -r` has joined objects that have no code yet; link these themselves, or \
+         join them through pcce-clang"
+    )]
+    Joined {
+        /// The object.
+        file: String,
+        /// How many.
+        modules: usize,
+    },
+    /// A module that no input has.
+    #[error(
+        "the output holds module {0:016x}, and no file or member that was linked does; a linker script or plugin that \
+         makes inputs of its own is not supported"
+    )]
+    Unexplained(u64),
+    /// One module, linked twice.
+    #[error("{file} was linked {times} times (or a copy of it); leave the others out")]
+    Twice {
+        /// The object.
+        file: String,
+        /// How often.
+        times: usize,
+    },
+    /// Two objects with the id of one module.
+    #[error("{first} and {second} are one module, and differ; compile one of them anew")]
+    Differ {
+        /// An object.
+        first: String,
+        /// Another one.
+        second: String,
+    },
+    /// A linked file that cannot be replaced.
+    #[error(
+        "{} is linked by a linker script or in another way that is not the command line; name it on the command line",
+        .0.display()
+    )]
+    NotOnTheCommandLine(PathBuf),
+    /// A module for which no code was generated, or twice.
+    #[error("no code was generated for {0}")]
+    NotGenerated(String),
+    /// Generated code that is not what it should be.
+    #[error("the code generated for {file} is that of another module, or of none: {cause}")]
+    WrongCode {
+        /// The module.
+        file: String,
+        /// What is wrong.
+        cause: String,
+    },
+    /// No code, and why.
+    #[error("{0}")]
+    Generate(Box<dyn std::error::Error + Send + Sync>),
+    /// The second link is not the first one's, and so was not that behind it.
+    #[error(
+        "what is linked depends on the code that is generated for it: {0}; please report it, and link with \
+         `--whole-archive` around the archive meanwhile"
+    )]
+    Unstable(String),
+}
+
+impl Error {
+    /// For errors of the system.
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Error {
+        let path = path.to_owned();
+        move |source| Error::File { path, source }
+    }
+}

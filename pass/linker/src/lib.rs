@@ -1,0 +1,154 @@
+//! The front of the user's linker. Objects compiled by `pcce-clang` have symbols and references, and no code: code is
+//! generated when it is known what is linked. So a link has five steps, each in a module of its own:
+//!
+//! 1. [`command`] reads the command line; what does not link an executable or a shared library is the linker's alone;
+//! 2. the linker links into a scratch file, and says which files it has read ([`trace`]);
+//! 3. [`linked`] finds the objects whose ids are in that file;
+//! 4. somebody makes code for them ([`Generate`]);
+//! 5. [`inputs`] puts it into the place of the objects, and the linker links again by the same command.
+//!
+//! Behind it the ids of the code must be those of the first link. If they are not (code has called for a further member
+//! of an archive), all begins again with what is linked now, once.
+
+pub mod archive;
+pub mod command;
+pub mod elf;
+mod error;
+pub mod inputs;
+pub mod linked;
+mod links;
+mod scratch;
+pub mod trace;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::{env, fs, process};
+
+use command::Command;
+pub use error::Error;
+use links::Links;
+
+/// The symbol that objects without code refer to: a link that does not go through here fails, and names it.
+pub const MARKER: &str = "__pcce_encoded_by_pcce_ld";
+
+/// A module that was linked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkedModule {
+    /// Its id.
+    pub id: u64,
+    /// The file in which its object is: the object, or an archive.
+    pub file: PathBuf,
+    /// Where in the file; none: it is the whole file.
+    pub range: Option<Range<u64>>,
+    /// What messages call it: `main.o`, `libx.a(x.o)`.
+    pub shown: String,
+}
+
+/// Another object that was linked. What mold only read in an archive is among them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlainObject {
+    /// The file: the object, or an archive.
+    pub file: PathBuf,
+    /// Where in the file; none: it is the whole file.
+    pub range: Option<Range<u64>>,
+    /// What messages call it.
+    pub shown: String,
+}
+
+/// What is known when code is generated.
+#[derive(Debug)]
+pub struct FirstLink<'a> {
+    /// The linked file. All modules are in it without code; when it was linked for the second time, most of them with
+    /// the code that was generated before.
+    pub output: &'a Path,
+    /// What the user's output will be.
+    pub target: &'a Path,
+    /// Whether it is a shared library.
+    pub is_library: bool,
+    /// The words of the command, those of response files in their place.
+    pub arguments: Vec<OsString>,
+    /// The modules, in the order of the output.
+    pub modules: &'a [LinkedModule],
+    /// All other objects.
+    pub plain: &'a [PlainObject],
+    /// The shared libraries that the linker has read.
+    pub shared_libraries: &'a [PathBuf],
+    /// What else it has read: scripts.
+    pub others: &'a [PathBuf],
+    /// A folder for what is generated. It is taken away behind the link.
+    pub folder: &'a Path,
+}
+
+/// The code of the modules.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Generated {
+    /// For each module its object.
+    pub objects: Vec<(u64, PathBuf)>,
+    /// Further objects that are linked.
+    pub extra: Vec<PathBuf>,
+}
+
+/// Who makes the code of modules that were linked.
+pub trait Generate {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// Why there is none; then there is no output.
+    fn generate(&self, first: &FirstLink) -> Result<Generated, Box<dyn std::error::Error + Send + Sync>>;
+}
+
+/// The program: `ld`, called as every linker is.
+pub fn main(generate: &dyn Generate) -> ExitCode {
+    let arguments: Vec<OsString> = env::args_os().skip(1).collect();
+    match linker().and_then(|linker| link(&linker, arguments, generate)) {
+        Ok(code) => code,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "pcce-ld: error: {error}");
+            match error {
+                Error::Signal { signal, .. } => {
+                    u8::try_from(128 + signal).map_or(ExitCode::FAILURE, ExitCode::from)
+                }
+                _ => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+/// The real linker: the one that is named, or the first `ld` that is not this program.
+fn linker() -> Result<PathBuf, Error> {
+    if let Some(named) = env::var_os("PCCE_LINKER").filter(|name| !name.is_empty()) {
+        let named = PathBuf::from(named);
+        return if named.is_absolute() { Ok(named) } else { Err(Error::NotAbsolute(named)) };
+    }
+    let file =
+        |path: &Path| fs::metadata(path).ok().filter(|data| data.is_file()).map(|d| (d.dev(), d.ino()));
+    let own = env::current_exe().ok().and_then(|path| file(&path));
+    let path = env::var_os("PATH").unwrap_or_default();
+    let all = env::split_paths(&path).map(|folder| folder.join("ld"));
+    all.into_iter().find(|ld| file(ld).is_some_and(|file| Some(file) != own)).ok_or(Error::NoLinker)
+}
+
+/// Links by a command for `linker`, without its name. The status is the linker's.
+///
+/// # Errors
+/// Why there is no output.
+pub fn link(linker: &Path, arguments: Vec<OsString>, generate: &dyn Generate) -> Result<ExitCode, Error> {
+    let command = Command::read(arguments.clone())?;
+    if command.links_an_image() {
+        let links = Links { linker, output: command.output(), command: &command };
+        let linked = links.run(generate);
+        if !matches!(linked, Ok(Some(ExitCode::SUCCESS) | None)) {
+            links.take_output_away();
+        }
+        if let Some(code) = linked? {
+            return Ok(code);
+        }
+    }
+    let source = process::Command::new(linker).args(arguments).exec();
+    Err(Error::Run { program: linker.to_owned(), source })
+}

@@ -1,0 +1,187 @@
+//! What a link has linked: the ids in its output, and the objects and members that have them.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use object::{ReadCache, ReadRef};
+
+use crate::archive::Archive;
+use crate::elf::{self, Found};
+use crate::trace::Traced;
+use crate::{Error, LinkedModule, PlainObject};
+
+/// Where the object of a module is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The object or the archive, without symbolic links in its name.
+    pub file: PathBuf,
+    /// The number of the member.
+    pub member: Option<usize>,
+}
+
+/// What was linked.
+#[derive(Debug, Default)]
+pub struct Linked {
+    /// In the order of the output.
+    pub modules: Vec<LinkedModule>,
+    /// All objects and members that are a module: there may be copies, of which one was linked.
+    pub places: Vec<(u64, Place)>,
+    /// All others.
+    pub plain: Vec<PlainObject>,
+    /// Libraries, and not only those that are needed.
+    pub shared_libraries: Vec<PathBuf>,
+    /// Linker scripts, and what else is neither of these.
+    pub others: Vec<PathBuf>,
+    /// The archives by their names without symbolic links.
+    pub archives: HashMap<PathBuf, Rc<Archive>>,
+}
+
+/// An object, where it is.
+struct Object {
+    place: Place,
+    file: PathBuf,
+    range: Option<Range<u64>>,
+    shown: String,
+}
+
+/// A name without symbolic links.
+pub fn canonical(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+impl Linked {
+    /// Finds the objects for the ids of an output. `named`: the files that the command line names.
+    pub fn find(ids: &[u64], traced: &[Traced], named: &HashSet<PathBuf>) -> Result<Self, Error> {
+        let mut linked = Linked::default();
+        let objects = linked.objects(traced, named)?;
+        let wanted: HashSet<u64> = ids.iter().copied().collect();
+        let mut seen = HashSet::new();
+        let mut found: HashMap<u64, Vec<Object>> = HashMap::new();
+        for object in objects {
+            if !seen.insert(object.place.clone()) {
+                continue;
+            }
+            match object.look()? {
+                Found::Object(ids) => match ids.as_slice() {
+                    [] => linked.plain.push(PlainObject {
+                        file: object.file,
+                        range: object.range,
+                        shown: object.shown,
+                    }),
+                    [id] if wanted.contains(id) => found.entry(*id).or_default().push(object),
+                    // It was read, and not linked, or nothing of it is left.
+                    [_] => {}
+                    ids if ids.iter().any(|id| wanted.contains(id)) => {
+                        return Err(Error::Joined { file: object.shown, modules: ids.len() });
+                    }
+                    _ => {}
+                },
+                Found::Library => linked.shared_libraries.push(object.file),
+                Found::Other => linked.others.push(object.file),
+            }
+        }
+        for (at, id) in ids.iter().enumerate() {
+            let objects = found.get(id).ok_or(Error::Unexplained(*id))?;
+            let first = &objects[0];
+            let times = ids.iter().filter(|other| *other == id).count();
+            if times > 1 && ids[..at].contains(id) {
+                return Err(Error::Twice { file: first.shown.clone(), times });
+            }
+            if objects.len() > 1 {
+                let bytes = first.bytes()?;
+                for other in &objects[1..] {
+                    if other.bytes()? != bytes {
+                        return Err(Error::Differ {
+                            first: first.shown.clone(),
+                            second: other.shown.clone(),
+                        });
+                    }
+                }
+            }
+            linked.places.extend(objects.iter().map(|object| (*id, object.place.clone())));
+            linked.modules.push(LinkedModule {
+                id: *id,
+                file: first.file.clone(),
+                range: first.range.clone(),
+                shown: first.shown.clone(),
+            });
+        }
+        Ok(linked)
+    }
+
+    /// The objects that a linker has named. Of members with one name, all of that name.
+    fn objects(&mut self, traced: &[Traced], named: &HashSet<PathBuf>) -> Result<Vec<Object>, Error> {
+        // GNU ld names members of thin archives by their own paths.
+        let mut of_thin: HashMap<PathBuf, (Rc<Archive>, usize)> = HashMap::new();
+        let mut objects = Vec::new();
+        for Traced { file, member } in traced {
+            let archive = self.archive(file)?;
+            match (member, archive) {
+                (Some(name), Some(archive)) => {
+                    let numbers = (0..archive.members.len()).filter(|n| archive.members[*n].name == *name);
+                    objects.extend(numbers.map(|number| member_of(&archive, file, number)));
+                }
+                (Some(_), None) => {}
+                (None, Some(archive)) => {
+                    for number in (0..archive.members.len()).filter(|_| archive.thin) {
+                        let member = (Rc::clone(&archive), number);
+                        of_thin.entry(archive.members[number].file.clone()).or_insert(member);
+                    }
+                }
+                (None, None) => match of_thin.get(file).filter(|_| !named.contains(file)) {
+                    Some((archive, number)) => objects.push(member_of(archive, &archive.path, *number)),
+                    None => objects.push(Object {
+                        place: Place { file: canonical(file), member: None },
+                        file: file.clone(),
+                        range: None,
+                        shown: file.display().to_string(),
+                    }),
+                },
+            }
+        }
+        Ok(objects)
+    }
+
+    fn archive(&mut self, file: &Path) -> Result<Option<Rc<Archive>>, Error> {
+        let key = canonical(file);
+        if let Entry::Vacant(entry) = self.archives.entry(key.clone()) {
+            let Some(archive) = Archive::read(file)? else { return Ok(None) };
+            entry.insert(Rc::new(archive));
+        }
+        Ok(self.archives.get(&key).cloned())
+    }
+}
+
+fn member_of(archive: &Archive, named: &Path, number: usize) -> Object {
+    let member = &archive.members[number];
+    Object {
+        place: Place { file: canonical(named), member: Some(number) },
+        file: member.file.clone(),
+        range: member.range.clone(),
+        shown: archive.shown(number),
+    }
+}
+
+impl Object {
+    fn look(&self) -> Result<Found, Error> {
+        let cache = ReadCache::new(File::open(&self.file).map_err(Error::file(&self.file))?);
+        match &self.range {
+            Some(range) => elf::look(cache.range(range.start, range.end - range.start), &self.shown),
+            None => elf::look(&cache, &self.shown),
+        }
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>, Error> {
+        let cache = ReadCache::new(File::open(&self.file).map_err(Error::file(&self.file))?);
+        let range = match &self.range {
+            Some(range) => range.clone(),
+            None => 0..fs::metadata(&self.file).map_err(Error::file(&self.file))?.len(),
+        };
+        let bytes = (&cache).read_bytes_at(range.start, range.end - range.start).map(<[u8]>::to_vec);
+        bytes.map_err(|()| Error::Damaged { file: self.shown.clone(), cause: "it ends too early".to_owned() })
+    }
+}

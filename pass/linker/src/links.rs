@@ -1,0 +1,204 @@
+//! The two links.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Output};
+
+use crate::command::{Command, Meaning, Word};
+use crate::inputs::Inputs;
+use crate::linked::Linked;
+use crate::scratch::{Scratch, with_names};
+use crate::{Error, FirstLink, Generate, Generated, MARKER, elf, trace};
+
+/// A command that is linked twice.
+pub struct Links<'a> {
+    /// The real linker.
+    pub linker: &'a Path,
+    /// The user's output.
+    pub output: PathBuf,
+    /// The user's command.
+    pub command: &'a Command,
+}
+
+/// How a link ended.
+enum Ended {
+    Well(Linked),
+    /// The linker has failed, and said why.
+    Failed(ExitCode),
+}
+
+/// What the second link has in its output, against what it should have.
+enum Compared {
+    Same,
+    /// How they differ.
+    Differs(String),
+}
+
+impl Links<'_> {
+    /// Links twice. The status of the linker; none if nothing is to be generated, and an ordinary link is left to do.
+    pub fn run(&self, generate: &dyn Generate) -> Result<Option<ExitCode>, Error> {
+        let scratch = Scratch::new()?;
+        let image = scratch.path().join("linked");
+        let mut inputs = Inputs::of(self.command);
+        let mut reason = None;
+        // A second time, if generated code has changed what is linked.
+        for round in 0..2 {
+            let linked = match self.first(&scratch, &inputs, &image)? {
+                Ended::Well(linked) => linked,
+                Ended::Failed(code) => return Ok(Some(code)),
+            };
+            if linked.modules.is_empty() && round == 0 {
+                return Ok(None);
+            }
+            if let Some(refused) = self.command.refused() {
+                return Err(Error::Refused(refused.texts[0].clone()));
+            }
+            // A question of a configure script: whether it can be linked.
+            if fs::metadata(&self.output).is_ok_and(|data| !data.is_file() && !data.is_dir()) {
+                return Ok(Some(ExitCode::SUCCESS));
+            }
+            let folder = scratch.path().join(format!("code-{round}"));
+            fs::create_dir(&folder).map_err(Error::file(&folder))?;
+            let first = FirstLink {
+                output: &image,
+                target: &self.output,
+                is_library: self.command.is_library(),
+                arguments: self.command.words.iter().flat_map(|word| word.texts.clone()).collect(),
+                modules: &linked.modules,
+                plain: &linked.plain,
+                shared_libraries: &linked.shared_libraries,
+                others: &linked.others,
+                folder: &folder,
+            };
+            let generated = generate.generate(&first).map_err(Error::Generate)?;
+            check(&linked, &generated)?;
+            let copies = scratch.path().join(format!("inputs-{round}"));
+            inputs = Inputs::replaced(self.command, &linked, &generated, &copies)?;
+            let code = self.second(&scratch, &inputs)?;
+            if code != ExitCode::SUCCESS {
+                return Ok(Some(code));
+            }
+            match self.compare(&linked)? {
+                Compared::Same => return Ok(Some(ExitCode::SUCCESS)),
+                Compared::Differs(how) => reason = Some(how),
+            }
+        }
+        Err(Error::Unstable(reason.unwrap_or_default()))
+    }
+
+    /// On failure no output is left that could be taken for one.
+    pub fn take_output_away(&self) {
+        if fs::metadata(&self.output).is_ok_and(|data| data.is_file()) {
+            let _ = fs::remove_file(&self.output);
+        }
+    }
+
+    /// Links into a scratch file, and finds out what was linked.
+    fn first(&self, scratch: &Scratch, inputs: &Inputs, image: &Path) -> Result<Ended, Error> {
+        let mut words: Vec<OsString> = ["-o".into(), image.into()].into();
+        words.extend(["--trace", "--trace", "--strip-debug"].map(OsString::from));
+        words.push(format!("--defsym={MARKER}=0").into());
+        let kept = |word: &Word| {
+            !matches!(
+                word.meaning(),
+                Some(
+                    Meaning::Output
+                        | Meaning::SecondOnly
+                        | Meaning::SideText
+                        | Meaning::Quoting
+                        | Meaning::Refused
+                )
+            )
+        };
+        words.extend(inputs.words.iter().filter(|(word, _)| kept(word)).flat_map(|(_, texts)| texts.clone()));
+        let result = scratch.run(self.linker, &words)?;
+        let mut names = inputs.copies.clone();
+        if !result.status.success() {
+            names.push((image.to_owned(), self.output.clone()));
+            say(&result.stderr, &names, &mut std::io::stderr());
+            return Ok(Ended::Failed(code(&result)));
+        }
+        let (modules, with_code) = elf::ids_of_file(image)?;
+        if modules.is_empty() && with_code.is_empty() {
+            return Ok(Ended::Well(Linked::default()));
+        }
+        let mut traced = trace::read(&result.stdout);
+        // Of a link that has copies for inputs, the inputs count.
+        for traced in &mut traced {
+            if let Some((_, original)) = names.iter().find(|(copy, _)| *copy == traced.file) {
+                traced.file.clone_from(original);
+            }
+        }
+        traced.retain(|traced| !inputs.extra.contains(&traced.file));
+        let named = self.command.words.iter().filter_map(Word::input).map(Path::to_owned).collect();
+        let ids: Vec<u64> = modules.into_iter().chain(with_code).collect();
+        Ok(Ended::Well(Linked::find(&ids, &traced, &named)?))
+    }
+
+    /// Links into the user's output.
+    fn second(&self, scratch: &Scratch, inputs: &Inputs) -> Result<ExitCode, Error> {
+        let kept = inputs.words.iter().filter(|(word, _)| word.meaning() != Some(Meaning::Quoting));
+        let words: Vec<OsString> = kept.flat_map(|(_, texts)| texts.clone()).collect();
+        let result = scratch.run(self.linker, &words)?;
+        say(&result.stdout, &inputs.copies, &mut std::io::stdout());
+        say(&result.stderr, &inputs.copies, &mut std::io::stderr());
+        for file in self.command.side_texts() {
+            if fs::metadata(&file).is_ok_and(|data| data.is_file()) {
+                let text = fs::read(&file).map_err(Error::file(&file))?;
+                fs::write(&file, with_names(&text, &inputs.copies)).map_err(Error::file(&file))?;
+            }
+        }
+        Ok(code(&result))
+    }
+
+    /// Whether the output has the code of exactly what the first link has linked.
+    fn compare(&self, linked: &Linked) -> Result<Compared, Error> {
+        let (modules, with_code) = elf::ids_of_file(&self.output)?;
+        let shown = |id: &u64| {
+            let known = linked.modules.iter().find(|module| module.id == *id);
+            known.map_or_else(|| format!("module {id:016x}"), |module| module.shown.clone())
+        };
+        if let Some(id) = modules.first() {
+            return Ok(Compared::Differs(format!("{} is linked as well", shown(id))));
+        }
+        let mut seen = HashSet::new();
+        if let Some(id) = with_code.iter().find(|id| !seen.insert(**id)) {
+            return Ok(Compared::Differs(format!("{} is linked twice", shown(id))));
+        }
+        if let Some(module) = linked.modules.iter().find(|module| !seen.remove(&module.id)) {
+            return Ok(Compared::Differs(format!("{} is linked no more", module.shown)));
+        }
+        Ok(seen
+            .iter()
+            .next()
+            .map_or(Compared::Same, |id| Compared::Differs(format!("{} is linked", shown(id)))))
+    }
+}
+
+/// Whether each module has its code, and each object is that of its module.
+fn check(linked: &Linked, generated: &Generated) -> Result<(), Error> {
+    for module in &linked.modules {
+        let mut objects = generated.objects.iter().filter(|(id, _)| *id == module.id);
+        let (Some((id, object)), None) = (objects.next(), objects.next()) else {
+            return Err(Error::NotGenerated(module.shown.clone()));
+        };
+        let (modules, with_code) = elf::ids_of_file(object)?;
+        if !modules.is_empty() || with_code != [*id] {
+            let cause = format!("{} has ids {with_code:x?}, and not {id:x}", object.display());
+            return Err(Error::WrongCode { file: module.shown.clone(), cause });
+        }
+    }
+    Ok(())
+}
+
+fn say(text: &[u8], names: &[(PathBuf, PathBuf)], to: &mut impl Write) {
+    let _ = to.write_all(&with_names(text, names)).and_then(|()| to.flush());
+}
+
+fn code(result: &Output) -> ExitCode {
+    let code = result.status.code().unwrap_or(1);
+    u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
+}

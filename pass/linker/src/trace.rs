@@ -1,0 +1,68 @@
+//! What linkers print for `--trace`: the files that they have linked, one a line.
+//!
+//! Seen: GNU ld `FILE`, `ARCHIVE`, and, told twice, `(ARCHIVE)MEMBER`, but the member's own path for thin archives; gold and
+//! lld `FILE` and `ARCHIVE(MEMBER)`; mold the same behind `trace: `, for members that it has read and not linked, too.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// A file that was linked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Traced {
+    /// The file.
+    pub file: PathBuf,
+    /// The name of the member of it that was linked. There can be several of one name.
+    pub member: Option<Vec<u8>>,
+}
+
+/// Reads what a linker has printed. What names no file is something else.
+pub fn read(output: &[u8]) -> Vec<Traced> {
+    output.split(|byte| *byte == b'\n').filter_map(line).collect()
+}
+
+fn line(line: &[u8]) -> Option<Traced> {
+    if let Some(rest) = line.strip_prefix(b"trace: ") {
+        return of_text(rest);
+    }
+    of_text(line)
+}
+
+fn of_text(text: &[u8]) -> Option<Traced> {
+    let is_file = |bytes: &[u8]| !bytes.is_empty() && Path::new(OsStr::from_bytes(bytes)).is_file();
+    let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
+    // Names may have brackets of their own.
+    let each = |bracket: u8| (0..text.len()).filter(move |at| text[*at] == bracket);
+    if text.starts_with(b"(")
+        && let Some(end) = each(b')').find(|end| is_file(&text[1..*end]))
+    {
+        return Some(Traced { file: path(&text[1..end]), member: Some(text[end + 1..].to_vec()) });
+    }
+    if is_file(text) {
+        return Some(Traced { file: path(text), member: None });
+    }
+    let inner = text.strip_suffix(b")")?;
+    let start = each(b'(').find(|start| is_file(&text[..*start]))?;
+    Some(Traced { file: path(&text[..start]), member: Some(inner[start + 1..].to_vec()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_linkers_lines_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = folder.path().join("lib (1),x.a");
+        std::fs::write(&archive, "").unwrap();
+        let name = archive.display();
+        let text = format!(
+            "{name}\n({name})a b.o\n{name}(c(d).o)\ntrace: {name}\ntrace: {name}(e.o)\nremoving unused section\n\n"
+        );
+        let traced = read(text.as_bytes());
+        let members: Vec<_> =
+            traced.iter().map(|t| t.member.as_deref().map(|m| str::from_utf8(m).unwrap())).collect();
+        assert_eq!(members, [None, Some("a b.o"), Some("c(d).o"), None, Some("e.o")]);
+        assert!(traced.iter().all(|traced| traced.file == archive));
+    }
+}
