@@ -62,9 +62,9 @@ fn ids<'d>(
     Ok(ids)
 }
 
-/// The ids of a linked file: modules without code, and with code.
-pub fn ids_of_file(path: &Path) -> Result<(Vec<u64>, Vec<u64>), Error> {
-    let shown = path.display().to_string();
+/// The ids of a file: modules without code, and with code. Messages call it `shown`.
+pub fn ids_of_file(path: &Path, shown: &Path) -> Result<(Vec<u64>, Vec<u64>), Error> {
+    let shown = shown.display().to_string();
     let cache = ReadCache::new(File::open(path).map_err(Error::file(path))?);
     let file = ElfFile64::<Endianness, _>::parse(&cache)
         .map_err(|error| Error::Damaged { file: shown.clone(), cause: error.to_string() })?;

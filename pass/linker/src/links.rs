@@ -26,15 +26,8 @@ pub struct Links<'a> {
 /// How a link ended.
 enum Ended {
     Well(Linked),
-    /// The linker has failed, and said why.
-    Failed(ExitCode),
-}
-
-/// What the second link has in its output, against what it should have.
-enum Compared {
-    Same,
-    /// How they differ.
-    Differs(String),
+    /// The linker has failed, and says why.
+    Failed(Output),
 }
 
 impl Links<'_> {
@@ -43,23 +36,24 @@ impl Links<'_> {
         let scratch = Scratch::new()?;
         let image = scratch.path().join("linked");
         let mut inputs = Inputs::of(self.command);
-        let mut reason = None;
-        // A second time, if generated code has changed what is linked.
-        for round in 0..2 {
-            let linked = match self.first(&scratch, &inputs, &image)? {
-                Ended::Well(linked) => linked,
-                Ended::Failed(code) => return Ok(Some(code)),
-            };
-            if linked.modules.is_empty() && round == 0 {
-                return Ok(None);
+        let mut linked = match self.first(&scratch, &inputs, &image)? {
+            Ended::Well(linked) => linked,
+            Ended::Failed(result) => {
+                say(&result.stderr, &[(image, self.output.clone())], &mut std::io::stderr());
+                return Ok(Some(code(&result)));
             }
-            if let Some(refused) = self.command.refused() {
-                return Err(Error::Refused(refused.texts[0].clone()));
-            }
-            // A question of a configure script: whether it can be linked.
-            if fs::metadata(&self.output).is_ok_and(|data| !data.is_file() && !data.is_dir()) {
-                return Ok(Some(ExitCode::SUCCESS));
-            }
+        };
+        if linked.modules.is_empty() {
+            return Ok(None);
+        }
+        if let Some(refused) = self.command.refused() {
+            return Err(Error::Refused(refused.texts[0].clone()));
+        }
+        // A question of a configure script: whether it can be linked.
+        if fs::metadata(&self.output).is_ok_and(|data| !data.is_file() && !data.is_dir()) {
+            return Ok(Some(ExitCode::SUCCESS));
+        }
+        for round in 0.. {
             let folder = scratch.path().join(format!("code-{round}"));
             fs::create_dir(&folder).map_err(Error::file(&folder))?;
             let first = FirstLink {
@@ -77,16 +71,32 @@ impl Links<'_> {
             check(&linked, &generated)?;
             let copies = scratch.path().join(format!("inputs-{round}"));
             inputs = Inputs::replaced(self.command, &linked, &generated, &copies)?;
-            let code = self.second(&scratch, &inputs)?;
-            if code != ExitCode::SUCCESS {
-                return Ok(Some(code));
+            let result = self.second(&scratch, &inputs)?;
+            let mut difference = None;
+            if result.status.success() {
+                difference = self.compare(&linked)?;
+                if difference.is_none() {
+                    self.finish(&inputs, &result)?;
+                    return Ok(Some(ExitCode::SUCCESS));
+                }
             }
-            match self.compare(&linked)? {
-                Compared::Same => return Ok(Some(ExitCode::SUCCESS)),
-                Compared::Differs(how) => reason = Some(how),
+            // Either the linker refuses it, or code has changed what is linked: a further member without code makes
+            // the linker fail, too.
+            let now = match self.first(&scratch, &inputs, &image)? {
+                Ended::Well(now) => Some(now),
+                Ended::Failed(_) => None,
+            };
+            difference = difference.or_else(|| now.as_ref().and_then(|now| further(&linked, now)));
+            match (difference, now) {
+                (Some(_), Some(now)) if round == 0 => linked = now,
+                (Some(difference), _) => return Err(Error::Unstable(difference)),
+                (None, _) => {
+                    self.finish(&inputs, &result)?;
+                    return Ok(Some(code(&result)));
+                }
             }
         }
-        Err(Error::Unstable(reason.unwrap_or_default()))
+        unreachable!("the second round is the last")
     }
 
     /// On failure no output is left that could be taken for one.
@@ -115,20 +125,17 @@ impl Links<'_> {
         };
         words.extend(inputs.words.iter().filter(|(word, _)| kept(word)).flat_map(|(_, texts)| texts.clone()));
         let result = scratch.run(self.linker, &words)?;
-        let mut names = inputs.copies.clone();
         if !result.status.success() {
-            names.push((image.to_owned(), self.output.clone()));
-            say(&result.stderr, &names, &mut std::io::stderr());
-            return Ok(Ended::Failed(code(&result)));
+            return Ok(Ended::Failed(result));
         }
-        let (modules, with_code) = elf::ids_of_file(image)?;
+        let (modules, with_code) = elf::ids_of_file(image, &self.output)?;
         if modules.is_empty() && with_code.is_empty() {
             return Ok(Ended::Well(Linked::default()));
         }
         let mut traced = trace::read(&result.stdout);
         // Of a link that has copies for inputs, the inputs count.
         for traced in &mut traced {
-            if let Some((_, original)) = names.iter().find(|(copy, _)| *copy == traced.file) {
+            if let Some((_, original)) = inputs.copies.iter().find(|(copy, _)| *copy == traced.file) {
                 traced.file.clone_from(original);
             }
         }
@@ -139,10 +146,14 @@ impl Links<'_> {
     }
 
     /// Links into the user's output.
-    fn second(&self, scratch: &Scratch, inputs: &Inputs) -> Result<ExitCode, Error> {
+    fn second(&self, scratch: &Scratch, inputs: &Inputs) -> Result<Output, Error> {
         let kept = inputs.words.iter().filter(|(word, _)| word.meaning() != Some(Meaning::Quoting));
         let words: Vec<OsString> = kept.flat_map(|(_, texts)| texts.clone()).collect();
-        let result = scratch.run(self.linker, &words)?;
+        scratch.run(self.linker, &words)
+    }
+
+    /// Passes on what the second link has said and written, with the names of the user's files.
+    fn finish(&self, inputs: &Inputs, result: &Output) -> Result<(), Error> {
         say(&result.stdout, &inputs.copies, &mut std::io::stdout());
         say(&result.stderr, &inputs.copies, &mut std::io::stderr());
         for file in self.command.side_texts() {
@@ -151,31 +162,35 @@ impl Links<'_> {
                 fs::write(&file, with_names(&text, &inputs.copies)).map_err(Error::file(&file))?;
             }
         }
-        Ok(code(&result))
+        Ok(())
     }
 
-    /// Whether the output has the code of exactly what the first link has linked.
-    fn compare(&self, linked: &Linked) -> Result<Compared, Error> {
-        let (modules, with_code) = elf::ids_of_file(&self.output)?;
+    /// How the modules of the output differ from those of the first link.
+    fn compare(&self, linked: &Linked) -> Result<Option<String>, Error> {
+        let (modules, with_code) = elf::ids_of_file(&self.output, &self.output)?;
         let shown = |id: &u64| {
             let known = linked.modules.iter().find(|module| module.id == *id);
             known.map_or_else(|| format!("module {id:016x}"), |module| module.shown.clone())
         };
         if let Some(id) = modules.first() {
-            return Ok(Compared::Differs(format!("{} is linked as well", shown(id))));
+            return Ok(Some(format!("{} is linked as well", shown(id))));
         }
         let mut seen = HashSet::new();
         if let Some(id) = with_code.iter().find(|id| !seen.insert(**id)) {
-            return Ok(Compared::Differs(format!("{} is linked twice", shown(id))));
+            return Ok(Some(format!("{} is linked twice", shown(id))));
         }
         if let Some(module) = linked.modules.iter().find(|module| !seen.remove(&module.id)) {
-            return Ok(Compared::Differs(format!("{} is linked no more", module.shown)));
+            return Ok(Some(format!("{} is linked no more", module.shown)));
         }
-        Ok(seen
-            .iter()
-            .next()
-            .map_or(Compared::Same, |id| Compared::Differs(format!("{} is linked", shown(id)))))
+        Ok(seen.iter().next().map(|id| format!("{} is linked as well", shown(id))))
     }
+}
+
+/// A module that was linked now, and not before.
+fn further(before: &Linked, now: &Linked) -> Option<String> {
+    let known: HashSet<u64> = before.modules.iter().map(|module| module.id).collect();
+    let module = now.modules.iter().find(|module| !known.contains(&module.id))?;
+    Some(format!("{} is linked as well", module.shown))
 }
 
 /// Whether each module has its code, and each object is that of its module.
@@ -185,7 +200,7 @@ fn check(linked: &Linked, generated: &Generated) -> Result<(), Error> {
         let (Some((id, object)), None) = (objects.next(), objects.next()) else {
             return Err(Error::NotGenerated(module.shown.clone()));
         };
-        let (modules, with_code) = elf::ids_of_file(object)?;
+        let (modules, with_code) = elf::ids_of_file(object, object)?;
         if !modules.is_empty() || with_code != [*id] {
             let cause = format!("{} has ids {with_code:x?}, and not {id:x}", object.display());
             return Err(Error::WrongCode { file: module.shown.clone(), cause });

@@ -17,7 +17,7 @@ fn what_links_no_image_is_the_linkers() {
     each(|project| {
         project.module("main.o", CALLS_A);
         project.module("a.o", "int a(void) { return VALUE(2); }");
-        for flag in ["-r", "--relocatable"] {
+        for flag in ["-r", "-relocatable"] {
             project.link(&[flag, "-o", "joined.o", "main.o", "a.o"]);
             assert_eq!(project.generated().0, 0);
             run(project.command(project.linker).args([flag, "-o", "expected.o", "main.o", "a.o"]));
