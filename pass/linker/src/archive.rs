@@ -225,21 +225,26 @@ fn number(value: u64, width: usize) -> Vec<u8> {
     value.to_be_bytes()[8 - width..].to_vec()
 }
 
-/// The index, or the names.
+/// The index, or the names, as GNU ar writes them.
 fn special(out: &mut impl Write, name: &[u8], content: &[u8]) -> std::io::Result<()> {
+    let is_index = name != b"//";
+    let number: &[u8] = if is_index { b"0" } else { b"" };
     let header = Header {
         name: field_of(name),
-        date: field(0),
-        uid: field(0),
-        gid: field(0),
-        mode: field(0),
+        date: field_of(number),
+        uid: field_of(number),
+        gid: field_of(number),
+        mode: field_of(number),
         size: field(even(content.len() as u64)),
         terminator: object::archive::TERMINATOR,
     };
     out.write_all(object::pod::bytes_of(&header))?;
     out.write_all(content)?;
     if content.len() % 2 == 1 {
-        out.write_all(b"\n")?;
+        out.write_all(if is_index { b"\0" } else { b"\n" })?;
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,17 +45,21 @@ pub struct LinkedModule {
     pub file: PathBuf,
     /// Where in the file; none: it is the whole file.
     pub range: Option<Range<u64>>,
+    /// The archive whose member it is. A thin one has its members in files of their own.
+    pub archive: Option<PathBuf>,
     /// What messages call it: `main.o`, `libx.a(x.o)`.
     pub shown: String,
 }
 
-/// Another object that was linked. What mold only read in an archive is among them.
+/// Another object that was linked. Of members of an archive that have one name, all are here if one was linked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlainObject {
     /// The file: the object, or an archive.
     pub file: PathBuf,
     /// Where in the file; none: it is the whole file.
     pub range: Option<Range<u64>>,
+    /// The archive whose member it is. A thin one has its members in files of their own.
+    pub archive: Option<PathBuf>,
     /// What messages call it.
     pub shown: String,
 }

@@ -45,6 +45,7 @@ struct Object {
     place: Place,
     file: PathBuf,
     range: Option<Range<u64>>,
+    archive: Option<PathBuf>,
     shown: String,
 }
 
@@ -70,6 +71,7 @@ impl Linked {
                     [] => linked.plain.push(PlainObject {
                         file: object.file,
                         range: object.range,
+                        archive: object.archive,
                         shown: object.shown,
                     }),
                     [id] if wanted.contains(id) => found.entry(*id).or_default().push(object),
@@ -107,6 +109,7 @@ impl Linked {
                 id: *id,
                 file: first.file.clone(),
                 range: first.range.clone(),
+                archive: first.archive.clone(),
                 shown: first.shown.clone(),
             });
         }
@@ -138,6 +141,7 @@ impl Linked {
                         place: Place { file: canonical(file), member: None },
                         file: file.clone(),
                         range: None,
+                        archive: None,
                         shown: file.display().to_string(),
                     }),
                 },
@@ -162,6 +166,7 @@ fn member_of(archive: &Archive, named: &Path, number: usize) -> Object {
         place: Place { file: canonical(named), member: Some(number) },
         file: member.file.clone(),
         range: member.range.clone(),
+        archive: Some(archive.path.clone()),
         shown: archive.shown(number),
     }
 }

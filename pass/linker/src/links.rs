@@ -9,7 +9,7 @@ use std::process::{ExitCode, Output};
 
 use crate::command::{Command, Meaning, Word};
 use crate::inputs::Inputs;
-use crate::linked::Linked;
+use crate::linked::{Linked, canonical};
 use crate::scratch::{Scratch, with_names};
 use crate::{Error, FirstLink, Generate, Generated, MARKER, elf, trace};
 
@@ -111,6 +111,11 @@ impl Links<'_> {
         let mut words: Vec<OsString> = ["-o".into(), image.into()].into();
         words.extend(["--trace", "--trace", "--strip-debug"].map(OsString::from));
         words.push(format!("--defsym={MARKER}=0").into());
+        let map = scratch.path().join("map");
+        let mold = canonical(self.linker).file_name().is_some_and(|n| n.to_string_lossy().contains("mold"));
+        if mold {
+            words.extend(["-Map".into(), map.clone().into()]);
+        }
         let kept = |word: &Word| {
             !matches!(
                 word.meaning(),
@@ -142,7 +147,18 @@ impl Links<'_> {
         traced.retain(|traced| !inputs.extra.contains(&traced.file));
         let named = self.command.words.iter().filter_map(Word::input).map(Path::to_owned).collect();
         let ids: Vec<u64> = modules.into_iter().chain(with_code).collect();
-        Ok(Ended::Well(Linked::find(&ids, &traced, &named)?))
+        let mut linked = Linked::find(&ids, &traced, &named)?;
+        if mold {
+            let in_map = trace::in_map(&fs::read(&map).map_err(Error::file(&map))?);
+            linked.plain.retain(|plain| {
+                // Folders are left out, since mold shortens them. Too much is better than too little.
+                let Some(archive) = &plain.archive else { return true };
+                let folder = archive.parent().unwrap_or(Path::new("")).display().to_string();
+                let name = plain.shown[folder.len()..].trim_start_matches('/');
+                name.contains('\\') || in_map.contains(name.as_bytes())
+            });
+        }
+        Ok(Ended::Well(linked))
     }
 
     /// Links into the user's output.

@@ -41,10 +41,20 @@ fn members_of_one_name_are_told_apart() {
         project.module("two/x.o", "int b(void) { return VALUE(4); }");
         project.module("three/x.o", "int c(void) { return VALUE(8); }");
         project.plain("four/a member with a long name.o", "int d(void) { return 1; }");
+        project.plain("g.o", "int unused(void) { return 1; }");
         let all = ["three/x.o", "one/x.o", "four/a member with a long name.o", "two/x.o"];
         project.archive("qc", "libx.a", &all);
-        project.link(&["-o", "program", "start.o", "main.o", "libx.a"]);
+        project.plain("e.o", "int e(void) { return 1; }");
+        project.plain("f.o", "int e(void); int f(void) { return e(); }");
+        project.archive("qc", "liby.a", &["g.o", "e.o", "f.o"]);
+        let last = ["libx.a", "-u", "f", "./liby.a"];
+        project.link(&[&["-o", "program", "start.o", "main.o"][..], &last].concat());
         assert_eq!(project.status(), 7);
+        // What was not linked is not among the plain objects.
+        let mut plain = project.told("plain");
+        plain.iter_mut().for_each(|name| *name = name.trim_start_matches("./").to_owned());
+        plain.sort();
+        assert_eq!(plain, ["liby.a(e.o)", "liby.a(f.o)", "start.o"]);
         let expected = vec!["libx.a(x.o)".to_owned(), "libx.a(x.o)".into(), "main.o".into()];
         assert_eq!(project.generated(), (1, expected));
         // The user's archive is as it was.

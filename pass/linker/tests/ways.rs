@@ -1,0 +1,168 @@
+//! Options and scripts that go by the names of files, and links by clang.
+
+mod project;
+
+use std::fs;
+use std::process::Command;
+
+use project::{Project, each, run, text};
+
+const CALLS_A: &str = "int a(void); int main(void) { return a() + VALUE(1); }";
+
+#[test]
+fn options_for_archives_find_their_copies() {
+    each(|project| {
+        project.module("lib.o", "int a(void); int b(void) { return a() + VALUE(1); }");
+        project.module("a.o", "int a(void) { return VALUE(2); }");
+        fs::create_dir(project.path("sub")).unwrap();
+        project.archive("qc", "sub/libx.a", &["a.o"]);
+        for library in [&["-Lsub", "-lx"][..], &["sub/libx.a"]] {
+            let flags = ["-shared", "-o", "libb.so", "lib.o", "--exclude-libs", "libx.a"];
+            project.link(&[&flags, library].concat());
+            let symbols = run(project.command("nm").args(["-D", "--defined-only", "libb.so"]));
+            assert!(symbols.contains(" b") && !symbols.contains(" a"), "{symbols}");
+        }
+    });
+}
+
+#[test]
+fn scripts_find_files_by_their_names() {
+    each(|project| {
+        // mold knows no scripts with sections.
+        if project.linker == "mold" {
+            return;
+        }
+        project.module(
+            "main.o",
+            "int a(void); int first(void); int main(void) { return a() + first() + VALUE(1); }",
+        );
+        project.module("a.o", "int a(void) { return VALUE(2); }");
+        project.module("first.o", "int first(void) { return VALUE(4); }");
+        project.archive("qc", "libx.a", &["a.o", "first.o"]);
+        let script = "SECTIONS { . = 0x400000; .text : { begin = .; *first.o(.text*) middle = .; *libx.a:a.o(.text*) \
+                      end = .; *(.text*) } .data : { *(.data*) *(.got*) } .bss : { *(.bss*) } }";
+        fs::write(project.path("script"), script).unwrap();
+        project.link(&["-T", "script", "-o", "program", "start.o", "main.o", "libx.a"]);
+        assert_eq!(project.status(), 7);
+        let symbols = run(project.command("nm").arg("program"));
+        let at = |name: &str| {
+            let line = symbols.lines().find(|line| line.ends_with(&format!(" {name}"))).unwrap();
+            u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap()
+        };
+        assert!(at("begin") <= at("first") && at("first") < at("middle"), "{symbols}");
+        assert!(at("middle") <= at("a") && at("a") < at("end") && at("end") <= at("main"), "{symbols}");
+    });
+}
+
+#[test]
+fn names_are_bound_as_the_options_say() {
+    each(|project| {
+        project.module("main.o", "int a(void); int b(void); int main(void) { return a() + b() + VALUE(1); }");
+        project.module("a.o", "int a(void) { return VALUE(2); }");
+        let wrap = "int __real_a(void); int __wrap_a(void) { return __real_a() + VALUE(4); }";
+        project.module("wrap.o", wrap);
+        project.link(&[
+            "-o",
+            "program",
+            "start.o",
+            "main.o",
+            "a.o",
+            "wrap.o",
+            "--wrap=a",
+            "--defsym=b=__real_a",
+        ]);
+        // b is the other name of what `a` was.
+        let expected = run(project.command("sh").arg("-c").arg(format!(
+            "{} -o plain start.o generated/0.o generated/1.o generated/2.o --wrap=a --defsym=b=__real_a; ./plain; echo $?",
+            project.linker
+        )));
+        assert_eq!(format!("{}\n", project.status()), expected);
+    });
+}
+
+#[test]
+fn equal_code_is_folded_in_the_second_link_only() {
+    each(|project| {
+        project.module("main.o", "int a(void); int b(void); int main(void) { return a() + b() + VALUE(1); }");
+        project.module("a.o", "int a(void) { return VALUE(2); }");
+        project.module("b.o", "int b(void) { return VALUE(4); }");
+        let fold = if project.linker == "ld.bfd" { "--gc-sections" } else { "--icf=all" };
+        for flags in
+            [&["--strip-all"][..], &["-s", "-x"], &["-S", "--emit-relocs"], &["--build-id", "--stats"]]
+        {
+            project.link(&[&["-o", "program", fold, "start.o", "main.o", "a.o", "b.o"][..], flags].concat());
+            assert_eq!(project.status(), 7, "{flags:?}");
+        }
+    });
+}
+
+#[test]
+fn objects_in_the_manner_of_archives_are_linked() {
+    each(|project| {
+        if project.linker == "ld.bfd" {
+            return;
+        }
+        project.module("main.o", CALLS_A);
+        project.module("a.o", "int further(void); int a(void) { return VALUE(2); }");
+        project.module("b.o", "int b(void) { return VALUE(4); }");
+        project.plain("further.o", "int further(void) { return 1; }");
+        project.extra.borrow_mut().push(project.path("further.o"));
+        project.link(&["-o", "program", "start.o", "--start-lib", "b.o", "a.o", "main.o", "--end-lib"]);
+        assert_eq!((project.status(), project.generated().1), (3, vec!["a.o".into(), "main.o".into()]));
+        assert!(run(project.command("nm").arg("program")).contains("further"));
+    });
+}
+
+#[test]
+fn thin_archives_elsewhere_are_found() {
+    each(|project| {
+        project.module("main.o", CALLS_A);
+        project.module("src/deep/a.o", "int b(void); int a(void) { return b() + VALUE(2); }");
+        project.module("src/b.o", "int b(void) { return VALUE(4); }");
+        fs::create_dir(project.path("lib dir")).unwrap();
+        project.archive("qcT", "lib dir/libx.a", &["src/deep/a.o", "src/b.o"]);
+        project.link(&["-o", "program", "start.o", "main.o", "-Llib dir", "-lx"]);
+        assert_eq!(project.status(), 7);
+        let absolute = project.path("src/b.o");
+        project.archive("qcT", "libabs.a", &["src/deep/a.o", absolute.to_str().unwrap()]);
+        project.link(&["-o", "program", "start.o", "main.o", "libabs.a"]);
+        assert_eq!(project.status(), 7);
+        // The same object by its own name, and the archive that has it.
+        project.link(&["-o", "program", "start.o", "main.o", "src/b.o", "lib dir/libx.a"]);
+        assert_eq!(project.status(), 7);
+        assert_eq!(project.generated().1.len(), 3);
+    });
+}
+
+#[test]
+fn links_by_clang_are_linked() {
+    each(|project| {
+        let main = "extern \"C\" int a(int); extern \"C\" int printf(const char*, ...); struct thrown {}; \
+                    int main() { try { a(0); } catch (thrown) { printf(\"%d\\n\", VALUE(1)); } }";
+        project.module("main.o", main);
+        let thrower =
+            "extern \"C\" int a(int); struct thrown {}; int a(int x) { if (!x) throw thrown(); return x; }";
+        project.module("a.o", thrower);
+        project.archive("qc", "liba.a", &["a.o"]);
+        // Writes the answer.
+        let _ = project.try_link(&["--version"]);
+        let program = |project: &Project, flags: &[&str]| {
+            let mut command = Command::new("clang++-19");
+            let front = format!("--ld-path={}", env!("CARGO_BIN_EXE_pcce-ld"));
+            let linking = project.linking();
+            let environment = linking.get_envs().filter_map(|(name, value)| value.map(|value| (name, value)));
+            command.current_dir(project.path("")).envs(environment).arg(front).args(flags);
+            let output = command.args(["main.o", "-L.", "-la", "-o", "program"]).output().unwrap();
+            assert!(output.status.success(), "{}: {flags:?}: {}", project.linker, text(&output.stderr));
+            run(&mut project.command(project.path("program")))
+        };
+        for flags in [
+            &[][..],
+            &["-static"],
+            &["-no-pie", "-Wl,--gc-sections", "-s"],
+            &["-rdynamic", "-pthread", "-Wl,--as-needed", "-Wl,-z,now"],
+        ] {
+            assert_eq!(program(&project, flags), "1\n", "{flags:?}");
+        }
+    });
+}
