@@ -2,14 +2,16 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use object::{ReadCache, ReadRef};
 
-use crate::archive::Archive;
+use crate::archive::{Archive, Member};
 use crate::elf::{self, Found};
 use crate::trace::Traced;
 use crate::{Error, LinkedModule, PlainObject};
@@ -125,7 +127,10 @@ impl Linked {
             let archive = self.archive(file)?;
             match (member, archive) {
                 (Some(name), Some(archive)) => {
-                    let numbers = (0..archive.members.len()).filter(|n| archive.members[*n].name == *name);
+                    // gold and mold name members of thin archives by their whole paths.
+                    let path = Path::new(OsStr::from_bytes(name));
+                    let is = |member: &Member| member.name == *name || archive.thin && member.file == path;
+                    let numbers = (0..archive.members.len()).filter(|n| is(&archive.members[*n]));
                     objects.extend(numbers.map(|number| member_of(&archive, file, number)));
                 }
                 (Some(_), None) => {}

@@ -111,11 +111,6 @@ impl Links<'_> {
         let mut words: Vec<OsString> = ["-o".into(), image.into()].into();
         words.extend(["--trace", "--trace", "--strip-debug"].map(OsString::from));
         words.push(format!("--defsym={MARKER}=0").into());
-        let map = scratch.path().join("map");
-        let mold = canonical(self.linker).file_name().is_some_and(|n| n.to_string_lossy().contains("mold"));
-        if mold {
-            words.extend(["-Map".into(), map.clone().into()]);
-        }
         let kept = |word: &Word| {
             !matches!(
                 word.meaning(),
@@ -129,7 +124,16 @@ impl Links<'_> {
             )
         };
         words.extend(inputs.words.iter().filter(|(word, _)| kept(word)).flat_map(|(_, texts)| texts.clone()));
-        let result = scratch.run(self.linker, &words)?;
+        // What mold has linked is in its map only. Version 1.10 fails to write it where `--defsym` names a symbol.
+        let map = scratch.path().join("map");
+        let mold = canonical(self.linker).file_name().is_some_and(|n| n.to_string_lossy().contains("mold"));
+        let with_map = [&["-Map".into(), map.clone().into()], &*words].concat();
+        let mut result = scratch.run(self.linker, if mold { &with_map } else { &words });
+        let has_map = mold && result.as_ref().is_ok_and(|result| result.status.success());
+        if mold && !has_map {
+            result = scratch.run(self.linker, &words);
+        }
+        let result = result?;
         if !result.status.success() {
             return Ok(Ended::Failed(result));
         }
@@ -148,11 +152,13 @@ impl Links<'_> {
         let named = self.command.words.iter().filter_map(Word::input).map(Path::to_owned).collect();
         let ids: Vec<u64> = modules.into_iter().chain(with_code).collect();
         let mut linked = Linked::find(&ids, &traced, &named)?;
-        if mold {
+        if has_map {
             let in_map = trace::in_map(&fs::read(&map).map_err(Error::file(&map))?);
             linked.plain.retain(|plain| {
                 // Folders are left out, since mold shortens them. Too much is better than too little.
-                let Some(archive) = &plain.archive else { return true };
+                let Some(archive) = plain.archive.as_ref().filter(|_| plain.range.is_some()) else {
+                    return true;
+                };
                 let folder = archive.parent().unwrap_or(Path::new("")).display().to_string();
                 let name = plain.shown[folder.len()..].trim_start_matches('/');
                 name.contains('\\') || in_map.contains(name.as_bytes())

@@ -39,7 +39,7 @@ fn scripts_find_files_by_their_names() {
         project.module("a.o", "int a(void) { return VALUE(2); }");
         project.module("first.o", "int first(void) { return VALUE(4); }");
         project.archive("qc", "libx.a", &["a.o", "first.o"]);
-        let script = "SECTIONS { . = 0x400000; .text : { begin = .; *first.o(.text*) middle = .; *libx.a:a.o(.text*) \
+        let script = "ENTRY(_start) SECTIONS { . = 0x400000; .text : { begin = .; *first.o(.text*) middle = .; *libx.a:a.o(.text*) \
                       end = .; *(.text*) } .data : { *(.data*) *(.got*) } .bss : { *(.bss*) } }";
         fs::write(project.path("script"), script).unwrap();
         project.link(&["-T", "script", "-o", "program", "start.o", "main.o", "libx.a"]);
@@ -61,19 +61,9 @@ fn names_are_bound_as_the_options_say() {
         project.module("a.o", "int a(void) { return VALUE(2); }");
         let wrap = "int __real_a(void); int __wrap_a(void) { return __real_a() + VALUE(4); }";
         project.module("wrap.o", wrap);
-        project.link(&[
-            "-o",
-            "program",
-            "start.o",
-            "main.o",
-            "a.o",
-            "wrap.o",
-            "--wrap=a",
-            "--defsym=b=__real_a",
-        ]);
-        // b is the other name of what `a` was.
+        project.link(&["-o", "program", "start.o", "main.o", "a.o", "wrap.o", "--wrap=a", "--defsym=b=a"]);
         let expected = run(project.command("sh").arg("-c").arg(format!(
-            "{} -o plain start.o generated/0.o generated/1.o generated/2.o --wrap=a --defsym=b=__real_a; ./plain; echo $?",
+            "{} -o plain start.o generated/0.o generated/1.o generated/2.o --wrap=a --defsym=b=a; ./plain; echo $?",
             project.linker
         )));
         assert_eq!(format!("{}\n", project.status()), expected);
@@ -90,6 +80,10 @@ fn equal_code_is_folded_in_the_second_link_only() {
         for flags in
             [&["--strip-all"][..], &["-s", "-x"], &["-S", "--emit-relocs"], &["--build-id", "--stats"]]
         {
+            // gold 1.16 has an internal error, and mold 1.10 ends by a signal.
+            if ["ld.gold", "mold"].contains(&project.linker) && flags.contains(&"-S") {
+                continue;
+            }
             project.link(&[&["-o", "program", fold, "start.o", "main.o", "a.o", "b.o"][..], flags].concat());
             assert_eq!(project.status(), 7, "{flags:?}");
         }

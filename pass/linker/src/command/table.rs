@@ -108,6 +108,7 @@ pub const LONG: &[(Takes, Meaning, &[&str])] = &[
         &[
             "cref",
             "discard-all",
+            "emit-relocs",
             "gdb-index",
             "opt-remarks-with-hotness",
             "perf",
@@ -285,6 +286,7 @@ pub const SHORT: &[(u8, Takes, Meaning)] = &[
     (b'i', Nothing, Relocatable),
     (b's', Nothing, SecondOnly),
     (b'x', Nothing, SecondOnly),
+    (b'q', Nothing, SecondOnly),
     (b'S', Nothing, SecondOnly),
     (b't', Nothing, SecondOnly),
     (b'M', Nothing, SecondOnly),
@@ -322,7 +324,6 @@ pub const SHORT: &[(u8, Takes, Meaning)] = &[
     (b'g', Nothing, Other),
     (b'n', Nothing, Other),
     (b'p', Nothing, Other),
-    (b'q', Nothing, Other),
     (b'w', Nothing, Other),
 ];
 
