@@ -103,7 +103,7 @@ pub enum Error {
         .0.display()
     )]
     NotOnTheCommandLine(PathBuf),
-    /// A module for which no code was generated, or twice.
+    /// A module for which no code was generated.
     #[error("no code was generated for {0}")]
     NotGenerated(String),
     /// Generated code that is not what it should be.

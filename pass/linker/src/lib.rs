@@ -147,7 +147,7 @@ pub fn link(linker: &Path, arguments: Vec<OsString>, generate: &dyn Generate) ->
         let links = Links { linker, output: command.output(), command: &command };
         let linked = links.run(generate);
         if !matches!(linked, Ok(Some(ExitCode::SUCCESS) | None)) {
-            links.take_output_away();
+            scratch::take_away(&links.output);
         }
         if let Some(code) = linked? {
             return Ok(code);

@@ -88,11 +88,12 @@ impl Linked {
                 Found::Other => linked.others.push(object.file),
             }
         }
-        for (at, id) in ids.iter().enumerate() {
+        let mut linked_ids = HashSet::new();
+        for id in ids {
             let objects = found.get(id).ok_or(Error::Unexplained(*id))?;
             let first = &objects[0];
-            let times = ids.iter().filter(|other| *other == id).count();
-            if times > 1 && ids[..at].contains(id) {
+            if !linked_ids.insert(id) {
+                let times = ids.iter().filter(|other| *other == id).count();
                 return Err(Error::Twice { file: first.shown.clone(), times });
             }
             if objects.len() > 1 {

@@ -1,9 +1,10 @@
 //! The two links.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Output};
 
@@ -33,7 +34,7 @@ enum Ended {
 impl Links<'_> {
     /// Links twice. The status of the linker; none if nothing is to be generated, and an ordinary link is left to do.
     pub fn run(&self, generate: &dyn Generate) -> Result<Option<ExitCode>, Error> {
-        let scratch = Scratch::new()?;
+        let scratch = Scratch::new(&self.output)?;
         let image = scratch.path().join("linked");
         let mut inputs = Inputs::of(self.command);
         let mut linked = match self.first(&scratch, &inputs, &image)? {
@@ -77,6 +78,7 @@ impl Links<'_> {
                 difference = self.compare(&linked)?;
                 if difference.is_none() {
                     self.finish(&inputs, &result)?;
+                    scratch.writes(false);
                     return Ok(Some(ExitCode::SUCCESS));
                 }
             }
@@ -97,13 +99,6 @@ impl Links<'_> {
             }
         }
         unreachable!("the second round is the last")
-    }
-
-    /// On failure no output is left that could be taken for one.
-    pub fn take_output_away(&self) {
-        if fs::metadata(&self.output).is_ok_and(|data| data.is_file()) {
-            let _ = fs::remove_file(&self.output);
-        }
     }
 
     /// Links into a scratch file, and finds out what was linked.
@@ -143,8 +138,10 @@ impl Links<'_> {
         }
         let mut traced = trace::read(&result.stdout);
         // Of a link that has copies for inputs, the inputs count.
+        let originals: HashMap<&PathBuf, &PathBuf> =
+            inputs.copies.iter().map(|(copy, file)| (copy, file)).collect();
         for traced in &mut traced {
-            if let Some((_, original)) = inputs.copies.iter().find(|(copy, _)| *copy == traced.file) {
+            if let Some(original) = originals.get(&traced.file).copied() {
                 traced.file.clone_from(original);
             }
         }
@@ -171,6 +168,7 @@ impl Links<'_> {
     fn second(&self, scratch: &Scratch, inputs: &Inputs) -> Result<Output, Error> {
         let kept = inputs.words.iter().filter(|(word, _)| word.meaning() != Some(Meaning::Quoting));
         let words: Vec<OsString> = kept.flat_map(|(_, texts)| texts.clone()).collect();
+        scratch.writes(true);
         scratch.run(self.linker, &words)
     }
 
@@ -178,10 +176,14 @@ impl Links<'_> {
     fn finish(&self, inputs: &Inputs, result: &Output) -> Result<(), Error> {
         say(&result.stdout, &inputs.copies, &mut std::io::stdout());
         say(&result.stderr, &inputs.copies, &mut std::io::stderr());
+        // Dependency files have names as `make` reads them.
+        let mut names = inputs.copies.clone();
+        names.extend(inputs.copies.iter().map(|(copy, file)| (for_make(copy), for_make(file))));
+        names.dedup();
         for file in self.command.side_texts() {
             if fs::metadata(&file).is_ok_and(|data| data.is_file()) {
                 let text = fs::read(&file).map_err(Error::file(&file))?;
-                fs::write(&file, with_names(&text, &inputs.copies)).map_err(Error::file(&file))?;
+                fs::write(&file, with_names(&text, &names)).map_err(Error::file(&file))?;
             }
         }
         Ok(())
@@ -217,18 +219,30 @@ fn further(before: &Linked, now: &Linked) -> Option<String> {
 
 /// Whether each module has its code, and each object is that of its module.
 fn check(linked: &Linked, generated: &Generated) -> Result<(), Error> {
+    let objects: HashMap<u64, &PathBuf> = generated.objects.iter().map(|(id, file)| (*id, file)).collect();
     for module in &linked.modules {
-        let mut objects = generated.objects.iter().filter(|(id, _)| *id == module.id);
-        let (Some((id, object)), None) = (objects.next(), objects.next()) else {
-            return Err(Error::NotGenerated(module.shown.clone()));
-        };
+        let object = objects.get(&module.id).ok_or_else(|| Error::NotGenerated(module.shown.clone()))?;
         let (modules, with_code) = elf::ids_of_file(object, object)?;
-        if !modules.is_empty() || with_code != [*id] {
-            let cause = format!("{} has ids {with_code:x?}, and not {id:x}", object.display());
+        if !modules.is_empty() || with_code != [module.id] {
+            let cause = format!("{} has ids {with_code:x?}, and not {:x}", object.display(), module.id);
             return Err(Error::WrongCode { file: module.shown.clone(), cause });
         }
     }
     Ok(())
+}
+
+/// A name as it stands in a makefile.
+fn for_make(name: &Path) -> PathBuf {
+    let mut text = Vec::new();
+    for byte in name.as_os_str().as_bytes() {
+        match byte {
+            b' ' | b'\t' | b'#' => text.push(b'\\'),
+            b'$' => text.push(b'$'),
+            _ => {}
+        }
+        text.push(*byte);
+    }
+    OsString::from_vec(text).into()
 }
 
 fn say(text: &[u8], names: &[(PathBuf, PathBuf)], to: &mut impl Write) {

@@ -1,11 +1,12 @@
 //! The folder of one link, and the linkers that run in it. A signal ends both.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Output, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -21,30 +22,49 @@ const LONG: usize = 100_000;
 /// A folder that is taken away when this is dropped, or by a signal.
 pub struct Scratch {
     folder: TempDir,
+    state: Arc<State>,
+}
+
+/// What a signal has to end.
+#[derive(Default)]
+struct State {
     /// The process that runs, or 0.
-    runs: Arc<AtomicI32>,
+    runs: AtomicI32,
+    /// The output is written, and is not known to be good.
+    writes: AtomicBool,
+    /// A signal has come.
+    ends: AtomicBool,
 }
 
 impl Scratch {
-    /// A new one.
-    pub fn new() -> Result<Self, Error> {
+    /// A new one, for a link with this output.
+    pub fn new(output: &Path) -> Result<Self, Error> {
         // Linkers print names without links and dots.
         let place = canonical(&std::env::temp_dir());
         let folder =
             tempfile::Builder::new().prefix("pcce-ld-").tempdir_in(&place).map_err(Error::file(&place))?;
-        let runs = Arc::new(AtomicI32::new(0));
+        let state = Arc::new(State::default());
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(Error::file(&place))?;
-        let (path, process) = (folder.path().to_owned(), Arc::clone(&runs));
+        let (path, output, shared) = (folder.path().to_owned(), output.to_owned(), Arc::clone(&state));
         std::thread::spawn(move || {
             if let Some(signal) = signals.forever().next() {
-                if let Some(pid) = rustix::process::Pid::from_raw(process.load(Ordering::SeqCst)) {
+                shared.ends.store(true, Ordering::SeqCst);
+                if let Some(pid) = rustix::process::Pid::from_raw(shared.runs.load(Ordering::SeqCst)) {
                     let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+                }
+                if shared.writes.load(Ordering::SeqCst) {
+                    take_away(&output);
                 }
                 let _ = std::fs::remove_dir_all(path);
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
         });
-        Ok(Scratch { folder, runs })
+        Ok(Scratch { folder, state })
+    }
+
+    /// From here on the output is written, or it is good.
+    pub fn writes(&self, writes: bool) {
+        self.state.writes.store(writes, Ordering::SeqCst);
     }
 
     /// The folder.
@@ -68,9 +88,13 @@ impl Scratch {
         let error = |source| Error::Run { program: program.to_owned(), source };
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().map_err(error)?;
-        self.runs.store(i32::try_from(child.id()).unwrap_or(0), Ordering::SeqCst);
+        self.state.runs.store(i32::try_from(child.id()).unwrap_or(0), Ordering::SeqCst);
         let output = child.wait_with_output();
-        self.runs.store(0, Ordering::SeqCst);
+        self.state.runs.store(0, Ordering::SeqCst);
+        // The linker was ended by a signal to this process, which is about to end, too.
+        while self.state.ends.load(Ordering::SeqCst) {
+            std::thread::park();
+        }
         let output = output.map_err(error)?;
         match output.status.signal() {
             Some(signal) => Err(Error::Signal { program: program.to_owned(), signal }),
@@ -79,18 +103,27 @@ impl Scratch {
     }
 }
 
-/// A text with some file names in the place of others.
+/// Takes an output away, so that none is left that could be taken for a good one.
+pub fn take_away(output: &Path) {
+    if std::fs::metadata(output).is_ok_and(|data| data.is_file()) {
+        let _ = std::fs::remove_file(output);
+    }
+}
+
+/// A text with some file names in the place of others. None of the names begins with another one.
 pub fn with_names(text: &[u8], names: &[(PathBuf, PathBuf)]) -> Vec<u8> {
-    // The names of copies differ in a number, of which one can begin with another.
-    let mut names: Vec<_> = names.iter().map(|(from, to)| (from.as_os_str(), to.as_os_str())).collect();
-    names.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
+    let mut names: Vec<_> =
+        names.iter().map(|(from, to)| (from.as_os_str().as_bytes(), to.as_os_str().as_bytes())).collect();
+    names.sort_unstable();
     let mut result = Vec::with_capacity(text.len());
     let mut at = 0;
     while at < text.len() {
-        let found = names.iter().find(|(from, _)| text[at..].starts_with(from.as_encoded_bytes()));
-        match found {
+        // All names are absolute. A name with which the rest begins is the last one that is not behind it.
+        let rest = &text[at..];
+        let before = if rest[0] == b'/' { names.partition_point(|(from, _)| *from <= rest) } else { 0 };
+        match before.checked_sub(1).map(|last| names[last]).filter(|(from, _)| rest.starts_with(from)) {
             Some((from, to)) => {
-                result.extend(to.as_encoded_bytes());
+                result.extend(to);
                 at += from.len();
             }
             None => {
@@ -100,4 +133,19 @@ pub fn with_names(text: &[u8], names: &[(PathBuf, PathBuf)]) -> Vec<u8> {
         }
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_put_into_the_place_of_others() {
+        let names: Vec<_> =
+            (0..12).map(|n| (format!("/t/{n}/x.o").into(), format!("{n}.o").into())).collect();
+        let text = b"/t/1/x.o:/t/11/x.o(/t/12/x.o) /u//t/0/x.o/t/1/x";
+        let expected = b"1.o:11.o(/t/12/x.o) /u/0.o/t/1/x";
+        assert_eq!(with_names(text, &names), expected);
+        assert_eq!(with_names(text, &[]), text);
+    }
 }

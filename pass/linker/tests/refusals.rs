@@ -215,23 +215,30 @@ fn a_linker_that_is_ended_by_a_signal_is_told() {
 
 #[test]
 fn a_signal_ends_the_linker_and_leaves_nothing() {
-    let project = Project::new("ld.bfd");
-    linker(&project, "echo $$ > started.new; mv started.new started; exec sleep 100");
-    let mut command = project.linking();
-    command.env("PCCE_LINKER", project.path("linker")).args(["-o", "program", "start.o"]);
-    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
-    let begin = Instant::now();
-    while !project.path("started").exists() {
-        assert!(begin.elapsed() < Duration::from_secs(60));
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    run(project.command("kill").arg(child.id().to_string()));
-    assert_eq!(child.wait().unwrap().signal(), Some(15));
-    assert_eq!(fs::read_dir(project.path("tmp")).unwrap().count(), 0);
-    let linker = fs::read_to_string(project.path("started")).unwrap();
-    let name = format!("/proc/{}/comm", linker.trim());
-    while fs::read_to_string(&name).is_ok_and(|name| name.trim() == "sleep") {
-        assert!(begin.elapsed() < Duration::from_secs(60), "the linker runs on");
-        std::thread::sleep(Duration::from_millis(10));
+    // In the first link, and in the second.
+    for (link, before) in [(1, "true"), (2, "test $1 = -o && test $2 != program && exec ld.bfd \"$@\"")] {
+        let project = Project::new("ld.bfd");
+        project.module("main.o", "int main(void) { return VALUE(1); }");
+        // Writes the answer.
+        project.link(&["--version"]);
+        linker(&project, &format!("{before}\necho > program; echo $$ > new; mv new started; exec sleep 100"));
+        let mut command = project.linking();
+        command.env("PCCE_LINKER", project.path("linker")).args(["-o", "program", "start.o", "main.o"]);
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+        let begin = Instant::now();
+        while !project.path("started").exists() {
+            assert!(begin.elapsed() < Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        run(project.command("kill").arg(child.id().to_string()));
+        assert_eq!(child.wait().unwrap().signal(), Some(15));
+        assert_eq!(fs::read_dir(project.path("tmp")).unwrap().count(), 0);
+        assert_eq!(project.path("program").exists(), link == 1);
+        let linker = fs::read_to_string(project.path("started")).unwrap();
+        let name = format!("/proc/{}/comm", linker.trim());
+        while fs::read_to_string(&name).is_ok_and(|name| name.trim() == "sleep") {
+            assert!(begin.elapsed() < Duration::from_secs(60), "the linker runs on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
