@@ -19,7 +19,7 @@ const RECORD: usize = 16;
 /// What a file is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// An object, with the ids of its modules.
+    /// An object, with the ids of its modules. Bitcode has none.
     Object(Vec<u64>),
     /// A shared library.
     Library,
@@ -29,6 +29,10 @@ pub enum Found {
 
 /// Looks at an object or a library. `shown` is what messages call it.
 pub fn look<'d>(data: impl ReadRef<'d>, shown: &str) -> Result<Found, Error> {
+    // An object of LLVM's bitcode, which the linker compiles.
+    if let Ok(b"BC\xc0\xde" | b"\xde\xc0\x17\x0b") = data.read_bytes_at(0, 4) {
+        return Ok(Found::Object(Vec::new()));
+    }
     // What is no ELF file is the linker's to read.
     let Ok(file) = ElfFile64::<Endianness, _>::parse(data) else { return Ok(Found::Other) };
     match file.elf_header().e_type(file.endian()) {

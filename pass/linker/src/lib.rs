@@ -51,7 +51,7 @@ pub struct LinkedModule {
     pub shown: String,
 }
 
-/// Another object that was linked. Of members of an archive that have one name, all are here if one was linked.
+/// Another object that was linked, of machine code or of bitcode. Of members of an archive that have one name, all are here if one was linked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlainObject {
     /// The file: the object, or an archive.

@@ -179,7 +179,6 @@ impl Links<'_> {
         // Dependency files have names as `make` reads them.
         let mut names = inputs.copies.clone();
         names.extend(inputs.copies.iter().map(|(copy, file)| (for_make(copy), for_make(file))));
-        names.dedup();
         for file in self.command.side_texts() {
             if fs::metadata(&file).is_ok_and(|data| data.is_file()) {
                 let text = fs::read(&file).map_err(Error::file(&file))?;

@@ -2,7 +2,7 @@
 //!
 //! Seen: GNU ld `FILE`, `ARCHIVE`, and, told twice, `(ARCHIVE)MEMBER`, but the member's own path for thin archives; gold and
 //! lld `FILE` and `ARCHIVE(MEMBER)`; mold the same behind `trace: `, for members that it has read and not linked, too.
-//! What mold has linked is in its map.
+//! What mold has linked is in its map. gold does not name the bitcode that its plugin compiles.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;

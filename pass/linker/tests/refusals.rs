@@ -70,12 +70,18 @@ fn side_files_are_those_of_the_second_link_and_name_the_users_files() {
     each(|project| {
         project.module("main.o", CALLS_A);
         project.module("a.o", "int a(void) { return VALUE(2); }");
-        project.archive("qc", "libx.a", &["a.o"]);
+        fs::create_dir(project.path("a folder")).unwrap();
+        project.archive("qc", "a folder/libx.a", &["a.o"]);
         let files = ["--dependency-file=deps", "-Map", "map"];
-        project.link(&[&["-o", "program", "start.o", "main.o", "libx.a"][..], &files].concat());
+        let inputs = ["start.o", "main.o", "a folder/libx.a"];
+        project.link(&[&["-o", "program"][..], &inputs, &files].concat());
         assert_eq!(project.status(), 3);
         let deps = fs::read_to_string(project.path("deps")).unwrap();
-        assert!(deps.starts_with("program:") && deps.contains("main.o") && deps.contains("libx.a"), "{deps}");
+        fs::rename(project.path("generated/0.o"), project.path("main.o")).unwrap();
+        fs::rename(project.path("generated/1.o"), project.path("a.o")).unwrap();
+        project.archive("rc", "a folder/libx.a", &["a.o"]);
+        run(project.command(project.linker).args(["-o", "program", files[0]]).args(inputs));
+        assert_eq!(deps, fs::read_to_string(project.path("deps")).unwrap());
         let map = fs::read_to_string(project.path("map")).unwrap();
         assert!(map.contains("libx.a(a.o)"), "{map}");
         assert!(!deps.contains("pcce-ld-") && !map.contains("pcce-ld-"), "{deps}{map}");

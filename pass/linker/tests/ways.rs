@@ -143,6 +143,42 @@ fn thin_archives_elsewhere_are_found() {
 }
 
 #[test]
+fn bitcode_is_linked_beside_it() {
+    each(|project| {
+        let plugin = "/usr/lib/llvm-19/lib/LLVMgold.so";
+        let plugin = if project.linker == "ld.lld-19" { &[][..] } else { &["-plugin", plugin] };
+        project.module("main.o", CALLS_A);
+        project.module("b.o", "int b(void) { return VALUE(4); }");
+        fs::write(project.path("a.c"), "int b(void); int a(void) { return b() + 2; }").unwrap();
+        run(project.command("clang-19").args(["-flto", "-c", "a.c"]));
+        run(project.command("llvm-ar-19").args(["qc", "libx.a", "b.o", "a.o"]));
+        project.link(&[&["-o", "program"][..], plugin, &["start.o", "main.o", "libx.a"]].concat());
+        assert_eq!((project.status(), project.generated().1.len()), (7, 2));
+        // gold does not say which bitcode it links.
+        let told = project.told("plain").contains(&"libx.a(a.o)".to_owned());
+        assert_eq!(told, project.linker != "ld.gold", "{:?}", project.told("plain"));
+    });
+}
+
+#[test]
+fn the_linker_is_the_first_ld_that_is_another_program() {
+    let project = Project::new("ld.bfd");
+    project.module("main.o", "int main(void) { return VALUE(1); }");
+    // Writes the answer.
+    project.link(&["--version"]);
+    fs::create_dir(project.path("bin")).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_pcce-ld"), project.path("bin/ld")).unwrap();
+    let path = format!("{}:{}", project.path("bin").display(), std::env::var("PATH").unwrap());
+    let arguments = ["-o", "program", "start.o", "main.o"];
+    run(project.linking().env_remove("PCCE_LINKER").env("PATH", path).args(arguments));
+    assert_eq!(project.status(), 1);
+    let output = project.linking().env("PCCE_LINKER", "ld.bfd").args(arguments).output().unwrap();
+    assert!(!output.status.success() && text(&output.stderr).contains("must be the whole path"));
+    let output = project.linking().env("PCCE_LINKER", "/nowhere/ld").args(arguments).output().unwrap();
+    assert!(!output.status.success() && text(&output.stderr).contains("cannot run the linker"));
+}
+
+#[test]
 fn links_by_clang_are_linked() {
     each(|project| {
         let main = "extern \"C\" int a(int); extern \"C\" int printf(const char*, ...); struct thrown {}; \
