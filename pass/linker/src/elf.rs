@@ -19,8 +19,10 @@ const RECORD: usize = 16;
 /// What a file is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// An object, with the ids of its modules. Bitcode has none.
+    /// An object, with the ids of its modules.
     Object(Vec<u64>),
+    /// An object of LLVM's bitcode.
+    Bitcode,
     /// A shared library.
     Library,
     /// None of these.
@@ -29,9 +31,9 @@ pub enum Found {
 
 /// Looks at an object or a library. `shown` is what messages call it.
 pub fn look<'d>(data: impl ReadRef<'d>, shown: &str) -> Result<Found, Error> {
-    // An object of LLVM's bitcode, which the linker compiles.
+    // The linker compiles it.
     if let Ok(b"BC\xc0\xde" | b"\xde\xc0\x17\x0b") = data.read_bytes_at(0, 4) {
-        return Ok(Found::Object(Vec::new()));
+        return Ok(Found::Bitcode);
     }
     // What is no ELF file is the linker's to read.
     let Ok(file) = ElfFile64::<Endianness, _>::parse(data) else { return Ok(Found::Other) };

@@ -51,7 +51,8 @@ pub struct LinkedModule {
     pub shown: String,
 }
 
-/// Another object that was linked, of machine code or of bitcode. Of members of an archive that have one name, all are here if one was linked.
+/// Another object that was linked. Of members of an archive that have one name, all are here if one was linked. Of
+/// bitcode in archives mold names all that it has read, and gold none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlainObject {
     /// The file: the object, or an archive.
@@ -62,6 +63,8 @@ pub struct PlainObject {
     pub archive: Option<PathBuf>,
     /// What messages call it.
     pub shown: String,
+    /// Whether it is LLVM's bitcode, and no machine code.
+    pub bitcode: bool,
 }
 
 /// What is known when code is generated.

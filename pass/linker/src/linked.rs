@@ -69,13 +69,9 @@ impl Linked {
                 continue;
             }
             match object.look()? {
+                Found::Bitcode => linked.plain.push(object.plain(true)),
                 Found::Object(ids) => match ids.as_slice() {
-                    [] => linked.plain.push(PlainObject {
-                        file: object.file,
-                        range: object.range,
-                        archive: object.archive,
-                        shown: object.shown,
-                    }),
+                    [] => linked.plain.push(object.plain(false)),
                     [id] if wanted.contains(id) => found.entry(*id).or_default().push(object),
                     // It was read, and not linked, or nothing of it is left.
                     [_] => {}
@@ -178,6 +174,10 @@ fn member_of(archive: &Archive, named: &Path, number: usize) -> Object {
 }
 
 impl Object {
+    fn plain(self, bitcode: bool) -> PlainObject {
+        PlainObject { file: self.file, range: self.range, archive: self.archive, shown: self.shown, bitcode }
+    }
+
     fn look(&self) -> Result<Found, Error> {
         let cache = ReadCache::new(File::open(&self.file).map_err(Error::file(&self.file))?);
         match &self.range {

@@ -158,7 +158,7 @@ impl Links<'_> {
                 };
                 let folder = archive.parent().unwrap_or(Path::new("")).display().to_string();
                 let name = plain.shown[folder.len()..].trim_start_matches('/');
-                name.contains('\\') || in_map.contains(name.as_bytes())
+                plain.bitcode || name.contains('\\') || in_map.contains(name.as_bytes())
             });
         }
         Ok(Ended::Well(linked))

@@ -1,8 +1,14 @@
 //! What linkers print for `--trace`: the files that they have linked, one a line.
 //!
-//! Seen: GNU ld `FILE`, `ARCHIVE`, and, told twice, `(ARCHIVE)MEMBER`, but the member's own path for thin archives; gold and
-//! lld `FILE` and `ARCHIVE(MEMBER)`; mold the same behind `trace: `, for members that it has read and not linked, too.
-//! What mold has linked is in its map. gold does not name the bitcode that its plugin compiles.
+//! | linker | an object | a member of an archive | of a thin archive |
+//! |---|---|---|---|
+//! | GNU ld | `FILE` | `ARCHIVE`, and, told twice, `(ARCHIVE)MEMBER` | `ARCHIVE`, and the path of the member |
+//! | gold | `FILE` | `ARCHIVE(MEMBER)` | `ARCHIVE(PATH)` |
+//! | lld | `FILE` | `ARCHIVE(MEMBER)` | `ARCHIVE(MEMBER)` |
+//! | mold | `trace: FILE` | `trace: ARCHIVE(MEMBER)` | `trace: ARCHIVE(PATH)` |
+//!
+//! mold names all members that it has read; those that it has linked are in its map. gold does not name the bitcode that
+//! its plugin compiles.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
