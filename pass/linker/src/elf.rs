@@ -1,6 +1,7 @@
 //! What objects and linked images say of themselves: the ids of modules, and the symbols that they define.
 
 use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use object::elf::{ET_DYN, ET_REL, STB_LOCAL};
@@ -75,6 +76,13 @@ pub fn ids_of_file(path: &Path, shown: &Path) -> Result<(Vec<u64>, Vec<u64>), Er
     let file = ElfFile64::<Endianness, _>::parse(&cache)
         .map_err(|error| Error::Damaged { file: shown.clone(), cause: error.to_string() })?;
     Ok((ids(&file, MODULE, &shown)?, ids(&file, CODE, &shown)?))
+}
+
+/// Whether a file is there that can have ids: other machines and formats have none.
+pub fn is_elf64(path: &Path) -> bool {
+    let mut start = [0; 5];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start == *b"\x7fELF\x02"
 }
 
 /// The names that an object defines for others, as an archive's index has them.

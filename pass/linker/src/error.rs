@@ -35,9 +35,9 @@ pub enum Error {
     /// There is no linker.
     #[error("no linker `ld` in PATH, besides this program; PCCE_LINKER names one by its whole path")]
     NoLinker,
-    /// A linker of which nobody knows where it is.
-    #[error("PCCE_LINKER is `{}`, and must be the whole path of a linker", .0.display())]
-    NotAbsolute(PathBuf),
+    /// A linker of which nobody knows where it is, or this program.
+    #[error("PCCE_LINKER is `{}`, and must be the whole path of a linker that is not this program", .0.display())]
+    NotALinker(PathBuf),
     /// A file of words that names itself.
     #[error("the response file `{}` names itself, or one of a hundred within each other", .0.display())]
     ResponseFile(OsString),

@@ -128,13 +128,14 @@ pub fn main(generate: &dyn Generate) -> ExitCode {
 
 /// The real linker: the one that is named, or the first `ld` that is not this program.
 fn linker() -> Result<PathBuf, Error> {
-    if let Some(named) = env::var_os("PCCE_LINKER").filter(|name| !name.is_empty()) {
-        let named = PathBuf::from(named);
-        return if named.is_absolute() { Ok(named) } else { Err(Error::NotAbsolute(named)) };
-    }
     let file =
         |path: &Path| fs::metadata(path).ok().filter(|data| data.is_file()).map(|d| (d.dev(), d.ino()));
     let own = env::current_exe().ok().and_then(|path| file(&path));
+    if let Some(named) = env::var_os("PCCE_LINKER").filter(|name| !name.is_empty()) {
+        let named = PathBuf::from(named);
+        let other = named.is_absolute() && (own.is_none() || file(&named) != own);
+        return if other { Ok(named) } else { Err(Error::NotALinker(named)) };
+    }
     let path = env::var_os("PATH").unwrap_or_default();
     let all = env::split_paths(&path).map(|folder| folder.join("ld"));
     all.into_iter().find(|ld| file(ld).is_some_and(|file| Some(file) != own)).ok_or(Error::NoLinker)

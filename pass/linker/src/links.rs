@@ -132,6 +132,9 @@ impl Links<'_> {
         if !result.status.success() {
             return Ok(Ended::Failed(result));
         }
+        if !elf::is_elf64(image) {
+            return Ok(Ended::Well(Linked::default()));
+        }
         let (modules, with_code) = elf::ids_of_file(image, &self.output)?;
         if modules.is_empty() && with_code.is_empty() {
             return Ok(Ended::Well(Linked::default()));

@@ -7,8 +7,8 @@
 //! | lld | `FILE` | `ARCHIVE(MEMBER)` | `ARCHIVE(MEMBER)` |
 //! | mold | `trace: FILE` | `trace: ARCHIVE(MEMBER)` | `trace: ARCHIVE(PATH)` |
 //!
-//! mold names all members that it has read; those that it has linked are in its map. gold does not name the bitcode that
-//! its plugin compiles.
+//! mold names all members that it has read; those that it has linked are in its map. gold does not name the bitcode
+//! that its plugin compiles.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;

@@ -161,6 +161,16 @@ fn bitcode_is_linked_beside_it() {
 }
 
 #[test]
+fn programs_of_other_machines_are_linked() {
+    each(|project| {
+        fs::write(project.path("a.c"), "void _start(void) { for (;;); }").unwrap();
+        run(project.command("clang-19").args(["-m32", "-c", "a.c"]));
+        project.link(&["-m", "elf_i386", "-o", "program", "a.o"]);
+        assert_eq!(fs::read(project.path("program")).unwrap()[4], 1);
+    });
+}
+
+#[test]
 fn the_linker_is_the_first_ld_that_is_another_program() {
     let project = Project::new("ld.bfd");
     project.module("main.o", "int main(void) { return VALUE(1); }");
@@ -172,8 +182,10 @@ fn the_linker_is_the_first_ld_that_is_another_program() {
     let arguments = ["-o", "program", "start.o", "main.o"];
     run(project.linking().env_remove("PCCE_LINKER").env("PATH", path).args(arguments));
     assert_eq!(project.status(), 1);
-    let output = project.linking().env("PCCE_LINKER", "ld.bfd").args(arguments).output().unwrap();
-    assert!(!output.status.success() && text(&output.stderr).contains("must be the whole path"));
+    for name in ["ld.bfd", project.path("bin/ld").to_str().unwrap()] {
+        let output = project.linking().env("PCCE_LINKER", name).args(arguments).output().unwrap();
+        assert!(!output.status.success() && text(&output.stderr).contains("must be the whole path"));
+    }
     let output = project.linking().env("PCCE_LINKER", "/nowhere/ld").args(arguments).output().unwrap();
     assert!(!output.status.success() && text(&output.stderr).contains("cannot run the linker"));
 }
