@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use object::elf::{ET_DYN, ET_REL, STB_LOCAL};
-use object::read::elf::{ElfFile64, FileHeader, Sym};
+use object::elf::{ET_DYN, ET_REL, FileType, STB_LOCAL};
+use object::read::elf::{ElfFile64, Sym};
 use object::{Endianness, Object, ObjectSection, ReadCache, ReadRef};
 
 use crate::Error;
@@ -30,16 +30,29 @@ pub enum Found {
     Other,
 }
 
-/// Looks at an object or a library. `shown` is what messages call it.
-pub fn look<'d>(data: impl ReadRef<'d>, shown: &str) -> Result<Found, Error> {
+/// How much of a file [`look`] must see first.
+pub const START: usize = 18;
+
+/// Looks at an object or a library, of which `start` is the beginning; `all` reads it if it is an object. `shown` is
+/// what messages call it.
+pub fn look(start: &[u8], all: impl FnOnce() -> Result<Vec<u8>, Error>, shown: &str) -> Result<Found, Error> {
     // The linker compiles it.
-    if let Ok(b"BC\xc0\xde" | b"\xde\xc0\x17\x0b") = data.read_bytes_at(0, 4) {
+    if start.starts_with(b"BC\xc0\xde") || start.starts_with(b"\xde\xc0\x17\x0b") {
         return Ok(Found::Bitcode);
     }
     // What is no ELF file is the linker's to read.
-    let Ok(file) = ElfFile64::<Endianness, _>::parse(data) else { return Ok(Found::Other) };
-    match file.elf_header().e_type(file.endian()) {
-        ET_REL => Ok(Found::Object(ids(&file, MODULE, shown)?)),
+    if start.len() < START || !start.starts_with(b"\x7fELF\x02") {
+        return Ok(Found::Other);
+    }
+    let kind = [start[16], start[17]];
+    let little = start[5] == 1;
+    match FileType(if little { u16::from_le_bytes(kind) } else { u16::from_be_bytes(kind) }) {
+        ET_REL => {
+            let data = all()?;
+            let file = ElfFile64::<Endianness>::parse(&*data)
+                .map_err(|error| Error::Damaged { file: shown.to_owned(), cause: error.to_string() })?;
+            Ok(Found::Object(ids(&file, MODULE, shown)?))
+        }
         ET_DYN => Ok(Found::Library),
         _ => Ok(Found::Other),
     }
@@ -69,13 +82,17 @@ fn ids<'d>(
     Ok(ids)
 }
 
-/// The ids of a file: modules without code, and with code. Messages call it `shown`.
+/// The ids of an object or a linked file: modules without code, and with code. Messages call it `shown`.
+pub fn all_ids<'d>(data: impl ReadRef<'d>, shown: &str) -> Result<(Vec<u64>, Vec<u64>), Error> {
+    let file = ElfFile64::<Endianness, _>::parse(data)
+        .map_err(|error| Error::Damaged { file: shown.to_owned(), cause: error.to_string() })?;
+    Ok((ids(&file, MODULE, shown)?, ids(&file, CODE, shown)?))
+}
+
+/// The same of a file of any size.
 pub fn ids_of_file(path: &Path, shown: &Path) -> Result<(Vec<u64>, Vec<u64>), Error> {
-    let shown = shown.display().to_string();
     let cache = ReadCache::new(File::open(path).map_err(Error::file(path))?);
-    let file = ElfFile64::<Endianness, _>::parse(&cache)
-        .map_err(|error| Error::Damaged { file: shown.clone(), cause: error.to_string() })?;
-    Ok((ids(&file, MODULE, &shown)?, ids(&file, CODE, &shown)?))
+    all_ids(&cache, &shown.display().to_string())
 }
 
 /// Whether a file is there that can have ids: other machines and formats have none.

@@ -6,10 +6,9 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-
-use object::{ReadCache, ReadRef};
 
 use crate::archive::{Archive, Member};
 use crate::elf::{self, Found};
@@ -179,20 +178,27 @@ impl Object {
     }
 
     fn look(&self) -> Result<Found, Error> {
-        let cache = ReadCache::new(File::open(&self.file).map_err(Error::file(&self.file))?);
-        match &self.range {
-            Some(range) => elf::look(cache.range(range.start, range.end - range.start), &self.shown),
-            None => elf::look(&cache, &self.shown),
-        }
+        let file = File::open(&self.file).map_err(Error::file(&self.file))?;
+        let mut start = [0; elf::START];
+        // What is shorter is no object.
+        let at = self.range.as_ref().map_or(0, |range| range.start);
+        let is_long = file.read_exact_at(&mut start, at).is_ok();
+        elf::look(if is_long { &start } else { &[] }, || self.bytes(), &self.shown)
     }
 
     fn bytes(&self) -> Result<Vec<u8>, Error> {
-        let cache = ReadCache::new(File::open(&self.file).map_err(Error::file(&self.file))?);
-        let range = match &self.range {
-            Some(range) => range.clone(),
-            None => 0..fs::metadata(&self.file).map_err(Error::file(&self.file))?.len(),
+        let Some(range) = &self.range else {
+            return fs::read(&self.file).map_err(Error::file(&self.file));
         };
-        let bytes = (&cache).read_bytes_at(range.start, range.end - range.start).map(<[u8]>::to_vec);
-        bytes.map_err(|()| Error::Damaged { file: self.shown.clone(), cause: "it ends too early".to_owned() })
+        let file = File::open(&self.file).map_err(Error::file(&self.file))?;
+        let damaged = || Error::Damaged { file: self.shown.clone(), cause: "it ends too early".to_owned() };
+        // The archive's own word for how long it is.
+        let length = file.metadata().map_err(Error::file(&self.file))?.len();
+        if range.end > length {
+            return Err(damaged());
+        }
+        let mut bytes = vec![0; usize::try_from(range.end - range.start).map_err(|_| damaged())?];
+        file.read_exact_at(&mut bytes, range.start).map_err(Error::file(&self.file))?;
+        Ok(bytes)
     }
 }

@@ -224,7 +224,8 @@ fn check(linked: &Linked, generated: &Generated) -> Result<(), Error> {
     let objects: HashMap<u64, &PathBuf> = generated.objects.iter().map(|(id, file)| (*id, file)).collect();
     for module in &linked.modules {
         let object = objects.get(&module.id).ok_or_else(|| Error::NotGenerated(module.shown.clone()))?;
-        let (modules, with_code) = elf::ids_of_file(object, object)?;
+        let data = fs::read(object).map_err(Error::file(object))?;
+        let (modules, with_code) = elf::all_ids(&*data, &object.display().to_string())?;
         if !modules.is_empty() || with_code != [module.id] {
             let cause = format!("{} has ids {with_code:x?}, and not {:x}", object.display(), module.id);
             return Err(Error::WrongCode { file: module.shown.clone(), cause });
