@@ -16,27 +16,30 @@ impl Generate for ByCommand {
     fn generate(&self, first: &FirstLink) -> Result<Generated, Box<dyn Error + Send + Sync>> {
         let range =
             |range: &Option<std::ops::Range<u64>>| range.as_ref().map(|range| [range.start, range.end]);
+        // For tests: names that are not UTF-8 are shown, and cannot be opened by what is shown.
+        let name = |path: &std::path::Path| path.display().to_string();
+        let names = |paths: &[PathBuf]| paths.iter().map(|path| name(path)).collect::<Vec<_>>();
         let request = json!({
-            "output": first.output,
-            "target": first.target,
+            "output": name(first.output),
+            "target": name(first.target),
             "is_library": first.is_library,
-            "folder": first.folder,
+            "folder": name(first.folder),
             "modules": first.modules.iter().map(|module| json!({
-                "id": module.id, "file": module.file, "range": range(&module.range), "shown": module.shown,
+                "id": module.id, "file": name(&module.file), "range": range(&module.range), "shown": module.shown,
             })).collect::<Vec<_>>(),
             "plain": first.plain.iter().map(|plain| json!({
-                "file": plain.file, "range": range(&plain.range), "shown": plain.shown,
+                "file": name(&plain.file), "range": range(&plain.range), "shown": plain.shown,
             })).collect::<Vec<_>>(),
-            "shared_libraries": first.shared_libraries,
-            "others": first.others,
+            "shared_libraries": names(first.shared_libraries),
+            "others": names(first.others),
         });
-        let name =
+        let program =
             std::env::var_os("PCCE_GENERATE").ok_or("PCCE_GENERATE names nobody who generates code")?;
-        let mut child = Command::new(&name).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut child = Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         child.stdin.take().ok_or("no input")?.write_all(request.to_string().as_bytes())?;
         let output = child.wait_with_output()?;
         if !output.status.success() {
-            return Err(format!("{} has failed: {}", name.display(), output.status).into());
+            return Err(format!("{} has failed: {}", program.display(), output.status).into());
         }
         let answer: Value = serde_json::from_slice(&output.stdout)?;
         let list = |name: &str| answer[name].as_array().cloned().unwrap_or_default();
