@@ -197,7 +197,7 @@ impl Archive {
         }
         for (member, file) in replaced {
             let data = fs::read(file).map_err(Error::file(file))?;
-            let names = elf::defined(&data, &self.shown(*member))?;
+            let names = elf::defined(&*data, false, &self.shown(*member))?;
             symbols.extend(names.into_iter().map(|name| (*member, name)));
         }
         symbols.sort_by_key(|(member, _)| *member);

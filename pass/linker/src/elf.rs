@@ -102,14 +102,14 @@ pub fn is_elf64(path: &Path) -> bool {
     read.is_ok() && start == *b"\x7fELF\x02"
 }
 
-/// The names that an object defines for others, as an archive's index has them.
-pub fn defined(data: &[u8], shown: &str) -> Result<Vec<Vec<u8>>, Error> {
+/// The names that an object or an image defines: those for others only, as an archive's index has them, or all.
+pub fn defined<'d>(data: impl ReadRef<'d>, all: bool, shown: &str) -> Result<Vec<Vec<u8>>, Error> {
     let damaged = |error: object::Error| Error::Damaged { file: shown.to_owned(), cause: error.to_string() };
-    let file = ElfFile64::<Endianness>::parse(data).map_err(damaged)?;
+    let file = ElfFile64::<Endianness, _>::parse(data).map_err(damaged)?;
     let endian = file.endian();
     let table = file.elf_symbol_table();
     let mut names = Vec::new();
-    for symbol in table.iter().filter(|s| s.st_bind() != STB_LOCAL && !s.is_undefined(endian)) {
+    for symbol in table.iter().filter(|s| (all || s.st_bind() != STB_LOCAL) && !s.is_undefined(endian)) {
         names.push(symbol.name(endian, table.strings()).map_err(damaged)?.to_vec());
     }
     Ok(names)

@@ -51,8 +51,8 @@ pub struct LinkedModule {
     pub shown: String,
 }
 
-/// Another object that was linked. Of members of an archive that have one name, all are here if one was linked. Of
-/// bitcode in archives mold names all that it has read, and gold none.
+/// Another object that was linked. Of members of an archive that have one name, all are here if one was linked. mold
+/// names bitcode, and with `--gc-sections` all members, that it has only read; gold names no bitcode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlainObject {
     /// The file: the object, or an archive.

@@ -151,6 +151,26 @@ impl Linked {
         Ok(objects)
     }
 
+    /// Leaves out the members of which the image has no symbol.
+    pub fn leave_out_what_is_not_in(&mut self, image: &Path) -> Result<(), Error> {
+        let data = fs::read(image).map_err(Error::file(image))?;
+        let names: HashSet<Vec<u8>> = elf::defined(&*data, true, "the linked file")?.into_iter().collect();
+        let mut kept = Vec::new();
+        for plain in std::mem::take(&mut self.plain) {
+            let is_there = plain.archive.is_none() || plain.bitcode || {
+                let bytes = bytes_of(&plain.file, plain.range.as_ref(), &plain.shown)?;
+                let defined = elf::defined(&*bytes, false, &plain.shown)?;
+                // The image has names with versions under other names.
+                defined.iter().any(|name| names.contains(name) || name.contains(&b'@'))
+            };
+            if is_there {
+                kept.push(plain);
+            }
+        }
+        self.plain = kept;
+        Ok(())
+    }
+
     fn archive(&mut self, file: &Path) -> Result<Option<Rc<Archive>>, Error> {
         let key = canonical(file);
         if let Entry::Vacant(entry) = self.archives.entry(key.clone()) {
@@ -187,18 +207,21 @@ impl Object {
     }
 
     fn bytes(&self) -> Result<Vec<u8>, Error> {
-        let Some(range) = &self.range else {
-            return fs::read(&self.file).map_err(Error::file(&self.file));
-        };
-        let file = File::open(&self.file).map_err(Error::file(&self.file))?;
-        let damaged = || Error::Damaged { file: self.shown.clone(), cause: "it ends too early".to_owned() };
-        // The archive's own word for how long it is.
-        let length = file.metadata().map_err(Error::file(&self.file))?.len();
-        if range.end > length {
-            return Err(damaged());
-        }
-        let mut bytes = vec![0; usize::try_from(range.end - range.start).map_err(|_| damaged())?];
-        file.read_exact_at(&mut bytes, range.start).map_err(Error::file(&self.file))?;
-        Ok(bytes)
+        bytes_of(&self.file, self.range.as_ref(), &self.shown)
     }
+}
+
+/// A part of a file, or all of it.
+fn bytes_of(path: &Path, range: Option<&Range<u64>>, shown: &str) -> Result<Vec<u8>, Error> {
+    let Some(range) = range else { return fs::read(path).map_err(Error::file(path)) };
+    let file = File::open(path).map_err(Error::file(path))?;
+    let damaged = || Error::Damaged { file: shown.to_owned(), cause: "it ends too early".to_owned() };
+    // The archive's own word for how long it is.
+    let length = file.metadata().map_err(Error::file(path))?.len();
+    if range.end > length {
+        return Err(damaged());
+    }
+    let mut bytes = vec![0; usize::try_from(range.end - range.start).map_err(|_| damaged())?];
+    file.read_exact_at(&mut bytes, range.start).map_err(Error::file(path))?;
+    Ok(bytes)
 }

@@ -104,7 +104,7 @@ impl Links<'_> {
     /// Links into a scratch file, and finds out what was linked.
     fn first(&self, scratch: &Scratch, inputs: &Inputs, image: &Path) -> Result<Ended, Error> {
         let mut words: Vec<OsString> = ["-o".into(), image.into()].into();
-        words.extend(["--trace", "--trace", "--strip-debug"].map(OsString::from));
+        words.extend(["--trace", "--trace"].map(OsString::from));
         words.push(format!("--defsym={MARKER}=0").into());
         let kept = |word: &Word| {
             !matches!(
@@ -119,16 +119,13 @@ impl Links<'_> {
             )
         };
         words.extend(inputs.words.iter().filter(|(word, _)| kept(word)).flat_map(|(_, texts)| texts.clone()));
-        // What mold has linked is in its map only. Version 1.10 fails to write it where `--defsym` names a symbol.
-        let map = scratch.path().join("map");
+        // mold 1.10 leaves out all symbols with it.
         let mold = canonical(self.linker).file_name().is_some_and(|n| n.to_string_lossy().contains("mold"));
-        let with_map = [&["-Map".into(), map.clone().into()], &*words].concat();
-        let mut result = scratch.run(self.linker, if mold { &with_map } else { &words });
-        let has_map = mold && result.as_ref().is_ok_and(|result| result.status.success());
-        if mold && !has_map {
-            result = scratch.run(self.linker, &words);
+        let without_debug = [&["--strip-debug".into()], &*words].concat();
+        let mut result = scratch.run(self.linker, if mold { &words } else { &without_debug })?;
+        if !mold && result.status.success() && trace::names_too_many(&result.stdout) {
+            result = scratch.run(self.linker, &words)?;
         }
-        let result = result?;
         if !result.status.success() {
             return Ok(Ended::Failed(result));
         }
@@ -152,17 +149,10 @@ impl Links<'_> {
         let named = self.command.words.iter().filter_map(Word::input).map(Path::to_owned).collect();
         let ids: Vec<u64> = modules.into_iter().chain(with_code).collect();
         let mut linked = Linked::find(&ids, &traced, &named)?;
-        if has_map {
-            let in_map = trace::in_map(&fs::read(&map).map_err(Error::file(&map))?);
-            linked.plain.retain(|plain| {
-                // Folders are left out, since mold shortens them. Too much is better than too little.
-                let Some(archive) = plain.archive.as_ref().filter(|_| plain.range.is_some()) else {
-                    return true;
-                };
-                let folder = archive.parent().unwrap_or(Path::new("")).display().to_string();
-                let name = plain.shown[folder.len()..].trim_start_matches('/');
-                plain.bitcode || name.contains('\\') || in_map.contains(name.as_bytes())
-            });
+        // Of a member that was linked the image has a symbol, if nothing was collected.
+        let collects = |word: &Word| word.texts[0].as_bytes().ends_with(b"-gc-sections");
+        if trace::names_too_many(&result.stdout) && !self.command.words.iter().any(collects) {
+            linked.leave_out_what_is_not_in(image)?;
         }
         Ok(Ended::Well(linked))
     }

@@ -17,6 +17,8 @@ fn objects_get_their_code() {
         assert_eq!(project.status(), 7);
         assert_eq!(project.generated(), (1, vec!["a.o".into(), "main.o".into()]));
         assert_eq!(project.told("plain"), ["start.o", "b.o"]);
+        // What the generator is given has its symbols.
+        assert!(fs::read_to_string(project.path("symbols")).unwrap().contains(" main"));
         let mode = fs::metadata(project.path("program")).unwrap().permissions().mode();
         run(project.command(project.linker).args(["-o", "plain", "start.o", "b.o", "--defsym=main=b"]));
         assert_eq!(mode, fs::metadata(project.path("plain")).unwrap().permissions().mode());

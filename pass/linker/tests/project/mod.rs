@@ -73,7 +73,8 @@ impl Project {
         // Links look for their scratch folders here, and nothing may be left.
         fs::create_dir(project.path("tmp")).unwrap();
         run(project.command("clang-19").args(["-c", "start.s", "-o", "start.o"]));
-        let generator = "#!/bin/sh\ncat >> requests\necho >> requests\ncat answer\n";
+        let generator = "#!/bin/sh\ncat > request\ncat request >> requests\necho >> requests\n\
+                         nm $(sed 's/.*\"output\":\"\\([^\"]*\\)\".*/\\1/' request) > symbols\ncat answer\n";
         fs::write(project.path("generate"), generator).unwrap();
         fs::set_permissions(project.path("generate"), fs::Permissions::from_mode(0o755)).unwrap();
         project
