@@ -5,6 +5,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::sys;
+use pcce_system::kept::{SIGNAL_FRAME, auxiliary};
 
 /// Size of an alternate stack, without what the kernel writes to it.
 pub const STACK: usize = 1 << 16;
@@ -27,24 +28,22 @@ pub fn new_stack() -> *mut c_void {
 const PAGE: usize = 4096;
 
 fn stack_size() -> usize {
-    /// What the kernel writes (`AT_MINSIGSTKSZ`).
-    const FRAME: libc::c_ulong = 51;
-    // SAFETY: a plain lookup.
-    (STACK + unsafe { libc::getauxval(FRAME) } as usize).next_multiple_of(PAGE)
+    // What the kernel writes comes to it.
+    (STACK + auxiliary(SIGNAL_FRAME)).next_multiple_of(PAGE)
 }
 
-/// Signals are handled on this stack from now on.
+/// Signals are handled on this stack from now on. False if there is none, or the kernel refuses.
 ///
 /// # Safety
 /// A stack of [`new_stack`], or null.
-pub unsafe fn use_stack(stack: *mut c_void) {
+pub unsafe fn use_stack(stack: *mut c_void) -> bool {
     if stack.is_null() {
-        return;
+        return false;
     }
     // SAFETY: by the contract.
     unsafe {
         let stack = libc::stack_t { ss_sp: stack.add(PAGE), ss_flags: 0, ss_size: stack_size() };
-        sys::set_alternate_stack(&stack);
+        sys::set_alternate_stack(&stack)
     }
 }
 
@@ -75,7 +74,9 @@ pub unsafe fn end_thread(stack: *mut c_void) {
                 return;
             }
             let none = libc::stack_t { ss_sp: null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
-            sys::set_alternate_stack(&none);
+            if !sys::set_alternate_stack(&none) {
+                return;
+            }
         }
         sys::unmap(stack, stack_size() + PAGE);
     }

@@ -13,24 +13,29 @@
 //! after another, and waits a bounded time for each. A thread that has answered stays in the handler until the process
 //! ends.
 
+mod kept;
 mod lines;
 mod others;
-use core::cell::UnsafeCell;
+
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::{MaybeUninit, zeroed};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 
+use self::kept::{OWN_TEXT, settings, state};
 use self::lines::Out;
 use self::others::{NOTE, answer, others, park};
 use crate::alternate::{self, STACK, new_stack, use_stack};
 use crate::image::Image;
-use crate::output::{self, By, Environment, FileName, Text};
+use crate::output::{self, By, Environment, Text, write_all};
+use crate::own;
 use crate::signal::libc_sigaction;
 use crate::sys::{self, Action, getpid, gettid};
 use crate::thread;
 use crate::token::interrupted_token;
 use crate::unwind::MAX_ACTIVATIONS;
+use crate::x86_64::{fault_of, sound_thread};
+use pcce_system::kept::remember_auxiliary;
 use pcce_system::weak_address;
 
 /// The signals that are reported.
@@ -43,41 +48,18 @@ const VARIABLE: &CStr = c"PCCE_CRASH_REPORT";
 /// How long other threads wait for the report.
 const PARKED_WAIT: u64 = 15_000_000_000;
 
-/// Room for the context of the thread that crashed.
-const OWN_TEXT: usize = 1 << 16;
 /// An alternate stack smaller than this is replaced.
 const SMALL_STACK: usize = 1 << 15;
 
-/// Memory that whoever the atomics name may use.
-struct Shared<T>(UnsafeCell<T>);
-
-// SAFETY: each use says why nobody else uses it.
-unsafe impl<T> Sync for Shared<T> {}
+/// A set with these signals, as the kernel has it.
+fn set_of(signals: impl IntoIterator<Item = c_int>) -> u64 {
+    signals.into_iter().fold(0, |set, signal| set | 1 << (signal - 1))
+}
 
 /// Whether an action is the one that is installed here.
 fn is_ours(action: &Action) -> bool {
     action.handler == handler as *const () as usize
 }
-
-/// What was installed before, by the index of the signal. Written before the handler is installed.
-static FORMER: Shared<[Action; SIGNALS.len()]> = Shared(UnsafeCell::new([Action::DEFAULT; SIGNALS.len()]));
-/// Bit `i`: signal `i` has its former action back.
-static RESTORED: AtomicU32 = AtomicU32::new(0);
-
-/// Where reports go: a file descriptor, or -1 for [`FILE`].
-static DESCRIPTOR: AtomicI32 = AtomicI32::new(-1);
-static FILE: FileName = FileName::new();
-
-/// The thread that reports; 0 while none does. One report a process.
-static REPORTER: AtomicI32 = AtomicI32::new(0);
-/// Its report is written.
-static DONE: AtomicBool = AtomicBool::new(false);
-/// It has crashed itself, and says so.
-static AGAIN: AtomicBool = AtomicBool::new(false);
-/// For the reporting thread: its signal, in case it crashes again.
-static FIRST: Shared<MaybeUninit<Crash>> = Shared(UnsafeCell::new(MaybeUninit::uninit()));
-/// For the reporting thread.
-static TEXT: Shared<[u8; OWN_TEXT]> = Shared(UnsafeCell::new([0; OWN_TEXT]));
 
 /// What the kernel gave to the handler.
 #[derive(Clone, Copy)]
@@ -87,45 +69,61 @@ struct Crash {
     context: *mut libc::ucontext_t,
 }
 
+impl Crash {
+    /// Whether an instruction has caused it.
+    fn is_fault(&self) -> bool {
+        self.info.si_code > 0
+    }
+}
+
 /// Writes a report to `fd` when the program crashes. See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcce_install_crash_handler(fd: c_int) -> c_int {
-    DESCRIPTOR.store(fd, Ordering::Relaxed);
-    install()
+    // SAFETY: the program does not install twice at once.
+    unsafe { kept::settle(|settings| settings.set_descriptor(fd)) };
+    if install().is_ok() { 0 } else { -1 }
 }
 
-fn install() -> c_int {
+/// What the kernel refuses where a handler cannot be installed.
+const NO_HANDLER: &[u8] = b"pcce: crashes are not reported: the system refuses a handler for signals\n";
+const NO_STACK: &[u8] =
+    b"pcce: a stack that is full is not reported: the system refuses another one for its handler\n";
+
+fn install() -> Result<(), ()> {
     // SAFETY: this thread's own stack; a plain action of ours.
     unsafe {
-        if let Some(stack) = sys::alternate_stack() {
+        // Whatever the handler reads of others is read now, and what it calls of libc is looked up.
+        remember_auxiliary();
+        let _ = Image::program();
+        let stack = sys::alternate_stack();
+        let small = |stack: libc::stack_t| {
             let small = stack.ss_flags & libc::SS_DISABLE != 0 || stack.ss_size < SMALL_STACK;
-            if small && stack.ss_flags & libc::SS_ONSTACK == 0 {
-                use_stack(new_stack());
-            }
+            small && stack.ss_flags & libc::SS_ONSTACK == 0
+        };
+        if stack.is_none_or(small) && !use_stack(new_stack()) {
+            write_all(libc::STDERR_FILENO, NO_STACK);
         }
         let mut action: libc::sigaction = zeroed();
         action.sa_sigaction = handler as *const () as usize;
         // Crashes of the handler itself call it again.
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART;
         // All signals but these, and those that glibc uses itself.
-        let ours =
-            SIGNALS.into_iter().chain(GLIBC_SIGNALS).fold(0_u64, |set, signal| set | 1 << (signal - 1));
+        let ours = set_of(SIGNALS.into_iter().chain(GLIBC_SIGNALS));
         (&raw mut action.sa_mask).cast::<u64>().write(!ours);
-        // Whatever the handler calls of libc is looked up now.
-        let _ = Image::of(libc::getauxval(libc::AT_ENTRY) as *const u8);
         alternate::NEEDED.store(true, Ordering::Release);
         for (index, signal) in SIGNALS.into_iter().enumerate() {
-            let Some(former) = Action::of(signal) else { return -1 };
+            let former = Action::of(signal).ok_or(())?;
             if is_ours(&former) {
                 continue;
             }
-            FORMER.0.get().cast::<Action>().add(index).write(former);
+            kept::settle(|settings| settings.set_former(index, former));
+            state().restored.fetch_and(!(1 << index), Ordering::AcqRel);
             if libc_sigaction()(signal, &raw const action, null_mut()) != 0 {
-                return -1;
+                return Err(());
             }
         }
     }
-    0
+    Ok(())
 }
 
 /// Installs the handler if the environment or the program asks for reports.
@@ -133,7 +131,7 @@ fn install() -> c_int {
 pub extern "C" fn __pcce_crash_start(_: c_int, _: *const *const c_char, environment: Environment) {
     // What `--pcce-crash-report` puts into the program.
     let mut asked: *const c_char = weak_address!("__pcce_crash_report").cast();
-    // SAFETY: the environment is the constructor's, and its texts end with a zero.
+    // SAFETY: the environment is the constructor's, and its texts end with a zero. There is no other thread yet.
     unsafe {
         let variable = output::variable_at_start(VARIABLE, environment);
         let by = if variable.is_null() { By::Program } else { By::User };
@@ -144,14 +142,13 @@ pub extern "C" fn __pcce_crash_start(_: c_int, _: *const *const c_char, environm
             return;
         }
         let asked = CStr::from_ptr(asked);
-        if asked == c"stderr" {
-            pcce_install_crash_handler(libc::STDERR_FILENO);
-            return;
-        }
-        FILE.set(asked, by);
-        if FILE.is_named() {
-            install();
-        }
+        kept::settle(|settings| match asked == c"stderr" {
+            true => settings.set_descriptor(libc::STDERR_FILENO),
+            false => settings.file.set(asked, by),
+        });
+    }
+    if (settings().descriptor().is_some() || settings().file.is_named()) && install().is_err() {
+        write_all(libc::STDERR_FILENO, NO_HANDLER);
     }
 }
 
@@ -162,16 +159,29 @@ fn now() -> u64 {
 
 /// Waits until something is so, or the time is over; looks every `pause` nanoseconds. Returns whether it is so.
 fn wait(nanoseconds: u64, pause: i64, so: impl Fn() -> bool) -> bool {
-    let end = now().saturating_add(nanoseconds);
-    let pause = libc::timespec { tv_sec: 0, tv_nsec: pause };
+    let start = now();
+    let time = libc::timespec { tv_sec: 0, tv_nsec: pause };
+    let mut pauses = 0;
     while !so() {
-        if now() >= end {
+        // Without a clock, which a sandbox may refuse, only pauses count.
+        let waited = if start == 0 { pauses * pause as u64 } else { now().saturating_sub(start) };
+        if waited >= nanoseconds {
             return so();
         }
         // SAFETY: reads a time.
-        unsafe { sys::call(libc::SYS_nanosleep, [&raw const pause as usize, 0, 0, 0, 0, 0]) };
+        unsafe { sys::call(libc::SYS_nanosleep, [&raw const time as usize, 0, 0, 0, 0, 0]) };
+        pauses += 1;
     }
     true
+}
+
+/// The number of the thread, or another one that only the thread has: that of its alternate stack, if it has one.
+fn own_number(context: *const libc::ucontext_t) -> c_int {
+    match gettid() {
+        // SAFETY: what the kernel gave.
+        ..=0 => !((unsafe { (*context).uc_stack.ss_sp.addr() } >> 12) as c_int & c_int::MAX),
+        number => number,
+    }
 }
 
 /// What the kernel calls.
@@ -189,55 +199,83 @@ unsafe extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context:
             return;
         }
         let Some(index) = SIGNALS.iter().position(|s| *s == signal) else { return };
-        let former = &*FORMER.0.get().cast::<Action>().add(index);
-        if former.handler == libc::SIG_IGN && crash.info.si_code <= 0 {
+        if settings().former(index).handler == libc::SIG_IGN && !crash.is_fault() {
             return;
         }
-        let own = gettid();
-        let mut default = false;
-        match REPORTER.compare_exchange(0, own, Ordering::AcqRel, Ordering::Acquire) {
+        let own = own_number(context);
+        let state = state();
+        let mut again = false;
+        match state.reporter.compare_exchange(0, own, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
-                FIRST.0.get().write(MaybeUninit::new(crash));
+                state.first.0.get().write(MaybeUninit::new(crash));
                 report(&crash, own);
-                DONE.store(true, Ordering::Release);
+                state.done.store(true, Ordering::Release);
             }
-            Err(_) if DONE.load(Ordering::Acquire) => default = true,
+            Err(_) if state.done.load(Ordering::Acquire) => again = true,
             Err(reporter) if reporter == own => {
                 crashed_again(&crash);
                 return;
             }
             Err(_) => park(&crash, own),
         }
-        hand_on(&crash, index, default);
+        hand_on(&crash, index, again);
     }
 }
 
-/// Lets the kernel do to the thread what the signal would have done.
+/// Lets the kernel do to the thread what the signal would have done, when the handler has returned. `again`: the report
+/// is over, so the handler should not have been called.
 ///
 /// # Safety
 /// Called by the handler.
-unsafe fn hand_on(crash: &Crash, index: usize, default: bool) {
+unsafe fn hand_on(crash: &Crash, index: usize, again: bool) {
     let bit = 1 << index;
-    // SAFETY: written before the handler was installed.
-    let former = unsafe { FORMER.0.get().cast::<Action>().add(index).read() };
+    let former = settings().former(index);
+    let restored = state().restored.fetch_or(bit, Ordering::AcqRel) & bit != 0;
     // The kernel ignores no signal that an instruction has caused.
-    let forced = former.handler == libc::SIG_IGN;
-    if default || forced {
-        Action::DEFAULT.set(crash.signal);
-    } else if RESTORED.fetch_or(bit, Ordering::AcqRel) & bit == 0 {
-        former.set(crash.signal);
-    }
-    // SAFETY: the information is the kernel's own.
+    let default = former.handler == libc::SIG_IGN || again && restored;
+    let settled = match () {
+        () if default => Action::DEFAULT.set(crash.signal),
+        () => restored || former.set(crash.signal),
+    };
+    // SAFETY: the information is the kernel's own. The former handler is called as the kernel would.
     unsafe {
-        // Blocked up to the return from the handler, so that the thread dies where the signal struck.
-        let set = 1_u64 << (crash.signal - 1);
+        if settled && send_again(crash) {
+            return;
+        }
+        // A sandbox refuses. The instruction will do the same once more,
+        if settled && crash.is_fault() {
+            return;
+        }
+        if former.is_function() {
+            type Handler = unsafe extern "C" fn(c_int, *const libc::siginfo_t, *mut c_void);
+            let former = core::mem::transmute::<usize, Handler>(former.handler);
+            former(crash.signal, &raw const crash.info, crash.context.cast());
+            return;
+        }
+        // or another one: where such signals are blocked, the kernel calls no handler, and ends the process.
+        let mask = (&raw mut (*crash.context).uc_sigmask).cast::<u64>();
+        mask.write(mask.read() | set_of(SIGNALS));
+        if !crash.is_fault() {
+            fault_of(crash.signal, &mut (*crash.context).uc_mcontext.gregs);
+        }
+    }
+}
+
+/// Sends the signal to this thread again, so that it comes when the handler has returned: the thread dies where it
+/// struck. False if the kernel refuses.
+///
+/// # Safety
+/// The information is the kernel's own.
+unsafe fn send_again(crash: &Crash) -> bool {
+    let set = set_of([crash.signal]);
+    let info = &raw const crash.info as usize;
+    let (process, thread, signal) = (getpid() as usize, gettid() as usize, crash.signal as usize);
+    // SAFETY: by the contract.
+    unsafe {
         let arguments = [libc::SIG_BLOCK as usize, &raw const set as usize, 0, 8, 0, 0];
         sys::call(libc::SYS_rt_sigprocmask, arguments);
-        let info = &raw const crash.info as usize;
-        let (process, thread, signal) = (getpid() as usize, gettid() as usize, crash.signal as usize);
-        if sys::call(libc::SYS_rt_tgsigqueueinfo, [process, thread, signal, info, 0, 0]) != 0 {
-            sys::call(libc::SYS_tgkill, [process, thread, signal, 0, 0, 0]);
-        }
+        sys::call(libc::SYS_rt_tgsigqueueinfo, [process, thread, signal, info, 0, 0]) == 0
+            || sys::call(libc::SYS_tgkill, [process, thread, signal, 0, 0, 0]) == 0
     }
 }
 
@@ -248,17 +286,17 @@ unsafe fn hand_on(crash: &Crash, index: usize, default: bool) {
 #[cold]
 unsafe fn crashed_again(again: &Crash) {
     // Not a third time, of this.
-    if !AGAIN.swap(true, Ordering::Relaxed) {
+    if !state().again.swap(true, Ordering::Relaxed) {
         let mut out = Out::open();
         out.text(b"\nincomplete: the report ends here, since it crashed itself: ");
         out.signal(again.signal, again.info.si_code);
         out.line();
         out.flush();
     }
-    DONE.store(true, Ordering::Release);
+    state().done.store(true, Ordering::Release);
     // SAFETY: written by this thread; the first context is below on the same stack.
     unsafe {
-        let first = (*FIRST.0.get()).assume_init_ref();
+        let first = (*state().first.0.get()).assume_init_ref();
         if let Some(index) = SIGNALS.iter().position(|s| *s == first.signal) {
             hand_on(first, index, false);
         }
@@ -271,7 +309,7 @@ unsafe fn crashed_again(again: &Crash) {
 /// Keeps a thread where it is while another one reports, and then ends the process.
 fn stay() {
     const PAUSE: i64 = 5_000_000;
-    if wait(PARKED_WAIT, PAUSE, || DONE.load(Ordering::Acquire)) {
+    if wait(PARKED_WAIT, PAUSE, || state().done.load(Ordering::Acquire)) {
         wait(1_000_000_000, PAUSE, || false);
     }
 }
@@ -284,6 +322,7 @@ fn stay() {
 unsafe fn word(text: *mut u8, size: usize, context: *const libc::ucontext_t, overflow: bool) -> usize {
     // SAFETY: by the contract.
     unsafe {
+        let _sound = sound_thread();
         let whole = interrupted_token(text.cast(), size, context, overflow, MAX_ACTIVATIONS);
         if whole == 0 {
             return 0;
@@ -305,20 +344,19 @@ unsafe fn word(text: *mut u8, size: usize, context: *const libc::ucontext_t, ove
 /// # Safety
 /// Called by the handler, in the thread that is in [`REPORTER`].
 unsafe fn report(crash: &Crash, own: c_int) {
+    own::MAY_FAIL.store(true, Ordering::Relaxed);
     let mut out = Out::open();
     out.text(b"pcce-crash-report: 1\nprogram: ");
     out.link(c"/proc/self/exe");
     out.line();
     out.text(b"build-id: ");
-    // SAFETY: a plain lookup.
-    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as *const u8;
-    match Image::of(entry).map(|image| image.whole_build_id()) {
+    match Image::program().map(|image| image.whole_build_id()) {
         Some(id) if !id.is_empty() => id.iter().for_each(|byte| out.hexadecimal((*byte).into(), 2)),
         _ => out.text(b"none"),
     }
     out.line();
     out.text(b"process: ");
-    out.decimal(getpid().into());
+    out.number(getpid());
     out.line();
     let trace = crate::trace::file();
     if trace >= 0 {
@@ -354,7 +392,7 @@ unsafe fn report(crash: &Crash, own: c_int) {
     let context = unsafe {
         let sp = (*crash.context).uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
         let near = crash.info.si_code > 0 && (crash.info.si_addr() as usize).abs_diff(sp) < STACK;
-        let text = TEXT.0.get().cast::<u8>();
+        let text = state().text.0.get().cast::<u8>();
         out.thread(own);
         out.flush();
         let len = word(text, OWN_TEXT, crash.context, crash.signal == libc::SIGSEGV && near);

@@ -4,13 +4,13 @@
 //! frames only where it runs on the stack that is known to be the thread's current one, and the chain lies on that
 //! stack, too ([`followed`]); everywhere else the chain ends in [`UNKNOWN`], an explicit boundary. The public functions
 //! announce switches.
-use core::cell::UnsafeCell;
 use core::ptr::{dangling, null_mut};
 
 use crate::abi::{Frame, Link, Shadow, Tls};
 use crate::state::tls;
 use crate::sys;
 use crate::x86_64::stack_pointer;
+use pcce_system::kept::auxiliary;
 
 /// `struct pcce_fiber` of the header: the state of a fiber while another one runs.
 #[repr(C)]
@@ -26,19 +26,19 @@ pub struct Fiber {
 /// [`stack_high`](crate::abi::Tls::stack_high) where nothing is known of the stack.
 pub const ANYWHERE: usize = usize::MAX;
 
-struct Shared(UnsafeCell<Frame>);
+struct Shared(Frame);
 
-// SAFETY: never written.
+// SAFETY: never written: it is in memory that can only be read.
 unsafe impl Sync for Shared {}
 
 /// The site of [`UNKNOWN`]: no image holds it, so a token ends there as damaged.
 pub const UNKNOWN_SITE: *const u8 = dangling();
 
 /// Stands for frames that must not be looked at.
-static UNKNOWN: Shared = Shared(UnsafeCell::new(Frame::new(Link::NULL, 0, UNKNOWN_SITE)));
+static UNKNOWN: Shared = Shared(Frame::new(Link::NULL, 0, UNKNOWN_SITE));
 
 /// To [`UNKNOWN`].
-pub const UNKNOWN_LINK: Link = Link::new(UNKNOWN.0.get());
+pub const UNKNOWN_LINK: Link = Link::new((&raw const UNKNOWN.0).cast_mut());
 
 /// Whether `top` is [`UNKNOWN`].
 pub fn is_unknown(top: Link) -> bool {
@@ -182,13 +182,12 @@ impl Links {
 fn main_stack() -> (usize, usize) {
     /// Where there is no limit, other mappings are further away than this.
     const MOST: u64 = 1 << 40;
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit { rlim_cur: MOST, rlim_max: MOST };
     let arguments = [0, libc::RLIMIT_STACK as usize, 0, &raw mut limit as usize, 0, 0];
-    // SAFETY: plain calls. The kernel's random bytes are on the stack, above all that the process has put there.
-    let end = unsafe {
-        sys::call(libc::SYS_prlimit64, arguments);
-        libc::getauxval(libc::AT_RANDOM) as usize
-    };
+    // SAFETY: writes a limit, unless the kernel refuses to tell.
+    unsafe { sys::call(libc::SYS_prlimit64, arguments) };
+    // The kernel's random bytes are on the stack, above all that the process has put there.
+    let end = auxiliary(libc::AT_RANDOM);
     (end.saturating_sub(limit.rlim_cur.min(MOST) as usize), end)
 }
 

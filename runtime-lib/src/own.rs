@@ -1,9 +1,15 @@
 //! The process that the runtime is part of, as the walk over its stacks sees it: its memory, of which it is not known
 //! that it is there, its images, and the registers.
 
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, Ordering};
+
 use crate::image::Image;
 use crate::sys;
 use crate::unwind::{Process, Tables};
+
+/// Where the kernel refuses to tell, what cannot be read is an end of a crash report, and of nothing else.
+pub static MAY_FAIL: AtomicBool = AtomicBool::new(false);
 
 /// The process.
 pub struct Own {
@@ -32,12 +38,33 @@ impl Own {
             // SAFETY: the call fails in any case, and changes nothing.
             let result =
                 unsafe { sys::call(libc::SYS_rt_sigprocmask, [usize::MAX, address & !7, 0, 8, 0, 0]) };
-            if result == -(libc::EFAULT as isize) {
+            let readable = match -result as c_int {
+                libc::EINVAL => true,
+                libc::EFAULT => false,
+                // A sandbox has refused that.
+                _ => can_be_waited_for(address & !7),
+            };
+            if !readable {
                 return false;
             }
             self.page = page;
         }
         true
+    }
+}
+
+/// The same by another call: the kernel reads the word that a thread would wait for, at most no time.
+#[cold]
+fn can_be_waited_for(address: usize) -> bool {
+    let no_time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let operation = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
+    let arguments = [address, operation, 0, &raw const no_time as usize, 0, 0];
+    // SAFETY: reads one word, if it can.
+    let result = unsafe { sys::call(libc::SYS_futex, arguments) };
+    match -result as c_int {
+        libc::EAGAIN | libc::ETIMEDOUT => true,
+        libc::EFAULT => false,
+        _ => MAY_FAIL.load(Ordering::Relaxed),
     }
 }
 
@@ -96,5 +123,9 @@ mod tests {
             assert_eq!(memory.word(wild), None);
         }
         assert_eq!(memory.word(&raw const word as usize), Some(77));
+        assert!(can_be_waited_for(&raw const word as usize) && can_be_waited_for(&raw const ZERO as usize));
+        assert!(!can_be_waited_for(8) && !can_be_waited_for(0xdead_beef_0000));
     }
+
+    static ZERO: u64 = 0;
 }

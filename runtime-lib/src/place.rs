@@ -45,9 +45,7 @@ fn find_program() {
     if PROGRAM_START.load(Ordering::Acquire) != UNKNOWN {
         return;
     }
-    // SAFETY: a plain lookup.
-    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as *const u8;
-    if let Some(program) = Image::of(entry) {
+    if let Some(program) = Image::program() {
         PROGRAM_BIAS.store(program.load_bias, Ordering::Relaxed);
         PROGRAM_ID.store(u64::from_le_bytes(program.build_id), Ordering::Relaxed);
         PROGRAM_ID_LEN.store(program.build_id_len.into(), Ordering::Relaxed);

@@ -99,9 +99,7 @@ impl Writer {
         self.text(b"{\"profile\":\"");
         self.text(kind.as_bytes());
         self.text(b"\",\"version\":1,\"build_id\":\"");
-        // SAFETY: a plain lookup.
-        let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as *const u8;
-        for byte in Image::of(entry).iter().flat_map(|image| image.name()) {
+        for byte in Image::program().iter().flat_map(|image| image.name()) {
             const DIGITS: &[u8; 16] = b"0123456789abcdef";
             self.text(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
         }

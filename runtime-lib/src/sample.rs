@@ -120,7 +120,7 @@ pub extern "C" fn __pcce_sample_start(_: c_int, _: *const *const c_char, environ
         }
         FILE.set_from(FILE_VARIABLE, Some(DEFAULT));
         // Whatever the handler calls of libc is looked up now.
-        let _ = Image::of(libc::getauxval(libc::AT_ENTRY) as *const u8);
+        let _ = Image::program();
         LAST.store(cpu_time(), Ordering::Relaxed);
         let mut action: libc::sigaction = core::mem::zeroed();
         action.sa_sigaction = on_timer as *const () as usize;

@@ -1,5 +1,6 @@
 //! What is the processor's own: everything here and below is for x86-64, as is the walk over stacks in `pcce-abi`.
 
+mod fault;
 mod functions;
 mod jump;
 mod push;
@@ -9,6 +10,7 @@ use core::arch::asm;
 use crate::abi::Tls;
 use crate::unwind::Registers;
 
+pub use self::fault::{fault_of, sound_thread};
 pub use self::jump::jump_target;
 
 /// Where the stack of the thread ends.

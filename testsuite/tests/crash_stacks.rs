@@ -10,6 +10,10 @@ use serde_json::Value;
 const MODES: [&str; 3] = ["link", "lto", "module"];
 
 fn build(folder: &Path, mode: &str, sources: &[&str]) -> PathBuf {
+    build_with(folder, mode, sources, &[])
+}
+
+fn build_with(folder: &Path, mode: &str, sources: &[&str], more: &[&str]) -> PathBuf {
     let program = folder.join(mode);
     let sources =
         sources.iter().map(|source| repository().join("testsuite/crash").join(source).display().to_string());
@@ -20,22 +24,31 @@ fn build(folder: &Path, mode: &str, sources: &[&str]) -> PathBuf {
         .map(str::to_owned)
         .collect();
     flags.extend(sources);
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
     let _ = run(&mut command(artifact("pcce-clang"), &flags)).expect_success();
     program
 }
 
-/// The functions of the thread that dies, as the crash report and the core file have them.
-fn dies(program: &Path, way: &str) -> [Vec<String>; 2] {
-    let report = program.with_extension(format!("{way}.report"));
-    let core = program.with_extension(format!("{way}.core"));
+/// The report of a program that dies of a segment fault.
+fn report(program: &Path, way: &[&str]) -> String {
+    let report = program.with_extension(format!("{}.report", way.join("-")));
     let _ = std::fs::remove_file(&report);
     let line = "ulimit -c 0; exec \"$@\"";
-    let mut shell = command("sh", &["-c", line, "sh", &program.display().to_string(), way]);
-    let _ = run(shell.env("PCCE_CRASH_REPORT", &report));
-    let text = std::fs::read_to_string(&report).expect("a report");
+    let mut shell = command("sh", &["-c", line, "sh", &program.display().to_string()]);
+    let _ = run(shell.args(way).env("PCCE_CRASH_REPORT", &report));
+    std::fs::read_to_string(&report).expect("a report")
+}
+
+/// The contexts of a report as JSON, a line for each.
+fn decoded(program: &Path, report: &str) -> String {
     let mut decode = command(artifact("pcce"), &["decode", "--format", "json"]);
-    let reported = run_with_input(decode.arg(program), &text).expect_success();
+    run_with_input(decode.arg(program), report).expect_success().stdout
+}
+
+/// The functions of the thread that dies, as the crash report and the core file have them.
+fn dies(program: &Path, way: &str) -> [Vec<String>; 2] {
+    let core = program.with_extension(format!("{way}.core"));
+    let reported = decoded(program, &report(program, &[way]));
     let save = format!("gcore {}", core.display());
     let goes_on = "handle SIGUSR1 nostop noprint pass";
     let gdb = [
@@ -56,7 +69,7 @@ fn dies(program: &Path, way: &str) -> [Vec<String>; 2] {
     let found = run(decode.arg(program).arg(core)).expect_success();
     let parse = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
     [
-        functions(&parse(reported.stdout.lines().next().expect("a context"))),
+        functions(&parse(reported.lines().next().expect("a context"))),
         functions(&parse(&found.stdout)["threads"][0]),
     ]
 }
@@ -67,6 +80,44 @@ fn who_left_before_a_silent_function_is_missed() {
     for mode in MODES {
         let program = build(&folder, mode, &["left.c"]);
         assert_eq!(dies(&program, ""), [["serve", "<tail>"]; 2], "{mode}");
+    }
+}
+
+/// What the handler reads is not where such a write arrives: the auxiliary vector is above the stack, the memory of a
+/// thread behind its own, the runtime's data behind the program's.
+#[test]
+fn a_write_that_runs_away_is_reported() {
+    let folder = work_folder("crash_stacks/wild");
+    for (mode, more) in [("link", &[][..]), ("lto", &[]), ("module", &[]), ("lto", &["-static"])] {
+        let program = build_with(&folder, mode, &["wild.c"], more);
+        for (from, expected) in [
+            ("stack", &["fill", "parse", "reads", "main"][..]),
+            ("data", &["fill", "parse", "reads", "main"]),
+            ("thread", &["fill", "parse"]),
+        ] {
+            for byte in ["0", "65", "255"] {
+                // Behind the stack of a thread there is a word of the kernel's, too, which ends the process for others.
+                if from == "thread" && byte != "0" {
+                    continue;
+                }
+                let report = report(&program, &[from, byte]);
+                let what = format!("{mode} {more:?} {from} {byte}: {report}");
+                let id = report.lines().find_map(|line| line.strip_prefix("build-id: ")).expect("a build id");
+                assert!(id.len() == 40 && report.ends_with("end: complete\n"), "{what}");
+                let text = decoded(&program, &report);
+                let first = text.lines().next().expect("a context");
+                let found = functions(&serde_json::from_str(first).expect("JSON"));
+                match from {
+                    // Nothing is known behind what the stack shows.
+                    "thread" => assert!(
+                        found.starts_with(&["fill".into(), "parse".into()])
+                            && found.last().is_some_and(|f| f.starts_with('<')),
+                        "{what}{found:?}"
+                    ),
+                    _ => assert_eq!(found, expected, "{what}"),
+                }
+            }
+        }
     }
 }
 

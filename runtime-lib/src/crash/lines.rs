@@ -1,8 +1,8 @@
 //! The lines of a report.
 use core::ffi::{CStr, c_int};
-use core::sync::atomic::Ordering;
 
-use super::{DESCRIPTOR, FILE, SI_KERNEL, wait};
+use super::kept::settings;
+use super::{SI_KERNEL, wait};
 use crate::digits::Decimal;
 use crate::output::How;
 use crate::sys;
@@ -16,10 +16,8 @@ pub(super) struct Out {
 
 impl Out {
     pub(super) fn open() -> Self {
-        let mut descriptor = DESCRIPTOR.load(Ordering::Relaxed);
-        if descriptor < 0 {
-            descriptor = FILE.open(How::AppendAtOnce, 0).unwrap_or(libc::STDERR_FILENO);
-        }
+        let opened = || settings().file.open(How::AppendAtOnce, 0).unwrap_or(libc::STDERR_FILENO);
+        let descriptor = settings().descriptor().unwrap_or_else(opened);
         Self { descriptor, buffer: [0; 256], len: 0 }
     }
 
@@ -56,6 +54,14 @@ impl Out {
         // SAFETY: writes at most that many bytes.
         let len = unsafe { sys::call(libc::SYS_readlink, arguments) };
         self.name(if len > 0 { &path[..len as usize] } else { b"unknown" });
+    }
+
+    /// The number of a process or a thread.
+    pub(super) fn number(&mut self, number: c_int) {
+        match number {
+            ..=0 => self.text(b"unknown"),
+            _ => self.decimal(number.into()),
+        }
     }
 
     pub(super) fn decimal(&mut self, number: i64) {
@@ -106,7 +112,7 @@ impl Out {
     /// `thread: NUMBER NAME`.
     pub(super) fn thread(&mut self, thread: c_int) {
         self.text(b"thread: ");
-        self.decimal(thread.into());
+        self.number(thread);
         let mut name = [0_u8; 16];
         let len = thread_name(thread, &mut name);
         if len > 0 {

@@ -4,9 +4,10 @@ use core::ffi::c_int;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use super::kept::{Shared, state};
 use super::lines::Out;
-use super::{Crash, SIGNALS, Shared, is_ours, now, stay, wait, word};
-use crate::sys::{self, Action, getpid, gettid};
+use super::{Crash, SIGNALS, is_ours, now, own_number, stay, wait, word};
+use crate::sys::{self, Action, getpid};
 
 /// Room for the context of a thread.
 const OTHER_TEXT: usize = 1 << 13;
@@ -22,15 +23,6 @@ struct Other {
     context: AtomicPtr<libc::ucontext_t>,
 }
 
-static OTHERS: [Other; 16] = [const {
-    Other {
-        thread: AtomicI32::new(0),
-        signal: AtomicI32::new(0),
-        code: AtomicI32::new(0),
-        context: AtomicPtr::new(null_mut()),
-    }
-}; 16];
-
 /// Where a thread that is asked writes its context.
 struct Slot {
     state: AtomicU32,
@@ -43,24 +35,48 @@ const ASKED: u32 = 1;
 const ANSWERING: u32 = 2;
 const ANSWERED: u32 = 3;
 
-/// One is lost with each thread that begins to answer and does not end.
-static SLOTS: [Slot; 4] = [const {
-    Slot {
-        state: AtomicU32::new(FREE),
-        len: AtomicUsize::new(0),
-        text: Shared(UnsafeCell::new([0; OTHER_TEXT])),
-    }
-}; 4];
+/// What is known of the other threads.
+pub(super) struct Others {
+    crashed: [Other; 16],
+    /// One is lost with each thread that begins to answer and does not end.
+    slots: [Slot; 4],
+    /// The question that may be answered: its number, and in the lowest byte the slot.
+    question: AtomicU64,
+}
 
-/// The question that may be answered: its number, and in the lowest byte the slot.
-pub(super) static QUESTION: AtomicU64 = AtomicU64::new(0);
+impl Others {
+    /// Nothing.
+    pub(super) const fn new() -> Self {
+        let crashed = [const {
+            Other {
+                thread: AtomicI32::new(0),
+                signal: AtomicI32::new(0),
+                code: AtomicI32::new(0),
+                context: AtomicPtr::new(null_mut()),
+            }
+        }; 16];
+        let slots = [const {
+            Slot {
+                state: AtomicU32::new(FREE),
+                len: AtomicUsize::new(0),
+                text: Shared(UnsafeCell::new([0; OTHER_TEXT])),
+            }
+        }; 4];
+        Self { crashed, slots, question: AtomicU64::new(0) }
+    }
+
+    /// The thread with this number, if it has crashed while another one was reporting.
+    fn crashed(&self, thread: c_int) -> Option<&Other> {
+        self.crashed.iter().find(|other| other.thread.load(Ordering::Acquire) == thread)
+    }
+}
 /// In the note of each question.
 pub(super) const NOTE: u64 = 0x7063_6365_0000_0000;
 
 /// Waits for the report of another thread, which asks this one for its context.
 pub(super) fn park(crash: &Crash, own: c_int) {
     let free = |o: &&Other| o.thread.compare_exchange(0, -1, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-    if let Some(place) = OTHERS.iter().find(free) {
+    if let Some(place) = state().others.crashed.iter().find(free) {
         place.signal.store(crash.signal, Ordering::Relaxed);
         place.code.store(crash.info.si_code, Ordering::Relaxed);
         place.context.store(crash.context, Ordering::Relaxed);
@@ -74,15 +90,15 @@ pub(super) fn park(crash: &Crash, own: c_int) {
 /// # Safety
 /// `context` is what the kernel gave to the handler.
 pub(super) unsafe fn answer(question: u64, mut context: *mut libc::ucontext_t) {
-    if QUESTION.load(Ordering::Acquire) != question {
+    let others = &state().others;
+    if others.question.load(Ordering::Acquire) != question {
         return;
     }
-    let slot = &SLOTS[question as usize & 0xff];
+    let Some(slot) = others.slots.get(question as usize & 0xff) else { return };
     if slot.state.compare_exchange(ASKED, ANSWERING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return;
     }
-    let own = gettid();
-    let crashed = OTHERS.iter().find(|o| o.thread.load(Ordering::Acquire) == own);
+    let crashed = others.crashed(own_number(context));
     if let Some(crashed) = crashed {
         context = crashed.context.load(Ordering::Relaxed);
     }
@@ -105,9 +121,8 @@ pub(super) fn others(out: &mut Out, signal: c_int, own: c_int) {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
     // SAFETY: opens a folder.
     let folder = unsafe { sys::open(c"/proc/self/task".as_ptr(), flags, 0) };
-    if folder < 0 {
-        out.text(b"incomplete: the other threads cannot be listed, /proc is not there\n");
-        return;
+    if folder < 0 || own < 0 {
+        return not_listed(out, if folder < 0 { folder } else { own as isize });
     }
     let end = now().saturating_add(ALL_WAIT);
     let mut slot = 0;
@@ -116,6 +131,9 @@ pub(super) fn others(out: &mut Out, signal: c_int, own: c_int) {
         let arguments = [folder as usize, entries.as_mut_ptr() as usize, size_of_val(&entries), 0, 0, 0];
         // SAFETY: writes at most that many bytes.
         let len = unsafe { sys::call(libc::SYS_getdents64, arguments) };
+        if len < 0 {
+            not_listed(out, len);
+        }
         let Ok(len @ 1..) = usize::try_from(len) else { break };
         // SAFETY: written by the kernel.
         let bytes = unsafe { core::slice::from_raw_parts(entries.as_ptr().cast::<u8>(), len) };
@@ -137,10 +155,25 @@ pub(super) fn others(out: &mut Out, signal: c_int, own: c_int) {
     sys::close(folder as c_int);
 }
 
+/// The kernel does not tell which threads there are.
+fn not_listed(out: &mut Out, error: isize) {
+    out.text(b"incomplete: the other threads cannot be listed: ");
+    match error.unsigned_abs() as c_int {
+        libc::ENOENT => out.text(b"/proc is not there"),
+        error @ ..4096 => {
+            out.text(b"error ");
+            out.decimal(error.into());
+        }
+        _ => out.text(b"the number of this one is not known"),
+    }
+    out.line();
+}
+
 /// The context of one other thread.
 fn other(out: &mut Out, thread: c_int, signal: Option<c_int>, end: u64, slot: &mut usize) {
     out.thread(thread);
-    if let Some(other) = OTHERS.iter().find(|o| o.thread.load(Ordering::Acquire) == thread) {
+    let others = &state().others;
+    if let Some(other) = others.crashed(thread) {
         out.text(b"also-crashed: ");
         out.signal(other.signal.load(Ordering::Relaxed), other.code.load(Ordering::Relaxed));
         out.line();
@@ -148,13 +181,14 @@ fn other(out: &mut Out, thread: c_int, signal: Option<c_int>, end: u64, slot: &m
     // The line may be the last one.
     out.flush();
     let left = end.saturating_sub(now());
-    let (Some(signal), true, Some(place)) = (signal, left > 0, SLOTS.get(*slot)) else {
+    let (Some(signal), true, Some(place)) = (signal, left > 0, others.slots.get(*slot)) else {
         out.text(b"context: not asked\n");
         return;
     };
-    let question = (QUESTION.load(Ordering::Relaxed) >> 8).wrapping_add(1) << 8 & 0xffff_ff00 | *slot as u64;
+    let question =
+        (others.question.load(Ordering::Relaxed) >> 8).wrapping_add(1) << 8 & 0xffff_ff00 | *slot as u64;
     place.state.store(ASKED, Ordering::Relaxed);
-    QUESTION.store(question, Ordering::Release);
+    others.question.store(question, Ordering::Release);
     // The beginning of `siginfo_t`: signal, error, code; sender and value from byte 16 on.
     let mut info = [0_u64; 16];
     info[0] = signal as u64;
@@ -163,9 +197,13 @@ fn other(out: &mut Out, thread: c_int, signal: Option<c_int>, end: u64, slot: &m
     info[3] = NOTE | question;
     let arguments = [getpid() as usize, thread as usize, signal as usize, info.as_ptr() as usize, 0, 0];
     // SAFETY: a whole `siginfo_t`.
-    if unsafe { sys::call(libc::SYS_rt_tgsigqueueinfo, arguments) } != 0 {
+    let sent = unsafe { sys::call(libc::SYS_rt_tgsigqueueinfo, arguments) };
+    if sent != 0 {
         place.state.store(FREE, Ordering::Relaxed);
-        out.text(b"context: none, the thread has ended\n");
+        out.text(match -sent as c_int {
+            libc::ESRCH => b"context: none, the thread has ended\n",
+            _ => b"context: not asked, the system refuses\n",
+        });
         return;
     }
     const PAUSE: i64 = 50_000;

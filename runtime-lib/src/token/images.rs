@@ -4,6 +4,7 @@ use core::mem::MaybeUninit;
 
 use super::writer::Writer;
 use crate::image::Image;
+use pcce_system::kept::auxiliary;
 
 /// Images that one token can name; a frame beyond them ends the token as damaged.
 const MAX_IMAGES: usize = 64;
@@ -72,6 +73,6 @@ pub(super) fn place(site: *const u8) -> *const u8 {
     if !site.is_null() {
         return site;
     }
-    // SAFETY: a plain call. The program headers are part of a segment.
-    unsafe { libc::getauxval(libc::AT_PHDR) as *const u8 }
+    // The program headers are part of a segment.
+    auxiliary(libc::AT_PHDR) as *const u8
 }

@@ -5,6 +5,7 @@ use core::mem::MaybeUninit;
 use core::ptr::null;
 
 use crate::abi::token::BUILD_ID_LEN;
+use crate::kept::auxiliary;
 
 /// `struct dl_find_object` of `<dlfcn.h>` (glibc 2.35 and later, x86-64).
 #[repr(C)]
@@ -75,6 +76,11 @@ impl Image {
         unsafe { is_header(start.cast()) }.then_some(start)
     }
 
+    /// The program itself.
+    pub fn program() -> Option<Self> {
+        Self::of(auxiliary(libc::AT_ENTRY) as *const u8)
+    }
+
     /// The image that contains an address.
     pub fn of(address: *const u8) -> Option<Self> {
         let found = find(address)?;
@@ -97,21 +103,21 @@ impl Image {
                 image.read_segments(core::slice::from_raw_parts(segments, (*header).e_phnum.into()));
                 return Some(image);
             }
-            let segments = libc::getauxval(libc::AT_PHDR) as *const libc::Elf64_Phdr;
+            let segments = auxiliary(libc::AT_PHDR) as *const libc::Elf64_Phdr;
             if segments.is_null() {
                 return Some(image);
             }
-            let count = libc::getauxval(libc::AT_PHNUM) as usize;
-            let program = Self::program(core::slice::from_raw_parts(segments, count), image)?;
+            let count = auxiliary(libc::AT_PHNUM);
+            let program = Self::of_headers(core::slice::from_raw_parts(segments, count), image)?;
             program.contains(address).then_some(program)
         }
     }
 
-    /// The program itself, by its program headers.
+    /// The same, by its program headers.
     ///
     /// # Safety
     /// They are those of the running program.
-    unsafe fn program(segments: &[libc::Elf64_Phdr], like: Self) -> Option<Self> {
+    unsafe fn of_headers(segments: &[libc::Elf64_Phdr], like: Self) -> Option<Self> {
         let base = segments.as_ptr() as usize;
         let (mut first, mut last, mut load_bias) = (usize::MAX, 0, None);
         for segment in segments {

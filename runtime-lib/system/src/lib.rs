@@ -10,6 +10,7 @@ use pcce_abi as abi;
 
 pub mod digits;
 pub mod image;
+pub mod kept;
 pub mod output;
 pub mod shared;
 pub mod sys;

@@ -34,19 +34,42 @@ pub unsafe fn unmap(at: *mut c_void, size: usize) {
     unsafe { call3(libc::SYS_munmap, at as usize, size, 0) };
 }
 
-/// The number of the calling thread.
+/// The number of the calling thread; negative if the kernel does not tell, as a sandbox may have it.
 pub fn gettid() -> c_int {
-    // SAFETY: a plain system call.
-    unsafe { call3(libc::SYS_gettid, 0, 0, 0) as c_int }
+    number_of(libc::SYS_gettid, c"/proc/thread-self")
 }
 
-/// The number of the process.
+/// The number of the process; negative if the kernel does not tell.
 pub fn getpid() -> c_int {
-    // SAFETY: a plain system call.
-    unsafe { call3(libc::SYS_getpid, 0, 0, 0) as c_int }
+    number_of(libc::SYS_getpid, c"/proc/self")
 }
 
-/// What a clock shows, in nanoseconds.
+/// Whether this is the process with a number, and no child of its; as far as the kernel tells.
+pub fn is_process(number: c_int) -> bool {
+    let own = getpid();
+    own == number || own < 0
+}
+
+/// What a system call tells, or else the end of what a link leads to.
+fn number_of(asked: libc::c_long, link: &CStr) -> c_int {
+    // SAFETY: a plain system call.
+    let number = unsafe { call3(asked, 0, 0, 0) as c_int };
+    if number > 0 {
+        return number;
+    }
+    let mut text = [0_u8; 64];
+    // SAFETY: writes at most so many bytes.
+    let len =
+        unsafe { call3(libc::SYS_readlink, link.as_ptr() as usize, text.as_mut_ptr() as usize, text.len()) };
+    let text = usize::try_from(len).ok().and_then(|len| text.get(..len)).unwrap_or_default();
+    let digits = text.rsplit(|&c| c == b'/').next().unwrap_or_default();
+    match digits.iter().try_fold(0_i32, |n, c| c.is_ascii_digit().then(|| n * 10 + i32::from(c - b'0'))) {
+        Some(found @ 1..) => found,
+        _ => number,
+    }
+}
+
+/// What a clock shows, in nanoseconds; 0 if the kernel does not tell.
 pub fn time(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes a time.
@@ -125,11 +148,16 @@ impl Action {
         (unsafe { call(libc::SYS_rt_sigaction, arguments) } == 0).then_some(action)
     }
 
-    /// Makes it that of a signal.
-    pub fn set(&self, signal: c_int) {
+    /// Makes it that of a signal. False if the kernel refuses.
+    pub fn set(&self, signal: c_int) -> bool {
         let arguments = [signal as usize, &raw const *self as usize, 0, 8, 0, 0];
         // SAFETY: what the kernel gave before, or the default, or a handler of ours in one of them.
-        unsafe { call(libc::SYS_rt_sigaction, arguments) };
+        unsafe { call(libc::SYS_rt_sigaction, arguments) == 0 }
+    }
+
+    /// Whether it is a function.
+    pub fn is_function(&self) -> bool {
+        self.handler != libc::SIG_DFL && self.handler != libc::SIG_IGN
     }
 }
 
@@ -142,13 +170,13 @@ pub fn alternate_stack() -> Option<libc::stack_t> {
     }
 }
 
-/// Gives the thread an alternate stack for signals.
+/// Gives the thread an alternate stack for signals. False if the kernel refuses.
 ///
 /// # Safety
 /// The stack is the thread's own, as long as it has it.
-pub unsafe fn set_alternate_stack(stack: &libc::stack_t) {
+pub unsafe fn set_alternate_stack(stack: &libc::stack_t) -> bool {
     // SAFETY: by the contract.
-    unsafe { call3(libc::SYS_sigaltstack, &raw const *stack as usize, 0, 0) };
+    unsafe { call3(libc::SYS_sigaltstack, &raw const *stack as usize, 0, 0) == 0 }
 }
 
 /// A number at the beginning of a text, as `atoi` reads it where it is not negative; 0 if there is none.
