@@ -13,6 +13,7 @@ use crate::abi::{COUNT_HERE, Counts, TARGETS, TARGETS_HERE, TargetCount};
 use crate::output::FileName;
 use crate::profile::Writer;
 use crate::sys;
+use crate::when::{self, Kind};
 
 const VARIABLE: &CStr = c"PCCE_CALLS_PROFILE";
 
@@ -43,6 +44,7 @@ pub unsafe extern "C" fn __pcce_counts_start(module: *mut Counts) {
             FILE.set_from(VARIABLE, Some(CStr::from_ptr((*module).file.cast())));
             PROCESS.store(sys::getpid(), Ordering::Relaxed);
             sys::around_fork(None, forked);
+            when::on_signals(Kind::Calls, |_| write(modules()), None);
         }
         (*module).next = FIRST.load(Ordering::Relaxed);
     }
@@ -55,7 +57,7 @@ pub unsafe extern "C" fn __pcce_counts_start(module: *mut Counts) {
 /// Called by the module's destructor only.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_counts_end(module: *mut Counts) {
-    write(core::iter::once(module));
+    when::alone(|| write(core::iter::once(module)));
     // SAFETY: by the contract, and what is on the list is loaded.
     unsafe {
         let next = (*module).next;
@@ -64,11 +66,6 @@ pub unsafe extern "C" fn __pcce_counts_end(module: *mut Counts) {
             None => FIRST.store(next, Ordering::Release),
         }
     }
-}
-
-/// Writes what has been counted: destructors will not be called.
-pub fn end() {
-    write(modules());
 }
 
 extern "C" fn forked() {
@@ -83,7 +80,7 @@ extern "C" fn forked() {
 }
 
 fn write(modules: impl Iterator<Item = *mut Counts>) {
-    if sys::getpid() != PROCESS.load(Ordering::Relaxed) || !FILE.is_named() {
+    if !sys::is_process(PROCESS.load(Ordering::Relaxed)) || !FILE.is_named() {
         return;
     }
     let mut out = Writer::append(&FILE);

@@ -34,7 +34,7 @@ use crate::sys::{self, Action, getpid, gettid};
 use crate::thread;
 use crate::token::interrupted_token;
 use crate::unwind::MAX_ACTIVATIONS;
-use crate::x86_64::{fault_of, sound_thread};
+use crate::x86_64::{fault_of, go_back, sound_thread};
 use pcce_system::kept::remember_auxiliary;
 use pcce_system::weak_address;
 
@@ -50,6 +50,8 @@ const PARKED_WAIT: u64 = 15_000_000_000;
 
 /// An alternate stack smaller than this is replaced.
 const SMALL_STACK: usize = 1 << 15;
+/// What the kernel has written for the handler is not further away than this.
+const NEAR: usize = 1 << 18;
 
 /// A set with these signals, as the kernel has it.
 fn set_of(signals: impl IntoIterator<Item = c_int>) -> u64 {
@@ -67,6 +69,8 @@ struct Crash {
     signal: c_int,
     info: libc::siginfo_t,
     context: *mut libc::ucontext_t,
+    /// The kernel has taken the handler off, and does not take it again.
+    is_reset: bool,
 }
 
 impl Crash {
@@ -121,6 +125,12 @@ fn install() -> Result<(), ()> {
             if libc_sigaction()(signal, &raw const action, null_mut()) != 0 {
                 return Err(());
             }
+        }
+        // No instruction causes this signal: where a sandbox refuses to change its action, later, it would end nothing.
+        if let Some(mut abort) = Action::of(libc::SIGABRT).filter(is_ours) {
+            abort.flags |= libc::SA_RESETHAND as u64;
+            kept::settle(|settings| settings.abort = abort);
+            abort.set(libc::SIGABRT);
         }
     }
     Ok(())
@@ -184,11 +194,22 @@ fn own_number(context: *const libc::ucontext_t) -> c_int {
     }
 }
 
+/// Installs the handler of `SIGABRT` again, which the kernel has taken off. False if it refuses.
+fn keep_abort() -> bool {
+    let abort = settings().abort;
+    let restored = SIGNALS
+        .iter()
+        .position(|&signal| signal == libc::SIGABRT)
+        .is_some_and(|index| state().restored.load(Ordering::Acquire) & 1 << index != 0);
+    restored || !abort.is_function() || abort.set(libc::SIGABRT)
+}
+
 /// What the kernel calls.
 unsafe extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let context: *mut libc::ucontext_t = context.cast();
     // SAFETY: what the kernel gave.
-    let crash = unsafe { Crash { signal, info: *info, context } };
+    let crash =
+        unsafe { Crash { signal, info: *info, context, is_reset: signal == libc::SIGABRT && !keep_abort() } };
     // SAFETY: the same.
     unsafe {
         if crash.info.si_code == libc::SI_QUEUE
@@ -236,11 +257,11 @@ unsafe fn hand_on(crash: &Crash, index: usize, again: bool) {
     let settled = match () {
         () if default => Action::DEFAULT.set(crash.signal),
         () => restored || former.set(crash.signal),
-    };
+    } || crash.is_reset && !former.is_function();
     // SAFETY: the information is the kernel's own. The former handler is called as the kernel would.
     unsafe {
         if settled && send_again(crash) {
-            return;
+            return go_back(crash.context, crash.signal, NEAR);
         }
         // A sandbox refuses. The instruction will do the same once more,
         if settled && crash.is_fault() {

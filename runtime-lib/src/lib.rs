@@ -44,4 +44,5 @@ mod thread;
 mod token;
 mod trace;
 mod verify;
+mod when;
 mod x86_64;

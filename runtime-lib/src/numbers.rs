@@ -176,7 +176,7 @@ fn slot(number: u64) -> Option<*const AtomicU64> {
 fn file() -> Option<c_int> {
     let is_it = |file: c_int| {
         let expected = (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed));
-        identity(file).is_some_and(|(device, inode, _)| (device, inode) == expected)
+        identity(file).is_ok_and(|(device, inode, _)| (device, inode) == expected)
     };
     let file = FILE.load(Ordering::Acquire);
     if is_it(file) {
@@ -215,7 +215,7 @@ const OTHERS: c_int = libc::EEXIST;
 
 /// Takes a file into use, whose descriptor stays.
 fn start(file: c_int) -> Result<(), c_int> {
-    let (device, inode, size) = identity(file).ok_or(NOT_NUMBERS)?;
+    let (device, inode, size) = identity(file)?;
     // Another process may be doing the same, with the same bytes.
     let mut there = [0; 16];
     let arguments = |bytes: *const u8| [file as usize, bytes as usize, 16, 0, 0, 0];
@@ -275,9 +275,12 @@ pub extern "C" fn pcce_numbers(fd: c_int) -> c_int {
     if STARTED.swap(true, Ordering::Relaxed) {
         return libc::EBUSY;
     }
-    let Some(file) = copy(fd) else {
-        STARTED.store(false, Ordering::Relaxed);
-        return libc::EBADF;
+    let file = match copy(fd) {
+        Ok(file) => file,
+        Err(error) => {
+            STARTED.store(false, Ordering::Relaxed);
+            return error;
+        }
     };
     match start(file) {
         Ok(()) => 0,

@@ -60,19 +60,23 @@ impl Arena {
 
 /// Writes a profile.
 pub struct Writer {
+    /// Where it goes, for messages.
+    name: (&'static FileName, u64),
     file: c_int,
+    /// Why not all was written: an error number.
+    error: c_int,
     text: Text<2048>,
 }
 
 impl Writer {
     /// Makes the file; `number` follows its name if it is not 0.
-    pub fn create(name: &FileName, number: u64) -> Self {
-        Self::new(name.open(How::New, number))
+    pub fn create(name: &'static FileName, number: u64) -> Self {
+        Self::new((name, number), How::New)
     }
 
     /// Opens the file, behind whatever other processes have written, which wait with theirs for the end of this.
-    pub fn append(name: &FileName) -> Self {
-        let writer = Self::new(name.open(How::Append, 0));
+    pub fn append(name: &'static FileName) -> Self {
+        let writer = Self::new((name, 0), How::Append);
         let arguments = [writer.file as usize, libc::LOCK_EX as usize, 0, 0, 0, 0];
         // A signal handler of the program's may run meanwhile.
         // SAFETY: our own file, or an error. Closing it ends the lock.
@@ -80,8 +84,9 @@ impl Writer {
         writer
     }
 
-    fn new(opened: Result<c_int, c_int>) -> Self {
-        Self { file: opened.unwrap_or(-1), text: Text::new() }
+    fn new(name: (&'static FileName, u64), how: How) -> Self {
+        let file = name.0.open(how, name.1).unwrap_or(-1);
+        Self { name, file, error: 0, text: Text::new() }
     }
 
     /// Text that needs no quoting.
@@ -144,14 +149,18 @@ impl Writer {
     /// Nothing follows.
     pub fn close(mut self) {
         self.flush();
+        if self.error != 0 {
+            self.name.0.tell(self.name.1, self.error);
+        }
         if self.file >= 0 {
             sys::close(self.file);
         }
     }
 
     fn flush(&mut self) {
-        if self.file >= 0 {
-            write_all(self.file, self.text.bytes());
+        // A hole would be worse than an end.
+        if self.file >= 0 && self.error == 0 {
+            self.error = write_all(self.file, self.text.bytes());
         }
         self.text = Text::new();
     }

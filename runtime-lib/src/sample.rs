@@ -11,15 +11,18 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use crate::image::Image;
 use crate::intern::Interner;
-use crate::output::{self, Environment, FileName};
+use crate::output::{self, Environment, FileName, Text, write_all};
 use crate::profile::{Arena, Writer};
 use crate::signal::libc_sigaction;
 use crate::sys::{self, Action};
 use crate::token::interrupted_token;
+use crate::when::{self, Kind};
 
 /// How many samples a second of CPU time; nothing is done without it.
 const VARIABLE: &CStr = c"PCCE_SAMPLE";
 const FILE_VARIABLE: &CStr = c"PCCE_SAMPLE_PROFILE";
+/// Names a signal on which a profile is written, by its number.
+const SIGNAL: &CStr = c"PCCE_SAMPLE_SIGNAL";
 const DEFAULT: &CStr = c"pcce-cpu.%p";
 /// More would measure the handler.
 const MOST: c_int = 10_000;
@@ -45,6 +48,11 @@ struct Samples {
     nanoseconds: AtomicU64,
 }
 
+/// Samples whose context could not be kept, since there was no memory.
+static UNKNOWN: Samples = Samples::new();
+/// Samples whose time is not known: a sandbox may refuse the clock.
+static UNTIMED: AtomicU64 = AtomicU64::new(0);
+
 fn cpu_time() -> u64 {
     sys::time(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
@@ -57,6 +65,7 @@ unsafe extern "C" fn on_timer(_: c_int, _: *mut libc::siginfo_t, context: *mut c
     unsafe {
         let now = cpu_time();
         let before = LAST.fetch_max(now, Ordering::Relaxed);
+        UNTIMED.fetch_add(u64::from(now == 0), Ordering::Relaxed);
         let mut text = [0; MAX_TOKEN];
         interrupted_token(text.as_mut_ptr().cast(), MAX_TOKEN, context.cast(), false, MOST_WALKED);
         count(CStr::from_ptr(text.as_ptr().cast()).to_bytes(), now.saturating_sub(before));
@@ -75,31 +84,40 @@ fn count(text: &[u8], nanoseconds: u64) {
         hash(0x2545_f491_4f6c_dd1d, 0xff51_afd7_ed55_8ccd),
         text.len() as u64,
     ];
-    let new = || Samples {
-        token: AtomicPtr::new(null_mut()),
-        samples: AtomicU64::new(0),
-        nanoseconds: AtomicU64::new(0),
-    };
-    let Some(samples) = SAMPLES.value(&key, new) else { return };
-    if samples.token.load(Ordering::Relaxed).is_null() {
+    let mut samples = SAMPLES.value(&key, Samples::new).unwrap_or(&UNKNOWN);
+    if !core::ptr::eq(samples, &UNKNOWN) && samples.token.load(Ordering::Relaxed).is_null() {
         // One byte more than the text, which stays zero. Two threads may both do this; one copy is lost.
         let copy = TOKENS.take(text.len() + 1);
         if copy.is_null() {
-            return;
+            samples = &UNKNOWN;
+        } else {
+            // SAFETY: it has room.
+            unsafe { copy.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
+            let _ = samples.token.compare_exchange(null_mut(), copy, Ordering::Release, Ordering::Relaxed);
         }
-        // SAFETY: it has room.
-        unsafe { copy.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
-        let _ = samples.token.compare_exchange(null_mut(), copy, Ordering::Release, Ordering::Relaxed);
     }
     samples.samples.fetch_add(1, Ordering::Relaxed);
     samples.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
 }
 
-/// Starts or stops the timer.
-fn set_timer(timer: &libc::itimerval) {
+impl Samples {
+    const fn new() -> Self {
+        Self { token: AtomicPtr::new(null_mut()), samples: AtomicU64::new(0), nanoseconds: AtomicU64::new(0) }
+    }
+}
+
+/// Starts or stops the timer. False if the kernel refuses.
+fn set_timer(timer: &libc::itimerval) -> bool {
     let arguments = [libc::ITIMER_PROF as usize, &raw const *timer as usize, 0, 0, 0, 0];
     // SAFETY: reads a timer.
-    unsafe { sys::call(libc::SYS_setitimer, arguments) };
+    unsafe { sys::call(libc::SYS_setitimer, arguments) == 0 }
+}
+
+fn refused() {
+    // It may be that of a program that this one has replaced.
+    set_timer(&libc::itimerval { it_interval: STOPPED, it_value: STOPPED });
+    let message = "pcce: the system refuses the timer of PCCE_SAMPLE, or the handler of its signal; nothing is sampled\n";
+    write_all(libc::STDERR_FILENO, message.as_bytes());
 }
 
 /// Starts the timer if the environment asks for it.
@@ -125,7 +143,9 @@ pub extern "C" fn __pcce_sample_start(_: c_int, _: *const *const c_char, environ
         let mut action: libc::sigaction = core::mem::zeroed();
         action.sa_sigaction = on_timer as *const () as usize;
         action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO | libc::SA_ONSTACK;
-        libc_sigaction()(libc::SIGPROF, &raw const action, null_mut());
+        if libc_sigaction()(libc::SIGPROF, &raw const action, null_mut()) != 0 {
+            return refused();
+        }
         // ThreadSanitizer has a handler of its own, which calls ours when the interrupted code is over.
         if let Some(installed) = Action::of(libc::SIGPROF)
             && installed.handler != action.sa_sigaction
@@ -138,31 +158,49 @@ pub extern "C" fn __pcce_sample_start(_: c_int, _: *const *const c_char, environ
             tv_usec: if hertz == 1 { 0 } else { (1_000_000 / hertz).into() },
         };
         let timer = libc::itimerval { it_interval: time, it_value: time };
-        set_timer(&timer);
+        if !set_timer(&timer) {
+            return refused();
+        }
+        when::on_signals(Kind::Cpu, write, Some(SIGNAL));
         sys::at_exit(at_exit, null_mut(), null_mut());
     }
 }
 
 extern "C" fn at_exit(_: *mut c_void) {
+    when::at_end(Kind::Cpu);
+}
+
+/// Writes the profile as it is now; 0: that is the last one.
+fn write(number: u64) {
     // A forked child has no timer, and its parent's samples.
     if !FILE.is_wanted(false) {
         return;
     }
-    ENDED.store(true, Ordering::Relaxed);
-    set_timer(&libc::itimerval { it_interval: STOPPED, it_value: STOPPED });
-    let mut out = Writer::create(&FILE, 0);
+    if number == 0 {
+        ENDED.store(true, Ordering::Relaxed);
+        set_timer(&libc::itimerval { it_interval: STOPPED, it_value: STOPPED });
+        let untimed = UNTIMED.load(Ordering::Relaxed);
+        if untimed > 0 {
+            let mut message = Text::<128>::new();
+            message.put(b"pcce: the system refuses the clock: the CPU time of ");
+            message.number(untimed);
+            message.put(b" samples is not known\n");
+            write_all(libc::STDERR_FILENO, message.bytes());
+        }
+    }
+    let mut out = Writer::create(&FILE, number);
     out.head("cpu");
     out.text(b"}\n");
     let mut contexts = 0;
-    for samples in SAMPLES.values() {
+    for samples in SAMPLES.values().chain([&UNKNOWN]) {
         let token = samples.token.load(Ordering::Acquire);
         let number = samples.samples.load(Ordering::Relaxed);
-        if token.is_null() || number == 0 {
+        if number == 0 {
             continue;
         }
         contexts += 1;
         // SAFETY: it ends with a zero.
-        out.context(Some(unsafe { CStr::from_ptr(token.cast()) }.to_bytes()));
+        out.context((!token.is_null()).then(|| unsafe { CStr::from_ptr(token.cast()) }.to_bytes()));
         out.member("samples", number);
         out.member("nanoseconds", samples.nanoseconds.load(Ordering::Relaxed));
         out.text(b"}\n");

@@ -13,6 +13,7 @@ use crate::abi::{Frame, Link, Shadow};
 use crate::fiber::{followed_from, is_lost};
 use crate::state::tls;
 use crate::trace;
+use crate::when;
 use crate::x86_64::stack_pointer;
 use pcce_system::weak_address;
 
@@ -180,12 +181,14 @@ unsafe fn install(by: Installer, signal: c_int, handler: usize) -> usize {
     let ours = is_function(handler);
     let old =
         if ours { replace(number, &Entry { function: handler, takes_info: false }) } else { current(number) };
+    let instead = when::instead(signal, handler);
+    let new = instead.map_or(handler, |(_, instead)| instead);
     // SAFETY: as the caller asked, with the trampoline for a function of its own.
-    let result = unsafe { by(signal, if ours { address() } else { handler }) };
+    let result = unsafe { by(signal, if ours { address() } else { new }) };
     if result == libc::SIG_ERR && ours {
         replace(number, &old);
     }
-    if result == address() { old.function } else { result }
+    if result == address() { old.function } else { when::seen(result) }
 }
 
 /// `signal`.
@@ -248,7 +251,13 @@ pub unsafe extern "C" fn __pcce_sigaction(
                 new.sa_flags |= libc::SA_SIGINFO;
                 replace(number, &entry)
             }
-            _ => current(number),
+            Some(new) => {
+                if let Some((flags, handler)) = when::instead(signal, new.sa_sigaction) {
+                    (new.sa_flags, new.sa_sigaction) = (flags, handler);
+                }
+                current(number)
+            }
+            None => current(number),
         };
         let result = libc_sigaction()(signal, new.as_ref().map_or(null(), |n| n), old_action);
         if result != 0 {
@@ -260,6 +269,10 @@ pub unsafe extern "C" fn __pcce_sigaction(
             if !old.takes_info {
                 (*old_action).sa_flags &= !libc::SA_SIGINFO;
             }
+        } else if !old_action.is_null()
+            && when::seen((*old_action).sa_sigaction) != (*old_action).sa_sigaction
+        {
+            *old_action = core::mem::zeroed();
         }
         result
     }

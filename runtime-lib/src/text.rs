@@ -29,9 +29,15 @@ pub fn print_to(file: &FileName, args: core::fmt::Arguments<'_>) {
     let bytes = &line.text[..=line.len];
     match if file.is_named() { file.open(How::Append, 0) } else { Err(0) } {
         Ok(opened) => {
-            write_all(opened, bytes);
+            let error = write_all(opened, bytes);
             sys::close(opened);
+            if error != 0 {
+                file.tell(0, error);
+                write_all(libc::STDERR_FILENO, bytes);
+            }
         }
-        Err(_) => write_all(libc::STDERR_FILENO, bytes),
+        Err(_) => {
+            write_all(libc::STDERR_FILENO, bytes);
+        }
     }
 }

@@ -36,7 +36,6 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use self::step::{LEAVES, LEFT, is_replaced, left_from, step};
 use crate::abi::{Frame, FunctionRecord, Link, Shadow, SiteByte};
 use crate::context::chain_number;
-use crate::counts;
 use crate::depth;
 use crate::fiber::{followed, is_unknown, relative};
 use crate::intern::Interner;
@@ -48,6 +47,7 @@ use crate::signal;
 use crate::state::{current, tls};
 use crate::sys;
 use crate::text::print_to;
+use crate::when::{self, Kind};
 use pcce_system::weak_address;
 
 /// Names the file to which the report is appended; the program's own file without it, and standard error without
@@ -385,8 +385,8 @@ extern "C" fn exit(_: *mut c_void) {
 /// In place of `_exit`, which calls no destructors.
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_end(status: c_int) -> ! {
-    counts::end();
-    let wrong = sys::getpid() == PROCESS.load(Ordering::Relaxed) && report() > 0;
+    when::at_end(Kind::Calls);
+    let wrong = sys::is_process(PROCESS.load(Ordering::Relaxed)) && report() > 0;
     // SAFETY: a plain call.
     unsafe { libc::_exit(if wrong { EXIT_MISMATCH } else { status }) }
 }

@@ -10,7 +10,7 @@ use core::arch::asm;
 use crate::abi::Tls;
 use crate::unwind::Registers;
 
-pub use self::fault::{fault_of, sound_thread};
+pub use self::fault::{fault_of, go_back, sound_thread};
 pub use self::jump::jump_target;
 
 /// Where the stack of the thread ends.

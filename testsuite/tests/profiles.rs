@@ -259,3 +259,68 @@ fn a_wrong_rate_is_named() {
     let output = run(command(&program, &[]).env("PCCE_SAMPLE", "fast").current_dir(&folder)).expect_success();
     assert!(output.stderr.starts_with("pcce: PCCE_SAMPLE is no number"), "{}", output.stderr);
 }
+
+/// Who stops a server sends a signal.
+#[test]
+fn what_a_signal_ends_has_its_profiles() {
+    const TERM: i32 = 128 + 15;
+    let folder = work_folder("profiles/ended");
+    let file = folder.join("file");
+    for (kind, variable, flags) in [
+        ("cpu", "PCCE_SAMPLE", &[][..]),
+        ("heap", "PCCE_HEAP", &["--pcce-heap"]),
+        ("calls", "PCCE_CALLS", &["--pcce-profile-generate"]),
+    ] {
+        let program = build(&folder, "ended.c", Some("lto"), flags);
+        let number = |suffix: &str| folder.join(format!("file{suffix}"));
+        let whole = |suffix: &str| -> String {
+            let text = fs::read_to_string(number(suffix)).unwrap_or_default();
+            assert!(kind == "calls" || text.contains("{\"end\":true,"), "{kind}{suffix}: {text}");
+            let has = match kind {
+                "cpu" => {
+                    folded("cpu", "samples", &program, &number(suffix)).keys().any(|s| s == "main;serve;spin")
+                }
+                "heap" => folded("heap", "live", &program, &number(suffix))["main;serve;malloc"] >= 1234,
+                _ => text.contains("{\"function\":\"main\",\"count\":1,"),
+            };
+            assert!(has, "{kind}{suffix}: {text}");
+            text
+        };
+        for (how, status, printed) in [
+            ("sees", TERM, "0\n"),
+            ("hup", 128 + 1, ""),
+            ("pipe", 128 + 13, ""),
+            ("cleans", TERM, "cleans\n"),
+            ("thread", 128 + 2, ""),
+            ("child", 0, ""),
+            ("exit", 5, ""),
+        ] {
+            let _ = fs::remove_file(&file);
+            let mut ended = command(&program, &[how]);
+            ended.env("PCCE_SAMPLE", "997").env(format!("{variable}_PROFILE"), &file);
+            let output = run(&mut ended);
+            let found = (output.status, &*output.stdout, &*output.stderr);
+            assert_eq!(found, (status, printed, ""), "{kind} {how}");
+            // A child that counts has counted for itself.
+            assert!(whole("").matches("\"profile\"").count() == 1 || kind == "calls", "{kind} {how}");
+        }
+        let line = "trap '' HUP; exec \"$@\"";
+        let mut ignores = command("sh", &["-c", line, "sh", &program.display().to_string(), "ignores"]);
+        ignores.env("PCCE_SAMPLE", "997").env(format!("{variable}_PROFILE"), &file);
+        assert_eq!(run(&mut ignores).status, 6, "{kind}");
+        if kind == "calls" {
+            continue;
+        }
+        let mut twice = command(&program, &["twice"]);
+        twice.env("PCCE_SAMPLE", "997").env(format!("{variable}_PROFILE"), &file);
+        assert_eq!(run(twice.env(format!("{variable}_SIGNAL"), "12")).status, TERM);
+        let all = [".1", ".2", ""].map(whole);
+        assert!(all[0] != all[1], "it goes on: {}", all[0]);
+        let output = run(command(&program, &["exit"])
+            .env("PCCE_SAMPLE", "997")
+            .env(format!("{variable}_PROFILE"), &file)
+            .env(format!("{variable}_SIGNAL"), "9"));
+        let message = format!("pcce: {variable}_SIGNAL is not the number of a signal that can be caught\n");
+        assert_eq!((output.status, output.stderr), (5, message));
+    }
+}

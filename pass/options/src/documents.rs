@@ -58,6 +58,10 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
     ("PCCE_SAMPLE", "When a program runs: samples of its contexts a second of CPU time, 1 to 10000 (none)."),
     ("PCCE_SAMPLE_PROFILE", "When it is sampled: the file that the profile goes to (pcce-cpu.%p)."),
     (
+        "PCCE_SAMPLE_SIGNAL",
+        "When it is sampled: the number of a signal on which it writes a profile and goes on, to FILE.1 and so on.",
+    ),
+    (
         "PCCE_NUMBERS",
         "When a program runs: the file in which its numbers from 2^63 on are kept, for --numbers of pcce.",
     ),

@@ -25,6 +25,8 @@ unsafe impl<T> Sync for Shared<T> {}
 pub(super) struct Settings {
     /// What was installed before, by the index of the signal.
     former: [Action; SIGNALS.len()],
+    /// What is installed for `SIGABRT`.
+    pub(super) abort: Action,
     /// Where reports go: a file descriptor and 1 more, or 0 for the file.
     descriptor: AtomicI32,
     pub(super) file: FileName,
@@ -83,6 +85,7 @@ struct Kept {
 static KEPT: Kept = Kept {
     settings: Settled::new(Settings {
         former: [Action::DEFAULT; SIGNALS.len()],
+        abort: Action::DEFAULT,
         descriptor: AtomicI32::new(0),
         file: FileName::new(),
     }),

@@ -3,12 +3,11 @@ use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::block::fail;
 use super::records::{CONTEXTS, PEAK, UNKNOWN};
-use crate::output::{self, FileName};
+use crate::output::FileName;
 use crate::profile::Writer;
-use crate::signal::libc_sigaction;
 use crate::sys;
+use crate::when::{self, Kind};
 use pcce_system::weak_address;
 
 /// Names the file; a name that is used without it.
@@ -19,8 +18,11 @@ const SIGNAL: &core::ffi::CStr = c"PCCE_HEAP_SIGNAL";
 
 static FILE: FileName = FileName::new();
 
-/// Writes the profile as it is now.
+/// Writes the profile as it is now. The last one of a forked child has a name of its own, or there is none.
 fn write(number: u64) {
+    if number == 0 && !FILE.is_wanted(true) {
+        return;
+    }
     let mut out = Writer::create(&FILE, number);
     let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     out.head("heap");
@@ -58,22 +60,9 @@ fn write(number: u64) {
 pub unsafe extern "C" fn __pcce_heap_start() {
     refuse_sanitizers();
     FILE.set_from(VARIABLE, Some(DEFAULT));
-    // SAFETY: plain calls. What is registered first runs last. The handler stays what it is, whatever the program does
-    // with its own.
-    unsafe {
-        __cxa_at_quick_exit(at_exit, null_mut());
-        let value = output::variable(SIGNAL);
-        let signal = if value.is_null() { 0 } else { sys::number(core::ffi::CStr::from_ptr(value)) };
-        if signal > 0 {
-            let mut action: libc::sigaction = core::mem::zeroed();
-            action.sa_sigaction = on_signal as *const () as usize;
-            action.sa_flags = libc::SA_RESTART;
-            if libc_sigaction()(signal, &raw const action, null_mut()) != 0 {
-                let message = "pcce: PCCE_HEAP_SIGNAL is not the number of a signal that can be caught\n";
-                sys::write(libc::STDERR_FILENO, message.as_bytes());
-            }
-        }
-    }
+    // SAFETY: a plain call. What is registered first runs last.
+    unsafe { sys::at_quick_exit(at_exit, null_mut()) };
+    when::on_signals(Kind::Heap, write, Some(SIGNAL));
 }
 
 /// The wrappers refuse to link such a program; others may not know.
@@ -90,22 +79,8 @@ fn refuse_sanitizers() {
     }
 }
 
-extern "C" fn on_signal(_: c_int) {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    // SAFETY: this thread's.
-    let errno = unsafe { *libc::__errno_location() };
-    write(COUNT.fetch_add(1, Ordering::Relaxed) + 1);
-    fail(errno);
-}
-
-unsafe extern "C" {
-    fn __cxa_at_quick_exit(f: extern "C" fn(*mut c_void), dso: *mut c_void) -> c_int;
-}
-
 extern "C" fn at_exit(_: *mut c_void) {
-    if FILE.is_wanted(true) {
-        write(0);
-    }
+    when::at_end(Kind::Heap);
 }
 
 /// Destructor of the program. Those of the libraries follow, and may free: what is registered while `exit` runs, runs
@@ -126,11 +101,13 @@ pub unsafe extern "C" fn __pcce_heap_end() {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_exit_now(status: c_int) -> ! {
     if FILE.is_wanted(false) {
-        write(0);
+        when::at_end(Kind::Heap);
     }
     loop {
-        // SAFETY: a plain system call.
-        unsafe { sys::call(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
+        for end in [libc::SYS_exit_group, libc::SYS_exit] {
+            // SAFETY: a plain system call.
+            unsafe { sys::call(end, [status as usize, 0, 0, 0, 0, 0]) };
+        }
     }
 }
 

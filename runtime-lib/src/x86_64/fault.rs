@@ -1,10 +1,10 @@
 //! What crash reports need of the processor: a thread whose own memory was written over, and instructions that fail.
 
-use core::arch::global_asm;
+use core::arch::{asm, global_asm};
 use core::ffi::c_int;
 use core::ptr::null_mut;
 
-use super::{thread_pointer, tls};
+use super::{stack_pointer, thread_pointer, tls};
 use crate::abi::Tls;
 use crate::fiber::UNKNOWN_LINK;
 use crate::own::Own;
@@ -61,6 +61,47 @@ pub fn fault_of(signal: c_int, registers: &mut [libc::greg_t; 23]) {
     }
 }
 
+/// Ends a signal handler, as its return would. Where a sandbox refuses that, the next instructions would be anybody's
+/// behind a return; here the signal, which was sent again, comes now. Returns if the kernel's context is not within
+/// `near` bytes: sanitizers call handlers with copies.
+///
+/// # Safety
+/// Called by a signal handler with what the kernel gave.
+pub unsafe fn go_back(context: *const libc::ucontext_t, signal: c_int, near: usize) {
+    let own = stack_pointer();
+    if !(own..own.saturating_add(near)).contains(&context.addr()) {
+        return;
+    }
+    // SAFETY: by the contract. Where the kernel expects the context it is; nothing below it is used any more.
+    unsafe {
+        asm!(
+            "mov rsp, {context}",
+            "mov eax, {number}",
+            "syscall",
+            "and rsp, -16",
+            "call {refused}",
+            "ud2",
+            context = in(reg) context,
+            number = const libc::SYS_rt_sigreturn,
+            refused = sym refused,
+            // The kernel keeps it.
+            in("edi") signal,
+            options(noreturn),
+        );
+    }
+}
+
+/// The kernel refuses to end the handler.
+unsafe extern "C" fn refused(signal: c_int) {
+    let set = 1_u64 << (signal - 1);
+    let arguments = [libc::SIG_UNBLOCK as usize, &raw const set as usize, 0, 8, 0, 0];
+    // SAFETY: the signal's action is not the handler any more; else the process ends here.
+    unsafe {
+        sys::call(libc::SYS_rt_sigprocmask, arguments);
+        sys::call(libc::SYS_exit_group, [128 + signal as usize, 0, 0, 0, 0, 0]);
+    }
+}
+
 /// What was found in the thread's own memory, which is put back.
 pub struct Found {
     base: usize,
@@ -69,8 +110,8 @@ pub struct Found {
 }
 
 /// The memory of a thread lies behind its stack, where a write that runs away arrives: there is its block, and behind
-/// that a pointer to itself. If that is no more, there is a sound block as long as the result lives, in which nothing is
-/// known.
+/// that a pointer to itself. If that is no more, there is a sound block as long as the result lives, which knows
+/// nothing.
 ///
 /// # Safety
 /// Called by a signal handler that ends the program; the thread has no other use for its block meanwhile.

@@ -160,7 +160,7 @@ impl FileName {
 
     /// Whether this process, at its end, writes the file: a forked child does if it gets a name of its own.
     pub fn is_wanted(&self, by_exit: bool) -> bool {
-        let child = sys::getpid() != self.process.load(Ordering::Relaxed);
+        let child = !sys::is_process(self.process.load(Ordering::Relaxed));
         let text = self.bytes();
         !text.is_empty() && (!child || by_exit && text.windows(2).any(|two| two == b"%p"))
     }
@@ -172,7 +172,11 @@ impl FileName {
         while let Some(&byte) = text.next() {
             if byte == b'%' && text.as_slice().first() == Some(&b'p') {
                 text.next();
-                path.number(sys::getpid() as u64);
+                let number = match sys::getpid() {
+                    ..=0 => self.process.load(Ordering::Relaxed),
+                    number => number,
+                };
+                path.number(number.max(0) as u64);
             } else {
                 path.put(&[byte]);
             }
@@ -217,7 +221,7 @@ impl FileName {
     pub fn leads_to(&self, file: c_int) -> bool {
         let Ok(there) = self.open(How::SharedAgain, 0) else { return false };
         let same = |a: (u64, u64, u64), b: (u64, u64, u64)| (a.0, a.1) == (b.0, b.1);
-        let leads = identity(there).zip(identity(file)).is_some_and(|(a, b)| same(a, b));
+        let leads = identity(there).ok().zip(identity(file).ok()).is_some_and(|(a, b)| same(a, b));
         sys::close(there);
         leads
     }
@@ -260,20 +264,25 @@ impl FileName {
             return Ok(file as c_int);
         }
         let error = -file as c_int;
-        if how == How::SharedAgain {
-            return Err(error);
+        if how != How::SharedAgain {
+            self.tell(number, error);
         }
+        Err(error)
+    }
+
+    /// Tells the user that the file cannot be written, or no further; the error is the kernel's.
+    pub fn tell(&self, number: u64, error: c_int) {
+        let path = self.path(number);
         let mut message = Text::<{ Self::MOST + 256 }>::new();
         message.put(b"pcce: cannot write to ");
         message.put(path.bytes().strip_suffix(b"\0").unwrap_or_default());
-        if built_in && error == libc::ELOOP {
+        if self.built_in.load(Ordering::Relaxed) == 1 && error == libc::ELOOP {
             message.put(b", a symbolic link, which a name that is built into the program must not be");
         }
         message.put(b": error ");
         message.number(error as u64);
         message.put(b"\n");
         write_all(libc::STDERR_FILENO, message.bytes());
-        Err(error)
     }
 }
 
@@ -313,17 +322,18 @@ impl<const MOST: usize> Text<MOST> {
     }
 }
 
-/// Writes to a file, as far as that is possible.
-pub fn write_all(file: c_int, mut bytes: &[u8]) {
+/// Writes to a file, as far as that is possible. Returns 0, or an error number if not all is there.
+pub fn write_all(file: c_int, mut bytes: &[u8]) -> c_int {
     while !bytes.is_empty() {
         let written = sys::write(file, bytes);
         match usize::try_from(written) {
-            Ok(0) => return,
+            Ok(0) => return libc::EIO,
             Ok(written) => bytes = &bytes[written..],
             Err(_) if written == -(libc::EINTR as isize) => {}
-            Err(_) => return,
+            Err(_) => return -written as c_int,
         }
     }
+    0
 }
 
 #[cfg(test)]

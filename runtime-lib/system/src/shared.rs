@@ -21,6 +21,8 @@ pub fn reserve(file: c_int, from: u64, to: u64) -> c_int {
         // SAFETY: changes a file of ours.
         match unsafe { sys::call(libc::SYS_fallocate, arguments) } as c_int {
             error if error == -libc::EINTR => {}
+            // A sandbox refuses the call.
+            error if error == -libc::EPERM || error == -libc::ENOSYS => return libc::EOPNOTSUPP,
             error => return -error,
         }
     }
@@ -35,37 +37,43 @@ pub fn map(file: c_int, offset: u64, size: usize) -> Option<*mut AtomicU64> {
     (at > 0).then_some(at as *mut AtomicU64)
 }
 
-/// What a file is: device, number, size. None if it is none that can be mapped.
-pub fn identity(file: c_int) -> Option<(u64, u64, u64)> {
+/// What a file is: device, number, size. An error number if that is not told; `EINVAL` if it is none that can be
+/// mapped.
+pub fn identity(file: c_int) -> Result<(u64, u64, u64), c_int> {
     let mut about = core::mem::MaybeUninit::<libc::stat>::uninit();
+    let to = about.as_mut_ptr() as usize;
     // SAFETY: writes what it has.
     unsafe {
-        let arguments = [file as usize, about.as_mut_ptr() as usize, 0, 0, 0, 0];
-        if sys::call(libc::SYS_fstat, arguments) != 0 {
-            return None;
+        let error = sys::call(libc::SYS_fstat, [file as usize, to, 0, 0, 0, 0]);
+        // A sandbox may refuse one of these.
+        let by_path = [file as usize, c"".as_ptr() as usize, to, libc::AT_EMPTY_PATH as usize, 0, 0];
+        if error != 0 && sys::call(libc::SYS_newfstatat, by_path) != 0 {
+            return Err(-error as c_int);
         }
         let about = about.assume_init();
         let regular = about.st_mode & libc::S_IFMT == libc::S_IFREG;
-        regular.then_some((about.st_dev, about.st_ino, about.st_size as u64))
+        regular.then_some((about.st_dev, about.st_ino, about.st_size as u64)).ok_or(libc::EINVAL)
     }
 }
 
 /// Moves a file of ours to a number that the program will not get, or expect to get.
 pub fn out_of_the_way(file: c_int) -> c_int {
     match copy(file) {
-        Some(copy) => {
+        Ok(copy) => {
             sys::close(file);
             copy
         }
-        None => file,
+        Err(_) => file,
     }
 }
 
-/// Another descriptor of a file, with a high number.
-pub fn copy(file: c_int) -> Option<c_int> {
-    [1000, 200, 3].into_iter().find_map(|least| {
+/// Another descriptor of a file, with a high number; or an error number.
+pub fn copy(file: c_int) -> Result<c_int, c_int> {
+    let copy = |least: usize| {
         let arguments = [file as usize, libc::F_DUPFD_CLOEXEC as usize, least, 0, 0, 0];
         // SAFETY: a plain system call.
-        c_int::try_from(unsafe { sys::call(libc::SYS_fcntl, arguments) }).ok().filter(|&copy| copy >= 0)
-    })
+        let copy = unsafe { sys::call(libc::SYS_fcntl, arguments) } as c_int;
+        if copy < 0 { Err(-copy) } else { Ok(copy) }
+    };
+    copy(1000).or_else(|_| copy(200)).or_else(|_| copy(3))
 }

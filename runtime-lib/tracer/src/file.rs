@@ -187,7 +187,7 @@ pub fn give_back(from: u64, to: u64) {
 
 fn is_it(file: c_int) -> bool {
     let expected = (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed));
-    identity(file).is_some_and(|(device, inode, _)| (device, inode) == expected)
+    identity(file).is_ok_and(|(device, inode, _)| (device, inode) == expected)
 }
 
 /// The descriptor of the file; -1 if there is none, or the program has closed it. For crash reports.
@@ -352,7 +352,7 @@ fn open() -> Result<(), c_int> {
 
 /// False if somebody else has meanwhile put another file in its place, or has left it unfinished.
 fn take_into_use(file: c_int) -> Result<bool, c_int> {
-    let (device, inode, size) = identity(file).ok_or(NOT_A_TRACE)?;
+    let (device, inode, size) = identity(file)?;
     match lock(file, libc::LOCK_EX | libc::LOCK_NB) {
         0 => {
             if !NAME.leads_to(file) {
