@@ -41,7 +41,7 @@ use crate::fiber::{followed, is_unknown, relative};
 use crate::intern::Interner;
 use crate::jump::{SHADOW_AT, ShadowAt};
 use crate::offset;
-use crate::output::FileName;
+use crate::output::{self, FileName};
 use crate::place;
 use crate::signal;
 use crate::state::{current, tls};
@@ -50,8 +50,10 @@ use crate::text::print_to;
 use crate::when::{self, Kind};
 use pcce_system::weak_address;
 
-/// Names the file to which the report is appended; the program's own file without it, and standard error without
-/// either. Read at the first function entry: programs may leave nothing of the environment at their end.
+/// Names the file to which the report is appended, or `stderr`; without it the program says the same. Without either,
+/// only mismatches are reported, to standard error: what reads the program's words there, as scripts do that configure
+/// builds, is not to find others. Read at the first function entry: programs may leave nothing of the environment at
+/// their end.
 const REPORT_VARIABLE: &CStr = c"PCCE_VERIFY_REPORT";
 /// Exit status of a program with mismatches.
 const EXIT_MISMATCH: c_int = 97;
@@ -73,6 +75,8 @@ static REGISTERED: AtomicBool = AtomicBool::new(false);
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 /// The file that [`REPORT_VARIABLE`] names.
 static REPORT: FileName = FileName::new();
+/// The report is wanted though nothing is wrong.
+static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// At a function's entry: puts `shadow` on the shadow stack and compares.
 ///
@@ -88,7 +92,7 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
         }
         let shadow_at: ShadowAt = jump::shadow_at;
         SHADOW_AT.store(shadow_at as *mut (), Ordering::Relaxed);
-        REPORT.set_from(REPORT_VARIABLE, built_in_report());
+        name_report();
         depth::FILE.set_from(depth::VARIABLE, None);
         contexts::FILE.set_from(contexts::VARIABLE, None);
         PROCESS.store(sys::getpid(), Ordering::Relaxed);
@@ -195,6 +199,19 @@ pub unsafe extern "C" fn __pcce_verify_resume(shadow: *mut Shadow) {
         (*tls()).shadow = shadow;
         check_state(shadow, "goes on after unwinding or longjmp with a context that is not its own");
     }
+}
+
+/// Whether the report is wanted, and where.
+fn name_report() {
+    let value = output::variable(REPORT_VARIABLE);
+    // SAFETY: a text of the environment.
+    let value =
+        (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }).filter(|value| !value.is_empty());
+    let asked = value.or_else(built_in_report);
+    if asked != Some(c"stderr") {
+        REPORT.set_from(REPORT_VARIABLE, built_in_report());
+    }
+    ASKED.store(asked.is_some(), Ordering::Relaxed);
 }
 
 /// The program's own path for the report.
@@ -396,17 +413,20 @@ fn report() -> u64 {
     PROCESS.store(0, Ordering::Relaxed);
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let mismatches = count(&MISMATCHES);
-    if count(&CUT) > 0 {
+    let wanted = mismatches > 0 || ASKED.load(Ordering::Relaxed);
+    if wanted && count(&CUT) > 0 {
         print(format_args!(
             "pcce verify: {} of them cut, not compared: their frames are on a stack that is not known to be the thread's",
             count(&CUT)
         ));
     }
-    print(format_args!(
-        "pcce verify: {} contexts compared, {} distinct, {mismatches} mismatches",
-        count(&COMPARED),
-        count(&DISTINCT),
-    ));
+    if wanted {
+        print(format_args!(
+            "pcce verify: {} contexts compared, {} distinct, {mismatches} mismatches",
+            count(&COMPARED),
+            count(&DISTINCT),
+        ));
+    }
     depth::report();
     mismatches
 }

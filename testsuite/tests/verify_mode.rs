@@ -101,16 +101,48 @@ fn a_right_program_has_no_mismatch() {
     }
 }
 
+/// Scripts that configure a build take what programs write there for their own words.
 #[test]
-fn without_a_file_the_report_goes_to_standard_error() {
+fn nothing_is_said_on_standard_error_unless_it_is_asked_for_or_wrong() {
     let right = r#"int main(void) { middle(1); return 0; }"#;
-    let output = run(command(build("stderr", "lto", right), &[]).env_remove("PCCE_VERIFY_REPORT"));
-    assert_eq!(output.status, 0);
-    assert_eq!(output.stderr, "pcce verify: 4 contexts compared, 4 distinct, 0 mismatches\n");
-    let wrong = r#"int main(void) { __pcce_tls.id += 5; middle(1); return 0; }"#;
-    let output = run(command(build("stderr-wrong", "lto", wrong), &[]).env_remove("PCCE_VERIFY_REPORT"));
-    assert_eq!(output.status, 97);
-    assert!(output.stderr.contains("pcce verify: mismatch in middle: "), "{}", output.stderr);
+    // On a stack that the program has switched to, nothing is compared, which is a line of its own.
+    let switches = r#"
+        #include <ucontext.h>
+        static ucontext_t outer, inner;
+        static char stack[1 << 16];
+        static void other(void) { middle(1); }
+        int main(void) {
+          getcontext(&inner);
+          inner.uc_stack.ss_sp = stack;
+          inner.uc_stack.ss_size = sizeof stack;
+          inner.uc_link = &outer;
+          makecontext(&inner, other, 0);
+          middle(1);
+          swapcontext(&outer, &inner);
+          return 0;
+        }"#;
+    for mode in MODES {
+        for (name, main, cut) in [("stderr", right, false), ("stderr-cut", switches, true)] {
+            let program = build(name, mode, main);
+            for unasked in [None, Some("")] {
+                let mut silent = command(&program, &[]);
+                silent
+                    .env_remove("PCCE_VERIFY_REPORT")
+                    .envs(unasked.map(|value| ("PCCE_VERIFY_REPORT", value)));
+                let output = run(&mut silent).expect_success();
+                assert_eq!(output.stderr, "", "{mode} {name}");
+            }
+            let output = run(command(&program, &[]).env("PCCE_VERIFY_REPORT", "stderr")).expect_success();
+            let (report, mismatches) = (&output.stderr, mismatches(&output.stderr));
+            assert_eq!((report.contains(" of them cut, "), mismatches), (cut, 0), "{mode} {name}: {report}");
+            assert!(report.ends_with(" 0 mismatches\n"), "{mode} {name}: {report}");
+        }
+        let wrong = r#"int main(void) { __pcce_tls.id += 5; middle(1); return 0; }"#;
+        let output = run(command(build("stderr-wrong", mode, wrong), &[]).env_remove("PCCE_VERIFY_REPORT"));
+        assert_eq!(output.status, 97);
+        assert!(output.stderr.contains("pcce verify: mismatch in middle: "), "{}", output.stderr);
+        assert!(mismatches(&output.stderr) > 0, "{}", output.stderr);
+    }
 }
 
 #[test]
@@ -146,6 +178,8 @@ fn the_program_may_name_its_report() {
         // The environment's file is stronger.
         let output = run(command(&program, &[]).env("PCCE_VERIFY_REPORT", &named)).expect_success();
         assert_eq!((output.stderr.as_str(), lines(&named), lines(&built_in)), ("", 1, 3), "{mode}");
+        let output = run(command(&program, &[]).env("PCCE_VERIFY_REPORT", "stderr")).expect_success();
+        assert_eq!((mismatches(&output.stderr), lines(&built_in)), (0, 4), "{mode}");
     }
 }
 

@@ -35,7 +35,8 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
     ),
     (
         "PCCE_VERIFY_REPORT",
-        "When a program built with --pcce-verify runs: the file that its report is appended to (standard error).",
+        "When a program built with --pcce-verify runs: the file that its report is appended to, or `stderr` (only what is \
+         wrong, to standard error).",
     ),
     (
         "PCCE_VERIFY_DEPTHS",

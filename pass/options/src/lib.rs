@@ -66,7 +66,7 @@ pub struct Common {
     #[arg(long = "pcce-verify")]
     pub verify: bool,
     /// where `--pcce-verify` reports if PCCE_VERIFY_REPORT names no file (without
-    /// either: to standard error)
+    /// either: only what is wrong, to standard error)
     #[arg(long = "pcce-verify-report", value_name = "PATH", verbatim_doc_comment)]
     #[arg(require_equals = true, value_hint = ValueHint::AnyPath)]
     pub verify_report: Option<PathBuf>,
