@@ -26,6 +26,8 @@ pub fn new_stack() -> *mut c_void {
 }
 
 const PAGE: usize = 4096;
+/// Pages that what the kernel writes, and the beginning of the handler, need.
+const TOUCHED: usize = 3;
 
 fn stack_size() -> usize {
     // What the kernel writes comes to it.
@@ -42,6 +44,12 @@ pub unsafe fn use_stack(stack: *mut c_void) -> bool {
     }
     // SAFETY: by the contract.
     unsafe {
+        // Where the handler begins, there is memory already: between the kernel's taking it off and its being there
+        // again (`SIGABRT`), another thread would end the process.
+        let end = stack.cast::<u8>().add(PAGE + stack_size());
+        for page in 1..=TOUCHED {
+            end.sub(page * PAGE).write_volatile(0);
+        }
         let stack = libc::stack_t { ss_sp: stack.add(PAGE), ss_flags: 0, ss_size: stack_size() };
         sys::set_alternate_stack(&stack)
     }
