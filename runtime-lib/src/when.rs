@@ -77,7 +77,9 @@ pub fn on_signals(kind: Kind, write: fn(u64), variable: Option<&CStr>) {
     let profile = &PROFILES[kind as usize];
     profile.write.store(write as *mut (), Ordering::Release);
     let mut refused = false;
-    if !HANDLED.swap(true, Ordering::Relaxed) {
+    // The first process of a container: signals without a handler do nothing to it.
+    let first = sys::getpid() == 1;
+    if !first && !HANDLED.swap(true, Ordering::Relaxed) {
         for signal in ENDS {
             let default = Action::of(signal).is_some_and(|action| action.handler == libc::SIG_DFL);
             refused |= default && !install(signal, on_end, libc::SA_RESETHAND);
