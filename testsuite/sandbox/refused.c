@@ -5,6 +5,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #include <pcce.h>
 #else
 #define pcce_context() 1
+#define pcce_install_crash_handler(descriptor) ((void)0)
 #endif
 
 #define NOINLINE __attribute__((noinline))
@@ -72,6 +74,22 @@ NOINLINE static void ends(const char *how) {
   sum++;
 }
 
+static sigjmp_buf again;
+
+// The program's own handler goes on once.
+static void own(int number) {
+  static int calls;
+  (void)!write(1, "own\n", 4);
+  if (calls++ == 0) siglongjmp(again, 1);
+  _exit(number);
+}
+
+NOINLINE static void recovers(const char *how) {
+  if (sigsetjmp(again, 1) == 0) ends(how);
+  (void)!write(1, "back\n", 5);
+  __asm__ volatile("xorl %%edx, %%edx; xorl %%eax, %%eax; divl %%edx" : : : "eax", "edx");
+}
+
 static void *job(void *how) {
   works(3, 10);
   ends(how);
@@ -87,11 +105,20 @@ int main(int count, char **arguments) {
     execv("/proc/self/exe", arguments);
     return 97;
   }
+  int has_handlers = !strncmp(arguments[4], "own-", 4);
+  if (has_handlers) {
+    signal(SIGSEGV, own);
+    signal(SIGABRT, own);
+    signal(SIGFPE, own);
+    // Now that is what was there before.
+    pcce_install_crash_handler(2);
+  }
   if (!strcmp(arguments[1], "late")) refuse(arguments[2]);
   long found = works(5, atol(arguments[3])) != 0;
   char text[40];
   int len = snprintf(text, sizeof text, "found %ld\n", found);
   if (write(1, text, len) != len) sum++;
+  if (has_handlers) recovers(arguments[4] + 4);
   if (!strncmp(arguments[4], "thread-", 7)) {
     pthread_t thread;
     if (pthread_create(&thread, NULL, job, arguments[4] + 7) == 0) pthread_join(thread, NULL);
