@@ -110,6 +110,7 @@ programs! {
     thread_stress.cpp,
     thin.cpp,
     threads.cpp,
+    throwers.cpp,
     thunks.c,
     threads_creation.cpp,
     traps.c,

@@ -107,10 +107,12 @@ fn merge(image: &Image, modules: &Modules, references: &References) -> Result<Me
     let streams = references.makes_streams || modules.list.iter().any(|module| module.facts.makes_streams);
     let mut no_callback = NoCallback::load(!image.is_library && !streams, &[], false)?;
     if !references.sets_handlers && !modules.list.iter().any(|module| module.facts.sets_handlers) {
-        let mut defined = modules.list.iter().flat_map(|module| &module.facts.functions);
-        let replaces_strings = defined.any(|function| pcce_model::is_within_strings(&function.name));
-        no_callback = no_callback.trusting_cxx(!replaces_strings);
+        no_callback = no_callback.trusting_cxx();
     }
+    let owner = |m: usize, code: &CodeOfCall| {
+        let target = targets.get(&(m, code.stub?))?;
+        modules.owners.get(target).copied()
+    };
     let mut types: HashMap<&str, TypeId> = HashMap::new();
     let mut functions = Vec::with_capacity(next);
     let mut pushed_to = HashSet::new();
@@ -136,23 +138,16 @@ fn merge(image: &Image, modules: &Modules, references: &References) -> Result<Me
             for (call, code) in new.calls.iter_mut().zip(&facts.calls[f]) {
                 call.ty = renumbered[call.ty.0 as usize];
                 let leaves_module = matches!(call.kind, CallKind::External(_));
-                let target = code.stub.and_then(|stub| targets.get(&(m, stub)));
-                let owner = target.and_then(|target| modules.owners.get(target));
-                match (&call.kind, owner) {
+                match (&call.kind, owner(m, code)) {
                     (CallKind::Direct(callee), _) => call.kind = CallKind::Direct(number(*callee)),
                     // Who leaves its activation to others marks the frame of a push, which tells that it did.
-                    (CallKind::External(_), Some(&(owner, callee)))
+                    (CallKind::External(_), Some((owner, callee)))
                         if !modules.list[owner].facts.functions[callee].leaves() =>
                     {
                         call.kind = CallKind::Direct(FunctionId::new((bases[owner] + callee) as u32));
                     }
-                    (CallKind::External(_), Some(&(owner, callee))) => {
+                    (CallKind::External(_), Some((owner, callee))) => {
                         pushed_to.insert(bases[owner] + callee);
-                    }
-                    (CallKind::External(name), None)
-                        if !facts.options.publishes && no_callback.contains(name) =>
-                    {
-                        call.kind = CallKind::Silent(name.clone());
                     }
                     _ => {}
                 }
@@ -173,6 +168,22 @@ fn merge(image: &Image, modules: &Modules, references: &References) -> Result<Me
             // Code that may be a library's needs no push for what it does at an entry.
             new.can_be_diverted |= image.is_library;
             functions.push(new);
+        }
+    }
+    if no_callback.trusts_strings() && no_callback.look_within_strings(&functions) {
+        no_callback = no_callback.without_strings();
+    }
+    for (m, module) in modules.list.iter().enumerate().filter(|(_, module)| !module.facts.options.publishes) {
+        let facts = &module.facts;
+        for (function, codes) in functions[bases[m]..].iter_mut().zip(&facts.calls) {
+            for (call, code) in function.calls.iter_mut().zip(codes) {
+                if let CallKind::External(name) = &mut call.kind
+                    && owner(m, code).is_none()
+                    && no_callback.contains(name)
+                {
+                    call.kind = CallKind::Silent(std::mem::take(name));
+                }
+            }
         }
     }
     pushed_to.extend(add_tail_callees(&mut functions, &named).iter().map(|callee| callee.index()));

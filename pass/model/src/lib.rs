@@ -31,9 +31,7 @@ pub use error::Error;
 pub use graph::derive;
 pub use groups::pointers_to;
 pub use jumps::Jumps;
-pub use lists::{
-    NoCallback, Patterns, Targets, called_within, is_within_strings, makes_streams, names, sets_handlers,
-};
+pub use lists::{NoCallback, Patterns, Targets, called_within, makes_streams, names, sets_handlers};
 pub use profile::{Candidate, Matched, Profile, counted};
 pub use program::{
     AddressPlaces, Call, CallKind, Function, Pointer, Program, RuntimeCall, STD_THREAD, Source,

@@ -166,7 +166,12 @@ pub fn shapes(
     // Where open calls close a cycle, the coldest of its calls is best to push. Only the link knows these cycles. Here
     // open calls reach all that other modules may call, and in a second encoding nothing of that.
     let inside = |f: &Function| Function { external: f.external && f.name == "main", ..f.clone() };
-    let hopeful = if for_library || !mode.silent { Vec::new() } else { hopeful(&closed, no_callback) };
+    let hopeful = match for_library || !mode.silent {
+        true => Vec::new(),
+        // Most executables neither replace what allocates nor have streams of their own: what the lists name calls
+        // nothing back.
+        false => silent::supposing(&closed, |name| no_callback.lists(name)),
+    };
     let whole = derive(closed.iter().map(inside).collect(), &Mode { open: true, ..*mode }, None)?;
     let alone = derive(closed, &Mode { open: false, ..*mode }, None)?;
     // What must add has to in any image.
@@ -237,21 +242,6 @@ pub fn shapes(
         shapes.push(row);
     }
     Ok(shapes)
-}
-
-/// The functions of an executable that neither replaces what allocates nor has streams of its own, as most do: what the
-/// lists name calls nothing back.
-fn hopeful(functions: &[Function], no_callback: &NoCallback) -> Vec<Function> {
-    let mut functions = functions.to_vec();
-    for call in functions.iter_mut().flat_map(|function| &mut function.calls) {
-        if let CallKind::External(name) = &mut call.kind
-            && no_callback.lists(name)
-        {
-            call.kind = CallKind::Silent(std::mem::take(name));
-        }
-    }
-    silent::mark_closed(&mut functions);
-    functions
 }
 
 /// Whom a call reaches, as far as its module knows.

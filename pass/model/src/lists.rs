@@ -4,6 +4,8 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
+use crate::program::Function;
+use crate::silent;
 
 /// The names of a list: one or more a line, `#` begins a comment.
 pub fn names(text: &str) -> impl Iterator<Item = &str> {
@@ -138,20 +140,28 @@ pub fn sets_handlers(name: &str) -> bool {
 }
 
 /// Whether this is a member of `std::string` or `std::wstring`, of libstdc++: those that it exports call what
-/// allocates, and may throw.
+/// allocates, and may throw. Of member templates it exports those for pointers to characters; others are the program's,
+/// and may call what they are made for.
 fn is_of_string(name: &str) -> bool {
     let Some(name) = name.strip_prefix("_ZN") else { return false };
     let name = name.strip_prefix('K').unwrap_or(name);
     let Some(name) = name.strip_prefix("St7__cxx1112basic_stringI") else { return false };
-    ["cSt11char_traitsIcESaIcEE", "wSt11char_traitsIwESaIwEE"].iter().any(|rest| name.starts_with(rest))
+    let classes = ["cSt11char_traitsIcESaIcEE", "wSt11char_traitsIwESaIwEE"];
+    classes.iter().find_map(|class| name.strip_prefix(class)).is_some_and(|member| {
+        template_arguments(member).is_none_or(|arguments| {
+            let of = arguments.strip_prefix("N9__gnu_cxx17__normal_iteratorI").unwrap_or(arguments);
+            ["Pc", "PKc", "Pw", "PKw", "Lb"].iter().any(|argument| of.starts_with(argument))
+        })
+    })
 }
 
-/// Whether the C++ library's strings call a function of this name, by itself or through others.
-pub fn is_within_strings(name: &str) -> bool {
-    let operators = ["_Znwm", "_Zdl"];
-    is_of_string(name)
-        || operators.iter().any(|operator| name.starts_with(operator))
-        || ["malloc", "free", "memcpy", "memmove", "memset", "memcmp", "memchr", "strlen"].contains(&name)
+/// What stands in the mangled name of a member behind its own name and the beginning of its template arguments; None if
+/// it is no template.
+fn template_arguments(member: &str) -> Option<&str> {
+    let digits = member.bytes().take_while(u8::is_ascii_digit).count();
+    // Names of operators, constructors and destructors have two letters.
+    let length = if digits == 0 { 2 } else { digits + member[..digits].parse::<usize>().ok()? };
+    member.get(length..)?.strip_prefix('I')
 }
 
 /// The functions that libraries call by name within functions that are known not to call back
@@ -174,6 +184,8 @@ pub struct NoCallback {
     trusts_cxx: bool,
     /// Whether calls of the C++ library's strings do not call back.
     trusts_strings: bool,
+    /// What the C++ library calls by name within these, besides members of strings (`data/called-within-cxx.txt`).
+    within_cxx: HashSet<&'static str>,
     /// Those whose calls are published: that may allocate (`data/allocating.txt`, all of `streams` and `cxx`, and all
     /// of the user's files). Empty without the option `publish`.
     published: HashSet<String>,
@@ -201,16 +213,50 @@ impl NoCallback {
                 add_names(&text, &mut published);
             }
         }
+        let within_cxx = self::names(include_str!("../data/called-within-cxx.txt")).collect();
         let (trusts_cxx, trusts_strings) = (false, false);
-        Ok(Self { names, streams, trusts_streams, cxx, trusts_cxx, trusts_strings, published })
+        Ok(Self { names, streams, trusts_streams, cxx, trusts_cxx, trusts_strings, within_cxx, published })
     }
 
-    /// The same where streams are trusted and the program sets no handlers. `strings`: it replaces nothing that the C++
-    /// library's strings call.
+    /// The same where streams are trusted and the program sets no handlers.
     #[must_use]
-    pub fn trusting_cxx(self, strings: bool) -> Self {
+    pub fn trusting_cxx(self) -> Self {
         let trusts_cxx = self.trusts_streams;
-        Self { trusts_cxx, trusts_strings: strings && trusts_cxx && !self.publishes(), ..self }
+        Self { trusts_cxx, trusts_strings: trusts_cxx && !self.publishes(), ..self }
+    }
+
+    /// The same where what the C++ library's strings call may look at the context ([`Self::look_within_strings`]).
+    #[must_use]
+    pub fn without_strings(self) -> Self {
+        Self { trusts_strings: false, ..self }
+    }
+
+    /// Whether calls of the C++ library's strings do not call back, as far as is known without a look at the functions.
+    pub fn trusts_strings(&self) -> bool {
+        self.trusts_strings
+    }
+
+    /// Whether the C++ library calls a function of this name within those that are known not to call back, or the
+    /// linker lets it call this one instead (`--wrap`).
+    pub fn is_within_cxx(&self, name: &str) -> bool {
+        let name = name.strip_prefix("__wrap_").unwrap_or(name);
+        self.within_cxx.contains(name) || is_of_string(name)
+    }
+
+    /// Whether one of the functions may look at the context, or reach one that may, that the C++ library's strings call
+    /// in the place of its own: one that others know by such a name. (Those of a copy of the library's code do not.)
+    pub fn look_within_strings(&self, functions: &[Function]) -> bool {
+        let replaces = |function: &Function| {
+            let by_name = function.external || function.otherwise_used;
+            let names = function.aliases.iter().chain(by_name.then_some(&function.name));
+            names.map(String::as_str).any(|name| self.is_within_cxx(name))
+        };
+        // Most programs have none.
+        functions.iter().any(replaces) && {
+            let calls_nothing = |name: &str| self.contains(name) || self.is_within_cxx(name);
+            let closed = silent::supposing(functions, calls_nothing);
+            closed.iter().any(|function| replaces(function) && !function.silent)
+        }
     }
 
     /// Whether calls that may allocate are published.
@@ -237,7 +283,14 @@ impl NoCallback {
     }
 
     /// Whether the C++ library has a function of this name that calls back through handlers only.
-    pub fn is_of_cxx(&self, name: &str) -> bool {
+    fn is_of_cxx(&self, name: &str) -> bool {
         self.cxx.contains(name) || is_of_string(name)
+    }
+
+    /// Whether a function of this name is entered without a push only where the C++ library's functions are trusted.
+    pub fn is_entered_by_cxx(&self, name: &str) -> bool {
+        !self.names.contains(name)
+            && !self.streams.contains(name)
+            && (self.is_of_cxx(name) || self.is_within_cxx(name))
     }
 }

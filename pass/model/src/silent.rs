@@ -54,6 +54,24 @@ pub fn mark_closed(functions: &mut [Function]) {
     }
 }
 
+/// The functions as they would be marked if calls out of the module by such names called nothing back, whatever their
+/// code does at calls.
+pub fn supposing(functions: &[Function], calls_nothing: impl Fn(&str) -> bool) -> Vec<Function> {
+    let mut functions = functions.to_vec();
+    for function in &mut functions {
+        function.pushes = false;
+        for call in &mut function.calls {
+            if let CallKind::External(name) = &mut call.kind
+                && calls_nothing(name)
+            {
+                call.kind = CallKind::Silent(std::mem::take(name));
+            }
+        }
+    }
+    mark_closed(&mut functions);
+    functions
+}
+
 /// Marks functions that reach no target, by calls that may: those through pointers, of other modules, and of assembly
 /// may reach whatever can be entered from outside. What they reach in other modules of the program is known of an
 /// executable built as a whole (`closed`) only: nothing.

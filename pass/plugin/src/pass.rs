@@ -1,5 +1,7 @@
 //! One run over a module, from the options to the instrumented code.
 
+mod read;
+
 use pcce_encoding::{CallGraph, Encoding, FunctionId};
 use pcce_model::hybrid::{self, Frames, Used};
 use pcce_model::link::{self, CodeOfCall};
@@ -131,9 +133,9 @@ impl<'a> Job<'a> {
         let mut no_callback = NoCallback::load(trusts_streams, &common.no_callback, options.publish)?;
         // What a traced program calls may be another image's function of that name, which is traced as well.
         if !entered.sets_handlers() && common.trace.is_none() {
-            no_callback = no_callback.trusting_cxx(!entered.replaces_strings());
+            no_callback = no_callback.trusting_cxx();
         }
-        Ok(Self {
+        let mut job = Self {
             identifier,
             no_callback,
             entered,
@@ -156,7 +158,11 @@ impl<'a> Job<'a> {
                 dear_open_pushes: linked,
             },
             options,
-        })
+        };
+        if job.no_callback.trusts_strings() && job.looks_within_strings(module) {
+            job.no_callback = job.no_callback.without_strings();
+        }
+        Ok(job)
     }
 
     /// Says which targets the program does not have.
@@ -292,7 +298,7 @@ impl<'a> Job<'a> {
         // Traces take no call of C++'s for one that calls nothing back. Who calls a library's function is not known.
         let is_unseen = |id: FunctionId| match self.open {
             true => unseen.contains(&code.function(id).value),
-            false => !self.no_callback.is_of_cxx(&program[id].name),
+            false => !self.no_callback.is_entered_by_cxx(&program[id].name),
         };
         let anyhow = program.iter().filter(|(_, function)| function.unannounced == Unannounced::Anyhow);
         let unseen: Vec<FunctionId> = anyhow.map(|(id, _)| id).filter(|&id| is_unseen(id)).collect();
@@ -350,15 +356,7 @@ impl<'a> Job<'a> {
             // compared have made invokes that go on at one place.
             prepare::part_returns(module);
         }
-        let unpushed = facts::entered_unpushed(module, &self.no_callback, &self.entered);
-        let knowledge = facts::Knowledge {
-            no_callback: &self.no_callback,
-            whole_program: self.whole_program,
-            open: self.open,
-            in_executable: self.in_executable(),
-            unpushed: &unpushed,
-        };
-        let (Gathered { mut functions, types, named }, code) = facts::gather(module, &knowledge);
+        let (Gathered { mut functions, types, named }, code) = self.gather_functions(module);
         // Without calls, what comes next is known but for where it is entered, and for the ways of branches.
         let branches = self.options.common.trace == Some(Granularity::Blocks);
         for function in functions.iter_mut().filter(|_| self.options.common.trace.is_some()) {

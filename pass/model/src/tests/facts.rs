@@ -225,3 +225,43 @@ fn a_profile_says_how_often_calls_are_executed() {
     assert_eq!(program.counts.entered_openly(&program.functions), [2.0, 4.0]);
     assert_eq!(profile.report("m.c", &program.counts), None);
 }
+
+/// Where strings of the C++ library call a copy of its own code, or what calls nothing back, they are trusted; where
+/// they may call what looks, they are not. A template that the library does not have is none of theirs.
+#[test]
+fn strings_are_trusted_unless_what_they_call_may_look() {
+    let lists = NoCallback::load(true, &[], false).expect("the shipped lists").trusting_cxx();
+    let member = |rest: &str| format!("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE{rest}");
+    let of = |name: &str, calls: &[Call]| exported(name, calls);
+    let strings = |name: &str| lists.contains(name);
+    let pointers = "12_M_constructIPKcEEvT_S8_St20forward_iterator_tag";
+    let iterators = "12_M_constructIN9__gnu_cxx17__normal_iteratorIPKcS4_EEEEvT_SB_St20forward_iterator_tag";
+    for exported in ["9_M_appendEPKcm", "C1EOS4_", "pLEc", "aSB5cxx11EOS4_", pointers, iterators] {
+        assert!(strings(&member(exported)), "{exported}");
+    }
+    let own = "12_M_constructIN9__gnu_cxx17__normal_iteratorIP3ownSt6vectorIS7_SaIS7_EEEEEEvT_SB_St20forward_iterator_tag";
+    for own in ["C2IS3_EEPKcRKS3_", "C1I3ownvEET_S7_RKS3_", own, "6insertI3ownEEvS7_T_SA_"] {
+        assert!(!strings(&member(own)) && !lists.is_within_cxx(&member(own)), "{own}");
+    }
+    let (create, append) = (member("9_M_createERmm"), member("9_M_appendEPKcm"));
+    let throws = external("_ZSt20__throw_length_errorPKc");
+    let copy = [direct(1), throws, external("_Znwm"), external(&append)];
+    let looking = [call(CallKind::Runtime(RuntimeCall::Token))];
+    let looks = |calls: &[Call], inner: &[Call], name: &str| {
+        lists.look_within_strings(&[of(name, calls), local("inner", inner)])
+    };
+    assert!(!looks(&copy, &[], &create));
+    for inner in [&looking[..], &[external("unknown")], &[call(CallKind::Indirect)], &[call(CallKind::Asm)]] {
+        assert!(looks(&copy, inner, &create));
+        assert!(!looks(&copy, inner, &member("C2IS3_EEPKcRKS3_")));
+        for called in ["_Znwm", "malloc", "__wrap_malloc", "__cxa_throw", "_ZSt20__throw_length_errorPKc"] {
+            assert!(looks(&copy, inner, called), "{called}");
+        }
+    }
+    // Nobody else can name it, but by an alias.
+    let hidden = Function { external: false, ..of(&create, &looking) };
+    assert!(!lists.look_within_strings(std::slice::from_ref(&hidden)));
+    let aliased = Function { aliases: vec![create.clone()], ..local("own", &looking) };
+    assert!(lists.look_within_strings(&[aliased]));
+    assert!(lists.look_within_strings(&[Function { otherwise_used: true, ..hidden }]));
+}

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::eligible::makes_tail_calls;
 use super::inserted::{self, Inserted};
 use crate::llvm::{Function, Module};
-use pcce_model::{NoCallback, called_within, is_within_strings, makes_streams, sets_handlers};
+use pcce_model::{NoCallback, called_within, makes_streams, sets_handlers};
 
 /// By what names, and through what pointers, others enter functions of the module.
 pub struct Entered {
@@ -17,7 +17,6 @@ pub struct Entered {
     as_handlers: bool,
     makes_streams: bool,
     sets_handlers: bool,
-    replaces_strings: bool,
 }
 
 impl Entered {
@@ -32,15 +31,7 @@ impl Entered {
             as_handlers: !open && sets_handlers,
             makes_streams,
             sets_handlers,
-            replaces_strings: functions
-                .iter()
-                .any(|f| !f.linkage().declaration && is_within_strings(&f.name())),
         }
-    }
-
-    /// Whether the module defines what the C++ library's strings call.
-    pub fn replaces_strings(&self) -> bool {
-        self.replaces_strings
     }
 
     /// Whether the module makes streams that call functions of the program.
@@ -55,15 +46,16 @@ impl Entered {
 }
 
 /// The functions of the module that callers may enter without having pushed: those that other code reaches under a name
-/// of the lists, personality functions, which the unwinder calls from wherever it was called last (a function that
-/// resumes unwinding does not push), and handlers that the machine calls wherever it interrupts. And whatever such
-/// callers may call through pointers.
+/// of the lists, or within functions of the lists, personality functions, which the unwinder calls from wherever it was
+/// called last (a function that resumes unwinding does not push), and handlers that the machine calls wherever it
+/// interrupts. And whatever such callers may call through pointers.
 pub fn entered_unpushed<'m>(
     module: Module<'m>,
     no_callback: &NoCallback,
     entered: &Entered,
 ) -> HashSet<Function<'m>> {
-    let reached = |name: &str, local: bool| no_callback.lists(name) && !local;
+    let reached =
+        |name: &str, local: bool| !local && (no_callback.lists(name) || no_callback.is_within_cxx(name));
     entered_as(module, entered, reached)
 }
 
