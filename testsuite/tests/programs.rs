@@ -61,6 +61,7 @@ programs! {
     leaf.c,
     left.c,
     left_apart.c,
+    left_library.c,
     leaving.cpp,
     leaving_c.c,
     library.c,

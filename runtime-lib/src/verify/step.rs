@@ -21,7 +21,7 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
                 return Ok(());
             }
         }
-        let mut frame = top.frame();
+        let (mut link, mut frame) = (top, top.frame());
         let found = id.wrapping_sub(top.base());
         if (*function).silent == 1 {
             let is_callers = |id, top| (id, top) == ((*caller).id, (*caller).top);
@@ -55,7 +55,8 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             if !frame.is_null() && (*frame).site().is_null() && from(frame) == 0 && !direct((*frame).prev) {
                 // Pushed by a function at its entry, for its caller had pushed, too.
                 marked = (*frame).left();
-                frame = (*frame).prev.frame();
+                link = (*frame).prev;
+                frame = link.frame();
             }
             let entry_site = (*function).entry_site.get();
             if !frame.is_null() && !entry_site.is_null() && (*frame).site() == entry_site {
@@ -66,7 +67,7 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
                 {
                     return Ok(());
                 }
-                frame = next;
+                (link, frame) = ((*frame).prev, next);
             }
             let replaced = is_replaced(record);
             if frame.is_null() {
@@ -111,7 +112,7 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
                 return Err("the pushed frame holds another context than the caller's");
             }
             // Open calls that push without changing the id leave it to the dictionary, whose table has no row for them.
-            return said(!replaced || marked || (*frame).left() || top.is_relative());
+            return said(!replaced || marked || (*frame).left() || link.is_relative());
         }
         let edge = in_edge(function, id, top, caller)?;
         said(!is_replaced(record) || shows_tail(edge, function))
