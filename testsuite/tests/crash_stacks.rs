@@ -121,6 +121,18 @@ fn a_write_that_runs_away_is_reported() {
     }
 }
 
+/// Whoever runs in its place, an instrumented function is not called one that is not.
+#[test]
+fn who_left_to_code_without_a_name_is_said_to_have_left() {
+    let folder = work_folder("crash_stacks/left-plain");
+    for mode in MODES {
+        let program = build(&folder, mode, &["left_plain.c"]);
+        for way in ["length", "shows"] {
+            assert_eq!(dies(&program, way), [["<uninstrumented>", "<tail>", "main"]; 2], "{mode} {way}");
+        }
+    }
+}
+
 #[test]
 fn what_the_stack_does_not_show_is_a_boundary() {
     let folder = work_folder("crash_stacks/ways");

@@ -291,12 +291,16 @@ impl<'d> Decoding<'d, '_> {
             (Some(callee), Some(inner)) if inner.owner.is_some() || code.is_instrumented(callee) => {
                 self.context.push(Piece::Named(FrameKind::Tail, image, callee));
             }
-            // Code without names: the call has one.
-            (Some(callee), None) => {
-                if let Some(last @ Piece::Uninstrumented(None)) = self.context.pieces.last_mut() {
+            // Code without names: the call has one, unless what it called has left its activation to that code.
+            (Some(callee), None) => match self.context.pieces.last_mut() {
+                Some(Piece::Uninstrumented(None)) if code.is_instrumented(callee) => {
+                    self.context.push(Piece::Named(FrameKind::Tail, image, callee));
+                }
+                Some(last @ Piece::Uninstrumented(None)) => {
                     *last = Piece::Named(FrameKind::Uninstrumented, image, callee);
                 }
-            }
+                _ => {}
+            },
             // Through a pointer. What jumps lead there from other images is not known.
             (None, Some(inner))
                 if inner.jumped_to || inner.owner.is_some() && (marked || inner.image != image) =>
@@ -403,6 +407,7 @@ impl<'d> Decoding<'d, '_> {
             SiteKind::Indirect | SiteKind::Asm => None,
             SiteKind::Direct(None) | SiteKind::Capture | SiteKind::Entry => return Ok(None),
         };
+        let is_instrumented = |callee| symbols.is_defined(callee) || matches!(kind, SiteKind::Direct(_));
         match (inner, callee) {
             (Some(Inner { owner: Some(owner), jumped_to, .. }), callee) => {
                 self.below_call(number, frame.left, Above::Root(owner));
@@ -413,17 +418,18 @@ impl<'d> Decoding<'d, '_> {
             }
             // Other code calls on as it likes.
             (Some(inner), Some(callee)) => {
-                let instrumented = symbols.is_defined(callee) || matches!(kind, SiteKind::Direct(_));
-                if instrumented && (frame.left || inner.name != symbols.linkage_name(callee)) {
+                if is_instrumented(callee) && (frame.left || inner.name != symbols.linkage_name(callee)) {
                     self.context.push(Piece::Tail(Some(callee)));
                 }
             }
-            // Code without names: the call has one.
-            (None, Some(callee)) => {
-                if let Some(last @ Piece::Uninstrumented(None)) = self.context.pieces.last_mut() {
-                    *last = Piece::Uninstrumented(Some(callee));
+            // Code without names: the call has one, unless what it called has left its activation to that code.
+            (None, Some(callee)) => match self.context.pieces.last_mut() {
+                Some(Piece::Uninstrumented(None)) if is_instrumented(callee) => {
+                    self.context.push(Piece::Tail(Some(callee)));
                 }
-            }
+                Some(last @ Piece::Uninstrumented(None)) => *last = Piece::Uninstrumented(Some(callee)),
+                _ => {}
+            },
             (Some(inner), None) if inner.jumped_to => self.left(),
             (_, None) => {}
         }
