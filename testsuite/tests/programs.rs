@@ -110,6 +110,7 @@ programs! {
     thread_starters.c,
     thread_stress.cpp,
     thin.cpp,
+    thread_local.cpp,
     threads.cpp,
     throwers.cpp,
     thunks.c,

@@ -7,7 +7,7 @@ use pcce_encoding::FunctionId;
 use super::assembly;
 use super::eligible::Eligibility;
 use super::named::{Named, Uses};
-use super::resolve::{Target, resolve};
+use super::resolve::{Target, name_of, resolve};
 use crate::code::{Code, FunctionCode};
 use crate::llvm::{self, Instruction, Module, Opcode, Signature, TailCall};
 use pcce_model::{
@@ -185,7 +185,8 @@ impl<'m> Reader<'_, 'm> {
                 let known = self.index.get(&value);
                 to.extend(known.map(|&callee| TailCallee::Known(callee)));
                 // What runs may be another module's.
-                to.extend((known.is_none() || !exact).then(|| TailCallee::Away { name: value.name(), ty }));
+                let name = || name_of(call.called(), value);
+                to.extend((known.is_none() || !exact).then(|| TailCallee::Away { name: name(), ty }));
             }
             Target::Pointer | Target::Asm(_) | Target::Intrinsic(_) => {
                 to.push(TailCallee::Pointer(Pointer { ty, is_virtual: call.is_virtual_call() }));
@@ -255,7 +256,7 @@ impl<'m> Reader<'_, 'm> {
                 true => CallKind::Published(name),
                 false => CallKind::Silent(name),
             },
-            _ => CallKind::External(name),
+            _ => CallKind::External(name_of(call.called(), callee)),
         }
     }
 }

@@ -51,3 +51,8 @@ pub fn resolve(called: Operand<'_>, whole_program: bool) -> Target<'_> {
         }
     }
 }
+
+/// The name by which a function is called that another one may replace: that of the alias, where it is one.
+pub fn name_of(called: Operand<'_>, function: Function<'_>) -> String {
+    called.as_alias().map_or_else(|| function.name(), |alias| alias.name())
+}
