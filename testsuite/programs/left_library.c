@@ -1,5 +1,5 @@
-// A function leaves its activation to one of a shared library by a tail call. The call through a pointer that reached it
-// pushes, since it may close a cycle, and leaves the id alone: the library's function pushes once more.
+// A function leaves its activation to one of a shared library by a tail call. The call through a pointer that reached
+// it pushes, since it may close a cycle, and leaves the id alone: the library's function pushes once more.
 //# Library: parts/left_library.c
 //# Levels: -O1 -O2
 //# Chain once: passes < <tail> < call < main
