@@ -4,21 +4,23 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt::Write as _;
 
-use pcce_dictionary::{Dictionary, EdgeCode, EncodedFunction, STATIC, SiteKind};
+use pcce_dictionary::{Dictionary, EdgeCode, EncodedFunction, Function, STATIC, SiteKind};
 use thiserror::Error;
 
 use crate::names::demangle;
+use crate::names::{Wanted, hint};
 use crate::printable::printable;
 use crate::profile::Stacks;
 use crate::profile::heat::Heat;
 use crate::profile::report::amount;
 use crate::profile::{Metric, Unit};
+use crate::standing::Standing;
 
 /// What is drawn.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Only functions around the one with this name, in the source or in the object file.
-    pub around: Option<String>,
+    /// Only functions around the one with this name.
+    pub around: Option<Wanted>,
     /// So many calls away from it, in both directions.
     pub depth: usize,
     /// With a profile and without `around`, only functions that have at least so many percent of the whole, and calls
@@ -31,38 +33,15 @@ pub struct Selection {
 #[non_exhaustive]
 pub enum GraphError {
     /// There is no such function.
-    #[error("no function is named {name}{}", hint(.similar))]
+    #[error("{}", .standing.why(.name).unwrap_or_else(|| format!("no function is named {name}{}", hint(.similar))))]
     NoFunction {
         /// The name that was asked for.
         name: String,
+        /// What the dictionary knows of it all the same.
+        standing: Standing,
         /// Functions whose names contain it, or are like it.
         similar: Vec<String>,
     },
-}
-
-fn hint(names: &[String]) -> String {
-    match names {
-        [] => "; names are those of the source, or of the object file".to_owned(),
-        _ => format!("; there are {}", names.join(", ")),
-    }
-}
-
-/// The names that are most like `name`, at most five: those that contain it, then those that are written nearly so.
-fn similar(name: &str, names: impl Iterator<Item = String>) -> Vec<String> {
-    let wanted = name.to_lowercase();
-    let likeness = |candidate: &str| {
-        let candidate = without_parameters(candidate).to_lowercase();
-        let last = candidate.rsplit("::").next().unwrap_or(&candidate);
-        if candidate.contains(&wanted) {
-            return 2.0;
-        }
-        strsim::jaro_winkler(&wanted, &candidate).max(strsim::jaro_winkler(&wanted, last))
-    };
-    let mut rated: Vec<_> =
-        names.map(|name| (likeness(&name), name)).filter(|(rate, _)| *rate > 0.8).collect();
-    rated.sort_by(|(a, one), (b, other)| b.total_cmp(a).then_with(|| one.cmp(other)));
-    rated.dedup();
-    rated.into_iter().take(5).map(|(_, name)| name).collect()
 }
 
 /// A function: number of the module, number in it.
@@ -89,6 +68,8 @@ pub struct Drawing {
     pub shown: usize,
     /// Functions in all.
     pub all: usize,
+    /// The function that was asked for is silent: its calls are not encoded, and it has no arrows.
+    pub silent: bool,
 }
 
 /// Draws the call graph of a dictionary that a [`Decoder`](crate::Decoder) has accepted.
@@ -128,7 +109,8 @@ pub fn draw(
         dot.push('\n');
     }
     dot.push_str("}\n");
-    Ok(Drawing { dot, shown: shown.len(), all: all.len() })
+    let silent = centre.iter().any(|&node| graph.function(node).silent);
+    Ok(Drawing { dot, shown: shown.len(), all: all.len(), silent })
 }
 
 /// What is drawn of a dictionary.
@@ -139,9 +121,12 @@ struct Graph<'d> {
 }
 
 impl<'d> Graph<'d> {
+    fn function(&self, node: Node) -> &'d Function {
+        &self.dictionary.modules[node.0].functions[node.1]
+    }
+
     fn linkage_name(&self, node: Node) -> &'d str {
-        let module = &self.dictionary.modules[node.0];
-        &module.names[module.functions[node.1].name as usize]
+        &self.dictionary.modules[node.0].names[self.function(node).name as usize]
     }
 
     /// All functions, but for those that only push for others.
@@ -169,13 +154,19 @@ impl<'d> Graph<'d> {
             return Ok((all.iter().copied().filter(|&node| hot(node)).collect(), BTreeSet::new()));
         };
         let is_named = |node: Node| {
-            let (linkage, source) = (self.linkage_name(node), demangle(self.linkage_name(node)));
-            linkage == name || source == *name || without_parameters(&source) == name
+            let linkage = self.linkage_name(node);
+            name.fits(linkage, &demangle(linkage))
         };
         let centre: BTreeSet<Node> = all.iter().copied().filter(|&node| is_named(node)).collect();
         if centre.is_empty() {
-            let names = all.iter().map(|&node| demangle(self.linkage_name(node)));
-            return Err(GraphError::NoFunction { name: name.clone(), similar: similar(name, names) });
+            let names: Vec<String> = all.iter().map(|&node| demangle(self.linkage_name(node))).collect();
+            let mut standing = Standing::default();
+            standing.add_dictionary(self.dictionary, name);
+            return Err(GraphError::NoFunction {
+                name: name.text().to_owned(),
+                standing,
+                similar: name.similar(names.iter().map(String::as_str)),
+            });
         }
         Ok((around(&centre, &self.calls, selection.depth), centre))
     }
@@ -428,11 +419,6 @@ fn added(values: &[u64]) -> String {
         text.push(format!("… ({} calls)", values.len()));
     }
     text.join(" ")
-}
-
-/// The name of a C++ function without its parameters.
-fn without_parameters(name: &str) -> &str {
-    name.split_once('(').map_or(name, |(start, _)| start)
 }
 
 /// Long names on several lines.

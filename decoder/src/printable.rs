@@ -1,9 +1,12 @@
 //! Text of files that are not trusted, as it goes to people.
 //!
 //! Names and paths may hold what controls a terminal, ends a line, or makes the text look like another one: each such
-//! character is written as its number. JSON has escapes of its own.
+//! character is written as its number. In JSON it is written by JSON's own escapes, so that it stays the same text.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use serde::Serialize;
 
 /// Whether a character must not reach a terminal, a browser or a viewer as it is.
 fn is_escaped(c: char) -> bool {
@@ -34,9 +37,55 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
+/// A value as JSON in one line.
+///
+/// # Panics
+/// For a map whose keys are no texts.
+#[must_use]
+pub fn json(value: &impl Serialize) -> String {
+    json_text(serde_json::to_string(value).expect("texts, numbers, lists and maps always serialise"))
+}
+
+/// A document of JSON with such characters escaped. Control characters below U+0020 are so already, and all others are
+/// in texts.
+#[must_use]
+pub fn json_text(document: String) -> String {
+    if document.is_ascii() && !document.contains('\u{7f}') || !document.contains(is_raw) {
+        return document;
+    }
+    let mut escaped = String::with_capacity(document.len() + 64);
+    for c in document.chars() {
+        if !is_raw(c) {
+            escaped.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            let _ = write!(escaped, "\\u{unit:04x}");
+        }
+    }
+    escaped
+}
+
+/// Whether it is to be escaped, and may be in JSON as it is. (Between values there may be line ends.)
+fn is_raw(c: char) -> bool {
+    c >= '\u{7f}' && is_escaped(c)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_keeps_the_text() {
+        for text in
+            ["a\u{9b}31m", "\u{202e}x", "\u{7f}", "\u{e0041}\u{feff}", "\0\n\"\\ \u{4e16}\u{1f600}", ""]
+        {
+            let written = json(&text);
+            assert!(written.chars().all(|c| !is_escaped(c)), "{written}");
+            assert_eq!(serde_json::from_str::<String>(&written).unwrap(), text);
+        }
+        assert_eq!(json(&"\u{202e}\u{e0041}\u{4e16}"), "\"\\u202e\\udb40\\udc41\u{4e16}\"");
+    }
 
     #[test]
     fn what_is_not_seen_is_escaped() {

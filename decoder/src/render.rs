@@ -10,7 +10,7 @@ use crate::context::{Context, Frame, FrameKind, Piece};
 use crate::decode::Decoder;
 use crate::frames::piece_frames;
 use crate::images::Images;
-use crate::printable::printable;
+use crate::printable::{json, printable};
 use crate::style::Style;
 
 /// How contexts are written.
@@ -331,5 +331,5 @@ pub(crate) fn folded_frame(frame: &Frame<'_>, style: &Style) -> String {
 }
 
 pub(crate) fn json_string(text: &str) -> String {
-    serde_json::to_string(text).expect("a string always serialises")
+    json(&text)
 }

@@ -1,7 +1,5 @@
 //! How frames look to people: short names, short paths, a width that lines keep to, colours.
 
-mod short;
-
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::path::{Component, Path, PathBuf};
@@ -12,7 +10,7 @@ use crate::context::{Frame, FrameKind};
 use crate::printable::printable;
 use crate::render::boundary;
 
-pub use short::short;
+pub use pcce_names::short;
 
 /// How frames are written as text. The default leaves names and paths as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -12,7 +12,8 @@ use std::process::{Command, Output};
 
 use common::{APP, app, site, token};
 use pcce::Decoder;
-use pcce::graph::{GraphError, Selection, draw};
+use pcce::graph::{Selection, draw};
+use pcce::names::Wanted;
 use pcce::profile::{Kind, Profile, ProfileError, Stacks, flame, pprof, report, speedscope};
 use pcce::style::Style;
 use proptest::prelude::*;
@@ -283,7 +284,7 @@ fn the_call_graph() {
     assert_eq!(hot.shown, 3, "{}", hot.dot);
     assert!(hot.dot.contains("leaf\\nnumCC 3\\n80.0 %, itself 52.0 %"), "{}", hot.dot);
     let around = |name: &str, depth| {
-        draw(&app(), heat, &Selection { around: Some(name.to_owned()), depth, ..Selection::default() })
+        draw(&app(), heat, &Selection { around: Some(Wanted::new(name)), depth, ..Selection::default() })
     };
     assert_eq!(around("main", 0).unwrap().shown, 1);
     assert_eq!(around("main", 1).unwrap().shown, 2);
@@ -293,7 +294,7 @@ fn the_call_graph() {
     let leaf = around("leaf", 1).unwrap().dot;
     assert!(leaf.contains("f0_2 -> f0_3 [label=\"push\"") && leaf.contains("penwidth=2.4"), "{leaf}");
     let error = around("lea", 1).unwrap_err();
-    assert_eq!(error, GraphError::NoFunction { name: "lea".to_owned(), similar: vec!["leaf".to_owned()] });
+    assert_eq!(error.to_string(), "no function is named lea; there are leaf");
 }
 
 struct Folder(PathBuf);

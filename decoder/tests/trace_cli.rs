@@ -273,7 +273,7 @@ fn each_command_says_that_something_is_missing() {
         command(&["export", "--format", format, "traced", "gap.trace"]);
     }
     let found = command(&["find", "traced", "gap.trace", "main"]);
-    assert!(found.contains("main was not called, as far as the trace tells"), "{found}");
+    assert!(found.contains("the trace has no call of main, as far as it tells"), "{found}");
 }
 
 #[test]
@@ -296,6 +296,87 @@ fn what_does_not_fit_is_refused() {
     // A stream that is cut has an end that says so.
     let bytes = trace(&world(), "nn", false);
     folder.write("cut.trace", &bytes[..2 * 65536 + 128 + 8]);
-    let cut = folder.ok(&["trace", "show", "traced", "cut.trace"]);
-    assert!(cut.ends_with("<what came later is not recorded>\n"), "{cut}");
+    let cut = folder.run(&["trace", "show", "traced", "cut.trace"]);
+    assert_eq!(cut.status.code(), Some(2));
+    assert!(out(&cut).ends_with("<what came later is not recorded>\n"), "{}", out(&cut));
+}
+
+#[test]
+fn a_trace_that_was_cut_behind_a_chunk_is_not_whole() {
+    let folder = folder("trace_cut");
+    let mut whole = trace(&world(), &"np".repeat(100), false);
+    // How many bytes processes have taken, and how many streams they have begun.
+    let (used, streams) = (abi::USED as usize, abi::STREAMS as usize);
+    let len = whole.len() as u64;
+    whole[used..used + 8].copy_from_slice(&len.to_le_bytes());
+    whole[streams..streams + 8].copy_from_slice(&1_u64.to_le_bytes());
+    folder.write("whole.trace", &whole);
+    folder.ok(&["trace", "report", "traced", "whole.trace"]);
+    let missing = |args: &[&str], named: &str| {
+        let run = folder.run(&[&["trace"], args].concat());
+        assert_eq!(run.status.code(), Some(2), "{args:?}: {}", err(&run));
+        assert!(err(&run).contains("something is missing in the trace"), "{args:?}: {}", err(&run));
+        assert!(err(&run).contains(named), "{args:?}: {}", err(&run));
+    };
+    let unit = abi::UNIT as usize;
+    assert!(whole.len() > 4 * unit, "there are several chunks");
+    for cut in (3 * unit..whole.len()).step_by(unit) {
+        // Without what its head says, the last chunk that is left does.
+        for (head, named) in [(true, "it was cut: it has "), (false, "")] {
+            let mut bytes = whole[..cut].to_vec();
+            if !head {
+                bytes[used..used + 16].fill(0);
+            }
+            folder.write("cut.trace", &bytes);
+            missing(&["show", "traced", "cut.trace"], named);
+            missing(&["report", "traced", "cut.trace"], named);
+            missing(&["diff", "traced", "whole.trace", "cut.trace"], named);
+            missing(&["find", "traced", "cut.trace", "back"], named);
+            missing(&["export", "--format", "folded", "traced", "cut.trace"], named);
+        }
+    }
+    // Another thread had begun, of which nothing is left.
+    whole[streams] = 2;
+    folder.write("cut.trace", &whole);
+    missing(&["report", "traced", "cut.trace"], "nothing is there of 1 threads");
+}
+
+#[test]
+fn names_say_what_the_trace_cannot_have() {
+    let folder = folder("trace_names");
+    let run = |args: &[&str]| folder.run(&[&["trace"], args, &["traced", "one.trace"]].concat());
+    // One of the two calls of `work` has led to an event in `helper`; in which of them it ran is not known.
+    let found = folder.run(&["trace", "find", "traced", "one.trace", "helper"]);
+    assert_eq!((found.status.code(), &*out(&found)), (Some(2), ""));
+    assert_eq!(
+        err(&found).lines().next(),
+        Some(
+            "note: helper was inlined into app::work(int): of calls there the trace has no event, but for 1 in it, which \
+             `pcce trace show --function helper` shows"
+        )
+    );
+    let shown = run(&["show", "--function", "helper"]);
+    assert_eq!(shown.status.code(), Some(2));
+    let expected = "thread 71 of process 70:
+       5  call through a pointer at /src/app.c:30:3 in helper at /src/app.c:20:3 [inlined]
+       5    back
+";
+    assert_eq!(out(&shown), expected);
+    assert!(err(&shown).contains("helper was inlined into app::work(int)"), "{}", err(&shown));
+    for name in ["app::work", "app::work(int)", "_ZN3app4workEi", "app::work( int )"] {
+        let found = folder.ok(&["trace", "find", "traced", "one.trace", name]);
+        assert_eq!(found.matches("event ").count(), 2, "{name}: {found}");
+    }
+    for (name, expected) in
+        [("work", "; there are app::work(int). "), ("app::wrok", "; there are app::work(int). ")]
+    {
+        let error = folder.fails(&["trace", "find", "traced", "one.trace", name]);
+        assert!(
+            error.contains(&format!("no function of this name is traced or called{expected}")),
+            "{error}"
+        );
+    }
+    // It is there, and was not called: `two.trace` has no call through a pointer.
+    let none = folder.run(&["trace", "find", "traced", "two.trace", "back"]);
+    assert_eq!((none.status.code(), &*err(&none)), (Some(0), "note: the trace has no call of back\n"));
 }

@@ -32,14 +32,17 @@ int main() {
   return 0;
 }
 "#;
-/// What is shown, in order. Names that belong to the module are those of its symbols.
+/// What is shown, in order. Names that belong to the module are as `c++filt` writes them.
 const CHAINS: [(&str, &str); 4] = [
-    ("plain", "leaf < plain < _ZNW6shapes6GlobalC2Ev < __cxx_global_var_init < _ZGIW6shapes < ..."),
+    (
+        "plain",
+        "leaf < plain < Global@shapes::Global < __cxx_global_var_init < initializer for module shapes < ...",
+    ),
     ("virtual", "leaf < Shape::draw < Square::draw < main"),
-    ("plain", "leaf < plain < _ZW6shapes4drawl < by_pointer < main"),
+    ("plain", "leaf < plain < draw@shapes < by_pointer < main"),
     (
         "virtual",
-        "leaf < Shape::draw < Square::draw < main::$_0::operator() < _ZW6shapes4eachIZ4mainE3$_0EvlT_ < main",
+        "leaf < Shape::draw < Square::draw < main::$_0::operator() < void each@shapes<main::$_0> < main",
     ),
 ];
 

@@ -138,6 +138,8 @@ fn json(decoder: &Decoder, report: &Report) -> anyhow::Result<Status> {
         "threads": threads,
     });
     let mut out = io::stdout().lock();
-    writeln!(out, "{document}").and_then(|()| out.flush()).context("standard output")?;
+    writeln!(out, "{}", pcce::printable::json(&document))
+        .and_then(|()| out.flush())
+        .context("standard output")?;
     Ok(status)
 }

@@ -18,7 +18,8 @@ pub fn run(args: &DictArgs) -> anyhow::Result<Status> {
     }
     for program in &args.programs {
         let dictionary = dictionary(program)?;
-        let mut json = pcce_dictionary::to_json(&dictionary);
+        let json = String::from_utf8(pcce_dictionary::to_json(&dictionary)).context("the dictionary")?;
+        let mut json = pcce::printable::json_text(json).into_bytes();
         json.push(b'\n');
         match (&args.store, &args.output) {
             (Some(folder), _) => {

@@ -1,8 +1,9 @@
 //! `pcce graph`.
 
 use anyhow::bail;
-use pcce::graph::{Selection, draw};
+use pcce::graph::{GraphError, Selection, draw};
 use pcce::load::load;
+use pcce::names::Wanted;
 use pcce::style::Style;
 
 use super::Status;
@@ -34,9 +35,21 @@ pub fn run(args: &GraphArgs) -> anyhow::Result<Status> {
         (None, Some(_)) => bail!("--by needs a profile (--profile FILE)"),
         (None, None) => None,
     };
-    let selection =
-        Selection { around: args.around.clone(), depth: args.depth, min_percent: args.min_percent };
-    let drawing = draw(&dictionary, heat, &selection)?;
+    let around = args.around.as_deref().map(Wanted::new);
+    let selection = Selection { around, depth: args.depth, min_percent: args.min_percent };
+    let drawing = draw(&dictionary, heat, &selection).map_err(|mut error| {
+        // The program knows more than its dictionary.
+        if let (GraphError::NoFunction { standing, .. }, Some(around)) = (&mut error, &selection.around) {
+            standing.add(&args.program, around);
+        }
+        error
+    })?;
+    if let Some(around) = args.around.as_deref().filter(|_| drawing.silent) {
+        super::note(&format!(
+            "{around} is silent: nothing that it reaches takes a context or calls back, so its calls are not encoded, \
+             and no arrow leads to it"
+        ));
+    }
     if drawing.shown > MANY {
         super::note(&format!(
             "{} functions are drawn, which is more than a picture can show; --around NAME --depth N draws a part",

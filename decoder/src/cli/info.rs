@@ -111,7 +111,7 @@ pub fn run(args: &InfoArgs) -> anyhow::Result<Status> {
     let info = Info { dictionary: dictionary.as_ref().map(summarise), toolchain: toolchain() };
     let text = match args.format {
         InfoFormat::Text => text(&info),
-        InfoFormat::Json => serde_json::to_string(&info)? + "\n",
+        InfoFormat::Json => pcce::printable::json(&info) + "\n",
     };
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")?;

@@ -1,247 +1,25 @@
 //! `pcce trace`.
 
+mod args;
+mod names;
 mod text;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail};
-use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{HumanBytes, ProgressBar};
 use pcce::style::Style;
+use pcce::trace::export::Folded;
 use pcce::trace::{
-    self, Compression, Programs, Reader, Selection, Stream, Tables, TraceFile, export, heading,
+    self, Compression, Met, Programs, Reader, Selection, Stream, Tables, TraceFile, export, heading,
 };
 
-use super::appearance::Appearance;
-use super::collect::{self, COLLECT_HELP, CollectArgs, MergeArgs};
+pub use self::args::{DiffArgs, ExportFormat, Places, TRACE_HELP, TraceAction, TraceArgs};
+use self::names::Asked;
+use super::collect;
 use super::profile::output;
 use super::views::ReportFormat;
 use super::{Status, note};
-
-pub(super) const TRACE_HELP: &str = "The program writes the trace to the file that PCCE_TRACE names. Events are its calls and returns, numbered from 1
-in each thread.
-
-Lines in <angle brackets> say what is not known, or how control came to a place otherwise than by a call.
-
-Exit status: 0, or 2 if something is missing in the trace; of `check` also 1 if something does not match.
-
-Examples:
-  pcce-clang --pcce-trace -g -O2 app.c -o app && PCCE_TRACE=app.trace ./app
-  pcce trace show app app.trace --depth 3
-  pcce trace find app app.trace parse_number
-  pcce trace diff app good.trace bad.trace
-  pcce trace compress app.trace
-  pcce trace export --format svg app app.trace -o app.svg";
-
-/// What is done with traces.
-#[derive(Subcommand)]
-pub enum TraceAction {
-    /// Show the calls as an indented tree
-    Show {
-        /// The files
-        #[command(flatten)]
-        args: TraceArgs,
-        /// Which way the code went between them, line by line (--pcce-trace=blocks)
-        #[arg(long)]
-        lines: bool,
-        /// About when each event was, in seconds from the trace's beginning
-        #[arg(long)]
-        times: bool,
-        /// Only calls of this function, and what is inside of them
-        #[arg(long, value_name = "NAME")]
-        function: Option<String>,
-        /// From this event of each thread on
-        #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-        from: u64,
-        /// Up to this event
-        #[arg(long, value_name = "N")]
-        to: Option<u64>,
-        /// So many calls inside of each other
-        #[arg(long, value_name = "N")]
-        depth: Option<u32>,
-        /// The last events of each thread
-        #[arg(long, value_name = "N")]
-        last: Option<u64>,
-        /// Form of the output
-        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
-        format: ReportFormat,
-        /// How calls look
-        #[command(flatten)]
-        appearance: Appearance,
-    },
-    /// Count the calls and the events of each function
-    Report {
-        /// The files
-        #[command(flatten)]
-        args: TraceArgs,
-        /// So many functions
-        #[arg(long, value_name = "N")]
-        top: Option<usize>,
-        /// Form of the output
-        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
-        format: ReportFormat,
-        /// Names of functions without parameters, template arguments and generic arguments
-        #[arg(long)]
-        short: bool,
-    },
-    /// Show where two runs part, and what each did more
-    Diff(DiffArgs),
-    /// Write the trace for other programs, or as a picture
-    Export {
-        /// The files
-        #[command(flatten)]
-        args: TraceArgs,
-        /// For whom
-        #[arg(long, value_enum)]
-        format: ExportFormat,
-        /// Names of functions without parameters, template arguments and generic arguments, in folded stacks
-        #[arg(long)]
-        short: bool,
-    },
-    /// Show each call of a function with its context
-    Find {
-        /// The files
-        #[command(flatten)]
-        args: TraceArgs,
-        /// The function: its name in the source, with or without its parameters, or as the linker knows it
-        function: String,
-        /// Form of the output
-        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
-        format: ReportFormat,
-        /// How contexts look
-        #[command(flatten)]
-        appearance: Appearance,
-    },
-    /// Show the context at an event
-    At {
-        /// The files
-        #[command(flatten)]
-        args: TraceArgs,
-        /// The event of the thread (the first one without --thread)
-        event: u64,
-        /// Form of the output
-        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
-        format: ReportFormat,
-        /// How contexts look
-        #[command(flatten)]
-        appearance: Appearance,
-    },
-    /// Tell what the trace costs, and which places write most
-    Stats {
-        /// The files
-        #[command(flatten)]
-        args: TraceArgs,
-        /// So many places and functions
-        #[arg(long, value_name = "N", default_value_t = 10)]
-        top: usize,
-        /// Form of the output
-        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
-        format: ReportFormat,
-        /// How places look
-        #[command(flatten)]
-        appearance: Appearance,
-    },
-    /// Count how often each line was executed, in the format of lcov (--pcce-trace=blocks)
-    Coverage(TraceArgs),
-    /// Compare what a program in verify mode wrote of its events with what is read
-    Check {
-        /// The files
-        #[command(flatten)]
-        args: TraceArgs,
-        /// Form of the output
-        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
-        format: ReportFormat,
-    },
-    /// Run the program several times, each run keeping a part of the trace, and put the parts together
-    #[command(after_help = COLLECT_HELP)]
-    Collect(CollectArgs),
-    /// Put parts of a trace together that were collected otherwise
-    Merge(MergeArgs),
-    /// Run one part of a collection (for engines)
-    #[command(hide = true)]
-    CollectPart {
-        /// The folder of the collection
-        folder: PathBuf,
-        /// The part, from 1
-        part: u32,
-    },
-    /// Compress the trace, also while the program runs: all commands read it so
-    Compress {
-        /// The trace; it is removed at the end
-        trace: PathBuf,
-        /// File to write [default: the trace's name, and .zst]
-        #[arg(short, long, value_name = "FILE")]
-        output: Option<PathBuf>,
-    },
-}
-
-/// What most commands need.
-#[derive(Args)]
-pub struct TraceArgs {
-    /// The program
-    pub program: PathBuf,
-    /// The trace that it wrote
-    pub trace: PathBuf,
-    /// Only this thread, by the system's number
-    #[arg(long, value_name = "N")]
-    pub thread: Option<u32>,
-    /// Where else to look, and where to write
-    #[command(flatten)]
-    pub places: Places,
-}
-
-/// What `diff` needs.
-#[derive(Args)]
-pub struct DiffArgs {
-    /// The program
-    pub program: PathBuf,
-    /// The trace of a run
-    pub one: PathBuf,
-    /// The trace of another run
-    pub two: PathBuf,
-    /// Where else to look, and where to write
-    #[command(flatten)]
-    pub places: Places,
-    /// So many functions
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub top: usize,
-    /// Form of the output
-    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
-    pub format: ReportFormat,
-    /// How contexts look
-    #[command(flatten)]
-    pub appearance: Appearance,
-}
-
-/// Further files.
-#[derive(Args)]
-pub struct Places {
-    /// A shared library of the program, or its debug file; may be given several times. Those that stand where they were
-    /// in the run are found without it
-    #[arg(long = "dict", value_name = "FILE")]
-    pub more: Vec<PathBuf>,
-    /// Folder with shared libraries or debug files, looked through by name and build id; may be given several times
-    #[arg(long, value_name = "DIR")]
-    pub dicts: Vec<PathBuf>,
-    /// File to write [default: standard output]
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-}
-
-/// Forms of exported traces.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ExportFormat {
-    /// For ui.perfetto.dev
-    Perfetto,
-    /// For chrome://tracing, and viewers that read its format
-    Chrome,
-    /// Folded stacks with their events, for flame graphs
-    Folded,
-    /// JSON lines: one object for each event
-    Json,
-    /// A picture of the threads' calls over time
-    Svg,
-}
 
 /// Runs it.
 pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
@@ -263,13 +41,10 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
     let file = open(&args.trace)?;
     let programs = load(&[&file], &args.program, &args.places)?;
     let reader = Reader::new(&file, &programs);
-    if file.damaged > 0 {
-        note(&format!("{} chunks of {} are damaged", file.damaged, args.trace.display()));
-    }
     let streams = streams(&file, args)?;
     let to_file = args.places.output.is_some();
     let json = |format: &ReportFormat| matches!(format, ReportFormat::Json);
-    let mut gaps = file.damaged;
+    let mut gaps = missing(&file, &args.trace);
     let mut status = Status::Done;
     let write = |write: &mut dyn FnMut(&mut dyn std::io::Write) -> std::io::Result<()>| {
         output(args.places.output.as_deref(), |out| write(out))
@@ -279,7 +54,7 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
             if *lines {
                 needs_blocks(&programs.tables)?;
             }
-            let functions = function.as_deref().map(|name| named(&programs.tables, name)).transpose()?;
+            let function = function.as_deref().map(|name| Asked::new(&programs, name)).transpose()?;
             let selection = Selection {
                 from: *from,
                 to: *to,
@@ -287,13 +62,19 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
                 last: *last,
                 lines: *lines,
                 times: *times,
-                functions,
+                functions: function.as_ref().map(|function| function.named.clone()),
             };
             let style = appearance.style(to_file)?;
+            let mut met = Met::default();
             write(&mut |out| {
-                gaps += trace::show(&reader, streams.clone(), &selection, &style, json(format), out)?;
+                met = trace::show(&reader, streams.clone(), &selection, &style, json(format), out)?;
                 Ok(())
             })?;
+            gaps += met.gaps;
+            // Behind the last event that was asked for, nobody has looked.
+            if let Some(function) = function.filter(|_| to.is_none()) {
+                status = function.tell(&programs, args.thread, &met, gaps, true);
+            }
         }
         TraceAction::Report { top, format, short, .. } => {
             let report = trace::report(&reader, streams)?;
@@ -305,36 +86,49 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
                 ReportFormat::Json => text::report_json(&programs.tables, &report, top, out),
             })?;
         }
-        TraceAction::Export { format, short, .. } => {
+        TraceAction::Export { format, short, depth, .. } => {
             let style = Style { short: *short, ..Style::default() };
+            let mut folded = Folded::default();
             write(&mut |out| {
                 let streams = streams.clone();
                 gaps += match format {
                     ExportFormat::Perfetto => export::perfetto(&reader, streams, out),
                     ExportFormat::Chrome => export::chrome(&reader, streams, out),
-                    ExportFormat::Folded => export::folded(&reader, streams, &style, out),
+                    ExportFormat::Folded => {
+                        folded = export::folded(&reader, streams, *depth, &style, out)?;
+                        Ok(folded.gaps)
+                    }
                     ExportFormat::Svg => export::timeline(&reader, streams, out),
                     ExportFormat::Json => {
                         let all = Selection::default();
-                        trace::show(&reader, streams, &all, &style, true, out)
+                        trace::show(&reader, streams, &all, &style, true, out).map(|met| met.gaps)
                     }
                 }?;
                 Ok(())
             })?;
+            let Folded { deeper, further, .. } = folded;
+            if deeper > 0 {
+                note(&format!(
+                    "{deeper} events in more than {depth} calls inside of each other are counted as <deeper calls>; \
+                     --depth N keeps more of them apart"
+                ));
+            }
+            if further > 0 {
+                note(&format!(
+                    "{further} events are counted as <further calls>: there are too many contexts"
+                ));
+            }
         }
         TraceAction::Find { function, format, appearance, .. } => {
-            let functions = named(&programs.tables, function)?;
+            let function = Asked::new(&programs, function)?;
             let style = appearance.style(to_file)?;
+            let mut met = Met::default();
             write(&mut |out| {
-                let streams = streams.clone();
-                let (found, met) = trace::find(&reader, streams, &functions, &style, json(format), out)?;
-                gaps += met;
-                if found == 0 {
-                    let as_far = if gaps > 0 { ", as far as the trace tells" } else { "" };
-                    note(&format!("{function} was not called{as_far}"));
-                }
+                met = trace::find(&reader, streams.clone(), &function.named, &style, json(format), out)?;
                 Ok(())
             })?;
+            gaps += met.gaps;
+            status = function.tell(&programs, args.thread, &met, gaps, false);
         }
         TraceAction::At { event, format, appearance, .. } => {
             let style = appearance.style(to_file)?;
@@ -394,7 +188,8 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
         | TraceAction::Merge(_)
         | TraceAction::CollectPart { .. } => {}
     }
-    Ok(if status == Status::Done { complete(gaps, "the trace") } else { status })
+    let complete = complete(gaps, "the trace");
+    Ok(if status == Status::Done { complete } else { status })
 }
 
 /// The status of a command that has met so many gaps.
@@ -404,6 +199,15 @@ fn complete(gaps: u64, of: &str) -> Status {
     }
     note(&format!("something is missing in {of} at {gaps} places"));
     Status::Failed
+}
+
+/// Says what is missing in the file of a trace. Returns at how many places.
+fn missing(file: &TraceFile, path: &Path) -> u64 {
+    let missing = file.missing();
+    for (_, what) in &missing {
+        note(&format!("{}: {what}", path.display()));
+    }
+    missing.iter().map(|(places, _)| places).sum()
 }
 
 fn diff(args: &DiffArgs) -> anyhow::Result<Status> {
@@ -417,7 +221,8 @@ fn diff(args: &DiffArgs) -> anyhow::Result<Status> {
         ReportFormat::Text => text::diff(&readers[0], &diff, *top, &style, out),
         ReportFormat::Json => text::diff_json(&readers[0], &diff, out),
     })?;
-    Ok(complete(diff.gaps + traces[0].damaged + traces[1].damaged, "the traces"))
+    let gaps = diff.gaps + missing(&traces[0], one) + missing(&traces[1], two);
+    Ok(complete(gaps, "the traces"))
 }
 
 fn compress(path: &Path, output: Option<&Path>) -> anyhow::Result<Status> {
@@ -469,13 +274,4 @@ fn needs_blocks(tables: &Tables) -> anyhow::Result<()> {
         bail!("the program records its calls only: build it with --pcce-trace=blocks");
     }
     Ok(())
-}
-
-/// The callees with a name.
-fn named(tables: &Tables, name: &str) -> anyhow::Result<Vec<bool>> {
-    let callees = tables.callees_named(name);
-    if !callees.contains(&true) {
-        bail!("{name}: the program's tables have no function of this name, traced or called");
-    }
-    Ok(callees)
 }

@@ -29,14 +29,19 @@ pub(super) struct Lines {
 const STEPS: u64 = 1 << 26;
 const STEPS_A_BYTE: u64 = 16;
 
+/// The debug information of a file of so many bytes; none if it is damaged, or more than such a file can hold.
+pub(super) fn debug_information(file: &object::File<'_>, len: u64) -> Option<gimli::Dwarf<Reader>> {
+    let section = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
+        let data = file.section_by_name(id.name()).and_then(|s| content(&s, id.name()).ok());
+        Ok(Reader::new(data.unwrap_or(Cow::Borrowed(&[])).into(), LittleEndian))
+    };
+    gimli::Dwarf::load(section).ok().filter(|dwarf| is_bounded(dwarf, len))
+}
+
 impl Lines {
     /// Without debug information there are no places. `len`: the size of the file, in bytes.
     pub(super) fn new(file: &object::File<'_>, len: u64) -> Self {
-        let section = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
-            let data = file.section_by_name(id.name()).and_then(|s| content(&s, id.name()).ok());
-            Ok(Reader::new(data.unwrap_or(Cow::Borrowed(&[])).into(), LittleEndian))
-        };
-        let dwarf = gimli::Dwarf::load(section).ok().filter(|dwarf| is_bounded(dwarf, len));
+        let dwarf = debug_information(file, len);
         Self {
             context: dwarf.and_then(|dwarf| addr2line::Context::from_dwarf(dwarf).ok()),
             left: STEPS.saturating_add(len.saturating_mul(STEPS_A_BYTE)),

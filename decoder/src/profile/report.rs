@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::printable::printable;
+use crate::printable::{self, printable};
 
 use super::{Kind, Profile, Stack, StackFrame, Stacks, Unit};
 
@@ -213,13 +213,13 @@ pub fn json(
         "contexts": all,
         "shown": shown.len(),
     });
-    writeln!(out, "{heading}")?;
+    writeln!(out, "{}", printable::json(&heading))?;
     for stack in shown {
         let values =
             metrics.iter().zip(&stack.values).map(|(metric, &value)| (metric.name.to_owned(), value.into()));
         let frames = stack.frames.iter().map(|&frame| (&stacks.frames[frame as usize]).into());
-        serde_json::to_writer(&mut out, &JsonStack { values: values.collect(), frames: frames.collect() })?;
-        out.write_all(b"\n")?;
+        let stack = JsonStack { values: values.collect(), frames: frames.collect() };
+        writeln!(out, "{}", printable::json(&stack))?;
     }
     Ok(())
 }

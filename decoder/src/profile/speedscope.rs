@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::{Kind, Stacks, Unit};
+use crate::printable::json;
 
 #[derive(Serialize)]
 struct File<'a> {
@@ -80,6 +81,5 @@ pub fn write(stacks: &Stacks, kind: Kind, name: &str, mut out: impl Write) -> io
         shared: Shared { frames: frames.collect() },
         profiles: profiles.collect(),
     };
-    serde_json::to_writer(&mut out, &file)?;
-    out.write_all(b"\n")
+    writeln!(out, "{}", json(&file))
 }

@@ -1,7 +1,7 @@
 //! The file of a trace: which chunks there are, of which streams, and the images of its processes. Only their heads are
 //! kept; words are read as they are needed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use pcce_abi::trace::{
-    self as abi, CHUNK, CHUNK_HEAD, Chunk, FIRST, HEAD, KIND_IMAGE, KIND_PART, KIND_STREAM, MAGIC, UNIT,
-    VERSION, parts,
+    self as abi, CHUNK, CHUNK_HEAD, Chunk, FIRST, HEAD, KIND_IMAGE, KIND_PART, KIND_STREAM, MAGIC, RING,
+    STREAMS, UNIT, USED, VERSION, parts,
 };
 use thiserror::Error;
 
@@ -153,6 +153,10 @@ pub struct TraceFile {
     pub(super) rows: Vec<RowsAt>,
     /// So many chunks have a head that is damaged: nobody knows to which stream they belong.
     pub damaged: u64,
+    /// Bytes that processes have taken in the file, and it does not have: it was cut.
+    pub cut: u64,
+    /// So many streams were begun of which the file has nothing.
+    pub lost: u64,
 }
 
 /// Longer paths of images are cut.
@@ -192,9 +196,17 @@ impl TraceFile {
                 (Content::Compressed(compressed), len)
             }
         };
-        let mut trace =
-            Self { content, len, streams: Vec::new(), images: Vec::new(), rows: Vec::new(), damaged: 0 };
-        let mut head = [0; 16];
+        let mut trace = Self {
+            content,
+            len,
+            streams: Vec::new(),
+            images: Vec::new(),
+            rows: Vec::new(),
+            damaged: 0,
+            cut: 0,
+            lost: 0,
+        };
+        let mut head = [0; RING as usize + 8];
         let read = trace.read(&mut head, 0)?;
         if len < HEAD {
             return Err(TraceError::NoTrace);
@@ -206,6 +218,14 @@ impl TraceFile {
             at += trace.chunk(at, &mut streams)?;
         }
         trace.streams = streams.into_values().collect();
+        let word = |at: u64| u64_at(&head, at as usize);
+        trace.cut = word(USED).saturating_sub(len);
+        // A ring writes over what ended threads have left.
+        if word(RING) == 0 {
+            let known = trace.streams.iter().chain(trace.rows.iter().map(|rows| &rows.stream));
+            let known: BTreeSet<u64> = known.map(|stream| stream.number).collect();
+            trace.lost = word(STREAMS).saturating_sub(known.len() as u64);
+        }
         for stream in &mut trace.streams {
             stream.chunks.sort_by_key(|chunk| chunk.sequence);
             stream.chunks.dedup_by_key(|chunk| chunk.sequence);
@@ -322,6 +342,20 @@ impl TraceFile {
             Content::Plain(source) => source.read(buffer, at),
             Content::Compressed(compressed) => compressed.read(buffer, at),
         }
+    }
+
+    /// What is missing in the file itself, for people, each with how many places that is.
+    #[must_use]
+    pub fn missing(&self) -> Vec<(u64, String)> {
+        let all = [
+            (self.damaged, format!("{} chunks are damaged", self.damaged)),
+            (
+                self.cut.min(1),
+                format!("it was cut: it has {} bytes of {}", self.len, self.len.saturating_add(self.cut)),
+            ),
+            (self.lost, format!("nothing is there of {} threads, or of their signal handlers", self.lost)),
+        ];
+        all.into_iter().filter(|(places, _)| *places > 0).collect()
     }
 
     /// The stream of a number.

@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 
 use super::context::context;
-use super::event::{Event, EventKind};
+use super::event::Event;
 use super::file::Stream;
 use super::machine::Machine;
+use super::named::{Met, Named};
 use super::reader::Reader;
 use super::show::heading;
 use crate::render::{json_frame, json_string};
@@ -51,39 +52,32 @@ pub(super) fn write_context(
     writeln!(out)
 }
 
-/// Writes each call of some functions, by callee, with its context. Returns how many there are, and how many gaps
-/// were met.
+/// Writes each call of some functions with its context.
 ///
 /// # Errors
 /// Those of reading the trace, and of `out`.
 pub fn find<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
-    functions: &[bool],
+    functions: &Named,
     style: &Style,
     json: bool,
     out: &mut dyn Write,
-) -> io::Result<(u64, u64)> {
+) -> io::Result<Met> {
     let tables = &reader.programs.tables;
-    let (mut found, mut gaps) = (0, 0);
+    let mut met = Met::default();
     for stream in streams {
         let mut machine = reader.machine(stream);
+        let mut pending = false;
         while let Some(event) = machine.next() {
-            let callee = match event.kind {
-                EventKind::Call | EventKind::Entered | EventKind::Leave => event.function,
-                EventKind::Open | EventKind::Closed | EventKind::Twice | EventKind::LeaveOpen => {
-                    tables.callee_of(event.node)
-                }
-                _ => continue,
-            };
-            if functions[callee as usize] {
-                found += 1;
+            met.event(tables, functions, &event, &mut pending);
+            if functions.is_called(tables, &event) {
                 write_context(reader, stream, &machine, &event, style, json, out)?;
             }
         }
-        gaps += machine.finish()?;
+        met.gaps += machine.finish()?;
     }
-    Ok((found, gaps))
+    Ok(met)
 }
 
 /// Writes the context of an event of a stream. Returns whether there is such an event, and how

@@ -14,7 +14,10 @@ use thiserror::Error;
 use super::contexts::{Contexts, DictionaryFile};
 use super::file::TraceFile;
 use super::tables::{InvalidTables, Tables};
+use crate::load::load;
+use crate::names::Wanted;
 use crate::program::{ProgramError, content};
+use crate::standing::Standing;
 use crate::{debug, store};
 
 /// Why a program gave no tables.
@@ -190,6 +193,19 @@ impl Programs {
     /// What decodes the contexts at the beginnings of chunks; None if the files have no dictionaries.
     pub(super) fn contexts(&self) -> Option<&Contexts> {
         self.contexts.get_or_init(|| Contexts::load(&self.dictionaries)).as_ref()
+    }
+
+    /// What the files say of functions of a name, beside their tables.
+    #[must_use]
+    pub fn standing(&self, wanted: &Wanted) -> Standing {
+        let mut standing = Standing::default();
+        for (file, _) in self.dictionaries.iter().filter(|(file, _)| !file.as_os_str().is_empty()) {
+            standing.add(file, wanted);
+            if let Ok(dictionary) = load(file) {
+                standing.add_dictionary(&dictionary, wanted);
+            }
+        }
+        standing
     }
 
     /// The number in the tables of each image of a trace, where it was found.

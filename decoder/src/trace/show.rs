@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use super::event::{End, Event, EventKind};
 use super::file::Stream;
 use super::machine::Machine;
+use super::named::{Met, Named};
 use super::reader::Reader;
 use super::spans::POINTER;
 use super::tables::{NONE, Tables};
@@ -28,8 +29,8 @@ pub struct Selection {
     pub lines: bool,
     /// About when each was.
     pub times: bool,
-    /// Only calls of these functions, and what is inside of them: by callee.
-    pub functions: Option<Vec<bool>>,
+    /// Only calls of these functions, and what is inside of them.
+    pub functions: Option<Named>,
 }
 
 /// Deeper calls are not indented further; their depth stands there.
@@ -54,7 +55,7 @@ pub fn heading(reader: &Reader<'_>, stream: &Stream) -> String {
     text
 }
 
-/// Writes the events of some streams. Returns how many gaps were met.
+/// Writes the events of some streams. Returns what was met, of [`Selection::functions`] if it has some.
 ///
 /// # Errors
 /// Those of reading the trace, and of `out`.
@@ -65,9 +66,9 @@ pub fn show<'t>(
     style: &Style,
     json: bool,
     out: &mut dyn Write,
-) -> io::Result<u64> {
+) -> io::Result<Met> {
     let tables = &reader.programs.tables;
-    let mut gaps = 0;
+    let mut met = Met::default();
     let begin = reader.start();
     for stream in streams {
         let mut from = selection.from;
@@ -81,12 +82,15 @@ pub fn show<'t>(
             writeln!(out, "{}:", heading(reader, stream))?;
         }
         let mut machine = reader.machine(stream);
-        let mut inside = None;
+        let (mut inside, mut pending) = (None, false);
         let mut line = String::new();
         while let Some(event) = machine.next() {
             let base = match &selection.functions {
                 None => Some(0),
-                Some(functions) => within(tables, functions, &event, &mut inside),
+                Some(functions) => {
+                    met.event(tables, functions, &event, &mut pending);
+                    within(tables, functions, &event, &mut inside)
+                }
             };
             let Some(base) = base else { continue };
             let number = machine.events();
@@ -108,13 +112,14 @@ pub fn show<'t>(
             }
             out.write_all(line.as_bytes())?;
         }
-        gaps += machine.finish()?;
+        met.gaps += machine.finish()?;
     }
-    Ok(gaps)
+    Ok(met)
 }
 
-/// The depth of the innermost function of these that the event is inside of, or that it calls.
-fn within(tables: &Tables, functions: &[bool], event: &Event, inside: &mut Option<u32>) -> Option<u32> {
+/// The depth of the innermost function of these that the event is inside of, or that it calls; where one was inlined,
+/// that of the function into which it was.
+fn within(tables: &Tables, functions: &Named, event: &Event, inside: &mut Option<u32>) -> Option<u32> {
     let left = |depth: u32| match event.kind {
         EventKind::Landed | EventKind::Again => event.depth < depth,
         EventKind::Mark | EventKind::Resume => false,
@@ -127,15 +132,8 @@ fn within(tables: &Tables, functions: &[bool], event: &Event, inside: &mut Optio
         Some(depth) if ended && event.depth == depth => return inside.take(),
         _ => *inside = None,
     }
-    let callee = match event.kind {
-        EventKind::Call | EventKind::Entered | EventKind::Leave => event.function,
-        EventKind::Active if event.function != NONE => event.function,
-        EventKind::Active | EventKind::Open | EventKind::Closed | EventKind::Twice | EventKind::LeaveOpen => {
-            tables.callee_of(event.node)
-        }
-        _ => return None,
-    };
-    *inside = functions[callee as usize].then_some(event.depth);
+    let begins = functions.is_entered(tables, event) || functions.is_inside(tables, event);
+    *inside = begins.then_some(event.depth);
     *inside
 }
 

@@ -124,18 +124,6 @@ impl Tables {
             Some(_) => POINTER,
         }
     }
-
-    /// Which callees have this name: in the source, without its parameters, or as the linker knows it.
-    #[must_use]
-    pub fn callees_named(&self, name: &str) -> Vec<bool> {
-        let fits = |number: u32| {
-            let source = self.source_name(number);
-            self.linkage_name(number) == name || source == name || crate::style::short(source) == name
-        };
-        let names: Vec<bool> = (0..self.name_count() as u32).map(fits).collect();
-        let functions = (0..self.function_count() as u32).map(|f| names[self.name_of(f) as usize]);
-        functions.chain(names.iter().copied()).chain([false]).collect()
-    }
 }
 
 /// What stands for the name of a function that is called through a pointer, and not traced.

@@ -87,6 +87,8 @@ pub(super) struct Function {
     pub(super) first: u32,
     first_node: u32,
     nodes: u32,
+    /// It was not left out by the user.
+    pub(super) is_traced: bool,
 }
 
 #[derive(Debug)]
@@ -204,13 +206,15 @@ impl Tables {
             for set in &function.sets {
                 self.add_choice(function, first_node, set).map_err(invalid)?;
             }
+            let address = module.addresses.get(number as usize);
             self.functions.push(Function {
                 name: names[function.name as usize],
                 first: first_choice + function.first,
                 first_node,
                 nodes: function.nodes.len() as u32,
+                is_traced: address != Some(&0),
             });
-            if let Some(&address) = module.addresses.get(number as usize).filter(|address| **address != 0) {
+            if let Some(&address) = address.filter(|address| **address != 0) {
                 // Of a function that several modules have, the linker keeps the first body. GNU ld resolves what the
                 // others' tables say of theirs to the one that it kept, if both have one size.
                 self.by_address.entry((image, address)).or_insert(first_function + number);
@@ -444,6 +448,18 @@ impl Tables {
             inlined: false,
             build_id: None,
         }
+    }
+
+    /// The names of the functions that were inlined to where a node is, innermost first.
+    pub(super) fn inlined_at(&self, node: u32) -> impl Iterator<Item = u32> {
+        let row = &self.nodes[node as usize];
+        let inlined = (row.locations as usize).saturating_sub(1);
+        self.locations[row.first_location as usize..][..inlined].iter().map(|location| location.name)
+    }
+
+    /// Whether it is known where a node is.
+    pub(super) fn has_place(&self, node: u32) -> bool {
+        self.nodes[node as usize].locations > 0
     }
 
     /// The frames of the place where a node is, innermost first: those inlined, then its function's.

@@ -1,7 +1,10 @@
 //! Lists of functions by their names: those that do not call back, and those whose contexts are wanted.
 
-use std::collections::{BTreeSet, HashSet};
+use std::cell::Cell;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
+
+use pcce_names::{demangle, forms, plain, without_type};
 
 use crate::error::Error;
 use crate::program::Function;
@@ -20,8 +23,8 @@ fn read(file: &Path, option: &'static str) -> Result<String, Error> {
     std::fs::read_to_string(file).map_err(|cause| Error::Unreadable { file: file.to_owned(), option, cause })
 }
 
-/// The functions whose contexts are wanted, by their names (*targeted mode*).
-pub struct Targets(HashSet<String>);
+/// The functions whose contexts are wanted (*targeted mode*): what tells their names apart, and these as they were given.
+pub struct Targets(HashMap<String, String>);
 
 impl Targets {
     /// From names and `@FILE`s with lists of them; None if there are none, and all contexts are wanted. `publish`:
@@ -30,33 +33,35 @@ impl Targets {
     /// # Errors
     /// A file that cannot be read.
     pub fn load(given: &[String], publish: bool) -> Result<Option<Self>, Error> {
-        let mut names = HashSet::new();
+        let mut targets = HashMap::new();
+        let mut add = |name: &str| _ = targets.insert(plain(name), name.to_owned());
         for name in given {
             match name.strip_prefix('@') {
-                Some(file) => add_names(&read(Path::new(file), "target")?, &mut names),
-                None => _ = names.insert(name.clone()),
+                Some(file) => names(&read(Path::new(file), "target")?).for_each(&mut add),
+                None => add(name),
             }
         }
-        Ok((publish || !given.is_empty()).then_some(Self(names)))
+        Ok((publish || !given.is_empty()).then_some(Self(targets)))
     }
 
-    /// The targets of this linkage name: it, or the name in the source with its scopes, without parameters
-    /// (`app::Log::write`).
-    fn named(&self, linkage: &str) -> impl Iterator<Item = &str> {
-        let names = [self.0.get(linkage), in_source(linkage).and_then(|name| self.0.get(&name))];
-        names.into_iter().flatten().map(String::as_str)
+    /// The target that the function of this linkage name is: by that, or by its name in the source with its scopes, with
+    /// or without parameters (`app::Log::write`).
+    fn named(&self, linkage: &str) -> Option<&str> {
+        let source = demangle(linkage);
+        let mut forms = [linkage, &source].into_iter().map(plain).chain(forms(&source));
+        forms.find_map(|form| self.0.get(&form)).map(String::as_str)
     }
 
     /// Whether the function of this linkage name is a target.
     pub fn contains(&self, linkage: &str) -> bool {
-        self.named(linkage).next().is_some()
+        self.named(linkage).is_some()
     }
 
     /// The targets that are not among these linkage names, in alphabetical order.
     pub fn missing(&self, names: impl Iterator<Item = String>) -> Vec<&str> {
-        let mut missing: BTreeSet<&str> = self.0.iter().map(String::as_str).collect();
+        let mut missing: BTreeSet<&str> = self.0.values().map(String::as_str).collect();
         for name in names {
-            for target in self.named(&name) {
+            if let Some(target) = self.named(&name) {
                 missing.remove(target);
             }
         }
@@ -65,7 +70,14 @@ impl Targets {
 }
 
 /// Names of functions and of source files, in which `*` stands for any characters and `?` for one.
-pub struct Patterns(Vec<glob::Pattern>);
+pub struct Patterns(Vec<Pattern>);
+
+struct Pattern {
+    given: String,
+    glob: glob::Pattern,
+    /// Some function has the name.
+    is_used: Cell<bool>,
+}
 
 impl Patterns {
     /// From names and `@FILE`s with lists of them, which the option has given.
@@ -85,7 +97,8 @@ impl Patterns {
                     option,
                     cause: cause.msg,
                 };
-                patterns.push(glob::Pattern::new(name).map_err(invalid)?);
+                let glob = glob::Pattern::new(&plain(name)).map_err(invalid)?;
+                patterns.push(Pattern { given: name.to_owned(), glob, is_used: Cell::new(false) });
             }
         }
         Ok(Self(patterns))
@@ -96,22 +109,31 @@ impl Patterns {
         self.0.is_empty()
     }
 
-    /// Whether a function has one of the names: its linkage name, its name in the source with its scopes, without
-    /// parameters, or the path of its source file, or the last parts of that.
+    /// Whether a function has one of the names: its linkage name, its name in the source with its scopes, with or
+    /// without parameters, or the path of its source file, or the last parts of that.
     pub fn name(&self, linkage: &str, file: Option<&str>) -> bool {
-        let in_source = in_source(linkage);
+        if self.is_empty() {
+            return false;
+        }
+        let source = demangle(linkage);
+        // A pattern is not for what the function returns.
+        let whole = plain(without_type(&source));
+        let [_, bare, short] = forms(&source);
         let paths = file.into_iter().flat_map(|file| {
             std::iter::once(file).chain(file.match_indices('/').map(|(at, _)| &file[at + 1..]))
         });
-        let mut names = [linkage].into_iter().chain(in_source.as_deref()).chain(paths);
-        names.any(|name| self.0.iter().any(|pattern| pattern.matches(name)))
+        let names: Vec<&str> = [linkage, &bare, &short].into_iter().chain(paths).collect();
+        let fits = |pattern: &&Pattern| {
+            names.iter().any(|name| pattern.glob.matches(name))
+                || pattern.given.contains('(') && pattern.glob.matches(&whole)
+        };
+        self.0.iter().filter(fits).inspect(|pattern| pattern.is_used.set(true)).count() > 0
     }
-}
 
-/// The name of a C++ function in the source, with its scopes and without parameters.
-fn in_source(linkage: &str) -> Option<String> {
-    let symbol = linkage.starts_with("_Z").then(|| cpp_demangle::Symbol::new(linkage).ok())??;
-    symbol.demangle_with_options(&cpp_demangle::DemangleOptions::new().no_params()).ok()
+    /// Those that none of the functions had that were asked for.
+    pub fn unused(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(|pattern| !pattern.is_used.get()).map(|pattern| &*pattern.given)
+    }
 }
 
 /// What makes streams and conversions that call functions of the program (the last ones: libbsd's).

@@ -35,8 +35,12 @@ void pcce_shim_branch_probabilities(void *Analyses, LLVMValueRef V, double *Out)
       *Out++ = static_cast<double>(BPI.getEdgeProbability(&BB, I).getNumerator()) / BranchProbability::getDenominator();
 }
 
-static StringRef sourceName(const DISubprogram *SP) {
-  return SP->getLinkageName().empty() ? SP->getName() : SP->getLinkageName();
+// Debug information of lines only (-gline-tables-only) has names without their scopes, where F itself has its whole one.
+static StringRef sourceName(const DISubprogram *SP, const Function *F) {
+  if (!SP->getLinkageName().empty())
+    return SP->getLinkageName();
+  bool IsMangled = F->getName().starts_with("_Z") || F->getName().starts_with("_R");
+  return IsMangled && F->getSubprogram() == SP ? F->getName() : SP->getName();
 }
 
 // The locations of an instruction, innermost first. One without a location gets the function's
@@ -44,7 +48,7 @@ static StringRef sourceName(const DISubprogram *SP) {
 void pcce_shim_locations(LLVMValueRef V, LocationCallback Callback, void *Context) {
   auto *I = unwrap<Instruction>(V);
   auto Report = [&](const DISubprogram *SP, const DIFile *File, unsigned Line, unsigned Column) {
-    StringRef Name = sourceName(SP);
+    StringRef Name = sourceName(SP, I->getFunction());
     StringRef Dir = File ? File->getDirectory() : "", Base = File ? File->getFilename() : "";
     Callback(Context, Name.data(), Name.size(), Dir.data(), Dir.size(), Base.data(), Base.size(),
              Line, Column);
@@ -81,7 +85,7 @@ uint32_t pcce_shim_linkage_facts(LLVMValueRef V) {
 
 const char *pcce_shim_source_name(LLVMValueRef F, size_t *Len) {
   const DISubprogram *SP = unwrap<Function>(F)->getSubprogram();
-  StringRef Name = SP ? sourceName(SP) : "";
+  StringRef Name = SP ? sourceName(SP, unwrap<Function>(F)) : "";
   *Len = Name.size();
   return Name.data();
 }

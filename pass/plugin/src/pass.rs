@@ -324,7 +324,7 @@ impl<'a> Job<'a> {
         let key = fnv1a(self.identifier.as_bytes(), b"trace");
         let calls =
             tracing::Calls { whole_program: self.whole_program, libraries: !called_within.is_empty() };
-        tracing::insert(module, (program, code), (key, left_out), self.options, calls)
+        tracing::insert(module, (program, code), (key, left_out), self.options, calls, warnings)
     }
 
     /// Reads the module, and encodes its call graph; again, if pointers were compared. None if there is no function to

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use pcce::printable::printable;
+use pcce::printable::{self, printable};
 use pcce::style::Style;
 use pcce::trace::{Checked, Diff, Reader, Report, Side, Stats, Tables, Verified, heading};
 use serde_json::json;
@@ -30,7 +30,7 @@ pub fn report(
 /// The same as JSON lines: the totals, then one object for each function.
 pub fn report_json(tables: &Tables, report: &Report, top: usize, out: &mut dyn Write) -> io::Result<()> {
     let head = json!({ "events": report.events, "functions": report.rows.len(), "gaps": report.gaps });
-    writeln!(out, "{head}")?;
+    writeln!(out, "{}", printable::json(&head))?;
     for row in report.rows.iter().take(top) {
         let row = json!({
             "function": tables.callee_name(row.callee),
@@ -39,7 +39,7 @@ pub fn report_json(tables: &Tables, report: &Report, top: usize, out: &mut dyn W
             "inclusive_events": row.inclusive,
             "about_ns": row.time,
         });
-        writeln!(out, "{row}")?;
+        writeln!(out, "{}", printable::json(&row))?;
     }
     Ok(())
 }
@@ -114,7 +114,7 @@ pub fn stats_json(tables: &Tables, stats: &Stats, top: usize, out: &mut dyn Writ
         "places": places.collect::<Vec<_>>(),
         "functions": functions.collect::<Vec<_>>(),
     });
-    writeln!(out, "{document}")
+    writeln!(out, "{}", printable::json(&document))
 }
 
 /// The comparisons of verify mode as one JSON document.
@@ -135,7 +135,7 @@ pub fn checked_json(checked: &Checked, out: &mut dyn Write) -> io::Result<()> {
         "chunks": chunks,
         "gaps": checked.gaps,
     });
-    writeln!(out, "{document}")
+    writeln!(out, "{}", printable::json(&document))
 }
 
 fn verified(verified: &Verified, out: &mut dyn Write) -> io::Result<()> {
@@ -248,11 +248,11 @@ pub fn diff_json(reader: &Reader<'_>, diff: &Diff<'_>, out: &mut dyn Write) -> i
             "first": pair.parting.as_ref().and_then(|parting| side(&parting.sides[0])),
             "second": pair.parting.as_ref().and_then(|parting| side(&parting.sides[1])),
         });
-        writeln!(out, "{thread}")?;
+        writeln!(out, "{}", printable::json(&thread))?;
     }
     for &(callee, calls) in &diff.calls {
         let name = reader.programs.tables.callee_name(callee);
-        writeln!(out, "{}", json!({ "function": name, "calls": calls }))?;
+        writeln!(out, "{}", printable::json(&json!({ "function": name, "calls": calls })))?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ mod perfetto;
 mod timeline;
 
 pub use chrome::chrome;
-pub use folded::folded;
+pub use folded::{Folded, folded};
 pub use perfetto::perfetto;
 pub use timeline::timeline;
 

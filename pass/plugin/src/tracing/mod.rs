@@ -71,7 +71,7 @@ pub fn without_calls_back(program: &Program, entered: &[FunctionId]) -> Result<V
 }
 
 /// Adds what writes the trace, as far as it leaves blocks and calls as they are. `key`: the module's in hashes.
-/// `left_out`: functions that the user has not left out.
+/// `left_out`: functions that the user has not left out. What is to be said goes to `warnings`.
 ///
 /// # Errors
 /// Names of functions that cannot be read.
@@ -81,9 +81,12 @@ pub fn insert<'m>(
     (key, left_out): (u64, Vec<bool>),
     options: &PassOptions,
     calls: Calls,
+    warnings: &mut Vec<String>,
 ) -> Result<Before<'m>, Error> {
     let mut names = Strings::default();
-    let mut skipped = skipped(program, code, options)?;
+    let (mut skipped, unused) = skipped(program, code, options)?;
+    // Other modules may have what this one has not.
+    warnings.extend(unused.into_iter().filter(|_| calls.whole_program));
     skipped.iter_mut().zip(left_out).for_each(|(skipped, left_out)| *skipped |= left_out);
     let blocks = options.common.trace == Some(Granularity::Blocks);
     let functions = gather::gather(module, (program, code), (calls, blocks), &mut names, &skipped);
@@ -94,16 +97,30 @@ pub fn insert<'m>(
     Ok(Before::Codes(Box::new(emit::insert(module, program, code, functions, given, calls.whole_program))))
 }
 
-/// Which functions are left out.
-fn skipped(program: &Program, code: &Code<'_>, options: &PassOptions) -> Result<Vec<bool>, Error> {
+/// Which functions are left out, and which names have named none.
+fn skipped(
+    program: &Program,
+    code: &Code<'_>,
+    options: &PassOptions,
+) -> Result<(Vec<bool>, Vec<String>), Error> {
     let skip = Patterns::load(&options.common.trace_skip, "trace-skip")?;
     let only = Patterns::load(&options.common.trace_only, "trace-only")?;
     let functions = program.iter().map(|(id, function)| {
         let file = code.function(id).value.source_file();
         let named = |patterns: &Patterns| patterns.name(&function.name, file.as_deref());
-        named(&skip) || !only.is_empty() && !named(&only)
+        let (skipped, chosen) = (named(&skip), named(&only));
+        skipped || !only.is_empty() && !chosen
     });
-    Ok(functions.collect())
+    let functions = functions.collect();
+    let unused = [("trace-skip", &skip), ("trace-only", &only)].into_iter().flat_map(|(option, patterns)| {
+        patterns.unused().map(move |name| {
+            format!(
+                "{option} {name}: the program has no function of this name, and none in a source file of this name, or \
+                 all its calls were inlined; source files are known with debug information (-g) only"
+            )
+        })
+    });
+    Ok((functions, unused.collect()))
 }
 
 /// Adds the rest, when nobody asks any more where blocks end and what calls call. `sites`: the name of the site array.

@@ -4,6 +4,8 @@ use std::fmt::{self, Write};
 
 use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 
+use crate::modules;
+
 /// A demangled name longer than this is given up, and the linkage name is shown: the substitutions
 /// of a short C++ name can stand for gigabytes.
 const MAX_LEN: usize = 1 << 16;
@@ -36,10 +38,15 @@ fn demangle_cpp(linkage: &str) -> Option<String> {
         return None;
     }
     let linkage = without_unit(linkage);
+    let demangled = demangle_symbol(linkage).or_else(|| modules::demangle(linkage, demangle_symbol))?;
+    Some(without_empty_packs(&demangled))
+}
+
+fn demangle_symbol(linkage: &str) -> Option<String> {
     let symbol = Symbol::new_with_options(linkage, &ParseOptions::default().recursion_limit(160)).ok()?;
     let mut out = Bounded(String::new());
     symbol.structured_demangle(&mut out, &DemangleOptions::new().recursion_limit(160)).ok()?;
-    Some(without_empty_packs(&out.0))
+    Some(out.0)
 }
 
 /// Without what `-funique-internal-linkage-names` appends, a digest of the file: `.__uniq.` and digits.

@@ -73,6 +73,43 @@ fn without_arguments(name: &str) -> Option<String> {
     kept.is_empty().then(|| out.split_off(begin))
 }
 
+/// The name without the parameters and the return type of C++. What is not understood stays as it is.
+#[must_use]
+pub fn bare(name: &str) -> &str {
+    let (mut at, mut begin, mut end) = (0, 0, None);
+    while let Some(c) = name[at..].chars().next() {
+        let rest = &name[at..];
+        if let Some(operator) = operator(&name[..at], rest) {
+            at += operator.len();
+            // `operator< <int>`: this blank ends no return type.
+            at += usize::from(name[at..].starts_with(" <"));
+            continue;
+        }
+        match c {
+            '(' if rest.starts_with("(anonymous ") => {
+                let Some(length) = rest.find(')') else { return name };
+                at += length + 1;
+                continue;
+            }
+            // Of a function that returns a function.
+            '(' if at == 0 || name[..at].ends_with(' ') => return name,
+            '<' | '{' | '[' | '(' => {
+                let Some(length) = closing(rest) else { return name };
+                if c == '(' {
+                    // Those of a function that something is in belong to the name.
+                    end = Some(at).filter(|_| !rest[length..].contains("::"));
+                }
+                at += length;
+                continue;
+            }
+            ' ' if end.is_none() && !conversion(&name[..at]) && !rest.starts_with(" [") => begin = at + 1,
+            _ => {}
+        }
+        at += c.len_utf8();
+    }
+    &name[begin..end.unwrap_or(name.len())]
+}
+
 /// Whether what stands here is the type that a conversion operator makes, or the rest of an operator's name.
 fn conversion(out: &str) -> bool {
     out.rsplit("::").next().is_some_and(|last| last == "operator" || last.starts_with("operator "))

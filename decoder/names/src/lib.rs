@@ -1,0 +1,12 @@
+//! Names of functions, as linkers know them and as people write them.
+
+#![forbid(unsafe_code)]
+
+mod demangle;
+mod modules;
+mod short;
+mod wanted;
+
+pub use demangle::demangle;
+pub use short::{bare, short};
+pub use wanted::{Wanted, forms, hint, plain, without_type};

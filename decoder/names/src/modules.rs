@@ -1,0 +1,469 @@
+//! Names of C++20 modules (`W` of the Itanium ABI), which the demangler does not know.
+//!
+//! A module's name stands in front of the name that belongs to it, and is a substitution, as a scope's is. So the mangled
+//! name is rewritten: each module becomes a scope of a name that is none of the program's, and where a substitution stands
+//! for a module, the name behind it gets a mark. In what is demangled both become `@module`, as `c++filt` writes it. Which
+//! substitutions stand for modules is tried, and checked: the demangler is asked what each of them is.
+
+use std::fmt::Write as _;
+
+/// What all that is put into names begins with.
+const MARK: &str = "__pcce_";
+/// In front of the name of a module's part, as a scope, and behind a name.
+const SCOPE: &str = "__pcce_module_";
+const PARTITION: &str = "__pcce_partition_";
+const AT: &str = "__pcce_at_";
+const DOT: &str = "__pcce_dot_";
+const COLON: &str = "__pcce_colon_";
+
+/// So often it is tried which substitutions are modules.
+const MOST: usize = 96;
+/// Longer names, and those with more substitutions that may be modules, are left alone.
+const LONGEST: usize = 1 << 11;
+const MOST_SUBSTITUTIONS: usize = 12;
+
+/// Demangles a name with modules. None if it has none, or is not understood. `demangle` is for names without.
+pub fn demangle(linkage: &str, demangle: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let rest = linkage.strip_prefix("_Z").filter(|_| linkage.len() <= LONGEST && linkage.contains('W'))?;
+    if !linkage.is_ascii() || linkage.contains(MARK) {
+        return None;
+    }
+    if let Some(rest) = rest.strip_prefix("GI") {
+        return initializer(rest);
+    }
+    let found = read(rest, &[])?;
+    if found.modules.is_empty() || found.substitutions.len() > MOST_SUBSTITUTIONS {
+        return None;
+    }
+    // Which substitutions are modules, by number: at first none, then one, and so on.
+    let mut waiting: Vec<Vec<(usize, String)>> = vec![Vec::new()];
+    for tried in 0..MOST {
+        let known = waiting.get(tried)?.clone();
+        let written = read(rest, &known).map(|read| read.written).unwrap_or_default();
+        if let Some(text) = demangle(&format!("_Z{written}"))
+            && is_right(&written, &found.substitutions, &known, &demangle)
+        {
+            return Some(shown(&text)).filter(|shown| !shown.contains(MARK));
+        }
+        let last = known.last().map_or(0, |(number, _)| number + 1);
+        for &number in found.substitutions.iter().filter(|number| **number >= last) {
+            let more = |module: &String| [&known[..], &[(number, module.clone())]].concat();
+            waiting.extend(found.modules.iter().map(more));
+        }
+        waiting.truncate(MOST);
+    }
+    None
+}
+
+/// Whether just the substitutions are modules that are taken for some: as the type of another parameter.
+fn is_right(
+    written: &str,
+    substitutions: &[usize],
+    known: &[(usize, String)],
+    demangle: &impl Fn(&str) -> Option<String>,
+) -> bool {
+    substitutions.iter().all(|&number| {
+        let Some(text) = demangle(&format!("_Z{written}{}", spelled(number))) else {
+            // It has no parameters. What was not tried is as the ABI says.
+            return known.is_empty();
+        };
+        // Behind the parameters there may be qualifiers.
+        let text = text.rsplit_once(')').map_or(&*text, |(text, _)| text);
+        let module = known.iter().find(|(known, _)| *known == number).map(|(_, module)| module);
+        match module {
+            Some(module) => text.ends_with(&scopes(module).join("::")),
+            None => {
+                let last = text.rsplit([':', ' ', ',', '(', '<']).next().unwrap_or_default();
+                !last.starts_with(SCOPE) && !last.starts_with(PARTITION)
+            }
+        }
+    })
+}
+
+/// A substitution as it is written.
+fn spelled(number: usize) -> String {
+    let Some(mut rest) = number.checked_sub(1) else { return "S_".to_owned() };
+    let mut digits = Vec::new();
+    loop {
+        digits.push(char::from_digit((rest % 36) as u32, 36).unwrap_or('0').to_ascii_uppercase());
+        rest /= 36;
+        if rest == 0 {
+            break;
+        }
+    }
+    format!("S{}_", digits.iter().rev().collect::<String>())
+}
+
+/// The scopes that stand for a module: its name is that of its parts, `.foo.bar:part`.
+fn scopes(module: &str) -> Vec<String> {
+    let mut scopes = Vec::new();
+    for (at, mark) in module.match_indices(['.', ':']) {
+        let part = module[at + 1..].split(['.', ':']).next().unwrap_or_default();
+        scopes.push(format!("{}{part}", if mark == "." { SCOPE } else { PARTITION }));
+    }
+    scopes
+}
+
+/// `_ZGI`: what initialises a module.
+fn initializer(mut rest: &str) -> Option<String> {
+    let mut module = String::new();
+    while !rest.is_empty() {
+        rest = part(rest, &mut module)?;
+    }
+    (!module.is_empty()).then(|| format!("initializer for module {}", &module[1..]))
+}
+
+/// Takes a part of a module's name, `W3foo` or `WP3foo`.
+fn part<'r>(rest: &'r str, module: &mut String) -> Option<&'r str> {
+    let rest = rest.strip_prefix('W')?;
+    let (mark, rest) = rest.strip_prefix('P').map_or(('.', rest), |rest| (':', rest));
+    let (name, rest) = source_name(rest)?;
+    module.push(mark);
+    module.push_str(name);
+    Some(rest)
+}
+
+/// Takes a name with its length in front.
+fn source_name(rest: &str) -> Option<(&str, &str)> {
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let len: usize = rest[..digits].parse().ok()?;
+    let name = rest.get(digits..digits.checked_add(len)?)?;
+    (len > 0).then(|| (name, &rest[digits + len..]))
+}
+
+/// A name that was rewritten.
+#[derive(Default)]
+struct Rewritten {
+    written: String,
+    /// The modules that it names.
+    modules: Vec<String>,
+    /// The substitutions in it that may be modules: names follow them.
+    substitutions: Vec<usize>,
+}
+
+/// What an `E` ends.
+#[derive(Clone, Copy, PartialEq)]
+enum Open {
+    /// A nested name.
+    Nested,
+    /// One that was made of a module and a name, which ends with the name, or with its template arguments.
+    Made,
+    /// A literal; whether its type was read.
+    Literal(bool),
+    /// Template arguments and others.
+    Other,
+}
+
+/// Rewrites what is behind `_Z`. `known`: the substitutions that are modules.
+fn read(mut rest: &str, known: &[(usize, String)]) -> Option<Rewritten> {
+    let mut found = Rewritten::default();
+    let mut open: Vec<Open> = Vec::new();
+    // The module of the name that follows, where that is a substitution.
+    let mut module = None;
+    let first = rest;
+    // The offsets of thunks.
+    for kind in ["Th", "Tv"] {
+        if rest.starts_with(kind) {
+            let at = rest
+                .find('_')
+                .filter(|_| kind == "Th")
+                .or_else(|| rest.match_indices('_').nth(1).map(|(at, _)| at))?;
+            found.written.push_str(&rest[..=at]);
+            rest = &rest[at + 1..];
+        }
+    }
+    while let Some(c) = rest.chars().next() {
+        let in_name = matches!(open.last(), None | Some(Open::Nested | Open::Made));
+        // A made name ends where no more of it follows.
+        if open.last() == Some(&Open::Made) && !found.written.ends_with('N') && !ends_open(&found.written) {
+            let goes_on = c == 'B' || c == 'I';
+            if !goes_on {
+                open.pop();
+                found.written.push('E');
+                continue;
+            }
+        }
+        let taken = match c {
+            'W' => {
+                let mut name = String::new();
+                let mut behind = rest;
+                while behind.starts_with('W') {
+                    behind = part(behind, &mut name)?;
+                    if !found.modules.contains(&name) {
+                        found.modules.push(name.clone());
+                    }
+                }
+                if open.last() != Some(&Open::Nested) {
+                    open.push(Open::Made);
+                    found.written.push('N');
+                }
+                for scope in scopes(&name) {
+                    let _ = write!(found.written, "{}{scope}", scope.len());
+                }
+                rest = behind;
+                continue;
+            }
+            'S' => {
+                let end = match rest.as_bytes().get(1)? {
+                    b'a'..=b'z' => 2,
+                    _ => rest.find('_')? + 1,
+                };
+                let number = number(&rest[..end]);
+                let is_followed = rest[end..].starts_with(|c: char| c.is_ascii_digit());
+                if let Some(number) = number.filter(|_| is_followed) {
+                    if !found.substitutions.contains(&number) {
+                        found.substitutions.push(number);
+                    }
+                    if let Some((_, name)) = known.iter().find(|(known, _)| *known == number) {
+                        module = Some(name.clone());
+                        rest = &rest[end..];
+                        continue;
+                    }
+                }
+                end
+            }
+            '0'..='9' if open.last() == Some(&Open::Literal(true)) => {
+                rest.bytes().take_while(u8::is_ascii_digit).count()
+            }
+            '0'..='9' => {
+                let (name, behind) = source_name(rest)?;
+                match module.take() {
+                    None => found.written.push_str(&rest[..rest.len() - behind.len()]),
+                    Some(module) => {
+                        let mark = module[1..].replace('.', DOT).replace(':', COLON);
+                        let name = format!("{name}{AT}{mark}");
+                        let _ = write!(found.written, "{}{name}", name.len());
+                    }
+                }
+                if let Some(Open::Literal(is_typed)) = open.last_mut() {
+                    *is_typed = true;
+                }
+                rest = behind;
+                continue;
+            }
+            'E' => {
+                let closed = open.pop()?;
+                if let (Open::Nested | Open::Other, Some(Open::Literal(is_typed))) = (closed, open.last_mut())
+                {
+                    *is_typed = true;
+                }
+                1
+            }
+            'N' => {
+                open.push(Open::Nested);
+                1
+            }
+            // A function that only its file has; else a literal.
+            'L' if in_name => 1,
+            'L' => {
+                open.push(Open::Literal(false));
+                if rest[1..].starts_with("_Z") { 3 } else { 1 }
+            }
+            'I' | 'J' | 'F' | 'X' | 'Z' => {
+                open.push(Open::Other);
+                1
+            }
+            'T' if rest.len() != first.len() => rest.find('_')? + 1,
+            'T' => 2,
+            'A' => rest.find('_').filter(|at| rest[1..*at].bytes().all(|b| b.is_ascii_digit()))? + 1,
+            '_' => 1 + rest[1..].bytes().take_while(|b| b.is_ascii_digit() || *b == b'_').count(),
+            'U' if rest.starts_with("Ul") => {
+                open.push(Open::Other);
+                2
+            }
+            'U' if rest.starts_with("Ut") => 2 + rest[2..].bytes().take_while(u8::is_ascii_digit).count(),
+            'D' if rest.starts_with("DT") || rest.starts_with("Dt") => {
+                open.push(Open::Other);
+                2
+            }
+            'D' | 'C' if in_name => 2,
+            'D' => 2 + rest[2..].bytes().take_while(|b| b.is_ascii_digit() || *b == b'_').count(),
+            // Constraints.
+            'Q' => return None,
+            // An operator that a module has, without a scope.
+            'a'..='z' if open.last() == Some(&Open::Made) && ends_open(&found.written) => {
+                if rest.starts_with("cv") {
+                    return None;
+                }
+                2
+            }
+            'a'..='z' => {
+                if let Some(Open::Literal(is_typed)) = open.last_mut() {
+                    *is_typed = true;
+                }
+                let second = rest.as_bytes().get(1).copied().unwrap_or(b' ');
+                let is_operator = in_name && !found.written.ends_with('N') && second.is_ascii_uppercase();
+                if is_operator
+                    && ["aN", "aS", "dV", "eO", "lS", "mI", "mL", "oR", "pL", "rM", "rS"]
+                        .iter()
+                        .any(|o| rest.starts_with(o))
+                {
+                    2
+                } else {
+                    1
+                }
+            }
+            _ => 1,
+        };
+        if module.is_some() {
+            // No plain name follows.
+            return None;
+        }
+        found.written.push_str(rest.get(..taken)?);
+        rest = &rest[taken..];
+    }
+    while open.pop_if(|open| *open == Open::Made).is_some() {
+        found.written.push('E');
+    }
+    Some(found)
+}
+
+/// Whether the name of a module was written last, so that the name that belongs to it is to come.
+fn ends_open(written: &str) -> bool {
+    let last = |mark: &str| written.rfind(mark).map(|at| at + mark.len());
+    let Some(at) = last(SCOPE).max(last(PARTITION)) else { return false };
+    let begin = written[..at].rfind("__pcce_").unwrap_or(at);
+    let digits = written[..begin].bytes().rev().take_while(u8::is_ascii_digit).count();
+    let len: usize = written[begin - digits..begin].parse().unwrap_or(0);
+    begin + len == written.len()
+}
+
+/// The number of a substitution.
+fn number(spelled: &str) -> Option<usize> {
+    match spelled.strip_prefix('S')?.strip_suffix('_')? {
+        "" => Some(0),
+        digits => usize::from_str_radix(digits, 36).ok()?.checked_add(1),
+    }
+}
+
+/// The text with modules as `c++filt` writes them.
+fn shown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut module = String::new();
+    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+    while !rest.is_empty() {
+        let scope = [(SCOPE, '.'), (PARTITION, ':')].into_iter().find_map(|(start, mark)| {
+            let (name, behind) = rest.strip_prefix(start)?.split_once("::")?;
+            Some((mark, name, behind))
+        });
+        if let Some((mark, name, behind)) = scope {
+            if !module.is_empty() || mark == ':' {
+                module.push(mark);
+            }
+            module.push_str(name);
+            rest = behind;
+            continue;
+        }
+        let len = if !module.is_empty() && rest.starts_with("operator") {
+            // Up to the parameters, which `operator()` has twice.
+            let start = if rest.starts_with("operator()") { 10 } else { 8 };
+            start + rest[start..].find('(').unwrap_or(rest.len() - start)
+        } else {
+            rest.find(|c| !is_word(c))
+                .unwrap_or(rest.len())
+                .max(rest.chars().next().map_or(1, char::len_utf8))
+        };
+        let word = &rest[..len];
+        out.push_str(&word.replace(AT, "@").replace(DOT, ".").replace(COLON, ":"));
+        if !module.is_empty() && word.starts_with(is_word) {
+            let _ = write!(out, "@{}", std::mem::take(&mut module));
+        }
+        rest = &rest[len..];
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::demangle;
+
+    /// What `c++filt` makes of them.
+    #[test]
+    fn names_of_modules() {
+        for (linkage, expected) in [
+            ("_ZNK6shapesW6shapes3Box4areaEv", "shapes::Box@shapes::area() const"),
+            ("_ZN6shapesW6shapes4areaEii", "shapes::area@shapes(int, int)"),
+            ("_ZW3foo3barv", "bar@foo()"),
+            ("_ZW3foo3barRKS_3Box", "bar@foo(Box@foo const&)"),
+            ("_ZNW3foo3Box3addERKS0_", "Box@foo::add(Box@foo const&)"),
+            ("_ZNW3foo3Box3addERKS_3BazS1_", "Box@foo::add(Baz@foo const&, Baz@foo)"),
+            (
+                "_ZN6shapesW6shapes5scaleERKNS_S0_3BoxEd",
+                "shapes::scale@shapes(shapes::Box@shapes const&, double)",
+            ),
+            (
+                "_ZNK6shapesW6shapes3Box6scaledIdEET_S3_",
+                "double shapes::Box@shapes::scaled<double>(double) const",
+            ),
+            ("_ZW3fooW3bar3bazv", "baz@foo.bar()"),
+            ("_ZW3fooWP4part3bazv", "baz@foo:part()"),
+            ("_ZGIW3foo", "initializer for module foo"),
+            ("_ZGIW3fooW3barWP4part", "initializer for module foo.bar:part"),
+            ("_ZW3foo3barIiEvT_", "void bar@foo<int>(int)"),
+            ("_ZW3foo3bar3Baz", "bar@foo(Baz)"),
+            ("_Z3useW3foo3BarS0_S_3Baz", "use(Bar@foo, Bar@foo, Baz@foo)"),
+            ("_Z3useRW3foo3BarIiERS_3BazIS1_E", "use(Bar@foo<int>&, Baz@foo<Bar@foo<int> >&)"),
+            ("_ZN3appW3foo1fEW3bar1BNS1_1CE", "app::f@foo(B@bar, C@bar)"),
+            ("_ZNW3foo1AplERKS0_", "A@foo::operator+(A@foo const&)"),
+            ("_ZW3fooplRKS_1AS2_", "operator+@foo(A@foo const&, A@foo const&)"),
+            (
+                "_ZNSt6vectorIW3foo3BoxSaIS1_EE9push_backERKS1_",
+                "std::vector<Box@foo, std::allocator<Box@foo> >::push_back(Box@foo const&)",
+            ),
+            ("_ZZNW3foo3Box3runEvE1x", "Box@foo::run()::x"),
+            ("_ZZW3foo3runvENKUlvE_clEv", "run@foo()::{lambda()#1}::operator()() const"),
+            ("_ZNW3foo3BoxC1Ev", "Box@foo::Box()"),
+            ("_ZNW3foo3BoxD2Ev", "Box@foo::~Box()"),
+            ("_ZN6shapesW6shapes3Box4nameB5cxx11Ev", "shapes::Box@shapes::name[abi:cxx11]()"),
+            (
+                "_ZNK6shapesW6shapes3Box6scaledIS1_EET_S3_RKNS_S0_3BarE",
+                "shapes::Box@shapes shapes::Box@shapes::scaled<shapes::Box@shapes>(shapes::Box@shapes, shapes::Bar@shapes const&) const",
+            ),
+            (
+                "_ZNKW3foo3Box3addERKS_3BazRKW3bar3QuxRKS5_3Zap",
+                "Box@foo::add(Baz@foo const&, Qux@bar const&, Qux@bar const&, Zap) const",
+            ),
+            (
+                "_ZNW3foo3Box3addIXaaltLi1ELi2ELi3EEEEvRKS_3BazRA8_KS2_",
+                "void Box@foo::add<((1)<(2))&&(3)>(Baz@foo const&, Baz@foo const (&) [8])",
+            ),
+            ("_ZN4testE", "test"),
+            ("_Z3fooI1WEvT_", "void foo<W>(W)"),
+            ("_ZNW3foo3BoxIN4kind1KELi3EE1fERKS_1AS5_", "Box@foo<kind::K, 3>::f(A@foo const&, A@foo const)"),
+            ("_ZW3foo1fN1a1bE", "f@foo(a::b)"),
+            ("_ZL3barRKW3foo1AS0_", "bar(A@foo const&, A@foo)"),
+            ("_ZNW3foo1AcvbEv", "A@foo::operator bool()"),
+            ("_ZZW3foo1fRKS_1AE1x", "f@foo(A@foo const&)::x"),
+        ] {
+            assert_eq!(demangle(linkage), expected, "{linkage}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_stays() {
+        for linkage in [
+            "_ZW",
+            "_ZW3fo",
+            "_ZGI",
+            "_ZGIW",
+            "_ZGIW3fooX",
+            "_ZNW3fooE",
+            "_ZW3foov",
+            "_ZW99999999999999999999x",
+            "_ZW3foocvb",
+        ] {
+            assert_eq!(demangle(linkage), linkage);
+        }
+        // No substitution is a module.
+        assert_eq!(demangle("_Z4WalkS_3Baz"), "_Z4WalkS_3Baz");
+        let long = format!("_ZW3foo{}{}v", 3000, "a".repeat(3000));
+        assert_eq!(demangle(&long), long);
+        let many: String = (0..36)
+            .filter_map(|digit| char::from_digit(digit, 36))
+            .map(|d| format!("S{}_1a", d.to_ascii_uppercase()))
+            .collect();
+        let many = format!("_ZW3foo3bar{many}");
+        assert_eq!(demangle(&many), many);
+    }
+}

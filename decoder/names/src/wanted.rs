@@ -1,0 +1,184 @@
+//! Names of functions as people write them: which functions one means, and which names are like it.
+
+use std::borrow::Cow;
+
+use crate::{bare, short};
+
+/// The name of a function that a user has given: as the linker knows it, or as in the source, with or without
+/// parameters, return type, template arguments, and what the compiler adds to names.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    text: String,
+    plain: String,
+}
+
+impl Wanted {
+    /// From what the user has written.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self { text: text.to_owned(), plain: plain(text) }
+    }
+
+    /// As the user has written it.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it means the function of this linkage name, which is `source` in the source.
+    #[must_use]
+    pub fn fits(&self, linkage: &str, source: &str) -> bool {
+        linkage == self.text
+            || source == self.text
+            || plain(source) == self.plain
+            || forms(source).contains(&self.plain)
+    }
+
+    /// The names that are most like it, at most five: those that contain it, then those that are written nearly so.
+    #[must_use]
+    pub fn similar<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<String> {
+        let wanted = plain(bare(&self.text)).to_lowercase();
+        let likeness = |candidate: &str| {
+            let candidate = plain(bare(candidate)).to_lowercase();
+            let last = candidate.rsplit("::").next().unwrap_or(&candidate);
+            // Debug information of lines only has names without their scopes.
+            if !wanted.is_empty()
+                && (candidate.contains(&wanted) || wanted.ends_with(&format!("::{candidate}")))
+            {
+                return 2.0;
+            }
+            strsim::jaro_winkler(&wanted, &candidate).max(strsim::jaro_winkler(&wanted, last))
+        };
+        let mut rated: Vec<_> =
+            names.map(|name| (likeness(name), name)).filter(|(rate, _)| *rate > 0.8).collect();
+        rated.sort_by(|(a, one), (b, other)| b.total_cmp(a).then_with(|| one.cmp(other)));
+        rated.dedup();
+        rated.into_iter().take(5).map(|(_, name)| name.to_owned()).collect()
+    }
+}
+
+/// What an error says behind a name that nobody has.
+#[must_use]
+pub fn hint(similar: &[String]) -> String {
+    match similar {
+        [] => "; names are those of the source, or of the object file".to_owned(),
+        _ => format!("; there are {}", similar.join(", ")),
+    }
+}
+
+/// The name without the return type of C++, with its parameters.
+#[must_use]
+pub fn without_type(name: &str) -> &str {
+    // Both are parts of one text.
+    &name[bare(name).as_ptr() as usize - name.as_ptr() as usize..]
+}
+
+/// The name without the parameters of C++, with its return type.
+fn without_parameters(name: &str) -> &str {
+    let bare = bare(name);
+    &name[..bare.as_ptr() as usize - name.as_ptr() as usize + bare.len()]
+}
+
+/// What a name in the source is without parameters, without return type, and without template arguments, each as
+/// [`plain`] leaves it.
+#[must_use]
+pub fn forms(source: &str) -> [String; 3] {
+    [plain(without_parameters(source)), plain(bare(source)), plain(&short(source))]
+}
+
+/// What tells two names apart: without ABI tags (`[abi:cxx11]`), what tells copies of a function apart (`[clone …]`,
+/// `.llvm.123`), and blanks that separate nothing.
+#[must_use]
+pub fn plain(name: &str) -> String {
+    let name = without_tags(name);
+    let name = [".llvm.", ".__uniq."].iter().fold(&*name, |name, mark| match name.rsplit_once(mark) {
+        Some((front, digits)) if digits.bytes().all(|digit| digit.is_ascii_digit()) => front,
+        _ => name,
+    });
+    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+    let mut plain = String::with_capacity(name.len());
+    let mut chars = name.trim().chars().peekable();
+    while let Some(c) = chars.next() {
+        let separates = plain.ends_with(is_word) && chars.peek().copied().is_some_and(is_word);
+        if c != ' ' || separates {
+            plain.push(c);
+        }
+    }
+    plain
+}
+
+/// Without what stands in `[abi:…]` and ` [clone …]`.
+fn without_tags(name: &str) -> Cow<'_, str> {
+    let mut out = Cow::Borrowed(name);
+    for mark in ["[abi:", " [clone "] {
+        while let Some(start) = out.find(mark)
+            && let Some(len) = out[start..].find(']')
+        {
+            out.to_mut().replace_range(start..=start + len, "");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demangle;
+
+    #[test]
+    fn names_are_written_in_many_ways() {
+        for (linkage, written) in [
+            ("main", &["main"][..]),
+            ("_ZN3app4workEi", &["_ZN3app4workEi", "app::work(int)", "app::work", "app::work( int )"]),
+            ("_ZN3app4nameB5cxx11Ei", &["app::name[abi:cxx11](int)", "app::name", "app::name(int)"]),
+            ("_ZN3app5Store4nameB5cxx11Ev", &["app::Store::name", "app::Store::name[abi:cxx11]"]),
+            ("_ZN3AppIiE3runEv", &["App<int>::run", "App::run", "App<int>::run()"]),
+            ("_Z3getIiET_v", &["get", "get<int>", "int get<int>", "int get<int>()"]),
+            (
+                "_ZNSt6vectorIiSaIiEE9push_backERKi",
+                &[
+                    "std::vector<int, std::allocator<int>>::push_back",
+                    "std::vector<int,std::allocator<int> >::push_back(int const&)",
+                    "std::vector::push_back",
+                ],
+            ),
+            ("_ZN12_GLOBAL__N_11fEi", &["(anonymous namespace)::f", "(anonymous namespace)::f(int)"]),
+            ("_ZNK1AclEi", &["A::operator()", "A::operator()(int) const"]),
+            ("_ZNK1AcvbEv", &["A::operator bool"]),
+            ("_ZlsRSoRK1A", &["operator<<"]),
+            ("_ZN1A1fEPFvvE", &["A::f", "A::f(void (*)())"]),
+            ("helper.llvm.12345", &["helper", "helper.llvm.12345"]),
+            ("_ZL1fi.llvm.12345", &["f", "f(int)"]),
+            ("_ZL1fl.__uniq.29582000", &["f", "f(long)"]),
+            ("_RNvC6_123foo3bar", &["123foo::bar"]),
+        ] {
+            let source = demangle(linkage);
+            for name in written {
+                assert!(Wanted::new(name).fits(linkage, &source), "{name}: {source}");
+            }
+        }
+        for (linkage, other) in [
+            ("_ZN3app4workEi", "work"),
+            ("_ZN3app4workEi", "app::work(long)"),
+            ("_ZN3app4workEi", "app"),
+            ("_ZNK1AclEi", "A::operator"),
+            ("_ZN3AppIiE3runEv", "App<long>::run"),
+            ("main", "mai"),
+            ("main", ""),
+        ] {
+            let source = demangle(linkage);
+            assert!(!Wanted::new(other).fits(linkage, &source), "{other}: {source}");
+        }
+    }
+
+    #[test]
+    fn names_that_are_alike_are_found() {
+        let names = ["app::parse(int)", "app::parse_all()", "handle", "main"];
+        let similar = |name: &str| Wanted::new(name).similar(names.into_iter());
+        assert_eq!(similar("parse"), ["app::parse(int)", "app::parse_all()"]);
+        assert_eq!(similar("handel"), ["handle"]);
+        assert_eq!(similar("app::handle")[0], "handle");
+        assert_eq!(similar("xyz"), [""; 0]);
+        assert_eq!(similar(""), [""; 0]);
+    }
+}

@@ -1,0 +1,154 @@
+//! What commands say of a function by its name: that it was inlined, left out, is not instrumented, silent, or that there
+//! is none.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pcce_testsuite::{Output, artifact, command, repository, run, work_folder};
+
+/// Builds the program with these flags.
+fn build(flags: &[&str], program: &Path) -> Output {
+    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let mut build = command(artifact("pcce-clang++"), &["-O2", "-std=c++17", &include]);
+    build.args(flags).arg(repository().join("testsuite/traces/named.cpp"));
+    run(build.arg("-o").arg(program)).expect_success()
+}
+
+/// The program with this flag for debug information, and its trace.
+fn traced(mode: &str, debug: &str, folder: &Path) -> (PathBuf, PathBuf) {
+    let (program, trace) = (folder.join(format!("program{debug}")), folder.join(format!("trace{debug}")));
+    let _ = build(&["--pcce-trace", "--pcce-trace-skip=app::skipped(char const*)", mode, debug], &program);
+    let _ = fs::remove_file(&trace);
+    let _ = run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
+    (program, trace)
+}
+
+fn pcce(words: &[&str], files: &[&Path]) -> Output {
+    run(command(artifact("pcce"), words).args(files))
+}
+
+/// What `pcce trace find` finds of a name, and says; and its status.
+fn find(name: &str, (program, trace): &(PathBuf, PathBuf)) -> (usize, String, i32) {
+    let found = pcce(&["trace", "find"], &[program, trace, Path::new(name)]);
+    (found.stdout.matches("event ").count(), found.stderr.clone(), found.status)
+}
+
+#[test]
+fn what_the_trace_cannot_have_is_told_apart() {
+    let folder = work_folder("traces/names");
+    for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"] {
+        let files = traced(mode, "-g", &folder);
+        for name in [
+            "app::name",
+            "app::name(int)",
+            "app::name[abi:cxx11]",
+            "app::name[abi:cxx11](int)",
+            "app::Store::scaled",
+            "app::Store::scaled<long>",
+            "long app::Store::scaled<long>(long) const",
+        ] {
+            assert_eq!(find(name, &files), (4, String::new(), 0), "{mode}: {name}");
+        }
+        let (calls, said, status) = find("app::parse", &files);
+        assert_eq!((calls, status), (0, 2), "{mode}: {said}");
+        let (program, trace) = &files;
+        let shown = pcce(&["trace", "show", "--function", "app::parse"], &[program, trace]);
+        let inside = shown.stdout.matches(" in app::parse(char const*)").count();
+        assert!(inside >= 4 && shown.status == 2, "{mode}: {}", shown.stdout);
+        let expected = format!(
+            "app::parse was inlined into app::handle(char const*): of calls there the trace has no event, but for \
+             {inside} in it, which `pcce trace show --function app::parse` shows"
+        );
+        assert!(said.contains(&expected), "{mode}: {said}");
+        for (name, expected) in [
+            ("app::skipped", "app::skipped is left out of the trace (--pcce-trace-skip"),
+            ("parse", "no function of this name is traced or called; there are app::parse(char const*)"),
+            (
+                "app::handel",
+                "no function of this name is traced or called; there are app::handle(char const*)",
+            ),
+            ("printf_", "no function of this name is traced or called"),
+            ("_start", "_start is not instrumented: it is a library's, or was built without the pass"),
+        ] {
+            let (calls, said, status) = find(name, &files);
+            assert_eq!((calls, status), (0, 2), "{mode}: {name}: {said}");
+            assert!(said.contains(expected), "{mode}: {name}: {said}");
+        }
+        let none = "note: the trace has no call of app::never\n".to_owned();
+        assert_eq!(find("app::never", &files), (0, none, 0), "{mode}");
+    }
+}
+
+/// Without debug information nobody knows what was inlined; with lines only, names of what was have no scopes.
+#[test]
+fn what_nobody_knows_is_not_denied() {
+    let folder = work_folder("traces/names-unknown");
+    let files = traced("--pcce-mode=lto", "-g0", &folder);
+    assert_eq!(find("app::name", &files).0, 4);
+    let (_, said, status) = find("app::never", &files);
+    assert!(said.contains("the trace has no call of app::never; nor would it have one where"), "{said}");
+    assert_eq!(status, 2);
+    let (_, said, _) = find("app::parse", &files);
+    assert!(said.contains("were inlined, without debug information (-g)"), "{said}");
+    let files = traced("--pcce-mode=lto", "-gline-tables-only", &folder);
+    assert_eq!(find("app::name", &files), (4, String::new(), 0));
+    let (_, said, _) = find("parse", &files);
+    assert!(said.contains("parse was inlined into app::handle(char const*)"), "{said}");
+    let (_, said, _) = find("app::parse", &files);
+    assert!(said.contains("; there are parse"), "{said}");
+}
+
+#[test]
+fn call_graphs_tell_the_same() {
+    let folder = work_folder("traces/names-graph");
+    let program = folder.join("program");
+    for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"] {
+        let _ = build(&["-g", mode], &program);
+        let around = |name: &str| {
+            let drawn = pcce(&["graph", "--around", name], &[&program]);
+            (!drawn.stdout.is_empty(), drawn.stderr.clone())
+        };
+        for name in ["app::name", "app::name[abi:cxx11](int)", "app::Store::scaled", "main"] {
+            let (drawn, said) = around(name);
+            assert!(drawn && !said.contains("error"), "{mode}: {name}: {said}");
+        }
+        for (name, expected) in [
+            (
+                "app::parse",
+                "app::parse was inlined into app::handle(char const*), and is no function of its own",
+            ),
+            ("_start", "_start is not instrumented"),
+            ("app::handel", "no function is named app::handel; there are app::handle(char const*)"),
+        ] {
+            let (drawn, said) = around(name);
+            assert!(!drawn && said.contains(expected), "{mode}: {name}: {said}");
+        }
+        let (drawn, said) = around("app::silent");
+        assert!(drawn && said.contains("app::silent is silent: nothing that it reaches"), "{mode}: {said}");
+    }
+}
+
+/// Lists for the pass take the same names, and say which ones name nothing.
+#[test]
+fn lists_take_the_same_names() {
+    let folder = work_folder("traces/names-lists");
+    let program = folder.join("program");
+    let unused = |flags: &[&str]| build(&[&["-g", "--pcce-mode=lto"], flags].concat(), &program).stderr;
+    for name in
+        ["app::name", "app::name[abi:cxx11]", "app::name(int)", "app::Store::scaled", "_ZN3app6handleEPKc"]
+    {
+        let targets = format!("--pcce-targets={name}");
+        assert_eq!(unused(&[&targets]), "", "{name}");
+        let only = format!("--pcce-trace-only={name}");
+        assert_eq!(unused(&["--pcce-trace", &only]), "", "{name}");
+    }
+    assert_eq!(unused(&["--pcce-trace", "--pcce-trace-skip=app::*,named.cpp"]), "");
+    let said = unused(&["--pcce-trace", "--pcce-trace-skip=app::nmae,app::h*,strange.cpp"]);
+    for name in ["app::nmae", "strange.cpp"] {
+        assert!(
+            said.contains(&format!("trace-skip {name}: the program has no function of this name")),
+            "{said}"
+        );
+    }
+    assert!(!said.contains("app::h*"), "{said}");
+}
