@@ -52,6 +52,52 @@ impl Folder {
     }
 }
 
+/// Log files that were rotated are compressed.
+#[test]
+fn compressed_logs_are_read() {
+    let folder = Folder::new("compressed");
+    let lines = |numbers: std::ops::Range<u32>| -> Vec<u8> {
+        numbers.flat_map(|n| format!("{n} {}\n", leaf()).into_bytes()).collect()
+    };
+    let gzip = |text: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    };
+    let zstd = |text: &[u8]| zstd::encode_all(text, 1).unwrap();
+    let expected = folder.ok(&[], &lines(0..2000));
+    // Frames of other things are left out.
+    let skipped: &[u8] = b"\x5a\x2a\x4d\x18\x03\0\0\0abc";
+    for (name, log) in [
+        ("gzip", gzip(&lines(0..2000))),
+        ("two of gzip", [gzip(&lines(0..999)), gzip(&lines(999..2000))].concat()),
+        ("zstd", zstd(&lines(0..2000))),
+        ("two of zstd", [zstd(&lines(0..999)), skipped.to_vec(), zstd(&lines(999..2000))].concat()),
+        ("zstd with a frame before", [skipped, &zstd(&lines(0..2000))].concat()),
+    ] {
+        assert!(folder.ok(&[], &log) == expected, "{name}, standard input");
+        let output = folder.command(&["log"]).output().unwrap();
+        assert_eq!((output.status.code(), &*text(&output.stderr)), (Some(0), ""), "{name}");
+        assert!(output.stdout == expected, "{name}");
+    }
+    // The tokens of a log that was cut are decoded as far as it goes, and its end is missing in words.
+    for (name, log) in [("gzip", gzip(&lines(0..2000))), ("zstd", zstd(&lines(0..2000)))] {
+        let (out, error) = folder.incomplete(&[], &log[..log.len() - 20]);
+        assert!(expected.starts_with(out.as_bytes()) || out.lines().count() > 100, "{name}: {out}");
+        assert!(error.starts_with("error: standard input: "), "{name}: {error}");
+    }
+    for (tool, start) in
+        [("xz", &b"\xfd7zXZ\0..."[..]), ("bzip2", b"BZh91AY&SY..."), ("lz4", b"\x04\x22\x4d\x18...")]
+    {
+        let (out, error) = folder.incomplete(&[], start);
+        assert_eq!(out, "");
+        assert!(error.contains("not by gzip or zstd") && error.contains(tool), "{error}");
+    }
+    for plain in ["", "B", "BZh", "BZh9", "BZh9 and so on\n", "P", "\u{1f}"] {
+        assert_eq!(text(&folder.ok(&[], plain.as_bytes())), plain);
+    }
+}
+
 #[test]
 fn logs_are_named_and_read_one_after_the_other() {
     let folder = Folder::new("logs");

@@ -5,22 +5,22 @@
 //! few blocks: memory is bounded. A block is sent off as soon as a line is complete, so that nobody who looks at a
 //! running log waits.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, IsTerminal, Read, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
+mod logs;
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use anyhow::Context;
-use indicatif::{ProgressBar, ProgressStyle};
 use pcce::filter::{Census, Failures, Filter, Words, is_token_byte};
 use pcce::render::Format;
 use pcce::session::Session;
 use pcce::store;
 
+use self::logs::{Logs, content};
 use super::sources::Sources;
 use super::{FilterArgs, FilterFormat, Status};
 
@@ -165,41 +165,6 @@ fn report(failures: &Failures, collapse: bool, place: impl Fn(u64) -> String) ->
     if failures.is_empty() { Status::Done } else { Status::Failed }
 }
 
-/// What is read: files, or standard input.
-struct Logs(Vec<(String, File)>);
-
-impl Logs {
-    fn open(paths: &[PathBuf]) -> anyhow::Result<Self> {
-        let open = |path: &PathBuf| {
-            let name = path.display().to_string();
-            let file = File::open(path).with_context(|| format!("{name}: cannot be read"))?;
-            anyhow::Ok((name, file))
-        };
-        if !paths.is_empty() {
-            return paths.iter().map(open).collect::<anyhow::Result<_>>().map(Self);
-        }
-        if io::stdin().is_terminal() {
-            super::note("reading the log from this terminal; give files behind the program to read those");
-        }
-        let input = io::stdin().as_fd().try_clone_to_owned().context("standard input")?;
-        Ok(Self(vec![("standard input".to_owned(), File::from(input))]))
-    }
-
-    /// A progress bar on standard error, where someone looks at it who does not see the output, and the end is known.
-    fn progress(&self, to_file: bool) -> ProgressBar {
-        let length = |file: &File| file.metadata().ok().filter(|data| data.is_file()).map(|data| data.len());
-        let lengths: Option<Vec<u64>> = self.0.iter().map(|(_, file)| length(file)).collect();
-        match lengths {
-            Some(lengths) if to_file || !io::stdout().is_terminal() => {
-                // Hidden where standard error is no terminal.
-                let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {bytes_per_sec}");
-                ProgressBar::new(lengths.iter().sum()).with_style(style.expect("it is a template"))
-            }
-            _ => ProgressBar::hidden(),
-        }
-    }
-}
-
 /// Where the result goes.
 struct Output {
     name: String,
@@ -212,12 +177,8 @@ impl Output {
             return Ok(Self { name: "standard output".to_owned(), file: Box::new(io::stdout().lock()) });
         };
         let name = path.display().to_string();
-        let identity = |data: fs::Metadata| (data.dev(), data.ino());
-        if let Ok(existing) = fs::metadata(path).map(identity) {
-            let is_this = |file: &File| file.metadata().is_ok_and(|data| identity(data) == existing);
-            if logs.0.iter().any(|(_, file)| is_this(file)) {
-                anyhow::bail!("{name}: this is one of the logs, which would be lost; write to another file");
-            }
+        if logs.contain(path) {
+            anyhow::bail!("{name}: this is one of the logs, which would be lost; write to another file");
         }
         let file = File::create(path).with_context(|| format!("{name}: cannot be written"))?;
         Ok(Self { name, file: Box::new(file) })
@@ -279,7 +240,7 @@ impl<'t> Reader<'t> {
         let mut why = Ok(());
         for (name, file) in logs.0 {
             starts.push(self.line);
-            match self.read(file) {
+            match content(file).and_then(|log| self.read(log)) {
                 // Nobody takes it when the process is about to end.
                 Ok(false) => return starts,
                 Ok(true) => {}
@@ -326,7 +287,11 @@ impl<'t> Reader<'t> {
                 Ok(0) => break,
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
+                Err(error) => {
+                    // What was read up to there was read.
+                    self.send(&buffer[..filled]);
+                    return Err(error);
+                }
             };
             let new = filled;
             filled += count;

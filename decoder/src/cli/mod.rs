@@ -211,7 +211,7 @@ pub struct FilterArgs {
     /// Folder with dictionaries, programs or debug files, looked through by build id; may be given several times
     #[arg(long, value_name = "DIR")]
     pub dicts: Vec<PathBuf>,
-    /// Logs, read one after the other; none: standard input
+    /// Logs, read one after the other, also compressed by gzip or zstd; none: standard input
     #[arg(value_name = "LOG")]
     pub logs: Vec<PathBuf>,
     /// File to write [default: standard output]
