@@ -116,3 +116,42 @@ fn libraries_refer_to_nothing_that_looks_like_exit() {
         }
     }
 }
+
+/// A build id has any length that a linker gives it; lld pads none, and it may be the last of its segment.
+#[test]
+fn build_ids_have_any_length() {
+    let folder = work_folder("linking/build-ids");
+    let source = "#include <pcce.h>\n#include <stdio.h>\n#include <stdlib.h>\n\
+        __attribute__((noinline)) static void taken(int n) { printf(\"%s\\n\", PCCE_TOKEN); fflush(stdout); if (n > 1) abort(); }\n\
+        int main(int n, char **v) { taken(n); return v == 0; }\n";
+    fs::write(folder.join("a.c"), source).unwrap();
+    for (linker, mode, id) in [
+        ("lld", "lto", "0x12"),
+        ("lld", "lto", "0x1234"),
+        ("lld", "link", "0x123456"),
+        ("lld", "module", "0x12345678"),
+        ("lld", "lto", "0x1234567890"),
+        ("lld", "lto", "0x123456789012345678"),
+        ("bfd", "module", "0x1234"),
+        ("bfd", "link", "0x12345678901234567890123456789012345678901234"),
+    ] {
+        let case = format!("{linker}, {mode}, {id}");
+        let (by_mode, by_linker) = (format!("--pcce-mode={mode}"), format!("-fuse-ld={linker}"));
+        let by_id = format!("-Wl,--build-id={id}");
+        let flags = [&*by_mode, &by_linker, &by_id];
+        let mut build = command(artifact("pcce-clang"), &flags);
+        build.args(["-O1", "-g", "--pcce-crash-report", "a.c", "-o", "a"]).current_dir(&folder);
+        let _ = run(&mut build).expect_success();
+        let program = folder.join("a");
+        let token = run(&mut command(&program, &[])).expect_success().stdout;
+        let mut decode = command(artifact("pcce"), &["decode"]);
+        let decoded = run(decode.arg(&program).arg(token.trim())).expect_success().stdout;
+        assert!(decoded.starts_with("#0  taken at "), "{case}: {decoded}");
+        let crashed = run(&mut command(&program, &["crash"]));
+        let line =
+            crashed.stderr.lines().find_map(|line| line.strip_prefix("build-id: ")).unwrap_or_default();
+        assert_eq!(line.len(), id.len() - 2, "{case}: {}", crashed.stderr);
+        let report = run_with_input(command(artifact("pcce"), &["decode"]).arg(&program), &crashed.stderr);
+        assert!(report.stdout.contains("taken at "), "{case}: {}", report.stdout);
+    }
+}

@@ -208,8 +208,8 @@ impl Image {
                     let align = if segment.p_align == 8 { 8usize } else { 4 };
                     let desc = 12 + (name_len as usize).next_multiple_of(4);
                     let desc = if align == 8 { desc.next_multiple_of(8) } else { desc };
-                    let next = (desc + desc_len as usize).next_multiple_of(align);
-                    if next > end as usize - at as usize {
+                    // Behind the last one there may be no padding: lld leaves it out.
+                    if desc + desc_len as usize > end as usize - at as usize {
                         break;
                     }
                     if kind == NT_GNU_BUILD_ID
@@ -225,7 +225,7 @@ impl Image {
                         self.whole_build_id_len = desc_len as usize;
                         break;
                     }
-                    at = at.add(next);
+                    at = at.wrapping_add((desc + desc_len as usize).next_multiple_of(align));
                 }
             }
         }
