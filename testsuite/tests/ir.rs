@@ -168,7 +168,12 @@ fn frames_of_other_machines_are_not_known() {
     let one = said("x86_64-linux-gnu", hybrid);
     assert!(one.contains("target absent"), "{one}");
     assert_eq!(one.lines().count(), 1, "{one}");
-    // Only whole executables are encoded so.
-    assert_eq!(said("aarch64-linux-gnu", "hybrid"), "");
-    assert_eq!(said("aarch64-linux-gnu", "whole-program;shared;hybrid"), "");
+    // Only whole executables are encoded so, and nobody believes otherwise.
+    for others in
+        ["hybrid", "whole-program;shared;hybrid", "whole-program;executable;hybrid;profile-generate=p"]
+    {
+        let other = said("x86_64-linux-gnu", others);
+        assert!(other.contains("the option hybrid has no effect"), "{others}: {other}");
+        assert_eq!(other.lines().count(), 1, "{other}");
+    }
 }

@@ -9,6 +9,7 @@
 //! way, since the linker may run elsewhere. One that the program will write ([`ValueHint::AnyPath`]) stays as it is.
 
 mod documents;
+mod ignored;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -42,6 +43,14 @@ pub enum Error {
         message: String,
         /// The options that there are.
         names: String,
+    },
+    /// An option that would do nothing.
+    #[error("`{option}` would do nothing: {why}")]
+    Ignored {
+        /// The option.
+        option: String,
+        /// Why, and what to do.
+        why: &'static str,
     },
     /// A path that the list cannot hold.
     #[error("`{0}` contains a `;`, which separates the options in {VARIABLE}; rename or move that file")]

@@ -156,3 +156,77 @@ fn cmake_has_a_keyword_for_each_option() {
     assert!(keywords.contains("set(_PCCE_LISTS TARGETS NO_CALLBACK TRACE_SKIP TRACE_ONLY)"), "{keywords}");
     assert!(keywords.contains("set(_PCCE_FILES PROFILE_USE NO_CALLBACK)"), "{keywords}");
 }
+
+/// Which options do nothing where: each option is here, so that a new one is thought of.
+#[test]
+fn options_that_do_nothing_are_refused() {
+    use Mode::{Link, Lto, Module};
+    const ANYWHERE: &[Mode] = &[Link, Lto, Module];
+    let table: &[(&str, &[Mode], &str)] = &[
+        ("--pcce-mode=link", ANYWHERE, ""),
+        ("--pcce-verify", ANYWHERE, ""),
+        ("--pcce-verify-report=r", ANYWHERE, "--pcce-verify"),
+        ("--pcce-targets=f", &[Lto, Module], ""),
+        ("--pcce-profile-generate", ANYWHERE, ""),
+        ("--pcce-profile-use=p", ANYWHERE, ""),
+        ("--pcce-id-bits=9", ANYWHERE, ""),
+        ("--pcce-hybrid", &[Lto], ""),
+        ("--pcce-no-callback=f", ANYWHERE, ""),
+        ("--pcce-crash-report", ANYWHERE, ""),
+        ("--pcce-trace", ANYWHERE, ""),
+        ("--pcce-trace-skip=f", ANYWHERE, "--pcce-trace"),
+        ("--pcce-trace-only=f", ANYWHERE, "--pcce-trace=blocks"),
+        ("--pcce-llvm=19", ANYWHERE, ""),
+        ("--pcce-heap", ANYWHERE, ""),
+        ("--pcce-launch=", ANYWHERE, ""),
+        ("--pcce-help", ANYWHERE, ""),
+    ];
+    let help = wrapper_help("pcce-clang");
+    let documented = help.lines().filter_map(|line| line.strip_prefix("  --pcce-"));
+    let documented: Vec<&str> = documented.filter_map(|flag| flag.split(['=', '[', ' ']).next()).collect();
+    let known: Vec<&str> = table
+        .iter()
+        .map(|(flag, _, _)| flag.trim_start_matches("--pcce-").split('=').next().unwrap_or_default())
+        .collect();
+    assert_eq!(known, documented);
+    let none = PassOptions::default();
+    for &(flag, modes, needs) in table.iter().filter(|(flag, _, _)| !flag.starts_with("--pcce-launch")) {
+        let whole = flags(&format!("{flag} {needs}")).unwrap();
+        let alone = flags(flag).unwrap();
+        for mode in ANYWHERE {
+            let used = whole.check_used(&none, *mode);
+            assert_eq!(used.is_ok(), modes.contains(mode), "{flag} in {mode:?}: {used:?}");
+            let used = alone.check_used(&none, *mode).is_ok();
+            assert_eq!(used, modes.contains(mode) && needs.is_empty(), "{flag} alone in {mode:?}");
+        }
+    }
+    let list = |text: &str| PassOptions::read([text]).unwrap();
+    let error = flags("").unwrap().check_used(&list("verify;hybrid"), Module).unwrap_err().to_string();
+    assert!(error.starts_with("`--pcce-hybrid` would do nothing: it needs the code of a whole"), "{error}");
+    assert!(flags("--pcce-trace-skip=f").unwrap().check_used(&list("trace=blocks"), Lto).is_ok());
+    let error = flags("--pcce-targets=f").unwrap().check_used(&none, Link).unwrap_err().to_string();
+    assert!(error.starts_with("`--pcce-targets` would do nothing: link mode takes no targets"), "{error}");
+    for (refused, text) in [
+        (true, "link;hybrid"),
+        (true, "link;target=f"),
+        (true, "trace-skip=f"),
+        (true, "trace-baseline=fi"),
+        (true, "verify-report=r"),
+        (false, "hybrid"),
+        (false, "target=f"),
+        (false, "link;whole-program;hybrid"),
+        (false, "trace;trace-only=f"),
+    ] {
+        assert_eq!(list(text).check_used().is_err(), refused, "{text}");
+    }
+    for (told, text, whole_program, executable) in [
+        (0, "hybrid", true, true),
+        (1, "hybrid", true, false),
+        (1, "hybrid", false, false),
+        (1, "hybrid;profile-generate=p", true, true),
+        (0, "verify;id-bits=9;trace", false, false),
+    ] {
+        let without_effect = list(text).without_effect(whole_program, executable);
+        assert_eq!(without_effect.len(), told, "{text}: {without_effect:?}");
+    }
+}

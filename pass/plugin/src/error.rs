@@ -28,11 +28,6 @@ pub enum Error {
         /// The module's identifier.
         module: String,
     },
-    /// Targeted mode asks which functions reach a target, which no module knows.
-    #[error(
-        "link mode takes no targets, since a module does not know what reaches them; use `--pcce-mode=lto` for that"
-    )]
-    TargetsOfModule,
     /// The no-ops of link mode cannot name all calls.
     #[error(
         "{module} has more calls than link mode has names for (2^18); split it, or use `--pcce-mode=module` for it"

@@ -76,6 +76,7 @@ pub fn run(run: &mut Run, phase: Phase, opt_level: u32, parameters: &str) -> Res
     }
     let of_environment = std::env::var_os(pcce_options::VARIABLE).unwrap_or_default();
     let options = PassOptions::read([parameters, &of_environment.to_string_lossy()])?;
+    options.check_used()?;
     let module = run.module();
     let identifier = module.identifier();
     if module.has_named_metadata(MARKER) {
@@ -87,6 +88,8 @@ pub fn run(run: &mut Run, phase: Phase, opt_level: u32, parameters: &str) -> Res
     let inserted = prepare::insert_late_calls(run);
     let job = Job::new(run.module(), identifier, phase, opt_level, &options)?;
     let mut warnings = job.missing_targets(run.module());
+    let missing = options.without_effect(job.whole_program, job.open);
+    warnings.extend(missing.into_iter().map(|what| format!("{}: {what}", job.identifier)));
     // Who counts need not be fast, and has other frames.
     let frames =
         if options.common.hybrid && job.open && !job.linked && options.common.profile_generate.is_none() {
@@ -122,9 +125,6 @@ impl<'a> Job<'a> {
             && options.common.trace.is_none()
             // Who counts is not encoded as a whole: it is done once.
             && options.common.profile_generate.is_none();
-        if linked && !options.common.targets.is_empty() {
-            return Err(Error::TargetsOfModule);
-        }
         // What other modules of the program do is not known.
         let entered = Entered::new(module, open);
         let open = open || linked;

@@ -20,7 +20,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use pcce_options::{Mode, WrapperFlags};
+use pcce_options::{Mode, PassOptions, WrapperFlags};
 
 use crate::Error;
 use crate::args::{Arguments, Role, Word};
@@ -88,6 +88,13 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     let links = command.product == Product::Image;
     let list = facts.pass_options.as_deref().unwrap_or_default().to_string_lossy();
     let mode = mode::of(&command, &arguments.own, &facts.inputs, &list);
+    if command.product != Product::Information {
+        // With ThinLTO lto mode encodes each file by itself.
+        let encodes_modules = mode == Mode::Lto && command.lto == UserLto::Thin;
+        let encoded = if encodes_modules { Mode::Module } else { mode };
+        // Wrong options are the pass's to report.
+        arguments.own.check_used(&PassOptions::read([&*list]).unwrap_or_default(), encoded)?;
+    }
     if command.emulated_tls && !matches!(command.product, Product::Information | Product::NoCode) {
         return Err(Error::EmulatedTls);
     }
