@@ -1,5 +1,5 @@
-//! What commands say of a function by its name: that it was inlined, left out, is not instrumented, silent, or that there
-//! is none.
+//! What commands say of a function by its name: that it was inlined, left out, is not instrumented, silent, or that
+//! there is none.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn build(flags: &[&str], program: &Path) -> Output {
 /// The program with this flag for debug information, and its trace.
 fn traced(mode: &str, debug: &str, folder: &Path) -> (PathBuf, PathBuf) {
     let (program, trace) = (folder.join(format!("program{debug}")), folder.join(format!("trace{debug}")));
-    let _ = build(&["--pcce-trace", "--pcce-trace-skip=app::skipped(char const*)", mode, debug], &program);
+    let _ = build(&["--pcce-trace", "--pcce-trace-skip=app::compare", mode, debug], &program);
     let _ = fs::remove_file(&trace);
     let _ = run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
     (program, trace)
@@ -61,7 +61,7 @@ fn what_the_trace_cannot_have_is_told_apart() {
         );
         assert!(said.contains(&expected), "{mode}: {said}");
         for (name, expected) in [
-            ("app::skipped", "app::skipped is left out of the trace (--pcce-trace-skip"),
+            ("app::compare", "app::compare is left out of the trace (--pcce-trace-skip"),
             ("parse", "no function of this name is traced or called; there are app::parse(char const*)"),
             (
                 "app::handel",

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 
-use crate::modules;
+use crate::rewrite;
 
 /// A demangled name longer than this is given up, and the linkage name is shown: the substitutions
 /// of a short C++ name can stand for gigabytes.
@@ -38,7 +38,7 @@ fn demangle_cpp(linkage: &str) -> Option<String> {
         return None;
     }
     let linkage = without_unit(linkage);
-    let demangled = demangle_symbol(linkage).or_else(|| modules::demangle(linkage, demangle_symbol))?;
+    let demangled = rewrite::demangle(linkage, demangle_symbol).or_else(|| demangle_symbol(linkage))?;
     Some(without_empty_packs(&demangled))
 }
 

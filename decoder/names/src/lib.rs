@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod demangle;
-mod modules;
+mod rewrite;
 mod short;
 mod wanted;
 

@@ -109,15 +109,22 @@ pub fn plain(name: &str) -> String {
 
 /// Without what stands in `[abi:…]` and ` [clone …]`.
 fn without_tags(name: &str) -> Cow<'_, str> {
-    let mut out = Cow::Borrowed(name);
-    for mark in ["[abi:", " [clone "] {
-        while let Some(start) = out.find(mark)
-            && let Some(len) = out[start..].find(']')
-        {
-            out.to_mut().replace_range(start..=start + len, "");
-        }
+    if !name.contains('[') {
+        return Cow::Borrowed(name);
     }
-    out
+    let mut out = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(at) = rest.find('[') {
+        let (front, tag) = rest.split_at(at);
+        let is_tag = tag.starts_with("[abi:") || front.ends_with(' ') && tag.starts_with("[clone ");
+        let len = tag.find(']').map_or(tag.len(), |end| end + 1);
+        out.push_str(if is_tag { front.trim_end_matches(' ') } else { front });
+        if !is_tag {
+            out.push_str(&tag[..len]);
+        }
+        rest = &tag[len..];
+    }
+    Cow::Owned(out + rest)
 }
 
 #[cfg(test)]

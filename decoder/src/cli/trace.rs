@@ -207,6 +207,14 @@ fn missing(file: &TraceFile, path: &Path) -> u64 {
     for (_, what) in &missing {
         note(&format!("{}: {what}", path.display()));
     }
+    if file.without_end() > 0 {
+        note(&format!(
+            "{}: {} threads, or their signal handlers, have no end there: they were killed, or go on, and their last \
+             events, of 62 bits at most, may not be written",
+            path.display(),
+            file.without_end()
+        ));
+    }
     missing.iter().map(|(places, _)| places).sum()
 }
 

@@ -239,6 +239,11 @@ impl<'t> Bits<'t> {
         Item::Bits
     }
 
+    /// At the end: whether there was more, that the file does not have. Of a thread that was killed nobody knows.
+    pub(super) fn lacks_more(&self) -> bool {
+        self.is_cut() || self.chunk.is_some_and(|chunk| chunk.end == CONTINUED)
+    }
+
     /// Whether the file ends in the chunk.
     fn is_cut(&self) -> bool {
         self.chunk.is_some_and(|chunk| chunk.there < chunk.room)

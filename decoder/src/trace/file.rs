@@ -344,6 +344,13 @@ impl TraceFile {
         }
     }
 
+    /// The streams of which the file has no end: their threads were killed, or go on.
+    #[must_use]
+    pub fn without_end(&self) -> usize {
+        let is_open = |stream: &&Stream| stream.chunks.last().is_some_and(|chunk| chunk.end == abi::OPEN);
+        self.streams.iter().filter(is_open).count()
+    }
+
     /// What is missing in the file itself, for people, each with how many places that is.
     #[must_use]
     pub fn missing(&self) -> Vec<(u64, String)> {

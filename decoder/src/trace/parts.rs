@@ -68,8 +68,8 @@ pub enum PartsError {
     },
     /// Its process did not get as far as others.
     #[error(
-        "part {part} is not whole: its process was killed, or had no room for the trace ({path}); delete the file, and \
-         run that part again"
+        "part {part} is not whole: its process was killed, or had no room for the trace, or the file was cut ({path}); \
+         delete the file, and run that part again"
     )]
     Cut {
         /// Which, from 1.
@@ -151,6 +151,9 @@ impl PartFile {
                 expected: part + 1,
                 of: parts,
             });
+        }
+        if file.cut > 0 {
+            return Err(PartsError::Cut { part: part + 1, path: path.to_owned() });
         }
         let streams = streams(&file, path)?;
         Ok(Self { path: path.to_owned(), file, part, parts, streams })

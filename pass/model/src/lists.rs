@@ -23,7 +23,8 @@ fn read(file: &Path, option: &'static str) -> Result<String, Error> {
     std::fs::read_to_string(file).map_err(|cause| Error::Unreadable { file: file.to_owned(), option, cause })
 }
 
-/// The functions whose contexts are wanted (*targeted mode*): what tells their names apart, and these as they were given.
+/// The functions whose contexts are wanted (*targeted mode*): what tells their names apart, and these as they were
+/// given.
 pub struct Targets(HashMap<String, String>);
 
 impl Targets {
@@ -44,8 +45,8 @@ impl Targets {
         Ok((publish || !given.is_empty()).then_some(Self(targets)))
     }
 
-    /// The target that the function of this linkage name is: by that, or by its name in the source with its scopes, with
-    /// or without parameters (`app::Log::write`).
+    /// The target that the function of this linkage name is: by that, or by its name in the source with its scopes,
+    /// with or without parameters (`app::Log::write`).
     fn named(&self, linkage: &str) -> Option<&str> {
         let source = demangle(linkage);
         let mut forms = [linkage, &source].into_iter().map(plain).chain(forms(&source));

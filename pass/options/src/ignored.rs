@@ -73,8 +73,8 @@ impl PassOptions {
         check(&self.describe(), mode, "")
     }
 
-    /// What is to be said of options that have no effect on a module: of an executable's, or a library's whole program, or
-    /// of neither.
+    /// What is to be said of options that have no effect on a module: of an executable's, or a library's whole
+    /// program, or of neither.
     pub fn without_effect(&self, whole_program: bool, executable: bool) -> Vec<String> {
         let given = self.describe();
         let fits = |when: When| match when {

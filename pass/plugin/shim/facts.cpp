@@ -35,7 +35,7 @@ void pcce_shim_branch_probabilities(void *Analyses, LLVMValueRef V, double *Out)
       *Out++ = static_cast<double>(BPI.getEdgeProbability(&BB, I).getNumerator()) / BranchProbability::getDenominator();
 }
 
-// Debug information of lines only (-gline-tables-only) has names without their scopes, where F itself has its whole one.
+// Debug information of lines only (-gline-tables-only) has names without their scopes. F itself has its whole one.
 static StringRef sourceName(const DISubprogram *SP, const Function *F) {
   if (!SP->getLinkageName().empty())
     return SP->getLinkageName();

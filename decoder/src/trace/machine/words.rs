@@ -126,8 +126,7 @@ impl Machine<'_> {
             self.compare_last(chunk);
         }
         self.state = State::Done;
-        // The thread was killed, or the file was cut: nobody knows what came behind.
-        self.gaps += u64::from(!ended);
+        self.gaps += u64::from(!ended && self.bits.lacks_more());
         let end = if ended { End::Ended } else { End::Open };
         self.event(EventKind::End(end), NONE, NONE)
     }

@@ -351,3 +351,31 @@ fn options_for_the_pass_travel_in_one_variable() {
     facts.pass_options = Some("".into());
     assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("verify;link;executable"));
 }
+
+#[test]
+fn flags_that_would_do_nothing_are_refused() {
+    let with_list = |list: &str| Facts { pass_options: Some(list.into()), ..facts() };
+    for (line, list, refused) in [
+        ("--pcce-mode=link --pcce-hybrid a.o", "", Some("--pcce-hybrid")),
+        ("--pcce-mode=module --pcce-hybrid -c a.c", "", Some("--pcce-hybrid")),
+        ("--pcce-hybrid -flto=thin a.o", "", Some("--pcce-hybrid")),
+        ("--pcce-mode=module -c a.c", "hybrid", Some("--pcce-hybrid")),
+        ("--pcce-mode=link --pcce-targets=f -c a.c", "", Some("--pcce-targets")),
+        ("--pcce-trace-only=f -c a.c", "", Some("--pcce-trace-only")),
+        ("--pcce-verify-report=r a.o", "", Some("--pcce-verify-report")),
+        ("--pcce-hybrid -c a.c", "", None),
+        ("--pcce-hybrid -flto a.o", "", None),
+        ("--pcce-hybrid -fno-lto -c a.c", "", None),
+        ("--pcce-mode=link -flto --pcce-hybrid a.o", "", None),
+        ("--pcce-mode=module --pcce-targets=f -c a.c", "", None),
+        ("--pcce-trace-only=f -c a.c", "trace", None),
+        ("--pcce-verify-report=r --pcce-verify a.o", "", None),
+        ("--pcce-mode=link --pcce-hybrid -print-search-dirs", "", None),
+    ] {
+        let planned = plan_with(&with_list(list), line);
+        let message = planned.err().map(|error| error.to_string());
+        let named =
+            message.as_deref().and_then(|m| Some(m.strip_prefix('`')?.split_once("` would do nothing: ")?.0));
+        assert_eq!(named, refused, "{line}, {list}: {message:?}");
+    }
+}

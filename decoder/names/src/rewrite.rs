@@ -1,9 +1,11 @@
-//! Names of C++20 modules (`W` of the Itanium ABI), which the demangler does not know.
+//! What the demangler does not know, or gets wrong: names of C++20 modules (`W` of the Itanium ABI), and the parameters
+//! of constructors that are templates.
 //!
-//! A module's name stands in front of the name that belongs to it, and is a substitution, as a scope's is. So the mangled
-//! name is rewritten: each module becomes a scope of a name that is none of the program's, and where a substitution stands
-//! for a module, the name behind it gets a mark. In what is demangled both become `@module`, as `c++filt` writes it. Which
-//! substitutions stand for modules is tried, and checked: the demangler is asked what each of them is.
+//! A module's name stands in front of the name that belongs to it, and is a substitution, as a scope's is. So the
+//! mangled name is rewritten: each module becomes a scope of a name that is none of the program's, and where a
+//! substitution stands for a module, the name behind it gets a mark. In what is demangled both become `@module`, as
+//! `c++filt` writes it. Which substitutions stand for modules is tried, and checked: the demangler is asked what
+//! each of them is.
 
 use std::fmt::Write as _;
 
@@ -22,16 +24,22 @@ const MOST: usize = 96;
 const LONGEST: usize = 1 << 11;
 const MOST_SUBSTITUTIONS: usize = 12;
 
-/// Demangles a name with modules. None if it has none, or is not understood. `demangle` is for names without.
+/// Demangles a name with modules, or with a template of a constructor. None if it has neither, or is not understood.
+/// `demangle` is for names without.
 pub fn demangle(linkage: &str, demangle: impl Fn(&str) -> Option<String>) -> Option<String> {
-    let rest = linkage.strip_prefix("_Z").filter(|_| linkage.len() <= LONGEST && linkage.contains('W'))?;
-    if !linkage.is_ascii() || linkage.contains(MARK) {
+    const CONSTRUCTORS: [&str; 4] = ["C1", "C2", "C3", "CI"];
+    let rest = linkage.strip_prefix("_Z")?;
+    let may_be = rest.contains('W') || CONSTRUCTORS.iter().any(|constructor| rest.contains(constructor));
+    if !may_be || !linkage.is_ascii() || linkage.contains(MARK) {
         return None;
     }
     if let Some(rest) = rest.strip_prefix("GI") {
         return initializer(rest);
     }
     let found = read(rest, &[])?;
+    if found.modules.is_empty() && found.has_constructor {
+        return demangle(&format!("_Z{}", found.written));
+    }
     if found.modules.is_empty() || found.substitutions.len() > MOST_SUBSTITUTIONS {
         return None;
     }
@@ -139,18 +147,29 @@ struct Rewritten {
     modules: Vec<String>,
     /// The substitutions in it that may be modules: names follow them.
     substitutions: Vec<usize>,
+    /// There was a template of a constructor.
+    has_constructor: bool,
 }
 
 /// What an `E` ends.
 #[derive(Clone, Copy, PartialEq)]
 enum Open {
-    /// A nested name.
-    Nested,
+    /// A nested name, and what came last in it.
+    Nested(Last),
     /// One that was made of a module and a name, which ends with the name, or with its template arguments.
     Made,
     /// A literal; whether its type was read.
     Literal(bool),
     /// Template arguments and others.
+    Other,
+}
+
+/// What came last in a nested name.
+#[derive(Clone, Copy, PartialEq)]
+enum Last {
+    Constructor,
+    /// The template arguments of a constructor.
+    Arguments,
     Other,
 }
 
@@ -173,7 +192,7 @@ fn read(mut rest: &str, known: &[(usize, String)]) -> Option<Rewritten> {
         }
     }
     while let Some(c) = rest.chars().next() {
-        let in_name = matches!(open.last(), None | Some(Open::Nested | Open::Made));
+        let in_name = matches!(open.last(), None | Some(Open::Nested(_) | Open::Made));
         // A made name ends where no more of it follows.
         if open.last() == Some(&Open::Made) && !found.written.ends_with('N') && !ends_open(&found.written) {
             let goes_on = c == 'B' || c == 'I';
@@ -183,8 +202,18 @@ fn read(mut rest: &str, known: &[(usize, String)]) -> Option<Rewritten> {
                 continue;
             }
         }
+        if let Some(Open::Nested(last)) = open.last_mut()
+            && *last == Last::Constructor
+            && c != 'I'
+            && c != 'B'
+        {
+            *last = Last::Other;
+        }
         let taken = match c {
             'W' => {
+                if first.len() > LONGEST {
+                    return None;
+                }
                 let mut name = String::new();
                 let mut behind = rest;
                 while behind.starts_with('W') {
@@ -193,7 +222,7 @@ fn read(mut rest: &str, known: &[(usize, String)]) -> Option<Rewritten> {
                         found.modules.push(name.clone());
                     }
                 }
-                if open.last() != Some(&Open::Nested) {
+                if !matches!(open.last(), Some(Open::Nested(_))) {
                     open.push(Open::Made);
                     found.written.push('N');
                 }
@@ -243,14 +272,25 @@ fn read(mut rest: &str, known: &[(usize, String)]) -> Option<Rewritten> {
             }
             'E' => {
                 let closed = open.pop()?;
-                if let (Open::Nested | Open::Other, Some(Open::Literal(is_typed))) = (closed, open.last_mut())
-                {
-                    *is_typed = true;
+                match (closed, open.last_mut()) {
+                    (Open::Nested(_) | Open::Other, Some(Open::Literal(is_typed))) => *is_typed = true,
+                    (Open::Other, Some(Open::Nested(last))) => {
+                        let is_constructor = *last == Last::Constructor;
+                        *last = if is_constructor { Last::Arguments } else { Last::Other };
+                    }
+                    _ => {}
+                }
+                if closed == Open::Nested(Last::Arguments) {
+                    // The demangler takes the first parameter of a constructor's template for the type that it returns.
+                    found.written.push_str("Ev");
+                    found.has_constructor = true;
+                    rest = &rest[1..];
+                    continue;
                 }
                 1
             }
             'N' => {
-                open.push(Open::Nested);
+                open.push(Open::Nested(Last::Other));
                 1
             }
             // A function that only its file has; else a literal.
@@ -276,8 +316,18 @@ fn read(mut rest: &str, known: &[(usize, String)]) -> Option<Rewritten> {
                 open.push(Open::Other);
                 2
             }
-            'D' | 'C' if in_name => 2,
-            'D' => 2 + rest[2..].bytes().take_while(|b| b.is_ascii_digit() || *b == b'_').count(),
+            'C' if matches!(open.last(), Some(Open::Nested(_))) => {
+                // `CI1`: that of a base class, whose name follows.
+                let is_inherited = rest[1..].starts_with('I');
+                if let Some(Open::Nested(last)) = open.last_mut() {
+                    *last = if is_inherited { Last::Other } else { Last::Constructor };
+                }
+                if is_inherited { 3 } else { 2 }
+            }
+            'D' if in_name => 2,
+            'D' => 2 + rest.get(2..)?.bytes().take_while(|b| b.is_ascii_digit() || *b == b'_').count(),
+            // An ABI tag.
+            'B' if in_name => rest.len() - source_name(&rest[1..])?.1.len(),
             // Constraints.
             'Q' => return None,
             // An operator that a module has, without a scope.
@@ -375,95 +425,4 @@ fn shown(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::demangle;
-
-    /// What `c++filt` makes of them.
-    #[test]
-    fn names_of_modules() {
-        for (linkage, expected) in [
-            ("_ZNK6shapesW6shapes3Box4areaEv", "shapes::Box@shapes::area() const"),
-            ("_ZN6shapesW6shapes4areaEii", "shapes::area@shapes(int, int)"),
-            ("_ZW3foo3barv", "bar@foo()"),
-            ("_ZW3foo3barRKS_3Box", "bar@foo(Box@foo const&)"),
-            ("_ZNW3foo3Box3addERKS0_", "Box@foo::add(Box@foo const&)"),
-            ("_ZNW3foo3Box3addERKS_3BazS1_", "Box@foo::add(Baz@foo const&, Baz@foo)"),
-            (
-                "_ZN6shapesW6shapes5scaleERKNS_S0_3BoxEd",
-                "shapes::scale@shapes(shapes::Box@shapes const&, double)",
-            ),
-            (
-                "_ZNK6shapesW6shapes3Box6scaledIdEET_S3_",
-                "double shapes::Box@shapes::scaled<double>(double) const",
-            ),
-            ("_ZW3fooW3bar3bazv", "baz@foo.bar()"),
-            ("_ZW3fooWP4part3bazv", "baz@foo:part()"),
-            ("_ZGIW3foo", "initializer for module foo"),
-            ("_ZGIW3fooW3barWP4part", "initializer for module foo.bar:part"),
-            ("_ZW3foo3barIiEvT_", "void bar@foo<int>(int)"),
-            ("_ZW3foo3bar3Baz", "bar@foo(Baz)"),
-            ("_Z3useW3foo3BarS0_S_3Baz", "use(Bar@foo, Bar@foo, Baz@foo)"),
-            ("_Z3useRW3foo3BarIiERS_3BazIS1_E", "use(Bar@foo<int>&, Baz@foo<Bar@foo<int> >&)"),
-            ("_ZN3appW3foo1fEW3bar1BNS1_1CE", "app::f@foo(B@bar, C@bar)"),
-            ("_ZNW3foo1AplERKS0_", "A@foo::operator+(A@foo const&)"),
-            ("_ZW3fooplRKS_1AS2_", "operator+@foo(A@foo const&, A@foo const&)"),
-            (
-                "_ZNSt6vectorIW3foo3BoxSaIS1_EE9push_backERKS1_",
-                "std::vector<Box@foo, std::allocator<Box@foo> >::push_back(Box@foo const&)",
-            ),
-            ("_ZZNW3foo3Box3runEvE1x", "Box@foo::run()::x"),
-            ("_ZZW3foo3runvENKUlvE_clEv", "run@foo()::{lambda()#1}::operator()() const"),
-            ("_ZNW3foo3BoxC1Ev", "Box@foo::Box()"),
-            ("_ZNW3foo3BoxD2Ev", "Box@foo::~Box()"),
-            ("_ZN6shapesW6shapes3Box4nameB5cxx11Ev", "shapes::Box@shapes::name[abi:cxx11]()"),
-            (
-                "_ZNK6shapesW6shapes3Box6scaledIS1_EET_S3_RKNS_S0_3BarE",
-                "shapes::Box@shapes shapes::Box@shapes::scaled<shapes::Box@shapes>(shapes::Box@shapes, shapes::Bar@shapes const&) const",
-            ),
-            (
-                "_ZNKW3foo3Box3addERKS_3BazRKW3bar3QuxRKS5_3Zap",
-                "Box@foo::add(Baz@foo const&, Qux@bar const&, Qux@bar const&, Zap) const",
-            ),
-            (
-                "_ZNW3foo3Box3addIXaaltLi1ELi2ELi3EEEEvRKS_3BazRA8_KS2_",
-                "void Box@foo::add<((1)<(2))&&(3)>(Baz@foo const&, Baz@foo const (&) [8])",
-            ),
-            ("_ZN4testE", "test"),
-            ("_Z3fooI1WEvT_", "void foo<W>(W)"),
-            ("_ZNW3foo3BoxIN4kind1KELi3EE1fERKS_1AS5_", "Box@foo<kind::K, 3>::f(A@foo const&, A@foo const)"),
-            ("_ZW3foo1fN1a1bE", "f@foo(a::b)"),
-            ("_ZL3barRKW3foo1AS0_", "bar(A@foo const&, A@foo)"),
-            ("_ZNW3foo1AcvbEv", "A@foo::operator bool()"),
-            ("_ZZW3foo1fRKS_1AE1x", "f@foo(A@foo const&)::x"),
-        ] {
-            assert_eq!(demangle(linkage), expected, "{linkage}");
-        }
-    }
-
-    #[test]
-    fn what_is_not_understood_stays() {
-        for linkage in [
-            "_ZW",
-            "_ZW3fo",
-            "_ZGI",
-            "_ZGIW",
-            "_ZGIW3fooX",
-            "_ZNW3fooE",
-            "_ZW3foov",
-            "_ZW99999999999999999999x",
-            "_ZW3foocvb",
-        ] {
-            assert_eq!(demangle(linkage), linkage);
-        }
-        // No substitution is a module.
-        assert_eq!(demangle("_Z4WalkS_3Baz"), "_Z4WalkS_3Baz");
-        let long = format!("_ZW3foo{}{}v", 3000, "a".repeat(3000));
-        assert_eq!(demangle(&long), long);
-        let many: String = (0..36)
-            .filter_map(|digit| char::from_digit(digit, 36))
-            .map(|d| format!("S{}_1a", d.to_ascii_uppercase()))
-            .collect();
-        let many = format!("_ZW3foo3bar{many}");
-        assert_eq!(demangle(&many), many);
-    }
-}
+mod tests;
