@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::context::context;
-use super::event::Event;
+use super::event::{Event, EventKind};
 use super::file::Stream;
 use super::machine::Machine;
 use super::named::{Met, Named};
@@ -69,11 +69,25 @@ pub fn find<'t>(
     for stream in streams {
         let mut machine = reader.machine(stream);
         let mut pending = false;
+        // A call whose callee nobody knows yet: if that is a traced function of the name, its entry is the same call.
+        let mut held: Option<(u32, Vec<u8>)> = None;
         while let Some(event) = machine.next() {
             met.event(tables, functions, &event, &mut pending);
-            if functions.is_called(tables, &event) {
+            let is_called = functions.is_called(tables, &event);
+            if let Some((depth, text)) = held.take()
+                && !(is_called && event.kind == EventKind::Entered && event.depth == depth + 1)
+            {
+                out.write_all(&text)?;
+            }
+            if is_called && event.kind == EventKind::Open {
+                let (_, text) = held.insert((event.depth, Vec::new()));
+                write_context(reader, stream, &machine, &event, style, json, text)?;
+            } else if is_called {
                 write_context(reader, stream, &machine, &event, style, json, out)?;
             }
+        }
+        if let Some((_, text)) = held {
+            out.write_all(&text)?;
         }
         met.gaps += machine.finish()?;
     }
