@@ -420,6 +420,8 @@ unsafe fn report(crash: &Crash, own: c_int) {
         core::slice::from_raw_parts(text, len)
     };
     out.context(context);
+    // SAFETY: the kernel's.
+    crate::trace::tell_last(unsafe { (*crash.context).uc_mcontext.gregs[libc::REG_RIP as usize] as usize });
     others(&mut out, crash.signal, own);
     out.text(b"end: complete\n");
     out.flush();

@@ -74,6 +74,15 @@ pub fn file() -> c_int {
     tracer!("__pcce_trace_file" as unsafe extern "C" fn() -> c_int).map_or(-1, |file| unsafe { file() })
 }
 
+/// The process may end now: the file gets what the calling thread has not written yet. `pc`: where a signal has
+/// interrupted it.
+pub fn tell_last(pc: usize) {
+    if let Some(last) = tracer!("__pcce_trace_last" as unsafe extern "C" fn(usize)) {
+        // SAFETY: callable at any time.
+        unsafe { last(pc) };
+    }
+}
+
 /// The calling thread begins, and was created at this place.
 pub fn begin_thread(place: [u64; 2]) {
     if let Some(begin) = tracer!("__pcce_trace_thread" as unsafe extern "C" fn(u64, u64)) {

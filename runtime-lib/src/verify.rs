@@ -24,6 +24,7 @@
 
 mod contexts;
 mod jump;
+mod mixed;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -98,6 +99,7 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
         PROCESS.store(sys::getpid(), Ordering::Relaxed);
         sys::around_fork(None, forked);
     }
+    mixed::entered(function);
     let (id, top) = current();
     // SAFETY: the thread's own block and records.
     unsafe {
@@ -292,7 +294,7 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
             if seen == (id, chain, distance) {
                 return number;
             }
-            if (*function).entry_site.get().is_null() {
+            if (*function).entry_site.get().is_null() && !mixed::is_mixed(top) {
                 mismatch(
                     function,
                     format_args!(
@@ -309,6 +311,9 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
         let mut record = shadow;
         loop {
             if let Err(what) = step(record) {
+                if mixed::is_mixed(top) {
+                    return UNNUMBERED;
+                }
                 mismatch((*record).function, format_args!("{what}"));
                 return MISMATCHED;
             }
@@ -383,7 +388,7 @@ unsafe fn mismatch(function: *const FunctionRecord, what: core::fmt::Arguments<'
 /// A forked child reports what it has compared itself.
 extern "C" fn forked() {
     PROCESS.store(sys::getpid(), Ordering::Relaxed);
-    for counter in [&COMPARED, &DISTINCT, &MISMATCHES, &CUT] {
+    for counter in [&COMPARED, &DISTINCT, &MISMATCHES, &CUT, &mixed::MIXED] {
         counter.store(0, Ordering::Relaxed);
     }
     depth::reset();
@@ -418,6 +423,12 @@ fn report() -> u64 {
         print(format_args!(
             "pcce verify: {} of them cut, not compared: their frames are on a stack that is not known to be the thread's",
             count(&CUT)
+        ));
+    }
+    if wanted && count(&mixed::MIXED) > 0 {
+        print(format_args!(
+            "pcce verify: {} of them not compared: instrumented code that is not in verify mode was active",
+            count(&mixed::MIXED)
         ));
     }
     if wanted {

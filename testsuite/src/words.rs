@@ -130,7 +130,12 @@ fn follow(word: u64) -> usize {
     match kind(word) {
         k if k == Special::Short as u8 || k == Special::Landed as u8 || k == Special::Mark as u8 => 1,
         k if k == Special::Context as u8 => CONTEXT_WORDS + (word & 0xffff).div_ceil(8) as usize,
-        k if k == Special::Again as u8 || k == Special::Handler as u8 => 2,
+        k if [Special::Again, Special::Handler, Special::Left, Special::Back]
+            .map(|k| k as u8)
+            .contains(&k) =>
+        {
+            2
+        }
         _ => 0,
     }
 }

@@ -68,3 +68,29 @@ fn a_stack_that_was_left_is_not_found_among_other_activations() {
     // Of the first round only: what was printed afterwards was so on the other stack first.
     assert_eq!((shown.matches(" puts at ").count(), known.matches(" puts at ").count()), (4, 4), "{shown}");
 }
+
+/// Each call of `setjmp` is known by its own number, also where a function has several.
+#[test]
+fn functions_have_several_places_to_come_back_to() {
+    let folder = work_folder("trace_jumps_twice");
+    let [program, trace] = ["program", "trace"].map(|name| folder.join(name));
+    for mode in ["lto", "module", "link"] {
+        let mode = format!("--pcce-mode={mode}");
+        let mut build =
+            command(artifact("pcce-clang"), &["--pcce-trace", "--pcce-verify", "-O1", "-g", &mode]);
+        let source = repository().join("testsuite/traces/twice.c");
+        let _ = run(build.arg(source).arg("-o").arg(&program)).expect_success();
+        for stress in ["0", "3"] {
+            let _ = fs::remove_file(&trace);
+            let mut start = command(&program, &[]);
+            start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", stress);
+            let _ = run(start.env("PCCE_VERIFY_REPORT", folder.join("report"))).expect_success();
+            let mut check = command(artifact("pcce"), &["trace", "check"]);
+            let check = run(check.arg(&program).arg(&trace));
+            assert!(check.stdout.contains(" compared, 0 chunks do not match"), "{}", check.describe());
+            let shown =
+                run(command(artifact("pcce"), &["trace", "show"]).arg(&program).arg(&trace)).expect_success();
+            assert_eq!(shown.stdout.matches("<returned again in twice at ").count(), 18, "{}", shown.stdout);
+        }
+    }
+}

@@ -275,7 +275,7 @@ fn checked_jumps(program: &Path, file: &Path) -> u64 {
 }
 
 #[test]
-fn recording_stops_and_starts() {
+fn recording_stops_and_starts_and_follows_stacks() {
     let work = work_folder("tracer/stops");
     let program = build(&work, "program.c");
     let file = work.join("trace");
@@ -294,7 +294,19 @@ fn recording_stops_and_starts() {
     let mut reader = Reader::new(&streams_of(&file)[&1]);
     let (mut state, functions) = reader.begin().expect("marks");
     assert_eq!(reader.play(&mut state, functions, 20_000), Ok(()));
-    assert_eq!(reader.special(Special::Gap), Ok((Gap::Switched as u64, [0; 2])));
+    assert_eq!(reader.special(Special::Left), Ok((3, [functions, 1])));
+    assert!(reader.is_special(Special::Entered), "not found by what was there before");
+    assert_eq!(reader.entered(), Ok(functions));
+    assert_eq!(reader.bits(3), Ok(5));
+    assert_eq!(reader.special(Special::Back), Ok((3, [functions, 1])));
+    assert_eq!(reader.bits(4), Ok(9));
+    assert_eq!(reader.special(Special::Left), Ok((4, [functions, 2])));
+    assert_eq!(reader.special(Special::Back), Ok((5, [functions, 2])));
+    assert_eq!(reader.bits(2), Ok(2));
+    assert_eq!(reader.bits(9), Ok(99));
+    assert_eq!(reader.special(Special::Left), Ok((3, [functions, 4])));
+    assert_eq!(reader.special(Special::Back), Ok((3, [functions, 4])));
+    assert_eq!((reader.bits(2), reader.bits(2)), (Ok(1), Ok(3)));
     reader.expect_end();
 
     let _ = traced(&program, &file, &["flushed", "20000"]);

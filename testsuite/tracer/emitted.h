@@ -13,7 +13,9 @@ extern __thread struct block __pcce_trace __attribute__((tls_model("initial-exec
 void __pcce_trace_landed(const void *function, uint32_t node);
 void __pcce_trace_returned(uint64_t *number, const void *function, uint32_t node);
 void __pcce_trace_sync(void);
-void __pcce_trace_switch(void);
+void __pcce_trace_switch(uint64_t *, const void *, unsigned);
+void __pcce_trace_save(uint64_t *, const void *, unsigned);
+void __pcce_trace_back(const uint64_t *, const void *, unsigned);
 void __pcce_trace_record(_Bool on);
 void __pcce_trace_mark(uint64_t value);
 __attribute__((preserve_most)) void __pcce_trace_flush(void);

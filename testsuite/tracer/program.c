@@ -230,9 +230,25 @@ int main(int count, char **arguments) {
   } else if (!strcmp(what, "switches")) {
     begin(1);
     play(&state, events);
-    __pcce_trace_switch();
-    for (long i = 0; i < 10 * events; i++)
-      append(9, i & 511);
+    uint64_t number = 0, saved = 0;
+    __pcce_trace_switch(&number, (void *)functions, 3);
+    ((void (*)(void))functions)();
+    append(3, 5);
+    __pcce_trace_back(&number, (void *)functions, 3);
+    append(4, 9);
+    /* Nobody knows on which stack this is. */
+    __pcce_trace_save(&saved, (void *)functions, 4);
+    append(9, 99);
+    __pcce_trace_back(&saved, (void *)functions, 5);
+    append(2, 2);
+    /* The switch is known. */
+    __pcce_trace_save(&saved, (void *)functions, 4);
+    append(9, 99);
+    __pcce_trace_switch(&saved, (void *)functions, 3);
+    __pcce_trace_back(&saved, (void *)functions, 3);
+    append(2, 1);
+    __pcce_trace_back(&saved, (void *)functions, 5);
+    append(2, 3);
   } else
     return 1;
   return 0;

@@ -20,6 +20,9 @@ use serde::{Deserialize, Serialize};
 use crate::section::append_payload;
 use crate::{DictionaryError, Location, Unpacker};
 
+/// The key of modules whose events are not counted.
+pub const UNVERIFIED: u64 = 0;
+
 /// Name of the section.
 pub const SECTION: &str = ".debug_pcce_trace";
 /// Name of the section of places. A row has 24 bytes, little endian: an address behind a call that writes the pending
@@ -45,6 +48,7 @@ pub struct Traced {
     /// The module's identifier in LLVM, usually the source file.
     pub name: String,
     /// What tells its events from those of other modules in the hash of verify mode.
+    /// [`UNVERIFIED`] where it is not in verify mode.
     pub key: u64,
     /// File names.
     pub files: Vec<String>,

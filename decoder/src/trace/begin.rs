@@ -4,7 +4,7 @@
 //! out is in the token: its call sites are nodes. Where it has a boundary at which calls may be missing, or a call of
 //! which no node is known, nothing is known from there outwards.
 
-use pcce_abi::trace::{CONTEXT_WORDS, ENTRY_LEN, KIND_SHIFT, Special, TOKEN_LEN};
+use pcce_abi::trace::{AWAY, CONTEXT_WORDS, ENTRY_LEN, KIND_SHIFT, Special, TOKEN_LEN};
 
 use super::contexts::Contexts;
 use super::file::{ChunkAt, Stream};
@@ -50,7 +50,8 @@ impl Reader<'_> {
     fn begin(&self, stream: &Stream, chunk: &ChunkAt, words: &[u64]) -> Option<Begin> {
         let (head, token) = words.split_at_checked(1 + CONTEXT_WORDS)?;
         let &[first, jumps, pc, function, node] = head else { return None };
-        let len = (first & ((1 << KIND_SHIFT) - 1)) as usize;
+        let payload = first & ((1 << KIND_SHIFT) - 1);
+        let (len, is_away) = ((payload & !AWAY) as usize, payload & AWAY != 0);
         if first >> KIND_SHIFT != Special::Context as u64 || len > 8 * token.len() {
             return None;
         }
@@ -58,6 +59,10 @@ impl Reader<'_> {
         let text: Vec<u8> = token.iter().flat_map(|word| word.to_le_bytes()).take(len).collect();
         let contexts = self.programs.contexts()?;
         let mut stack = contexts.stack(&self.programs.tables, &Token::parse(text).ok()?, stream.level)?;
+        if is_away {
+            // Where a fiber's context begins, its stack does not.
+            stack[0].function = UNKNOWN;
+        }
         enter(&self.programs.tables, &mut stack, inner.active);
         Some(Begin { stack, state: inner.state, jumps, counted: inner.counted })
     }

@@ -3,7 +3,8 @@
 use std::io;
 
 use pcce_abi::trace::{
-    CHUNK, CONTEXT_WORDS, CONTINUED, ENDED, FULL, KIND_SHIFT, OPEN, Special, TOKEN_LEN, checksum, position,
+    AWAY, CHUNK, CONTEXT_WORDS, CONTINUED, ENDED, FULL, KIND_SHIFT, OPEN, Special, TOKEN_LEN, checksum,
+    position,
 };
 
 use super::file::{ChunkAt, Stream, TraceFile};
@@ -53,6 +54,8 @@ pub(super) struct Bits<'t> {
     word_at: u64,
     word_len: u64,
     item: Option<Item>,
+    /// What the process has told of the chunk's end ([`ChunkAt::last`]).
+    last: Option<(u64, u64)>,
     /// The end of the last chunk was told.
     told: bool,
     /// Words were read behind those that are sure.
@@ -82,6 +85,7 @@ impl<'t> Bits<'t> {
             word_at: 0,
             word_len: 0,
             item: None,
+            last: None,
             told: true,
             more: false,
             taken: 0,
@@ -145,6 +149,7 @@ impl<'t> Bits<'t> {
     pub(super) fn skip_chunk(&mut self) {
         self.left = 0;
         self.item = None;
+        self.last = None;
         self.sure = 0;
         self.block.clear();
         self.at = 0;
@@ -172,7 +177,12 @@ impl<'t> Bits<'t> {
 
     fn next_word(&mut self) -> Item {
         let start = self.word_index();
-        let Some(word) = self.word() else { return self.next_chunk() };
+        let Some(word) = self.word() else {
+            return match self.last.take().filter(|(words, _)| *words == start) {
+                Some((_, pending)) => self.fill(pending),
+                None => self.next_chunk(),
+            };
+        };
         (self.word_at, self.word_len) = (start, 1);
         if word >= FULL {
             return self.fill(word);
@@ -189,8 +199,8 @@ impl<'t> Bits<'t> {
             7 => (Special::Mark, 1),
             8 => (Special::Gap, 0),
             // Where nothing is known, it was looked at; else it says what is known.
-            9 if payload <= TOKEN_LEN as u64 => {
-                return self.skip_words(CONTEXT_WORDS as u64 + payload.div_ceil(8));
+            9 if payload & !AWAY <= TOKEN_LEN as u64 => {
+                return self.skip_words(CONTEXT_WORDS as u64 + (payload & !AWAY).div_ceil(8));
             }
             10 => {
                 self.loads = payload;
@@ -198,6 +208,8 @@ impl<'t> Bits<'t> {
             }
             11 => (Special::Kept, 0),
             12 => (Special::Jumped, 0),
+            13 => (Special::Left, 2),
+            14 => (Special::Back, 2),
             _ => return self.damaged(),
         };
         let mut words = [0; 2];
@@ -331,6 +343,7 @@ impl<'t> Bits<'t> {
         };
         self.chunk = Some(chunk);
         self.loads = chunk.loads;
+        self.last = chunk.last;
         self.sure = if chunk.end == OPEN { 0 } else { chunk.words.min(chunk.there) };
         self.block.clear();
         (self.block_at, self.at, self.told, self.more) = (0, 0, false, false);

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use pcce_abi::trace::CONTINUED;
+use pcce_abi::trace::{CONTINUED, ENDED};
 
 use super::file::Stream;
 use super::machine::{Active, Machine, UNKNOWN, Verified};
@@ -76,8 +76,16 @@ fn chunk<'t>(
     verified.uncertain = uncertain.into();
     checked.partly += u64::from(uncertain || machine.stack()[0].function == UNKNOWN);
     // What was active outside of all that has ended in the chunk.
-    if machine.counted() == Some(chunk.events) {
-        while whole.counted().is_some_and(|counted| counted < chunk.events) && whole.next().is_some() {}
+    // Where nothing was counted in it, that is at more places than one.
+    if machine.counted() == Some(chunk.events)
+        && before.events != chunk.events
+        && (chunk.end != ENDED || number + 1 == stream.chunks.len())
+    {
+        // A stream's last chunk is compared where that ends.
+        let goes_on = |whole: &Machine<'_>| {
+            chunk.end == ENDED || whole.counted().is_some_and(|counted| counted < chunk.events)
+        };
+        while goes_on(whole) && whole.next().is_some() {}
         if whole.counted() == Some(chunk.events) && !is_end_of(machine.stack(), whole.stack()) {
             verified.mismatches += 1;
             verified.first.get_or_insert((chunk.sequence, chunk.events, chunk.events));

@@ -55,10 +55,13 @@ pub enum EventKind {
     HandlerLeft,
     /// A mark of the program's: `value`.
     Mark,
-    /// What is active is known here, and told next; `value` is 1 where what came before was not kept.
+    /// What is active is known here, and told next; `value` is 1 where what came before was not kept, and 2 where the
+    /// thread has come back to a stack that it had left.
     Known,
     /// It is active here; it was called before what is known.
     Active,
+    /// The thread goes on on another stack: what is told from here on was not called by what was active.
+    Switched,
     /// Something is missing here, and why. From here on the calls further out are not known, but where `depth` says
     /// otherwise.
     Gap(Why),
@@ -111,6 +114,8 @@ pub enum Why {
     TooDeep,
     /// Too many events without a word about them: the tables have a loop that says nothing.
     Endless,
+    /// The thread has come back to a stack, and where it has left that is not known.
+    Back,
     /// The stream that was forked cannot be followed to the place.
     Parent,
 }
@@ -134,6 +139,7 @@ impl fmt::Display for Why {
             Self::NotActive => "a place came back that was not active",
             Self::TooDeep => "too many calls are active",
             Self::Endless => "a loop left no word",
+            Self::Back => "the thread came back to a stack of which nothing is known",
             Self::Parent => "the stream that was forked is not known there",
         })
     }
@@ -179,6 +185,7 @@ impl EventKind {
             Self::HandlerLeft => "signal-left",
             Self::Mark => "mark",
             Self::Known => "known",
+            Self::Switched => "switched",
             Self::Active => "active",
             Self::Gap(_) => "gap",
             Self::End(_) => "end",

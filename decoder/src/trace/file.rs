@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use pcce_abi::trace::{
-    self as abi, CHUNK, CHUNK_HEAD, Chunk, FIRST, HEAD, KIND_IMAGE, KIND_PART, KIND_STREAM, MAGIC, RING,
+    self as abi, CHUNK, CHUNK_HEAD, Chunk, FIRST, HEAD, KIND_IMAGE, KIND_PART, KIND_STREAM, Last, MAGIC, RING,
     STREAMS, UNIT, USED, VERSION, parts,
 };
 use thiserror::Error;
@@ -74,6 +74,9 @@ pub struct ChunkAt {
     pub closed: u64,
     /// How many libraries the process had loaded at its beginning.
     pub loads: u64,
+    /// Where it ends open: the bits, below a leading one, that the thread had pending when so many words were written,
+    /// where the process told it.
+    pub last: Option<(u64, u64)>,
 }
 
 /// A stream: what one thread has written, or the signal handlers of one level in it.
@@ -280,12 +283,14 @@ impl TraceFile {
             }));
             return Ok(size);
         }
+        let sequence = u64_at(&head, offset_of!(Chunk, sequence));
+        let last = if end == abi::OPEN { self.last(at + size, (number, sequence))? } else { None };
         let stream = streams.entry(number).or_insert_with(stream);
         stream.chunks.push(ChunkAt {
             words_at: at + CHUNK_HEAD,
             room: (size - CHUNK_HEAD) / 8,
             there: (size.min(self.len - at) - CHUNK_HEAD) / 8,
-            sequence: u64_at(&head, offset_of!(Chunk, sequence)),
+            sequence,
             clock,
             begin,
             end,
@@ -295,8 +300,19 @@ impl TraceFile {
             checksum: u64_at(&head, offset_of!(Chunk, checksum)),
             closed: if end == abi::OPEN { 0 } else { u64_at(&head, offset_of!(Chunk, closed)) },
             loads,
+            last,
         });
         Ok(size)
+    }
+
+    /// What stands at the end of a chunk that was open.
+    fn last(&self, end: u64, chunk: (u64, u64)) -> Result<Option<(u64, u64)>, TraceError> {
+        let mut bytes = [0; abi::LAST as usize];
+        let whole = self.read(&mut bytes, end - abi::LAST)? == bytes.len();
+        let field = |at: usize| u64_at(&bytes, at);
+        let [words, pending] = [field(offset_of!(Last, words)), field(offset_of!(Last, pending))];
+        let is_it = whole && bytes == Last::new(chunk, words, pending).to_bytes();
+        Ok(is_it.then_some((words, pending)))
     }
 
     fn image(&mut self, at: u64, process: u32, (clock, loads): (u64, u64)) -> Result<(), TraceError> {

@@ -44,6 +44,20 @@ impl Jumps {
         *self = Self { count, before: (count, active), ..Self::default() };
     }
 
+    /// The thread leaves the stack: what comes on another one has other numbers.
+    pub(super) fn leave(&mut self) -> Self {
+        let other = Self { count: self.count, missed: self.missed, ..Self::default() };
+        std::mem::replace(self, other)
+    }
+
+    /// It comes back, where `now` is what it had on the other stack.
+    pub(super) fn come_back(mut self, now: &Self) -> Self {
+        if now.missed {
+            self.lose();
+        }
+        Self { count: now.count, ..self }
+    }
+
     /// Of which activations the number may be that was given before reading began: so many of the outermost ones.
     pub(super) fn given_before(&self, number: u64) -> Option<usize> {
         (!self.missed && number <= self.before.0).then_some(self.before.1)

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use pcce_abi::trace::{CACHE, CACHED_BITS, EXPECTED_BITS, Order, Special, hash};
 
 use self::landings::Landings;
+use self::stacks::Stacks;
 use super::begin::Begin;
 use super::bits::{Bits, Item};
 use super::event::{Event, EventKind, Why};
@@ -20,6 +21,7 @@ use super::tables::{NONE, Op, Tables};
 mod choose;
 mod known;
 mod landings;
+mod stacks;
 mod words;
 
 /// An activation, or what is not known of the stack.
@@ -54,6 +56,8 @@ pub(super) enum State {
     Unwinding,
     /// `longjmp` goes to this place ([`landings`]).
     Jumped(u64),
+    /// The thread is on another stack, of which nothing was told yet.
+    Elsewhere,
     /// Nothing is known up to the next special word.
     Skip,
     /// What is to be told first; then nothing is known.
@@ -103,6 +107,7 @@ pub(super) struct Snapshot {
     stack: Vec<Active>,
     jumps: Jumps,
     landings: Landings,
+    stacks: Stacks,
     /// Of verify mode: events and hash, if they are certain.
     counted: Option<(u64, u64)>,
 }
@@ -117,6 +122,7 @@ pub struct Machine<'t> {
     stack: Vec<Active>,
     jumps: Jumps,
     landings: Landings,
+    stacks: Stacks,
     state: State,
     /// Functions of the cache.
     cache: Vec<u32>,
@@ -170,6 +176,7 @@ impl Iterator for Machine<'_> {
                 State::Check(choice) => self.check(choice),
                 State::Unwinding => self.unwinding(),
                 State::Jumped(place) => self.jumped(place),
+                State::Elsewhere => self.elsewhere(),
                 State::Skip => self.skip(),
                 State::Lose(why, value) => Some(self.lose(why, value)),
                 State::Known(kept) => Some(self.known(kept)),
@@ -195,6 +202,7 @@ impl<'t> Machine<'t> {
             stack: vec![Active { function: OPEN, node: NONE }],
             jumps: Jumps::default(),
             landings: Landings::default(),
+            stacks: Stacks::default(),
             counted: Some((0, 0)),
         });
         let certain = start.counted.is_some();
@@ -207,6 +215,7 @@ impl<'t> Machine<'t> {
             stack: start.stack,
             jumps: start.jumps,
             landings: start.landings,
+            stacks: start.stacks,
             state: State::Open,
             cache: vec![NONE; CACHE],
             order: Order::new(),
@@ -283,6 +292,7 @@ impl<'t> Machine<'t> {
             stack: self.stack,
             jumps: self.jumps,
             landings: self.landings,
+            stacks: self.stacks,
             counted: self.certain.then_some((self.counted, self.hash)),
         })
     }
@@ -295,9 +305,10 @@ impl<'t> Machine<'t> {
         self.stack[last].node = number;
         self.events += 1;
         if self.verify {
-            if !std::mem::take(&mut self.was_counted) {
+            let was_counted = std::mem::take(&mut self.was_counted);
+            if let Some(event) = node.event.filter(|_| !was_counted) {
                 self.counted += 1;
-                self.hash = hash(self.hash, node.event);
+                self.hash = hash(self.hash, event.get());
             }
             self.compare_reached();
         }
@@ -464,19 +475,6 @@ impl<'t> Machine<'t> {
         }
         self.state = State::Choose(self.tables.nodes[node as usize].next);
         Some(self.event(EventKind::OpenReturned, NONE, node))
-    }
-
-    /// Behind a checked call that has returned.
-    fn check(&mut self, choice: u32) -> Option<Event> {
-        if let Err(told) = self.want() {
-            return told;
-        }
-        self.state = match self.bit() {
-            Ok(false) => State::Choose(choice),
-            Ok(true) => State::Lose(Why::NoCode, 0),
-            Err(told) => return told,
-        };
-        None
     }
 
     /// An exception goes on outside of the innermost activation.

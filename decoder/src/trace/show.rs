@@ -185,6 +185,8 @@ fn text_line(
             line.push_str(if event.kind == EventKind::Active { " [active]\n" } else { "\n" });
         }
         EventKind::Known if event.value == 1 => *line = boundary("what came before was not kept".to_owned()),
+        EventKind::Known if event.value == 2 => *line = boundary("back on a stack that was left".to_owned()),
+        EventKind::Switched => *line = boundary("on another stack".to_owned()),
         EventKind::Known => *line = boundary("what is active is known again".to_owned()),
         EventKind::Landed | EventKind::Again => {
             let what = match event.kind {

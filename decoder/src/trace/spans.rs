@@ -65,6 +65,7 @@ impl Spans {
             }
             EventKind::Landed | EventKind::Again => self.close(event.depth + 1, &mut sink),
             EventKind::Known
+            | EventKind::Switched
             | EventKind::Handler
             | EventKind::HandlerEnd
             | EventKind::HandlerLeft

@@ -1,10 +1,11 @@
 //! The tables of all images of a trace, as flat arrays: all that the machine looks at is an index away.
 
 use std::collections::HashMap;
+use std::num::NonZero;
 use std::sync::OnceLock;
 
 use pcce_abi::trace::event;
-use pcce_dictionary::trace::{self as files, BEHIND, Kind, Traced};
+use pcce_dictionary::trace::{self as files, BEHIND, Kind, Traced, UNVERIFIED};
 use thiserror::Error;
 
 use crate::context::{Frame, FrameKind};
@@ -56,7 +57,7 @@ pub(super) struct Node {
     /// The landing pad to which an exception leads.
     pub(super) unwinds_to: u32,
     /// What it is in the hash of verify mode.
-    pub(super) event: u64,
+    pub(super) event: Option<NonZero<u64>>,
     pub(super) function: u32,
     first_location: u32,
     locations: u32,
@@ -184,7 +185,10 @@ impl Tables {
                     target,
                     next: first_choice + node.next,
                     unwinds_to: node.unwinds_to.map_or(NONE, |pad| first_node + pad),
-                    event: event(module.key, number, node_number),
+                    event: match module.key {
+                        UNVERIFIED => None,
+                        key => NonZero::new(event(key, number, node_number)),
+                    },
                     function: first_function + number,
                     first_location: self.locations.len() as u32,
                     locations: node.locations.len() as u32,

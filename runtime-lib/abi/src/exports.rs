@@ -62,7 +62,7 @@ pub const VERIFY: [&str; 8] = [
 ];
 
 /// What the tracer defines (`libpcce_trace.a`).
-pub const TRACE: [&str; 22] = [
+pub const TRACE: [&str; 25] = [
     crate::trace::TLS_SYMBOL,
     crate::trace::functions::FLUSH,
     crate::trace::functions::ENTER,
@@ -72,6 +72,8 @@ pub const TRACE: [&str; 22] = [
     crate::trace::functions::EVENT,
     crate::trace::functions::SYNC,
     crate::trace::functions::SWITCH,
+    crate::trace::functions::SAVE,
+    crate::trace::functions::BACK,
     "__pcce_trace_start",
     "__pcce_trace_end",
     // For traced shared libraries, when they are loaded.
@@ -86,6 +88,7 @@ pub const TRACE: [&str; 22] = [
     "__pcce_trace_kept",
     "__pcce_trace_jump",
     "__pcce_trace_file",
+    "__pcce_trace_last",
     "__pcce_trace_thread",
 ];
 

@@ -154,10 +154,21 @@ pub enum Special {
     Kept = 11,
     /// `longjmp` goes there, with the same payload.
     Jumped = 12,
+    /// The thread leaves its stack for another one. Payload: the node of the call in which it does; next words: address
+    /// of its function, and the number of the stack in this stream, from 1; each 0 if nobody knows. What comes on the
+    /// other stack begins with [`Special::Entered`] or [`Special::Back`]: bits in front of that are of code that was
+    /// there already.
+    Left = 13,
+    /// It comes back to the stack with this number, where the call of this node has not returned yet, or is one that
+    /// calls nothing back and has. Payload and next words as there.
+    Back = 14,
 }
 
 /// Words between a [`Special::Context`] and its token.
 pub const CONTEXT_WORDS: usize = 4;
+/// In the payload of a [`Special::Context`]: the stack is another one than that on which the stream began, so that what
+/// the context begins with may have been called by something else.
+pub const AWAY: u64 = 1 << 16;
 /// Tokens of [`Special::Context`] have at most so many bytes: longer ones are cut, and say so.
 pub const TOKEN_LEN: usize = 2048;
 
@@ -167,7 +178,8 @@ pub const TOKEN_LEN: usize = 2048;
 pub enum Gap {
     /// The program has stopped recording.
     Stopped = 1,
-    /// The thread has switched to another stack.
+    /// The thread has switched to another stack, and is not recorded any more. Written by releases before
+    /// [`Special::Left`].
     Switched = 2,
     /// There was no room in the file.
     Full = 3,
@@ -199,14 +211,19 @@ pub mod functions {
     /// `(const void *function, uint32_t node)`: at a landing pad. This and [`RETURNED`] find where they were called.
     pub const LANDED: &str = "__pcce_trace_landed";
     /// `(uint64_t *number, const void *function, uint32_t node)`: behind a call that may return twice. `number` is the
-    /// activation's, 0 before the first such return.
+    /// activation's for this call, 0 before the first such return.
     pub const RETURNED: &str = "__pcce_trace_returned";
     /// `(uint64_t event)`, verify mode: an event comes. LLVM's `preserve_most`.
     pub const EVENT: &str = "__pcce_trace_event";
     /// `(void)`: the process may end now without another word.
     pub const SYNC: &str = "__pcce_trace_sync";
-    /// `(void)`: the thread may switch to another stack now.
+    /// `(uint64_t *number, const void *function, uint32_t node)`: the thread switches to another stack in the call that
+    /// follows. `number` is the activation's; function and node as for [`LANDED`], or null and 0.
     pub const SWITCH: &str = "__pcce_trace_switch";
+    /// The same, where it may do so before [`BACK`] is called.
+    pub const SAVE: &str = "__pcce_trace_save";
+    /// The same, behind such calls: it has come back. In front of the bit that says that a call has returned.
+    pub const BACK: &str = "__pcce_trace_back";
 }
 
 /// Length of the instruction with which functions begin that may be entered from outside.
@@ -335,6 +352,39 @@ pub const CONTINUED: u32 = 1;
 /// The stream has ended: the thread's end, the end of the process by `exit`, or a last word before `_exit` and `exec`,
 /// behind which there may be more words.
 pub const ENDED: u32 = 2;
+
+/// The last bytes of a chunk that ends [`OPEN`], if the process has ended by `exit`, or crashed: which bits the thread
+/// had pending then. Nothing else is written there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct Last {
+    /// How many words the chunk had.
+    pub words: u64,
+    /// The bits, below a leading one. They count if no words were written since.
+    pub pending: u64,
+    check: u64,
+}
+
+impl Last {
+    /// That of a chunk of this stream and sequence.
+    #[must_use]
+    pub fn new((stream, sequence): (u64, u64), words: u64, pending: u64) -> Self {
+        Self { words, pending, check: checksum(&[stream, sequence, words, pending]) }
+    }
+
+    /// As it stands in the file.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; LAST as usize] {
+        let mut bytes = [0; LAST as usize];
+        for (to, word) in bytes.chunks_exact_mut(8).zip([self.words, self.pending, self.check]) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+/// Bytes of [`Last`].
+pub const LAST: u64 = size_of::<Last>() as u64;
 
 /// The checksum of a chunk's words.
 #[must_use]

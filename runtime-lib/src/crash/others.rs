@@ -8,6 +8,7 @@ use super::kept::{Shared, state};
 use super::lines::Out;
 use super::{Crash, SIGNALS, is_ours, now, own_number, stay, wait, word};
 use crate::sys::{self, Action, getpid};
+use crate::trace;
 
 /// Room for the context of a thread.
 const OTHER_TEXT: usize = 1 << 13;
@@ -105,6 +106,8 @@ pub(super) unsafe fn answer(question: u64, mut context: *mut libc::ucontext_t) {
     // SAFETY: the slot is this thread's until it has answered.
     let len = unsafe { word(slot.text.0.get().cast(), OTHER_TEXT, context, false) };
     slot.len.store(len, Ordering::Relaxed);
+    // SAFETY: the kernel's.
+    trace::tell_last(unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] as usize });
     slot.state.store(ANSWERED, Ordering::Release);
     // What the signal interrupted may be a wait: going on, the program might even end before it has crashed.
     if crashed.is_none() {

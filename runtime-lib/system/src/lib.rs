@@ -9,6 +9,7 @@ extern crate std;
 use pcce_abi as abi;
 
 pub mod digits;
+pub mod early;
 pub mod image;
 pub mod kept;
 pub mod output;

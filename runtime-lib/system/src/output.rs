@@ -16,6 +16,7 @@ use core::slice;
 use core::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 
 use crate::digits::Decimal;
+use crate::early;
 use crate::shared::identity;
 use crate::sys;
 
@@ -27,7 +28,8 @@ unsafe extern "C" {
 /// those of who started them, for whom they would write files.
 pub fn variable(name: &CStr) -> *const c_char {
     // SAFETY: a plain call.
-    unsafe { secure_getenv(name.as_ptr()) }
+    let value = unsafe { secure_getenv(name.as_ptr()) };
+    if value.is_null() { early::variable(name) } else { value }
 }
 
 /// The environment as constructors get it.
@@ -54,7 +56,7 @@ pub unsafe fn variable_at_start(name: &CStr, mut environment: Environment) -> *c
 }
 
 /// Whether the program runs with more rights than who started it.
-fn is_privileged() -> bool {
+pub(crate) fn is_privileged() -> bool {
     // SAFETY: a plain lookup.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }

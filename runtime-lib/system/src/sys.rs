@@ -108,6 +108,14 @@ pub fn write(file: c_int, bytes: &[u8]) -> isize {
     unsafe { call3(libc::SYS_write, file as usize, bytes.as_ptr() as usize, bytes.len()) }
 }
 
+/// Copies bytes from an address of the process, readable or not. False if not all of them are.
+pub fn copy_from(address: usize, to: &mut [u8]) -> bool {
+    let (own, there) = ([to.as_mut_ptr() as usize, to.len()], [address, to.len()]);
+    let arguments = [getpid() as usize, own.as_ptr() as usize, 1, there.as_ptr() as usize, 1, 0];
+    // SAFETY: writes at most so many bytes; two `struct iovec`.
+    unsafe { call(libc::SYS_process_vm_readv, arguments) == to.len() as isize }
+}
+
 /// Closes a file of ours.
 pub fn close(file: c_int) {
     // SAFETY: a plain system call.

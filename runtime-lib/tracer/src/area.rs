@@ -1,11 +1,13 @@
 //! What a thread has for each level of its signal handlers: an [`Area`].
 
+use core::ffi::c_int;
 use core::mem::offset_of;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::abi::trace::{Block, CACHE, Chunk, Order};
 use crate::parts::Kept;
+use crate::stacks::Stacks;
 use crate::sys;
 
 /// What emitted code and [`stubs`](crate::stubs) read. A page of its own, which forked children find empty, however
@@ -31,7 +33,7 @@ pub struct Empty([AtomicUsize; CACHE + 2]);
 pub static __pcce_trace_empty: Empty = Empty([const { AtomicUsize::new(0) }; CACHE + 2]);
 
 /// Words in [`Stream::dummy`].
-pub const DUMMY: usize = 387;
+pub const DUMMY: usize = 376;
 /// Chunks of a ring, at most.
 pub const RING: usize = 16;
 
@@ -95,6 +97,8 @@ pub struct Stream {
     pub kept: Block,
     /// Of a level from 1 on: the thread's block as the handler found it.
     pub found: Block,
+    /// Of a level from 1 on: the instruction that the handler has interrupted; 0 if nobody knows.
+    pub interrupted: usize,
     /// Of a level from 1 on: where on the stack the handler begins; 0 while there is none.
     pub frame: usize,
     /// The alternate stack on which it runs; 0 and 0 if it runs on that of the interrupted code.
@@ -107,14 +111,18 @@ pub struct Stream {
     pub ring: [u64; RING],
     /// Where emitted code has come from.
     pub from: From,
-    /// Nobody knows on which stack the thread is: nothing more is recorded.
-    pub lost: bool,
+    /// What it has of stacks.
+    pub stacks: Stacks,
     /// Where the stack ended when a function was first entered from outside; 0 before.
     pub base: usize,
     /// Where the chunk is in the file, in bytes.
     pub offset: u64,
     /// How many bytes it has.
     pub size: usize,
+    /// The thread that has begun it.
+    pub thread: c_int,
+    /// That thread's block; of a level from 1 on, perhaps the one that is kept.
+    pub block: *mut Block,
     /// Of a part of a run.
     pub part: Kept,
     /// How often the destructor of the thread's key was called.

@@ -4,19 +4,19 @@ use core::ffi::c_void;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 
-use crate::abi::trace::{Block, Gap, Special, cache_index, special};
+use crate::abi::trace::{Block, Special, cache_index, special};
 use crate::area::{self, Area, From, State};
 use crate::handlers;
 use crate::stream::{self, Busy};
 use crate::stubs::{BEHIND, block};
-use crate::{file, images, process};
+use crate::{file, images, process, stacks};
 
 /// The area of the thread's stream, which has somewhere to write to. `sp`: where the stack of emitted code ends. Null
 /// if there is no memory.
 ///
 /// # Safety
 /// This thread's block.
-unsafe fn ready(block: *mut Block, sp: usize) -> *mut Area {
+pub unsafe fn ready(block: *mut Block, sp: usize) -> *mut Area {
     // SAFETY: by the contract.
     unsafe {
         handlers::leave_dead(block, sp);
@@ -36,9 +36,13 @@ unsafe fn ready(block: *mut Block, sp: usize) -> *mut Area {
         if (*stream).state == State::New {
             let _busy = Busy::new(block, area);
             stream::begin(block, area);
-        } else if (*stream).switches != file::switches() && !(*stream).lost {
+        } else if (*stream).switches != file::switches() {
             let _busy = Busy::new(block, area);
             stream::switched(block, area);
+        }
+        if (*stream).stacks.may_be_left() {
+            let _busy = Busy::new(block, area);
+            stacks::leave_saved(block, area);
         }
         area
     }
@@ -98,22 +102,33 @@ pub unsafe extern "C" fn enter_slow(behind: usize, sp: usize) {
         }
         let place = cache_index(function);
         (*area).fast.cache[place] = behind;
+        stacks::entered(block, area);
         (*area).stream.from = From { pc: behind, sp, node: [0; 2] };
         stream::put(block, area, &[special(Special::Entered, function as u64)]);
         (*area).stream.from = From::UNKNOWN;
     }
 }
 
+/// Where the stack ends.
 #[inline(always)]
-fn stack_pointer() -> usize {
+pub fn stack_pointer() -> usize {
     let sp: usize;
     // SAFETY: reads the stack pointer.
     unsafe { core::arch::asm!("mov {}, rsp", out(reg) sp, options(nomem, nostack, preserves_flags)) };
     sp
 }
 
+/// The area of the calling thread's stream, which has one.
+///
+/// # Safety
+/// As said.
+pub unsafe fn here() -> *mut Area {
+    // SAFETY: this thread's block.
+    unsafe { ready(block(), stack_pointer()) }
+}
+
 /// Sees to it that the file, if there is one, has the image of a function.
-fn describe(function: *const c_void) {
+pub fn describe(function: *const c_void) {
     if file::is_on(file::switches()) {
         images::describe(function.addr());
     }
@@ -215,27 +230,6 @@ pub unsafe extern "C" fn __pcce_trace_sync() {
 pub unsafe extern "C" fn __pcce_trace_now() {
     // SAFETY: by the contract.
     unsafe { __pcce_trace_sync() };
-}
-
-/// See [`functions::SWITCH`](crate::abi::trace::functions::SWITCH). Nobody knows on which stack the thread is from here
-/// on, so nothing more is recorded of it.
-///
-/// # Safety
-/// Called by emitted code.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __pcce_trace_switch() {
-    let block = block();
-    // SAFETY: this thread's block.
-    unsafe {
-        let area = ready(block, stack_pointer());
-        if !area.is_null() {
-            let _busy = Busy::new(block, area);
-            stream::put(block, area, &[special(Special::Gap, Gap::Switched as u64)]);
-            handlers::forget_outer(area);
-            stream::end(block, area);
-            (*area).stream.lost = true;
-        }
-    }
 }
 
 /// Starts recording, or stops it; for the C API.

@@ -142,6 +142,16 @@ pub fn put(size: u64, head: &[u8], more: &[u8]) -> bool {
         && write_at(file, &head[..8], at)
 }
 
+/// Writes into a chunk that [`take`] has given, without its mapping. Nobody is told if that cannot be.
+pub fn put_at(bytes: &[u8], at: u64) {
+    let file = FILE.load(Ordering::Acquire);
+    if file >= 0 && is_it(file) {
+        let arguments = [file as usize, bytes.as_ptr() as usize, bytes.len(), at as usize, 0, 0];
+        // SAFETY: reads the bytes.
+        unsafe { sys::call(libc::SYS_pwrite64, arguments) };
+    }
+}
+
 /// A place in the file for so many bytes.
 fn place(size: u64) -> Option<u64> {
     word(USED).map(|used| used.fetch_add(size, Ordering::Relaxed))

@@ -16,6 +16,7 @@ use core::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
 use crate::abi::trace::{Block, Gap, Special, special};
 use crate::area::{self, Area, From, State};
 use crate::events;
+use crate::last;
 use crate::stream::{self, Busy};
 use crate::stubs::{block, stored};
 
@@ -63,6 +64,7 @@ pub unsafe extern "C" fn __pcce_trace_handler(
         set_stream(block, inner);
         let stream = &raw mut (*inner).stream;
         (*stream).frame = frame;
+        (*stream).interrupted = pc;
         (*stream).alternate = [low, high];
         if (*inner).fast.alive.load(Ordering::Relaxed) == 0 {
             // It has not begun in this process.
@@ -72,6 +74,8 @@ pub unsafe extern "C" fn __pcce_trace_handler(
             (*stream).parent = number;
             (*stream).parent_position = found.unwrap_or(0);
             (*stream).kept.cache = (&raw mut (*inner).fast.cache).cast();
+            // What it had in a parent is in another stream.
+            ((*stream).kept.events, (*stream).kept.hash, (*stream).kept.jumps) = (0, 0, 0);
         }
         copy_but_stream(&raw const (*stream).kept, block);
         (*stream).busy.store(0, Ordering::Release);
@@ -158,10 +162,34 @@ unsafe fn come_back(block: *mut Block, area: *mut Area) {
         (*stream).frame = 0;
         let outer = (*stream).outer;
         let is_away = (*outer).stream.busy.load(Ordering::Relaxed) == AWAY;
-        // What is kept may have changed meanwhile ([`forget_outer`]).
         let back = if is_away { &raw const (*stream).found } else { &raw const (*outer).stream.kept };
         copy_but_stream(back, block);
         set_stream(block, outer);
+    }
+}
+
+/// A handler's activation is gone, or nobody waits for it.
+unsafe fn leave_for_good(block: *mut Block, area: *mut Area) {
+    // SAFETY: by the caller: the block's area, of a level from 1 on.
+    unsafe {
+        let interrupted = (*area).stream.interrupted;
+        leave(block, area, special(Special::Gap, Gap::Left as u64));
+        // What was being appended there will not be.
+        if (*area::of(block)).stream.busy.load(Ordering::Relaxed) == 0 {
+            (*block).pending = last::settled(block, interrupted);
+        }
+        let mut outer = area::of(block);
+        while (*outer).stream.busy.load(Ordering::Relaxed) == AWAY {
+            // It was interrupted where it began or ended, and will not go on with that.
+            stream::lose(&raw mut (*outer).stream.kept, outer);
+            (*outer).stream.busy.store(AWAY, Ordering::Relaxed);
+            come_back(block, outer);
+            outer = area::of(block);
+        }
+        if (*outer).stream.busy.load(Ordering::Relaxed) != 0 {
+            // The same, while it was changed.
+            stream::lose(block, outer);
+        }
     }
 }
 
@@ -187,41 +215,24 @@ pub unsafe fn leave_dead(block: *mut Block, sp: usize) {
             if !elsewhere && sp <= (*area).stream.frame {
                 return;
             }
-            leave(block, area, special(Special::Gap, Gap::Left as u64));
-            let mut outer = area::of(block);
-            while (*outer).stream.busy.load(Ordering::Relaxed) == AWAY {
-                // It was interrupted where it began or ended, and will not go on with that.
-                stream::lose(&raw mut (*outer).stream.kept, outer);
-                (*outer).stream.busy.store(AWAY, Ordering::Relaxed);
-                come_back(block, outer);
-                outer = area::of(block);
-            }
-            if (*outer).stream.busy.load(Ordering::Relaxed) != 0 {
-                // The same, while it was changed.
-                stream::lose(block, outer);
-            }
+            leave_for_good(block, area);
         }
     }
 }
 
-/// Nothing is known any more of the streams of the levels below, which will come back.
+/// A handler goes to another stack, and may come back to it: that of the thread itself goes on, whose place is not
+/// known any more. Returns its area.
 ///
 /// # Safety
-/// This thread's area.
-pub unsafe fn forget_outer(area: *mut Area) {
+/// This thread's block, and its area.
+pub unsafe fn abandon(block: *mut Block, mut area: *mut Area) -> *mut Area {
     // SAFETY: by the contract.
     unsafe {
-        let mut outer = (*area).stream.outer;
-        while !outer.is_null() {
-            let kept = &raw mut (*outer).stream.kept;
-            if (*outer).stream.busy.load(Ordering::Relaxed) == 0 && (*outer).stream.state == State::Recording
-            {
-                stream::put(kept, outer, &[special(Special::Gap, Gap::Switched as u64)]);
-                stream::end(kept, outer);
-            }
-            (*outer).stream.lost = true;
-            outer = (*outer).stream.outer;
+        while !(*area).stream.outer.is_null() {
+            leave_for_good(block, area);
+            area = area::of(block);
         }
+        area
     }
 }
 
@@ -232,12 +243,16 @@ pub unsafe fn forget_outer(area: *mut Area) {
 pub unsafe fn end_outer(area: *mut Area) {
     // SAFETY: by the contract.
     unsafe {
+        let mut interrupted = (*area).stream.interrupted;
         let mut outer = (*area).stream.outer;
         while !outer.is_null() {
             if (*outer).stream.busy.load(Ordering::Relaxed) == 0 && (*outer).stream.state == State::Recording
             {
-                stream::end(&raw mut (*outer).stream.kept, outer);
+                let kept = &raw mut (*outer).stream.kept;
+                (*kept).pending = last::settled(kept, interrupted);
+                stream::end(kept, outer);
             }
+            interrupted = (*outer).stream.interrupted;
             outer = (*outer).stream.outer;
         }
     }

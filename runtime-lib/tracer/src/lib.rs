@@ -15,15 +15,17 @@
 extern crate std;
 
 use pcce_abi as abi;
-use pcce_system::{image, output, shared, sys, weak_address};
+use pcce_system::{early, image, output, shared, sys, weak_address};
 
 mod area;
 mod events;
 mod file;
 mod handlers;
 mod images;
+mod last;
 mod parts;
 mod process;
+mod stacks;
 mod stream;
 mod stubs;
 mod vectors;

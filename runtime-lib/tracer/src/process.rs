@@ -9,7 +9,7 @@ use crate::area::{self, __pcce_trace_empty, Area, State};
 use crate::stream::{self, Busy};
 use crate::stubs::block;
 use crate::vectors::detect;
-use crate::{file, handlers, images, sys};
+use crate::{early, events, file, handlers, images, last, sys};
 
 unsafe extern "C" {
     fn __cxa_at_quick_exit(f: extern "C" fn(*mut c_void), dso: *mut c_void) -> c_int;
@@ -77,17 +77,17 @@ core::arch::global_asm!(
 
 extern "C" fn end_of_process(_: *mut c_void) {
     let block = block();
-    // SAFETY: this thread's block.
+    // SAFETY: this thread's block, and its area.
     unsafe {
-        let area = area::of(block);
-        if area.is_null() || is_foreign(area) {
-            return;
+        if !area::of(block).is_null() {
+            let area = events::here();
+            end_handlers(area);
+            handlers::end_outer(area);
+            let _busy = Busy::new(block, area);
+            stream::end(block, area);
         }
-        end_handlers(area);
-        handlers::end_outer(area);
-        let _busy = Busy::new(block, area);
-        stream::end(block, area);
     }
+    last::of_others();
 }
 
 /// Ends the streams of the handlers that have interrupted the area's one, so that a part says of their last chunks,
@@ -110,7 +110,10 @@ unsafe fn end_handlers(area: *mut Area) {
 }
 
 /// Whether the area was made in another process, of which this is a child.
-unsafe fn is_foreign(area: *const Area) -> bool {
+///
+/// # Safety
+/// It is one of [`area::new`].
+pub unsafe fn is_foreign(area: *const Area) -> bool {
     // SAFETY: areas stay where they are.
     unsafe { (*area).fast.alive.load(Ordering::Relaxed) == 0 }
 }
@@ -120,7 +123,8 @@ unsafe fn is_foreign(area: *const Area) -> bool {
 /// # Safety
 /// This thread's block.
 pub unsafe fn begin_thread(block: *mut Block) -> *mut Area {
-    if !READY.load(Ordering::Acquire) {
+    // In front of libc, perhaps; who cannot know what is wanted then, waits for the constructor.
+    if !READY.load(Ordering::Acquire) && early::read_environment() {
         __pcce_trace_start();
     }
     let area = area::new();
@@ -243,14 +247,21 @@ extern "C" fn in_child() {
         }
         let recorded = (*area).stream.state == State::Recording;
         let [number, position] = [(*area).stream.number, stream::here(block, area)];
+        let stacks = (*area).stream.stacks.of_child(number);
         stream::lose(block, area);
         if recorded {
+            (*area).stream.stacks = stacks;
             (*area).stream.begin = BEGIN_FORKED;
             (*area).stream.parent = number;
             (*area).stream.parent_position = position;
         }
         // Also where the system cannot empty it.
         (&raw mut (*area).fast).write_bytes(0, 1);
+        // At once: a child may have no events before it ends.
+        let _busy = Busy::new(block, area);
+        if recorded {
+            stream::begin(block, area);
+        }
     }
 }
 

@@ -9,17 +9,18 @@ use core::ptr::null_mut;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::abi::trace::{
-    BEGIN_MIDDLE, Block, CHUNK, CHUNK_HEAD, CONTEXT_WORDS, CONTINUED, Chunk, ENDED, FULL, Gap, KIND_STREAM,
-    OPEN, Order, RING_LEAST, Special, TOKEN_LEN, UNIT, checksum, position, special,
+    AWAY, BEGIN_MIDDLE, Block, CHUNK, CHUNK_HEAD, CONTEXT_WORDS, CONTINUED, Chunk, ENDED, FULL, Gap,
+    KIND_STREAM, LAST, OPEN, Order, RING_LEAST, Special, TOKEN_LEN, UNIT, checksum, position, special,
 };
 use crate::area::{self, Area, DUMMY, From, RING, State};
 use crate::parts::{self, Part};
+use crate::stacks::Stacks;
 use crate::{file, images, sys, weak_address};
 
 /// So many words have room in a chunk at any time: the most that are written at once are 5, behind 2 for the pending
 /// bits and one for libraries that were loaded, and a word that says why nothing follows; and in front of them what
-/// [`put_here`] writes.
-const RESERVE: usize = 9 + HERE;
+/// [`put_here`] writes. Behind that is room for [`Last`].
+const RESERVE: usize = 9 + HERE + LAST as usize / size_of::<u64>();
 /// Words of [`put_here`] behind the limit, and the most that it writes at once.
 const HERE: usize = 64;
 const MOST_HERE: usize = 4;
@@ -53,14 +54,17 @@ fn words(chunk: *mut Chunk) -> *mut u64 {
     chunk.wrapping_byte_add(CHUNK_HEAD as usize).cast()
 }
 
-/// How many words the chunk has.
+/// How many words a chunk has, where this is the next one.
+pub fn words_in(chunk: *mut Chunk, next: *const u64) -> u64 {
+    ((next.addr() - words(chunk).addr()) as u64).div_ceil(8)
+}
+
+/// How many words the stream's chunk has.
 unsafe fn written(block: *const Block, area: *const Area) -> u64 {
     // SAFETY: by the caller.
     unsafe {
-        if (*area).stream.chunk.is_null() {
-            return 0;
-        }
-        (((*block).next.addr() - words((*area).stream.chunk).addr()) as u64).div_ceil(8)
+        let chunk = (*area).stream.chunk;
+        if chunk.is_null() { 0 } else { words_in(chunk, (*block).next) }
     }
 }
 
@@ -132,6 +136,7 @@ pub unsafe fn lose(block: *mut Block, area: *mut Area) {
         (*stream).number = 0;
         (*stream).ring = [0; RING];
         (*stream).begin = BEGIN_MIDDLE;
+        (*stream).stacks = Stacks::NONE;
         (*stream).parent = 0;
         (*stream).parent_position = 0;
         (*stream).state = State::New;
@@ -229,11 +234,13 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
             (*stream).ring[place] = offset;
         }
         (*stream).size = size;
+        (*stream).thread = sys::gettid();
+        (*stream).block = block;
         let chunk = mapped.cast::<Chunk>();
         (*chunk).size = size as u64;
         (*chunk).kind = KIND_STREAM;
         (*chunk).process = sys::getpid() as u32;
-        (*chunk).thread = sys::gettid() as u32;
+        (*chunk).thread = (*stream).thread as u32;
         (*chunk).level = (*stream).level;
         (*chunk).stream = (*stream).number;
         (*chunk).sequence = sequence;
@@ -257,7 +264,7 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
         let end = mapped.add(size).cast::<u64>();
         arm(block, area, words(chunk), end);
         if sequence > 0 {
-            write_context(block, (*stream).from);
+            write_context(block, (*stream).from, (*stream).stacks.is_away());
         }
         let stress = file::stress(sequence);
         let room = if stress > 0 { stress } else { part.map_or(0, |_| parts::room(sequence)) };
@@ -270,7 +277,7 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
 
 /// Says at a chunk's beginning in which context emitted code is.
 #[inline(never)]
-unsafe fn write_context(block: *mut Block, from: From) {
+unsafe fn write_context(block: *mut Block, from: From, is_away: bool) {
     type TokenAt = unsafe extern "C" fn(*mut c_char, usize, usize, usize) -> usize;
     let token_at = weak_address!("pcce_token_at");
     if from.pc == 0 || token_at.is_null() {
@@ -287,7 +294,7 @@ unsafe fn write_context(block: *mut Block, from: From) {
         token_at(token, TOKEN_LEN + 1, from.pc, from.sp);
         let len = CStr::from_ptr(token).count_bytes();
         if len > 0 {
-            text[0] = special(Special::Context, len as u64);
+            text[0] = special(Special::Context, len as u64 | if is_away { AWAY } else { 0 });
             text[1..FIRST].copy_from_slice(&[(*block).jumps, from.pc as u64, from.node[0], from.node[1]]);
             text[FIRST + len / 8] &= (1 << (8 * (len % 8))) - 1;
             write(block, &text[..FIRST + len.div_ceil(8)]);

@@ -19,6 +19,7 @@ impl Machine<'_> {
             // That it has come is known if something comes behind it, or the stream has ended.
             if self.bits.left == 0 {
                 match self.ready() {
+                    Ready::Special if self.is_due() => return Err(self.special(false)),
                     Ready::Bits | Ready::Special | Ready::End(true) => {}
                     Ready::End(false) => return Err(Some(self.stop(false))),
                     Ready::Changed => return Err(None),
@@ -65,6 +66,19 @@ impl Machine<'_> {
         Err(None)
     }
 
+    /// Behind a checked call that has returned.
+    pub(super) fn check(&mut self, choice: u32) -> Option<Event> {
+        if let Err(told) = self.want() {
+            return told;
+        }
+        self.state = match self.bit() {
+            Ok(false) => State::Choose(choice),
+            Ok(true) => State::Lose(Why::NoCode, 0),
+            Err(told) => return told,
+        };
+        None
+    }
+
     /// A bit, of what has several.
     pub(super) fn bit(&mut self) -> Result<bool, Option<Event>> {
         if self.bits.left == 0 {
@@ -99,9 +113,15 @@ impl Machine<'_> {
     /// A special word comes in a function, not in open code.
     pub(super) fn interrupted(&mut self) -> Option<Event> {
         match self.bits.peek() {
-            Item::Special(Special::Mark | Special::Gap | Special::Kept | Special::Jumped, ..) => {
-                self.special(false)
-            }
+            Item::Special(
+                Special::Mark
+                | Special::Gap
+                | Special::Kept
+                | Special::Jumped
+                | Special::Left
+                | Special::Back,
+                ..,
+            ) => self.special(false),
             _ => {
                 self.state = State::Unexpected;
                 self.certain = false;

@@ -94,9 +94,19 @@ impl<'t> Machine<'t> {
         Event { depth: 0, value: kept.into(), ..self.event(EventKind::Known, NONE, NONE) }
     }
 
+    /// What is active from this place on is told next, and then what comes. Nothing is told of code of which nothing is
+    /// known, not even who called it.
+    pub(super) fn told_next(&self, mut place: usize) -> State {
+        let unknown = |place: usize| self.stack[place].function == OPEN && self.stack[place - 1].node == NONE;
+        while place < self.stack.len() && unknown(place) {
+            place += 1;
+        }
+        if place < self.stack.len() { State::Active(place) } else { self.then }
+    }
+
     /// Tells of the activation at a place.
     pub(super) fn active(&mut self, place: usize) -> Event {
-        self.state = if place + 1 < self.stack.len() { State::Active(place + 1) } else { self.then };
+        self.state = self.told_next(place + 1);
         let function = Some(self.stack[place].function).filter(|function| *function != OPEN);
         let node = self.stack[place - 1].node;
         let depth = place as u32 - 1;

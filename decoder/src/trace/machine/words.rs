@@ -152,7 +152,9 @@ impl Machine<'_> {
                 Some(self.handler(EventKind::HandlerLeft, 0))
             }
             // Where nothing is known, nothing becomes known.
-            Special::Kept | Special::Jumped if self.state == State::Skip => None,
+            Special::Kept | Special::Jumped if matches!(self.state, State::Skip | State::Elsewhere) => None,
+            Special::Left => self.leaves(payload, words),
+            Special::Back => self.comes_back(payload, words),
             Special::Kept => {
                 self.landings.keep(payload, self.stack.len(), self.state);
                 None
@@ -194,7 +196,9 @@ impl Machine<'_> {
             self.state = State::Lose(Why::NoTables, address);
             return None;
         };
-        if unexpected || self.state == State::Skip {
+        if self.state == State::Elsewhere {
+            self.stack.push(Active { function: OPEN, node: NONE });
+        } else if unexpected || self.state == State::Skip {
             self.jumps.lose();
             self.stack.clear();
             self.stack.push(Active { function: UNKNOWN, node: NONE });
@@ -221,14 +225,17 @@ impl Machine<'_> {
             self.state = State::Lose(Why::BadWord, 0);
             return None;
         };
-        let place = match kind {
+        let mut place = match kind {
             EventKind::Landed => self.stack.iter().rposition(|active| {
                 active.function == function
                     && active.node != NONE
                     && self.tables.nodes[active.node as usize].unwinds_to == node
             }),
-            _ => self.jumps.find(words[1]).filter(|found| found.1 == node).map(|(place, _)| place),
+            _ => self.again_at(words[1], node),
         };
+        if place.is_none() && self.state == State::Elsewhere && kind == EventKind::Again {
+            place = self.returns_on_another(words[1]).then(|| self.again_at(words[1], node)).flatten();
+        }
         match place {
             Some(place) => {
                 self.cut(place + 1);

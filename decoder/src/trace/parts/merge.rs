@@ -8,7 +8,7 @@ use std::io::{self, Seek, SeekFrom, Write as _};
 use std::mem::offset_of;
 use std::path::Path;
 
-use pcce_abi::trace::parts::{fingerprint, words_behind};
+use pcce_abi::trace::parts::{fingerprint, names_function, words_behind};
 use pcce_abi::trace::{
     CHUNK, CHUNK_HEAD, CONTINUED, Chunk, ENDED, FIRST, FULL, HEAD, Image, KIND_IMAGE, KIND_SHIFT,
     KIND_STREAM, MAGIC, STREAMS, Special, UNIT, USED, VERSION, checksum,
@@ -209,8 +209,8 @@ impl Job<'_> {
             let rest =
                 words.get_mut(at + 1..at + 1 + behind).ok_or_else(|| part.damaged("words are missing"))?;
             let kind = if word < FULL { word >> KIND_SHIFT } else { 0 };
-            if kind == Special::Landed as u64 || kind == Special::Again as u64 {
-                rest[0] = needed(rest[0])?;
+            if names_function(kind) {
+                rest[0] = if rest[0] == 0 { 0 } else { needed(rest[0])? };
             } else if kind == Special::Handler as u64 {
                 let place = part.streams.iter().position(|stream| stream.stream.number == rest[0]);
                 rest[0] = place.map_or(0, |place| place as u64 + 1);

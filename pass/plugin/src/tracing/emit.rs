@@ -9,7 +9,7 @@ use pcce_dictionary::trace::{self as tables, Kind};
 use pcce_encoding::FunctionId;
 use pcce_model::plan::{Plan, Strings};
 use pcce_model::{CallKind, Program, TailCallee};
-use pcce_tracing::{Code as Bits, Placement, place};
+use pcce_tracing::{Code as Bits, Placement, place, tell_recursion};
 
 use super::APPEND;
 use super::gather::Traced;
@@ -37,9 +37,12 @@ pub const ENDS: [&str; 14] = [
     "__stack_chk_fail",
 ];
 
-/// Functions that may go on on another stack, and come back when they are called there.
-const SWITCHES: [&str; 6] =
-    ["swapcontext", "setcontext", "jump_fcontext", "ontop_fcontext", "pcce_fiber_restore", "pcce_fiber_run"];
+/// Functions that go on on another stack, and come back when they are called there.
+const SWITCHES: [&str; 4] = ["swapcontext", "setcontext", "jump_fcontext", "ontop_fcontext"];
+
+/// Those between which another function may do so.
+const SAVES: &str = "pcce_fiber_save";
+const RESTORES: &str = "pcce_fiber_restore";
 
 /// Begins the names of functions in assembly, in front of their numbers.
 const TRACED: &str = ".L__pcce_traced.";
@@ -76,11 +79,22 @@ pub fn insert<'m>(
     let mut files = Strings::default();
     let builder = module.builder();
     let mut rows = Vec::with_capacity(functions.len());
-    for ((id, function), traced) in program.iter().zip(&functions) {
+    let mut placements: Vec<Placement> = functions.iter().map(|traced| place(&traced.flow)).collect();
+    tell_recursion(&mut placements, |function| {
+        let callees = functions[function].nodes.iter().map(|node| match node.kind {
+            Kind::Call(callee) | Kind::Leave(callee) => Some(callee),
+            _ => None,
+        });
+        (&functions[function].flow, callees.collect())
+    });
+    for (((id, function), traced), placement) in program.iter().zip(&functions).zip(placements) {
         let value = code.function(id).value;
         if traced.skipped {
             let name = names.number(function.source_name.as_deref().unwrap_or(&function.name));
-            code.function(id).calls.iter().for_each(|call| tell(&builder, **call));
+            let (mut number, nowhere) = (None, (module.null(), 0));
+            for call in &code.function(id).calls {
+                tell(&builder, (code.function(id).value, **call), &mut number, nowhere);
+            }
             rows.push(tables::Function {
                 name,
                 first: 0,
@@ -93,7 +107,6 @@ pub fn insert<'m>(
         for attribute in ["memory", "speculatable"] {
             value.remove_attribute(attribute);
         }
-        let placement = place(&traced.flow);
         let blocks = value.blocks().len();
         let address = module.add_private_alias(&format!("{TRACED}{}", id.index()), value).address();
         let inserter =
@@ -110,7 +123,7 @@ pub fn insert<'m>(
     }
     let traced = tables::Traced {
         name: module.identifier(),
-        key,
+        key: if verify { key } else { tables::UNVERIFIED },
         files: files.list,
         names: names.list,
         functions: rows,
@@ -175,7 +188,7 @@ impl<'m> Inserter<'_, 'm> {
     /// `address`: the function's own, whoever its name may lead to.
     fn run(&self, address: Address<'m>, verify: bool) {
         let module = self.b.module;
-        let mut number = None;
+        let mut stack = None;
         for (i, node) in (0u32..).zip(&self.traced.nodes) {
             let same = self.placement.same[i as usize];
             if node.kind == Kind::Landing {
@@ -188,18 +201,14 @@ impl<'m> Inserter<'_, 'm> {
             let Some(call) = node.at.as_call() else { continue };
             let behind = |at| self.append(at, Bits { value: 0, bits: 1 }, None, i | tables::BEHIND);
             match node.kind {
-                Kind::Open(_) => {
-                    tell(self.b, node.at);
-                    places::behind(call).into_iter().for_each(behind);
-                }
+                Kind::Open(_) => places::behind(call).into_iter().for_each(behind),
                 Kind::Call(callee) if self.functions[callee as usize].leaves => {
                     places::behind(call).into_iter().for_each(behind);
                 }
                 Kind::Twice(_) => {
-                    let number = *number.get_or_insert_with(|| {
-                        let entry = self.code.function(self.id).value.entry();
-                        self.b.prologue(entry.first_after_pads()).alloca(8, "pcce.number")
-                    });
+                    // Each call has its own: a jump to one may come while another one is being made.
+                    let entry = self.code.function(self.id).value.entry();
+                    let number = self.b.prologue(entry.first_after_pads()).alloca(8, "pcce.number");
                     self.b.before(node.at, node.at).store(module.const_i64(0), number);
                     let arguments = [number.into(), address.into(), module.const_i32(i)];
                     if let Some(at) = places::behind(call) {
@@ -207,6 +216,11 @@ impl<'m> Inserter<'_, 'm> {
                     }
                 }
                 _ => {}
+            }
+            // Behind the call it comes in front of the bit.
+            if matches!(node.kind, Kind::Open(_) | Kind::Closed(_)) {
+                let function = self.code.function(self.id).value;
+                tell(self.b, (function, node.at), &mut stack, (address, i));
             }
         }
     }
@@ -238,14 +252,40 @@ impl<'m> Inserter<'_, 'm> {
     }
 }
 
-/// Tells the tracer of what comes with a call.
-fn tell<'m>(builder: &Builder<'m>, at: Instruction<'m>) {
-    let callee = at.as_call().and_then(|call| call.called().as_function());
-    let Some(name) = callee.map(Function::name) else { return };
+/// Tells the tracer of what comes with a call of a function. `number`: the variable of activations for the numbers of
+/// stacks, if there is one. `place`: the function, and the call's node, or null and 0.
+fn tell<'m>(
+    builder: &Builder<'m>,
+    (function, at): (Function<'m>, Instruction<'m>),
+    number: &mut Option<Address<'m>>,
+    (address, node): (Address<'m>, u32),
+) {
+    let Some(call) = at.as_call() else { return };
+    let Some(name) = call.called().as_function().map(Function::name) else { return };
     if ENDS.contains(&&*name) {
-        builder.call_in_front_of(at, functions::SYNC, &[], false);
-    } else if SWITCHES.contains(&&*name) {
-        builder.call_in_front_of(at, functions::SWITCH, &[], false);
+        return builder.call_in_front_of(at, functions::SYNC, &[], false);
+    }
+    let leaves = match &*name {
+        name if SWITCHES.contains(&name) => Some(functions::SWITCH),
+        SAVES => Some(functions::SAVE),
+        _ => None,
+    };
+    let comes_back = name == RESTORES || leaves == Some(functions::SWITCH);
+    if leaves.is_none() && !comes_back {
+        return;
+    }
+    let number = *number.get_or_insert_with(|| {
+        let start = builder.prologue(function.entry().first_after_pads());
+        let number = start.alloca(8, "pcce.stack");
+        start.store(builder.module.const_i64(0), number);
+        number
+    });
+    let arguments = [number.into(), address.into(), builder.module.const_i32(node)];
+    if let Some(leaves) = leaves {
+        builder.call_in_front_of(at, leaves, &arguments, false);
+    }
+    if let Some(behind) = places::behind(call).filter(|_| comes_back) {
+        builder.call_in_front_of(behind, functions::BACK, &arguments, false);
     }
 }
 

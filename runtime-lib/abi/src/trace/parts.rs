@@ -4,7 +4,7 @@
 //! All runs have the same chunks, each of [`UNIT`] bytes. Of each chunk, kept or not, a run has a [`Row`] with a
 //! fingerprint of all words of the stream up to its end. So runs that took different ways are found, and where.
 
-use super::{CHUNK_HEAD, CONTEXT_WORDS, FULL, KIND_SHIFT, Special, UNIT};
+use super::{AWAY, CHUNK_HEAD, CONTEXT_WORDS, FULL, KIND_SHIFT, Special, UNIT};
 
 /// Words between two of a row's samples.
 pub const STEP: usize = 64;
@@ -69,8 +69,8 @@ pub const fn words_behind(special: u64) -> Option<usize> {
     Some(match special >> KIND_SHIFT {
         2 | 6 | 8 | 10..=12 => 0,
         1 | 3 | 7 => 1,
-        4 | 5 => 2,
-        9 => CONTEXT_WORDS + payload.div_ceil(8) as usize,
+        4 | 5 | 13 | 14 => 2,
+        9 => CONTEXT_WORDS + (payload & !AWAY).div_ceil(8) as usize,
         _ => return None,
     })
 }
@@ -112,15 +112,24 @@ pub fn fingerprint(
         } else if kind != Special::Context as u64 {
             sum = mix(sum, word);
             for (number, &word) in rest.iter().enumerate() {
-                let is_address = kind == Special::Landed as u64 || kind == Special::Again as u64;
+                let is_address = names_function(kind);
                 sum = match number {
-                    0 if is_address => mix(sum, place(word)),
+                    0 if is_address && word != 0 => mix(sum, place(word)),
                     0 if kind == Special::Handler as u64 => sum,
                     _ => mix(sum, word),
                 };
             }
         }
     }
+}
+
+/// Whether the first word behind special words of this kind is the address of a function, or 0.
+#[must_use]
+pub const fn names_function(kind: u64) -> bool {
+    kind == Special::Landed as u64
+        || kind == Special::Again as u64
+        || kind == Special::Left as u64
+        || kind == Special::Back as u64
 }
 
 /// A fingerprint with another word.

@@ -1,0 +1,212 @@
+//! Stacks that the thread has left for others, and may come back to.
+
+use std::collections::BTreeMap;
+
+use pcce_abi::trace::Special;
+
+use super::landings::Landings;
+use super::{Active, Event, EventKind, MAX_DEPTH, Machine, OPEN, Ready, State, UNKNOWN, Why};
+use crate::trace::bits::Item;
+use crate::trace::jumps::Jumps;
+use crate::trace::tables::{NONE, Op};
+
+/// More stacks are not kept.
+const MOST: usize = 1 << 16;
+
+/// By their numbers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stacks {
+    left: BTreeMap<u64, Left>,
+    /// So many activations are on them.
+    activations: usize,
+}
+
+/// A stack, where it was left.
+#[derive(Clone, Debug)]
+struct Left {
+    stack: Vec<Active>,
+    jumps: Jumps,
+    landings: Landings,
+}
+
+impl Stacks {
+    fn keep(&mut self, number: u64, left: Left) {
+        self.activations += left.stack.len();
+        let before = self.left.insert(number, left);
+        self.activations -= before.map_or(0, |before| before.stack.len());
+        while (self.activations > MAX_DEPTH || self.left.len() > MOST)
+            && let Some((_, oldest)) = self.left.pop_first()
+        {
+            self.activations -= oldest.stack.len();
+        }
+    }
+
+    fn take(&mut self, number: u64) -> Option<Left> {
+        let left = self.left.remove(&number)?;
+        self.activations -= left.stack.len();
+        Some(left)
+    }
+
+    /// The one on which a call that may return again has got this number.
+    fn with_jump(&self, number: u64) -> Option<u64> {
+        let mut stacks = self.left.iter();
+        stacks.find(|(_, left)| left.jumps.find(number).is_some()).map(|(&stack, _)| stack)
+    }
+}
+
+impl Machine<'_> {
+    /// The node of a special word; None where the word says that nobody knows it.
+    fn told_node(&self, number: u64, function: u64) -> Result<Option<u32>, State> {
+        if function == 0 {
+            return Ok(None);
+        }
+        let loads = self.bits.loads();
+        let Some(of) = self.reader.function_at(self.stream.process, function, loads) else {
+            return Err(State::Lose(Why::NoTables, function));
+        };
+        let node = self.tables.node_of(of, number).filter(|node| {
+            let op = self.tables.nodes[*node as usize].op;
+            op == Op::Open || op == Op::Closed
+        });
+        node.map(Some).ok_or(State::Lose(Why::BadWord, 0))
+    }
+
+    /// How many activations there are, if the innermost one is in this call.
+    fn depth_in(&self, node: u32) -> Option<usize> {
+        let inner = self.stack.iter().rposition(|active| active.function != OPEN)?;
+        (self.stack[inner].node == node && self.stack.len() - inner <= 2).then_some(inner + 1)
+    }
+
+    /// A special word about stacks is next, and what tells nothing of itself does not come in front of it.
+    pub(super) fn is_due(&mut self) -> bool {
+        let last = self.stack.last().filter(|last| last.node != NONE).map(|last| last.node);
+        // One in which unknown code is active is dealt with there.
+        let last = last.filter(|last| self.tables.nodes[*last as usize].op == Op::Closed);
+        match self.bits.peek() {
+            Item::Special(Special::Left, number, words) => match self.told_node(number, words[0]) {
+                Ok(Some(node)) => last == Some(node),
+                _ => true,
+            },
+            // A stack can be left in a call only.
+            Item::Special(Special::Back, ..) => last.is_some(),
+            _ => false,
+        }
+    }
+
+    /// The thread leaves its stack.
+    pub(super) fn leaves(&mut self, number: u64, words: [u64; 2]) -> Option<Event> {
+        let node = match self.told_node(number, words[0]) {
+            Ok(node) => node,
+            Err(state) => {
+                self.state = state;
+                return None;
+            }
+        };
+        let depth = match node {
+            _ if self.state == State::Skip => {
+                self.stack.truncate(1);
+                if let Some(node) = node {
+                    self.stack.push(Active { function: self.tables.function_of(node), node });
+                }
+                Some(self.stack.len())
+            }
+            Some(node) => self.depth_in(node),
+            None => (self.state == State::Open).then_some(self.stack.len()),
+        };
+        let Some(depth) = depth else {
+            self.state = State::Lose(if node.is_some() { Why::Unexpected } else { Why::Switched }, 0);
+            return None;
+        };
+        self.cut(depth);
+        self.stack.truncate(depth);
+        let stack = std::mem::replace(&mut self.stack, vec![Active { function: UNKNOWN, node: NONE }]);
+        let left = Left { stack, jumps: self.jumps.leave(), landings: std::mem::take(&mut self.landings) };
+        if words[1] != 0 {
+            self.stacks.keep(words[1], left);
+        }
+        self.state = State::Elsewhere;
+        Some(self.event(EventKind::Switched, NONE, NONE))
+    }
+
+    /// It is on another stack, of which nothing was told yet.
+    pub(super) fn elsewhere(&mut self) -> Option<Event> {
+        if self.bits.left == 0 {
+            match self.ready() {
+                Ready::Special => return self.special(false),
+                Ready::End(ended) => return Some(self.stop(ended)),
+                Ready::Changed => return None,
+                Ready::Bits => {}
+            }
+        }
+        // Code that was there already.
+        self.state = State::Lose(Why::Switched, 0);
+        None
+    }
+
+    /// It comes back to a stack.
+    pub(super) fn comes_back(&mut self, number: u64, words: [u64; 2]) -> Option<Event> {
+        let node = match self.told_node(number, words[0]) {
+            Ok(node) => node,
+            Err(state) => {
+                self.state = state;
+                return None;
+            }
+        };
+        // What tells nothing may have come.
+        self.certain &= matches!(self.state, State::Open | State::Elsewhere);
+        let function = node.map(|node| self.tables.function_of(node));
+        let left = self.stacks.take(words[1]).filter(|left| {
+            function.is_none_or(|function| left.stack.last().is_some_and(|last| last.function == function))
+        });
+        let event = match left {
+            Some(left) => {
+                self.stand_on(left);
+                Event { depth: 0, value: 2, ..self.event(EventKind::Known, NONE, NONE) }
+            }
+            None => {
+                self.certain = false;
+                let _ = self.jumps.leave();
+                self.landings = Landings::default();
+                self.stack = vec![Active { function: UNKNOWN, node: NONE }];
+                self.stack.extend(function.map(|function| Active { function, node: NONE }));
+                Event { depth: 0, ..self.gap(Why::Back) }
+            }
+        };
+        self.then = match node {
+            Some(node) => {
+                let last = self.stack.last_mut().expect("its function is there");
+                last.node = node;
+                match self.tables.nodes[node as usize].op {
+                    Op::Open => {
+                        self.stack.push(Active { function: OPEN, node: NONE });
+                        State::Open
+                    }
+                    _ => State::Choose(self.tables.nodes[node as usize].next),
+                }
+            }
+            None if self.stack.last().is_some_and(|last| last.function == OPEN) => State::Open,
+            None => State::Skip,
+        };
+        self.state = self.told_next(1);
+        Some(event)
+    }
+
+    fn stand_on(&mut self, left: Left) {
+        self.stack = left.stack;
+        self.jumps = left.jumps.come_back(&self.jumps);
+        self.landings = left.landings;
+    }
+
+    /// The activation whose call of this node, which returns again, has got this number.
+    pub(super) fn again_at(&self, number: u64, node: u32) -> Option<usize> {
+        self.jumps.find(number).filter(|found| found.1 == node).map(|(place, _)| place)
+    }
+
+    /// A call returns again, on a stack that was left otherwise: it is that one. False if there is none.
+    pub(super) fn returns_on_another(&mut self, number: u64) -> bool {
+        let stack = self.stacks.with_jump(number).and_then(|stack| self.stacks.take(stack));
+        let found = stack.is_some();
+        stack.into_iter().for_each(|left| self.stand_on(left));
+        found
+    }
+}

@@ -1,0 +1,91 @@
+//! Recursion that nothing decides: functions that call each other, whatever happens. Nothing in one function tells that
+//! its calls are a cycle, and without a bit the trace would not tell how often it was gone round, or at all.
+
+use petgraph::algo::kosaraju_scc;
+use petgraph::graph::DiGraph;
+
+use crate::{Code, Flow, Placement, Role};
+
+/// Has a bit written in front of each call on such a cycle. Of each function: its flow, what was decided for it, and of
+/// each node the function that it calls, or leaves its activation to.
+pub fn tell_recursion<'f>(functions: &mut [Placement], of: impl Fn(usize) -> (&'f Flow, Vec<Option<u32>>)) {
+    let mut graph = DiGraph::<usize, u32>::new();
+    let places: Vec<_> = (0..functions.len()).map(|function| graph.add_node(function)).collect();
+    for (function, placement) in functions.iter().enumerate() {
+        let (flow, callees) = of(function);
+        for node in silent(placement, flow) {
+            if let Some(callee) = callees[node as usize] {
+                graph.add_edge(places[function], places[callee as usize], node);
+            }
+        }
+    }
+    for component in kosaraju_scc(&graph) {
+        for &place in &component {
+            for edge in graph.edges(place) {
+                if component.contains(&petgraph::visit::EdgeRef::target(&edge)) {
+                    functions[graph[place]].codes[*edge.weight() as usize] = Code { value: 0, bits: 1 };
+                }
+            }
+        }
+    }
+}
+
+/// The nodes that come at a function's beginning without a bit that says so.
+fn silent<'p>(placement: &'p Placement, flow: &'p Flow) -> impl Iterator<Item = u32> + 'p {
+    let node_of = |set: u32| match *placement.sets[set as usize] {
+        [node] if placement.codes[node as usize].bits == 0 => Some(node),
+        _ => None,
+    };
+    std::iter::successors(node_of(placement.first), move |&node| {
+        (flow.roles[node as usize] == Role::Event).then(|| node_of(placement.next[node as usize])).flatten()
+    })
+    // On each cycle of nodes something is written.
+    .take(flow.roles.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tell_recursion;
+    use crate::{Block, Flow, Role, place};
+
+    /// A function of one block that has these events, and returns.
+    fn straight(events: usize) -> Flow {
+        let roles: Vec<Role> = (0..events).map(|_| Role::Event).chain([Role::Return]).collect();
+        let nodes = (0..roles.len() as u32).collect();
+        Flow { blocks: vec![Block { nodes, successors: Vec::new(), frequency: 1.0 }], roles }
+    }
+
+    /// The bits of each node of each function, whose calls are these.
+    fn bits(flows: &[Flow], calls: &[&[Option<u32>]]) -> Vec<Vec<u8>> {
+        let mut placements: Vec<_> = flows.iter().map(place).collect();
+        tell_recursion(&mut placements, |function| (&flows[function], calls[function].to_vec()));
+        placements.iter().map(|placement| placement.codes.iter().map(|code| code.bits).collect()).collect()
+    }
+
+    #[test]
+    fn calls_that_nothing_decides_are_told_where_they_come_again() {
+        let flows = [straight(2), straight(1), straight(1)];
+        // The first one calls the last one, and then the second one, which calls it.
+        let calls: [&[Option<u32>]; 3] = [&[Some(2), Some(1), None], &[Some(0), None], &[None, None]];
+        assert_eq!(bits(&flows, &calls), [vec![0, 1, 0], vec![1, 0], vec![0, 0]]);
+        // Nobody calls it.
+        let calls: [&[Option<u32>]; 3] = [&[Some(2), Some(1), None], &[None, None], &[None, None]];
+        assert_eq!(bits(&flows, &calls), [vec![0, 0, 0], vec![0, 0], vec![0, 0]]);
+    }
+
+    #[test]
+    fn what_is_told_anyway_costs_nothing_more() {
+        // It calls itself, or not.
+        let mut flow = straight(1);
+        flow.blocks = vec![
+            Block { nodes: vec![], successors: vec![1, 2], frequency: 1.0 },
+            Block { nodes: vec![0], successors: vec![2], frequency: 0.5 },
+            Block { nodes: vec![1], successors: vec![], frequency: 1.0 },
+        ];
+        assert_eq!(bits(&[flow], &[&[Some(0), None]]), [vec![1, 1]]);
+        // It calls itself behind a call through a pointer, which is told.
+        let mut flow = straight(2);
+        flow.roles[0] = Role::Writes;
+        assert_eq!(bits(&[flow], &[&[None, Some(0), None]]), [vec![0, 0, 0]]);
+    }
+}

@@ -1,0 +1,188 @@
+//! What threads have pending when they have no time to write it: the process crashes, or another thread ends it. It goes
+//! to where a chunk has room for [`Last`], and not among the words: the threads may go on.
+
+use core::ffi::c_int;
+use core::mem::{size_of, zeroed};
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use crate::abi::trace::{Block, Chunk, LAST, Last};
+use crate::area::{self, Area, State};
+use crate::stubs::{block, stored};
+use crate::{file, parts, process, stream, sys};
+
+/// [`__pcce_trace_last`] was called.
+static CRASHED: AtomicBool = AtomicBool::new(false);
+
+/// The process may end now, in a signal's handler that nobody has announced. `pc`: the interrupted instruction.
+///
+/// # Safety
+/// Called by the runtime's handler of crashes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_trace_last(pc: usize) {
+    CRASHED.store(true, Ordering::Relaxed);
+    let own = block();
+    // SAFETY: this thread's block, and the areas of its streams.
+    unsafe {
+        let (mut area, mut block, mut at) = (area::of(own), own.cast_const(), pc);
+        while !area.is_null() {
+            if let Some(place) = Place::of(area).filter(|_| !stored(at)) {
+                place.tell(&*block, settled(block, at));
+            }
+            at = (*area).stream.interrupted;
+            area = (*area).stream.outer;
+            if !area.is_null() {
+                block = &raw const (*area).stream.kept;
+            }
+        }
+    }
+}
+
+/// The pending bits of a stream of this thread, which was interrupted at this instruction, without what was being
+/// appended; 1 if that is not known.
+///
+/// # Safety
+/// The block is the stream's, or kept for it.
+pub unsafe fn settled(block: *const Block, at: usize) -> u64 {
+    // SAFETY: by the contract.
+    let pending = unsafe { (*block).pending };
+    match appended(at, self::block().addr()) {
+        Some(bits) => (pending >> bits).max(1),
+        None => 1,
+    }
+}
+
+/// How many bits the pending ones were moved up for what the instruction is about to add to them: emitted code appends
+/// by two instructions, one behind the other. None if that is not known.
+fn appended(at: usize, block: usize) -> Option<u32> {
+    let thread: usize;
+    // SAFETY: the psABI's thread pointer.
+    unsafe { core::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) thread, options(nostack, readonly)) };
+    // The last byte of the instruction before, and this one.
+    let mut code = [0_u8; 10];
+    if !sys::copy_from(at.wrapping_sub(1), &mut code) {
+        return None;
+    }
+    let [moved, 0x64, rex, opcode, operand, index, offset @ ..] = code else { return Some(0) };
+    // `inc`, or `add` of a number, to a word of the thread.
+    let changes = matches!(opcode, 0xff | 0x83 | 0x81) && operand & 0x38 == 0;
+    if rex & 0xf8 != 0x48 || !changes || operand >> 6 == 3 {
+        return Some(0);
+    }
+    if (operand, index) != (0x04, 0x25) {
+        return None;
+    }
+    let to = thread.wrapping_add_signed(i32::from_le_bytes(offset) as isize);
+    match opcode {
+        _ if to != block => Some(0),
+        0xff => Some(1),
+        _ => Some(moved.into()).filter(|bits| (2..=7).contains(bits)),
+    }
+}
+
+/// A stream's chunk, which is in the file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Place {
+    /// The numbers of stream and chunk.
+    key: (u64, u64),
+    chunk: *mut Chunk,
+    /// Where [`Last`] belongs.
+    at: u64,
+}
+
+impl Place {
+    /// None if the stream has none now, or its thread is changing it.
+    unsafe fn of(area: *const Area) -> Option<Self> {
+        // SAFETY: areas stay where they are.
+        unsafe {
+            let stream = &raw const (*area).stream;
+            // What is pending may be of another stack.
+            let is_whole = !(*stream).stacks.may_be_left()
+                && (*stream).busy.load(Ordering::Acquire) == 0
+                && (&raw const (*stream).state).read_volatile() == State::Recording;
+            let place = Self {
+                key: (
+                    (&raw const (*stream).number).read_volatile(),
+                    (&raw const (*stream).sequence).read_volatile(),
+                ),
+                chunk: (&raw const (*stream).chunk).read_volatile(),
+                at: (&raw const (*stream).offset).read_volatile() + (*stream).size as u64 - LAST,
+            };
+            (is_whole && !process::is_foreign(area) && !parts::is_unkept(stream)).then_some(place)
+        }
+    }
+
+    /// Writes what is pending.
+    fn tell(&self, block: &Block, pending: u64) {
+        if pending > 1 {
+            let last = Last::new(self.key, stream::words_in(self.chunk, block.next), pending);
+            file::put_at(&last.to_bytes(), self.at);
+        }
+    }
+}
+
+/// The process ends: of the threads that sleep, their last bits. Of those that run, nobody knows which are the last.
+pub fn of_others() {
+    if CRASHED.load(Ordering::Relaxed) {
+        // They sleep where they were interrupted.
+        return;
+    }
+    for area in area::all() {
+        // SAFETY: areas stay where they are.
+        unsafe {
+            let thread = (&raw const (*area).stream.thread).read_volatile();
+            if (*area).stream.level == 0 && thread != 0 && thread != sys::gettid() {
+                of_other(area, thread);
+            }
+        }
+    }
+}
+
+/// Of another thread: if all is the same a little later, and it slept then and before, nothing was being changed.
+unsafe fn of_other(area: *const Area, thread: c_int) {
+    let words = |block: &Block| {
+        // SAFETY: words, without padding between them.
+        unsafe { *core::ptr::from_ref(block).cast::<[u64; size_of::<Block>() / 8]>() }
+    };
+    // SAFETY: areas stay where they are; zeros are a block.
+    unsafe {
+        let [mut block, mut again]: [Block; 2] = zeroed();
+        let at = (&raw const (*area).stream.block).read_volatile().addr();
+        let place = Place::of(area);
+        let slept = sleeps(thread) && read(at, &mut block) && sleeps(thread) && read(at, &mut again);
+        if slept
+            && words(&block) == words(&again)
+            && block.stream.cast_const().cast() == area
+            && let Some(place) = Place::of(area).filter(|now| place == Some(*now))
+        {
+            place.tell(&block, block.pending);
+        }
+    }
+}
+
+fn read(at: usize, block: &mut Block) -> bool {
+    // SAFETY: any bytes are a block.
+    let bytes = unsafe {
+        core::slice::from_raw_parts_mut(core::ptr::from_mut(block).cast::<u8>(), size_of::<Block>())
+    };
+    sys::copy_from(at, bytes)
+}
+
+/// Whether a thread waits in a call of the system.
+fn sleeps(thread: c_int) -> bool {
+    let mut path = crate::output::Text::<64>::new();
+    path.put(b"/proc/self/task/");
+    path.number(thread as u64);
+    path.put(b"/stat\0");
+    let mut text = [0; 128];
+    // SAFETY: the path ends with a zero.
+    let file = unsafe { sys::open(path.bytes().as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC, 0) };
+    if file < 0 {
+        return false;
+    }
+    let len = sys::read(file as c_int, &mut text);
+    sys::close(file as c_int);
+    // `1234 (name) S …`; a name may have brackets.
+    let text = &text[..usize::try_from(len).unwrap_or(0)];
+    let end = text.iter().rposition(|&byte| byte == b')');
+    end.and_then(|end| text.get(end + 1..end + 3)) == Some(b" S")
+}

@@ -1,0 +1,72 @@
+//! `pcce trace check`: no alarm where what was read is what happened.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pcce_testsuite::{Output, artifact, command, repository, run, work_folder};
+
+fn build(source: &Path, flags: &[&str], output: &Path) {
+    let mut build = command(artifact("pcce-clang"), &["--pcce-trace", "-g", "-O1"]);
+    let _ = run(build.args(flags).arg(source).arg("-o").arg(output)).expect_success();
+}
+
+fn source(name: &str) -> PathBuf {
+    repository().join("testsuite/traces").join(name)
+}
+
+/// Runs a program, and checks its trace.
+fn checked(program: &Path, arguments: &[&str], stress: &str) -> Output {
+    let trace = program.with_extension("trace");
+    let _ = fs::remove_file(&trace);
+    let mut start = command(program, arguments);
+    start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", stress);
+    let _ = run(start.env("PCCE_VERIFY_REPORT", program.with_extension("report"))).expect_success();
+    run(command(artifact("pcce"), &["trace", "check"]).arg(program).arg(&trace))
+}
+
+/// What a child's handlers have done begins with the child.
+#[test]
+fn handlers_of_a_child_are_counted_by_themselves() {
+    for mode in ["--pcce-mode=lto", "--pcce-mode=module"] {
+        let program = work_folder(&format!("trace_check/handled{mode}")).join("program");
+        build(&source("handled.c"), &["--pcce-verify", mode], &program);
+        for before in ["0", "1", "5"] {
+            let check = checked(&program, &[before], "0").expect_success();
+            assert!(check.stdout.contains("4 chunks were compared, 0 chunks do not"), "{}", check.describe());
+        }
+    }
+}
+
+const PROGRAM: &str = "int in_library(int (*)(int), int);\n\
+    __attribute__((noinline)) static int half(int n) { return n / 2; }\n\
+    static int back(int n) { return n % 3 ? half(n) : n; }\n\
+    int main(void) { int s = 0; for (int i = 0; i < 500; i++) s += in_library(back, i) + half(i); return s < 0; }\n";
+const LIBRARY: &str = "__attribute__((noinline)) static int third(int n) { return n / 3; }\n\
+    int in_library(int (*back)(int), int n) { return n % 5 ? third(n) + back(n) : back(third(n)); }\n";
+
+/// Some images of a process count their events, and others do not.
+#[test]
+fn what_is_not_in_verify_mode_is_not_counted() {
+    let folder = work_folder("trace_check/mixed");
+    let (main, other) = (folder.join("main.c"), folder.join("other.c"));
+    fs::write(&main, PROGRAM).unwrap();
+    fs::write(&other, LIBRARY).unwrap();
+    let (program, library) = (folder.join("program"), folder.join("libother.so"));
+    for verified in [[true, true], [true, false], [false, true]] {
+        let [of_program, of_library] =
+            verified.map(|verified| if verified { "--pcce-verify" } else { "--pcce-mode=module" });
+        build(&other, &["-shared", "-fPIC", "--pcce-mode=module", of_library], &library);
+        let _ = fs::remove_file(folder.join("program.report"));
+        let link = library.to_str().expect("letters");
+        build(&main, &["--pcce-mode=module", of_program, link], &program);
+        for stress in ["0", "1", "7"] {
+            let check = checked(&program, &[], stress).expect_success();
+            let counted: u64 = check.stdout.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
+            assert!(counted > 1000, "{}", check.describe());
+            // Contexts of what is called by code without a shadow stack are not compared either, and that is said.
+            let said = fs::read_to_string(folder.join("program.report")).expect("a report");
+            assert!(said.contains(", 0 mismatches"), "{said}");
+            assert_eq!(said.contains("without --pcce-verify"), verified != [true, true], "{said}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What traces have of ends and beginnings: of processes and threads that end in order, or by a crash, and of code that
+//! runs before all constructors.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pcce_testsuite::{artifact, command, json_lines, repository, run, work_folder};
+use serde_json::Value;
+
+const MODES: [&str; 3] = ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"];
+
+fn build(folder: &Path, source: &str, flags: &[&str]) -> PathBuf {
+    let program = folder.join("program");
+    let mut build = command(artifact("pcce-clang"), &["--pcce-trace", "-g", "-O1", "-pthread"]);
+    build.args(flags).arg(repository().join("testsuite/traces").join(source));
+    let _ = run(build.arg("-o").arg(&program)).expect_success();
+    program
+}
+
+/// Runs a program with a new trace. Returns the calls of each stream, in order: callee and depth.
+fn calls(program: &Path, argument: &str, ring: Option<&str>) -> Vec<(Vec<(String, u64)>, Vec<Value>)> {
+    let trace = program.with_extension("trace");
+    let _ = fs::remove_file(&trace);
+    let mut start = command(program, &[argument]);
+    start.env("PCCE_TRACE", &trace).env("PCCE_CRASH_REPORT", program.with_extension("report"));
+    let _ = run(start.envs(ring.map(|ring| ("PCCE_TRACE_RING", ring))));
+    let mut show = command(artifact("pcce"), &["trace", "show", "--format", "json"]);
+    let events = json_lines(&run(show.arg(program).arg(&trace)).expect_success().stdout);
+    let mut streams: Vec<(u64, Vec<Value>)> = Vec::new();
+    for event in events {
+        let stream = event["stream"].as_u64().expect("a number");
+        match streams.last_mut().filter(|last| last.0 == stream) {
+            Some(last) => last.1.push(event),
+            None => streams.push((stream, vec![event])),
+        }
+    }
+    let is_call = |event: &&Value| {
+        let kind = event["kind"].as_str().expect("a kind");
+        ["call", "closed-call", "open-call", "entered"].contains(&kind)
+    };
+    let call = |event: &Value| {
+        (event["function"].as_str().unwrap_or_default().to_owned(), event["depth"].as_u64().expect("a depth"))
+    };
+    let streams = streams
+        .into_iter()
+        .map(|(_, events)| (events.iter().filter(is_call).map(call).collect::<Vec<_>>(), events));
+    streams.collect()
+}
+
+fn count(calls: &[(String, u64)], function: &str) -> usize {
+    calls.iter().filter(|call| call.0 == function).count()
+}
+
+/// However a child ends: it has less events than fill a word.
+#[test]
+fn children_with_few_events_are_in_the_trace() {
+    for mode in MODES {
+        let program = build(&work_folder(&format!("trace_ends/children{mode}")), "ends.c", &[mode]);
+        for way in ["exit", "quick_exit", "_exit", "pthread_exit", "return", "killed", "thread"] {
+            let streams = calls(&program, way, None);
+            let of_child = streams.iter().find(|(calls, _)| count(calls, "work") == 1);
+            let (calls, events) = of_child.unwrap_or_else(|| panic!("{mode} {way}: no child"));
+            let own = events[0]["process"] != streams[0].1[0]["process"];
+            assert!(own, "{mode} {way}: a process of its own");
+            if way == "killed" {
+                // What was pending went with it.
+                continue;
+            }
+            assert_eq!(count(calls, "note"), 3, "{mode} {way}: {calls:?}");
+            let ended = &events.last().expect("an end")["ended"];
+            assert_eq!(ended, true, "{mode} {way}");
+            if ["exit", "_exit", "quick_exit", "pthread_exit"].contains(&way) {
+                assert_eq!(calls.last().expect("calls").0, way, "{mode}");
+            }
+        }
+    }
+}
+
+/// What threads have done that wait when another one ends the process.
+#[test]
+fn threads_that_wait_lose_nothing_at_an_exit() {
+    let folder = work_folder("trace_ends/threads");
+    for (flags, way) in [(&[][..], "threads"), (&["--pcce-crash-report"], "threads-crash")] {
+        let program = build(&folder, "ends.c", flags);
+        for ring in [None, Some("256K")] {
+            let mut notes: Vec<usize> = Vec::new();
+            for (calls, events) in calls(&program, way, ring).iter().skip(1) {
+                assert_eq!(calls.last().expect("calls").0, "read", "{way}: {events:?}");
+                notes.push(count(calls, "note"));
+            }
+            notes.sort_unstable();
+            assert_eq!(notes, [2, 4, 6], "{way}");
+        }
+    }
+    let main = &calls(&folder.join("program"), "threads-crash", None)[0].0;
+    assert_eq!(count(main, "note"), 4, "up to the crash: {main:?}");
+}
+
+/// Recursion that no branch decides is told call by call, though it writes nothing else.
+#[test]
+fn endless_recursion_is_in_the_trace() {
+    for mode in MODES {
+        let folder = work_folder(&format!("trace_ends/recursion{mode}"));
+        for flags in [&[mode, "--pcce-crash-report"][..], &[mode]] {
+            let program = build(&folder, "ends.c", flags);
+            let output = run(command(&program, &["recursion"]).env("PCCE_CRASH_REPORT", "/dev/null"));
+            assert_eq!(output.status, 128 + 11, "{}", output.describe());
+            let trace = folder.join("trace");
+            let _ = fs::remove_file(&trace);
+            let _ = run(command(&program, &["recursion"]).env("PCCE_TRACE", &trace));
+            let mut report = command(artifact("pcce"), &["trace", "report", "--format", "json"]);
+            let report = run(report.arg(&program).arg(&trace)).expect_success().stdout;
+            let report: Value = serde_json::from_str(&report).expect("a document");
+            let calls = |name: &str| {
+                let mut rows = report["functions"].as_array().expect("functions").iter();
+                rows.find(|row| row["function"] == name).and_then(|row| row["calls"].as_u64()).unwrap_or(0)
+            };
+            let [one, two] = ["endless", "recurses"].map(calls);
+            assert!(one > 10_000 && two.abs_diff(one) < 2, "{mode}: {one}, {two}");
+        }
+    }
+}
+
+/// Nobody can come before the tracer.
+#[test]
+fn what_runs_before_constructors_is_traced() {
+    for mode in MODES {
+        for link in [&[][..], &["-static"], &["-no-pie"]] {
+            let folder = work_folder(&format!("trace_ends/early{mode}"));
+            let program = build(&folder, "early.c", &[&[mode], link].concat());
+            let streams = calls(&program, "", None);
+            let names: Vec<&str> = streams[0].0.iter().map(|call| &*call.0).collect();
+            assert_eq!(names, ["early", "note", "main", "note", "note"], "{mode} {link:?}");
+        }
+    }
+}
