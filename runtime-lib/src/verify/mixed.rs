@@ -51,8 +51,8 @@ pub(super) fn entered(function: *const FunctionRecord) {
     }
 }
 
-/// Whether a frame of the chain was pushed by an image of which no function in verify mode was ever entered. The user is
-/// told once.
+/// Whether a frame of the chain was pushed by an image of which no function in verify mode was ever entered. The user
+/// is told once.
 ///
 /// # Safety
 /// The chain is this thread's, and can be followed.

@@ -1,5 +1,5 @@
-//! What threads have pending when they have no time to write it: the process crashes, or another thread ends it. It goes
-//! to where a chunk has room for [`Last`], and not among the words: the threads may go on.
+//! What threads have pending when they have no time to write it: the process crashes, or another thread ends it. It
+//! goes to where a chunk has room for [`Last`], and not among the words: the threads may go on.
 
 use core::ffi::c_int;
 use core::mem::{size_of, zeroed};

@@ -3,7 +3,8 @@
 //! which it was before, is told by what comes next there: a function that is entered, or [`Special::Back`].
 //!
 //! Between `pcce_fiber_save` and `pcce_fiber_restore` nobody knows where the switch is, unless that is a call that
-//! emitted code knows. What is pending there may be of either stack: it is kept if such a call comes, and else left out.
+//! emitted code knows. What is pending there may be of either stack: it is kept if such a call comes, and else left
+//! out.
 
 use core::ffi::c_void;
 
