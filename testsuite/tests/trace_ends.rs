@@ -17,8 +17,11 @@ fn build(folder: &Path, source: &str, flags: &[&str]) -> PathBuf {
     program
 }
 
-/// Runs a program with a new trace. Returns the calls of each stream, in order: callee and depth.
-fn calls(program: &Path, argument: &str, ring: Option<&str>) -> Vec<(Vec<(String, u64)>, Vec<Value>)> {
+/// A stream: its calls, callee and depth, and all of its events.
+type Stream = (Vec<(String, u64)>, Vec<Value>);
+
+/// Runs a program with a new trace. Returns its streams.
+fn calls(program: &Path, argument: &str, ring: Option<&str>) -> Vec<Stream> {
     let trace = program.with_extension("trace");
     let _ = fs::remove_file(&trace);
     let mut start = command(program, &[argument]);
