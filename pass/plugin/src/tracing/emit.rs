@@ -16,7 +16,7 @@ use super::gather::Traced;
 use crate::code::Code;
 use crate::contexts::emit::bytes;
 use crate::facts::{Target, resolve};
-use crate::llvm::{Address, Alias, Builder, Constant, Function, Instruction, Module};
+use crate::llvm::{Address, Alias, Builder, Constant, Function, Instruction, Module, TailCall};
 use crate::places;
 
 /// Functions behind which a process may do nothing more.
@@ -92,8 +92,9 @@ pub fn insert<'m>(
         if traced.skipped {
             let name = names.number(function.source_name.as_deref().unwrap_or(&function.name));
             let (mut number, nowhere) = (None, (module.null(), 0));
-            for call in &code.function(id).calls {
-                tell(&builder, (code.function(id).value, **call), &mut number, nowhere);
+            let calls: Vec<_> = value.instructions().filter_map(Instruction::as_call).collect();
+            for call in calls {
+                tell(&builder, (value, *call), &mut number, nowhere);
             }
             rows.push(tables::Function {
                 name,
@@ -260,7 +261,7 @@ fn tell<'m>(
     number: &mut Option<Address<'m>>,
     (address, node): (Address<'m>, u32),
 ) {
-    let Some(call) = at.as_call() else { return };
+    let Some(call) = at.as_call().filter(|call| call.tail_call() != TailCall::Must) else { return };
     let Some(name) = call.called().as_function().map(Function::name) else { return };
     if ENDS.contains(&&*name) {
         return builder.call_in_front_of(at, functions::SYNC, &[], false);
