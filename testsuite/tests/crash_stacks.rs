@@ -128,7 +128,12 @@ fn who_left_to_code_without_a_name_is_said_to_have_left() {
     for mode in MODES {
         let program = build(&folder, mode, &["left_plain.c"]);
         for way in ["length", "shows"] {
-            assert_eq!(dies(&program, way), [["<uninstrumented>", "<tail>", "main"]; 2], "{mode} {way}");
+            // Of a module by itself nobody knows whether it is an executable's, whose calls no loader binds.
+            let expected: &[&str] = match mode {
+                "module" => &["<uninstrumented>", "main"],
+                _ => &["<uninstrumented>", "<tail>", "main"],
+            };
+            assert_eq!(dies(&program, way), [expected; 2], "{mode} {way}");
         }
     }
 }

@@ -291,10 +291,13 @@ impl<'d> Decoding<'d, '_> {
             (Some(callee), Some(inner)) if inner.owner.is_some() || code.is_instrumented(callee) => {
                 self.context.push(Piece::Named(FrameKind::Tail, image, callee));
             }
-            // Code without names: the call has one, unless what it called has left its activation to that code.
+            // Code without names: the call has one, unless what it called is instrumented: that has left its activation
+            // to this code. But in a library the code may be the loader's, which binds the call.
             (Some(callee), None) => match self.context.pieces.last_mut() {
                 Some(Piece::Uninstrumented(None)) if code.is_instrumented(callee) => {
-                    self.context.push(Piece::Named(FrameKind::Tail, image, callee));
+                    if self.images.open_encoding_of(image).is_some() {
+                        self.context.push(Piece::Named(FrameKind::Tail, image, callee));
+                    }
                 }
                 Some(last @ Piece::Uninstrumented(None)) => {
                     *last = Piece::Named(FrameKind::Uninstrumented, image, callee);
@@ -422,10 +425,13 @@ impl<'d> Decoding<'d, '_> {
                     self.context.push(Piece::Tail(Some(callee)));
                 }
             }
-            // Code without names: the call has one, unless what it called has left its activation to that code.
+            // As above.
             (None, Some(callee)) => match self.context.pieces.last_mut() {
                 Some(Piece::Uninstrumented(None)) if is_instrumented(callee) => {
-                    self.context.push(Piece::Tail(Some(callee)));
+                    let (image, _) = symbols.address_of_site(number);
+                    if self.images.open_encoding_of(image).is_some() {
+                        self.context.push(Piece::Tail(Some(callee)));
+                    }
                 }
                 Some(last @ Piece::Uninstrumented(None)) => *last = Piece::Uninstrumented(Some(callee)),
                 _ => {}
