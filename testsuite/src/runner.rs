@@ -49,6 +49,10 @@ impl Case {
         if self.verify {
             facts.push("verify".to_owned());
         }
+        if self.mode == "relink" {
+            // It encodes whole programs as that does.
+            facts.push("lto".to_owned());
+        }
         facts
     }
 
@@ -124,7 +128,7 @@ fn cases(program: &Program) -> Vec<Case> {
         }
         if mode == "lto" {
             for verify in [false, true] {
-                let flags = vec!["-g".into(), "--pcce-hybrid".into()];
+                let flags = vec!["-g".into(), build::HYBRID.into()];
                 let (mode, level) = (mode.clone(), "-O2".into());
                 cases.push(Case { mode, level, verify, shape: "hybrid", flags });
             }
@@ -167,7 +171,11 @@ pub(crate) fn compile(
             let own: Vec<String> = sources[i].1.iter().map(|&f| f.to_owned()).collect();
             let compiler = if input.ends_with(".c") { &of_c } else { compiler };
             let arguments = ["-c".into(), input.clone(), "-o".into(), object.clone()];
-            build_with(compiler, &[flags, &own, &arguments].concat())?;
+            let mut flags = [flags, &own, &arguments].concat();
+            if own.iter().any(|flag| flag == "--pcce-mode=module") {
+                flags.retain(|flag| flag != build::HYBRID);
+            }
+            build_with(compiler, &flags)?;
             *input = object;
         }
     }

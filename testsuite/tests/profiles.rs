@@ -297,7 +297,7 @@ fn what_a_signal_ends_has_its_profiles() {
         ] {
             let _ = fs::remove_file(&file);
             let mut ended = command(&program, &[how]);
-            ended.env("PCCE_SAMPLE", "997").env(format!("{variable}_PROFILE"), &file);
+            ended.current_dir(&folder).env("PCCE_SAMPLE", "997").env(format!("{variable}_PROFILE"), &file);
             let output = run(&mut ended);
             let found = (output.status, &*output.stdout, &*output.stderr);
             assert_eq!(found, (status, printed, ""), "{kind} {how}");
@@ -306,17 +306,18 @@ fn what_a_signal_ends_has_its_profiles() {
         }
         let line = "trap '' HUP; exec \"$@\"";
         let mut ignores = command("sh", &["-c", line, "sh", &program.display().to_string(), "ignores"]);
-        ignores.env("PCCE_SAMPLE", "997").env(format!("{variable}_PROFILE"), &file);
+        ignores.current_dir(&folder).env("PCCE_SAMPLE", "997").env(format!("{variable}_PROFILE"), &file);
         assert_eq!(run(&mut ignores).status, 6, "{kind}");
         if kind == "calls" {
             continue;
         }
         let mut twice = command(&program, &["twice"]);
-        twice.env("PCCE_SAMPLE", "997").env(format!("{variable}_PROFILE"), &file);
+        twice.current_dir(&folder).env("PCCE_SAMPLE", "997").env(format!("{variable}_PROFILE"), &file);
         assert_eq!(run(twice.env(format!("{variable}_SIGNAL"), "12")).status, TERM);
         let all = [".1", ".2", ""].map(whole);
         assert!(all[0] != all[1], "it goes on: {}", all[0]);
         let output = run(command(&program, &["exit"])
+            .current_dir(&folder)
             .env("PCCE_SAMPLE", "997")
             .env(format!("{variable}_PROFILE"), &file)
             .env(format!("{variable}_SIGNAL"), "9"));

@@ -298,7 +298,7 @@ fn cxx_modules() {
             .map(|line| format!("{}\n", line.split(' ').nth(1).expect("a token")))
             .collect();
         let decoded = run_with_input(&mut command(artifact("pcce"), &["decode", &path("program")]), &tokens);
-        let name = |line: &str| line.split(' ').nth(2).expect("a name").to_owned();
+        let name = |line: &str| line.split(" at ").next().expect("a name").to_owned();
         let found: Vec<String> =
             decoded.expect_success().stdout.lines().filter(|l| l.starts_with('#')).map(name).collect();
         let expected = ["inside", "main", "inside", "twice", "main"];

@@ -41,6 +41,9 @@ impl Built {
     }
 }
 
+/// What only executables of lto mode have.
+pub(crate) const HYBRID: &str = "--pcce-hybrid";
+
 /// Builds the program and its libraries into `folder`. `case`: instrumented so, plain without.
 pub(super) fn build(
     program: &Program,
@@ -69,7 +72,9 @@ pub(super) fn build(
         let path = folder.join(format!("lib{stem}-{name}.so"));
         let case = instrument(library.instrumented);
         let shared = ["-fPIC".into(), "-shared".into()];
-        let own = case.map_or(vec!["-g".into()], own);
+        let mut own = case.map_or(vec!["-g".into()], own);
+        // A library cannot have it, and says so.
+        own.retain(|flag| flag != HYBRID);
         let flags = [&common[..], &own, &shared, &program.library_flags(&facts)].concat();
         // A plain library that calls the API finds it in the executable.
         compile(&compiler(program, case.is_some()), &[(library.source, &[])], &flags, &[], &path)?;
