@@ -8,7 +8,8 @@ use crate::{Encoding, Linked, Module, section};
 /// First bytes of a linked record.
 pub const MAGIC: [u8; 8] = *b"PCCElink";
 
-/// The bytes of a linked record. The addresses of the site arrays are those of the modules, and each encoding's
+/// The bytes of a linked record. The addresses of the site arrays are those of the modules, or count from the address
+/// that the linker writes at [`SITES_ADDRESS_OFFSET`](section::SITES_ADDRESS_OFFSET), and each encoding's
 /// [`first_module`](Encoding::first_module) counts from the first one of `modules`.
 ///
 /// # Panics
@@ -24,12 +25,19 @@ pub fn to_bytes(modules: &[Module], encodings: &[Encoding]) -> Vec<u8> {
     section::packed(MAGIC, &Borrowed { modules, encodings })
 }
 
-/// Reads the unpacked payload.
+/// Reads the unpacked payload. `base`: what the addresses of site arrays count from.
 ///
 /// # Errors
 /// What is wrong with it.
-pub(crate) fn read(json: &[u8]) -> Result<Linked, String> {
-    let linked: Linked = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+pub(crate) fn read(json: &[u8], base: u64) -> Result<Linked, String> {
+    let mut linked: Linked = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+    // What counts from the address begins there.
+    if base != 0 && linked.modules.first().is_some_and(|module| module.sites_address != 0) {
+        return Err("a linked record with an address in its header, and others in its modules".to_owned());
+    }
+    for module in &mut linked.modules {
+        module.sites_address = module.sites_address.wrapping_add(base);
+    }
     let modules = linked.modules.len();
     let outside = |encoding: &&Encoding| {
         let end = encoding.first_module as usize + encoding.module_count as usize;

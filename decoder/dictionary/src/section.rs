@@ -7,7 +7,7 @@
 //! | 8 | its magic: what kind of record it is |
 //! | 4 | schema version, little endian |
 //! | 4 | length of the payload in bytes, little endian |
-//! | 8 | address of the module's site array, little endian, written by the linker; 0 in a linked record |
+//! | 8 | address of the module's site array, little endian, written by the linker; of a linked record, the first one's |
 //! | 4 | CRC-32 of the payload, little endian |
 //! | – | payload: JSON, compressed (zlib) |
 //!
@@ -114,11 +114,10 @@ pub fn parse(section: &[u8]) -> Result<Vec<Record>, DictionaryError> {
         let record = match magic {
             fragment::MAGIC => fragment::read(version, &json, address).map(Record::Fragment),
             unlinked::MAGIC => unlinked::read(&json, address).map(Record::Unlinked),
-            _ if address != 0 => Err("a linked record with an address in its header".to_owned()),
             _ if records.iter().any(|record| matches!(record, Record::Linked(_))) => {
                 Err("a second linked record".to_owned())
             }
-            _ => linked::read(&json).map(Record::Linked),
+            _ => linked::read(&json, address).map(Record::Linked),
         };
         records.push(record.map_err(damaged)?);
         rest = next;

@@ -20,6 +20,7 @@ mod program;
 pub mod ranges;
 mod silent;
 mod site_bytes;
+pub mod slice;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

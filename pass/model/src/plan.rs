@@ -260,6 +260,35 @@ fn hybrid_rows(used: &Used, stack_offsets: Vec<(u32, u32)>) -> dictionary::Hybri
     }
 }
 
+/// What the encoding says of a call that is not silent. `open`: the graph has an open node.
+pub(crate) fn by_edge(call: &Call, encoding: &Encoding, open: bool) -> Action {
+    // Ids of open calls are not negative; those of modules without an open node are not positive, so that a
+    // function of such a module knows who enters it.
+    let sign = |id: u64| if open { id } else { id.wrapping_neg() };
+    match call.edge.map(|edge| encoding.constant(edge)) {
+        Some(Some(0)) => Action::None,
+        Some(Some(constant)) => Action::Add(sign(constant)),
+        Some(None) | None => Action::Push(push(call, open)),
+    }
+}
+
+/// Functions of other modules find out by the id who enters them. Where only open calls enter them otherwise, the
+/// link's bit will do, too.
+fn push(call: &Call, open: bool) -> Push {
+    let inside = open && matches!(call.kind, CallKind::Direct(_) | CallKind::Indirect);
+    if inside { Push::Relative } else { Push::Zero }
+}
+
+/// What a function does before it leaves its activation to another one.
+pub(crate) fn leaves(silent: bool, open: bool, entry: bool) -> Leaves {
+    match () {
+        () if silent => Leaves::Silently,
+        () if !open => Leaves::Marking,
+        () if entry => Leaves::MarkingAtZero,
+        () => Leaves::Silently,
+    }
+}
+
 /// Makes the parts of the dictionary, and what belongs to them in the code.
 struct Maker<'a> {
     basis: &'a Basis<'a>,
@@ -311,7 +340,7 @@ impl<'a> Maker<'a> {
             let by_edge = match code {
                 _ if quiet => Action::None,
                 Some(code) => self.by_shape(call, code.shape),
-                None => self.by_edge(call),
+                None => by_edge(call, self.basis.encoding, self.open_node.is_some()),
             };
             if by_edge == Action::None {
                 self.jumps.add(call);
@@ -367,29 +396,8 @@ impl<'a> Maker<'a> {
     fn by_shape(&self, call: &Call, shape: Shape) -> Action {
         match shape {
             Shape::Plain | Shape::Tail => Action::None,
-            Shape::Pushes => Action::Push(self.push(call)),
+            Shape::Pushes => Action::Push(push(call, self.open_node.is_some() && !self.basis.for_library)),
             Shape::Bound => Action::Bind,
-        }
-    }
-
-    /// Functions of other modules find out by the id who enters them. Where only open calls enter them otherwise, the
-    /// link's bit will do, too.
-    fn push(&self, call: &Call) -> Push {
-        let inside = self.open_node.is_some()
-            && !self.basis.for_library
-            && matches!(call.kind, CallKind::Direct(_) | CallKind::Indirect);
-        if inside { Push::Relative } else { Push::Zero }
-    }
-
-    /// What the encoding says of a call.
-    fn by_edge(&self, call: &Call) -> Action {
-        // Ids of open calls are not negative; those of modules without an open node are not positive, so that a
-        // function of such a module knows who enters it.
-        let sign = |id: u64| if self.open_node.is_some() { id } else { id.wrapping_neg() };
-        match call.edge.map(|edge| self.basis.encoding.constant(edge)) {
-            Some(Some(0)) => Action::None,
-            Some(Some(constant)) => Action::Add(sign(constant)),
-            Some(None) | None => Action::Push(self.push(call)),
         }
     }
 
@@ -452,14 +460,12 @@ impl<'a> Maker<'a> {
                 Some(_) => Base::Bound,
                 None => Base::Known(ranges::base(encoding, id, range)),
             },
-            leaves: match () {
-                () if program[id].silent => Leaves::Silently,
-                () if self.open_node.is_none() => Leaves::Marking,
-                // Who may enter it is known behind the link.
-                () if self.basis.shapes.is_some() => Leaves::MarkingAtZero,
-                () if encoding.is_entry(id) => Leaves::MarkingAtZero,
-                () => Leaves::Silently,
-            },
+            // Link mode: who may enter it is known behind the link.
+            leaves: leaves(
+                program[id].silent,
+                self.open_node.is_some(),
+                self.basis.shapes.is_some() || encoding.is_entry(id),
+            ),
             needs_offset: used.is_some_and(|used| used.hybrid.needs_stack_offset(id)),
             begins_stack: used.is_some() && hybrid::is_main(program, id),
         }

@@ -4,6 +4,7 @@
 //! - verify mode's records (`verify`), and what they are made of ([`tables`]);
 //! - [`token`]: constants of the tokens' format;
 //! - [`no_op`]: the places in code that the step of link mode overwrites;
+//! - [`skeleton`]: objects whose code is generated at the link;
 //! - [`numbers`]: the file of numbers; [`chains`]: what it is made from in a process;
 //! - [`trace`]: traces of calls, in the thread and in the file;
 //! - [`exports`]: the symbols that the runtime's archives define;
@@ -23,6 +24,7 @@ pub mod chains;
 pub mod exports;
 pub mod no_op;
 pub mod numbers;
+pub mod skeleton;
 pub mod stub;
 #[cfg(feature = "tables")]
 pub mod tables;

@@ -1,0 +1,58 @@
+//! Skeletons: objects whose code is generated at the link.
+//!
+//! A skeleton has the symbols, data and references of its module, and in the place of each function's code this:
+//!
+//! | bytes | content |
+//! |---|---|
+//! | 4 | [`MARK`]: an instruction that ends the process, and two letters |
+//! | 4 | the function's number in its module, little endian; [`NO_FUNCTION`] of one that the pass leaves alone |
+//! | 8 | the module's id, little endian |
+//! | 5 each | calls of the functions that it calls by name and whose body another module may have |
+//!
+//! So a file that any linker makes of skeletons says which body of each function was kept, and whom each call by name
+//! reaches.
+
+#[cfg(feature = "tables")]
+use alloc::{format, string::String};
+
+/// Section of skeletons that linkers keep: for each module [`MODULE_MAGIC`] and its id, 8 bytes each.
+pub const MODULE_SECTION: &str = ".pcce.module";
+/// The first bytes of a row of [`MODULE_SECTION`].
+pub const MODULE_MAGIC: [u8; 8] = *b"PCCEMOD1";
+/// The same of objects that have code.
+pub const CODE_SECTION: &str = ".pcce.code";
+/// The first bytes of a row of [`CODE_SECTION`].
+pub const CODE_MAGIC: [u8; 8] = *b"PCCECOD1";
+/// Section with the module's bitcode as code generation gets it. Linkers leave it out, like the next ones.
+pub const BITCODE_SECTION: &str = ".pcce.bitcode";
+/// Section with what the pass has read of the module: an unlinked record.
+pub const FACTS_SECTION: &str = ".pcce.facts";
+/// Section with how the module was compiled, a JSON document.
+pub const COMMAND_SECTION: &str = ".pcce.command";
+/// All skeletons refer to this symbol, which only `pcce-ld` gives to a link.
+pub const ENCODED_SYMBOL: &str = "__pcce_encoded_by_pcce_ld";
+
+/// What each function begins with.
+pub const MARK: [u8; 4] = [0x0f, 0x0b, b'P', b'C'];
+/// Length of what is in front of the calls.
+pub const HEADER_LEN: usize = 16;
+/// The number of functions that the pass leaves alone.
+pub const NO_FUNCTION: u32 = u32::MAX;
+/// Length of a call.
+pub const CALL_LEN: usize = 5;
+/// The first byte of a call; the distance from its end follows.
+pub const CALL: u8 = 0xe8;
+
+/// The symbol of the site array of a module.
+#[cfg(feature = "tables")]
+#[must_use]
+pub fn sites_symbol(module: u64) -> String {
+    format!("__pcce_sites.{module:016x}")
+}
+
+/// The symbol of the records of verify mode of a module's functions.
+#[cfg(feature = "tables")]
+#[must_use]
+pub fn records_symbol(module: u64) -> String {
+    format!("__pcce_records.{module:016x}")
+}
