@@ -25,7 +25,10 @@ fn main() {
     cc::Build::new()
         .cpp(true)
         .std("c++17")
-        .files(["pass", "facts", "prepare", "change", "code", "trace"].map(|name| format!("shim/{name}.cpp")))
+        .files(
+            ["pass", "facts", "prepare", "change", "code", "skeleton", "trace"]
+                .map(|name| format!("shim/{name}.cpp")),
+        )
         .flag("-isystem")
         .flag(ask("--includedir"))
         .flag("-fno-exceptions")

@@ -19,14 +19,15 @@
 //! | `//# PlainProgram` | the program itself is compiled by plain clang (its library is not) |
 //! | `//# ExitStatus: n` | the exit status (0 without it) |
 //! | `//# Levels: -O0 …` | optimisation levels (`-O0 -O2` without it) |
-//! | `//# Modes: lto module` | the wrapper's modes (`lto`, `module` and `link` without it) |
+//! | `//# Modes: lto module` | the wrapper's modes (`lto`, `module`, `link` and `relink` without it) |
 //! | `//# Shapes` | also without `-g`, and as no-PIE, PIE, static and static-PIE program |
 //! | `//# Cut` | it switches stacks unannounced: verify mode cannot compare all entries |
 //! | `//# Broken: reason` | the program fails, for a known reason; that it does not is an error |
 //!
 //! `Chain`, `Fixed`, `Flags` and `Broken` take conditions: `//# Chain[lto, -O2] NAME: …` holds only there, and has
-//! precedence over one without conditions. A condition is a mode (`lto`, `module`, `link`), a level, `verify`,
-//! `plain`, or a shape (`hybrid`, `nodebug`, `no-pie`, `pie`, `static`, `static-pie`, `pic`, `pic-no-pie`); `!` in
+//! precedence over one without conditions. A condition is a mode (`lto`, `module`, `link`, or `relink`, which is
+//! `lto`, too), a level, `verify`, `plain`, or a shape (`hybrid`, `nodebug`, `no-pie`, `pie`, `static`,
+//! `static-pie`, `pic`, `pic-no-pie`); `!` in
 //! front of it means the opposite.
 //!
 //! In a chain, functions stand with their demangled name, without the parameters where the directive names none.
@@ -225,7 +226,7 @@ impl Program {
     /// Modes of the wrapper.
     #[must_use]
     pub fn modes(&self) -> Vec<String> {
-        self.words_or("Modes", &["lto", "module", "link"])
+        self.words_or("Modes", &["lto", "module", "link", "relink"])
     }
 
     /// Whether the program is also built in other shapes.

@@ -90,10 +90,20 @@ fn shown(folder: &Path, program: &str) -> Vec<String> {
 /// Archives, relocatable links, discarded sections, wrapped, weak and hidden functions, all kinds of executables.
 #[test]
 fn all_that_linkers_do() {
-    let folder = sources("link_mixtures/linkers");
+    links_in("link", &["lld", "bfd", "gold"]);
+}
+
+/// The same where code is generated at the link.
+#[test]
+fn all_that_linkers_do_between_two_links() {
+    links_in("relink", &["lld", "bfd", "gold", "mold"]);
+}
+
+fn links_in(mode: &str, linkers: &[&str]) {
+    let folder = sources(&format!("link_mixtures/linkers_{mode}"));
     let names = ["main", "two", "three", "weak", "wrapped", "wrap", "lib"];
     for name in names {
-        pcce(&folder, "link", &format!("-ffunction-sections -c {name}.c"));
+        pcce(&folder, mode, &format!("-ffunction-sections -c {name}.c"));
     }
     let archive = ["rcs", "all.a", "two.o", "three.o", "weak.o", "wrapped.o", "wrap.o", "lib.o"];
     let _ = run(command("ar", &archive).current_dir(&folder)).expect_success();
@@ -102,12 +112,21 @@ fn all_that_linkers_do() {
     let mut expected = EXPECTED.map(str::to_owned).to_vec();
     expected[9] = WRAPPED.to_owned();
     let gold = run(&mut command("which", &["ld.gold"])).status == 0;
-    for linker in ["lld", "bfd", "gold"].into_iter().filter(|&linker| linker != "gold" || gold) {
-        pcce(&folder, "link", &format!("-fuse-ld={linker} -r two.o three.o weak.o -o some.o"));
+    for &linker in linkers.iter().filter(|&&linker| linker != "gold" || gold) {
+        pcce(&folder, mode, &format!("-fuse-ld={linker} -r two.o three.o weak.o -o some.o"));
+        let joined = "main.o some.o wrapped.o wrap.o lib.o plain.o";
+        if mode == "relink" {
+            // Nobody knows whose bitcode is whose there.
+            let mut clang = command(artifact("pcce-clang"), &["--pcce-mode=relink"]);
+            let words = format!("-fuse-ld={linker} -Wl,--wrap=wrapped {joined} -o joined");
+            let refused = run(clang.args(words.split_whitespace()).current_dir(&folder));
+            let said = refused.status != 0 && refused.stderr.contains("some.o");
+            assert!(said, "{linker}: {}", refused.describe());
+        }
         for what in [
             objects,
             "main.o -Wl,--whole-archive all.a -Wl,--no-whole-archive plain.o",
-            "main.o some.o wrapped.o wrap.o lib.o plain.o",
+            joined,
             &format!("{objects} -Wl,--gc-sections"),
             &format!("{objects} -Wl,--version-script=map"),
             &format!("{objects} -rdynamic -Wl,-Bsymbolic"),
@@ -117,18 +136,14 @@ fn all_that_linkers_do() {
             &format!("{objects} -Wl,--icf=all"),
             &format!("{objects} -Wl,--compress-debug-sections=zlib"),
         ] {
-            if linker == "bfd" && what.contains("--icf") {
+            if linker == "bfd" && what.contains("--icf") || mode == "relink" && what == joined {
                 continue;
             }
-            pcce(&folder, "link", &format!("-fuse-ld={linker} -Wl,--wrap=wrapped {what} -o program"));
+            pcce(&folder, mode, &format!("-fuse-ld={linker} -Wl,--wrap=wrapped {what} -o program"));
             assert_eq!(shown(&folder, "program"), expected, "{linker} {what}");
         }
         // Out of an archive nothing comes for the sake of a weak function.
-        pcce(
-            &folder,
-            "link",
-            &format!("-fuse-ld={linker} -Wl,--wrap=wrapped main.o all.a plain.o -o program"),
-        );
+        pcce(&folder, mode, &format!("-fuse-ld={linker} -Wl,--wrap=wrapped main.o all.a plain.o -o program"));
         let weak: Vec<String> = expected.iter().map(|line| line.replace("strong ", "weak ")).collect();
         assert_eq!(shown(&folder, "program"), weak, "{linker}");
     }

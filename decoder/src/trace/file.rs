@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use pcce_abi::trace::{
-    self as abi, CHUNK, CHUNK_HEAD, Chunk, FIRST, HEAD, KIND_IMAGE, KIND_PART, KIND_STREAM, Last, MAGIC, RING,
-    STREAMS, UNIT, USED, VERSION, parts,
+    self as abi, CHUNK, CHUNK_HEAD, Chunk, FIRST, HEAD, KIND_IMAGE, KIND_PART, KIND_STREAM, Last, MAGIC,
+    RING, STREAMS, UNIT, USED, VERSION, parts,
 };
 use thiserror::Error;
 

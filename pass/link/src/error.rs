@@ -41,6 +41,24 @@ pub enum Error {
     /// Its dictionary is damaged.
     #[error(transparent)]
     Dictionary(#[from] DictionaryError),
+    /// An object whose code is generated at the link lacks something of that.
+    #[error(
+        "the object of module {id:016x} has no section {section}: a tool has taken it away; compile the object again"
+    )]
+    Skeleton {
+        /// The module's id.
+        id: u64,
+        /// What is missing.
+        section: &'static str,
+    },
+    /// An object was linked twice.
+    #[error("{function} of {module} is in the program twice; link the object once")]
+    Twice {
+        /// The function.
+        function: String,
+        /// The module's identifier.
+        module: String,
+    },
     /// A module's facts are of another version of the pass.
     #[error(
         "{module}: what the pass noted for the link step cannot be read ({cause}); compile it with this release"

@@ -228,11 +228,21 @@ impl Image {
 }
 
 /// A static executable at any address has no interpreter; its dynamic section says what it is.
-fn is_static_pie(file: &object::read::elf::ElfFile64<'_, Endianness>) -> bool {
+pub fn is_static_pie(file: &object::read::elf::ElfFile64<'_, Endianness>) -> bool {
     let endian = file.endian();
     let data = file.data();
     let dynamic = file.elf_program_headers().iter().find_map(|s| s.dynamic(endian, data).ok().flatten());
     dynamic.into_iter().flatten().any(|entry| {
         entry.d_tag.get(endian) == elf::DT_FLAGS_1 && entry.d_val.get(endian) & elf::DF_1_PIE.0 != 0
     })
+}
+
+/// The functions that the loader calls at the start and at the end, but for those of arrays.
+pub fn dynamic_entries(file: &object::read::elf::ElfFile64<'_, Endianness>) -> Vec<u64> {
+    let endian = file.endian();
+    let data = file.data();
+    let dynamic = file.elf_program_headers().iter().find_map(|s| s.dynamic(endian, data).ok().flatten());
+    let entries = dynamic.into_iter().flatten();
+    let called = entries.filter(|entry| [elf::DT_INIT, elf::DT_FINI].contains(&entry.d_tag.get(endian)));
+    called.map(|entry| entry.d_val.get(endian)).collect()
 }

@@ -26,6 +26,7 @@ mod no_ops;
 mod numbers;
 mod patch;
 mod references;
+pub mod relink;
 mod result;
 mod verify;
 

@@ -6,8 +6,9 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 use pcce_abi::{BASES_ADDRESS_SECTION, RECORDS_ADDRESS_SECTION, no_op};
 use pcce_dictionary::section::{self, Record};
 use pcce_dictionary::{Module, code};
+use pcce_encoding::FunctionId;
 use pcce_model::link::Facts;
-use pcce_model::{CallKind, Pointer, TailCallee};
+use pcce_model::{CallKind, Function, Pointer, TailCallee, TypeId};
 
 use crate::image::Image;
 use crate::{Error, no_ops};
@@ -192,29 +193,11 @@ fn check(facts: &Facts, symbols: &Module) -> Result<(), &'static str> {
         if function.calls.len() != row.len() {
             return Err("lists of calls differ");
         }
-        let left_to = function.tail_callees.iter().filter_map(|to| match to {
-            TailCallee::Known(_) => None,
-            TailCallee::Pointer(Pointer { ty, .. }) | TailCallee::Away { ty, .. } => Some(*ty),
-        });
-        let types = function.calls.iter().map(|call| call.ty).chain([function.ty]).chain(left_to);
-        if types.into_iter().any(|ty| ty.0 as usize >= facts.types.len()) {
-            return Err("a type is missing");
-        }
         if row.iter().filter_map(|call| call.site).any(|site| site as usize >= symbols.sites.len()) {
             return Err("a site is missing");
         }
-        let known = function.calls.iter().all(|call| match call.kind {
-            CallKind::Direct(callee) => callee.index() < count,
-            _ => true,
-        });
-        let tails = function.tail_callees.iter().all(|to| match to {
-            TailCallee::Known(callee) => callee.index() < count,
-            _ => true,
-        });
-        if !known || !tails {
-            return Err("a callee is missing");
-        }
     }
+    check_numbers(&facts.functions, &facts.types)?;
     if facts.entries.last().is_some_and(|&function| function as usize >= count) {
         return Err("a function with an entry is missing");
     }
@@ -224,6 +207,33 @@ fn check(facts: &Facts, symbols: &Module) -> Result<(), &'static str> {
             && (update.function as usize) < count
     });
     if known { Ok(()) } else { Err("an update's call is missing") }
+}
+
+/// Whether the numbers of types and callees name what is there.
+pub(crate) fn check_numbers(functions: &[Function], types: &[String]) -> Result<(), &'static str> {
+    let is_type = |ty: TypeId| (ty.0 as usize) < types.len();
+    let is_function = |callee: FunctionId| callee.index() < functions.len();
+    for function in functions {
+        let left_to = function.tail_callees.iter().filter_map(|to| match to {
+            TailCallee::Known(_) => None,
+            TailCallee::Pointer(Pointer { ty, .. }) | TailCallee::Away { ty, .. } => Some(*ty),
+        });
+        if !function.calls.iter().map(|call| call.ty).chain([function.ty]).chain(left_to).all(is_type) {
+            return Err("a type is missing");
+        }
+        let known = function.calls.iter().all(|call| match call.kind {
+            CallKind::Direct(callee) => is_function(callee),
+            _ => true,
+        });
+        let tails = function.tail_callees.iter().all(|to| match to {
+            TailCallee::Known(callee) => is_function(*callee),
+            _ => true,
+        });
+        if !known || !tails {
+            return Err("a callee is missing");
+        }
+    }
+    Ok(())
 }
 
 /// Where a stub jumps to; none if it does not, or through a pointer.

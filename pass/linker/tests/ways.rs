@@ -177,7 +177,7 @@ fn the_linker_is_the_first_ld_that_is_another_program() {
     // Writes the answer.
     project.link(&["--version"]);
     fs::create_dir(project.path("bin")).unwrap();
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_pcce-ld"), project.path("bin/ld")).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_pcce-ld-command"), project.path("bin/ld")).unwrap();
     let path = format!("{}:{}", project.path("bin").display(), std::env::var("PATH").unwrap());
     let arguments = ["-o", "program", "start.o", "main.o"];
     run(project.linking().env_remove("PCCE_LINKER").env("PATH", path).args(arguments));
@@ -204,7 +204,7 @@ fn links_by_clang_are_linked() {
         let _ = project.try_link(&["--version"]);
         let program = |project: &Project, flags: &[&str]| {
             let mut command = Command::new("clang++-19");
-            let front = format!("--ld-path={}", env!("CARGO_BIN_EXE_pcce-ld"));
+            let front = format!("--ld-path={}", env!("CARGO_BIN_EXE_pcce-ld-command"));
             let linking = project.linking();
             let environment = linking.get_envs().filter_map(|(name, value)| value.map(|value| (name, value)));
             command.current_dir(project.path("")).envs(environment).arg(front).args(flags);

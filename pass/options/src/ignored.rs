@@ -25,6 +25,12 @@ const IGNORED: &[(&str, When, &str)] = &[
         "only an executable's code is generated ahead of its link, to see its frames",
     ),
     ("hybrid", When::With("profile-generate"), "a program that counts its calls is not encoded to be fast"),
+    ("hybrid", When::In(Mode::Relink), NOT_YET),
+    ("target", When::In(Mode::Relink), NOT_YET),
+    ("trace", When::In(Mode::Relink), NOT_YET),
+    ("profile-generate", When::In(Mode::Relink), NOT_YET),
+    ("profile-use", When::In(Mode::Relink), NOT_YET),
+    ("no-callback", When::In(Mode::Relink), NOT_YET),
     (
         "target",
         When::In(Mode::Link),
@@ -36,6 +42,8 @@ const IGNORED: &[(&str, When, &str)] = &[
     ("trace-baseline", When::Without("trace"), "it is about traces; give `trace`, too"),
     ("verify-report", When::Without("verify"), "it is about verify mode; give `--pcce-verify`, too"),
 ];
+
+const NOT_YET: &str = "relink mode does not have it yet; use another mode";
 
 const FULL_LTO: &str = "it needs the code of a whole program, which only full LTO has; leave `--pcce-mode`, `-flto=thin` and \
                         `-fno-lto` out, or use `--pcce-mode=lto`";
@@ -69,7 +77,11 @@ impl PassOptions {
     /// [`Error::Ignored`].
     pub fn check_used(&self) -> Result<(), Error> {
         // In lto mode files without bitcode are compiled as in module mode, with the options of the others.
-        let mode = if self.link && !self.whole_program { Mode::Link } else { Mode::Lto };
+        let mode = match self.link && !self.whole_program {
+            true => Mode::Link,
+            false if self.capture || self.slice.is_some() => Mode::Relink,
+            false => Mode::Lto,
+        };
         check(&self.describe(), mode, "")
     }
 

@@ -23,6 +23,9 @@ pub use documents::{ENVIRONMENT, cmake_keywords, wrapper_description, wrapper_he
 /// The environment variable that holds the list of the pass's options.
 pub const VARIABLE: &str = "PCCE_OPTIONS";
 
+/// The environment variable that says how a module is compiled, for the link that generates its code.
+pub const COMMAND_VARIABLE: &str = "PCCE_COMMAND";
+
 /// What all flags of the wrapper begin with.
 pub const PREFIX: &str = "--pcce-";
 
@@ -66,6 +69,8 @@ pub enum Mode {
     Module,
     /// The modules of an executable together, behind any link.
     Link,
+    /// The modules of an image together, between two links: code is generated behind the first one.
+    Relink,
 }
 
 /// What the wrapper takes, and hands to the pass.
@@ -136,6 +141,19 @@ pub struct Common {
     pub trace_only: Vec<String>,
 }
 
+impl Mode {
+    /// Its name, as the flag has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lto => "lto",
+            Self::Module => "module",
+            Self::Link => "link",
+            Self::Relink => "relink",
+        }
+    }
+}
+
 /// What a trace has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Granularity {
@@ -162,7 +180,8 @@ pub struct WrapperFlags {
     /// link: encode what is linked behind its link; any linker (default).
     /// lto: encode it in its link, with full LTO and lld (default with `-flto`,
     /// bitcode, --pcce-targets, --pcce-hybrid or --pcce-trace).
-    /// module: encode each module when it is compiled; any linker
+    /// module: encode each module when it is compiled; any linker.
+    /// relink: link twice, and generate the code between; to be tried
     #[arg(long = "pcce-mode", value_name = "MODE", verbatim_doc_comment, require_equals = true)]
     #[arg(value_enum, hide_possible_values = true)]
     pub mode: Option<Mode>,
@@ -200,6 +219,13 @@ pub struct PassOptions {
     /// Link mode: leave room for what the step behind the link decides.
     #[arg(long = "pcce-link")]
     pub link: bool,
+    /// Keep the bitcode and what is read of it for the link, which generates the code.
+    #[arg(long = "pcce-capture")]
+    pub capture: bool,
+    /// Generate the code of such bitcode by this file.
+    #[arg(long = "pcce-slice", value_name = "FILE", require_equals = true)]
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub slice: Option<PathBuf>,
     /// As if at link time, for `opt`.
     #[arg(long = "pcce-whole-program")]
     pub whole_program: bool,

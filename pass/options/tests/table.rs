@@ -51,7 +51,7 @@ fn wrong_flags_are_named() {
         ("--pcce-mode", "'--pcce-mode=<MODE>'"),
         (
             "--pcce-mode=thin",
-            "invalid value 'thin' for '--pcce-mode=<MODE>' [possible values: lto, module, link]",
+            "invalid value 'thin' for '--pcce-mode=<MODE>' [possible values: lto, module, link, relink]",
         ),
         ("--pcce-targets=", "'--pcce-targets=<NAME>'"),
         ("--pcce-no-callback=", "'--pcce-no-callback=<FILE>'"),
@@ -160,22 +160,23 @@ fn cmake_has_a_keyword_for_each_option() {
 /// Which options do nothing where: each option is here, so that a new one is thought of.
 #[test]
 fn options_that_do_nothing_are_refused() {
-    use Mode::{Link, Lto, Module};
-    const ANYWHERE: &[Mode] = &[Link, Lto, Module];
+    use Mode::{Link, Lto, Module, Relink};
+    const ANYWHERE: &[Mode] = &[Link, Lto, Module, Relink];
+    const NOT_BETWEEN_LINKS: &[Mode] = &[Link, Lto, Module];
     let table: &[(&str, &[Mode], &str)] = &[
         ("--pcce-mode=link", ANYWHERE, ""),
         ("--pcce-verify", ANYWHERE, ""),
         ("--pcce-verify-report=r", ANYWHERE, "--pcce-verify"),
         ("--pcce-targets=f", &[Lto, Module], ""),
-        ("--pcce-profile-generate", ANYWHERE, ""),
-        ("--pcce-profile-use=p", ANYWHERE, ""),
+        ("--pcce-profile-generate", NOT_BETWEEN_LINKS, ""),
+        ("--pcce-profile-use=p", NOT_BETWEEN_LINKS, ""),
         ("--pcce-id-bits=9", ANYWHERE, ""),
         ("--pcce-hybrid", &[Lto], ""),
-        ("--pcce-no-callback=f", ANYWHERE, ""),
+        ("--pcce-no-callback=f", NOT_BETWEEN_LINKS, ""),
         ("--pcce-crash-report", ANYWHERE, ""),
-        ("--pcce-trace", ANYWHERE, ""),
-        ("--pcce-trace-skip=f", ANYWHERE, "--pcce-trace"),
-        ("--pcce-trace-only=f", ANYWHERE, "--pcce-trace=blocks"),
+        ("--pcce-trace", NOT_BETWEEN_LINKS, ""),
+        ("--pcce-trace-skip=f", NOT_BETWEEN_LINKS, "--pcce-trace"),
+        ("--pcce-trace-only=f", NOT_BETWEEN_LINKS, "--pcce-trace=blocks"),
         ("--pcce-llvm=19", ANYWHERE, ""),
         ("--pcce-heap", ANYWHERE, ""),
         ("--pcce-launch=", ANYWHERE, ""),

@@ -74,12 +74,12 @@ LLVMValueRef pcce_shim_keep_tail_call(LLVMValueRef V) {
 }
 
 // Calls Callee directly where the call's pointer is its address. The call itself remains for all others. Returns
-// whether their types allow it.
-bool pcce_shim_compare_target(void *Analyses, LLVMValueRef V, LLVMValueRef CalleeV) {
+// the direct call; null if their types do not allow it.
+LLVMValueRef pcce_shim_compare_target(void *Analyses, LLVMValueRef V, LLVMValueRef CalleeV) {
   auto &Call = *unwrap<CallBase>(V);
   auto *Callee = unwrap<Function>(CalleeV);
   if (!isLegalToPromote(Call, Callee))
-    return false;
+    return nullptr;
   LLVMContext &Context = Call.getContext();
   CallBase &Direct =
       promoteCallWithIfThenElse(Call, Callee, MDBuilder(Context).createLikelyBranchWeights());
@@ -87,7 +87,7 @@ bool pcce_shim_compare_target(void *Analyses, LLVMValueRef V, LLVMValueRef Calle
   Call.setMetadata(Compared, MDNode::get(Context, {}));
   auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
   FAM.invalidate(*Call.getFunction(), PreservedAnalyses::none());
-  return true;
+  return wrap(&Direct);
 }
 
 // Calls the function that is named to take the trap's place, as SelectionDAGBuilder does.

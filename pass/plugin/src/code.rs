@@ -65,7 +65,7 @@ impl<'m> Code<'m> {
     /// Calls the function directly where the call's pointer is its address; the call itself remains for other targets.
     /// Returns whether that can be.
     pub fn compare_target(&self, call: Call<'m>, callee: FunctionId) -> bool {
-        self.module.compare_target(call, self.function(callee).value)
+        self.module.compare_target(call, self.function(callee).value).is_some()
     }
 
     /// Lets a call go through a new function of this name, the next one: it calls what the call did.

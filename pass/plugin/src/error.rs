@@ -28,6 +28,16 @@ pub enum Error {
         /// The module's identifier.
         module: String,
     },
+    /// What the step at the link has decided cannot be used.
+    #[error(
+        "{module}: what the link has decided of it does not fit ({what}); remove the object that it is from, and compile it again"
+    )]
+    Slice {
+        /// The module's identifier.
+        module: String,
+        /// What is wrong.
+        what: String,
+    },
     /// The no-ops of link mode cannot name all calls.
     #[error(
         "{module} has more calls than link mode has names for (2^18); split it, or use `--pcce-mode=module` for it"

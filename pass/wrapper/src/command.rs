@@ -74,6 +74,8 @@ pub struct Command {
     pub fat_objects: bool,
     /// The link makes a shared library.
     pub shared: bool,
+    /// Debug information goes into files of its own.
+    pub split_dwarf: bool,
     /// What the linker is to take away.
     pub strip: Option<Strip>,
     /// The link makes a program that no shared library can join.
@@ -141,6 +143,11 @@ impl Command {
             fat_objects: given(&["-ffat-lto-objects", "-fno-fat-lto-objects"])
                 || options.iter().any(embeds_bitcode),
             shared: given(&["-shared", "--shared"]) || to_linker(&["-shared", "--shared", "-Bshareable"]),
+            split_dwarf: options
+                .iter()
+                .rev()
+                .find(|o| o.starts_with(b"-gsplit-dwarf") || **o == b"-gno-split-dwarf")
+                .is_some_and(|o| o.starts_with(b"-gsplit-dwarf")),
             strip: strip::asked_for(words),
             r#static: given(&["-static", "--static", "-static-pie"]),
             no_pie: no_pie || to_linker(&["-no-pie", "--no-pie"]),

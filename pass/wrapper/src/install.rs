@@ -33,6 +33,8 @@ pub struct Files {
     pub libraries: PathBuf,
     /// The pass plugin.
     pub plugin: PathBuf,
+    /// The linker in front of the user's.
+    pub linker: PathBuf,
     /// Where programs find the runtime for shared libraries, unless the system looks there by itself.
     pub runpath: Option<PathBuf>,
     /// The folder with `pcce.h`, if there is one.
@@ -59,10 +61,18 @@ impl Files {
         if beside {
             let plugin =
                 here.join(if llvm == LLVM { PLUGIN.to_owned() } else { format!("llvm-{llvm}/{PLUGIN}") });
-            return Files { libraries: here.to_owned(), plugin, runpath: Some(here.to_owned()), header };
+            let linker = here.join("pcce-ld");
+            return Files {
+                libraries: here.to_owned(),
+                plugin,
+                linker,
+                runpath: Some(here.to_owned()),
+                header,
+            };
         }
         let runpath = Some(prefix.join("lib")).filter(|_| prefix != Path::new("/usr"));
-        Files { libraries: installed, plugin, runpath, header }
+        let linker = here.join("pcce-ld");
+        Files { libraries: installed, plugin, linker, runpath, header }
     }
 
     /// The runtime for executables.

@@ -19,11 +19,13 @@ compile_error!("pcce-clang replaces itself with clang by exec(), which only Unix
 pub mod args;
 pub mod cache;
 pub mod command;
+pub mod generate;
 pub mod inputs;
 pub mod install;
 mod link;
 mod mode;
 pub mod plan;
+pub mod recorded;
 pub mod strip;
 
 use std::ffi::OsString;
@@ -120,6 +122,9 @@ pub enum Error {
         /// The mode of the link.
         mode: &'static str,
     },
+    /// Debug information is made with the code, at the link, and would be in no file that the object names.
+    #[error("`-gsplit-dwarf` does not go together with `--pcce-mode=relink`; leave one of them out")]
+    SplitDwarf,
     /// The step behind a link failed.
     #[error("{0}; the file was removed")]
     Link(#[from] pcce_link::FileError),
@@ -222,6 +227,7 @@ fn run(language: Language) -> Result<ExitCode, Error> {
         working_directory: env::current_dir().map_err(system("cannot tell the working directory"))?,
         pass_options: env::var_os(pcce_options::VARIABLE),
     };
+    let words = arguments.words.clone();
     let mut plan = plan::plan(arguments, &facts)?;
     if let Some(missing) = plan.needs.iter().find(|path| !path.exists()) {
         return Err(Error::MissingFile(missing.clone()));
@@ -240,16 +246,42 @@ fn run(language: Language) -> Result<ExitCode, Error> {
         let read_file = |path: &Path| fs::read(path).ok();
         plan.argv.push(cache::key(&facts.files.plugin, &options, &files, read_file));
     }
+    let mut variables: Vec<(&str, OsString)> = Vec::new();
+    if plan.captures {
+        let options = options.to_string_lossy().replace(";capture", "").replace("capture", "");
+        let recorded =
+            recorded::record(&words, &compiler, (&options, &facts.working_directory, &plan.output));
+        let recorded = serde_json::to_string(&recorded).expect("text serialises");
+        variables.push((pcce_options::COMMAND_VARIABLE, recorded.into()));
+    }
+    if let Some(name) = &plan.linker {
+        variables
+            .push(("PCCE_LINKER", real_linker(&command, name).map_err(system("cannot find the linker"))?));
+    }
     match plan.behind_link.take() {
         Some(behind) => {
             let output = plan.output.clone();
             link::run(process(&command, plan, files), &output, &behind)
         }
         None => {
-            let source = process(&command, plan, files).exec();
+            let source = process(&command, plan, files).envs(variables).exec();
             Err(Error::System { what: format!("cannot run `{}`", Path::new(&command[0]).display()), source })
         }
     }
+}
+
+/// Where the compiler finds the linker of this name.
+fn real_linker(command: &[OsString], name: &OsString) -> io::Result<OsString> {
+    let mut flag = OsString::from("-print-prog-name=");
+    flag.push(name);
+    let output = Command::new(&command[0]).args(&command[1..]).arg(flag).output()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
+    if text.starts_with('/') {
+        return Ok(text.into());
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&path).map(|folder| folder.join(&text)).find(|file| file.exists());
+    found.map(PathBuf::into_os_string).ok_or_else(|| io::Error::other(format!("`{text}` is not in PATH")))
 }
 
 /// The encoding of so many bytes of objects with bitcode takes seconds.

@@ -13,7 +13,9 @@ use crate::inputs::Inputs;
 pub fn of(command: &Command, own: &WrapperFlags, inputs: &Inputs, list: &str) -> Mode {
     match own.mode {
         // A program that is optimised as a whole is encoded so, too.
-        Some(Mode::Link) | None if command.lto == UserLto::Full => Mode::Lto,
+        Some(Mode::Link | Mode::Relink) | None if command.lto == UserLto::Full => Mode::Lto,
+        // The linker generates this code by itself.
+        Some(Mode::Relink) if command.lto == UserLto::Thin => Mode::Link,
         Some(mode) => mode,
         None => {
             // Wrong options are the pass's to report.
@@ -55,6 +57,9 @@ mod tests {
             ("--pcce-mode=link a.o", Mode::Link, Mode::Link),
             ("--pcce-mode=link -flto a.o", Mode::Lto, Mode::Lto),
             ("--pcce-mode=link --pcce-trace a.o", Mode::Link, Mode::Link),
+            ("--pcce-mode=relink a.o", Mode::Relink, Mode::Relink),
+            ("--pcce-mode=relink -flto a.o", Mode::Lto, Mode::Lto),
+            ("--pcce-mode=relink -flto=thin a.o", Mode::Link, Mode::Link),
             ("--pcce-mode=module -flto a.o", Mode::Module, Mode::Module),
             ("--pcce-mode=lto -flto=thin a.o", Mode::Lto, Mode::Lto),
         ] {

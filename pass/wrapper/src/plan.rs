@@ -62,6 +62,10 @@ pub struct Plan {
     pub output: PathBuf,
     /// What follows the link.
     pub behind_link: Option<BehindLink>,
+    /// Code is generated at the link: for a compilation, how it runs.
+    pub captures: bool,
+    /// The same for a link, which goes through `pcce-ld`: the user's linker, as clang names it.
+    pub linker: Option<OsString>,
 }
 
 /// What link mode does when the linker has written an image: the step, and what the linker was to do after it.
@@ -99,17 +103,18 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         return Err(Error::EmulatedTls);
     }
     plan.output = output(&arguments.words);
+    if mode == Mode::Relink && command.split_dwarf {
+        return Err(Error::SplitDwarf);
+    }
     let whole_program = links && mode == Mode::Lto;
     // The linker generates the code, so that the pass runs there, in each module.
     let thin = links && mode == Mode::Link && command.lto == UserLto::Thin;
     let linker_compiles = whole_program || thin;
     if let Some(file) = facts.inputs.unlinked.as_ref().filter(|_| links && mode != Mode::Link) {
-        let mode = if mode == Mode::Lto { "lto" } else { "module" };
-        return Err(Error::NotLinked { file: file.clone(), mode });
+        return Err(Error::NotLinked { file: file.clone(), mode: mode.name() });
     }
     if let Some(file) = facts.inputs.bitcode.first().filter(|_| links && !linker_compiles) {
-        let mode = if mode == Mode::Link { "link" } else { "module" };
-        return Err(Error::BitcodeWithoutLto { file: file.file.clone(), mode });
+        return Err(Error::BitcodeWithoutLto { file: file.file.clone(), mode: mode.name() });
     }
     if mode == Mode::Module && matches!(command.lto, UserLto::Full | UserLto::Thin) {
         // The pass instruments what becomes machine code there and then. Said once a
@@ -161,6 +166,17 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         added.flag("-Wl,--fat-lto-objects");
         plan.needs.push(facts.files.plugin.clone());
         plan.encodes_link = true;
+    }
+    plan.captures = mode == Mode::Relink && matches!(command.product, Product::Object | Product::Image);
+    if links && mode == Mode::Relink {
+        plan.linker = Some(match &command.linker {
+            UserLinker::Unset => "ld".into(),
+            UserLinker::Lld => "ld.lld".into(),
+            UserLinker::Other(name) if name.starts_with('/') => name.into(),
+            UserLinker::Other(name) => format!("ld.{name}").into(),
+        });
+        added.path("--ld-path=", &facts.files.linker);
+        plan.needs.push(facts.files.linker.clone());
     }
     if links {
         if arguments.own.heap && command.r#static && !command.relocatable {
@@ -326,6 +342,9 @@ fn pass_options(
     let mut options = own.for_pass(&facts.working_directory)?;
     if mode == Mode::Link {
         options.push("link".into());
+    }
+    if mode == Mode::Relink && matches!(command.product, Product::Object | Product::Image) {
+        options.push("capture".into());
     }
     if own.heap {
         options.push("publish".into());

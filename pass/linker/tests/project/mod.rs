@@ -145,7 +145,7 @@ impl Project {
 
     pub fn linking(&self) -> Command {
         let linker = format!("/usr/bin/{}", self.linker);
-        let mut command = self.command(env!("CARGO_BIN_EXE_pcce-ld"));
+        let mut command = self.command(env!("CARGO_BIN_EXE_pcce-ld-command"));
         command.env("PCCE_LINKER", linker).env("PCCE_GENERATE", self.path("generate"));
         command
     }

@@ -24,12 +24,22 @@ pub fn emit(module: Module<'_>, fragment: &[u8], sites_name: &str) {
     module.append_asm(&asm);
 }
 
-/// Appends the row of addresses of the module's functions (`pcce_dictionary::code`).
-pub fn emit_addresses<'m>(module: Module<'m>, functions: &Code<'m>, sites_name: &str) {
+/// Appends the row of addresses of the module's functions (`pcce_dictionary::code`). `kept`: whether the function of
+/// this number has code in the object.
+pub fn emit_addresses<'m>(
+    module: Module<'m>,
+    functions: &Code<'m>,
+    sites_name: &str,
+    kept: impl Fn(usize) -> bool,
+) {
     let mut asm = format!(".pushsection {},\"\",@progbits\n", code::SECTION);
     let _ = writeln!(asm, ".quad \"{sites_name}\", {}", functions.functions().len());
     let mut aliases = Vec::with_capacity(functions.functions().len());
     for (i, function) in functions.functions().iter().enumerate() {
+        if !kept(i) {
+            asm.push_str(".quad 0\n");
+            continue;
+        }
         let name = format!(".L__pcce_function.{i}");
         aliases.push(module.add_private_alias(&name, function.value));
         let _ = writeln!(asm, ".quad \"{name}\"");

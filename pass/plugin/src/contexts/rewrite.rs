@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use pcce_abi::{self as abi, layout};
+use pcce_abi::{self as abi, layout, skeleton};
 use pcce_encoding::FunctionId;
 use pcce_options::PassOptions;
 
@@ -56,13 +56,63 @@ pub fn rewrite<'m>(
     for (name, replacement) in abi::REPLACED.iter().chain(ends) {
         module.replace_declaration(name, replacement);
     }
+    rewrite_functions(module, (program, &plan.functions), code, &symbols);
+}
+
+/// Rewrites a module by what is decided of it elsewhere, where its tables are, too. `id`: the module's; `sites`: how
+/// many it has.
+pub fn rewrite_by_slice<'m>(
+    module: Module<'m>,
+    (program, planned): (&Program, &[PlannedFunction]),
+    code: &Code<'m>,
+    (id, sites): (u64, usize),
+    options: &PassOptions,
+) {
+    let tls = module.external_thread_local(abi::TLS_SYMBOL, layout::TLS_SIZE, layout::TLS_ALIGN);
+    let sites = module.hidden_variable(&skeleton::sites_symbol(id), module.bytes(sites.max(1) as u64));
+    let symbols = Symbols {
+        id: module.const_offset(tls, layout::TLS_ID),
+        top: module.const_offset(tls, layout::TLS_TOP),
+        left: module.const_offset(tls, layout::TLS_LEFT),
+        call: options.publish.then(|| module.const_offset(tls, layout::TLS_CALL)),
+        sites,
+        bases: HashMap::new(),
+        no_ops: None,
+        for_library: false,
+        verify: options.common.verify.then(|| {
+            let len = program.functions.len() * size_of::<abi::FunctionRecord>();
+            let records = module.hidden_variable(&skeleton::records_symbol(id), module.bytes(len as u64));
+            verify::Symbols::new(module, records, tls)
+        }),
+    };
+    refer_to(module, "__pcce_abi", abi::VERSION_SYMBOL);
+    let ends = abi::REPLACED_ENDS.iter().filter(|_| options.common.verify);
+    for (name, replacement) in abi::REPLACED.iter().chain(ends) {
+        module.replace_declaration(name, replacement);
+    }
+    rewrite_functions(module, (program, planned), code, &symbols);
+}
+
+fn rewrite_functions<'m>(
+    module: Module<'m>,
+    (program, planned): (&Program, &[PlannedFunction]),
+    code: &Code<'m>,
+    symbols: &Symbols<'m>,
+) {
     let builder = module.builder();
-    for ((id, function), planned) in program.iter().zip(&plan.functions) {
+    for ((id, function), planned) in program.iter().zip(planned) {
         if !function.silent {
             strip_memory_attributes(code, id, planned);
         }
-        Rewriter::new(&builder, &symbols, (function, planned), code, id).run();
+        Rewriter::new(&builder, symbols, (function, planned), code, id).run();
     }
+}
+
+/// Refers to a symbol of the runtime, from a variable of this name.
+fn refer_to(module: Module<'_>, name: &str, symbol: &str) {
+    let reference = module.add_internal(name, module.ptr(), true);
+    reference.initialize(module.external_variable(symbol, module.bytes(1)).into());
+    module.retain(reference);
 }
 
 /// Makes the push thunks, in the order of their numbers.
@@ -106,18 +156,13 @@ fn symbols<'m>(
             verify::symbols(module, program, plan, (sites, linked), tls)
         }),
     };
-    let refer_to = |name: &str, symbol: &str| {
-        let reference = module.add_internal(name, module.ptr(), true);
-        reference.initialize(module.external_variable(symbol, module.bytes(1)).into());
-        module.retain(reference);
-    };
     // Objects of another version of the ABI do not link.
-    refer_to("__pcce_abi", abi::VERSION_SYMBOL);
+    refer_to(module, "__pcce_abi", abi::VERSION_SYMBOL);
     if no_ops.is_some() {
         // Stubs may come to jump there.
         emit::emit_push_routines(module, symbols.for_library);
         if symbols.for_library {
-            refer_to("__pcce_pushes", abi::functions::PUSH_RELATIVE);
+            refer_to(module, "__pcce_pushes", abi::functions::PUSH_RELATIVE);
         }
     }
     symbols

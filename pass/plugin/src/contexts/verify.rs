@@ -36,18 +36,26 @@ pub fn symbols<'m>(
     (sites, linked): (Address<'m>, Option<&str>),
     tls: Address<'m>,
 ) -> Symbols<'m> {
-    let ptr = module.ptr();
     let contents = contents(program, plan);
-    Symbols {
-        records: match linked {
-            Some(sites_name) => make_room(module, &contents, plan.symbols.sites.len(), sites_name),
-            None => make_tables(module, &contents, sites),
-        },
-        enter: module.external_function(functions::VERIFY_ENTER, None, &[ptr, ptr]),
-        exit: module.external_function(functions::VERIFY_RETURN, None, &[ptr]),
-        leave: module.external_function(functions::VERIFY_LEAVE, None, &[ptr]),
-        resume: module.external_function(functions::VERIFY_RESUME, None, &[ptr]),
-        shadow: module.const_offset(tls, layout::TLS_SHADOW),
+    let records = match linked {
+        Some(sites_name) => make_room(module, &contents, plan.symbols.sites.len(), sites_name),
+        None => make_tables(module, &contents, sites),
+    };
+    Symbols::new(module, records, tls)
+}
+
+impl<'m> Symbols<'m> {
+    /// With the tables' records; `tls`: the thread's block.
+    pub fn new(module: Module<'m>, records: Address<'m>, tls: Address<'m>) -> Self {
+        let ptr = module.ptr();
+        Self {
+            records,
+            enter: module.external_function(functions::VERIFY_ENTER, None, &[ptr, ptr]),
+            exit: module.external_function(functions::VERIFY_RETURN, None, &[ptr]),
+            leave: module.external_function(functions::VERIFY_LEAVE, None, &[ptr]),
+            resume: module.external_function(functions::VERIFY_RESUME, None, &[ptr]),
+            shadow: module.const_offset(tls, layout::TLS_SHADOW),
+        }
     }
 }
 

@@ -32,6 +32,15 @@ impl Bitcode {
         Self { buffer, identifier }
     }
 
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: a live buffer, which stays as it is.
+        unsafe {
+            let start = llvm_sys::core::LLVMGetBufferStart(self.buffer);
+            std::slice::from_raw_parts(start.cast(), llvm_sys::core::LLVMGetBufferSize(self.buffer))
+        }
+    }
+
     /// A copy of the module, in a context of its own: what LLVM has to say of it nobody is told, and all of it ends
     /// with it.
     ///

@@ -2,6 +2,8 @@
 
 use std::hash::Hash;
 
+use std::ffi::c_void;
+
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::basic_block::BasicBlock;
 use inkwell::values::{AsValueRef, FunctionValue, InstructionOpcode};
@@ -10,6 +12,22 @@ use llvm_sys::prelude::*;
 use super::shim::*;
 use super::value::{name, text};
 use super::{Address, Alias, Call, Constant, Instruction, LinkageFacts, Module, Operand, Signature};
+
+/// A global that a function refers to.
+pub struct Reference {
+    /// Its name.
+    pub name: String,
+    /// Its name in assembly.
+    pub assembly: String,
+    /// It may be missing in the program.
+    pub weak: bool,
+    /// It is a thread-local variable.
+    pub thread_local: bool,
+    /// No other module knows it.
+    pub local: bool,
+    /// It is a function.
+    pub function: bool,
+}
 
 /// A function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,6 +87,53 @@ impl<'m> Function<'m> {
     /// Whether it is one of LLVM's intrinsics.
     pub fn is_intrinsic(self) -> bool {
         self.0.get_intrinsic_id() != 0
+    }
+
+    /// What its body refers to.
+    pub fn references(self) -> Vec<Reference> {
+        extern "C" fn add(
+            all: *mut c_void,
+            name: *const u8,
+            len: usize,
+            assembly: *const u8,
+            assembly_len: usize,
+            kind: u32,
+        ) {
+            // SAFETY: the shim hands on what it got from the call below, with two texts.
+            unsafe {
+                (*all.cast::<Vec<Reference>>()).push(Reference {
+                    name: text(name.cast(), len),
+                    assembly: text(assembly.cast(), assembly_len),
+                    weak: kind & 1 != 0,
+                    thread_local: kind & 2 != 0,
+                    local: kind & 4 != 0,
+                    function: kind & 8 != 0,
+                });
+            }
+        }
+        let mut all: Vec<Reference> = Vec::new();
+        // SAFETY: live function; the callback is called with `all` during the call.
+        unsafe { pcce_shim_references(self.raw(), add, (&raw mut all).cast()) };
+        all
+    }
+
+    /// Replaces its body by this assembly.
+    pub fn replace_body(self, assembly: &str) {
+        // SAFETY: live function; the text is copied. Handles into the body are not used again: nobody reads a function
+        // behind this.
+        unsafe { pcce_shim_replace_body(self.raw(), assembly.as_ptr(), assembly.len()) }
+    }
+
+    /// Lets the module only refer to the function, and to what is an alias of it.
+    pub fn declare(self) {
+        // SAFETY: as above.
+        unsafe { pcce_shim_declare(self.raw()) }
+    }
+
+    /// Whether it is in a comdat group.
+    pub fn is_in_group(self) -> bool {
+        // SAFETY: live function.
+        unsafe { !llvm_sys::comdat::LLVMGetComdat(self.raw()).is_null() }
     }
 
     /// What linkage and visibility say about it.

@@ -350,10 +350,33 @@ impl<'m> Module<'m> {
     }
 
     /// Calls the function directly where the call's pointer is its address; the call itself remains for other targets.
-    /// Returns whether that can be.
-    pub fn compare_target(self, call: Call<'m>, callee: Function<'m>) -> bool {
-        // SAFETY: the function analyses of the running pass manager; a live call and a live function.
-        unsafe { pcce_shim_compare_target(self.0.analyses, call.raw(), callee.raw()) }
+    /// Returns the direct call, if there can be one.
+    pub fn compare_target(self, call: Call<'m>, callee: Function<'m>) -> Option<Call<'m>> {
+        // SAFETY: the function analyses of the running pass manager; a live call and a live function. What is returned
+        // is a call.
+        unsafe {
+            let direct = pcce_shim_compare_target(self.0.analyses, call.raw(), callee.raw());
+            (!direct.is_null()).then(|| Call::new(direct))
+        }
+    }
+
+    /// The same with the function of this name: the module's own, or one that all modules know.
+    pub fn compare_with(self, call: Call<'m>, name: &str, own: bool) -> Option<Call<'m>> {
+        let function = match self.llvm().get_function(name).map(Function) {
+            Some(known) if own || !known.linkage().local => known,
+            None if !own => self.declare_for(call, name),
+            _ => return None,
+        };
+        self.compare_target(call, function)
+    }
+
+    fn declare_for(self, call: Call<'m>, name: &str) -> Function<'m> {
+        let name = super::value::cstring(name);
+        // SAFETY: live module and call, of whose type the new function is; the name is copied.
+        unsafe {
+            let function = LLVMAddFunction(self.raw(), name.as_ptr(), LLVMGetCalledFunctionType(call.raw()));
+            Function::of(function).expect("a function")
+        }
     }
 
     /// Lets the call, which can go through a stub, go to a new local function of this assembly. There `${0:p}` is the

@@ -20,7 +20,7 @@ use std::ffi::{CStr, c_void};
 
 pub use builder::{Builder, byte_directive};
 pub use code::{CodeGeneration, FrameOffset};
-pub use function::{Block, Function};
+pub use function::{Block, Function, Reference};
 pub use inkwell::values::InstructionOpcode as Opcode;
 pub use instruction::{Call, Instruction, TailCall};
 pub use llvm_sys::LLVMModule;

@@ -245,6 +245,33 @@ impl<'m> Module<'m> {
         Address(old.unwrap_or_else(|| self.llvm().add_global(ty, None, name)).as_pointer_value())
     }
 
+    /// The variable `name` of another object of the same image.
+    pub fn hidden_variable(self, name: &str, ty: Type<'m>) -> Address<'m> {
+        let global = self.llvm().add_global(ty, None, name);
+        global.set_visibility(GlobalVisibility::Hidden);
+        Address(global.as_pointer_value())
+    }
+
+    /// Gives every global a name, by which assembly can refer to it.
+    pub fn name_globals(self) {
+        // SAFETY: live module.
+        unsafe { pcce_shim_name_globals(self.raw()) }
+    }
+
+    /// Takes out debug information.
+    pub fn drop_debug(self) {
+        // SAFETY: live module; debug records are no handles.
+        unsafe { pcce_shim_drop_debug(self.raw()) }
+    }
+
+    /// Puts bytes into a section of the object that linkers leave out.
+    pub fn embed(self, section: &str, bytes: &[u8]) {
+        // SAFETY: live module; the texts are copied.
+        unsafe {
+            pcce_shim_embed(self.raw(), section.as_ptr(), section.len(), bytes.as_ptr(), bytes.len());
+        }
+    }
+
     /// The function `name` of another object, which does not throw.
     pub fn external_function(
         self,

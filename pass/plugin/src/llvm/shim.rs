@@ -9,7 +9,25 @@ pub type LocationCallback =
 pub type CallCallback = extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize, bool, i64);
 pub type TextCallback = extern "C" fn(*mut c_void, *const u8, usize);
 
+pub type ReferenceCallback = extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize, u32);
+
 unsafe extern "C" {
+    pub fn pcce_shim_name_globals(module: LLVMModuleRef);
+    pub fn pcce_shim_references(
+        function: LLVMValueRef,
+        on_reference: ReferenceCallback,
+        context: *mut c_void,
+    );
+    pub fn pcce_shim_replace_body(function: LLVMValueRef, asm: *const u8, len: usize);
+    pub fn pcce_shim_drop_debug(module: LLVMModuleRef);
+    pub fn pcce_shim_embed(
+        module: LLVMModuleRef,
+        section: *const u8,
+        section_len: usize,
+        bytes: *const u8,
+        len: usize,
+    );
+    pub fn pcce_shim_declare(function: LLVMValueRef);
     pub fn pcce_shim_register(builder: *mut c_void);
     pub fn pcce_shim_llvm_version() -> *const c_char;
     pub fn pcce_shim_branch_probabilities(analyses: *mut c_void, f: LLVMValueRef, out: *mut f64);
@@ -68,7 +86,11 @@ unsafe extern "C" {
         mark: u8,
     );
     pub fn pcce_shim_is_kept_tail_call(call: LLVMValueRef) -> bool;
-    pub fn pcce_shim_compare_target(analyses: *mut c_void, call: LLVMValueRef, callee: LLVMValueRef) -> bool;
+    pub fn pcce_shim_compare_target(
+        analyses: *mut c_void,
+        call: LLVMValueRef,
+        callee: LLVMValueRef,
+    ) -> LLVMValueRef;
     pub fn pcce_shim_pointer_kind(call: LLVMValueRef) -> u32;
     pub fn pcce_shim_address_places(function: LLVMValueRef) -> u32;
     pub fn pcce_shim_is_compared(call: LLVMValueRef) -> bool;

@@ -1,15 +1,97 @@
-//! What a run reads of the module before anything is made of it.
+//! What a run reads of the module: its functions and calls, and the program that they make.
 
 use std::collections::HashSet;
 
-use pcce_model::ids;
+use pcce_encoding::Encoding;
+use pcce_model::{Profile, Program, ids};
+use pcce_options::Granularity;
 
 use super::Job;
 use crate::code::Code;
-use crate::facts::{self, Gathered};
+use crate::error::Error;
+use crate::facts::{self, Gathered, Named};
 use crate::llvm::{Function, Module};
+use crate::prepare::{self, targets};
+
+/// What was read of a module, and its encoding.
+pub struct Read<'m> {
+    /// The functions.
+    pub program: Program,
+    /// The types of functions, by their numbers.
+    pub types: Vec<String>,
+    /// The functions that other modules know, too.
+    pub named: Vec<Named<'m>>,
+    /// Where the functions' parts are.
+    pub code: Code<'m>,
+    /// How the module is encoded by itself.
+    pub encoding: Encoding,
+}
+
+/// What reading a module gives: its program, where that is in the code, the types of functions, and the functions that
+/// other modules know.
+type Gather<'m> = (Program, Code<'m>, Vec<String>, Vec<Named<'m>>);
 
 impl Job<'_> {
+    /// Reads the module, and encodes its call graph; again, if pointers were compared. None if there is no function to
+    /// instrument.
+    pub fn read<'m>(
+        &self,
+        module: Module<'m>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Read<'m>>, Error> {
+        let mut profile = self.profile.clone();
+        let read = self.gather(module, profile.as_ref())?;
+        let Read { program, code, encoding, .. } = &read;
+        if program.functions.is_empty() {
+            return Ok(None);
+        }
+        let compared = if let Some(profile) = &mut profile {
+            warnings.extend(profile.report(&self.identifier, &program.counts));
+            let encoded = (encoding, &self.encoding);
+            !self.options.basic
+                && targets::compare_counted(profile, program, code, encoded, self.whole_program)
+        } else {
+            self.open
+                && !self.linked
+                && self.changes_calls()
+                && targets::compare_guessed(module, &self.no_callback, program, code, encoding)
+        };
+        if compared { self.gather(module, profile.as_ref()).map(Some) } else { Ok(Some(read)) }
+    }
+
+    fn gather<'m>(&self, module: Module<'m>, profile: Option<&Profile>) -> Result<Read<'m>, Error> {
+        let (program, code, types, named) = self.gather_program(module, profile)?;
+        let encoding = self.encode(&program.graph);
+        Ok(Read { program, types, named, code, encoding })
+    }
+
+    /// Reads the module, which is encoded elsewhere. None if there is no function to instrument.
+    ///
+    /// # Errors
+    /// What the model has against it.
+    pub fn gather_alone<'m>(&self, module: Module<'m>) -> Result<Option<(Program, Code<'m>)>, Error> {
+        let (program, code, ..) = self.gather_program(module, None)?;
+        Ok((!program.functions.is_empty()).then_some((program, code)))
+    }
+
+    fn gather_program<'m>(&self, module: Module<'m>, profile: Option<&Profile>) -> Result<Gather<'m>, Error> {
+        if self.options.common.trace.is_some() {
+            // What is read has the blocks by their numbers, and the trace must need no further ones: pointers that were
+            // compared have made invokes that go on at one place.
+            prepare::part_returns(module);
+        }
+        let (Gathered { mut functions, types, named }, code) = self.gather_functions(module);
+        // Without calls, what comes next is known but for where it is entered, and for the ways of branches.
+        let branches = self.options.common.trace == Some(Granularity::Blocks);
+        for function in functions.iter_mut().filter(|_| self.options.common.trace.is_some()) {
+            let may_be_entered = function.external || function.otherwise_used || function.address_taken;
+            function.traced = branches || may_be_entered || !function.calls.is_empty();
+        }
+        let profile = profile.map(|profile| (profile, &*self.identifier));
+        let program = pcce_model::derive(functions, &self.mode(), profile)?;
+        Ok((program, code, types, named))
+    }
+
     /// Reads the functions and their calls.
     pub(super) fn gather_functions<'m>(&self, module: Module<'m>) -> (Gathered<'m>, Code<'m>) {
         let unpushed = facts::entered_unpushed(module, &self.no_callback, &self.entered);

@@ -22,8 +22,14 @@ pub fn insert_late_calls(run: &mut Run) -> bool {
     run.insert_late_calls()
 }
 
-/// Lets control leave functions only where the pass can see it. `open`: the call graph will have an open node.
-pub fn control_flow(run: &mut Run, no_callback: &NoCallback, entered: &Entered, open: bool) {
+/// Lets control leave functions only where the pass can see it. `open`: the call graph will have an open node;
+/// `escapes`: whether exceptions may leave the instrumented function of this number to code that is not instrumented.
+pub fn control_flow(
+    run: &mut Run,
+    no_callback: &NoCallback,
+    entered: &Entered,
+    (open, escapes): (bool, impl Fn(usize) -> bool),
+) {
     // Those that callers may enter without having pushed do so at their entry: they have to pop.
     let unpushed = entered_unpushed(run.module(), no_callback, entered);
     tails::unmark_inner_calls(run.module());
@@ -33,7 +39,11 @@ pub fn control_flow(run: &mut Run, no_callback: &NoCallback, entered: &Entered, 
     run.module().functions().into_iter().filter(|f| f.has_body()).for_each(Function::untell_in_pads);
     // Who catches may be code that is not instrumented, and goes on: what it called must leave the state as it found
     // it, also where it throws.
-    run.catch_escapes(|module| Eligibility::new(module, open).instrumented(module).collect());
+    run.catch_escapes(|module| {
+        let eligibility = Eligibility::new(module, open);
+        let numbered = eligibility.instrumented(module).enumerate();
+        numbered.filter(|(number, _)| escapes(*number)).map(|(_, function)| function).collect()
+    });
 }
 
 /// Gives each invoke a place of its own where control goes on when it returns.

@@ -50,7 +50,7 @@ pub fn compare_guessed<'m>(
             let call = code.call(id, c);
             let guesses = guesses.get(&call.signature()).filter(|guesses| guesses.len() <= MOST);
             for &target in guesses.into_iter().flatten() {
-                changed |= module.compare_target(call, target);
+                changed |= module.compare_target(call, target).is_some();
             }
         }
     }

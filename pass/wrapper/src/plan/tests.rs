@@ -22,6 +22,7 @@ fn facts() -> Facts {
         files: Files {
             libraries: "/r".into(),
             plugin: "/r/libpcce_pass.so".into(),
+            linker: "/p/pcce-ld".into(),
             runpath: Some("/r".into()),
             header: Some(Header::Own("/i".into())),
         },

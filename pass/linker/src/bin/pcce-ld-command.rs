@@ -1,4 +1,4 @@
-//! `pcce-ld` with a generator that is a command: `PCCE_GENERATE` names it. It reads what was linked as JSON, and writes
+//! The front with a generator that is a command: `PCCE_GENERATE` names it. It reads what was linked as JSON, and writes
 //! which objects were made.
 
 use std::error::Error;

@@ -1,0 +1,316 @@
+//! What the program gets beside what its modules have: direct calls in front of calls through pointers, where a
+//! pointer is compared with its few probable targets, and push thunks. Both have sites, and thunks are functions of
+//! their modules, so the modules' symbols grow.
+
+use std::collections::HashMap;
+
+use pcce_dictionary as dictionary;
+use pcce_encoding::{Encoding, FlowBlock, FunctionId};
+use pcce_model::link::Reach;
+use pcce_model::plan::Action;
+use pcce_model::slice::{Comparison, Decided, Sites, Slice, SliceCall, SliceThunk};
+use pcce_model::thunks::{self, Thunk};
+use pcce_model::{Call, CallKind, Jumps, Program, Source, SourceLocation, TypeId};
+
+use super::merge::Merged;
+use super::scratch::{Place, Scratch};
+use super::{Module, Order};
+
+/// With more guesses for a call, none is compared.
+const MOST: usize = 3;
+/// How seldom a call through a pointer is expected to go on where it was compared: what LLVM takes for the unlikely
+/// way of a branch.
+const ELSEWHERE: f64 = 1.0 / (1 << 20) as f64;
+
+/// The modules with what is added.
+pub struct Added<'a> {
+    modules: &'a [Module],
+    /// The symbols of each module.
+    pub symbols: Vec<dictionary::Module>,
+    /// By function of the program, thunks behind all others: its module, and its number there.
+    places: Vec<Place>,
+    /// The sites of its calls.
+    sites: Vec<Vec<Option<Sites>>>,
+    /// Comparisons in the functions that have some.
+    compared: HashMap<FunctionId, Vec<Comparison>>,
+    thunks: Vec<Thunk>,
+}
+
+impl<'a> Added<'a> {
+    /// Nothing is added yet.
+    pub fn new(modules: &'a [Module]) -> Self {
+        let sites =
+            modules.iter().flat_map(|module| module.facts.iter().flat_map(|facts| facts.sites.clone()));
+        let places = modules.iter().enumerate();
+        let places = places.flat_map(|(m, module)| (0..module.functions().len()).map(move |f| (m, f)));
+        Self {
+            modules,
+            symbols: modules.iter().map(|module| module.symbols.clone()).collect(),
+            places: places.collect(),
+            sites: sites.collect(),
+            compared: HashMap::new(),
+            thunks: Vec::new(),
+        }
+    }
+
+    /// The functions of the program in the order of the dictionary: by module.
+    pub fn order_of_functions(&self) -> Vec<FunctionId> {
+        let mut all: Vec<FunctionId> = (0..self.places.len() as u32).map(FunctionId::new).collect();
+        all.sort_by_key(|id| self.places[id.index()]);
+        all
+    }
+
+    /// The number of a function in the dictionary.
+    pub fn number(&self, id: FunctionId) -> u32 {
+        let (module, function) = self.places[id.index()];
+        let before: usize = self.symbols[..module].iter().map(|module| module.functions.len()).sum();
+        (before + function) as u32
+    }
+
+    /// The number of the first site of the function's module, over all modules.
+    pub fn first_site(&self, id: FunctionId) -> u32 {
+        let module = self.places[id.index()].0;
+        self.symbols[..module].iter().map(|module| module.sites.len() as u32).sum()
+    }
+
+    /// Where the site array of the function's module begins, in those of all modules: none is empty.
+    pub fn first_byte(&self, id: FunctionId) -> u32 {
+        let module = self.places[id.index()].0;
+        self.symbols[..module].iter().map(|module| module.sites.len().max(1) as u32).sum()
+    }
+
+    /// The sites of a function's calls.
+    pub fn sites_of(&self, id: FunctionId) -> &[Option<Sites>] {
+        &self.sites[id.index()]
+    }
+
+    /// The function of the program at a place, which is no thunk's.
+    fn at(&self, place: Place) -> FunctionId {
+        let own = &self.places[..self.places.len() - self.thunks.len()];
+        FunctionId::new(own.partition_point(|known| *known < place) as u32)
+    }
+
+    /// Compares calls through pointers that push with the functions that they probably reach: those of the type whose
+    /// address is taken, if they are few. Returns whether there are any: the functions have further calls then.
+    pub fn compare(
+        &mut self,
+        scratch: &Scratch,
+        merged: &mut Merged,
+        (program, encoding): (&Program, &Encoding),
+    ) -> bool {
+        let mut guesses: HashMap<TypeId, Vec<Guess>> = HashMap::new();
+        for (id, function) in program.iter() {
+            let place = self.places[id.index()];
+            if merged.taken.contains(&place) && scratch.has(place) {
+                // A local function has no name elsewhere.
+                let is_global = self.modules[place.0].functions()[place.1].external;
+                let known = is_global && scratch.named(&function.name).eq([place]);
+                let guess =
+                    Guess { name: function.name.clone(), known: known.then_some(id), place: Some(place) };
+                guesses.entry(function.ty).or_default().push(guess);
+            }
+        }
+        for (name, ty) in &merged.taken_outside {
+            let guess = Guess { name: name.clone(), known: None, place: None };
+            guesses.entry(*ty).or_default().push(guess);
+        }
+        for (id, function) in program.iter() {
+            for (c, call) in function.calls.iter().enumerate() {
+                let pushes = call.edge.is_some_and(|edge| encoding.edge(edge).pushes());
+                if !pushes || call.kind != CallKind::Indirect || call.compared {
+                    continue;
+                }
+                let few = guesses.get(&call.ty).filter(|guesses| guesses.len() <= MOST);
+                for guess in few.into_iter().flatten() {
+                    self.compare_with(merged, (id, c), guess);
+                }
+            }
+        }
+        !self.compared.is_empty()
+    }
+
+    fn compare_with(&mut self, merged: &mut Merged, (caller, c): (FunctionId, usize), guess: &Guess) {
+        let (module, function) = self.places[caller.index()];
+        let own = guess.place.filter(|place| place.0 == module);
+        let callee = own.map(|place| self.at(place)).or(guess.known);
+        let kind = match callee {
+            Some(callee) => CallKind::Direct(callee),
+            None if guess.place.is_none() => CallKind::Silent(guess.name.clone()),
+            // A local function of another module has no name here.
+            None => return,
+        };
+        let Some(sites) = self.sites[caller.index()].get(c).copied().flatten() else { return };
+        let symbols = &mut self.symbols[module];
+        let kind_of_site = match own {
+            Some((_, function)) => dictionary::SiteKind::Direct(Some(function as u32)),
+            None => dictionary::SiteKind::External(name(symbols, &guess.name)),
+        };
+        let site =
+            new_site(symbols, function, kind_of_site, symbols.sites[sites.call as usize].locations.clone());
+        let calls = &mut merged.functions[caller.index()].calls;
+        let call = &mut calls[c];
+        let direct = Call {
+            kind,
+            is_virtual: None,
+            compared: false,
+            frequency: call.frequency * (1.0 - ELSEWHERE),
+            ..call.clone()
+        };
+        call.compared = true;
+        call.frequency *= ELSEWHERE;
+        calls.push(direct);
+        self.sites[caller.index()].push(Some(Sites { call: site, creation: None }));
+        let comparison = Comparison { call: c as u32, target: guess.name.clone(), own: own.is_some() };
+        self.compared.entry(caller).or_default().push(comparison);
+    }
+
+    /// Lets cold pushes go through thunks ([`thunks`]).
+    pub fn outline(&mut self, program: &mut Program, encoding: &mut Encoding) {
+        let answers = Answers { modules: self.modules, places: &self.places, program: &program.clone() };
+        self.thunks = thunks::outline(program, encoding, &answers);
+        for thunk in &self.thunks {
+            let (module, caller) = self.places[thunk.caller.index()];
+            let symbols = &mut self.symbols[module];
+            let number = symbols.functions.len();
+            let row = dictionary::Function {
+                name: name(symbols, &thunk.name),
+                push_thunk: true,
+                ..dictionary::Function::default()
+            };
+            symbols.functions.push(row);
+            let sites = self.sites[thunk.caller.index()][thunk.call].expect("what pushes has a site");
+            // The place in the caller calls the thunk, and the thunk makes the call.
+            let site = &mut symbols.sites[sites.call as usize];
+            let through = dictionary::SiteKind::Direct(Some(number as u32));
+            let kind = std::mem::replace(&mut site.kind, through);
+            debug_assert_eq!(site.function as usize, caller);
+            let within = new_site(symbols, number, kind, Vec::new());
+            self.places.push((module, number));
+            self.sites.push(vec![Some(Sites { call: within, creation: None })]);
+        }
+    }
+
+    /// What is to be done with a module.
+    pub fn order(&self, m: usize, open: bool, scratch: &Scratch, decided: &Decided<'_>) -> Order {
+        let module = &self.modules[m];
+        let first = self.at((m, 0)).index();
+        let entry_sites = module.facts.iter().flat_map(|facts| &facts.entry_sites);
+        let functions =
+            entry_sites.zip(module.functions()).enumerate().map(|(f, (&entry_site, function))| {
+                let id = FunctionId::new((first + f) as u32);
+                let compared = self.compared.get(&id).cloned().unwrap_or_default();
+                let calls = (function.calls.len(), compared);
+                decided.function(id, scratch.has((m, f)), (self.sites_of(id), entry_site), calls)
+            });
+        let own = self.places.len() - self.thunks.len();
+        let thunks =
+            self.thunks.iter().zip(own..).filter(|(thunk, _)| self.places[thunk.caller.index()].0 == m);
+        let thunks = thunks.map(|(thunk, id)| SliceThunk {
+            caller: (thunk.caller.index() - first) as u32,
+            call: thunk.call as u32,
+            name: thunk.name.clone(),
+            does: SliceCall {
+                call: 0,
+                sites: self.sites[id][0].expect("what pushes has a site"),
+                does: decided.action(FunctionId::new(id as u32), 0).into(),
+            },
+        });
+        Order {
+            id: format!("{:016x}", module.id),
+            slice: Slice { open, functions: functions.collect(), thunks: thunks.collect() },
+            sites: self.symbols[m].sites.len(),
+        }
+    }
+
+    /// Notes in the symbols what the whole program says of them.
+    pub fn tell(&mut self, program: &Program, decided: &Decided<'_>) {
+        let mut jumps = Jumps::default();
+        for (id, function) in program.iter() {
+            let untouched = (0..function.calls.len()).filter(|&c| decided.action(id, c) == Action::None);
+            untouched.for_each(|c| jumps.add(&function.calls[c]));
+        }
+        for (id, function) in program.iter() {
+            let (module, number) = self.places[id.index()];
+            let symbols = &mut self.symbols[module];
+            let row = &mut symbols.functions[number];
+            row.silent = function.silent;
+            row.tail_groups.clone_from(&function.tail_groups);
+            row.jumped_to = jumps.may_lead_to(id.index(), function);
+            for (call, sites) in function.calls.iter().zip(&self.sites[id.index()]) {
+                if let Some(sites) = sites {
+                    symbols.sites[sites.call as usize].tail_group = call.tail_group;
+                }
+            }
+        }
+        for symbols in &mut self.symbols {
+            symbols.leaving_groups.clone_from(&program.leaving_groups);
+        }
+    }
+}
+
+/// A function that pointers may lead to.
+struct Guess {
+    name: String,
+    /// It, if its name leads there from every module.
+    known: Option<FunctionId>,
+    /// Where it is, unless it is not instrumented.
+    place: Option<Place>,
+}
+
+/// The number of a name in a module.
+fn name(symbols: &mut dictionary::Module, name: &str) -> u32 {
+    let known = symbols.names.iter().position(|known| known == name);
+    known.unwrap_or_else(|| {
+        symbols.names.push(name.to_owned());
+        symbols.names.len() - 1
+    }) as u32
+}
+
+fn new_site(
+    symbols: &mut dictionary::Module,
+    function: usize,
+    kind: dictionary::SiteKind,
+    locations: Vec<dictionary::Location>,
+) -> u32 {
+    symbols.sites.push(dictionary::Site { function: function as u32, kind, tail_group: None, locations });
+    symbols.sites.len() as u32 - 1
+}
+
+/// What the facts say of code. Nothing else is asked for thunks.
+struct Answers<'a> {
+    modules: &'a [Module],
+    places: &'a [Place],
+    program: &'a Program,
+}
+
+impl Source for Answers<'_> {
+    fn locations(&self, _: FunctionId, _: usize) -> Vec<SourceLocation> {
+        Vec::new()
+    }
+
+    fn flow(&self, _: FunctionId) -> Vec<FlowBlock> {
+        Vec::new()
+    }
+
+    fn reach(&self, _: FunctionId, _: usize) -> Reach {
+        Reach::No
+    }
+
+    fn is_tail_call(&self, _: FunctionId, _: usize) -> bool {
+        false
+    }
+
+    fn fits_thunk(&self, function: FunctionId, call: usize) -> bool {
+        let facts = |(module, function): Place| Some((self.modules[module].facts.as_ref()?, function));
+        let fits = |place| {
+            let (facts, function) = facts(place)?;
+            facts.fits_thunk[function].get(call).copied()
+        };
+        let looks = |callee: FunctionId| {
+            let place = facts(self.places[callee.index()]);
+            place.is_some_and(|(facts, function)| facts.look_at_caller.contains(&(function as u32)))
+        };
+        fits(self.places[function.index()]).unwrap_or(false)
+            && !matches!(self.program[function].calls[call].kind, CallKind::Direct(callee) if looks(callee))
+    }
+}

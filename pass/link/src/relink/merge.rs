@@ -1,0 +1,190 @@
+//! One program of all modules, and who may enter it.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use pcce_encoding::FunctionId;
+use pcce_model::link::Options;
+use pcce_model::slice::{Facts, called};
+use pcce_model::{
+    AddressPlaces, CallKind, Function, NoCallback, TailCallee, TypeId, makes_streams, sets_handlers,
+};
+
+use super::Module;
+use super::scratch::{Place, Scratch};
+use crate::Error;
+
+/// The functions of all modules, one behind the other.
+pub struct Merged {
+    /// They.
+    pub functions: Vec<Function>,
+    /// The options of the modules.
+    pub options: Options,
+    /// The functions whose address is in code or data with the pass.
+    pub taken: HashSet<Place>,
+    /// Functions without the pass whose address is there, with their types, if they are known not to call back.
+    pub taken_outside: Vec<(String, TypeId)>,
+}
+
+/// Joins the modules. `plain`: names that objects without the pass refer to.
+///
+/// # Errors
+/// Modules with different options.
+pub fn merge(
+    scratch: &Scratch,
+    modules: &[Module],
+    plain: impl Iterator<Item = String>,
+) -> Result<Merged, Error> {
+    let mut with_facts = modules.iter().filter_map(|module| Some((module, module.facts.as_ref()?)));
+    let Some((first, Facts { options, .. })) = with_facts.next() else { return Err(Error::Nothing) };
+    if let Some((other, _)) = with_facts.find(|(_, facts)| facts.options != *options) {
+        return Err(Error::Options { module: other.name().to_owned(), other: first.name().to_owned() });
+    }
+    let mut bases = Vec::with_capacity(modules.len());
+    let mut next = 0;
+    for module in modules {
+        bases.push(next);
+        next += module.functions().len();
+    }
+    let mut no_callback = trusted(scratch, modules)?;
+    let entered = Entered::find(scratch, modules, plain);
+    let number = |(m, f): Place| FunctionId::new((bases[m] + f) as u32);
+    let mut types: HashMap<&str, TypeId> = HashMap::new();
+    let mut functions = Vec::with_capacity(next);
+    let mut taken: HashSet<Place> = HashSet::new();
+    let mut taken_outside: Vec<(String, TypeId)> = Vec::new();
+    for (m, facts) in modules.iter().enumerate().filter_map(|(m, module)| Some((m, module.facts.as_ref()?))) {
+        let mut renumbered = Vec::with_capacity(facts.types.len());
+        for ty in &facts.types {
+            let next = TypeId(types.len() as u32);
+            renumbered.push(*types.entry(ty).or_insert(next));
+        }
+        let ty = |ty: TypeId| renumbered[ty.0 as usize];
+        let own = |callee: FunctionId| number((m, callee.index()));
+        for (name, of_type) in &facts.declared {
+            let outside = (name.clone(), ty(*of_type));
+            if !options.publishes && scratch.named(name).next().is_none() && !taken_outside.contains(&outside)
+            {
+                taken_outside.push(outside);
+            }
+        }
+        taken.extend(facts.reached.iter().flat_map(|name| scratch.named(name)));
+        for (f, function) in facts.functions.iter().enumerate() {
+            let place = (m, f);
+            taken.extend(function.address_taken.then_some(place));
+            let mut new = function.clone();
+            new.ty = ty(function.ty);
+            let names = called(function);
+            let callee = |name: &str| {
+                let call = names.iter().position(|called| *called == name)?;
+                scratch.callee(place, call).map(number)
+            };
+            for to in &mut new.tail_callees {
+                match to {
+                    TailCallee::Known(callee) => *callee = own(*callee),
+                    TailCallee::Pointer(pointer) => pointer.ty = ty(pointer.ty),
+                    TailCallee::Away { name, ty: called } => match callee(name) {
+                        Some(callee) => *to = TailCallee::Known(callee),
+                        None => *called = ty(*called),
+                    },
+                }
+            }
+            for call in &mut new.calls {
+                call.ty = ty(call.ty);
+                match &call.kind {
+                    CallKind::Direct(callee) => call.kind = CallKind::Direct(own(*callee)),
+                    CallKind::External(_) if call.kind.runs_task() => {}
+                    CallKind::External(name) => {
+                        if let Some(callee) = callee(name) {
+                            call.kind = CallKind::Direct(callee);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            entered.set(&mut new, place, scratch);
+            functions.push(new);
+        }
+    }
+    if no_callback.trusts_strings() && no_callback.look_within_strings(&functions) {
+        no_callback = no_callback.without_strings();
+    }
+    if !options.publishes {
+        // What is left is in no module.
+        for call in functions.iter_mut().flat_map(|function| &mut function.calls) {
+            if let CallKind::External(name) = &mut call.kind
+                && no_callback.contains(name)
+            {
+                call.kind = CallKind::Silent(std::mem::take(name));
+            }
+        }
+        taken_outside.retain(|(name, _)| no_callback.contains(name));
+    }
+    Ok(Merged { functions, options: options.clone(), taken, taken_outside })
+}
+
+/// Which functions do not call back, in a program like this, as far as its modules' code does not matter.
+fn trusted(scratch: &Scratch, modules: &[Module]) -> Result<NoCallback, Error> {
+    let facts = || modules.iter().filter_map(|module| module.facts.as_ref());
+    let streams = facts().any(|facts| facts.makes_streams) || scratch.names().any(makes_streams);
+    let handlers = facts().any(|facts| facts.sets_handlers) || scratch.names().any(sets_handlers);
+    let no_callback = NoCallback::load(!scratch.is_library && !streams, &[], false)?;
+    Ok(if handlers { no_callback } else { no_callback.trusting_cxx() })
+}
+
+/// The functions that code which is not encoded can enter.
+struct Entered {
+    /// By a name that another image knows.
+    exported: HashSet<Place>,
+    /// By its address, or by a name within this image.
+    reached: HashSet<Place>,
+    is_library: bool,
+}
+
+impl Entered {
+    fn find(scratch: &Scratch, modules: &[Module], plain: impl Iterator<Item = String>) -> Self {
+        let mut names: BTreeSet<String> = plain.collect();
+        let mut opaque = false;
+        for facts in modules.iter().filter_map(|module| module.facts.as_ref()) {
+            names.extend(facts.reached.iter().chain(&facts.assembly.names).cloned());
+            opaque |= facts.assembly.opaque;
+        }
+        let mut reached: HashSet<Place> = scratch.entries().collect();
+        for name in &names {
+            // The linker's `--wrap` gives references to other names.
+            let wrapped = format!("__wrap_{name}");
+            let real = name.strip_prefix("__real_").unwrap_or(name);
+            for name in [name, &*wrapped, real] {
+                reached.extend(scratch.named(name));
+            }
+        }
+        if opaque {
+            let functions = modules
+                .iter()
+                .enumerate()
+                .flat_map(|(m, module)| (0..module.functions().len()).map(move |f| (m, f)));
+            reached.extend(functions);
+        }
+        Self { exported: scratch.exported(), reached, is_library: scratch.is_library }
+    }
+
+    /// Says who enters the function.
+    fn set(&self, function: &mut Function, place: Place, scratch: &Scratch) {
+        if !scratch.has(place) {
+            // It is not in the program.
+            function.calls.clear();
+            function.tail_callees.clear();
+            (function.external, function.otherwise_used) = (false, false);
+            return;
+        }
+        let exported = self.exported.contains(&place);
+        let elsewhere = exported || self.reached.contains(&place) || function.otherwise_used;
+        if function.external {
+            // Its module knows only of itself where the address is.
+            function.places = AddressPlaces { in_table: elsewhere, elsewhere };
+        }
+        // The start-up code reaches it.
+        let is_main = function.name == "main" && !self.is_library;
+        function.external = exported || is_main;
+        function.otherwise_used |= self.reached.contains(&place);
+    }
+}

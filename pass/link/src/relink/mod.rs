@@ -1,0 +1,237 @@
+//! The step between two links: encodes a program of which one link has shown what is in it, and says how the code of
+//! each module is to be generated.
+//!
+//! 1. [`scratch`]: what the first link made of the skeletons ([`pcce_abi::skeleton`]): whose body of each function was
+//!    kept, and whom each call by name reaches;
+//! 2. [`merge`]: one program of all modules, with what is seen of it from outside;
+//! 3. [`added`]: calls that are compared, and push thunks, as in a program that is encoded as a whole;
+//! 4. [`encode()`]: its encoding, and what follows for each module ([`pcce_model::slice`]);
+//! 5. [`tables`]: one object more for the second link: the dictionary, the site arrays, verify mode's tables.
+//!
+//! Whom code without the pass may reach is read from symbols: what the objects without the pass leave undefined, and
+//! what the image exports. Bytes of data are never read.
+
+mod added;
+mod merge;
+mod scratch;
+mod tables;
+
+use pcce_abi::skeleton;
+use pcce_dictionary as dictionary;
+use pcce_dictionary::section::{self, Record};
+use pcce_encoding::{Encoding, FunctionId};
+use pcce_model::plan::{Action, described};
+use pcce_model::slice::{Decided, Facts, Slice};
+use pcce_model::{CallKind, Function, Mode, Program, derive, ranges};
+use serde::Serialize;
+
+use added::Added;
+pub use scratch::Scratch;
+
+use crate::Error;
+
+/// A skeleton that was linked.
+pub struct Module {
+    /// Its id.
+    pub id: u64,
+    /// Its symbols; none if it has no function to instrument.
+    symbols: dictionary::Module,
+    facts: Option<Facts>,
+    /// Its bitcode.
+    pub bitcode: Vec<u8>,
+    /// How it was compiled, a JSON document.
+    pub command: Vec<u8>,
+}
+
+impl Module {
+    /// Reads an object file.
+    ///
+    /// # Errors
+    /// It is no skeleton, or damaged.
+    pub fn read(id: u64, object: &[u8]) -> Result<Self, Error> {
+        use object::{Object, ObjectSection};
+        let file = object::File::parse(object).map_err(|what| Error::NotElf(what.to_string()))?;
+        let content = |name: &str| {
+            let section = file.section_by_name(name);
+            section.and_then(|section| section.data().ok()).map(<[u8]>::to_vec)
+        };
+        let missing = |section: &'static str| Error::Skeleton { id, section };
+        let bitcode = content(skeleton::BITCODE_SECTION).ok_or(missing(skeleton::BITCODE_SECTION))?;
+        let command = content(skeleton::COMMAND_SECTION).ok_or(missing(skeleton::COMMAND_SECTION))?;
+        let Some(record) = content(skeleton::FACTS_SECTION) else {
+            return Ok(Self { id, symbols: dictionary::Module::default(), facts: None, bitcode, command });
+        };
+        let records = section::parse(&record)?;
+        let Some(Record::Unlinked(unlinked)) = records.into_iter().next() else {
+            return Err(missing(skeleton::FACTS_SECTION));
+        };
+        let bad = |cause: String| Error::Facts { module: unlinked.module.name.clone(), cause };
+        let facts: Facts = serde_json::from_str(&unlinked.facts).map_err(|error| bad(error.to_string()))?;
+        check(&facts, &unlinked.module).map_err(|what| bad(what.to_owned()))?;
+        Ok(Self { id, symbols: unlinked.module, facts: Some(facts), bitcode, command })
+    }
+
+    /// Its name, for people.
+    pub fn name(&self) -> &str {
+        &self.symbols.name
+    }
+
+    fn functions(&self) -> &[pcce_model::Function] {
+        self.facts.as_ref().map_or(&[], |facts| &facts.functions)
+    }
+}
+
+/// Whether the numbers in the facts name what is there.
+fn check(facts: &Facts, symbols: &dictionary::Module) -> Result<(), &'static str> {
+    let count = facts.functions.len();
+    let lists = [facts.sites.len(), facts.entry_sites.len(), facts.fits_thunk.len(), symbols.functions.len()];
+    if lists.iter().any(|&len| len != count) {
+        return Err("lists of functions differ");
+    }
+    let sites = symbols.sites.len();
+    if facts.declared.iter().any(|(_, ty)| ty.0 as usize >= facts.types.len()) {
+        return Err("a type is missing");
+    }
+    for ((function, row), fits) in facts.functions.iter().zip(&facts.sites).zip(&facts.fits_thunk) {
+        if [row.len(), fits.len()].iter().any(|&len| len != function.calls.len()) {
+            return Err("lists of calls differ");
+        }
+        let is_site = |site: u32| (site as usize) < sites;
+        let named = row.iter().flatten().flat_map(|sites| [Some(sites.call), sites.creation]);
+        if !named.flatten().all(is_site) {
+            return Err("a site is missing");
+        }
+    }
+    match crate::modules::check_numbers(&facts.functions, &facts.types) {
+        Ok(()) if facts.entry_sites.iter().flatten().all(|&site| (site as usize) < sites) => Ok(()),
+        Ok(()) => Err("an entry's site is missing"),
+        Err(what) => Err(what),
+    }
+}
+
+/// What is to be done with a module.
+#[derive(Serialize)]
+pub struct Order {
+    /// The module's id, in hexadecimal digits.
+    id: String,
+    /// What is decided.
+    slice: Slice,
+    /// How many sites the module has.
+    sites: usize,
+}
+
+/// What the second link needs.
+pub struct Encoded {
+    /// What is to be done with each module, in their order.
+    pub orders: Vec<Order>,
+    /// The further object, as assembly.
+    pub tables: String,
+}
+
+/// Encodes the program. `plain`: names that objects without the pass refer to.
+///
+/// # Errors
+/// Those of the model; modules that do not go together.
+pub fn encode(
+    scratch: &Scratch,
+    modules: &[Module],
+    plain: impl Iterator<Item = String>,
+) -> Result<Encoded, Error> {
+    let mut merged = merge::merge(scratch, modules, plain)?;
+    let open = !scratch.is_library;
+    let options = &merged.options;
+    let mode = Mode { open, publishes: options.publishes, silent: options.silent, targets: None };
+    let numbering = pcce_encoding::Options {
+        id_bits: options.id_bits,
+        known_starts: open,
+        ..pcce_encoding::Options::default()
+    };
+    let verify = options.verify;
+    let derived = |functions: &[Function]| -> Result<(Program, Encoding), Error> {
+        let program = derive(functions.to_vec(), &mode, None)?;
+        let encoding = pcce_encoding::encode(&program.graph, &numbering);
+        Ok((program, encoding))
+    };
+    let mut added = Added::new(modules);
+    let (mut program, mut encoding) = derived(&merged.functions)?;
+    if open && added.compare(scratch, &mut merged, (&program, &encoding)) {
+        (program, encoding) = derived(&merged.functions)?;
+    }
+    added.outline(&mut program, &mut encoding);
+    let ranges = ranges::ranges(&program, &encoding, None);
+    let decided = Decided::new(&program, &encoding, &ranges);
+    let orders = (0..modules.len()).map(|m| added.order(m, open, scratch, &decided)).collect();
+    added.tell(&program, &decided);
+    let whole = Whole { modules, added: &added, program: &program, encoding: &encoding, decided: &decided };
+    let rows = whole.rows(&ranges);
+    Ok(Encoded { orders, tables: tables::assembly(&whole, rows, verify)? })
+}
+
+/// A program and what is decided for it.
+struct Whole<'a> {
+    modules: &'a [Module],
+    added: &'a Added<'a>,
+    program: &'a Program,
+    encoding: &'a Encoding,
+    decided: &'a Decided<'a>,
+}
+
+impl Whole<'_> {
+    /// The calls of the program that have a site, in the order of the dictionary: caller, place in its calls, and the
+    /// site's number over all modules.
+    fn sites(&self) -> impl Iterator<Item = (FunctionId, usize, u32)> {
+        self.added.order_of_functions().into_iter().flat_map(move |id| {
+            let first = self.added.first_site(id);
+            let calls = self.program[id].calls.len();
+            // Of a function that is not in the program no calls are left.
+            let sites = self.added.sites_of(id).iter().take(calls).enumerate();
+            sites.filter_map(move |(c, sites)| Some((id, c, first + sites.as_ref()?.call)))
+        })
+    }
+
+    /// Where the bytes of those sites are whose calls run tasks, in the site arrays of all modules.
+    fn sites_of_tasks(&self) -> impl Iterator<Item = u32> {
+        let runs = |&(id, c, _): &(FunctionId, usize, u32)| {
+            self.program[id].calls[c].kind.runs_task()
+                && matches!(self.decided.action(id, c), Action::Push(_))
+        };
+        self.sites().filter(runs).map(|(id, c, _)| {
+            let site = self.added.sites_of(id)[c].expect("it has one").call;
+            self.added.first_byte(id) + site
+        })
+    }
+
+    /// What the dictionary says of the encoding.
+    fn rows(&self, ranges: &[Option<u64>]) -> dictionary::Encoding {
+        let Self { program, encoding, .. } = *self;
+        let open_node = program.graph.open_node();
+        let functions = self.added.order_of_functions().into_iter().map(|id| dictionary::EncodedFunction {
+            num_cc: encoding.num_cc(id),
+            id_offset: encoding.offset(id) as i64,
+            entry: encoding.is_entry(id),
+            open: program.graph.is_open(id),
+            range: ranges[id.index()],
+        });
+        let all_sites: Vec<&dictionary::Site> = self.added.symbols.iter().flat_map(|m| &m.sites).collect();
+        let edges = self.sites().filter_map(|(caller, c, site)| {
+            let call = &program[caller].calls[c];
+            let edge = call.edge?;
+            let by_name = matches!(all_sites[site as usize].kind, dictionary::SiteKind::External(_));
+            let callee = match call.kind {
+                CallKind::Direct(callee) if by_name => Some(self.added.number(callee)),
+                _ => None,
+            };
+            let open_call = Some(program.graph.callee(edge)) == open_node;
+            Some(dictionary::Edge { site, callee, code: described(encoding.edge(edge), open_call) })
+        });
+        dictionary::Encoding {
+            epoch: dictionary::STATIC,
+            first_module: 0,
+            module_count: self.modules.len() as u32,
+            open_num_cc: open_node.map(|node| encoding.num_cc(node)),
+            functions: functions.collect(),
+            edges: edges.collect(),
+            hybrid: None,
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What the first link has made of the skeletons.
+
+use std::collections::{HashMap, HashSet};
+
+use object::elf;
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, SectionKind};
+use pcce_abi::skeleton::{CALL, CALL_LEN, HEADER_LEN, MARK, NO_FUNCTION};
+
+use super::Module;
+use crate::Error;
+
+/// A function of a module: the module's place in the list, and the function's in the module.
+pub type Place = (usize, usize);
+
+/// A linked file of skeletons.
+pub struct Scratch {
+    /// Whether it is a shared library.
+    pub is_library: bool,
+    /// Whose bodies are at addresses.
+    owners: HashMap<u64, Place>,
+    /// Whom the calls of each body reach, in their order in the skeleton: addresses.
+    calls: HashMap<Place, Vec<u64>>,
+    /// Addresses of symbols.
+    symbols: HashMap<String, Vec<u64>>,
+    /// Names of dynamic symbols, and addresses of those that the file defines.
+    dynamic: Vec<(String, u64)>,
+    /// Where the loader and the system begin.
+    entries: Vec<u64>,
+}
+
+impl Scratch {
+    /// Reads the file. `modules`: the skeletons that were linked.
+    ///
+    /// # Errors
+    /// It is no executable and no shared library; a function that is there twice.
+    pub fn read(bytes: &[u8], modules: &[Module]) -> Result<Self, Error> {
+        let damaged = |what: object::read::Error| Error::NotElf(what.to_string());
+        let file = object::read::elf::ElfFile64::<Endianness>::parse(bytes).map_err(damaged)?;
+        let endian = file.endian();
+        let header = file.elf_header();
+        let is_program = file.elf_program_headers().iter().any(|s| s.p_type(endian) == elf::PT_INTERP);
+        let is_library = match header.e_type(endian) {
+            elf::ET_EXEC => false,
+            elf::ET_DYN => !is_program && !crate::image::is_static_pie(&file),
+            _ => return Err(Error::NotLinked),
+        };
+        let mut scratch = Self {
+            is_library,
+            owners: HashMap::new(),
+            calls: HashMap::new(),
+            symbols: HashMap::new(),
+            dynamic: Vec::new(),
+            entries: vec![header.e_entry(endian)],
+        };
+        let ids: HashMap<u64, usize> = modules.iter().enumerate().map(|(m, module)| (module.id, m)).collect();
+        for section in file.sections().filter(|section| section.kind() == SectionKind::Text) {
+            let code = section.data().map_err(damaged)?;
+            scratch.find_bodies(section.address(), code, (&ids, modules))?;
+        }
+        for symbol in file.symbols().filter(|symbol| !symbol.is_undefined()) {
+            let Ok(name) = symbol.name() else { continue };
+            scratch.symbols.entry(name.to_owned()).or_default().push(symbol.address());
+        }
+        for symbol in file.dynamic_symbols() {
+            let address = if symbol.is_undefined() { 0 } else { symbol.address() };
+            scratch.dynamic.push((symbol.name().unwrap_or_default().to_owned(), address));
+        }
+        scratch.entries.extend(crate::image::dynamic_entries(&file));
+        Ok(scratch)
+    }
+
+    fn find_bodies(
+        &mut self,
+        start: u64,
+        code: &[u8],
+        (ids, modules): (&HashMap<u64, usize>, &[Module]),
+    ) -> Result<(), Error> {
+        let mut at = 0;
+        while let Some(next) = memchr::memmem::find(&code[at..], &MARK) {
+            at += next;
+            let Some(header) = code.get(at..at + HEADER_LEN) else { break };
+            let number = u32::from_le_bytes(header[4..8].try_into().expect("4 bytes"));
+            let id = u64::from_le_bytes(header[8..16].try_into().expect("8 bytes"));
+            let body = at;
+            at += MARK.len();
+            let Some(&m) = ids.get(&id).filter(|_| number != NO_FUNCTION) else { continue };
+            let Some(function) = modules[m].functions().get(number as usize) else {
+                return Err(Error::Facts {
+                    module: modules[m].name().to_owned(),
+                    cause: format!("its code has a function {number}"),
+                });
+            };
+            let place = (m, number as usize);
+            let address = start + body as u64;
+            let mut calls = Vec::new();
+            for call in 0..pcce_model::slice::called(function).len() {
+                let from = body + HEADER_LEN + call * CALL_LEN;
+                let target = match code.get(from..from + CALL_LEN) {
+                    Some(&[CALL, ref distance @ ..]) => {
+                        let distance = i32::from_le_bytes(distance.try_into().expect("4 bytes"));
+                        (start + (from + CALL_LEN) as u64).wrapping_add_signed(distance.into())
+                    }
+                    // The linker has put something else there, for a function that is missing.
+                    _ => 0,
+                };
+                calls.push(target);
+            }
+            if self.calls.insert(place, calls).is_some() {
+                return Err(Error::Twice {
+                    function: function.name.clone(),
+                    module: modules[m].name().to_owned(),
+                });
+            }
+            self.owners.insert(address, place);
+        }
+        Ok(())
+    }
+
+    /// Whether the module's body of the function is in the file.
+    pub fn has(&self, place: Place) -> bool {
+        self.calls.contains_key(&place)
+    }
+
+    /// Whom a call of a body reaches, by its place in the skeleton; none if that is no function of a skeleton.
+    pub fn callee(&self, caller: Place, call: usize) -> Option<Place> {
+        self.owners.get(self.calls.get(&caller)?.get(call)?).copied()
+    }
+
+    /// The functions that have a name.
+    pub fn named(&self, name: &str) -> impl Iterator<Item = Place> {
+        let addresses = self.symbols.get(name).into_iter().flatten();
+        addresses.filter_map(|address| self.owners.get(address).copied())
+    }
+
+    /// The functions that other images can name.
+    pub fn exported(&self) -> HashSet<Place> {
+        self.dynamic.iter().filter_map(|(_, address)| self.owners.get(address).copied()).collect()
+    }
+
+    /// The functions at which the loader or the system begins.
+    pub fn entries(&self) -> impl Iterator<Item = Place> {
+        self.entries.iter().filter_map(|address| self.owners.get(address).copied())
+    }
+
+    /// The names of all symbols that are not local to a module, whether the file defines them or not.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.symbols.keys().map(String::as_str).chain(self.dynamic.iter().map(|(name, _)| &**name))
+    }
+}

@@ -1,0 +1,206 @@
+//! The object that is added to the second link: the dictionary, the modules' site arrays, and verify mode's tables.
+//!
+//! It is written as assembly: the linker knows the addresses.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use pcce_abi::skeleton::{records_symbol, sites_symbol};
+use pcce_abi::tables::{self, Edge, Place, Table, WORD, Word};
+use pcce_abi::{FunctionRecord, InEdge, RECORDS_SECTION, SiteByte, TABLES_SECTION};
+use pcce_dictionary::section::{SECTION, SITES_ADDRESS_OFFSET};
+use pcce_dictionary::{self as dictionary, EdgeCode, linked};
+use pcce_model::plan::Action;
+use pcce_model::{CallKind, Unannounced};
+
+use super::Whole;
+use crate::Error;
+
+/// The label of all site arrays together.
+const SITES: &str = ".Lsites";
+
+/// Writes the object.
+///
+/// # Errors
+/// A name that verify mode's tables cannot hold.
+pub fn assembly(whole: &Whole<'_>, rows: dictionary::Encoding, verify: bool) -> Result<String, Error> {
+    let mut asm = String::new();
+    let mut symbols = whole.added.symbols.clone();
+    let mut next = 0;
+    let tasks: BTreeSet<u32> = whole.sites_of_tasks().collect();
+    let _ = writeln!(asm, "{}\n{SITES}:", if tasks.is_empty() { ".bss" } else { ".data" });
+    for (module, symbols) in whole.modules.iter().zip(&mut symbols) {
+        symbols.sites_address = next.into();
+        let sites = symbols.sites.len().max(1) as u32;
+        object(&mut asm, &sites_symbol(module.id), sites as usize);
+        let mut zeros = 0;
+        for site in next..next + sites {
+            if tasks.contains(&site) {
+                let _ = writeln!(asm, ".zero {zeros}\n.byte {}", SiteByte::RUNS_TASK);
+                zeros = 0;
+            } else {
+                zeros += 1;
+            }
+        }
+        let _ = writeln!(asm, ".zero {zeros}");
+        next += sites;
+    }
+    if verify {
+        write_tables(&mut asm, whole, &symbols, &rows)?;
+    }
+    let record = linked::to_bytes(&symbols, &[rows]);
+    let _ = writeln!(asm, ".section {SECTION},\"\",@progbits");
+    bytes(&mut asm, &record[..SITES_ADDRESS_OFFSET]);
+    let _ = writeln!(asm, ".quad {SITES}");
+    bytes(&mut asm, &record[SITES_ADDRESS_OFFSET + 8..]);
+    asm.push_str(".section .note.GNU-stack,\"\",@progbits\n");
+    Ok(asm)
+}
+
+/// A symbol for what follows, which the whole image knows, and no other.
+fn object(asm: &mut String, name: &str, len: usize) {
+    let _ =
+        writeln!(asm, ".globl {name}\n.hidden {name}\n.type {name},@object\n.size {name}, {len}\n{name}:");
+}
+
+fn bytes(asm: &mut String, bytes: &[u8]) {
+    for line in bytes.chunks(64) {
+        let line: Vec<String> = line.iter().map(u8::to_string).collect();
+        let _ = writeln!(asm, ".byte {}", line.join(","));
+    }
+}
+
+/// Writes verify mode's tables. Functions and sites are numbered as in the whole program; the open node comes last.
+fn write_tables(
+    asm: &mut String,
+    whole: &Whole<'_>,
+    symbols: &[dictionary::Module],
+    rows: &dictionary::Encoding,
+) -> Result<(), Error> {
+    let contents = contents(whole, symbols, rows)?;
+    let names = contents.names();
+    let label = |table: Table| match table {
+        Table::Records => ".Lrecords",
+        Table::InEdges => ".Lin_edges",
+        Table::Starts => ".Lstarts",
+        Table::Groups => ".Lgroups",
+    };
+    let row = |table: Table, index: usize, size: usize| format!("{}+{}", label(table), index * size);
+    // Sites are numbered over all modules, and an empty module has one byte, too.
+    let site_addresses: Vec<u64> =
+        symbols.iter().flat_map(|module| (module.sites_address..).take(module.sites.len())).collect();
+    let address = |place: Place| match place {
+        Place::Record(function) => row(Table::Records, function, size_of::<FunctionRecord>()),
+        Place::Site(site) => format!("{SITES}+{}", site_addresses[site as usize]),
+        Place::InEdge(index) => row(Table::InEdges, index, size_of::<InEdge>()),
+        Place::Starts => label(Table::Starts).to_owned(),
+        Place::Group(index) => row(Table::Groups, index, WORD),
+        Place::Name(byte) => format!(".Lnames+{byte}"),
+    };
+    for table in [Table::Records, Table::InEdges, Table::Starts, Table::Groups] {
+        let section = if table == Table::Records { RECORDS_SECTION } else { TABLES_SECTION };
+        let _ = writeln!(asm, ".section {section},\"aR\",@progbits\n.p2align 3\n{}:", label(table));
+        let mut lines = Vec::with_capacity(contents.len(table));
+        contents.words(table, |word| {
+            lines.push(match word {
+                Word::Number(number) => format!(".quad {number}"),
+                Word::To(None) => ".quad 0".to_owned(),
+                Word::To(Some(place)) => format!(".quad {}-.", address(place)),
+            });
+        });
+        let lens: Vec<usize> = symbols.iter().map(|module| module.functions.len()).collect();
+        let first = lens.iter().scan(0, |next, len| Some(std::mem::replace(next, *next + len)));
+        let mut starts = first.zip(&lens).zip(whole.modules).peekable();
+        for (word, line) in lines.iter().enumerate() {
+            while table == Table::Records
+                && let Some(((_, len), module)) =
+                    starts.next_if(|((first, _), _)| first * size_of::<FunctionRecord>() / WORD <= word)
+            {
+                object(asm, &records_symbol(module.id), len * size_of::<FunctionRecord>());
+            }
+            let _ = writeln!(asm, "{line}");
+        }
+        if table == Table::Records {
+            starts.for_each(|(_, module)| object(asm, &records_symbol(module.id), 0));
+        }
+    }
+    let _ = writeln!(asm, ".section .rodata.pcce,\"a\",@progbits\n.Lnames:");
+    bytes(asm, &names);
+    asm.push_str(".byte 0\n");
+    Ok(())
+}
+
+fn contents(
+    whole: &Whole<'_>,
+    symbols: &[dictionary::Module],
+    rows: &dictionary::Encoding,
+) -> Result<tables::Program, Error> {
+    let program = whole.program;
+    let mut functions: Vec<tables::Function> = Vec::with_capacity(program.functions.len() + 1);
+    let order = whole.added.order_of_functions();
+    for (&id, encoded) in order.iter().zip(&rows.functions) {
+        let function = &program[id];
+        functions.push(tables::Function {
+            name: function.name.replace('\0', "?"),
+            entry: encoded.entry,
+            reached: encoded.open,
+            offset: encoded.id_offset as u64,
+            silent: function.silent,
+            groups: function.tail_groups.iter().copied().map(u64::from).collect(),
+            ..tables::Function::default()
+        });
+    }
+    let open_node = program.graph.open_node().map(|node| node.index());
+    functions.extend(open_node.map(|_| tables::Function {
+        entry: true,
+        groups: program.leaving_groups.iter().copied().map(u64::from).collect(),
+        ..tables::Function::default()
+    }));
+    let mut first = 0;
+    let mut base = 0;
+    for (module, symbols) in whole.modules.iter().zip(symbols) {
+        for (f, site) in module.facts.iter().flat_map(|facts| facts.entry_sites.iter().enumerate()) {
+            let pushes = program[order[base + f]].unannounced == Unannounced::Anyhow;
+            functions[base + f].entry_site = site.filter(|_| pushes).map(|site| first + u64::from(site));
+        }
+        base += symbols.functions.len();
+        first += symbols.sites.len() as u64;
+    }
+    let mut starts = Vec::new();
+    let mut edges = rows.edges.iter();
+    for (caller, c, site) in whole.sites() {
+        let call = &program[caller].calls[c];
+        if call.edge.is_none() {
+            continue;
+        }
+        let edge = edges.next().expect("one for each such call");
+        let called = match call.kind {
+            CallKind::Direct(callee) => Some(whole.added.number(callee) as usize),
+            _ => None,
+        };
+        let (start, callee) = match (edge.code, called) {
+            (EdgeCode::Add(start), callee) => (start, callee),
+            (EdgeCode::Open(start), _) => (start, open_node),
+            (_, Some(callee)) if open_node.is_some() => {
+                starts.push((u64::from(site), callee));
+                continue;
+            }
+            _ => continue,
+        };
+        if let Some(callee) = callee {
+            functions[callee].in_edges.push(Edge {
+                start,
+                constant: match whole.decided.action(caller, c) {
+                    Action::Add(value) => value,
+                    _ => 0,
+                },
+                caller: whole.added.number(caller) as usize,
+                site: site.into(),
+                group: call.tail_group.map(u64::from),
+                callee: called,
+            });
+        }
+    }
+    starts.sort_unstable();
+    tables::Program::new(functions, open_node, starts).map_err(|_| Error::NoVerifyTables)
+}

@@ -1,0 +1,173 @@
+//! Objects whose code is generated at the link: at the end of a module's pipeline, its bitcode and what the pass reads
+//! of it go into sections of the object, and of the code a skeleton stays ([`pcce_abi::skeleton`]).
+//!
+//! The module is what code generation gets: behind all passes on IR. Facts are read of it as it will be when the pass
+//! rewrites it ([`crate::generate`]), but for the landing pads, of which the program decides.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use pcce_abi::skeleton;
+use pcce_model::slice::{Facts, Sites, called};
+use pcce_model::{TypeId, plan};
+
+use crate::contexts::emit;
+use crate::error::Error;
+use crate::facts;
+use crate::facts::eligible::Eligibility;
+use crate::llvm::{Function, Module, Reference, Run, byte_directive};
+use crate::pass::{Job, Read, fnv1a, producer};
+use crate::prepare;
+
+/// Captures the module. `command`: how it was compiled, a JSON document.
+///
+/// # Errors
+/// What the pass has against the module.
+pub fn capture(job: &Job<'_>, run: &mut Run, command: &str) -> Result<(), Error> {
+    run.module().name_globals();
+    let bitcode = run.module().bitcode();
+    let id = fnv1a(command.as_bytes(), bitcode.bytes());
+    prepare::insert_late_calls(run);
+    job.prepare(run, |_| false);
+    let module = run.module();
+    let facts = read(job, module)?;
+    let bodies = bodies(job, module, facts.as_ref().map(|(facts, _)| facts), id);
+    for (function, assembly) in bodies {
+        function.replace_body(&assembly);
+    }
+    module.drop_debug();
+    module.embed(skeleton::BITCODE_SECTION, bitcode.bytes());
+    module.embed(skeleton::COMMAND_SECTION, command.as_bytes());
+    if let Some((facts, symbols)) = facts {
+        module.embed(skeleton::FACTS_SECTION, &pcce_dictionary::unlinked::to_bytes(&symbols, &facts));
+    }
+    emit_id(module, skeleton::MODULE_SECTION, skeleton::MODULE_MAGIC, id);
+    Ok(())
+}
+
+/// Lets the object say which module it is of.
+pub fn emit_id(module: Module<'_>, section: &str, magic: [u8; 8], id: u64) {
+    let row = [magic, id.to_le_bytes()].concat();
+    module.append_asm(&format!(
+        ".pushsection {section},\"\",@progbits\n{}\n.popsection\n",
+        byte_directive(&row)
+    ));
+}
+
+/// What the pass reads of the prepared module; none without functions.
+fn read(job: &Job<'_>, module: Module<'_>) -> Result<Option<(Facts, pcce_dictionary::Module)>, Error> {
+    let Some(Read { program, types, named, code, encoding }) = job.read(module, &mut Vec::new())? else {
+        return Ok(None);
+    };
+    let basis = plan::Basis {
+        program: &program,
+        encoding: &encoding,
+        used: None,
+        source: &code,
+        options: job.options,
+        shapes: None,
+        for_library: false,
+    };
+    let mut plan = plan::plan(&basis, job.identifier.clone(), producer());
+    plan.symbols.skipped = Eligibility::new(module, job.in_executable()).counts(module);
+    let mut sites: Vec<Vec<Option<Sites>>> =
+        program.functions.iter().map(|function| vec![None; function.calls.len()]).collect();
+    for (row, planned) in sites.iter_mut().zip(&plan.functions) {
+        for call in &planned.calls {
+            row[call.call] = Some(Sites { call: call.site, creation: call.creation_site });
+        }
+    }
+    let fits_thunk = program.iter().map(|(id, function)| {
+        (0..function.calls.len()).map(|call| code.call(id, call).can_go_through_thunk()).collect()
+    });
+    let looking = (0..).zip(code.functions()).filter(|(_, function)| function.value.looks_at_caller());
+    let mut types = types;
+    let mut declared = Vec::new();
+    for function in module.functions().into_iter().filter(|f| !f.has_body() && !f.is_intrinsic()) {
+        if function.has_address_taken() {
+            let ty = function.signature().text();
+            let number = types.iter().position(|known| *known == ty).unwrap_or_else(|| {
+                types.push(ty);
+                types.len() - 1
+            });
+            declared.push((function.name(), TypeId(number as u32)));
+        }
+    }
+    // Who is called by name is read in the linked skeleton.
+    let reached = named.iter().filter(|named| named.is_reached(|_, _| true));
+    let mut facts = Facts {
+        types,
+        sites,
+        fits_thunk: fits_thunk.collect(),
+        look_at_caller: looking.map(|(number, _)| number).collect(),
+        declared,
+        entry_sites: plan.functions.iter().map(|planned| planned.entry_site).collect(),
+        reached: reached.filter_map(|named| named.value.assembly_name()).collect(),
+        makes_streams: job.entered.makes_streams(),
+        sets_handlers: job.entered.sets_handlers(),
+        assembly: facts::assembly_names(module),
+        options: job.link_options(),
+        functions: program.functions,
+    };
+    for named in named.iter().filter(|named| !named.is_reached(|_, _| true)) {
+        if let Some(number) = named.number {
+            facts.functions[number.index()].otherwise_used = false;
+        }
+    }
+    Ok(Some((facts, plan.symbols)))
+}
+
+/// What stands in the place of each function's code.
+fn bodies<'m>(
+    job: &Job<'_>,
+    module: Module<'m>,
+    facts: Option<&Facts>,
+    id: u64,
+) -> Vec<(Function<'m>, String)> {
+    let numbered: Vec<_> = Eligibility::new(module, job.in_executable()).instrumented(module).collect();
+    let numbers: HashMap<Function<'m>, usize> = numbered.into_iter().zip(0..).collect();
+    let functions = module.functions().into_iter().filter(|f| f.has_body() && !f.linkage().declaration);
+    let bodies = functions.map(|function| {
+        let number = numbers.get(&function).copied();
+        let called = number.zip(facts).map(|(number, facts)| called(&facts.functions[number]));
+        let number = number.map_or(skeleton::NO_FUNCTION, |number| number as u32);
+        (function, body(number, id, &called.unwrap_or_default(), &function.references()))
+    });
+    bodies.collect()
+}
+
+/// Whether a name can stand in quotes in inline assembly, where some characters choose between dialects.
+fn can_be_written(name: &str) -> bool {
+    emit::can_be_written(name) && !name.contains(['{', '|', '}'])
+}
+
+fn body(number: u32, id: u64, called: &[&str], references: &[Reference]) -> String {
+    let header = [&skeleton::MARK[..], &number.to_le_bytes(), &id.to_le_bytes()].concat();
+    let mut asm = format!("77:\n{}\n", byte_directive(&header));
+    let quoted = |name: &str| format!("\"{}\"", name.replace('$', "$$"));
+    for name in called {
+        let reference = references.iter().find(|reference| reference.name == *name);
+        match reference.filter(|reference| can_be_written(&reference.assembly)) {
+            Some(reference) => _ = writeln!(asm, "call {}@PLT", quoted(&reference.assembly)),
+            None => _ = writeln!(asm, "{}", byte_directive(&[skeleton::CALL, 0, 0, 0, 0])),
+        }
+    }
+    // No other image can have it, so that no linker leaves a reference open.
+    let marker = skeleton::ENCODED_SYMBOL;
+    let _ = writeln!(asm, ".hidden {marker}\nmovq {marker}@GOTPCREL(%rip), %rax");
+    // All linkers take these; a reference that only names another image's symbol some do not.
+    for reference in references.iter().filter(|reference| can_be_written(&reference.assembly)) {
+        let name = quoted(&reference.assembly);
+        if reference.weak {
+            let _ = writeln!(asm, ".weak {name}");
+        }
+        let _ = match reference {
+            Reference { thread_local: true, .. } => writeln!(asm, "movq {name}@GOTTPOFF(%rip), %rax"),
+            Reference { local: true, .. } => writeln!(asm, ".reloc 77b, R_X86_64_NONE, {name}"),
+            Reference { function: true, .. } if called.contains(&&*reference.name) => Ok(()),
+            Reference { function: true, .. } => writeln!(asm, "call {name}@PLT"),
+            _ => writeln!(asm, "movq {name}@GOTPCREL(%rip), %rax"),
+        };
+    }
+    asm
+}

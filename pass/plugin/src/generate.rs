@@ -1,0 +1,124 @@
+//! The code of a module by the plan of its program: the pass runs over bitcode that [`crate::capture`] has kept, and
+//! does what the step at the link has decided ([`pcce_model::slice`]).
+
+use std::collections::HashMap;
+
+use pcce_abi::skeleton;
+use pcce_model::slice::{Slice, planned};
+
+use crate::capture::emit_id;
+use crate::code::{Code, FunctionCode};
+use crate::contexts::{emit, rewrite};
+use crate::error::Error;
+use crate::llvm::{Call, Module, Run};
+use crate::pass::Job;
+use crate::prepare;
+
+/// What the step at the link hands over of a module.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Order {
+    /// The module's id, in hexadecimal digits.
+    id: String,
+    /// What is decided.
+    slice: Slice,
+    /// How many sites the module has.
+    sites: usize,
+}
+
+/// Rewrites the module. `order`: what is decided, a JSON document.
+///
+/// # Errors
+/// The document is none, or of another module.
+pub fn generate(job: &Job<'_>, run: &mut Run, order: &[u8]) -> Result<(), Error> {
+    let bad = |what: String| Error::Slice { module: job.identifier.clone(), what };
+    let Order { id, slice, sites } = serde_json::from_slice(order).map_err(|error| bad(error.to_string()))?;
+    let id = u64::from_str_radix(&id, 16).map_err(|error| bad(error.to_string()))?;
+    prepare::insert_late_calls(run);
+    let escapes = |number: usize| slice.functions.get(number).is_some_and(|function| function.escapes);
+    job.prepare(run, escapes);
+    let module = run.module();
+    if let Some((mut program, mut code)) = job.gather_alone(module)? {
+        // What is read is what was read when the module was compiled.
+        let same = code.functions().iter().map(|function| function.calls.len() as u32);
+        if !same.eq(slice.functions.iter().map(|function| function.own_calls)) {
+            return Err(bad("its functions have other calls".to_owned()));
+        }
+        let compared = compare(module, &code, &slice);
+        if compared.is_some()
+            && let Some(again) = job.gather_alone(module)?
+        {
+            (program, code) = again;
+        }
+        let places = Places::new(&code, compared);
+        let place = |function: usize, call: u32| places.find(function, call);
+        let (functions, thunks) =
+            planned(&slice, &mut program.functions, place, &code).map_err(|what| bad(what.to_owned()))?;
+        rewrite::make_thunks(&mut code, &thunks);
+        rewrite::rewrite_by_slice(module, (&program, &functions), &code, (id, sites), job.options);
+        // The program has another module's body of these.
+        let dropped = |number: usize| {
+            slice.functions.get(number).is_some_and(|function| !function.kept)
+                && code.functions()[number].value.is_in_group()
+        };
+        emit::emit_addresses(module, &code, &skeleton::sites_symbol(id), |number| !dropped(number));
+        job.emit_paths(module);
+        let numbers = (0..code.functions().len()).filter(|&number| dropped(number));
+        numbers.for_each(|number| code.functions()[number].value.declare());
+    }
+    emit_id(module, skeleton::CODE_SECTION, skeleton::CODE_MAGIC, id);
+    if cfg!(debug_assertions) || job.options.check {
+        run.verify()?;
+    }
+    Ok(())
+}
+
+/// The calls of each function in the order of the slice: its own, and the direct ones of comparisons.
+type Calls<'m> = Vec<Vec<Option<Call<'m>>>>;
+
+/// Makes the comparisons of pointers. None where there are none, and calls are where the code has them.
+fn compare<'m>(module: Module<'m>, code: &Code<'m>, slice: &Slice) -> Option<Calls<'m>> {
+    if slice.functions.iter().all(|function| function.compared.is_empty()) {
+        return None;
+    }
+    let own = |function: &FunctionCode<'m>| function.calls.iter().copied().map(Some).collect();
+    let mut calls: Calls<'m> = code.functions().iter().map(own).collect();
+    for (calls, decided) in calls.iter_mut().zip(&slice.functions) {
+        for comparison in &decided.compared {
+            let call = calls.get(comparison.call as usize).copied().flatten();
+            let compared = |call| module.compare_with(call, &comparison.target, comparison.own);
+            calls.push(call.and_then(compared));
+        }
+    }
+    Some(calls)
+}
+
+/// Where calls of the slice are among those of the code.
+struct Places {
+    /// By function and call; none if they are where the code has them.
+    moved: Option<Vec<Vec<Option<usize>>>>,
+    counts: Vec<usize>,
+}
+
+impl Places {
+    fn new(code: &Code<'_>, calls: Option<Calls<'_>>) -> Self {
+        let counts = code.functions().iter().map(|function| function.calls.len()).collect();
+        let moved = calls.map(|calls| {
+            let rows = calls.into_iter().zip(code.functions()).map(|(calls, function)| {
+                let places: HashMap<Call<'_>, usize> =
+                    function.calls.iter().enumerate().map(|(place, call)| (*call, place)).collect();
+                calls.into_iter().map(|call| places.get(&call?).copied()).collect()
+            });
+            rows.collect()
+        });
+        Self { moved, counts }
+    }
+
+    fn find(&self, function: usize, call: u32) -> Option<usize> {
+        let call = call as usize;
+        match &self.moved {
+            Some(moved) => *moved.get(function)?.get(call)?,
+            None => Some(call).filter(|&call| self.counts.get(function).is_some_and(|&count| call < count)),
+        }
+    }
+}

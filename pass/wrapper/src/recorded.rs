@@ -1,0 +1,179 @@
+//! How an object was compiled, as it carries it for the link that generates its code: the words of the command that
+//! code generation depends on.
+//!
+//! All words stay but those that name inputs and outputs, or belong to the preprocessor and the linker alone. Whoever
+//! generates code gives clang the words with the bitcode as the input, and clang makes of them what it made of them
+//! for the source.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::args::{Role, Word};
+
+/// The document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recorded {
+    /// The compiler, absolute where it is known.
+    pub compiler: String,
+    /// The words for code generation.
+    pub words: Vec<String>,
+    /// The options of the pass ([`pcce_options::VARIABLE`]).
+    pub options: String,
+    /// The folder in which the compiler ran.
+    pub folder: String,
+    /// The file of the object, as the command has it; it tells equal sources in two objects apart.
+    pub output: String,
+}
+
+/// Options whose next word goes with them, and that code generation does not see.
+const WITH_VALUE: [&[u8]; 24] = [
+    b"-o",
+    b"-I",
+    b"-D",
+    b"-U",
+    b"-include",
+    b"-imacros",
+    b"-isystem",
+    b"-iquote",
+    b"-idirafter",
+    b"-iprefix",
+    b"-iwithprefix",
+    b"-iwithprefixbefore",
+    b"-isysroot",
+    b"-include-pch",
+    b"-MF",
+    b"-MT",
+    b"-MQ",
+    b"-MJ",
+    b"-L",
+    b"-l",
+    b"-x",
+    b"-Xlinker",
+    b"-Xpreprocessor",
+    b"-T",
+];
+
+/// Options that code generation does not see, whole.
+const ALONE: [&[u8]; 19] = [
+    b"-c",
+    b"-S",
+    b"-E",
+    b"-M",
+    b"-MM",
+    b"-MD",
+    b"-MMD",
+    b"-MG",
+    b"-MP",
+    b"-MV",
+    b"-v",
+    b"-###",
+    b"-shared",
+    b"-static",
+    b"-pipe",
+    b"-save-temps",
+    b"-ftime-trace",
+    b"-Winvalid-pch",
+    b"-r",
+];
+
+/// What further such options begin with.
+const BEGINNINGS: [&[u8]; 16] = [
+    b"-o",
+    b"-I",
+    b"-D",
+    b"-U",
+    b"-isystem",
+    b"-iquote",
+    b"-MF",
+    b"-MT",
+    b"-MQ",
+    b"-MJ",
+    b"-L",
+    b"-l",
+    b"-x",
+    b"-Wl,",
+    b"-Wp,",
+    b"-save-temps=",
+];
+
+/// Records the command `words` of a compiler. `options`: those of the pass.
+pub fn record(words: &[Word], compiler: &Path, (options, folder, output): (&str, &Path, &Path)) -> Recorded {
+    let mut kept: Vec<String> = Vec::new();
+    let mut drops_value = false;
+    for word in words {
+        let bytes = word.bytes();
+        match word.role {
+            Role::Input => continue,
+            Role::Value if drops_value => continue,
+            Role::Value => {}
+            Role::Option => {
+                drops_value = WITH_VALUE.contains(&bytes);
+                let drops = drops_value
+                    || ALONE.contains(&bytes)
+                    || BEGINNINGS.iter().any(|beginning| bytes.starts_with(beginning));
+                if drops {
+                    continue;
+                }
+            }
+        }
+        kept.push(word.text.to_string_lossy().into_owned());
+    }
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    Recorded {
+        compiler: text(compiler),
+        words: kept,
+        options: options.to_owned(),
+        folder: text(folder),
+        output: text(output),
+    }
+}
+
+impl Recorded {
+    /// The arguments by which clang makes an object of bitcode. `plugin`: the pass.
+    pub fn arguments(&self, bitcode: &Path, object: &Path, plugin: &Path) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = self.words.iter().map(Into::into).collect();
+        // Behind the passes on IR nothing runs but a look at the module, in which the pass has its turn.
+        arguments.extend(
+            ["-Qunused-arguments", "-w", "-Xclang", "-disable-llvm-passes", "-fverify-intermediate-code"]
+                .map(Into::into),
+        );
+        let mut load = OsString::from("-fpass-plugin=");
+        load.push(plugin);
+        arguments.push(load);
+        arguments.extend(["-c", "-x", "ir"].map(Into::into));
+        arguments.push(bitcode.into());
+        arguments.push("-o".into());
+        arguments.push(object.into());
+        arguments
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args;
+
+    #[test]
+    fn words_of_code_generation_stay() {
+        for (line, kept) in [
+            ("-O2 -g -c a.c -o a.o -Iinc -I inc -DX=1 -MD -MF a.d", "-O2 -g"),
+            (
+                "-fPIC -mcmodel=large -mllvm -enable-x -Wa,--compress -x c -",
+                "-fPIC -mcmodel=large -mllvm -enable-x -Wa,--compress",
+            ),
+            ("-std=c++17 -include a.h -Wall -ldl -L /x -Wl,-z,now a.cc b.o", "-std=c++17 -Wall"),
+            (
+                "-Xclang -O3 -target x86_64-linux-gnu -march=native",
+                "-Xclang -O3 -target x86_64-linux-gnu -march=native",
+            ),
+        ] {
+            let arguments = args::parse(line.split(' ').map(Into::into), |_| None).unwrap();
+            let recorded =
+                record(&arguments.words, Path::new("clang"), ("", Path::new("/"), Path::new("a.o")));
+            assert_eq!(recorded.words.join(" "), kept, "{line}");
+        }
+    }
+}
