@@ -25,10 +25,9 @@
 //! | `//# Broken: reason` | the program fails, for a known reason; that it does not is an error |
 //!
 //! `Chain`, `Fixed`, `Flags` and `Broken` take conditions: `//# Chain[lto, -O2] NAME: …` holds only there, and has
-//! precedence over one without conditions. A condition is a mode (`lto`, `module`, `link`, or `relink`, which is
-//! `lto`, too), a level, `verify`, `plain`, or a shape (`hybrid`, `nodebug`, `no-pie`, `pie`, `static`,
-//! `static-pie`, `pic`, `pic-no-pie`); `!` in
-//! front of it means the opposite.
+//! precedence over one without conditions. A condition is a mode (`lto`, `module`, `link`, `relink`), a level,
+//! `verify`, `plain`, or a shape (`hybrid`, `nodebug`, `no-pie`, `pie`, `static`, `static-pie`, `pic`, `pic-no-pie`);
+//! `!` in front of it means the opposite.
 //!
 //! In a chain, functions stand with their demangled name, without the parameters where the directive names none.
 //! `inlined f` is a frame that was inlined into the next one. `f*3` is three frames. `...` stands for any number of

@@ -49,10 +49,6 @@ impl Case {
         if self.verify {
             facts.push("verify".to_owned());
         }
-        if self.mode == "relink" {
-            // It encodes whole programs as that does.
-            facts.push("lto".to_owned());
-        }
         facts
     }
 
@@ -126,7 +122,8 @@ fn cases(program: &Program) -> Vec<Case> {
                 cases.push(Case { mode, level: level.clone(), verify, shape: "", flags: vec!["-g".into()] });
             }
         }
-        if mode == "lto" {
+        // ThinLTO cannot have it.
+        if mode == "lto" && !program.flags(&[]).iter().any(|flag| flag == "-flto=thin") {
             for verify in [false, true] {
                 let flags = vec!["-g".into(), build::HYBRID.into()];
                 let (mode, level) = (mode.clone(), "-O2".into());
