@@ -295,7 +295,8 @@ impl<'d> Decoding<'d, '_> {
             // to this code. But in a library the code may be the loader's, which binds the call.
             (Some(callee), None) => match self.context.pieces.last_mut() {
                 Some(Piece::Uninstrumented(None)) if code.is_instrumented(callee) => {
-                    if self.images.open_encoding_of(image).is_some() {
+                    let is_bound_by_link = self.images.open_encoding_of(image).is_some();
+                    if is_bound_by_link {
                         self.context.push(Piece::Named(FrameKind::Tail, image, callee));
                     }
                 }
