@@ -31,7 +31,7 @@ pub fn to_bytes(modules: &[Module], encodings: &[Encoding]) -> Vec<u8> {
 /// What is wrong with it.
 pub(crate) fn read(json: &[u8], base: u64) -> Result<Linked, String> {
     let mut linked: Linked = serde_json::from_slice(json).map_err(|e| e.to_string())?;
-    // What counts from the address begins there.
+    // Addresses that count from that of the record begin at 0.
     if base != 0 && linked.modules.first().is_some_and(|module| module.sites_address != 0) {
         return Err("a linked record with an address in its header, and others in its modules".to_owned());
     }

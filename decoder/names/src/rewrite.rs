@@ -9,7 +9,7 @@
 
 use std::fmt::Write as _;
 
-/// What all that is put into names begins with.
+/// The beginning of everything that is put into names.
 const MARK: &str = "__pcce_";
 /// In front of the name of a module's part, as a scope, and behind a name.
 const SCOPE: &str = "__pcce_module_";
@@ -63,7 +63,7 @@ pub fn demangle(linkage: &str, demangle: impl Fn(&str) -> Option<String>) -> Opt
     None
 }
 
-/// Whether just the substitutions are modules that are taken for some: as the type of another parameter.
+/// Whether exactly those substitutions are modules that are taken for some: as the type of another parameter.
 fn is_right(
     written: &str,
     substitutions: &[usize],
@@ -151,7 +151,7 @@ struct Rewritten {
     has_constructor: bool,
 }
 
-/// What an `E` ends.
+/// The part of a name that an `E` ends.
 #[derive(Clone, Copy, PartialEq)]
 enum Open {
     /// A nested name, and what came last in it.
