@@ -126,3 +126,60 @@ fn what_it_does_not_have_is_refused() {
         assert!(refused.status != 0 && refused.stderr.contains("main.o"), "{mode}: {}", refused.describe());
     }
 }
+
+/// What a faulty linker, or somebody who changes files meanwhile, makes of the second link is refused.
+#[test]
+fn faults_of_the_second_link_are_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = work_folder("relink/faults");
+    let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
+    write("other.c", "int middle(int n) { return n; }\n");
+    write("main.c", "int middle(int n);\nint main(int n, char **v) { return v[n] ? 2 : middle(n - 1); }\n");
+    write(
+        "middle.c",
+        "__attribute__((noinline)) static int inner(int n) { return 7 * n; }\nint middle(int n) { return inner(n) + 1; }\n",
+    );
+    let build = |compiler: std::path::PathBuf, words: &[&str]| {
+        run(command(compiler, words).args(["-O1", "-g"]).current_dir(&folder))
+    };
+    let _ = build(llvm("clang"), &["-c", "other.c"]).expect_success();
+    for source in ["main.c", "middle.c"] {
+        let _ = build(artifact("pcce-clang"), &["--pcce-mode=relink", "-c", source]).expect_success();
+    }
+    let address = "nm \"$out\" | sed -n 's/ [tT] inner$//p'";
+    let faults = [
+        ("nothing", "\"$real\" \"$@\"".to_owned(), None),
+        (
+            "another body",
+            "\"$real\" -z muldefs other.o \"$@\"".to_owned(),
+            Some("`middle` leads to another body"),
+        ),
+        (
+            "another byte",
+            // Of code with fixed addresses, linked by GNU ld.
+            format!(
+                "\"$real\" \"$@\"; at=$({address}); printf '\\367' | dd of=\"$out\" bs=1 conv=notrunc \
+                 seek=$((0x$at - 0x400000)) status=none"
+            ),
+            Some("other code than was generated"),
+        ),
+    ];
+    for (what, second, expected) in faults {
+        let script = format!(
+            "#!/bin/sh\nreal=$(command -v ld.bfd)\ncase \" $* \" in *' --trace '*) exec \"$real\" \"$@\";; esac\n\
+             out=; last=\nfor word; do [ \"$last\" = -o ] && out=$word; last=$word; done\n{second}\n"
+        );
+        write("linker", &script);
+        fs::set_permissions(folder.join("linker"), fs::Permissions::from_mode(0o755)).unwrap();
+        let linker = format!("-fuse-ld={}", folder.join("linker").display());
+        let link = ["--pcce-mode=relink", "-no-pie", &linker, "main.o", "middle.o", "-o", "program"];
+        let linked = build(artifact("pcce-clang"), &link);
+        match expected {
+            None => assert_eq!(run(&mut command(folder.join("program"), &[])).status, 1, "{what}"),
+            Some(said) => {
+                assert!(linked.status != 0 && linked.stderr.contains(said), "{what}: {}", linked.describe());
+                assert!(!folder.join("program").exists(), "{what}");
+            }
+        }
+    }
+}

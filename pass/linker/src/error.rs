@@ -123,6 +123,12 @@ pub enum Error {
          `--whole-archive` around the archive meanwhile"
     )]
     Unstable(String),
+    /// The second link has not made what was planned of the first one.
+    #[error(
+        "{0}: the linker has made of the generated code something else than of the modules before; please report it, \
+         and link with another linker meanwhile"
+    )]
+    OtherCode(String),
 }
 
 impl Error {

@@ -7,8 +7,9 @@
 //! 4. somebody makes code for them ([`Generate`]);
 //! 5. [`inputs`] puts it into the place of the objects, and the linker links again by the same command.
 //!
-//! Behind it the ids of the code must be those of the first link. If they are not (code has called for a further member
-//! of an archive), all begins again with what is linked now, once.
+//! Behind it the ids of the code must be those of the first link, and whoever made the code compares what the linker has
+//! made of it. If they are not (code has called for a further member of an archive), all begins again with what is linked
+//! now, once.
 
 pub mod archive;
 pub mod command;
@@ -91,13 +92,18 @@ pub struct FirstLink<'a> {
     pub folder: &'a Path,
 }
 
+/// Finds out how an output differs from what was planned, in words; none if all is as it should be.
+pub type Check = Box<dyn Fn(&Path) -> Result<Option<String>, Box<dyn std::error::Error + Send + Sync>>>;
+
 /// The code of the modules.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Default)]
 pub struct Generated {
     /// For each module its object.
     pub objects: Vec<(u64, PathBuf)>,
     /// Further objects that are linked.
     pub extra: Vec<PathBuf>,
+    /// What the output is compared with behind the second link, beside the modules that are in it.
+    pub check: Option<Check>,
 }
 
 /// Who makes the code of modules that were linked.

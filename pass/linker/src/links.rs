@@ -77,6 +77,11 @@ impl Links<'_> {
             if result.status.success() {
                 difference = self.compare(&linked)?;
                 if difference.is_none() {
+                    if let Some(check) = &generated.check
+                        && let Some(what) = check(&self.output).map_err(Error::Generate)?
+                    {
+                        return Err(Error::OtherCode(what));
+                    }
                     self.finish(&inputs, &result)?;
                     scratch.writes(false);
                     return Ok(Some(ExitCode::SUCCESS));

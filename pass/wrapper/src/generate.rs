@@ -77,6 +77,11 @@ impl Generate for Generator {
             generated.extra.push(object);
         }
         run(jobs)?;
+        let objects: Vec<PathBuf> = generated.objects.iter().map(|(_, object)| object.clone()).collect();
+        generated.check = Some(Box::new(move |output| {
+            let objects: Result<Vec<_>, _> = objects.iter().map(fs::read).collect();
+            Ok(relink::difference(&scratch, &modules, &objects?, &fs::read(output)?)?)
+        }));
         Ok(generated)
     }
 }

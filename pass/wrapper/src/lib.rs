@@ -270,8 +270,11 @@ fn run(language: Language) -> Result<ExitCode, Error> {
     }
 }
 
-/// Where the compiler finds the linker of this name.
+/// Where the compiler finds the linker of this name. It takes a path as it is.
 fn real_linker(command: &[OsString], name: &OsString) -> io::Result<OsString> {
+    if Path::new(name).is_absolute() {
+        return Ok(name.clone());
+    }
     let mut flag = OsString::from("-print-prog-name=");
     flag.push(name);
     let output = Command::new(&command[0]).args(&command[1..]).arg(flag).output()?;

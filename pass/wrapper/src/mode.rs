@@ -22,7 +22,13 @@ pub fn of(command: &Command, own: &WrapperFlags, inputs: &Inputs, list: &str) ->
             let list = PassOptions::read([list]).unwrap_or_default();
             let is_bitcode = command.emits_llvm || command.reads_llvm || !inputs.bitcode.is_empty();
             let of_lto = needs_lto(&own.common) || needs_lto(&list.common);
-            if of_lto || is_bitcode && command.lto != UserLto::Thin { Mode::Lto } else { Mode::Link }
+            match command.lto {
+                _ if of_lto => Mode::Lto,
+                UserLto::Thin => Mode::Link,
+                _ if is_bitcode => Mode::Lto,
+                _ if needs_link(&own.common) || needs_link(&list.common) => Mode::Link,
+                _ => Mode::Relink,
+            }
         }
     }
 }
@@ -30,6 +36,11 @@ pub fn of(command: &Command, own: &WrapperFlags, inputs: &Inputs, list: &str) ->
 /// Whether only lto mode does all of what is asked for.
 fn needs_lto(options: &Common) -> bool {
     !options.targets.is_empty() || options.hybrid || options.trace.is_some()
+}
+
+/// Whether relink mode does not do what is asked for.
+fn needs_link(options: &Common) -> bool {
+    options.profile_generate.is_some() || options.profile_use.is_some() || !options.no_callback.is_empty()
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@
 //! 2. [`merge`]: one program of all modules, with what is seen of it from outside;
 //! 3. [`added`]: calls that are compared, and push thunks, as in a program that is encoded as a whole;
 //! 4. [`encode()`]: its encoding, and what follows for each module ([`pcce_model::slice`]);
-//! 5. [`tables`]: one object more for the second link: the dictionary, the site arrays, verify mode's tables.
+//! 5. [`tables`]: one object more for the second link: the dictionary, the site arrays, verify mode's tables;
+//! 6. [`difference`]: whether the second link has made what was planned.
 //!
 //! Whom code without the pass may reach is read from symbols: what the objects without the pass leave undefined, and
 //! what the image exports. Bytes of data are never read.
@@ -14,6 +15,7 @@
 mod added;
 mod merge;
 mod scratch;
+mod second;
 mod tables;
 
 use pcce_abi::skeleton;
@@ -27,6 +29,7 @@ use serde::Serialize;
 
 use added::Added;
 pub use scratch::Scratch;
+pub use second::difference;
 
 use crate::Error;
 

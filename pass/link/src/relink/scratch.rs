@@ -133,6 +133,16 @@ impl Scratch {
         addresses.filter_map(|address| self.owners.get(address).copied())
     }
 
+    /// The names that lead to functions: to which, and how many other addresses have the name.
+    pub fn owned(&self) -> impl Iterator<Item = (&str, Vec<Place>, usize)> {
+        self.symbols.iter().filter_map(|(name, addresses)| {
+            let addresses: HashSet<&u64> = addresses.iter().collect();
+            let places: Vec<Place> = addresses.iter().filter_map(|at| self.owners.get(at).copied()).collect();
+            let others = addresses.len() - places.len();
+            (!name.is_empty() && !places.is_empty()).then_some((&**name, places, others))
+        })
+    }
+
     /// The functions that other images can name.
     pub fn exported(&self) -> HashSet<Place> {
         self.dynamic.iter().filter_map(|(_, address)| self.owners.get(address).copied()).collect()

@@ -1,0 +1,160 @@
+//! Whether the second link has made what was planned: the bodies that the first one kept are those that are called by
+//! their names, and their bytes are those of the generated objects.
+//!
+//! Generated code has other relocations than skeletons, so a linker could choose otherwise. That would be a wrong frame.
+
+use std::collections::{HashMap, HashSet};
+
+use object::read::elf::ElfFile64;
+use object::{Endianness, File, Object, ObjectSection, ObjectSymbol, RelocationTarget, SectionIndex, elf};
+use pcce_abi::skeleton::sites_symbol;
+use pcce_dictionary::code;
+
+use super::scratch::Scratch;
+use super::{Error, Module};
+
+/// Where the addresses of functions begin in an object's [`code::SECTION`].
+const FIRST: u64 = 16;
+const WORD: u64 = 8;
+
+/// What the linker has made otherwise than planned, in words; none if all is as it should be. `image`: its output;
+/// `objects`: the generated code, in the order of the modules.
+///
+/// A stripped image does not say where its functions are, so that only what it exports is compared.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn difference(
+    scratch: &Scratch,
+    modules: &[Module],
+    objects: &[Vec<u8>],
+    image: &[u8],
+) -> Result<Option<String>, Error> {
+    let file = ElfFile64::<Endianness>::parse(image).map_err(damaged)?;
+    let mut symbols: HashMap<&str, HashSet<u64>> = HashMap::new();
+    let dynamic = file.dynamic_symbols().chain(file.symbols()).filter(|symbol| !symbol.is_undefined());
+    for symbol in dynamic {
+        let Ok(name) = symbol.name() else { continue };
+        symbols.entry(name).or_default().insert(symbol.address());
+    }
+    let mut rows: HashMap<u64, Vec<u64>> = HashMap::new();
+    if let Some(section) = file.section_by_name(code::SECTION) {
+        let content = section.uncompressed_data().map_err(damaged)?;
+        rows = code::parse_section(&content)?.into_iter().collect();
+    }
+    let own: Vec<Option<&Vec<u64>>> = modules
+        .iter()
+        .map(|module| rows.get(symbols.get(&*sites_symbol(module.id))?.iter().next()?))
+        .collect();
+    if let Some(what) = other_bodies(scratch, modules, &symbols, &own) {
+        return Ok(Some(what));
+    }
+    for ((module, object), addresses) in modules.iter().zip(objects).zip(&own) {
+        if let Some(addresses) = addresses
+            && let Some(what) = other_bytes(object, addresses, &file)?
+        {
+            return Ok(Some(format!("{what} of {}", module.name())));
+        }
+    }
+    Ok(None)
+}
+
+fn damaged(what: object::read::Error) -> Error {
+    Error::NotElf(what.to_string())
+}
+
+/// A name that leads elsewhere than in the first link.
+fn other_bodies(
+    scratch: &Scratch,
+    modules: &[Module],
+    symbols: &HashMap<&str, HashSet<u64>>,
+    own: &[Option<&Vec<u64>>],
+) -> Option<String> {
+    for (name, places, others) in scratch.owned() {
+        // Of a file that does not say where functions are, or has lost this one to the collector, nothing is known.
+        let address = |&(module, function): &(usize, usize)| own[module]?.get(function).copied();
+        let (Some(now), Some(expected)) =
+            (symbols.get(name), places.iter().map(address).collect::<Option<HashSet<u64>>>())
+        else {
+            continue;
+        };
+        let strangers = now.iter().filter(|address| !expected.contains(address)).count();
+        if strangers > others {
+            let (module, _) = places[0];
+            return Some(format!(
+                "the name `{name}` leads to another body than that of {}",
+                modules[module].name()
+            ));
+        }
+    }
+    None
+}
+
+/// A section of the object that has not become what is at the addresses of its functions.
+fn other_bytes(
+    object: &[u8],
+    addresses: &[u64],
+    image: &ElfFile64<'_, Endianness>,
+) -> Result<Option<String>, Error> {
+    let file = File::parse(object).map_err(damaged)?;
+    let Some(rows) = file.section_by_name(code::SECTION) else { return Ok(None) };
+    let mut seen: HashSet<SectionIndex> = HashSet::new();
+    for (at, relocation) in rows.relocations() {
+        let Some(function) = at.checked_sub(FIRST).map(|at| (at / WORD) as usize) else { continue };
+        let RelocationTarget::Symbol(symbol) = relocation.target() else { continue };
+        let symbol = file.symbol_by_index(symbol).map_err(damaged)?;
+        let (Some(index), Some(&address)) = (symbol.section_index(), addresses.get(function)) else {
+            continue;
+        };
+        // The collector has taken it.
+        if address == 0 || !seen.insert(index) {
+            continue;
+        }
+        let section = file.section_by_index(index).map_err(damaged)?;
+        let offset = symbol.address().wrapping_add_signed(relocation.addend());
+        let mut code = section.data().map_err(damaged)?.to_vec();
+        let start = address.wrapping_sub(offset);
+        let linked = image.sections().find_map(|linked| linked.data_range(start, code.len() as u64).ok()?);
+        let name = || format!("section {}", section.name().unwrap_or_default());
+        let Some(mut linked) = linked.map(<[u8]>::to_vec) else {
+            return Ok(Some(format!("the linked file ends within {}", name())));
+        };
+        for (at, relocation) in section.relocations() {
+            let object::RelocationFlags::Elf { r_type } = relocation.flags() else { continue };
+            let range = written(at as usize, r_type);
+            for bytes in [&mut code, &mut linked] {
+                let end = range.end.min(bytes.len());
+                bytes[range.start.min(end)..end].fill(0);
+            }
+        }
+        if let Some(at) = code.iter().zip(&linked).position(|(one, other)| one != other) {
+            return Ok(Some(format!(
+                "other code than was generated is at {:#x}, in {}",
+                start + at as u64,
+                name()
+            )));
+        }
+    }
+    Ok(None)
+}
+
+/// The bytes that a linker may write for a relocation: it makes other instructions of those that read the global offset
+/// table, or find thread-local variables.
+fn written(at: usize, r_type: elf::RelocationType) -> std::ops::Range<usize> {
+    match r_type {
+        elf::R_X86_64_64
+        | elf::R_X86_64_PC64
+        | elf::R_X86_64_GOTOFF64
+        | elf::R_X86_64_GOT64
+        | elf::R_X86_64_GOTPC64
+        | elf::R_X86_64_GOTPCREL64
+        | elf::R_X86_64_PLTOFF64
+        | elf::R_X86_64_DTPOFF64
+        | elf::R_X86_64_TPOFF64
+        | elf::R_X86_64_SIZE64 => at..at + 8,
+        elf::R_X86_64_TLSGD | elf::R_X86_64_TLSLD => at.saturating_sub(4)..at + 12,
+        elf::R_X86_64_PC32 | elf::R_X86_64_PLT32 | elf::R_X86_64_32 | elf::R_X86_64_32S => at..at + 4,
+        // An access to the global offset table.
+        _ => at.saturating_sub(4)..at + 4,
+    }
+}
