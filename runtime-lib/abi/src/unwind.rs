@@ -9,6 +9,7 @@
 //! this is part of (the runtime's `own`), or one that a core file shows. Nothing here allocates or locks, and memory is
 //! asked for before it is read: the stack may be damaged, and signal handlers call this.
 
+mod delivery;
 mod expression;
 mod registers;
 mod stub;
@@ -182,13 +183,13 @@ impl Interruption {
     ) {
         let found = self;
         let mut context = Context::new_in();
-        let mut exact = true;
+        let mut depth = 0;
         for _ in 0..most {
-            let before = found.len;
+            let (before, exact) = (found.len, depth == 0);
             if !found.add(registers.pc(), exact) {
                 return;
             }
-            let Some(step) = step(&registers, exact, &mut context, process) else {
+            let Some(step) = step(&registers, depth, &mut context, process) else {
                 found.end = End::Lost;
                 return;
             };
@@ -218,7 +219,7 @@ impl Interruption {
                 found.end = End::Lost;
                 return;
             }
-            (registers, exact) = (step.caller, step.signal);
+            (registers, depth) = (step.caller, if step.signal { 0 } else { depth + 1 });
         }
     }
 }
@@ -229,13 +230,13 @@ impl Interruption {
 pub fn find<'p>(from: Registers, pc: usize, sp: usize, process: &mut impl Process<'p>) -> Option<Registers> {
     let mut registers = from;
     let mut context = Context::new_in();
-    let mut exact = true;
+    let mut depth = 0;
     for _ in 0..MAX_ADDRESSES {
         if (registers.pc(), registers.sp()) == (pc, sp) {
             return Some(registers);
         }
-        let step = step(&registers, exact, &mut context, process)?;
-        (registers, exact) = (step.caller, step.signal);
+        let step = step(&registers, depth, &mut context, process)?;
+        (registers, depth) = (step.caller, if step.signal { 0 } else { depth + 1 });
     }
     None
 }
@@ -259,15 +260,16 @@ impl UnwindContextStorage<usize> for Storage {
     type Stack = [UnwindTableRow<usize, Self>; 3];
 }
 
-/// From an activation to its caller. `exact`: the program counter is not a return address.
+/// From an activation to its caller. `depth`: so many activations are further in, since the program counter was that of
+/// an instruction and not a return address.
 #[inline(never)]
 fn step<'p, P: Process<'p>>(
     registers: &Registers,
-    exact: bool,
+    depth: usize,
     context: &mut Context,
     process: &mut P,
 ) -> Option<Step> {
-    let pc = registers.pc();
+    let (pc, exact) = (registers.pc(), depth == 0);
     // A return address may be the first one behind a function that does not return.
     let lookup = if exact { pc } else { pc.checked_sub(1)? };
     let Some(Tables { start: loaded, image, index_start, index }) = process.image(lookup) else {
@@ -281,7 +283,8 @@ fn step<'p, P: Process<'p>>(
     let tables = image.get((start as usize).checked_sub(loaded)?..)?;
     let bases = bases.set_eh_frame(start);
     let section = EhFrame::new(tables, NativeEndian);
-    let entry = index.table()?.fde_for_address(&section, &bases, lookup as u64, EhFrame::cie_from_offset);
+    let table = index.table()?;
+    let entry = table.fde_for_address(&section, &bases, lookup as u64, EhFrame::cie_from_offset);
     let Ok(entry) = entry else {
         let offset = pc.checked_sub(loaded).filter(|_| exact)?;
         return called(registers, stub_words(image, offset)?, process);
@@ -289,7 +292,22 @@ fn step<'p, P: Process<'p>>(
     if !process.allows(entry.entry_len() + entry.cie().entry_len()) {
         return None;
     }
-    let row = entry.unwind_info_for_address(&section, &bases, context, lookup as u64).ok()?;
+    let mut row = entry.unwind_info_for_address(&section, &bases, context, lookup as u64).ok()?;
+    if depth <= delivery::DEPTH && delivery::is_done_by(row) {
+        let code = |from: u64, to: u64| {
+            let offset = |address: u64| (address as usize).checked_sub(loaded);
+            image.get(offset(from)?..offset(to)?)
+        };
+        let is_function = |address: u64| {
+            let function = table.fde_for_address(&section, &bases, address, EhFrame::cie_from_offset);
+            function.is_ok_and(|function| function.initial_address() == address)
+        };
+        let tables = (&section, &bases);
+        if delivery::may_have_begun(pc as u64, &entry, tables, context, code, is_function) {
+            return None;
+        }
+        row = entry.unwind_info_for_address(&section, &bases, context, lookup as u64).ok()?;
+    }
     let evaluate = |expression: &UnwindExpression<usize>, initial: Option<u64>, process: &mut P| {
         let code = expression.get(&section).ok()?.0;
         evaluate(code, initial, registers, process)

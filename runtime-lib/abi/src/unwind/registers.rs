@@ -3,7 +3,7 @@ use super::Process;
 
 /// Numbers of the registers in the unwind tables (System V psABI for x86-64).
 const RBX: usize = 3;
-const RBP: usize = 6;
+pub(super) const RBP: usize = 6;
 pub(super) const RSP: usize = 7;
 /// With the three that follow.
 const R12: usize = 12;
