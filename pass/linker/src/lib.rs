@@ -17,7 +17,10 @@ mod error;
 pub mod inputs;
 pub mod linked;
 mod links;
+mod partial;
 mod scratch;
+mod scripts;
+mod symbols;
 pub mod trace;
 
 use std::ffi::OsString;
@@ -147,9 +150,9 @@ fn linker() -> Result<PathBuf, Error> {
 /// Why there is no output.
 pub fn link(linker: &Path, arguments: Vec<OsString>, generate: &dyn Generate) -> Result<ExitCode, Error> {
     let command = Command::read(arguments.clone())?;
-    if command.links_an_image() {
+    if command.links_an_image() || command.joins_objects() {
         let links = Links { linker, output: command.output(), command: &command };
-        let linked = links.run(generate);
+        let linked = if command.joins_objects() { links.join() } else { links.run(generate) };
         if !matches!(linked, Ok(Some(ExitCode::SUCCESS) | None)) {
             scratch::take_away(&links.output);
         }
