@@ -108,13 +108,25 @@ pub fn is_elf64(path: &Path) -> bool {
 
 /// The names that an object or an image defines: those for others only, as an archive's index has them, or all.
 pub fn defined<'d>(data: impl ReadRef<'d>, all: bool, shown: &str) -> Result<Vec<Vec<u8>>, Error> {
+    names(data, shown, |local, undefined| (all || !local) && !undefined)
+}
+
+/// The names that an object leaves to others.
+pub fn undefined<'d>(data: impl ReadRef<'d>, shown: &str) -> Result<Vec<Vec<u8>>, Error> {
+    names(data, shown, |local, undefined| !local && undefined)
+}
+
+/// The names of those symbols for which `wanted` holds: whether they are local, and undefined.
+fn names<'d>(
+    data: impl ReadRef<'d>,
+    shown: &str,
+    wanted: impl Fn(bool, bool) -> bool,
+) -> Result<Vec<Vec<u8>>, Error> {
     let damaged = |error: object::Error| Error::Damaged { file: shown.to_owned(), cause: error.to_string() };
     let file = ElfFile64::<Endianness, _>::parse(data).map_err(damaged)?;
     let endian = file.endian();
     let table = file.elf_symbol_table();
-    let mut names = Vec::new();
-    for symbol in table.iter().filter(|s| (all || s.st_bind() != STB_LOCAL) && !s.is_undefined(endian)) {
-        names.push(symbol.name(endian, table.strings()).map_err(damaged)?.to_vec());
-    }
-    Ok(names)
+    let wanted = |symbol: &_| wanted(Sym::st_bind(symbol) == STB_LOCAL, Sym::is_undefined(symbol, endian));
+    let names = table.iter().filter(|symbol| wanted(*symbol));
+    names.map(|symbol| Ok(symbol.name(endian, table.strings()).map_err(damaged)?.to_vec())).collect()
 }

@@ -8,7 +8,7 @@
 //! 5. [`inputs`] puts it into the place of the objects, and the linker links again by the same command.
 //!
 //! Behind it the ids of the code must be those of the first link. If they are not (code has called for a further member
-//! of an archive), all begins again with what is linked now, once.
+//! of an archive), all begins again with that member, once.
 
 pub mod archive;
 pub mod command;
@@ -73,8 +73,7 @@ pub struct PlainObject {
 /// What is known when code is generated.
 #[derive(Debug)]
 pub struct FirstLink<'a> {
-    /// The linked file. All modules are in it without code; when it was linked for the second time, most of them with
-    /// the code that was generated before.
+    /// The linked file. All modules are in it without code.
     pub output: &'a Path,
     /// What the user's output will be.
     pub target: &'a Path,

@@ -10,7 +10,7 @@ use std::process::{ExitCode, Output};
 
 use crate::command::{Command, Meaning, Word};
 use crate::inputs::{Inputs, files_of};
-use crate::linked::{Linked, canonical};
+use crate::linked::{Linked, Place, canonical};
 use crate::scratch::{Scratch, with_names};
 use crate::{Error, FirstLink, Generate, Generated, MARKER, elf, partial, trace};
 
@@ -36,8 +36,8 @@ impl Links<'_> {
     pub fn run(&self, generate: &dyn Generate) -> Result<Option<ExitCode>, Error> {
         let scratch = Scratch::new(&self.output)?;
         let image = scratch.path().join("linked");
-        let mut inputs = Inputs::of(self.command);
-        let mut linked = match self.first(&scratch, &inputs, &image)? {
+        let skeletons = Inputs::of(self.command);
+        let mut linked = match self.first(&scratch, &skeletons, &image, &[])? {
             Ended::Well(linked) => linked,
             Ended::Failed(result) => {
                 say(&result.stderr, &[(image, self.output.clone())], &mut std::io::stderr());
@@ -70,7 +70,7 @@ impl Links<'_> {
             let generated = generate.generate(&first).map_err(Error::Generate)?;
             check(&linked, &generated)?;
             let copies = scratch.path().join(format!("inputs-{round}"));
-            inputs = Inputs::replaced(self.command, &linked, &generated, &scratch, &copies)?;
+            let inputs = Inputs::replaced(self.command, &linked, &generated, &scratch, &copies)?;
             let result = self.second(&scratch, &inputs)?;
             let mut difference = None;
             if result.status.success() {
@@ -83,13 +83,20 @@ impl Links<'_> {
             }
             // Either the linker refuses it, or code has changed what is linked: a further member without code makes
             // the linker fail, too.
-            let now = match self.first(&scratch, &inputs, &image)? {
+            let now = match self.first(&scratch, &inputs, &scratch.path().join("with-code"), &[])? {
                 Ended::Well(now) => Some(now),
                 Ended::Failed(_) => None,
             };
             difference = difference.or_else(|| now.as_ref().and_then(|now| further(&linked, now)));
             match (difference, now) {
-                (Some(_), Some(now)) if round == 0 => linked = now,
+                // All begins again, with what code has called for.
+                (Some(difference), Some(now)) if round == 0 => {
+                    let forced = called_for(&linked, &now, &inputs, &generated)?;
+                    linked = match self.first(&scratch, &skeletons, &image, &forced)? {
+                        Ended::Well(linked) => linked,
+                        Ended::Failed(_) => return Err(Error::Unstable(difference)),
+                    };
+                }
                 (Some(difference), _) => return Err(Error::Unstable(difference)),
                 (None, _) => {
                     self.finish(&inputs, &result)?;
@@ -104,7 +111,8 @@ impl Links<'_> {
     pub fn join(&self) -> Result<Option<ExitCode>, Error> {
         let scratch = Scratch::new(&self.output)?;
         let inputs = Inputs::of(self.command);
-        let Ended::Well(linked) = self.first(&scratch, &inputs, &scratch.path().join("joined.o"))? else {
+        let Ended::Well(linked) = self.first(&scratch, &inputs, &scratch.path().join("joined.o"), &[])?
+        else {
             return Ok(None);
         };
         if linked.modules.is_empty() || is_no_file(&self.output) {
@@ -136,9 +144,17 @@ impl Links<'_> {
     }
 
     /// Links into a scratch file, and finds out what was linked.
-    fn first(&self, scratch: &Scratch, inputs: &Inputs, image: &Path) -> Result<Ended, Error> {
+    /// `forced`: words that call for further members.
+    fn first(
+        &self,
+        scratch: &Scratch,
+        inputs: &Inputs,
+        image: &Path,
+        forced: &[OsString],
+    ) -> Result<Ended, Error> {
         let mut words: Vec<OsString> = ["-o".into(), image.into()].into();
         words.extend(["--trace", "--trace"].map(OsString::from));
+        words.extend(forced.iter().cloned());
         let joins = self.command.joins_objects();
         if !joins {
             words.push(format!("--defsym={MARKER}=0").into());
@@ -259,6 +275,31 @@ fn further(before: &Linked, now: &Linked) -> Option<String> {
     let known: HashSet<u64> = before.modules.iter().map(|module| module.id).collect();
     let module = now.modules.iter().find(|module| !known.contains(&module.id))?;
     Some(format!("{} is linked as well", module.shown))
+}
+
+/// Words that let a link of skeletons have the members that `now` has, and `before` has not: those names that generated
+/// code refers to and that they define.
+fn called_for(
+    before: &Linked,
+    now: &Linked,
+    inputs: &Inputs,
+    generated: &Generated,
+) -> Result<Vec<OsString>, Error> {
+    let known: HashSet<&Place> = before.objects.iter().map(|object| &object.place).collect();
+    let mut defined = HashSet::new();
+    for object in now.objects.iter().filter(|object| !known.contains(&object.place)) {
+        defined.extend(elf::defined(&*object.bytes()?, false, &object.shown)?);
+    }
+    let mut words = Vec::new();
+    for file in generated.objects.iter().map(|(_, file)| file).chain(&inputs.extra) {
+        let data = fs::read(file).map_err(Error::file(file))?;
+        for name in elf::undefined(&*data, &file.display().to_string())? {
+            if defined.remove(&name) {
+                words.extend(["-u".into(), OsString::from_vec(name)]);
+            }
+        }
+    }
+    Ok(words)
 }
 
 /// Whether each module has its code, and each object is that of its module.
