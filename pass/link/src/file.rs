@@ -70,7 +70,8 @@ mod tests {
         std::os::unix::fs::symlink(path("program"), path("link")).unwrap();
         let mut rights = fs::metadata(path("program")).unwrap().permissions();
         std::os::unix::fs::PermissionsExt::set_mode(&mut rights, 0o751);
-        fs::set_permissions(path("program"), rights.clone()).unwrap();
+        fs::set_permissions(path("program"), rights).unwrap();
+        let rights = fs::metadata(path("program")).unwrap().permissions();
         replace(&path("link"), b"new").unwrap();
         assert_eq!(fs::read(path("program")).unwrap(), b"new");
         assert_eq!(fs::metadata(path("program")).unwrap().permissions(), rights);
