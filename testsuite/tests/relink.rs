@@ -87,6 +87,76 @@ fn bitcode_that_is_kept_gives_the_plain_code() {
     }
 }
 
+/// Objects that the wrapper joins keep their inputs, also when symbols are made local behind it, and the program is
+/// encoded as if it had been linked of the inputs.
+#[test]
+fn joined_objects_are_encoded() {
+    let folder = work_folder("relink/joined");
+    let sources = [
+        ("main.c", "int a(int); int main(int c, char **v) { (void)v; return a(c); }\n"),
+        (
+            "a.c",
+            "int b(int); static int inner(int c) { return b(c) + 1; }\n\
+                 int a(int c) { return inner(c) + b(c); }\n",
+        ),
+        (
+            "b.cpp",
+            "#include <stdexcept>\nextern \"C\" int b(int c) { try { if (c) throw std::runtime_error(\"x\"); }\n\
+                   catch (const std::exception &) { return 2; } return 1; }\n",
+        ),
+    ];
+    let wrapper = artifact("pcce-clang++");
+    let own = ["--pcce-mode=relink", "--pcce-verify"];
+    for (name, text) in sources {
+        fs::write(folder.join(name), text).unwrap();
+        let compiler = artifact(if name.ends_with(".c") { "pcce-clang" } else { "pcce-clang++" });
+        let mut compile = command(compiler, &own);
+        let _ =
+            run(compile.args(["-O1", "-g", "-fno-inline", "-c", name]).current_dir(&folder)).expect_success();
+    }
+    for linker in ["bfd", "gold", "lld", "mold"] {
+        let link = |words: &[&str]| {
+            let mut link = command(&wrapper, &own);
+            let _ =
+                run(link.arg(format!("-fuse-ld={linker}")).args(words).current_dir(&folder)).expect_success();
+        };
+        let flags: &[&str] = match linker {
+            "bfd" => {
+                &["-r", "-Wl,-i", "-Wl,-Ur", "-Wl,-relocatable", "-Xlinker --relocatable", "-Xlinker -i"]
+            }
+            _ => &["-r", "-Wl,-relocatable", "-Xlinker -r"],
+        };
+        // mold 1.10 ends by a signal where it reads what it has joined of code with landing pads, also without PCCE.
+        let (parts, rest) =
+            if linker == "mold" { (["a.o", "main.o"], "b.o") } else { (["a.o", "b.o"], "main.o") };
+        for flag in flags {
+            link(
+                &[
+                    &flag.split(' ').collect::<Vec<_>>()[..],
+                    &["-nostdlib", "-no-pie", parts[0], parts[1], "-o", "joined.o"],
+                ]
+                .concat(),
+            );
+            let hide =
+                command("objcopy", &["--keep-global-symbol=a", "--keep-global-symbol=main", "joined.o"])
+                    .current_dir(&folder)
+                    .status();
+            assert!(hide.unwrap().success());
+            link(&[rest, "joined.o", "-o", "program"]);
+            let mut program = command(folder.join("program"), &[]);
+            let report = folder.join("report");
+            let _ = fs::remove_file(&report);
+            let ran = run(program.env("PCCE_VERIFY_REPORT", &report));
+            assert_eq!(ran.status, 5, "{linker} {flag}: {}", ran.describe());
+            let report = fs::read_to_string(&report).unwrap();
+            assert!(
+                report.contains(" 0 mismatches") && !report.contains(" 0 contexts"),
+                "{linker} {flag}: {report}"
+            );
+        }
+    }
+}
+
 /// A link that does not go through `pcce-ld` says what is missing, and leaves no program.
 #[test]
 fn other_links_fail() {

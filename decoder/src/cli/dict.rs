@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::Context;
@@ -43,9 +44,12 @@ pub fn run(args: &DictArgs) -> anyhow::Result<Status> {
 fn put(file: &Path, content: &[u8]) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    let temporary = folder.join(format!(".{}", std::process::id()));
-    fs::write(&temporary, content)?;
-    fs::rename(&temporary, file)
+    // Others may write to the folder, too: a name that nobody can guess. The umask decides who may read it.
+    let rights = fs::Permissions::from_mode(0o666);
+    let mut temporary = tempfile::Builder::new().prefix(".").permissions(rights).tempfile_in(folder)?;
+    temporary.write_all(content)?;
+    temporary.persist(file)?;
+    Ok(())
 }
 
 /// The dictionary of a program.
@@ -71,4 +75,24 @@ fn dictionary(path: &Path) -> anyhow::Result<Dictionary> {
     let code = program::code(&bytes, None, &dictionary).map_err(|cause| with_path(cause.into()))?;
     dictionary.code = code.as_ref().map(pcce_dictionary::code::to_text);
     Ok(dictionary)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_in_the_store_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("others"), "theirs").unwrap();
+        // The name that earlier releases took.
+        std::os::unix::fs::symlink(path("others"), path(&format!(".{}", std::process::id()))).unwrap();
+        put(&path("file"), b"new").unwrap();
+        assert_eq!(fs::read(path("file")).unwrap(), b"new");
+        assert_eq!(fs::read(path("others")).unwrap(), b"theirs");
+        fs::write(path("plain"), "").unwrap();
+        let rights = |name: &str| fs::metadata(path(name)).unwrap().permissions();
+        assert_eq!(rights("file"), rights("plain"));
+    }
 }

@@ -1,6 +1,6 @@
 //! The step on a file: it is replaced as a whole, or left as it is.
 
-use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -45,18 +45,38 @@ pub fn link_file(path: &Path, asked_for: &[String]) -> Result<Summary, FileError
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // A link stays one.
     let path = fs::canonicalize(path)?;
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".pcce-link.{}", std::process::id()));
-    let new = path.with_file_name(name);
-    let write = || {
-        fs::write(&new, bytes)?;
-        fs::set_permissions(&new, fs::metadata(&path)?.permissions())?;
-        fs::rename(&new, &path)
-    };
-    let written = write();
-    if written.is_err() {
-        let _ = fs::remove_file(&new);
+    // Others may write to the folder: a name that nobody can guess, of a file that there was not.
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let mut new = tempfile::Builder::new().prefix(".pcce-link-").tempfile_in(folder)?;
+    new.write_all(bytes)?;
+    new.as_file().set_permissions(fs::metadata(&path)?.permissions())?;
+    new.persist(&path)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_beside_the_file_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("program"), "old").unwrap();
+        fs::write(path("others"), "theirs").unwrap();
+        // The name that earlier releases took.
+        let guessed = path(&format!(".program.pcce-link.{}", std::process::id()));
+        std::os::unix::fs::symlink(path("others"), &guessed).unwrap();
+        std::os::unix::fs::symlink(path("program"), path("link")).unwrap();
+        let mut rights = fs::metadata(path("program")).unwrap().permissions();
+        std::os::unix::fs::PermissionsExt::set_mode(&mut rights, 0o751);
+        fs::set_permissions(path("program"), rights).unwrap();
+        let rights = fs::metadata(path("program")).unwrap().permissions();
+        replace(&path("link"), b"new").unwrap();
+        assert_eq!(fs::read(path("program")).unwrap(), b"new");
+        assert_eq!(fs::metadata(path("program")).unwrap().permissions(), rights);
+        assert_eq!(fs::read(path("others")).unwrap(), b"theirs");
+        assert!(fs::symlink_metadata(path("link")).unwrap().is_symlink());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4);
     }
-    written
 }

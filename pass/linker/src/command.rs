@@ -70,7 +70,12 @@ impl Command {
     /// # Errors
     /// A response file names itself.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, Error> {
-        let mut texts = response::open(arguments).map_err(Error::ResponseFile)?.into_iter().peekable();
+        Ok(Self::of_words(response::open(arguments).map_err(Error::ResponseFile)?))
+    }
+
+    /// Takes words that name no response files.
+    pub fn of_words(words: impl IntoIterator<Item = OsString>) -> Self {
+        let mut texts = words.into_iter().peekable();
         let mut words = Vec::new();
         while let Some(text) = texts.next() {
             let bytes = text.as_bytes();
@@ -106,18 +111,37 @@ impl Command {
             let meaning = if bytes.starts_with(b"-G") && value.is_some() { Meaning::Other } else { meaning };
             words.push(Word { texts: texts_of, kind: Kind::Option(meaning, value) });
         }
-        Ok(Command { words })
+        Command { words }
     }
 
     fn has(&self, meaning: Meaning) -> bool {
         self.words.iter().any(|word| word.meaning() == Some(meaning))
     }
 
-    /// Whether an executable or a shared library is linked: no objects are joined, no question is asked, and there are
-    /// files.
+    /// Whether an executable or a shared library is linked.
     pub fn links_an_image(&self) -> bool {
+        self.links() && !self.is_partial()
+    }
+
+    /// Whether objects are joined to one.
+    pub fn joins_objects(&self) -> bool {
+        self.links() && self.is_partial()
+    }
+
+    /// Whether the words ask for a partial link.
+    pub fn is_partial(&self) -> bool {
+        self.has(Meaning::Relocatable)
+    }
+
+    /// Whether they ask for a program at fixed addresses.
+    pub fn is_at_fixed_addresses(&self) -> bool {
+        self.has(Meaning::Fixed)
+    }
+
+    /// Whether no question is asked, and there are files.
+    fn links(&self) -> bool {
         let file = |word: &Word| matches!(word.kind, Kind::Input | Kind::Option(Meaning::Library, _));
-        !self.has(Meaning::Relocatable) && !self.has(Meaning::Question) && self.words.iter().any(file)
+        !self.has(Meaning::Question) && self.words.iter().any(file)
     }
 
     /// Where the output goes.
@@ -129,7 +153,8 @@ impl Command {
     /// Whether the output is a shared library.
     pub fn is_library(&self) -> bool {
         let kinds = self.words.iter().rev().filter_map(Word::meaning);
-        kinds.clone().find(|m| matches!(m, Meaning::Shared | Meaning::Executable)) == Some(Meaning::Shared)
+        let of_image = |m: &Meaning| matches!(m, Meaning::Shared | Meaning::Executable | Meaning::Fixed);
+        kinds.clone().find(of_image) == Some(Meaning::Shared)
     }
 
     /// The first word with which nothing can be linked twice.

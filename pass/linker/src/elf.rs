@@ -8,7 +8,7 @@ use object::elf::{ET_DYN, ET_REL, FileType, STB_LOCAL};
 use object::read::elf::{ElfFile64, Sym};
 use object::{Endianness, Object, ObjectSection, ReadCache, ReadRef};
 
-use crate::Error;
+use crate::{Error, partial};
 
 /// The section with the id of a module whose code was not generated yet.
 pub const MODULE: (&str, &[u8; 8]) = (".pcce.module", b"PCCEMOD1");
@@ -20,8 +20,8 @@ const RECORD: usize = 16;
 /// What a file is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// An object, with the ids of its modules.
-    Object(Vec<u64>),
+    /// An object, with the ids of its modules; and the section with its inputs, if it was joined of others.
+    Object(Vec<u64>, Option<Vec<u8>>),
     /// An object of LLVM's bitcode.
     Bitcode,
     /// A shared library.
@@ -51,7 +51,11 @@ pub fn look(start: &[u8], all: impl FnOnce() -> Result<Vec<u8>, Error>, shown: &
             let data = all()?;
             let file = ElfFile64::<Endianness>::parse(&*data)
                 .map_err(|error| Error::Damaged { file: shown.to_owned(), cause: error.to_string() })?;
-            Ok(Found::Object(ids(&file, MODULE, shown)?))
+            let inputs = file.section_by_name(partial::SECTION);
+            let inputs = inputs.map(|section| section.data().map(<[u8]>::to_vec)).transpose();
+            let inputs =
+                inputs.map_err(|e| Error::Damaged { file: shown.to_owned(), cause: e.to_string() })?;
+            Ok(Found::Object(ids(&file, MODULE, shown)?, inputs))
         }
         ET_DYN => Ok(Found::Library),
         _ => Ok(Found::Other),
@@ -104,13 +108,25 @@ pub fn is_elf64(path: &Path) -> bool {
 
 /// The names that an object or an image defines: those for others only, as an archive's index has them, or all.
 pub fn defined<'d>(data: impl ReadRef<'d>, all: bool, shown: &str) -> Result<Vec<Vec<u8>>, Error> {
+    names(data, shown, |local, undefined| (all || !local) && !undefined)
+}
+
+/// The names that an object leaves to others.
+pub fn undefined<'d>(data: impl ReadRef<'d>, shown: &str) -> Result<Vec<Vec<u8>>, Error> {
+    names(data, shown, |local, undefined| !local && undefined)
+}
+
+/// The names of those symbols for which `wanted` holds: whether they are local, and undefined.
+fn names<'d>(
+    data: impl ReadRef<'d>,
+    shown: &str,
+    wanted: impl Fn(bool, bool) -> bool,
+) -> Result<Vec<Vec<u8>>, Error> {
     let damaged = |error: object::Error| Error::Damaged { file: shown.to_owned(), cause: error.to_string() };
     let file = ElfFile64::<Endianness, _>::parse(data).map_err(damaged)?;
     let endian = file.endian();
     let table = file.elf_symbol_table();
-    let mut names = Vec::new();
-    for symbol in table.iter().filter(|s| (all || s.st_bind() != STB_LOCAL) && !s.is_undefined(endian)) {
-        names.push(symbol.name(endian, table.strings()).map_err(damaged)?.to_vec());
-    }
-    Ok(names)
+    let wanted = |symbol: &_| wanted(Sym::st_bind(symbol) == STB_LOCAL, Sym::is_undefined(symbol, endian));
+    let names = table.iter().filter(|symbol| wanted(*symbol));
+    names.map(|symbol| Ok(symbol.name(endian, table.strings()).map_err(damaged)?.to_vec())).collect()
 }

@@ -66,8 +66,8 @@ pub enum Error {
     },
     /// Modules that were joined to one object.
     #[error(
-        "{file} holds {modules} modules: `ld -r` has joined objects that have no code yet; link these themselves, or \
-         join them through pcce-clang"
+        "{file} holds {modules} modules, and not their objects: `ld -r` has joined objects that have no code yet; link \
+         these themselves, or join them by pcce-clang or pcce-ld (`-r`)"
     )]
     Joined {
         /// The object.
@@ -75,6 +75,52 @@ pub enum Error {
         /// How many.
         modules: usize,
     },
+    /// A module that was joined with something else.
+    #[error(
+        "{file}: `ld -r` has joined it with other objects, of which nothing is left when the code of its modules is \
+         generated; link these themselves, or join them by pcce-clang or pcce-ld (`-r`)"
+    )]
+    JoinedWithOthers {
+        /// The object.
+        file: String,
+    },
+    /// A module whose symbols have other names.
+    #[error(
+        "{file}: symbol `{name}` {what}: the object was changed when it was compiled (by objcopy?), and its code is \
+         generated now, with the names of its module; change the names in the source, or compile it without PCCE"
+    )]
+    Symbols {
+        /// The object.
+        file: String,
+        /// The symbol.
+        name: String,
+        /// What it is.
+        what: &'static str,
+    },
+    /// An object that cannot be joined again.
+    #[error(
+        "{file} is linked again by the command that has joined it (`ld -r`), of generated code, and that fails: {said}"
+    )]
+    Partial {
+        /// The object.
+        file: String,
+        /// What the linker says.
+        said: String,
+    },
+    /// The joined object has lost what it is to carry.
+    #[error("{}: {what}; the file was removed", .file.display())]
+    NotJoined {
+        /// The object.
+        file: PathBuf,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A tool that failed.
+    #[error("`objcopy`, which changes linked objects, fails: {0}")]
+    Objcopy(String),
+    /// A tool that is not there.
+    #[error("cannot run `objcopy`, which changes linked objects: {0}; install binutils")]
+    NoObjcopy(io::Error),
     /// A module that no input has.
     #[error(
         "the output holds module {0:016x}, and no file or member that was linked does; a linker script or plugin that \

@@ -9,7 +9,8 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::command::{Command, Meaning, Word};
 use crate::linked::{Linked, canonical};
-use crate::{Error, Generated};
+use crate::scratch::Scratch;
+use crate::{Error, Generated, partial};
 
 /// The words of a link, and which files stand in the place of others.
 #[derive(Debug, Default)]
@@ -34,51 +35,12 @@ impl Inputs {
         command: &Command,
         linked: &Linked,
         generated: &Generated,
+        scratch: &Scratch,
         folder: &Path,
     ) -> Result<Self, Error> {
         let mut inputs = Inputs::of(command);
-        let mut new = Replacements::new(linked, generated, folder);
-        // Which words are replaced, by what file.
-        let mut replaced: Vec<Option<PathBuf>> = Vec::new();
-        let folders = Folders::of(command);
-        let mut only_archives = vec![false];
-        for word in &command.words {
-            match word.meaning() {
-                Some(Meaning::Static) => *only_archives.last_mut().expect("one is left") = true,
-                Some(Meaning::Dynamic) => *only_archives.last_mut().expect("one is left") = false,
-                Some(Meaning::Push) => only_archives.push(*only_archives.last().expect("one is left")),
-                Some(Meaning::Pop) if only_archives.len() > 1 => {
-                    only_archives.pop();
-                }
-                _ => {}
-            }
-            let file = match (word.meaning(), word.value()) {
-                (None, _) => word.input().map(Path::to_owned),
-                (Some(Meaning::Library), Some(name)) => {
-                    folders.find(name, *only_archives.last().expect("one is left"))
-                }
-                _ => None,
-            };
-            replaced.push(file.filter(|file| new.has(file)));
-        }
-        // What the linker has found for `-l` elsewhere: in its own folders, or behind a file of another machine.
-        let covered: HashSet<PathBuf> = replaced.iter().flatten().map(|file| canonical(file)).collect();
-        for file in new.files().into_iter().filter(|file| !covered.contains(file)) {
-            let base = file.file_name().unwrap_or_default();
-            let mut any = false;
-            for (word, replaced) in command.words.iter().zip(&mut replaced) {
-                let name = word.value().filter(|_| word.meaning() == Some(Meaning::Library));
-                if replaced.is_none() && name.is_some_and(|name| names(name, false).iter().any(|n| n == base))
-                {
-                    *replaced = Some(file.clone());
-                    any = true;
-                }
-            }
-            if !any {
-                return Err(Error::NotOnTheCommandLine(file));
-            }
-        }
-
+        let mut new = Replacements::new(linked, generated, scratch, folder)?;
+        let replaced = files_of_words(command, |file| new.has(file), &new.files())?;
         let place = place_of_further(command, &replaced);
         for (file, (_, texts)) in replaced.iter().zip(&mut inputs.words) {
             if let Some(file) = file {
@@ -95,6 +57,63 @@ impl Inputs {
         inputs.words.splice(place..place, further);
         Ok(inputs)
     }
+}
+
+/// For each word of the command the file that it names, or that is found for it in the command's own folders.
+pub fn files_of(command: &Command) -> Vec<Option<PathBuf>> {
+    let folders = Folders::of(command);
+    let mut only_archives = vec![false];
+    let mut file = |word: &Word| {
+        match word.meaning() {
+            Some(Meaning::Static) => *only_archives.last_mut().expect("one is left") = true,
+            Some(Meaning::Dynamic) => *only_archives.last_mut().expect("one is left") = false,
+            Some(Meaning::Push) => only_archives.push(*only_archives.last().expect("one is left")),
+            Some(Meaning::Pop) if only_archives.len() > 1 => {
+                only_archives.pop();
+            }
+            _ => {}
+        }
+        match (word.meaning(), word.value()) {
+            (None, _) => word.input().map(Path::to_owned),
+            (Some(Meaning::Library), Some(name)) => {
+                folders.find(name, *only_archives.last().expect("one is left"))
+            }
+            _ => None,
+        }
+    };
+    command.words.iter().map(&mut file).collect()
+}
+
+/// The same, of those files that are asked for: `has` tells them, and `all` are they, without symbolic links.
+pub fn files_of_words(
+    command: &Command,
+    has: impl Fn(&Path) -> bool,
+    all: &[PathBuf],
+) -> Result<Vec<Option<PathBuf>>, Error> {
+    let mut found: Vec<Option<PathBuf>> =
+        files_of(command).into_iter().map(|file| file.filter(|file| has(file))).collect();
+    // What the linker has found for `-l` elsewhere: in its own folders, or behind a file of another machine.
+    let covered: HashSet<PathBuf> = found.iter().flatten().map(|file| canonical(file)).collect();
+    for file in all.iter().filter(|file| !covered.contains(*file)) {
+        let base = file.file_name().unwrap_or_default();
+        let mut any = false;
+        for (word, found) in command.words.iter().zip(&mut found) {
+            let name = word.value().filter(|_| word.meaning() == Some(Meaning::Library));
+            if found.is_none() && name.is_some_and(|name| names(name, false).iter().any(|n| n == base)) {
+                *found = Some(file.clone());
+                any = true;
+            }
+        }
+        if !any {
+            return Err(Error::NotOnTheCommandLine(file.clone()));
+        }
+    }
+    Ok(found)
+}
+
+/// The parts of a name, without where it begins and what leads elsewhere.
+pub fn tail(file: &Path) -> PathBuf {
+    file.components().filter(|c| matches!(c, Component::Normal(_))).collect()
 }
 
 /// Where further objects go: before what has a module or can be a library, whichever is first, so that libraries behind
@@ -159,8 +178,13 @@ struct Replacements<'a> {
 }
 
 impl<'a> Replacements<'a> {
-    fn new(linked: &'a Linked, generated: &Generated, folder: &'a Path) -> Self {
-        let code: HashMap<u64, &PathBuf> = generated.objects.iter().map(|(id, path)| (*id, path)).collect();
+    fn new(
+        linked: &'a Linked,
+        generated: &Generated,
+        scratch: &Scratch,
+        folder: &'a Path,
+    ) -> Result<Self, Error> {
+        let code: HashMap<u64, PathBuf> = generated.objects.iter().cloned().collect();
         let mut new = Replacements {
             linked,
             folder,
@@ -168,18 +192,17 @@ impl<'a> Replacements<'a> {
             archives: HashMap::new(),
             made: HashMap::new(),
         };
-        for (id, place) in &linked.places {
-            let code = code[id].clone();
+        for (place, code) in partial::code_for(linked, &code, scratch, folder)? {
             match place.member {
                 Some(number) => {
-                    new.archives.entry(place.file.clone()).or_default().insert(number, code);
+                    new.archives.entry(place.file).or_default().insert(number, code);
                 }
                 None => {
-                    new.objects.insert(place.file.clone(), code);
+                    new.objects.insert(place.file, code);
                 }
             }
         }
-        new
+        Ok(new)
     }
 
     fn has(&self, file: &Path) -> bool {
@@ -198,8 +221,7 @@ impl<'a> Replacements<'a> {
         if let Some(copy) = self.made.get(file) {
             return Ok(copy.clone());
         }
-        let tail: PathBuf = file.components().filter(|c| matches!(c, Component::Normal(_))).collect();
-        let copy = self.folder.join(self.made.len().to_string()).join(tail);
+        let copy = self.folder.join(self.made.len().to_string()).join(tail(file));
         let folder = copy.parent().unwrap_or(self.folder);
         fs::create_dir_all(folder).map_err(Error::file(folder))?;
         let key = canonical(file);

@@ -8,8 +8,8 @@
 //! 5. [`inputs`] puts it into the place of the objects, and the linker links again by the same command.
 //!
 //! Behind it the ids of the code must be those of the first link, and whoever made the code compares what the linker has
-//! made of it. If they are not (code has called for a further member of an archive), all begins again with what is linked
-//! now, once.
+//! made of it. If the ids are not (code has called for a further member of an archive), all begins again with that member,
+//! once.
 
 pub mod archive;
 pub mod command;
@@ -18,7 +18,10 @@ mod error;
 pub mod inputs;
 pub mod linked;
 mod links;
+mod partial;
 mod scratch;
+mod scripts;
+mod symbols;
 pub mod trace;
 
 use std::ffi::OsString;
@@ -71,8 +74,7 @@ pub struct PlainObject {
 /// What is known when code is generated.
 #[derive(Debug)]
 pub struct FirstLink<'a> {
-    /// The linked file. All modules are in it without code; when it was linked for the second time, most of them with
-    /// the code that was generated before.
+    /// The linked file. All modules are in it without code.
     pub output: &'a Path,
     /// What the user's output will be.
     pub target: &'a Path,
@@ -153,9 +155,9 @@ fn linker() -> Result<PathBuf, Error> {
 /// Why there is no output.
 pub fn link(linker: &Path, arguments: Vec<OsString>, generate: &dyn Generate) -> Result<ExitCode, Error> {
     let command = Command::read(arguments.clone())?;
-    if command.links_an_image() {
+    if command.links_an_image() || command.joins_objects() {
         let links = Links { linker, output: command.output(), command: &command };
-        let linked = links.run(generate);
+        let linked = if command.joins_objects() { links.join() } else { links.run(generate) };
         if !matches!(linked, Ok(Some(ExitCode::SUCCESS) | None)) {
             scratch::take_away(&links.output);
         }

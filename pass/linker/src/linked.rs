@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 use crate::archive::{Archive, Member};
 use crate::elf::{self, Found};
+use crate::partial::Partial;
 use crate::trace::Traced;
 use crate::{Error, LinkedModule, PlainObject};
 
@@ -31,6 +32,10 @@ pub struct Linked {
     pub modules: Vec<LinkedModule>,
     /// All objects and members that are a module: there may be copies, of which one was linked.
     pub places: Vec<(u64, Place)>,
+    /// Objects that were joined of others.
+    pub partials: Vec<Partial>,
+    /// All objects, in the order in which the linker has named them.
+    pub objects: Vec<Object>,
     /// All others.
     pub plain: Vec<PlainObject>,
     /// Libraries, and not only those that are needed.
@@ -42,12 +47,18 @@ pub struct Linked {
 }
 
 /// An object, where it is.
-struct Object {
-    place: Place,
-    file: PathBuf,
+#[derive(Debug, Clone)]
+pub struct Object {
+    /// Where it is.
+    pub place: Place,
+    /// The file, as it is named.
+    pub file: PathBuf,
     range: Option<Range<u64>>,
     archive: Option<PathBuf>,
-    shown: String,
+    /// Its own name: of a member, in the folder of the archive's name.
+    pub name: PathBuf,
+    /// What messages call it.
+    pub shown: String,
 }
 
 /// A name without symbolic links.
@@ -56,44 +67,70 @@ pub fn canonical(path: &Path) -> PathBuf {
 }
 
 impl Linked {
-    /// Finds the objects for the ids of an output. `named`: the files that the command line names.
-    pub fn find(ids: &[u64], traced: &[Traced], named: &HashSet<PathBuf>) -> Result<Self, Error> {
+    /// Finds the objects for the ids of an output. `named`: the files that the command line names; `folder`: there is no
+    /// such one yet, and it takes what joined objects carry.
+    pub fn find(
+        ids: &[u64],
+        traced: &[Traced],
+        named: &HashSet<PathBuf>,
+        folder: &Path,
+    ) -> Result<Self, Error> {
         let mut linked = Linked::default();
-        let objects = linked.objects(traced, named)?;
+        let objects = linked.objects_of(traced, named)?;
+        linked.sort(ids, objects, folder)?;
+        Ok(linked)
+    }
+
+    /// Finds out which objects have the ids, and what the others are.
+    pub fn sort(&mut self, ids: &[u64], objects: Vec<Object>, folder: &Path) -> Result<(), Error> {
         let wanted: HashSet<u64> = ids.iter().copied().collect();
         let mut seen = HashSet::new();
-        let mut found: HashMap<u64, Vec<Object>> = HashMap::new();
+        // With the number of the joined object that it is in.
+        let mut found: HashMap<u64, Vec<(Object, Option<usize>)>> = HashMap::new();
         for object in objects {
             if !seen.insert(object.place.clone()) {
                 continue;
             }
             match object.look()? {
-                Found::Bitcode => linked.plain.push(object.plain(true)),
-                Found::Object(ids) => match ids.as_slice() {
-                    [] => linked.plain.push(object.plain(false)),
-                    [id] if wanted.contains(id) => found.entry(*id).or_default().push(object),
-                    // It was read, and not linked, or nothing of it is left.
-                    [_] => {}
-                    ids if ids.iter().any(|id| wanted.contains(id)) => {
-                        return Err(Error::Joined { file: object.shown, modules: ids.len() });
+                Found::Bitcode => self.plain.push(object.plain(true)),
+                Found::Object(own, None) if own.is_empty() => self.plain.push(object.plain(false)),
+                // It was read, and not linked, or nothing of it is left.
+                Found::Object(own, _) if !own.iter().any(|id| wanted.contains(id)) => continue,
+                Found::Object(own, Some(inputs)) => {
+                    let folder = folder.join(self.partials.len().to_string());
+                    let partial = Partial::unpack(&object, &inputs, &own, &folder)?;
+                    for id in own {
+                        found.entry(id).or_default().push((object.clone(), Some(self.partials.len())));
                     }
-                    _ => {}
+                    self.plain.extend(partial.linked.plain.iter().cloned());
+                    self.partials.push(partial);
+                }
+                Found::Object(own, None) => match own.as_slice() {
+                    [id] => found.entry(*id).or_default().push((object.clone(), None)),
+                    _ => return Err(Error::Joined { file: object.shown, modules: own.len() }),
                 },
-                Found::Library => linked.shared_libraries.push(object.file),
-                Found::Other => linked.others.push(object.file),
+                Found::Library => {
+                    self.shared_libraries.push(object.file);
+                    continue;
+                }
+                Found::Other => {
+                    self.others.push(object.file);
+                    continue;
+                }
             }
+            self.objects.push(object);
         }
         let mut linked_ids = HashSet::new();
         for id in ids {
             let objects = found.get(id).ok_or(Error::Unexplained(*id))?;
-            let first = &objects[0];
+            let (first, partial) = &objects[0];
             if !linked_ids.insert(id) {
                 let times = ids.iter().filter(|other| *other == id).count();
                 return Err(Error::Twice { file: first.shown.clone(), times });
             }
             if objects.len() > 1 {
                 let bytes = first.bytes()?;
-                for other in &objects[1..] {
+                for (other, _) in &objects[1..] {
                     if other.bytes()? != bytes {
                         return Err(Error::Differ {
                             first: first.shown.clone(),
@@ -102,20 +139,27 @@ impl Linked {
                     }
                 }
             }
-            linked.places.extend(objects.iter().map(|object| (*id, object.place.clone())));
-            linked.modules.push(LinkedModule {
-                id: *id,
-                file: first.file.clone(),
-                range: first.range.clone(),
-                archive: first.archive.clone(),
-                shown: first.shown.clone(),
+            self.modules.push(match partial {
+                Some(number) => {
+                    let inner = &self.partials[*number].linked.modules;
+                    inner.iter().find(|module| module.id == *id).ok_or(Error::Unexplained(*id))?.clone()
+                }
+                None => LinkedModule {
+                    id: *id,
+                    file: first.file.clone(),
+                    range: first.range.clone(),
+                    archive: first.archive.clone(),
+                    shown: first.shown.clone(),
+                },
             });
+            let places = objects.iter().filter(|(_, partial)| partial.is_none());
+            self.places.extend(places.map(|(object, _)| (*id, object.place.clone())));
         }
-        Ok(linked)
+        Ok(())
     }
 
     /// The objects that a linker has named. Of members with one name, all of that name.
-    fn objects(&mut self, traced: &[Traced], named: &HashSet<PathBuf>) -> Result<Vec<Object>, Error> {
+    fn objects_of(&mut self, traced: &[Traced], named: &HashSet<PathBuf>) -> Result<Vec<Object>, Error> {
         // GNU ld names members of thin archives by their own paths.
         let mut of_thin: HashMap<PathBuf, (Rc<Archive>, usize)> = HashMap::new();
         let mut objects = Vec::new();
@@ -138,13 +182,7 @@ impl Linked {
                 }
                 (None, None) => match of_thin.get(file).filter(|_| !named.contains(file)) {
                     Some((archive, number)) => objects.push(member_of(archive, &archive.path, *number)),
-                    None => objects.push(Object {
-                        place: Place { file: canonical(file), member: None },
-                        file: file.clone(),
-                        range: None,
-                        archive: None,
-                        shown: file.display().to_string(),
-                    }),
+                    None => objects.push(Object::whole(file, file.display().to_string())),
                 },
             }
         }
@@ -156,6 +194,7 @@ impl Linked {
         let data = fs::read(image).map_err(Error::file(image))?;
         let names: HashSet<Vec<u8>> = elf::defined(&*data, true, "the linked file")?.into_iter().collect();
         let mut kept = Vec::new();
+        let mut left_out = HashSet::new();
         for plain in std::mem::take(&mut self.plain) {
             let is_there = plain.archive.is_none() || plain.bitcode || {
                 let bytes = bytes_of(&plain.file, plain.range.as_ref(), &plain.shown)?;
@@ -165,9 +204,12 @@ impl Linked {
             };
             if is_there {
                 kept.push(plain);
+            } else {
+                left_out.insert(plain.shown);
             }
         }
         self.plain = kept;
+        self.objects.retain(|object| !left_out.contains(&object.shown));
         Ok(())
     }
 
@@ -188,13 +230,21 @@ fn member_of(archive: &Archive, named: &Path, number: usize) -> Object {
         file: member.file.clone(),
         range: member.range.clone(),
         archive: Some(archive.path.clone()),
+        name: archive.path.join(OsStr::from_bytes(&member.name)),
         shown: archive.shown(number),
     }
 }
 
 impl Object {
-    fn plain(self, bitcode: bool) -> PlainObject {
-        PlainObject { file: self.file, range: self.range, archive: self.archive, shown: self.shown, bitcode }
+    /// One that is a file.
+    pub fn whole(file: &Path, shown: String) -> Self {
+        let place = Place { file: canonical(file), member: None };
+        Object { place, file: file.to_owned(), range: None, archive: None, name: file.to_owned(), shown }
+    }
+
+    fn plain(&self, bitcode: bool) -> PlainObject {
+        let Object { file, range, archive, shown, .. } = self.clone();
+        PlainObject { file, range, archive, shown, bitcode }
     }
 
     fn look(&self) -> Result<Found, Error> {
@@ -206,13 +256,14 @@ impl Object {
         elf::look(if is_long { &start } else { &[] }, || self.bytes(), &self.shown)
     }
 
-    fn bytes(&self) -> Result<Vec<u8>, Error> {
+    /// What is in it.
+    pub fn bytes(&self) -> Result<Vec<u8>, Error> {
         bytes_of(&self.file, self.range.as_ref(), &self.shown)
     }
 }
 
 /// A part of a file, or all of it.
-fn bytes_of(path: &Path, range: Option<&Range<u64>>, shown: &str) -> Result<Vec<u8>, Error> {
+pub fn bytes_of(path: &Path, range: Option<&Range<u64>>, shown: &str) -> Result<Vec<u8>, Error> {
     let Some(range) = range else { return fs::read(path).map_err(Error::file(path)) };
     let file = File::open(path).map_err(Error::file(path))?;
     let damaged = || Error::Damaged { file: shown.to_owned(), cause: "it ends too early".to_owned() };

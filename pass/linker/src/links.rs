@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Output};
 
 use crate::command::{Command, Meaning, Word};
-use crate::inputs::Inputs;
-use crate::linked::{Linked, canonical};
+use crate::inputs::{Inputs, files_of};
+use crate::linked::{Linked, Place, canonical};
 use crate::scratch::{Scratch, with_names};
-use crate::{Error, FirstLink, Generate, Generated, MARKER, elf, trace};
+use crate::{Error, FirstLink, Generate, Generated, MARKER, elf, partial, trace};
 
 /// A command that is linked twice.
 pub struct Links<'a> {
@@ -36,8 +36,8 @@ impl Links<'_> {
     pub fn run(&self, generate: &dyn Generate) -> Result<Option<ExitCode>, Error> {
         let scratch = Scratch::new(&self.output)?;
         let image = scratch.path().join("linked");
-        let mut inputs = Inputs::of(self.command);
-        let mut linked = match self.first(&scratch, &inputs, &image)? {
+        let skeletons = Inputs::of(self.command);
+        let mut linked = match self.first(&scratch, &skeletons, &image, &[])? {
             Ended::Well(linked) => linked,
             Ended::Failed(result) => {
                 say(&result.stderr, &[(image, self.output.clone())], &mut std::io::stderr());
@@ -50,8 +50,7 @@ impl Links<'_> {
         if let Some(refused) = self.command.refused() {
             return Err(Error::Refused(refused.texts[0].clone()));
         }
-        // A question of a configure script: whether it can be linked.
-        if fs::metadata(&self.output).is_ok_and(|data| !data.is_file() && !data.is_dir()) {
+        if is_no_file(&self.output) {
             return Ok(Some(ExitCode::SUCCESS));
         }
         for round in 0.. {
@@ -71,7 +70,7 @@ impl Links<'_> {
             let generated = generate.generate(&first).map_err(Error::Generate)?;
             check(&linked, &generated)?;
             let copies = scratch.path().join(format!("inputs-{round}"));
-            inputs = Inputs::replaced(self.command, &linked, &generated, &copies)?;
+            let inputs = Inputs::replaced(self.command, &linked, &generated, &scratch, &copies)?;
             let result = self.second(&scratch, &inputs)?;
             let mut difference = None;
             if result.status.success() {
@@ -89,13 +88,20 @@ impl Links<'_> {
             }
             // Either the linker refuses it, or code has changed what is linked: a further member without code makes
             // the linker fail, too.
-            let now = match self.first(&scratch, &inputs, &image)? {
+            let now = match self.first(&scratch, &inputs, &scratch.path().join("with-code"), &[])? {
                 Ended::Well(now) => Some(now),
                 Ended::Failed(_) => None,
             };
             difference = difference.or_else(|| now.as_ref().and_then(|now| further(&linked, now)));
             match (difference, now) {
-                (Some(_), Some(now)) if round == 0 => linked = now,
+                // All begins again, with what code has called for.
+                (Some(difference), Some(now)) if round == 0 => {
+                    let forced = called_for(&linked, &now, &inputs, &generated)?;
+                    linked = match self.first(&scratch, &skeletons, &image, &forced)? {
+                        Ended::Well(linked) => linked,
+                        Ended::Failed(_) => return Err(Error::Unstable(difference)),
+                    };
+                }
                 (Some(difference), _) => return Err(Error::Unstable(difference)),
                 (None, _) => {
                     self.finish(&inputs, &result)?;
@@ -106,18 +112,67 @@ impl Links<'_> {
         unreachable!("the second round is the last")
     }
 
+    /// Joins objects. The status of the linker; none if none of them has modules, and an ordinary link is left to do.
+    pub fn join(&self) -> Result<Option<ExitCode>, Error> {
+        let scratch = Scratch::new(&self.output)?;
+        let inputs = Inputs::of(self.command);
+        let Ended::Well(linked) = self.first(&scratch, &inputs, &scratch.path().join("joined.o"), &[])?
+        else {
+            return Ok(None);
+        };
+        if linked.modules.is_empty() || is_no_file(&self.output) {
+            return Ok(None);
+        }
+        if let Some(refused) = self.command.refused() {
+            return Err(Error::Refused(refused.texts[0].clone()));
+        }
+        let content = scratch.path().join("inputs");
+        fs::write(&content, partial::pack(self.command, &linked, self.linker)?)
+            .map_err(Error::file(&content))?;
+        let result = self.second(&scratch, &inputs)?;
+        self.finish(&inputs, &result)?;
+        if result.status.success() {
+            let not_joined = |what| Error::NotJoined { file: self.output.clone(), what };
+            let mut ids: Vec<u64> = linked.modules.iter().map(|module| module.id).collect();
+            let (mut modules, _) = elf::ids_of_file(&self.output, &self.output)?;
+            modules.sort_unstable();
+            ids.sort_unstable();
+            if modules != ids {
+                return Err(not_joined(
+                    "it has not the modules of its inputs; a script has left their sections out",
+                ));
+            }
+            partial::attach(&self.output, &content, &scratch)?;
+            scratch.writes(false);
+        }
+        Ok(Some(code(&result)))
+    }
+
     /// Links into a scratch file, and finds out what was linked.
-    fn first(&self, scratch: &Scratch, inputs: &Inputs, image: &Path) -> Result<Ended, Error> {
+    /// `forced`: words that call for further members.
+    fn first(
+        &self,
+        scratch: &Scratch,
+        inputs: &Inputs,
+        image: &Path,
+        forced: &[OsString],
+    ) -> Result<Ended, Error> {
         let mut words: Vec<OsString> = ["-o".into(), image.into()].into();
         words.extend(["--trace", "--trace"].map(OsString::from));
-        words.push(format!("--defsym={MARKER}=0").into());
+        words.extend(forced.iter().cloned());
+        let joins = self.command.joins_objects();
+        if !joins {
+            words.push(format!("--defsym={MARKER}=0").into());
+        }
         let kept = |word: &Word| {
             !matches!(
                 word.meaning(),
                 Some(
                     Meaning::Output
                         | Meaning::SecondOnly
+                        | Meaning::SecondReads
                         | Meaning::SideText
+                        | Meaning::SideFile
                         | Meaning::Quoting
                         | Meaning::Refused
                 )
@@ -127,8 +182,9 @@ impl Links<'_> {
         // mold 1.10 leaves out all symbols with it.
         let mold = canonical(self.linker).file_name().is_some_and(|n| n.to_string_lossy().contains("mold"));
         let without_debug = [&["--strip-debug".into()], &*words].concat();
-        let mut result = scratch.run(self.linker, if mold { &words } else { &without_debug })?;
-        if !mold && result.status.success() && trace::names_too_many(&result.stdout) {
+        let with_debug = mold || joins;
+        let mut result = scratch.run(self.linker, if with_debug { &words } else { &without_debug })?;
+        if !with_debug && result.status.success() && trace::names_too_many(&result.stdout) {
             result = scratch.run(self.linker, &words)?;
         }
         if !result.status.success() {
@@ -142,6 +198,11 @@ impl Links<'_> {
             return Ok(Ended::Well(Linked::default()));
         }
         let mut traced = trace::read(&result.stdout);
+        // mold says nothing where it joins objects.
+        let says_too_much = trace::names_too_many(&result.stdout) || mold && joins;
+        if mold && joins {
+            traced = trace::of_files(&files_of(self.command))?;
+        }
         // Of a link that has copies for inputs, the inputs count.
         let originals: HashMap<&PathBuf, &PathBuf> =
             inputs.copies.iter().map(|(copy, file)| (copy, file)).collect();
@@ -153,10 +214,12 @@ impl Links<'_> {
         traced.retain(|traced| !inputs.extra.contains(&traced.file));
         let named = self.command.words.iter().filter_map(Word::input).map(Path::to_owned).collect();
         let ids: Vec<u64> = modules.into_iter().chain(with_code).collect();
-        let mut linked = Linked::find(&ids, &traced, &named)?;
+        let folder = tempfile::Builder::new().prefix("joined-").tempdir_in(scratch.path());
+        let folder = folder.map_err(Error::file(scratch.path()))?.keep();
+        let mut linked = Linked::find(&ids, &traced, &named, &folder)?;
         // Of a member that was linked the image has a symbol, if nothing was collected.
         let collects = |word: &Word| word.texts[0].as_bytes().ends_with(b"-gc-sections");
-        if trace::names_too_many(&result.stdout) && !self.command.words.iter().any(collects) {
+        if says_too_much && !self.command.words.iter().any(collects) {
             linked.leave_out_what_is_not_in(image)?;
         }
         Ok(Ended::Well(linked))
@@ -207,11 +270,41 @@ impl Links<'_> {
     }
 }
 
+/// Whether what is written there is lost: a question of a configure script.
+fn is_no_file(output: &Path) -> bool {
+    fs::metadata(output).is_ok_and(|data| !data.is_file() && !data.is_dir())
+}
+
 /// A module that was linked now, and not before.
 fn further(before: &Linked, now: &Linked) -> Option<String> {
     let known: HashSet<u64> = before.modules.iter().map(|module| module.id).collect();
     let module = now.modules.iter().find(|module| !known.contains(&module.id))?;
     Some(format!("{} is linked as well", module.shown))
+}
+
+/// Words that let a link of skeletons have the members that `now` has, and `before` has not: those names that generated
+/// code refers to and that they define.
+fn called_for(
+    before: &Linked,
+    now: &Linked,
+    inputs: &Inputs,
+    generated: &Generated,
+) -> Result<Vec<OsString>, Error> {
+    let known: HashSet<&Place> = before.objects.iter().map(|object| &object.place).collect();
+    let mut defined = HashSet::new();
+    for object in now.objects.iter().filter(|object| !known.contains(&object.place)) {
+        defined.extend(elf::defined(&*object.bytes()?, false, &object.shown)?);
+    }
+    let mut words = Vec::new();
+    for file in generated.objects.iter().map(|(_, file)| file).chain(&inputs.extra) {
+        let data = fs::read(file).map_err(Error::file(file))?;
+        for name in elf::undefined(&*data, &file.display().to_string())? {
+            if defined.remove(&name) {
+                words.extend(["-u".into(), OsString::from_vec(name)]);
+            }
+        }
+    }
+    Ok(words)
 }
 
 /// Whether each module has its code, and each object is that of its module.

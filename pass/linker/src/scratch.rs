@@ -72,6 +72,21 @@ impl Scratch {
         self.folder.path()
     }
 
+    /// Changes an object.
+    ///
+    /// # Errors
+    /// There is no `objcopy`, or it fails.
+    pub fn objcopy(&self, words: Vec<OsString>) -> Result<(), Error> {
+        let result = self.run(Path::new("objcopy"), &words).map_err(|error| match error {
+            Error::Run { source, .. } => Error::NoObjcopy(source),
+            other => other,
+        })?;
+        if result.status.success() {
+            return Ok(());
+        }
+        Err(Error::Objcopy(String::from_utf8_lossy(&result.stderr).into_owned()))
+    }
+
     /// Runs a linker, and waits for it.
     ///
     /// # Errors

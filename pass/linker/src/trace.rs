@@ -13,6 +13,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::Error;
+use crate::archive::Archive;
+
 /// A file that was linked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Traced {
@@ -50,6 +53,17 @@ fn of_text(text: &[u8]) -> Option<Traced> {
     let inner = text.strip_suffix(b")")?;
     let start = each(b'(').find(|start| is_file(&text[..*start]))?;
     Some(Traced { file: path(&text[..start]), member: Some(inner[start + 1..].to_vec()) })
+}
+
+/// The same of all objects and members that these files are or have.
+pub fn of_files(files: &[Option<PathBuf>]) -> Result<Vec<Traced>, Error> {
+    let mut all = Vec::new();
+    for file in files.iter().flatten().filter(|file| file.is_file()) {
+        all.push(Traced { file: file.clone(), member: None });
+        let members = Archive::read(file)?.into_iter().flat_map(|archive| archive.members);
+        all.extend(members.map(|member| Traced { file: file.clone(), member: Some(member.name) }));
+    }
+    Ok(all)
 }
 
 /// Whether members are named that were read and not linked.

@@ -17,14 +17,8 @@ fn what_links_no_image_is_the_linkers() {
     each(|project| {
         project.module("main.o", CALLS_A);
         project.module("a.o", "int a(void) { return VALUE(2); }");
-        for flag in ["-r", "-relocatable"] {
-            project.link(&[flag, "-o", "joined.o", "main.o", "a.o"]);
-            assert_eq!(project.generated().0, 0);
-            run(project.command(project.linker).args([flag, "-o", "expected.o", "main.o", "a.o"]));
-            let read = |name: &str| fs::read(project.path(name)).unwrap();
-            assert!(read("joined.o") == read("expected.o"));
-        }
         // Modules that have lost their objects.
+        run(project.command(project.linker).args(["-r", "-o", "joined.o", "main.o", "a.o"]));
         let said = project.fails(&["-o", "program", "start.o", "joined.o"]);
         assert!(said.contains("joined.o holds 2 modules"), "{said}");
 
@@ -119,6 +113,21 @@ fn what_generated_code_links_gets_code_as_well() {
         assert_eq!(project.status(), 7);
         let expected = ["libx.a(last.o)".to_owned(), "libx.a(late.o)".into(), "main.o".into()];
         assert_eq!(project.generated(), (2, expected.to_vec()));
+        // Whoever generates code reads skeletons, of all modules.
+        let sections = fs::read_to_string(project.path("sections")).unwrap();
+        assert!(sections.contains(".pcce.module") && !sections.contains(".pcce.code"), "{sections}");
+        // Through a member with code of its own, and by what is linked besides.
+        project.plain("late.o", "int last(void); int late(void) { return last() + 2; }");
+        project.archive("qc", "liby.a", &["late.o", "last.o"]);
+        project.plain("further.o", "int last(void); int further(void) { return last(); }");
+        for further in [false, true] {
+            project.extra.replace(if further { vec![project.path("further.o")] } else { Vec::new() });
+            project.link(&["-o", "program", "start.o", "main.o", "liby.a"]);
+            assert_eq!(project.status(), 7);
+            assert_eq!(project.generated(), (2, vec!["liby.a(last.o)".into(), "main.o".into()]));
+            let sections = fs::read_to_string(project.path("sections")).unwrap();
+            assert!(!sections.contains(".pcce.code"), "{sections}");
+        }
     });
 }
 

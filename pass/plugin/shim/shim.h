@@ -98,6 +98,7 @@ LLVMMemoryBufferRef pcce_shim_write(LLVMModuleRef M);
 LLVMModuleRef pcce_shim_read(LLVMMemoryBufferRef Bitcode, const char *Name, size_t NameLen);
 void pcce_shim_dispose_copy(void *Analyses, LLVMModuleRef M);
 void pcce_shim_name_globals(LLVMModuleRef M);
+void pcce_shim_symbol_names(LLVMModuleRef M, TextCallback OnName, void *Context);
 typedef void (*ReferenceCallback)(void *Context, const char *Name, size_t Len, const char *Assembly, size_t AssemblyLen,
                                   uint32_t Kind);
 void pcce_shim_references(LLVMValueRef F, ReferenceCallback OnReference, void *Context);

@@ -20,6 +20,17 @@ void pcce_shim_name_globals(LLVMModuleRef M) {
       G.setName("__pcce_unnamed");
 }
 
+// The names in assembly of all that other modules can define or see.
+void pcce_shim_symbol_names(LLVMModuleRef M, TextCallback OnName, void *Context) {
+  for (const GlobalValue &G : unwrap(M)->global_values()) {
+    if (G.hasLocalLinkage() || !G.hasName() || G.getName().starts_with("llvm."))
+      continue;
+    SmallString<64> Name;
+    Mangler().getNameWithPrefix(Name, &G, /*CannotUsePrivateLabel=*/true);
+    OnName(Context, Name.data(), Name.size());
+  }
+}
+
 // Tells of each global that the body of a function, or what it is with (its personality), refers to: its name, its
 // name in assembly, and what it is: 1 weak and not defined here, 2 thread-local, 4 local, 8 a function.
 void pcce_shim_references(LLVMValueRef V, ReferenceCallback OnReference, void *Context) {

@@ -26,6 +26,7 @@ use crate::prepare;
 pub fn capture(job: &Job<'_>, run: &mut Run, command: &str) -> Result<(), Error> {
     run.module().name_globals();
     let bitcode = run.module().bitcode();
+    let names = run.module().symbol_names();
     let id = fnv1a(command.as_bytes(), bitcode.bytes());
     prepare::insert_late_calls(run);
     job.prepare(run, |_| false);
@@ -38,6 +39,8 @@ pub fn capture(job: &Job<'_>, run: &mut Run, command: &str) -> Result<(), Error>
     module.drop_debug();
     module.embed(skeleton::BITCODE_SECTION, bitcode.bytes());
     module.embed(skeleton::COMMAND_SECTION, command.as_bytes());
+    let names: String = names.iter().map(|name| format!("{name}\0")).collect();
+    module.embed(skeleton::NAMES_SECTION, names.as_bytes());
     if let Some((facts, symbols)) = facts {
         module.embed(skeleton::FACTS_SECTION, &pcce_dictionary::unlinked::to_bytes(&symbols, &facts));
     }

@@ -7,6 +7,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use pcce_linker::command::Command as LinkerCommand;
+
 use crate::args::{Role, Word};
 use crate::strip::{self, Strip};
 
@@ -101,6 +103,8 @@ impl Command {
         let options: Vec<&[u8]> = options(words).collect();
         let given = |names: &[&str]| options.iter().any(|o| names.iter().any(|n| n.as_bytes() == *o));
         let linker: Vec<&[u8]> = linker_arguments(words);
+        let for_linker =
+            LinkerCommand::of_words(linker.iter().map(|word| OsStr::from_bytes(word).to_owned()));
         let to_linker = |names: &[&str]| linker.iter().any(|a| names.iter().any(|n| n.as_bytes() == *a));
 
         // Clang's own order: the earliest of the stages asked for is the last one done.
@@ -142,7 +146,7 @@ impl Command {
             lto: lto.unwrap_or(UserLto::Unset),
             fat_objects: given(&["-ffat-lto-objects", "-fno-fat-lto-objects"])
                 || options.iter().any(embeds_bitcode),
-            shared: given(&["-shared", "--shared"]) || to_linker(&["-shared", "--shared", "-Bshareable"]),
+            shared: given(&["-shared", "--shared"]) || for_linker.is_library(),
             split_dwarf: options
                 .iter()
                 .rev()
@@ -150,8 +154,8 @@ impl Command {
                 .is_some_and(|o| o.starts_with(b"-gsplit-dwarf")),
             strip: strip::asked_for(words),
             r#static: given(&["-static", "--static", "-static-pie"]),
-            no_pie: no_pie || to_linker(&["-no-pie", "--no-pie"]),
-            relocatable: given(&["-r"]) || to_linker(&["-r", "--relocatable"]),
+            no_pie: no_pie || for_linker.is_at_fixed_addresses(),
+            relocatable: given(&["-r"]) || for_linker.is_partial(),
             no_undefined_version: to_linker(&["--no-undefined-version", "-no-undefined-version"]),
             build_id: linker.iter().any(|a| a.starts_with(b"--build-id") || a.starts_with(b"-build-id")),
             linker: user_linker(&options),
@@ -375,12 +379,28 @@ mod tests {
 
     #[test]
     fn linker_options_are_seen_in_every_spelling() {
-        for line in
-            ["-r a.o", "-Wl,-r a.o", "-Xlinker -r a.o", "-Wl,-x,--relocatable a.o", "--for-linker=-r a.o"]
-        {
+        for line in [
+            "-r a.o",
+            "-Wl,-r a.o",
+            "-Xlinker -r a.o",
+            "-Wl,-x,--relocatable a.o",
+            "--for-linker=-r a.o",
+            "-Wl,-i a.o",
+            "-Wl,-Ur a.o",
+            "-Xlinker -i a.o",
+            "-Wl,-relocatable a.o",
+            "-Wl,--reloc a.o",
+            "-Wl,-rs a.o",
+            "-Wl,-d,-r a.o",
+        ] {
             assert!(command(line).relocatable, "{line}");
         }
-        for line in ["-shared a.o", "--shared a.o", "-Wl,-shared a.o"] {
+        for line in
+            ["-Wl,-soname,-r a.o", "-Xlinker -o -Xlinker -r a.o", "-Wl,-init,x a.o", "-Wl,-rpath,-i a.o"]
+        {
+            assert!(!command(line).relocatable, "{line}");
+        }
+        for line in ["-shared a.o", "--shared a.o", "-Wl,-shared a.o", "-Wl,-Bshareable a.o", "-Wl,-G a.o"] {
             assert!(command(line).shared, "{line}");
         }
         for line in ["-Wl,--build-id=none a.o", "-Wl,-build-id a.o", "-Xlinker --build-id=sha1 a.o"] {

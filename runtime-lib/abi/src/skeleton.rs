@@ -29,6 +29,9 @@ pub const BITCODE_SECTION: &str = ".pcce.bitcode";
 pub const FACTS_SECTION: &str = ".pcce.facts";
 /// Section with how the module was compiled, a JSON document.
 pub const COMMAND_SECTION: &str = ".pcce.command";
+/// Section with the names that the module has for what other modules can define or see, a zero byte behind each: tools
+/// can give an object's symbols other names, and the bitcode keeps its own.
+pub const NAMES_SECTION: &str = ".pcce.names";
 /// All skeletons refer to this symbol, which only `pcce-ld` gives to a link.
 pub const ENCODED_SYMBOL: &str = "__pcce_encoded_by_pcce_ld";
 

@@ -6,6 +6,7 @@
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write as _};
 use std::mem::offset_of;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use pcce_abi::trace::parts::{fingerprint, names_function, words_behind};
@@ -41,22 +42,23 @@ pub struct Merged {
 pub fn merge(parts: &[PartFile], to: &Path) -> Result<Merged, PartsError> {
     let agreed = compare(parts)?;
     let places = parts.iter().map(Places::new).collect::<Result<Vec<_>, _>>()?;
-    let mut name = to.as_os_str().to_owned();
-    name.push(".merging");
-    let unfinished = Path::new(&name);
     let of_output = |source| PartsError::Output { path: to.to_owned(), source };
-    let file = File::create(unfinished).map_err(of_output)?;
+    // Others may write to the folder, too: a name that nobody can guess. The umask decides who may read it.
+    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let rights = fs::Permissions::from_mode(0o666);
+    let unfinished =
+        tempfile::Builder::new().prefix(".pcce-merging-").permissions(rights).tempfile_in(folder);
+    let unfinished = unfinished.map_err(of_output)?;
+    let file = unfinished.as_file().try_clone().map_err(of_output)?;
     let mut job = Job { parts, places, out: Out { file, at: FIRST }, done: Merged::default() };
     job.done.kept = vec![0; parts.len()];
     let result = job.run(&agreed).map_err(|cause| match cause {
         Cause::Part(error) => *error,
         Cause::Output(source) => of_output(source),
     });
-    let result = result.and_then(|()| fs::rename(unfinished, to).map_err(of_output));
-    if result.is_err() {
-        let _ = fs::remove_file(unfinished);
-    }
-    result.map(|()| job.done)
+    result?;
+    unfinished.persist(to).map_err(|error| of_output(error.error))?;
+    Ok(job.done)
 }
 
 /// Why it ends.

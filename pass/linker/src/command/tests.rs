@@ -58,6 +58,29 @@ fn what_is_no_link_of_an_image_is_told() {
 }
 
 #[test]
+fn partial_links_are_told_in_every_spelling_of_each_linkers_help() {
+    for linker in ["ld.bfd", "ld.gold", "ld.lld-19", "mold"] {
+        let output = std::process::Command::new(linker).arg("--help").output().expect(linker);
+        let help = String::from_utf8_lossy(&output.stdout).into_owned();
+        let of_elf = help.split("i386pe").next().unwrap_or_default().lines();
+        let says = |line: &&str| {
+            let texts = ["elocatable output", "Create relocatable object", "Alias for --relocatable"];
+            texts.iter().any(|text| line.contains(text)) || line.trim_start().starts_with("-Ur")
+        };
+        let lines: Vec<&str> = of_elf.filter(says).filter(|line| !line.contains("common")).collect();
+        assert!(!lines.is_empty(), "{linker}");
+        for line in lines {
+            let spellings = line.trim_start().split("  ").next().unwrap_or_default();
+            for spelling in spellings.split(", ") {
+                for spelling in [spelling.to_owned(), format!("-{}", spelling.trim_start_matches('-'))] {
+                    assert!(read(&format!("{spelling} a.o")).joins_objects(), "{linker}: {spelling}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn files_are_told_from_values() {
     let line = "-pie -z now -zrelro --hash-style=gnu --build-id --eh-frame-hdr -m elf_x86_64 -dynamic-linker d -o x \
                 crt1.o -L. -L dir -soname s -rpath r -T t.ld -Ttext 0x1000 -Tdata=0x2000 --defsym a=b -u sym \

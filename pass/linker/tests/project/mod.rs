@@ -74,7 +74,8 @@ impl Project {
         fs::create_dir(project.path("tmp")).unwrap();
         run(project.command("clang-19").args(["-c", "start.s", "-o", "start.o"]));
         let generator = "#!/bin/sh\ncat > request\ncat request >> requests\necho >> requests\n\
-                         nm $(sed 's/.*\"output\":\"\\([^\"]*\\)\".*/\\1/' request) > symbols\ncat answer\n";
+                         image=$(sed 's/.*\"output\":\"\\([^\"]*\\)\".*/\\1/' request)\n\
+                         nm $image > symbols\nreadelf -SW $image > sections\ncat answer\n";
         fs::write(project.path("generate"), generator).unwrap();
         fs::set_permissions(project.path("generate"), fs::Permissions::from_mode(0o755)).unwrap();
         project

@@ -258,6 +258,19 @@ impl<'m> Module<'m> {
         unsafe { pcce_shim_name_globals(self.raw()) }
     }
 
+    /// The names in assembly of all that other modules can define or see, sorted.
+    pub fn symbol_names(self) -> Vec<String> {
+        extern "C" fn add(names: *mut c_void, name: *const u8, len: usize) {
+            // SAFETY: the shim hands on what it got from the call below, with a text.
+            unsafe { (*names.cast::<Vec<String>>()).push(text(name.cast(), len)) };
+        }
+        let mut names: Vec<String> = Vec::new();
+        // SAFETY: live module; the callback is called with `names` during the call.
+        unsafe { pcce_shim_symbol_names(self.raw(), add, (&raw mut names).cast()) };
+        names.sort();
+        names
+    }
+
     /// Takes out debug information.
     pub fn drop_debug(self) {
         // SAFETY: live module; debug records are no handles.

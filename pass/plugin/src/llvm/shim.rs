@@ -13,6 +13,7 @@ pub type ReferenceCallback = extern "C" fn(*mut c_void, *const u8, usize, *const
 
 unsafe extern "C" {
     pub fn pcce_shim_name_globals(module: LLVMModuleRef);
+    pub fn pcce_shim_symbol_names(module: LLVMModuleRef, on_name: TextCallback, context: *mut c_void);
     pub fn pcce_shim_references(
         function: LLVMValueRef,
         on_reference: ReferenceCallback,

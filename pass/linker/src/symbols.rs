@@ -1,0 +1,156 @@
+//! Whether code fits the object in whose place it is to stand. Tools change the symbols of objects (`objcopy`), and the
+//! code is made of the module's bitcode, which keeps the names that it was compiled with.
+//!
+//! Symbols that were made local, global or weak are made so in the code, too. Other names are an error: of what is not
+//! known to be the same nothing is said to be linked.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use object::elf::{STB_LOCAL, STB_WEAK, STT_FILE, STT_SECTION};
+use object::read::elf::{ElfFile64, Sym};
+use object::{Endianness, Object, ObjectSection};
+
+use crate::Error;
+use crate::scratch::Scratch;
+
+/// The section with the names that the modules of an object were compiled with.
+const NAMES: &str = ".pcce.names";
+
+/// A name of an object that is not local.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Global {
+    defined: bool,
+    weak: bool,
+}
+
+/// The symbols of an object.
+#[derive(Debug, Default)]
+struct Symbols {
+    global: BTreeMap<Vec<u8>, Global>,
+    local: HashSet<Vec<u8>>,
+    /// The sources that it was made of, as far as it says.
+    sources: Vec<Vec<u8>>,
+    /// The names that its modules have; none if it does not say.
+    names: Option<HashSet<Vec<u8>>>,
+}
+
+/// What is done with a symbol of the code.
+type Change = (&'static str, Vec<u8>);
+
+/// The code for an object `skeleton`: `code`, or a copy of it at `to` whose symbols are bound as those of the object.
+pub fn fit(
+    skeleton: &[u8],
+    code: &Path,
+    shown: &str,
+    scratch: &Scratch,
+    to: &Path,
+) -> Result<PathBuf, Error> {
+    let skeleton = Symbols::read(skeleton, shown)?;
+    let read = |file: &Path| Symbols::read(&fs::read(file).map_err(Error::file(file))?, shown);
+    let changes = skeleton.changes(&read(code)?, shown)?;
+    if changes.is_empty() {
+        return Ok(code.to_owned());
+    }
+    let mut words: Vec<OsString> = Vec::new();
+    words.extend(changes.iter().map(|(option, name)| {
+        [OsStr::new(option), OsStr::from_bytes(name)].into_iter().collect::<OsString>()
+    }));
+    words.extend([code.into(), to.into()]);
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder).map_err(Error::file(folder))?;
+    }
+    scratch.objcopy(words)?;
+    match skeleton.changes(&read(to)?, shown)?.first() {
+        None => Ok(to.to_owned()),
+        Some((_, name)) => Err(other_symbols(shown, name, "is bound in another way")),
+    }
+}
+
+fn other_symbols(shown: &str, name: &[u8], what: &'static str) -> Error {
+    Error::Symbols { file: shown.to_owned(), name: name.escape_ascii().to_string(), what }
+}
+
+impl Symbols {
+    fn read(object: &[u8], shown: &str) -> Result<Self, Error> {
+        let damaged = |e: object::Error| Error::Damaged { file: shown.to_owned(), cause: e.to_string() };
+        let file = ElfFile64::<Endianness>::parse(object).map_err(damaged)?;
+        let endian = file.endian();
+        let table = file.elf_symbol_table();
+        let mut symbols = Symbols::default();
+        for symbol in table.iter() {
+            let name = symbol.name(endian, table.strings()).map_err(damaged)?.to_vec();
+            if symbol.st_type() == STT_FILE {
+                symbols.sources.push(name);
+            } else if symbol.st_bind() != STB_LOCAL {
+                let weak = symbol.st_bind() == STB_WEAK;
+                symbols.global.insert(name, Global { defined: !symbol.is_undefined(endian), weak });
+            } else if symbol.st_type() != STT_SECTION {
+                symbols.local.insert(name);
+            }
+        }
+        symbols.sources.sort();
+        for section in file.sections().filter(|section| section.name() == Ok(NAMES)) {
+            let data = section.data().map_err(damaged)?;
+            let names = data.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+            symbols.names.get_or_insert_default().extend(names.map(<[u8]>::to_vec));
+        }
+        Ok(symbols)
+    }
+
+    /// What makes the code's symbols be bound as those of this object.
+    fn changes(&self, code: &Symbols, shown: &str) -> Result<Vec<Change>, Error> {
+        let mut left = code.sources.iter();
+        if !self.sources.iter().all(|source| left.any(|known| known == source)) {
+            return Err(Error::JoinedWithOthers { file: shown.to_owned() });
+        }
+        let named = |name: &Vec<u8>| self.names.as_ref().is_some_and(|names| names.contains(name));
+        let known = |name: &Vec<u8>| self.names.as_ref().is_none_or(|names| names.contains(name));
+        let mut changes = Vec::new();
+        for (name, own) in self.global.iter().filter(|(name, _)| !is_ours(name)) {
+            match code.global.get(name) {
+                Some(other) if other.defined && !own.defined => {
+                    return Err(other_symbols(shown, name, "is not defined, and its module defines it"));
+                }
+                Some(other) if own.defined && !other.defined => {
+                    return Err(other_symbols(shown, name, "is defined, and its module only refers to it"));
+                }
+                Some(_) if !own.defined => {}
+                Some(other) if own.weak && !other.weak => changes.push(("--weaken-symbol=", name.clone())),
+                Some(other) if !own.weak && other.weak => {
+                    return Err(other_symbols(shown, name, "is not weak, and its module's is"));
+                }
+                Some(_) => {}
+                None if own.defined && code.local.contains(name) => {
+                    changes.push(("--globalize-symbol=", name.clone()));
+                }
+                None if own.defined || !known(name) => {
+                    return Err(other_symbols(shown, name, "is no name of its module"));
+                }
+                // Its code needs no call, as that of a function of which the machine has an instruction.
+                None => {}
+            }
+        }
+        for (name, other) in code.global.iter().filter(|(name, _)| !self.global.contains_key(*name)) {
+            if self.local.contains(name) && other.defined {
+                changes.push(("--localize-symbol=", name.clone()));
+            } else if named(name) && can_be_referred_to(name) {
+                return Err(other_symbols(shown, name, "is a name of its module, and not there"));
+            }
+        }
+        Ok(changes)
+    }
+}
+
+/// Names that the project's own code has, and those that code generation makes by itself.
+fn is_ours(name: &[u8]) -> bool {
+    [&b"__pcce"[..], b"pcce_", b"DW.ref.", b"_GLOBAL_OFFSET_TABLE_"].iter().any(|own| name.starts_with(own))
+}
+
+/// Whether a skeleton's assembly can name it.
+fn can_be_referred_to(name: &[u8]) -> bool {
+    !name.iter().any(|byte| b"{|}\"\\".contains(byte) || byte.is_ascii_control())
+}
