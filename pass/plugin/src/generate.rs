@@ -2,6 +2,7 @@
 //! does what the step at the link has decided ([`pcce_model::slice`]).
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use pcce_abi::skeleton;
 use pcce_model::slice::{Slice, planned};
@@ -28,14 +29,18 @@ struct Order {
     key: String,
 }
 
-/// Rewrites the module. `order`: what is decided, a JSON document.
+/// Rewrites the module `NAME.bc`. `folder`: where `NAME.json` says what is decided: one compiler makes the code of
+/// several modules.
 ///
 /// # Errors
-/// The document is none, or of another module.
-pub fn generate(job: &Job<'_>, run: &mut Run, order: &[u8]) -> Result<(), Error> {
+/// There is no such document, or it is of another module.
+pub fn generate(job: &Job<'_>, run: &mut Run, folder: &Path) -> Result<(), Error> {
     let bad = |what: String| Error::Slice { module: job.identifier.clone(), what };
+    let name = Path::new(&job.identifier).with_extension("json");
+    let file = folder.join(name.file_name().unwrap_or_default());
+    let order = std::fs::read(&file).map_err(|cause| bad(format!("{}: {cause}", file.display())))?;
     let Order { id, slice, sites, key } =
-        serde_json::from_slice(order).map_err(|error| bad(error.to_string()))?;
+        serde_json::from_slice(&order).map_err(|error| bad(error.to_string()))?;
     let id = u64::from_str_radix(&id, 16).map_err(|error| bad(error.to_string()))?;
     prepare::insert_late_calls(run);
     let escapes = |number: usize| slice.functions.get(number).is_some_and(|function| function.escapes);

@@ -2,8 +2,6 @@
 
 mod read;
 
-use std::path::Path;
-
 use pcce_encoding::{CallGraph, Encoding, FunctionId};
 use pcce_model::hybrid::{self, Frames, Used};
 use pcce_model::link::{self, CodeOfCall};
@@ -94,15 +92,8 @@ pub fn run(run: &mut Run, phase: Phase, opt_level: u32, parameters: &str) -> Res
         }
         Phase::Slice => {
             let Some(folder) = &options.slice else { return Ok(false) };
-            // One compiler makes the code of several modules.
-            let name = Path::new(&identifier).with_extension("json");
-            let file = folder.join(name.file_name().unwrap_or_default());
-            let order = std::fs::read(&file).map_err(|cause| Error::Slice {
-                module: identifier.clone(),
-                what: format!("{}: {cause}", file.display()),
-            })?;
             let job = Job::new(module, identifier, phase, opt_level, &options)?;
-            return generate::generate(&job, run, &order).map(|()| true);
+            return generate::generate(&job, run, folder).map(|()| true);
         }
         _ => {}
     }

@@ -1,8 +1,8 @@
 //! The cache of generated objects.
 //!
 //! An entry is a file that the key of its object names: a hash of all that the object was made of. The format is in
-//! docs/formats.md. Several links use the cache at once: an entry is written under another name and renamed. An entry
-//! that is not what its name says is taken away, and the object is made again; so nothing depends on the cache but time.
+//! docs/formats.md. Several links use the cache at once: an entry is written under another name and renamed. One that
+//! is not what its name says is taken away, and the object is made again; so nothing depends on the cache but time.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
