@@ -207,7 +207,10 @@ pub fn run_within(command: &mut Command, input: &str, time: Duration) -> Result<
         .map(|word| word.to_string_lossy().into_owned())
         .collect::<Vec<_>>()
         .join(" ");
-    // What a developer has set for other builds must not decide what is tested.
+    // What a developer has set for other builds must not decide what is tested, nor what earlier tests have made.
+    if !command.get_envs().any(|(name, _)| name == "PCCE_CACHE") {
+        command.env("PCCE_CACHE", "");
+    }
     command.env_remove("PCCE_OPTIONS").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap_or_else(|e| panic!("cannot start `{line}`: {e}"));
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());

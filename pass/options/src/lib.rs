@@ -222,9 +222,9 @@ pub struct PassOptions {
     /// Keep the bitcode and what is read of it for the link, which generates the code.
     #[arg(long = "pcce-capture")]
     pub capture: bool,
-    /// Generate the code of such bitcode by this file.
-    #[arg(long = "pcce-slice", value_name = "FILE", require_equals = true)]
-    #[arg(value_hint = ValueHint::FilePath)]
+    /// Generate the code of such bitcode by the files of this folder: for `NAME.bc` by `NAME.json`.
+    #[arg(long = "pcce-slice", value_name = "FOLDER", require_equals = true)]
+    #[arg(value_hint = ValueHint::DirPath)]
     pub slice: Option<PathBuf>,
     /// As if at link time, for `opt`.
     #[arg(long = "pcce-whole-program")]

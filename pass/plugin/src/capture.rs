@@ -158,6 +158,10 @@ fn body(number: u32, id: u64, called: &[&str], references: &[Reference]) -> Stri
     // No other image can have it, so that no linker leaves a reference open.
     let marker = skeleton::ENCODED_SYMBOL;
     let _ = writeln!(asm, ".hidden {marker}\nmovq {marker}@GOTPCREL(%rip), %rax");
+    // Code refers to the runtime, so that linkers take its members where they stand.
+    if number != skeleton::NO_FUNCTION {
+        let _ = writeln!(asm, "movq {}@GOTPCREL(%rip), %rax", pcce_abi::VERSION_SYMBOL);
+    }
     // All linkers take these; a reference that only names another image's symbol some do not.
     for reference in references.iter().filter(|reference| can_be_written(&reference.assembly)) {
         let name = quoted(&reference.assembly);

@@ -2,6 +2,7 @@
 //! does what the step at the link has decided ([`pcce_model::slice`]).
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use pcce_abi::skeleton;
 use pcce_model::slice::{Slice, planned};
@@ -10,7 +11,7 @@ use crate::capture::emit_id;
 use crate::code::{Code, FunctionCode};
 use crate::contexts::{emit, rewrite};
 use crate::error::Error;
-use crate::llvm::{Call, Module, Run};
+use crate::llvm::{Call, Module, Run, byte_directive};
 use crate::pass::Job;
 use crate::prepare;
 
@@ -24,15 +25,22 @@ struct Order {
     slice: Slice,
     /// How many sites the module has.
     sites: usize,
+    /// What names all that the code is made of; the object says it again.
+    key: String,
 }
 
-/// Rewrites the module. `order`: what is decided, a JSON document.
+/// Rewrites the module `NAME.bc`. `folder`: where `NAME.json` says what is decided: one compiler makes the code of
+/// several modules.
 ///
 /// # Errors
-/// The document is none, or of another module.
-pub fn generate(job: &Job<'_>, run: &mut Run, order: &[u8]) -> Result<(), Error> {
+/// There is no such document, or it is of another module.
+pub fn generate(job: &Job<'_>, run: &mut Run, folder: &Path) -> Result<(), Error> {
     let bad = |what: String| Error::Slice { module: job.identifier.clone(), what };
-    let Order { id, slice, sites } = serde_json::from_slice(order).map_err(|error| bad(error.to_string()))?;
+    let name = Path::new(&job.identifier).with_extension("json");
+    let file = folder.join(name.file_name().unwrap_or_default());
+    let order = std::fs::read(&file).map_err(|cause| bad(format!("{}: {cause}", file.display())))?;
+    let Order { id, slice, sites, key } =
+        serde_json::from_slice(&order).map_err(|error| bad(error.to_string()))?;
     let id = u64::from_str_radix(&id, 16).map_err(|error| bad(error.to_string()))?;
     prepare::insert_late_calls(run);
     let escapes = |number: usize| slice.functions.get(number).is_some_and(|function| function.escapes);
@@ -67,6 +75,11 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &[u8]) -> Result<(), Error>
         numbers.for_each(|number| code.functions()[number].value.declare());
     }
     emit_id(module, skeleton::CODE_SECTION, skeleton::CODE_MAGIC, id);
+    module.append_asm(&format!(
+        ".pushsection {},\"e\",@progbits\n{}\n.popsection\n",
+        skeleton::KEY_SECTION,
+        byte_directive(key.as_bytes())
+    ));
     if cfg!(debug_assertions) || job.options.check {
         run.verify()?;
     }

@@ -91,13 +91,9 @@ pub fn run(run: &mut Run, phase: Phase, opt_level: u32, parameters: &str) -> Res
             return capture::capture(&job, run, &command).map(|()| true);
         }
         Phase::Slice => {
-            let Some(file) = &options.slice else { return Ok(false) };
-            let order = std::fs::read(file).map_err(|cause| Error::Slice {
-                module: identifier.clone(),
-                what: format!("{}: {cause}", file.display()),
-            })?;
+            let Some(folder) = &options.slice else { return Ok(false) };
             let job = Job::new(module, identifier, phase, opt_level, &options)?;
-            return generate::generate(&job, run, &order).map(|()| true);
+            return generate::generate(&job, run, folder).map(|()| true);
         }
         _ => {}
     }

@@ -1,21 +1,37 @@
 //! The code of the modules that a link has, between its two runs: the program is encoded, and clang makes an object of
 //! the bitcode of each module by what is decided of it.
+//!
+//! 1. [`compiler`]: how the code of a module is generated, and what else it depends on;
+//! 2. [`objects`]: the cache of objects that earlier links have made of the same;
+//! 3. [`jobs`]: the compilers that make the others, as many at once as `make` allows ([`tokens`]).
 
+pub mod compiler;
+pub mod jobs;
+pub mod objects;
+pub mod tokens;
+
+use std::collections::HashMap;
 use std::error::Error as StdError;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::{env, fs, thread};
+use std::process::Command;
+use std::{env, io};
 
-use object::{Object, ObjectSymbol};
+use object::{Object, ObjectSection, ObjectSymbol};
+use pcce_abi::skeleton;
 use pcce_link::relink::{self, Module, Scratch};
 use pcce_linker::{FirstLink, Generate, Generated, PlainObject};
+use sha2::Digest;
 
 use crate::install;
 use crate::recorded::Recorded;
+use compiler::Compiler;
+use jobs::{Job, Product};
+use objects::Cache;
 
 /// What can go wrong, as `pcce-ld` says it.
-type Failure = Box<dyn StdError + Send + Sync>;
+pub type Failure = Box<dyn StdError + Send + Sync>;
 
 /// Generates code with the plugin.
 pub struct Generator {
@@ -28,7 +44,7 @@ impl Generator {
     ///
     /// # Errors
     /// Nobody tells where that is.
-    pub fn new() -> std::io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         let executable = env::current_exe().and_then(fs::canonicalize)?;
         let files = install::Files::beside(&executable, install::LLVM, |path| path.exists());
         Ok(Self { plugin: files.plugin })
@@ -37,6 +53,7 @@ impl Generator {
 
 impl Generate for Generator {
     fn generate(&self, first: &FirstLink) -> Result<Generated, Failure> {
+        let cache = Cache::of_environment()?;
         let mut modules = Vec::with_capacity(first.modules.len());
         for module in first.modules {
             let object = part(&module.file, module.range.as_ref())?;
@@ -51,32 +68,72 @@ impl Generate for Generator {
             plain.extend(names_of(object)?);
         }
         let encoded = relink::encode(&scratch, &modules, plain.into_iter())?;
-        let mut jobs = Vec::with_capacity(modules.len() + 1);
+        let mut commands: HashMap<&[u8], usize> = HashMap::new();
+        let mut compilers: Vec<Compiler> = Vec::new();
+        let mut missing: Vec<Product> = Vec::new();
         let mut generated = Generated::default();
-        for (module, order) in modules.iter().zip(&encoded.orders) {
-            let file = |kind: &str| first.folder.join(format!("{:016x}.{kind}", module.id));
-            let (bitcode, slice, object) = (file("bc"), file("json"), file("o"));
-            fs::write(&bitcode, &module.bitcode)?;
-            fs::write(&slice, serde_json::to_vec(order)?)?;
-            let recorded: Recorded = serde_json::from_slice(&module.command)?;
-            let mut job = Command::new(&recorded.compiler);
-            job.args(recorded.arguments(&bitcode, &object, &self.plugin)).current_dir(&recorded.folder);
-            job.env(pcce_options::VARIABLE, format!("{};slice={}", recorded.options, slice.display()));
-            job.env_remove(pcce_options::COMMAND_VARIABLE);
-            jobs.push((module.name().to_owned(), job));
-            generated.objects.push((module.id, object));
+        for ((module, order), linked) in modules.iter().zip(&encoded.orders).zip(first.modules) {
+            let compiler = match commands.get(&*module.command) {
+                Some(&known) => known,
+                None => {
+                    let recorded: Recorded = serde_json::from_slice(&module.command)?;
+                    let known = compilers.iter().position(|compiler| compiler.is_for(&recorded));
+                    let compiler = match known {
+                        Some(known) => known,
+                        None => {
+                            compilers.push(Compiler::new(recorded, &self.plugin)?);
+                            compilers.len() - 1
+                        }
+                    };
+                    commands.insert(&module.command, compiler);
+                    compiler
+                }
+            };
+            let order = serde_json::to_vec(order)?;
+            let mut hash = compilers[compiler].hash();
+            for part in [&*module.bitcode, &*order] {
+                hash.update((part.len() as u64).to_le_bytes());
+                hash.update(part);
+            }
+            let key: [u8; 32] = hash.finalize().into();
+            let product = Product {
+                id: module.id,
+                key,
+                shown: linked.shown.clone(),
+                bitcode: first.folder.join(format!("{:016x}.bc", module.id)),
+                object: first.folder.join(format!("{:016x}.o", module.id)),
+                compiler,
+                size: module.bitcode.len(),
+            };
+            generated.objects.push((module.id, product.object.clone()));
+            let known = cache.as_ref().filter(|_| compilers[compiler].is_known());
+            if let Some(object) = known.and_then(|cache| cache.get(&key))
+                && check(&object, &product).is_ok()
+            {
+                fs::write(&product.object, &object)?;
+                continue;
+            }
+            fs::write(&product.bitcode, &module.bitcode)?;
+            let with_key = [format!("{{\"key\":\"{}\",", hex(&key)).as_bytes(), &order[1..]].concat();
+            fs::write(product.bitcode.with_extension("json"), with_key)?;
+            missing.push(product);
         }
-        let compiler =
-            modules.first().and_then(|module| serde_json::from_slice::<Recorded>(&module.command).ok());
-        if let Some(recorded) = compiler {
+        let mut jobs = jobs::of_modules(missing, &compilers, first.folder, jobs::processors());
+        if let Some(compiler) = compilers.first() {
             let (assembly, object) = (first.folder.join("tables.s"), first.folder.join("tables.o"));
             fs::write(&assembly, &encoded.tables)?;
-            let mut job = Command::new(&recorded.compiler);
-            job.arg("-c").arg(&assembly).arg("-o").arg(&object);
-            jobs.push(("its tables".to_owned(), job));
+            fs::write(first.folder.join(relink::DICTIONARY), &encoded.dictionary)?;
+            let mut command = Command::new(&compiler.recorded.compiler);
+            command.args(["-c", "tables.s", "-o", "tables.o"]).current_dir(first.folder);
+            jobs.push(Job::other("its tables", command));
             generated.extra.push(object);
         }
-        run(jobs)?;
+        let made = jobs::run(jobs, first.target)?;
+        if let Some(cache) = cache {
+            let made = made.iter().filter(|product| compilers[product.compiler].is_known());
+            made.for_each(|product| cache.put(&product.key, &product.object));
+            cache.shrink();
+        }
         let objects: Vec<PathBuf> = generated.objects.iter().map(|(_, object)| object.clone()).collect();
         generated.check = Some(Box::new(move |output| {
             let objects: Result<Vec<_>, _> = objects.iter().map(fs::read).collect();
@@ -86,12 +143,43 @@ impl Generate for Generator {
     }
 }
 
+/// Whether an object is what was ordered: of the module, made of this bitcode by this plan with this compiler.
+///
+/// # Errors
+/// What it is.
+pub fn check(object: &[u8], product: &Product) -> Result<(), String> {
+    let file = object::File::parse(object).map_err(|error| error.to_string())?;
+    let data = |name: &str| {
+        let section = file.section_by_name(name).ok_or_else(|| format!("it has no section {name}"))?;
+        section.data().map_err(|error| error.to_string())
+    };
+    let id = [&skeleton::CODE_MAGIC[..], &product.id.to_le_bytes()].concat();
+    if data(skeleton::CODE_SECTION)? != id {
+        return Err("it is of another module".to_owned());
+    }
+    if data(skeleton::KEY_SECTION)? != hex(&product.key).as_bytes() {
+        return Err("it was made of something else".to_owned());
+    }
+    Ok(())
+}
+
+/// A key in digits.
+pub fn hex(key: &[u8]) -> String {
+    key.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The bytes of an object.
-fn part(file: &Path, range: Option<&std::ops::Range<u64>>) -> Result<Vec<u8>, Failure> {
-    let bytes = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    let Some(range) = range else { return Ok(bytes) };
-    let part = bytes.get(range.start as usize..range.end as usize);
-    Ok(part.ok_or_else(|| format!("{}: it has changed while it was linked", file.display()))?.to_vec())
+fn part(path: &Path, range: Option<&std::ops::Range<u64>>) -> Result<Vec<u8>, Failure> {
+    let failed = |error: io::Error| format!("{}: {error}", path.display());
+    let Some(range) = range else { return Ok(fs::read(path).map_err(failed)?) };
+    let file = File::open(path).map_err(failed)?;
+    let changed = || format!("{}: it has changed while it was linked", path.display());
+    if range.end > file.metadata().map_err(failed)?.len() {
+        return Err(changed().into());
+    }
+    let mut bytes = vec![0; usize::try_from(range.end - range.start)?];
+    file.read_exact_at(&mut bytes, range.start).map_err(|_| changed())?;
+    Ok(bytes)
 }
 
 /// The names that an object without the pass knows: its own, which another object may define in its stead, and those
@@ -115,32 +203,4 @@ fn names_of(object: &PlainObject) -> Result<Vec<String>, Failure> {
         return Err(of_linker());
     }
     Ok(names)
-}
-
-/// Runs the jobs, as many at once as there are processors.
-fn run(jobs: Vec<(String, Command)>) -> Result<(), Failure> {
-    let next = AtomicUsize::new(0);
-    let jobs: Vec<_> = jobs.into_iter().map(std::sync::Mutex::new).collect();
-    let work = || -> Result<(), Failure> {
-        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let mut job = job.lock().map_err(|_| "a job has failed")?;
-            let (name, command) = &mut *job;
-            let output = command.stdin(Stdio::null()).output();
-            let output = output.map_err(|error| {
-                format!("{name}: `{}` cannot be run: {error}", command.get_program().display())
-            })?;
-            if !output.status.success() {
-                let said = String::from_utf8_lossy(&output.stderr);
-                return Err(format!("code of {name} cannot be generated: {said}").into());
-            }
-        }
-        Ok(())
-    };
-    let count = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..count).map(|_| scope.spawn(work)).collect();
-        workers
-            .into_iter()
-            .try_for_each(|worker| worker.join().unwrap_or_else(|_| Err("a job has failed".into())))
-    })
 }

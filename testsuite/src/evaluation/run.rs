@@ -160,6 +160,8 @@ impl Shell<'_> {
             .env_clear()
             .envs(["PATH", "HOME", "TMPDIR"].iter().filter_map(|name| Some((name, env::var_os(name)?))))
             .env("LC_ALL", "C")
+            // Each build generates all of its code.
+            .env("PCCE_CACHE", "")
             .envs(self.environment.iter().cloned())
             .current_dir(self.folder)
             .stdin(Stdio::null())

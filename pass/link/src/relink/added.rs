@@ -31,9 +31,15 @@ pub struct Added<'a> {
     places: Vec<Place>,
     /// The sites of its calls.
     sites: Vec<Vec<Option<Sites>>>,
+    /// By module: how many functions, sites and bytes of site arrays the modules before it have.
+    before: Vec<Before>,
+    /// By module: the numbers of its names.
+    names: Vec<HashMap<String, u32>>,
     /// Comparisons in the functions that have some.
     compared: HashMap<FunctionId, Vec<Comparison>>,
     thunks: Vec<Thunk>,
+    /// By module: the thunks of its functions.
+    thunks_of: Vec<Vec<usize>>,
 }
 
 impl<'a> Added<'a> {
@@ -48,8 +54,11 @@ impl<'a> Added<'a> {
             symbols: modules.iter().map(|module| module.symbols.clone()).collect(),
             places: places.collect(),
             sites: sites.collect(),
+            before: Vec::new(),
+            names: modules.iter().map(|module| numbers_of(&module.symbols.names)).collect(),
             compared: HashMap::new(),
             thunks: Vec::new(),
+            thunks_of: vec![Vec::new(); modules.len()],
         }
     }
 
@@ -63,20 +72,29 @@ impl<'a> Added<'a> {
     /// The number of a function in the dictionary.
     pub fn number(&self, id: FunctionId) -> u32 {
         let (module, function) = self.places[id.index()];
-        let before: usize = self.symbols[..module].iter().map(|module| module.functions.len()).sum();
-        (before + function) as u32
+        self.before[module].functions + function as u32
     }
 
     /// The number of the first site of the function's module, over all modules.
     pub fn first_site(&self, id: FunctionId) -> u32 {
-        let module = self.places[id.index()].0;
-        self.symbols[..module].iter().map(|module| module.sites.len() as u32).sum()
+        self.before[self.places[id.index()].0].sites
     }
 
     /// Where the site array of the function's module begins, in those of all modules: none is empty.
     pub fn first_byte(&self, id: FunctionId) -> u32 {
-        let module = self.places[id.index()].0;
-        self.symbols[..module].iter().map(|module| module.sites.len().max(1) as u32).sum()
+        self.before[self.places[id.index()].0].bytes
+    }
+
+    /// Numbers functions and sites over all modules. Nothing is added any more.
+    fn number_all(&mut self) {
+        let mut next = Before::default();
+        self.before.clear();
+        for symbols in &self.symbols {
+            self.before.push(next);
+            next.functions += symbols.functions.len() as u32;
+            next.sites += symbols.sites.len() as u32;
+            next.bytes += symbols.sites.len().max(1) as u32;
+        }
     }
 
     /// The sites of a function's calls.
@@ -143,7 +161,7 @@ impl<'a> Added<'a> {
         let symbols = &mut self.symbols[module];
         let kind_of_site = match own {
             Some((_, function)) => dictionary::SiteKind::Direct(Some(function as u32)),
-            None => dictionary::SiteKind::External(name(symbols, &guess.name)),
+            None => dictionary::SiteKind::External(name(symbols, &mut self.names[module], &guess.name)),
         };
         let site =
             new_site(symbols, function, kind_of_site, symbols.sites[sites.call as usize].locations.clone());
@@ -168,12 +186,13 @@ impl<'a> Added<'a> {
     pub fn outline(&mut self, program: &mut Program, encoding: &mut Encoding) {
         let answers = Answers { modules: self.modules, places: &self.places, program: &program.clone() };
         self.thunks = thunks::outline(program, encoding, &answers);
-        for thunk in &self.thunks {
+        for (t, thunk) in self.thunks.iter().enumerate() {
             let (module, caller) = self.places[thunk.caller.index()];
+            self.thunks_of[module].push(t);
             let symbols = &mut self.symbols[module];
             let number = symbols.functions.len();
             let row = dictionary::Function {
-                name: name(symbols, &thunk.name),
+                name: name(symbols, &mut self.names[module], &thunk.name),
                 push_thunk: true,
                 ..dictionary::Function::default()
             };
@@ -188,6 +207,7 @@ impl<'a> Added<'a> {
             self.places.push((module, number));
             self.sites.push(vec![Some(Sites { call: within, creation: None })]);
         }
+        self.number_all();
     }
 
     /// What is to be done with a module.
@@ -203,8 +223,7 @@ impl<'a> Added<'a> {
                 decided.function(id, scratch.has((m, f)), (self.sites_of(id), entry_site), calls)
             });
         let own = self.places.len() - self.thunks.len();
-        let thunks =
-            self.thunks.iter().zip(own..).filter(|(thunk, _)| self.places[thunk.caller.index()].0 == m);
+        let thunks = self.thunks_of[m].iter().map(|&thunk| (&self.thunks[thunk], own + thunk));
         let thunks = thunks.map(|(thunk, id)| SliceThunk {
             caller: (thunk.caller.index() - first) as u32,
             call: thunk.call as u32,
@@ -257,13 +276,25 @@ struct Guess {
     place: Option<Place>,
 }
 
+/// What the modules before one have.
+#[derive(Clone, Copy, Default)]
+struct Before {
+    functions: u32,
+    sites: u32,
+    bytes: u32,
+}
+
+/// The number of each name; of equal ones that of the first.
+fn numbers_of(names: &[String]) -> HashMap<String, u32> {
+    names.iter().enumerate().rev().map(|(number, name)| (name.clone(), number as u32)).collect()
+}
+
 /// The number of a name in a module.
-fn name(symbols: &mut dictionary::Module, name: &str) -> u32 {
-    let known = symbols.names.iter().position(|known| known == name);
-    known.unwrap_or_else(|| {
+fn name(symbols: &mut dictionary::Module, numbers: &mut HashMap<String, u32>, name: &str) -> u32 {
+    *numbers.entry(name.to_owned()).or_insert_with(|| {
         symbols.names.push(name.to_owned());
-        symbols.names.len() - 1
-    }) as u32
+        symbols.names.len() as u32 - 1
+    })
 }
 
 fn new_site(

@@ -52,6 +52,7 @@ pub fn merge(
     let mut functions = Vec::with_capacity(next);
     let mut taken: HashSet<Place> = HashSet::new();
     let mut taken_outside: Vec<(String, TypeId)> = Vec::new();
+    let mut known_outside: HashSet<(&str, TypeId)> = HashSet::new();
     for (m, facts) in modules.iter().enumerate().filter_map(|(m, module)| Some((m, module.facts.as_ref()?))) {
         let mut renumbered = Vec::with_capacity(facts.types.len());
         for ty in &facts.types {
@@ -61,10 +62,10 @@ pub fn merge(
         let ty = |ty: TypeId| renumbered[ty.0 as usize];
         let own = |callee: FunctionId| number((m, callee.index()));
         for (name, of_type) in &facts.declared {
-            let outside = (name.clone(), ty(*of_type));
-            if !options.publishes && scratch.named(name).next().is_none() && !taken_outside.contains(&outside)
-            {
-                taken_outside.push(outside);
+            let ty = ty(*of_type);
+            let is_outside = !options.publishes && scratch.named(name).next().is_none();
+            if is_outside && known_outside.insert((name, ty)) {
+                taken_outside.push((name.clone(), ty));
             }
         }
         taken.extend(facts.reached.iter().flat_map(|name| scratch.named(name)));

@@ -129,7 +129,12 @@ pub struct Encoded {
     pub orders: Vec<Order>,
     /// The further object, as assembly.
     pub tables: String,
+    /// The file [`DICTIONARY`] that the assembly reads.
+    pub dictionary: Vec<u8>,
 }
+
+/// The name of the file that the further object reads, in the folder in which it is assembled.
+pub const DICTIONARY: &str = "dictionary";
 
 /// Encodes the program. `plain`: names that objects without the pass refer to.
 ///
@@ -167,7 +172,8 @@ pub fn encode(
     added.tell(&program, &decided);
     let whole = Whole { modules, added: &added, program: &program, encoding: &encoding, decided: &decided };
     let rows = whole.rows(&ranges);
-    Ok(Encoded { orders, tables: tables::assembly(&whole, rows, verify)? })
+    let (tables, dictionary) = tables::assembly(&whole, rows, verify)?;
+    Ok(Encoded { orders, tables, dictionary })
 }
 
 /// A program and what is decided for it.

@@ -19,11 +19,15 @@ use crate::Error;
 /// The label of all site arrays together.
 const SITES: &str = ".Lsites";
 
-/// Writes the object.
+/// Writes the object, and the dictionary, which is read from a file with the name [`super::DICTIONARY`].
 ///
 /// # Errors
 /// A name that verify mode's tables cannot hold.
-pub fn assembly(whole: &Whole<'_>, rows: dictionary::Encoding, verify: bool) -> Result<String, Error> {
+pub fn assembly(
+    whole: &Whole<'_>,
+    rows: dictionary::Encoding,
+    verify: bool,
+) -> Result<(String, Vec<u8>), Error> {
     let mut asm = String::new();
     let mut symbols = whole.added.symbols.clone();
     let mut next = 0;
@@ -50,11 +54,13 @@ pub fn assembly(whole: &Whole<'_>, rows: dictionary::Encoding, verify: bool) -> 
     }
     let record = linked::to_bytes(&symbols, &[rows]);
     let _ = writeln!(asm, ".section {SECTION},\"\",@progbits");
-    bytes(&mut asm, &record[..SITES_ADDRESS_OFFSET]);
+    // As text it would take longer to assemble than all else.
+    let file = super::DICTIONARY;
+    let _ = writeln!(asm, ".incbin \"{file}\", 0, {SITES_ADDRESS_OFFSET}");
     let _ = writeln!(asm, ".quad {SITES}");
-    bytes(&mut asm, &record[SITES_ADDRESS_OFFSET + 8..]);
+    let _ = writeln!(asm, ".incbin \"{file}\", {}", SITES_ADDRESS_OFFSET + 8);
     asm.push_str(".section .note.GNU-stack,\"\",@progbits\n");
-    Ok(asm)
+    Ok((asm, record))
 }
 
 /// A symbol for what follows, which the whole image knows, and no other.

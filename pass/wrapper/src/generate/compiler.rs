@@ -1,0 +1,220 @@
+//! How the code of modules is generated that one command has compiled, and what it depends on beside them.
+//!
+//! The driver tells the compiler's own command once (`-###`): it has what configuration files and the machine
+//! (`-march=native`) add. By it one process makes the code of several modules, of which each costs a process of clang
+//! about 25 ms otherwise.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use object::{Object, ReadCache};
+use sha2::{Digest, Sha256};
+
+use super::Failure;
+use super::jobs::Product;
+use crate::recorded::Recorded;
+
+/// Stands for the bitcode when the driver is asked.
+const INPUT: &str = "/dev/null";
+/// Stands for the object.
+const OUTPUT: &str = "pcce-generated.o";
+/// What loads the pass.
+const PLUGIN: &str = "-fpass-plugin=";
+
+/// A command that makes code.
+pub struct Compiler {
+    /// As the objects have it.
+    pub recorded: Recorded,
+    plugin: PathBuf,
+    /// The compiler's own command, without inputs and outputs; none where there are several commands, or where it
+    /// cannot be told.
+    own: Option<Vec<OsString>>,
+    /// All that code depends on beside the module.
+    hash: Sha256,
+    /// Whether the hash is of all.
+    known: bool,
+}
+
+impl Compiler {
+    /// # Errors
+    /// The compiler cannot be run.
+    pub fn new(recorded: Recorded, plugin: &Path) -> Result<Self, Failure> {
+        let mut driver = driver(&recorded, plugin, Path::new(INPUT), Path::new(OUTPUT));
+        let asked = driver.arg("-###").stdin(Stdio::null()).output();
+        let asked = asked.map_err(|error| {
+            format!("`{}` cannot be run in {}: {error}", recorded.compiler, recorded.folder)
+        })?;
+        let own = own_command(&asked.stderr);
+        let mut hash = Sha256::new();
+        let mut add = |bytes: &[u8]| {
+            hash.update((bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        };
+        add(b"pcce object 1");
+        // It names its version.
+        add(asked.stderr.split(|byte| *byte == b'\n').next().unwrap_or_default());
+        add(recorded.options.as_bytes());
+        let mut files: BTreeSet<PathBuf> = [plugin.to_owned()].into();
+        let folder = Path::new(&recorded.folder);
+        for word in own.iter().flatten().filter(|word| !word.as_bytes().starts_with(PLUGIN.as_bytes())) {
+            add(word.as_bytes());
+            // Lists and profiles: what a word names, or has behind its last sign.
+            let value = word.as_bytes().rsplit(|byte| *byte == b'=').next().unwrap_or_default();
+            files.extend([word.as_bytes(), value].map(|name| folder.join(OsStr::from_bytes(name))));
+        }
+        let options = pcce_options::PassOptions::read([&*recorded.options]).unwrap_or_default();
+        files.extend(options.files.iter().map(|file| folder.join(file)));
+        if let Some(program) = own.as_ref().and_then(|own| own.first()) {
+            files.extend(libraries(Path::new(program)));
+        }
+        let mut known = own.is_some();
+        for file in files.iter().filter(|file| file.is_file()) {
+            match identity(file) {
+                Some(identity) => add(&identity),
+                None => known = false,
+            }
+        }
+        Ok(Self { recorded, plugin: plugin.to_owned(), own, hash, known })
+    }
+
+    /// Whether code by this command is the same: only the object's name differs.
+    pub fn is_for(&self, other: &Recorded) -> bool {
+        let same = |recorded: &Recorded| Recorded { output: String::new(), ..recorded.clone() };
+        same(&self.recorded) == same(other)
+    }
+
+    /// The beginning of a key.
+    pub fn hash(&self) -> Sha256 {
+        self.hash.clone()
+    }
+
+    /// Whether the hash is of all that code depends on.
+    pub fn is_known(&self) -> bool {
+        self.known
+    }
+
+    /// How many modules one process can make the code of.
+    pub fn most(&self) -> usize {
+        if self.own.is_some() { 16 } else { 1 }
+    }
+
+    /// Makes the code of the modules; their plans are in `folder`.
+    pub fn command(&self, products: &[Product], folder: &Path) -> Command {
+        let mut command = match (&self.own, products) {
+            (Some(own), _) => {
+                let mut command = Command::new(&own[0]);
+                // The objects get the names of the modules.
+                command.args(&own[1..]).args(products.iter().map(|product| &product.bitcode));
+                command.current_dir(&self.recorded.folder);
+                command
+            }
+            (None, products) => {
+                let (bitcode, object) =
+                    products.first().map_or((Path::new(INPUT), Path::new(OUTPUT)), |product| {
+                        (&product.bitcode, &product.object)
+                    });
+                driver(&self.recorded, &self.plugin, bitcode, object)
+            }
+        };
+        let options = format!("{};slice={}", self.recorded.options, folder.display());
+        command.env(pcce_options::VARIABLE, options).env_remove(pcce_options::COMMAND_VARIABLE);
+        command
+    }
+}
+
+fn driver(recorded: &Recorded, plugin: &Path, bitcode: &Path, object: &Path) -> Command {
+    let mut command = Command::new(&recorded.compiler);
+    command.args(recorded.arguments(bitcode, object, plugin)).current_dir(&recorded.folder);
+    command
+}
+
+/// The compiler's own command in what the driver has said, if it is the only one.
+fn own_command(said: &[u8]) -> Option<Vec<OsString>> {
+    let mut commands = said.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b" \""));
+    let mut words = words(commands.next()?)?;
+    let is = |word: Option<&OsString>, text: &str| word.is_some_and(|word| word == text);
+    if commands.next().is_some() || !is(words.get(1), "-cc1") || !is(words.last(), INPUT) {
+        return None;
+    }
+    words.pop();
+    let output = words.windows(2).position(|pair| pair[0] == "-o" && pair[1] == OUTPUT)?;
+    words.drain(output..output + 2);
+    // One process has several modules.
+    words.retain(|word| word != "-disable-free");
+    Some(words)
+}
+
+/// The words of a line: each in quotes.
+fn words(line: &[u8]) -> Option<Vec<OsString>> {
+    let mut words = Vec::new();
+    let mut bytes = line.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b' ' => continue,
+            b'"' => {}
+            _ => return None,
+        }
+        let mut word = Vec::new();
+        loop {
+            match bytes.next()? {
+                b'"' => break,
+                b'\\' => word.push(bytes.next()?),
+                byte => word.push(byte),
+            }
+        }
+        words.push(OsString::from_vec(word));
+    }
+    Some(words)
+}
+
+/// A compiler, and the libraries that it is made of.
+fn libraries(program: &Path) -> Vec<PathBuf> {
+    let Ok(program) = fs::canonicalize(program) else { return Vec::new() };
+    let folder = program.parent().unwrap_or(Path::new("/")).join("../lib");
+    let names = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let is_part = |name: &OsStr| {
+        let name = name.to_string_lossy();
+        (name.starts_with("libLLVM") || name.starts_with("libclang-cpp")) && name.contains(".so")
+    };
+    let parts = names.filter(|file| is_part(&file.file_name())).map(|file| file.path());
+    parts.chain([program.clone()]).collect()
+}
+
+/// What tells a file from any other: its build id, or its content.
+fn identity(path: &Path) -> Option<Vec<u8>> {
+    let file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len().to_le_bytes();
+    let cache = ReadCache::new(file);
+    let build_id =
+        object::File::parse(&cache).ok().and_then(|file| file.build_id().ok().flatten().map(<[u8]>::to_vec));
+    match build_id {
+        Some(id) => Some([&b"id"[..], &length, &id].concat()),
+        None => Some([&b"content"[..], &length, &Sha256::digest(fs::read(path).ok()?)].concat()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_compilers_own_command_is_read() {
+        let said = "clang version 19.1.7\nTarget: x\n \"/usr/bin/cla\\\"ng\" \"-cc1\" \"-disable-free\" \
+                    \"-DX=\\$a \\\\\" \"-o\" \"pcce-generated.o\" \"-x\" \"ir\" \"/dev/null\"\n";
+        let own = own_command(said.as_bytes()).unwrap();
+        assert_eq!(own, ["/usr/bin/cla\"ng", "-cc1", "-DX=$a \\", "-x", "ir"]);
+        let second = format!("{said} \"/usr/bin/as\" \"x.s\"\n");
+        for other in
+            [&*second, "", " \"clang\" \"-cc1as\"\n", " \"clang\" \"-cc1\" \"-o\" \"x\" \"/dev/null\"\n"]
+        {
+            assert_eq!(own_command(other.as_bytes()), None, "{other}");
+        }
+        for line in [" \"a", " \"a\" b", " \"a\\"] {
+            assert_eq!(words(line.as_bytes()), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What links keep of the code that they generate, and how many compilers they run.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pcce_testsuite::{Output, artifact, command, llvm, run, work_folder};
+use sha2::{Digest, Sha256};
+
+/// The modules of a program.
+const MODULES: [(&str, &str); 4] = [
+    ("main.c", "int one(int), two(int);\nint main(void) { return one(3) + two(4) == 46 ? 0 : 1; }\n"),
+    ("one.c", "int leaf(int);\nint one(int n) { return n > 0 ? one(n - 1) + leaf(n) : 1; }\n"),
+    ("two.c", "int leaf(int);\nint two(int n) { return leaf(n) + leaf(n + 1); }\n"),
+    ("leaf.c", "unsigned long pcce_context(void);\nint leaf(int n) { pcce_context(); return n * 3; }\n"),
+];
+/// How many bytes of an entry stand before its object: a magic number, its key, and the object's hash.
+const HEADER: usize = 72;
+
+fn compile(folder: &Path) {
+    for (name, text) in MODULES {
+        fs::write(folder.join(name), text).unwrap();
+        compile_one(folder, name, &[]);
+    }
+}
+
+fn compile_one(folder: &Path, name: &str, flags: &[&str]) {
+    let mut compile =
+        command(artifact("pcce-clang"), &["--pcce-mode=relink", "-O2", "-fno-inline", "-g", "-c"]);
+    let _ = run(compile.args(flags).arg(name).current_dir(folder)).expect_success();
+}
+
+/// The command that links the modules.
+fn link(folder: &Path, output: &str) -> Command {
+    let mut link = command(artifact("pcce-clang"), &["--pcce-mode=relink", "-o", output]);
+    link.args(MODULES.map(|(name, _)| name.replace(".c", ".o"))).current_dir(folder);
+    link.env("PCCE_CACHE", folder.join("cache")).env_remove("MAKEFLAGS").env_remove("PCCE_CACHE_SIZE");
+    link
+}
+
+/// The bytes of the program, which runs well.
+fn linked(link: &mut Command, program: PathBuf) -> Vec<u8> {
+    let _ = run(link).expect_success();
+    assert_eq!(run(&mut Command::new(&program)).status, 0);
+    let bytes = fs::read(&program).unwrap();
+    fs::remove_file(&program).unwrap();
+    bytes
+}
+
+/// The entries of a cache.
+fn entries(cache: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let folders = fs::read_dir(cache).unwrap().map(|folder| folder.unwrap().path());
+    let files = folders.flat_map(|folder| fs::read_dir(folder).unwrap()).map(|file| file.unwrap().path());
+    files.map(|file| (file.clone(), fs::read(&file).unwrap())).collect()
+}
+
+/// A link takes what an earlier one has made of the same, and makes the rest: programs are as without a cache.
+#[test]
+fn links_generate_what_is_new() {
+    let folder = work_folder("relink_cache/new");
+    let cache = folder.join("cache");
+    compile(&folder);
+    let program = || folder.join("program");
+    let without = linked(link(&folder, "program").env("PCCE_CACHE", ""), program());
+    assert!(!cache.exists());
+    assert_eq!(linked(&mut link(&folder, "program"), program()), without);
+    let first = entries(&cache);
+    assert_eq!(first.len(), MODULES.len());
+    assert_eq!(linked(&mut link(&folder, "program"), program()), without);
+    assert_eq!(entries(&cache), first);
+
+    // Who is not called otherwise than before has the code that it had.
+    fs::write(folder.join("leaf.c"), MODULES[3].1.replace("n * 3", "n > 1000 ? 7 : n * 3")).unwrap();
+    compile_one(&folder, "leaf.c", &[]);
+    let changed = linked(&mut link(&folder, "program"), program());
+    assert_ne!(changed, without);
+    assert_eq!(entries(&cache).len(), first.len() + 1);
+    assert_eq!(linked(link(&folder, "program").env("PCCE_CACHE", ""), program()), changed);
+    // So has it with the words of another command, but for its own.
+    compile_one(&folder, "leaf.c", &["-fno-omit-frame-pointer"]);
+    let _ = linked(&mut link(&folder, "program"), program());
+    assert_eq!(entries(&cache).len(), first.len() + 2);
+
+    let no_size = run(link(&folder, "program").env("PCCE_CACHE_SIZE", "much"));
+    assert!(no_size.status != 0 && no_size.stderr.contains("`much` is no size"), "{}", no_size.describe());
+    // Where nothing can be kept, nothing is.
+    fs::write(folder.join("file"), "").unwrap();
+    let nowhere = linked(link(&folder, "program").env("PCCE_CACHE", folder.join("file/cache")), program());
+    assert_eq!(nowhere, linked(&mut link(&folder, "program"), program()));
+}
+
+/// An entry that is not what its name says is made again, even where all that the cache says of it is right.
+#[test]
+fn spoilt_entries_are_made_again() {
+    let folder = work_folder("relink_cache/spoilt");
+    let cache = folder.join("cache");
+    compile(&folder);
+    let program = || folder.join("program");
+    let good = linked(&mut link(&folder, "program"), program());
+    let kept = entries(&cache);
+    // Stale ones: of the same modules, by the plan of another program.
+    let more = "int one(int), two(int), leaf(int);\n\
+                int main(void) { return leaf(one(leaf(2)) + two(leaf(1))) > 0 ? one(1) + leaf(2) - 10 : two(1); }\n";
+    fs::write(folder.join("other.c"), more).unwrap();
+    compile_one(&folder, "other.c", &[]);
+    let mut other = command(artifact("pcce-clang"), &["--pcce-mode=relink", "-o", "other", "other.o"]);
+    other.args(["one.o", "two.o", "leaf.o"]).current_dir(&folder).env("PCCE_CACHE", &cache);
+    let _ = run(&mut other).expect_success();
+    let stale: Vec<Vec<u8>> = entries(&cache)
+        .into_iter()
+        .filter(|(path, _)| !kept.contains_key(path))
+        .map(|(_, entry)| entry)
+        .collect();
+    assert!(stale.len() > 1, "plans do not differ");
+
+    let objects: Vec<&[u8]> = kept.values().chain(&stale).map(|entry| &entry[HEADER..]).collect();
+    type Spoil<'a> = &'a dyn Fn(usize, &[u8]) -> Vec<u8>;
+    let ways: [(&str, Spoil); 5] = [
+        ("cut", &|_, entry| entry[..entry.len() - 9].to_vec()),
+        ("empty", &|_, _| Vec::new()),
+        ("a bit", &|n, entry| {
+            let mut entry = entry.to_vec();
+            let at = entry.len() * (n + 1) / 7;
+            entry[at] ^= 4;
+            entry
+        }),
+        ("another one", &|n, _| kept.values().nth((n + 1) % kept.len()).unwrap().clone()),
+        ("another's object", &|n, entry| {
+            let object = objects[(n + 1) % objects.len()];
+            [&entry[..40], &Sha256::digest(object), object].concat()
+        }),
+    ];
+    for (way, spoil) in ways {
+        for (n, (path, entry)) in kept.iter().enumerate() {
+            fs::write(path, spoil(n, entry)).unwrap();
+        }
+        assert_eq!(linked(&mut link(&folder, "program"), program()), good, "{way}");
+        for (path, entry) in &kept {
+            assert!(fs::read(path).unwrap() == *entry, "{way}: {}", path.display());
+        }
+    }
+    for stale in &stale {
+        for (path, entry) in &kept {
+            let object = &stale[HEADER..];
+            fs::write(path, [&entry[..40], &Sha256::digest(object), object].concat()).unwrap();
+        }
+        assert_eq!(linked(&mut link(&folder, "program"), program()), good);
+    }
+}
+
+/// Several links at once use one cache.
+#[test]
+fn links_share_a_cache() {
+    let folder = work_folder("relink_cache/shared");
+    compile(&folder);
+    let program = |n: usize| format!("program-{n}");
+    let expected = linked(link(&folder, "program").env("PCCE_CACHE", ""), folder.join("program"));
+    std::thread::scope(|scope| {
+        for n in 0..4 {
+            let (folder, expected) = (&folder, &expected);
+            scope.spawn(move || {
+                for _ in 0..3 {
+                    let bytes = linked(&mut link(folder, &program(n)), folder.join(program(n)));
+                    assert!(bytes == *expected);
+                    let cache = folder.join("cache");
+                    entries(&cache).keys().step_by(n + 1).for_each(|path| _ = fs::remove_file(path));
+                }
+            });
+        }
+    });
+}
+
+/// A compiler that gives the code of one module for that of another one.
+const WRONG: &str = r#"#!/bin/sh
+case "$*" in
+*-\#\#\#*) CLANG "$@" 2>&1 | sed "s|^ \"[^\"]*\" \"-cc1\"| \"$0\" \"-cc1\"|" >&2 ;;
+-cc1\ *)
+    CLANG "$@" || exit
+    for file; do
+        case $file in
+        *.bc) if [ -e "$0.kept" ]; then cp "$0.kept" "${file%.bc}.o"; else cp "${file%.bc}.o" "$0.kept"; fi ;;
+        esac
+    done ;;
+*) exec CLANG "$@" ;;
+esac
+"#;
+
+#[test]
+fn code_of_another_module_is_refused() {
+    let folder = work_folder("relink_cache/wrong");
+    let clang = folder.join("clang-wrong");
+    fs::write(&clang, WRONG.replace("CLANG", llvm("clang").to_str().unwrap())).unwrap();
+    fs::set_permissions(&clang, fs::Permissions::from_mode(0o755)).unwrap();
+    for (name, text) in MODULES {
+        fs::write(folder.join(name), text).unwrap();
+        compile_one(&folder, name, &["--pcce-launch", clang.to_str().unwrap()]);
+    }
+    let refused: Output = run(&mut link(&folder, "program"));
+    let said = refused.stderr.contains("is not its own") && refused.stderr.contains(".o");
+    assert!(refused.status != 0 && said, "{}", refused.describe());
+    assert!(clang.with_extension("kept").exists() || folder.join("clang-wrong.kept").exists());
+    assert!(!folder.join("program").exists());
+}
+
+/// Compilers beside the first one take tokens of `make`, and put them back.
+#[test]
+fn compilers_take_tokens_of_make() {
+    let folder = work_folder("relink_cache/tokens");
+    compile(&folder);
+    let fifo = folder.join("fifo");
+    let _ = run(&mut command("mkfifo", &[fifo.to_str().unwrap()])).expect_success();
+    const NONBLOCK: i32 = 0o4000;
+    let mut pipe = OpenOptions::new().read(true).write(true).custom_flags(NONBLOCK).open(&fifo).unwrap();
+    let expected = linked(link(&folder, "program").env("PCCE_CACHE", ""), folder.join("program"));
+    for tokens in ["", "+", "+abc"] {
+        pipe.write_all(tokens.as_bytes()).unwrap();
+        let flags = format!("-j --jobserver-auth=fifo:{}", fifo.display());
+        let mut link = link(&folder, "program");
+        let link = link.env("PCCE_CACHE", "").env("MAKEFLAGS", flags);
+        assert!(linked(link, folder.join("program")) == expected, "{tokens}");
+        let mut left = [0; 16];
+        let count = pipe.read(&mut left).unwrap_or(0);
+        let (mut left, mut given) = (left[..count].to_vec(), tokens.as_bytes().to_vec());
+        left.sort_unstable();
+        given.sort_unstable();
+        assert_eq!(left, given);
+    }
+}
