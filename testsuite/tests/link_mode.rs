@@ -117,14 +117,14 @@ fn what_cannot_be_encoded_behind_the_link_is_refused() {
     let _ = clang(&["--pcce-mode=link", "-O2", "-c", "two.c"]).expect_success();
     // What only the link was asked for would not be done.
     for flag in ["--pcce-verify", "--pcce-heap", "--pcce-profile-generate", "--pcce-id-bits=20"] {
-        let late = clang(&[flag, "one.o", "two.o", "-o", "late"]);
+        let late = clang(&["--pcce-mode=link", flag, "one.o", "two.o", "-o", "late"]);
         let name = flag.split('=').next().unwrap();
         let message = format!("one.c was compiled without `{name}`, which the link has");
         assert!(late.status != 0 && late.stderr.contains(&message), "{}", late.describe());
         assert!(!folder.join("late").exists());
     }
     // Configure scripts link to nowhere.
-    let _ = clang(&["one.o", "two.o", "-o", "/dev/null"]).expect_success();
+    let _ = clang(&["--pcce-mode=link", "one.o", "two.o", "-o", "/dev/null"]).expect_success();
     assert!(!fs::metadata("/dev/null").unwrap().is_file());
     // What the linker is asked to take away is taken away behind the step.
     for strip in [&["-s"][..], &["-Wl,-O1,-s"], &["-Xlinker", "--strip-all"]] {

@@ -1,7 +1,7 @@
 //! The mode of a command: the one that it names, or what its other words need.
 //!
-//! Where nothing is said it is link mode, which leaves `-flto` to the user. What is encoded in the link anyway is in
-//! lto mode: programs with the user's own `-flto`, and bitcode. So is what no other mode has.
+//! Where nothing is said it is relink mode, or link mode with the user's own `-flto=thin`. What is encoded in the link
+//! anyway is in lto mode: programs with the user's own `-flto`, and bitcode. So is what no other mode has.
 
 use pcce_options::{Common, Mode, PassOptions, WrapperFlags};
 
@@ -58,8 +58,8 @@ mod tests {
     fn what_is_not_said_follows_from_the_rest() {
         let bitcode = Inputs { bitcode: vec![Bitcode { file: "a.o".into(), llvm: None }], unlinked: None };
         for (line, of_objects, of_bitcode) in [
-            ("a.o", Mode::Link, Mode::Lto),
-            ("-fno-lto a.o", Mode::Link, Mode::Lto),
+            ("a.o", Mode::Relink, Mode::Lto),
+            ("-fno-lto a.o", Mode::Relink, Mode::Lto),
             ("-flto=thin a.o", Mode::Link, Mode::Link),
             ("-flto a.o", Mode::Lto, Mode::Lto),
             ("-flto=thin --pcce-trace a.o", Mode::Lto, Mode::Lto),
@@ -79,13 +79,13 @@ mod tests {
         }
         let none = Inputs::default();
         for (line, list, expected) in [
-            ("-c a.c", "", Mode::Link),
-            ("-c --pcce-verify a.c", "verify", Mode::Link),
+            ("-c a.c", "", Mode::Relink),
+            ("-c --pcce-verify a.c", "verify", Mode::Relink),
             ("-c a.c", "verify;target=f", Mode::Lto),
             ("-c a.c", "trace=blocks", Mode::Lto),
             ("-c -emit-llvm a.c", "", Mode::Lto),
             ("-c a.c b.ll", "", Mode::Lto),
-            ("-c -o a.bc a.c", "", Mode::Link),
+            ("-c -o a.bc a.c", "", Mode::Relink),
             ("-c --pcce-mode=link -emit-llvm a.c", "", Mode::Link),
         ] {
             assert_eq!(mode(line, &none, list), expected, "{line}, {list}");

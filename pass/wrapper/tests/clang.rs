@@ -26,6 +26,7 @@ impl Wrapper {
         // Links: another thread of the tests, about to run a program, could hold open what is written here.
         fs::hard_link(env!("CARGO_BIN_EXE_pcce-clang"), bin.join("pcce-clang")).unwrap();
         fs::hard_link(env!("CARGO_BIN_EXE_pcce-clangxx"), bin.join("pcce-clang++")).unwrap();
+        fs::hard_link(env!("CARGO_BIN_EXE_pcce-ld"), bin.join("pcce-ld")).unwrap();
         fs::write(llvm.join("libpcce_pass.so"), "").unwrap();
         for file in ["libpcce_rt.a", "libpcce_libc.a", "libpcce_rt.so"] {
             fs::write(libraries.join(file), "").unwrap();
@@ -95,12 +96,12 @@ fn a_module_is_instrumented_by_the_compiler() {
 }
 
 #[test]
-fn where_no_mode_is_named_the_compiler_leaves_room_and_the_linker_is_the_users() {
+fn where_no_mode_is_named_the_users_linker_links_behind_our_front() {
     let wrapper = Wrapper::new();
     let jobs = wrapper.jobs(&["a.c", "-o", "x"]);
     let [compile, link] = jobs.as_slice() else { panic!("{jobs:#?}") };
     assert!(compile.contains("\"-fpass-plugin=") && !compile.contains("-flto"), "{compile}");
-    assert!(!link.contains("lld") && !link.contains("libpcce_pass"), "{link}");
+    assert!(link.contains("/bin/pcce-ld\"") && !link.contains("libpcce_pass"), "{link}");
     // Questions of configure scripts, behind which there is nothing to encode.
     let version = wrapper.succeed(&["-Wl,--version", "-o", "x"]).0;
     assert!(version.contains("GNU ld"), "{version}");

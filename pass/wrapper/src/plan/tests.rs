@@ -185,12 +185,14 @@ fn only_what_is_used_is_needed() {
         ("-c a.c", vec!["/r/libpcce_pass.so"]),
         ("--version", vec![]),
         ("-S a.c", vec!["/r/libpcce_pass.so"]),
-        ("a.c", vec!["/r/libpcce_pass.so", "/r/libpcce_rt.a", "/r/libpcce_libc.a"]),
-        ("-shared a.c", vec!["/r/libpcce_pass.so", "/r/libpcce_rt.so"]),
-        ("-r a.o", vec![]),
+        ("a.c", vec!["/r/libpcce_pass.so", "/p/pcce-ld", "/r/libpcce_rt.a", "/r/libpcce_libc.a"]),
+        ("-shared a.c", vec!["/r/libpcce_pass.so", "/p/pcce-ld", "/r/libpcce_rt.so"]),
+        ("-r a.o", vec!["/p/pcce-ld"]),
+        ("--pcce-mode=link -r a.o", vec![]),
         ("--pcce-mode=lto -r a.o", vec!["/r/libpcce_pass.so"]),
-        ("a.o", vec!["/r/libpcce_rt.a", "/r/libpcce_libc.a"]),
-        ("-static a.o", vec!["/r/libpcce_rt.a"]),
+        ("a.o", vec!["/p/pcce-ld", "/r/libpcce_rt.a", "/r/libpcce_libc.a"]),
+        ("-static a.o", vec!["/p/pcce-ld", "/r/libpcce_rt.a"]),
+        ("--pcce-mode=link -static a.o", vec!["/r/libpcce_rt.a"]),
     ] {
         let plan = plan_with(&facts(), line).unwrap();
         assert_eq!(plan.needs, needs.iter().map(PathBuf::from).collect::<Vec<_>>(), "{line}");
@@ -270,11 +272,11 @@ fn a_heap_profile_takes_the_place_of_the_allocator() {
         assert!(plan.argv.contains(&word.into()), "{word} in {:?}", plan.argv);
     }
     assert_eq!(pass_options(&facts(), command).as_deref(), Some("publish;executable"));
-    assert_eq!(pass_options(&facts(), "--pcce-heap -c a.c").as_deref(), Some("link;publish"));
+    assert_eq!(pass_options(&facts(), "--pcce-heap -c a.c").as_deref(), Some("capture;publish"));
     // A shared library uses the executable's.
     assert_eq!(
         plan_with(&facts(), "--pcce-heap -shared a.o").unwrap().needs,
-        [PathBuf::from("/r/libpcce_rt.so")]
+        ["/p/pcce-ld", "/r/libpcce_rt.so"].map(PathBuf::from)
     );
     let error = plan_with(&facts(), "--pcce-heap -static a.o").unwrap_err().to_string();
     assert!(error.contains("leave out `-static`"), "{error}");
@@ -324,8 +326,10 @@ fn options_for_the_pass_travel_in_one_variable() {
     ] {
         let lto = format!("--pcce-mode=lto {line}");
         assert_eq!(pass_options(&facts, &lto).as_deref(), expected, "{lto}");
-        let link = expected.map_or("link".to_owned(), |options| format!("link;{options}"));
-        assert_eq!(pass_options(&facts, line), Some(link), "{line}");
+        for (mode, line) in [("link", format!("--pcce-mode=link {line}")), ("capture", line.to_owned())] {
+            let options = expected.map_or(mode.to_owned(), |options| format!("{mode};{options}"));
+            assert_eq!(pass_options(&facts, &line), Some(options), "{line}");
+        }
     }
     let own = "--pcce-verify --pcce-no-callback=l --pcce-no-callback=/a/m --pcce-targets=f,@t -shared a.c";
     assert_eq!(
@@ -334,23 +338,23 @@ fn options_for_the_pass_travel_in_one_variable() {
     );
     assert_eq!(
         pass_options(&facts, "--pcce-crash-report a.c").as_deref(),
-        Some("crash-report=stderr;link;executable")
+        Some("crash-report=stderr;capture;executable")
     );
     let path = "--pcce-crash-report --pcce-crash-report=log/a -c a.c";
-    assert_eq!(pass_options(&facts, path).as_deref(), Some("crash-report=log/a;link"));
+    assert_eq!(pass_options(&facts, path).as_deref(), Some("crash-report=log/a;capture"));
     assert_eq!(
         pass_options(&facts, "--pcce-profile-generate=p.%p --pcce-profile-use=f -c a.c").as_deref(),
-        Some("profile-generate=p.%p;profile-use=/w/f;link")
+        Some("profile-generate=p.%p;profile-use=/w/f;capture")
     );
-    assert_eq!(pass_options(&facts, "--pcce-id-bits=32 -c a.c").as_deref(), Some("id-bits=32;link"));
+    assert_eq!(pass_options(&facts, "--pcce-id-bits=32 -c a.c").as_deref(), Some("id-bits=32;capture"));
     assert_eq!(pass_options(&facts, "--pcce-hybrid a.c").as_deref(), Some("hybrid;executable"));
     let fixed = "--pcce-hybrid -no-pie a.c";
     assert_eq!(pass_options(&facts, fixed).as_deref(), Some("hybrid;no-pie;executable"));
     facts.pass_options = Some("mine".into());
     assert_eq!(pass_options(&facts, "--pcce-mode=module -c a.c"), None);
-    assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("mine;verify;link;executable"));
+    assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("mine;verify;capture;executable"));
     facts.pass_options = Some("".into());
-    assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("verify;link;executable"));
+    assert_eq!(pass_options(&facts, "--pcce-verify a.o").as_deref(), Some("verify;capture;executable"));
 }
 
 #[test]
