@@ -30,12 +30,29 @@ pub struct Workshop {
 pub struct Built {
     /// The executable.
     pub executable: PathBuf,
-    /// Its fingerprint.
+    /// The shared libraries that were built for it, all in one folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub libraries: Vec<PathBuf>,
+    /// Their fingerprint.
     pub fingerprint: String,
     /// What the build took; without `prepare`.
     pub usage: Usage,
     /// Bytes of machine code.
     pub code_size: u64,
+}
+
+impl Built {
+    /// The executable and its libraries.
+    pub fn images(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(&self.executable).chain(&self.libraries).map(PathBuf::as_path)
+    }
+
+    /// The variables by which the executable finds its libraries.
+    #[must_use]
+    pub fn environment(&self) -> Vec<(String, OsString)> {
+        let folder = self.libraries.first().and_then(|library| library.parent());
+        folder.map(|folder| ("LD_LIBRARY_PATH".into(), folder.into())).into_iter().collect()
+    }
 }
 
 impl Workshop {
@@ -155,20 +172,33 @@ impl Workshop {
         let usage = self
             .shell(program, variant, verify, &program.build, &folder)
             .with_context(|| format!("building {} ({name})", program.name))?;
-        let executable = self.root.join("executables").join(&program.name).join(name);
-        fs::create_dir_all(executable.parent().expect("has a parent"))?;
-        let built = folder.join(&program.executable);
-        ensure!(built.exists(), "the build of {} left no {}", program.name, program.executable.display());
-        // Not over the old one, which may be running.
-        let _ = fs::remove_file(&executable);
-        fs::copy(&built, &executable).with_context(|| built.display().to_string())?;
+        let executables = self.root.join("executables").join(&program.name);
+        let take = |built: &Path, to: PathBuf| -> Result<PathBuf> {
+            fs::create_dir_all(to.parent().expect("has a parent"))?;
+            ensure!(folder.join(built).exists(), "the build of {} left no {}", program.name, built.display());
+            // Not over the old one, which may be running.
+            let _ = fs::remove_file(&to);
+            fs::copy(folder.join(built), &to).with_context(|| built.display().to_string())?;
+            Ok(to)
+        };
+        let executable = take(&program.executable, executables.join(&name))?;
+        let mut libraries = Vec::new();
+        for library in &program.libraries {
+            let file = library.file_name().context("a library is a file")?;
+            libraries.push(take(library, executables.join(format!("{name}.libraries")).join(file))?);
+        }
         fs::remove_dir_all(&folder)?;
-        Ok(Built {
-            fingerprint: fingerprint_file(&executable)?,
-            code_size: code_size(&executable)?,
-            executable,
-            usage,
-        })
+        let mut built = Built { executable, libraries, fingerprint: String::new(), usage, code_size: 0 };
+        let mut fingerprints = Vec::new();
+        for image in built.images() {
+            fingerprints.push(fingerprint_file(image)?);
+        }
+        built.code_size = built.images().map(code_size).sum::<Result<u64>>()?;
+        built.fingerprint = match fingerprints.len() {
+            1 => fingerprints.swap_remove(0),
+            _ => fingerprint(fingerprints),
+        };
+        Ok(built)
     }
 
     /// Compiles a C source file in the variant.

@@ -73,8 +73,10 @@ impl Data {
             for (program, measured) in report.of(variant) {
                 let mut measured = measured.clone();
                 // Paths are those of one machine.
-                measured.built.0.executable = PathBuf::new();
-                measured.built.1.executable = PathBuf::new();
+                for built in [&mut measured.built.0, &mut measured.built.1] {
+                    built.executable = PathBuf::new();
+                    built.libraries.clear();
+                }
                 let variants = self.programs.entry(program.name.clone()).or_default();
                 // With other tools it is another build of the same variant.
                 let name = variant.name.split('@').next().unwrap_or_default().to_owned();

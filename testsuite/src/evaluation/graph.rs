@@ -50,11 +50,20 @@ pub struct Graph {
     pub ball_larus_max_id: f64,
 }
 
-/// Reads the dictionary in the executable, with the variant's own tools.
+/// Reads the dictionaries of an executable and its libraries, with the variant's own tools.
 ///
 /// # Errors
-/// If there is none, or it is not understood.
-pub fn read(variant: &Variant, executable: &Path) -> Result<Graph> {
+/// If there is none in one of them, or it is not understood.
+pub fn read<'a>(variant: &Variant, images: impl Iterator<Item = &'a Path>) -> Result<Graph> {
+    let mut graph = Graph::default();
+    for image in images {
+        read_image(variant, image, &mut graph)?;
+    }
+    Ok(graph)
+}
+
+/// Adds what the dictionary of an image says.
+fn read_image(variant: &Variant, executable: &Path, graph: &mut Graph) -> Result<()> {
     let json = std::env::temp_dir().join(format!("pcce-evaluation-{}.json", std::process::id()));
     let mut pcce = Command::new(variant.tools.join("pcce"));
     checked("pcce dict", pcce.arg("dict").arg(executable).arg("-o").arg(&json).output())?;
@@ -62,14 +71,13 @@ pub fn read(variant: &Variant, executable: &Path) -> Result<Graph> {
     let _ = std::fs::remove_file(&json);
     let dictionary = pcce_dictionary::from_json(&text?)?;
     ensure!(!dictionary.modules.is_empty(), "the dictionary of {} has no modules", executable.display());
-    let mut graph = Graph::default();
     for encoding in dictionary.encodings.iter().filter(|encoding| encoding.epoch == STATIC) {
         let modules = dictionary.modules.get(encoding.first_module as usize..);
         let modules = modules.and_then(|modules| modules.get(..encoding.module_count as usize));
         let modules = modules.context("an encoding's modules")?;
-        add(&mut graph, modules, encoding).with_context(|| modules[0].name.clone())?;
+        add(graph, modules, encoding).with_context(|| modules[0].name.clone())?;
     }
-    Ok(graph)
+    Ok(())
 }
 
 /// Adds an encoding and its modules.

@@ -2,7 +2,7 @@
 //! has changed.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -90,7 +90,7 @@ impl Evaluated<'_> {
             scratch: self.scratch.clone(),
             records: false,
             through: "",
-            environment: Vec::new(),
+            environment: built.environment(),
         }
     }
 
@@ -149,7 +149,7 @@ impl Evaluated<'_> {
         let step = if verify { "build-verify" } else { "build" };
         let name = variant.folder_name();
         if let Some(built) = self.store.get::<Built>(&self.program.name, &name, step, &depends)
-            && built.executable.exists()
+            && built.images().all(Path::exists)
         {
             return Ok(built);
         }
@@ -284,7 +284,7 @@ impl Evaluated<'_> {
     /// If it has none.
     pub fn graph(&self, variant: &Variant, built: &Built) -> Result<Graph> {
         let depends = fingerprint([built.fingerprint.as_str(), include_str!("graph.rs")]);
-        let run = || graph::read(variant, &built.executable);
+        let run = || graph::read(variant, built.images());
         self.store.step(&self.program.name, &variant.folder_name(), "graph", &depends, run)
     }
 
@@ -315,7 +315,7 @@ impl Evaluated<'_> {
             let printed = result.with_context(|| text.clone())?;
             let mut verified = verify::read_report(&text)?;
             verified.depths = verify::read_depths(&fs::read_to_string(&depths).unwrap_or_default())?;
-            verified.numbers = numbers.check(&variant.tools.join("pcce"), &built.executable)?;
+            verified.numbers = numbers.check(&variant.tools.join("pcce"), &built)?;
             ensure!(
                 printed == *expected,
                 "{} ({}) prints something else in verify mode",

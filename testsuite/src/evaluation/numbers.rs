@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
 
+use super::build::Built;
 use crate::{checked, command, files};
 
 /// What was decoded, of all processes.
@@ -66,12 +67,16 @@ impl Numbers {
     ///
     /// # Errors
     /// If a context is another one than that of the shadow stack, with what `pcce` says of it.
-    pub fn check(&self, pcce: &Path, executable: &Path) -> Result<Decoded> {
+    pub fn check(&self, pcce: &Path, built: &Built) -> Result<Decoded> {
         let mut all = Decoded { bytes: fs::metadata(&self.numbers)?.len(), ..Decoded::default() };
         for contexts in files(&self.folder)? {
             let step = if fs::metadata(&contexts)?.len() > LARGE { "10" } else { "1" };
             let mut verified = command(pcce, &["verified", "--step", step, "--numbers"]);
-            let output = verified.arg(&self.numbers).arg(executable).arg(&contexts).output();
+            verified.arg(&self.numbers);
+            for library in &built.libraries {
+                verified.arg("--dict").arg(library);
+            }
+            let output = verified.arg(&built.executable).arg(&contexts).output();
             let output = checked("pcce verified", output)?;
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             let words = text.split(|c: char| !c.is_ascii_digit()).filter(|word| !word.is_empty());

@@ -75,10 +75,12 @@ pub fn micro(name: &str) -> PathBuf {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Set {
+    /// Those that a rule drew (docs/evaluation-notes.md), and on which nothing is tuned.
+    Drawn,
     /// Those that the encoding was measured on while it was made.
     #[default]
     Tuned,
-    /// Those that were chosen before anything was measured on them.
+    /// Those that were chosen before anything was measured on them. Some of what came since was made for them.
     Unseen,
     /// Small loops around what costs most.
     Micro,
@@ -86,12 +88,13 @@ pub enum Set {
 
 impl Set {
     /// All sets, in the order of the report.
-    pub const ALL: [Set; 3] = [Set::Tuned, Set::Unseen, Set::Micro];
+    pub const ALL: [Set; 4] = [Set::Drawn, Set::Tuned, Set::Unseen, Set::Micro];
 
     /// What it is called in a report.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::Drawn => "drawn",
             Self::Tuned => "tuned",
             Self::Unseen => "unseen",
             Self::Micro => "micro",
@@ -125,6 +128,10 @@ pub struct Program {
     pub build: String,
     /// The executable that the build leaves.
     pub executable: PathBuf,
+    /// The shared libraries that the build leaves for it, in files of the names that it loads them by. All of a package
+    /// that is a library is measured with them, but for the counts of calls: these are the executable's.
+    #[serde(default)]
+    pub libraries: Vec<PathBuf>,
     /// What it is run on.
     pub workload: Workload,
     /// Whether the capture curves are made with it.
