@@ -103,15 +103,86 @@ fn other_links_fail() {
     }
 }
 
+/// Targets and functions that do not call back are looked for in all modules, as in lto mode.
+#[test]
+fn lists_of_functions_are_for_the_whole_program() {
+    let folder = work_folder("relink/lists");
+    let sources = [
+        (
+            "main.c",
+            "void quiet(int), busy(int), outside(int), store(int);
+             __attribute__((noinline)) static void away(int n) { outside(n); }
+             int main(int n, char **all) { (void)all; quiet(n); busy(n); away(n); return 0; }",
+        ),
+        ("store.c", "#include <pcce.h>\nvoid store(int n) { if (n > 9) pcce_context(); }"),
+        (
+            "ways.c",
+            "void store(int); void quiet(int n) { if (n > 7) quiet(n - 1); } void busy(int n) { store(n); }",
+        ),
+    ];
+    for (name, text) in sources {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    fs::write(folder.join("outside.c"), "void outside(int n) { (void)n; }").unwrap();
+    fs::write(folder.join("listed"), "outside\n").unwrap();
+    let _ = run(command(llvm("clang"), &["-c", "outside.c"]).current_dir(&folder)).expect_success();
+    let silent = |mode: &str, flag: &str| {
+        let mode = format!("--pcce-mode={mode}");
+        for (name, _) in sources {
+            let words = ["-O1", "-fno-inline", &mode, flag, "-c", name];
+            let _ = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
+        }
+        let words = [&mode, flag, "main.o", "store.o", "ways.o", "outside.o", "-o", "program"];
+        let link = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
+        let output = run(command(artifact("pcce"), &["dict", "program"]).current_dir(&folder));
+        let dictionary: serde_json::Value = serde_json::from_str(&output.expect_success().stdout).unwrap();
+        let mut silent = Vec::new();
+        for module in dictionary["modules"].as_array().unwrap() {
+            for function in module["functions"].as_array().unwrap() {
+                if function["silent"].as_bool().unwrap() {
+                    let name = function["name"].as_u64().unwrap() as usize;
+                    silent.push(module["names"][name].as_str().unwrap().to_owned());
+                }
+            }
+        }
+        silent.sort();
+        (silent, link.stderr)
+    };
+    for (flag, expected) in [
+        ("--pcce-verify", &["quiet"][..]),
+        ("--pcce-no-callback=listed", &["away", "quiet"]),
+        ("--pcce-targets=busy", &["away", "quiet"]),
+    ] {
+        for mode in ["lto", "relink"] {
+            assert_eq!(silent(mode, flag), (expected.iter().map(|&s| s.to_owned()).collect(), String::new()));
+        }
+    }
+    for mode in ["lto", "relink"] {
+        let (_, said) = silent(mode, "--pcce-targets=busy,missing");
+        assert!(
+            said.contains("target missing: the program neither") && said.lines().count() == 1,
+            "{mode}: {said}"
+        );
+    }
+    // The lists of the modules are those of the program.
+    let words = ["--pcce-mode=relink", "-c", "ways.c"];
+    let _ = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
+    let words = ["--pcce-mode=relink", "main.o", "store.o", "ways.o", "outside.o", "-o", "program"];
+    let refused = run(command(artifact("pcce-clang"), &words).current_dir(&folder));
+    assert!(
+        refused.status != 0 && refused.stderr.contains("with other options of the pass"),
+        "{}",
+        refused.describe()
+    );
+}
+
 /// Options that this mode does not have are refused, and so are objects of other modes.
 #[test]
 fn what_it_does_not_have_is_refused() {
     let folder = work_folder("relink/refused");
     fs::write(folder.join("main.c"), "int main(void) { return 0; }\n").unwrap();
     let wrapper = artifact("pcce-clang");
-    for flag in
-        ["-gsplit-dwarf", "--pcce-hybrid", "--pcce-trace", "--pcce-targets=f", "--pcce-profile-generate"]
-    {
+    for flag in ["-gsplit-dwarf", "--pcce-hybrid", "--pcce-trace", "--pcce-profile-generate"] {
         let words = ["--pcce-mode=relink", "-g", flag, "-c", "main.c"];
         let refused = run(command(&wrapper, &words).current_dir(&folder));
         let name = flag.split('=').next().unwrap();

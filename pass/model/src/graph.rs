@@ -25,10 +25,7 @@ pub fn derive(
     profile: Option<(&Profile, &str)>,
 ) -> Result<Program, Error> {
     match mode.targets {
-        // What is not instrumented may allocate, too.
-        Some(targets) => {
-            silent::mark_untargeted(&mut functions, mode.open && !mode.publishes, targets);
-        }
+        Some(targets) => silent::mark_untargeted(&mut functions, mode.closed, targets),
         None if mode.silent => silent::mark_closed(&mut functions),
         None => {}
     }

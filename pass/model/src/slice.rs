@@ -14,7 +14,7 @@ use crate::plan::{self, Action, Base, PlannedCall, PlannedFunction, Push};
 use crate::thunks::Thunk;
 use crate::updates::chain;
 use crate::{
-    Call, CallKind, Function, Program, RuntimeCall, Source, TailCallee, TypeId, Unannounced, ranges,
+    Call, CallKind, Function, Program, RuntimeCall, Source, TailCallee, TypeId, Unannounced, Wanted, ranges,
 };
 
 /// What an object carries of its module.
@@ -45,6 +45,8 @@ pub struct Facts {
     pub assembly: Assembly,
     /// The options that decide what is encoded; all modules of an image have the same.
     pub options: crate::link::Options,
+    /// Names that options give; all modules of an image have the same.
+    pub wanted: Wanted,
 }
 
 /// The sites of a call, by their numbers in the module.

@@ -62,10 +62,11 @@ pub fn away() -> TailCallee {
 }
 
 /// A module by itself, with all functions' contexts.
-pub const MODULE: Mode<'static> = Mode { open: false, publishes: false, silent: false, targets: None };
+pub const MODULE: Mode<'static> =
+    Mode { open: false, publishes: false, silent: false, targets: None, closed: false };
 
 /// An executable built as a whole.
-pub const EXECUTABLE: Mode<'static> = Mode { open: true, ..MODULE };
+pub const EXECUTABLE: Mode<'static> = Mode { open: true, closed: true, ..MODULE };
 
 /// The program of these functions.
 pub fn program(mode: &Mode<'_>, functions: &[Function]) -> Program {

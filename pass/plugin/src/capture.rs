@@ -107,6 +107,7 @@ fn read(job: &Job<'_>, module: Module<'_>) -> Result<Option<(Facts, pcce_diction
         sets_handlers: job.entered.sets_handlers(),
         assembly: facts::assembly_names(module),
         options: job.link_options(),
+        wanted: job.wanted.clone(),
         functions: program.functions,
     };
     for named in named.iter().filter(|named| !named.is_reached(|_, _| true)) {

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use pcce_abi::skeleton;
+use pcce_model::Wanted;
 use pcce_model::slice::{Slice, planned};
 
 use crate::capture::emit_id;
@@ -17,23 +18,35 @@ use crate::prepare;
 /// What the step at the link hands over of a module.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Order {
+pub struct Order {
     /// The module's id, in hexadecimal digits.
     id: String,
     /// What is decided.
     slice: Slice,
     /// How many sites the module has.
     sites: usize,
+    /// Names that options give, as they were when the module was compiled.
+    pub wanted: Wanted,
 }
 
-/// Rewrites the module. `order`: what is decided, a JSON document.
+impl Order {
+    /// From a JSON document.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn read(document: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(document).map_err(|error| error.to_string())
+    }
+}
+
+/// Rewrites the module. `order`: what is decided.
 ///
 /// # Errors
-/// The document is none, or of another module.
-pub fn generate(job: &Job<'_>, run: &mut Run, order: &[u8]) -> Result<(), Error> {
+/// It is of another module.
+pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error> {
     let bad = |what: String| Error::Slice { module: job.identifier.clone(), what };
-    let Order { id, slice, sites } = serde_json::from_slice(order).map_err(|error| bad(error.to_string()))?;
-    let id = u64::from_str_radix(&id, 16).map_err(|error| bad(error.to_string()))?;
+    let &Order { ref id, ref slice, sites, .. } = order;
+    let id = u64::from_str_radix(id, 16).map_err(|error| bad(error.to_string()))?;
     prepare::insert_late_calls(run);
     let escapes = |number: usize| slice.functions.get(number).is_some_and(|function| function.escapes);
     job.prepare(run, escapes);
@@ -44,7 +57,7 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &[u8]) -> Result<(), Error>
         if !same.eq(slice.functions.iter().map(|function| function.own_calls)) {
             return Err(bad("its functions have other calls".to_owned()));
         }
-        let compared = compare(module, &code, &slice);
+        let compared = compare(module, &code, slice);
         if compared.is_some()
             && let Some(again) = job.gather_alone(module)?
         {
@@ -53,7 +66,7 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &[u8]) -> Result<(), Error>
         let places = Places::new(&code, compared);
         let place = |function: usize, call: u32| places.find(function, call);
         let (functions, thunks) =
-            planned(&slice, &mut program.functions, place, &code).map_err(|what| bad(what.to_owned()))?;
+            planned(slice, &mut program.functions, place, &code).map_err(|what| bad(what.to_owned()))?;
         rewrite::make_thunks(&mut code, &thunks);
         rewrite::rewrite_by_slice(module, (&program, &functions), &code, (id, sites), job.options);
         // The program has another module's body of these.

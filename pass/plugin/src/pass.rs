@@ -5,7 +5,9 @@ mod read;
 use pcce_encoding::{CallGraph, Encoding, FunctionId};
 use pcce_model::hybrid::{self, Frames, Used};
 use pcce_model::link::{self, CodeOfCall};
-use pcce_model::{Mode, NoCallback, Profile, Program, Targets, Unannounced, plan, thunks};
+use pcce_model::{
+    Mode, NoCallback, Profile, Program, Targets, Unannounced, Wanted, missing_target, plan, thunks,
+};
 use pcce_options::PassOptions;
 
 use crate::code::Code;
@@ -44,6 +46,8 @@ pub struct Job<'a> {
     pub identifier: String,
     /// The user's.
     pub options: &'a PassOptions,
+    /// Names that options give.
+    pub wanted: Wanted,
     no_callback: NoCallback,
     /// By what others enter functions of the module.
     pub entered: Entered,
@@ -82,11 +86,12 @@ pub fn run(run: &mut Run, phase: Phase, opt_level: u32, parameters: &str) -> Res
     options.check_used()?;
     let module = run.module();
     let identifier = module.identifier();
+    let wanted = || Wanted::read(&options.common.no_callback, &options.common.targets);
     match phase {
         Phase::Module if options.capture => return Ok(false),
         Phase::End if !options.capture => return Ok(false),
         Phase::End => {
-            let job = Job::new(module, identifier, phase, opt_level, &options)?;
+            let job = Job::new(module, identifier, phase, opt_level, &options, wanted()?)?;
             let command = std::env::var(pcce_options::COMMAND_VARIABLE).unwrap_or_default();
             return capture::capture(&job, run, &command).map(|()| true);
         }
@@ -96,7 +101,9 @@ pub fn run(run: &mut Run, phase: Phase, opt_level: u32, parameters: &str) -> Res
                 module: identifier.clone(),
                 what: format!("{}: {cause}", file.display()),
             })?;
-            let job = Job::new(module, identifier, phase, opt_level, &options)?;
+            let order = generate::Order::read(&order)
+                .map_err(|what| Error::Slice { module: identifier.clone(), what })?;
+            let job = Job::new(module, identifier, phase, opt_level, &options, order.wanted.clone())?;
             return generate::generate(&job, run, &order).map(|()| true);
         }
         _ => {}
@@ -108,7 +115,7 @@ pub fn run(run: &mut Run, phase: Phase, opt_level: u32, parameters: &str) -> Res
         return Err(Error::BeforeLink { module: identifier });
     }
     let inserted = prepare::insert_late_calls(run);
-    let job = Job::new(run.module(), identifier, phase, opt_level, &options)?;
+    let job = Job::new(run.module(), identifier, phase, opt_level, &options, wanted()?)?;
     let mut warnings = job.missing_targets(run.module());
     let missing = options.without_effect(job.whole_program, job.open);
     warnings.extend(missing.into_iter().map(|what| format!("{}: {what}", job.identifier)));
@@ -133,6 +140,7 @@ impl<'a> Job<'a> {
         phase: Phase,
         opt_level: u32,
         options: &'a PassOptions,
+        wanted: Wanted,
     ) -> Result<Self, Error> {
         let whole_program = phase == Phase::LinkTime || options.whole_program;
         // Users without the wrapper, which says what the link makes, compile with -fPIC what may be for a shared
@@ -153,7 +161,7 @@ impl<'a> Job<'a> {
         let open = open || linked;
         let common = &options.common;
         let trusts_streams = open && !linked && !entered.makes_streams();
-        let mut no_callback = NoCallback::load(trusts_streams, &common.no_callback, options.publish)?;
+        let mut no_callback = NoCallback::new(trusts_streams, &wanted, options.publish);
         // What a traced program calls may be another image's function of that name, which is traced as well.
         if !entered.sets_handlers() && common.trace.is_none() {
             no_callback = no_callback.trusting_cxx();
@@ -162,7 +170,8 @@ impl<'a> Job<'a> {
             identifier,
             no_callback,
             entered,
-            targets: Targets::load(&common.targets, options.publish)?,
+            targets: Targets::new(&wanted, options.publish),
+            wanted,
             profile: common.profile_use.as_deref().map(Profile::load).transpose()?,
             whole_program,
             open,
@@ -196,13 +205,7 @@ impl<'a> Job<'a> {
         let functions = functions.flat_map(|f| [Some(f.name()), f.source_name()].into_iter().flatten());
         let names = functions.chain(module.aliases().into_iter().map(|alias| alias.name()));
         // Not an error: the function may have been inlined wherever it was called.
-        let warning = |missing: &str| {
-            format!(
-                "target {missing}: the program neither defines nor calls a function of this name, or all its \
-                 calls were inlined; C++ names are written with their scopes and without parameters, as app::Log::write"
-            )
-        };
-        targets.missing(names).into_iter().map(warning).collect()
+        targets.missing(names).into_iter().map(missing_target).collect()
     }
 
     /// Finds the frame offsets of the code. That it cannot be generated here is a warning, and nothing is known then.
@@ -367,6 +370,7 @@ impl<'a> Job<'a> {
             publishes: self.no_callback.publishes(),
             silent: self.options.silent(),
             targets: self.targets.as_ref(),
+            closed: self.open && !self.linked && !self.no_callback.publishes(),
         }
     }
 

@@ -51,6 +51,9 @@ impl Generate for Generator {
             plain.extend(names_of(object)?);
         }
         let encoded = relink::encode(&scratch, &modules, plain.into_iter())?;
+        for warning in &encoded.warnings {
+            eprintln!("pcce-ld: warning: {warning}");
+        }
         let mut jobs = Vec::with_capacity(modules.len() + 1);
         let mut generated = Generated::default();
         for (module, order) in modules.iter().zip(&encoded.orders) {
@@ -104,7 +107,11 @@ fn names_of(object: &PlainObject) -> Result<Vec<String>, Failure> {
     let bytes = part(&object.file, object.range.as_ref())?;
     let file = object::File::parse(&*bytes).map_err(|error| format!("{}: {error}", object.shown))?;
     let symbols = file.symbols().filter(|symbol| !symbol.is_local());
-    let names: Vec<String> = symbols.filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect();
+    let mut names: Vec<String> = symbols.filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect();
+    // That the start-up code calls `main` is known, and that it calls it before all others.
+    if names.iter().any(|name| name == "_start") {
+        names.retain(|name| name != "main");
+    }
     // gcc's kind of bitcode.
     if names.iter().any(|name| name == "__gnu_lto_slim") {
         return Err(of_linker());

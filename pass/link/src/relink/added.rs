@@ -219,11 +219,12 @@ impl<'a> Added<'a> {
             id: format!("{:016x}", module.id),
             slice: Slice { open, functions: functions.collect(), thunks: thunks.collect() },
             sites: self.symbols[m].sites.len(),
+            wanted: module.facts.as_ref().map(|facts| facts.wanted.clone()).unwrap_or_default(),
         }
     }
 
-    /// Notes in the symbols what the whole program says of them.
-    pub fn tell(&mut self, program: &Program, decided: &Decided<'_>) {
+    /// Notes in the symbols what the whole program says of them. `targeted`: only contexts of targets are known.
+    pub fn tell(&mut self, program: &Program, decided: &Decided<'_>, targeted: bool) {
         let mut jumps = Jumps::default();
         for (id, function) in program.iter() {
             let untouched = (0..function.calls.len()).filter(|&c| decided.action(id, c) == Action::None);
@@ -244,6 +245,7 @@ impl<'a> Added<'a> {
         }
         for symbols in &mut self.symbols {
             symbols.leaving_groups.clone_from(&program.leaving_groups);
+            symbols.targeted = targeted;
         }
     }
 }

@@ -22,7 +22,7 @@ use pcce_dictionary::section::{self, Record};
 use pcce_encoding::{Encoding, FunctionId};
 use pcce_model::plan::{Action, described};
 use pcce_model::slice::{Decided, Facts, Slice};
-use pcce_model::{CallKind, Function, Mode, Program, derive, ranges};
+use pcce_model::{CallKind, Function, Mode, Program, Targets, Wanted, derive, missing_target, ranges};
 use serde::Serialize;
 
 use added::Added;
@@ -118,6 +118,8 @@ pub struct Order {
     slice: Slice,
     /// How many sites the module has.
     sites: usize,
+    /// What its facts say that options name.
+    wanted: Wanted,
 }
 
 /// What the second link needs.
@@ -126,6 +128,8 @@ pub struct Encoded {
     pub orders: Vec<Order>,
     /// The further object, as assembly.
     pub tables: String,
+    /// What the user is to be told.
+    pub warnings: Vec<String>,
 }
 
 /// Encodes the program. `plain`: names that objects without the pass refer to.
@@ -140,7 +144,14 @@ pub fn encode(
     let mut merged = merge::merge(scratch, modules, plain)?;
     let open = !scratch.is_library;
     let options = &merged.options;
-    let mode = Mode { open, publishes: options.publishes, silent: options.silent, targets: None };
+    let targets = merged.targets.take();
+    let mode = Mode {
+        open,
+        publishes: options.publishes,
+        silent: options.silent,
+        targets: targets.as_ref(),
+        closed: open && !options.publishes,
+    };
     let numbering = pcce_encoding::Options {
         id_bits: options.id_bits,
         known_starts: open,
@@ -161,10 +172,21 @@ pub fn encode(
     let ranges = ranges::ranges(&program, &encoding, None);
     let decided = Decided::new(&program, &encoding, &ranges);
     let orders = (0..modules.len()).map(|m| added.order(m, open, scratch, &decided)).collect();
-    added.tell(&program, &decided);
+    added.tell(&program, &decided, open && targets.is_some());
     let whole = Whole { modules, added: &added, program: &program, encoding: &encoding, decided: &decided };
     let rows = whole.rows(&ranges);
-    Ok(Encoded { orders, tables: tables::assembly(&whole, rows, verify)? })
+    // One command line is often for all of a program's libraries.
+    let warnings = targets.iter().filter(|_| open).flat_map(|targets| missing(targets, &program, scratch));
+    let warnings = warnings.collect();
+    Ok(Encoded { orders, tables: tables::assembly(&whole, rows, verify)?, warnings })
+}
+
+/// Says which targets the program does not have.
+fn missing(targets: &Targets, program: &Program, scratch: &Scratch) -> Vec<String> {
+    let functions = program.functions.iter();
+    let names = functions.flat_map(|f| f.aliases.iter().chain([&f.name]).chain(&f.source_name)).cloned();
+    let missing = targets.missing(names.chain(scratch.names().map(str::to_owned)));
+    missing.into_iter().map(missing_target).collect()
 }
 
 /// A program and what is decided for it.

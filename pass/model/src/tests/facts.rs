@@ -95,7 +95,8 @@ fn functions_that_reach_no_target_are_silent() {
         local("anything", &[call(CallKind::Indirect)]),
         local("log_write", &[]),
     ];
-    let targets = Targets::load(&["log_write".to_owned()], false).expect("no file").expect("one target");
+    let wanted = Wanted::read(&[], &["log_write".to_owned()]).expect("no file");
+    let targets = Targets::new(&wanted, false).expect("one target");
     let mode = Mode { targets: Some(&targets), ..EXECUTABLE };
     assert_eq!(silent(&program(&mode, &functions)), ["misses", "anything"]);
     // Now the pointer may lead to it.
@@ -103,7 +104,7 @@ fn functions_that_reach_no_target_are_silent() {
     pointed[4] = pointed_to(pointed[4].clone());
     assert_eq!(silent(&program(&mode, &pointed)), ["misses"]);
     // Other modules may have functions of this name, or call back.
-    assert_eq!(silent(&program(&Mode { open: false, ..mode }, &functions)), ["misses"]);
+    assert_eq!(silent(&program(&Mode { open: false, closed: false, ..mode }, &functions)), ["misses"]);
 }
 
 #[test]
@@ -230,7 +231,7 @@ fn a_profile_says_how_often_calls_are_executed() {
 /// they may call what looks, they are not. A template that the library does not have is none of theirs.
 #[test]
 fn strings_are_trusted_unless_what_they_call_may_look() {
-    let lists = NoCallback::load(true, &[], false).expect("the shipped lists").trusting_cxx();
+    let lists = NoCallback::new(true, &Wanted::default(), false).trusting_cxx();
     let member = |rest: &str| format!("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE{rest}");
     let of = |name: &str, calls: &[Call]| exported(name, calls);
     let strings = |name: &str| lists.contains(name);
