@@ -6,8 +6,8 @@ use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeId, Encoding, FunctionId, Rule};
 use pcce_model::link::{CodeOfCall, LIBRARY_ID_BITS, Shape};
 use pcce_model::{
-    AddressPlaces, Call, CallKind, Function, Mode, NoCallback, Program, TailCallee, TypeId, Unannounced,
-    Wanted, derive, ranges,
+    AddressPlaces, Call, CallKind, Function, Matched, Mode, NoCallback, Program, TailCallee, TypeId,
+    Unannounced, Wanted, derive, ranges,
 };
 
 use crate::Error;
@@ -71,7 +71,7 @@ pub fn bind(image: &Image, modules: &Modules, references: &References) -> Result
         targets: None,
         closed: false,
     };
-    let mut program = derive(merged.functions, &mode, None)?;
+    let mut program = derive(merged.functions, &mode, Matched::none)?;
     let id_bits = if is_library { options.id_bits.min(LIBRARY_ID_BITS) } else { options.id_bits };
     let encode = |program: &Program| {
         let options = pcce_encoding::Options { id_bits, known_starts: !is_library, dear_open_pushes: true };

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use pcce_names::{demangle, forms, plain, without_type};
+use pcce_options::Common;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -24,7 +25,7 @@ fn read(file: &Path, option: &'static str) -> Result<String, Error> {
     std::fs::read_to_string(file).map_err(|cause| Error::Unreadable { file: file.to_owned(), option, cause })
 }
 
-/// Names that options give to the pass, those of the files that they name among them.
+/// What options want of the whole program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
@@ -32,19 +33,27 @@ pub struct Wanted {
     pub no_callback: BTreeSet<String>,
     /// Those whose contexts are wanted; all are, if there are none.
     pub targets: BTreeSet<String>,
+    /// The program counts its calls.
+    pub counts_calls: bool,
+    /// A profile of calls.
+    pub profile: Option<PathBuf>,
 }
 
 impl Wanted {
-    /// Reads the files. `no_callback`: files; `targets`: names and `@FILE`s with lists of them.
+    /// Reads the files with lists of names.
     ///
     /// # Errors
-    /// A file that cannot be read.
-    pub fn read(no_callback: &[PathBuf], targets: &[String]) -> Result<Self, Error> {
-        let mut wanted = Self::default();
-        for file in no_callback {
+    /// One cannot be read.
+    pub fn read(options: &Common) -> Result<Self, Error> {
+        let mut wanted = Self {
+            counts_calls: options.profile_generate.is_some(),
+            profile: options.profile_use.clone(),
+            ..Self::default()
+        };
+        for file in &options.no_callback {
             wanted.no_callback.extend(names(&read(file, "no-callback")?).map(str::to_owned));
         }
-        for name in targets {
+        for name in &options.targets {
             match name.strip_prefix('@') {
                 Some(file) => {
                     wanted.targets.extend(names(&read(Path::new(file), "target")?).map(str::to_owned));

@@ -70,5 +70,5 @@ pub const EXECUTABLE: Mode<'static> = Mode { open: true, closed: true, ..MODULE 
 
 /// The program of these functions.
 pub fn program(mode: &Mode<'_>, functions: &[Function]) -> Program {
-    derive(functions.to_vec(), mode, None).expect("it can be instrumented")
+    derive(functions.to_vec(), mode, Matched::none).expect("it can be instrumented")
 }

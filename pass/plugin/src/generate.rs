@@ -4,12 +4,13 @@
 use std::collections::HashMap;
 
 use pcce_abi::skeleton;
+use pcce_encoding::FunctionId;
 use pcce_model::Wanted;
-use pcce_model::slice::{Slice, planned};
+use pcce_model::slice::{Slice, SliceCounts, planned};
 
 use crate::capture::emit_id;
 use crate::code::{Code, FunctionCode};
-use crate::contexts::{emit, rewrite};
+use crate::contexts::{count, emit, rewrite};
 use crate::error::Error;
 use crate::llvm::{Call, Module, Run};
 use crate::pass::Job;
@@ -68,6 +69,12 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
         let (functions, thunks) =
             planned(slice, &mut program.functions, place, &code).map_err(|what| bad(what.to_owned()))?;
         rewrite::make_thunks(&mut code, &thunks);
+        if let (Some(counts), Some(file)) = (&slice.counts, &job.options.common.profile_generate) {
+            let counted =
+                counted(counts, &code).ok_or_else(|| bad("a call that is counted is missing".to_owned()))?;
+            let names = module.hidden_variable(skeleton::TARGET_NAMES, module.ptr());
+            count::add(module, (&program, &code), (&counts.module, &counted), (names, counts.reached), file);
+        }
         rewrite::rewrite_by_slice(module, (&program, &functions), &code, (id, sites), job.options);
         // The program has another module's body of these.
         let dropped = |number: usize| {
@@ -75,6 +82,10 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
                 && code.functions()[number].value.is_in_group()
         };
         emit::emit_addresses(module, &code, &skeleton::sites_symbol(id), |number| !dropped(number));
+        for (number, _) in (0..).zip(&slice.functions).filter(|(_, decided)| decided.labelled) {
+            let value = code.functions()[number as usize].value;
+            module.add_hidden_alias(&skeleton::function_symbol(id, number), value);
+        }
         job.emit_paths(module);
         let numbers = (0..code.functions().len()).filter(|&number| dropped(number));
         numbers.for_each(|number| code.functions()[number].value.declare());
@@ -84,6 +95,18 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
         run.verify()?;
     }
     Ok(())
+}
+
+/// What the module counts; none if the code has no such calls.
+fn counted<'a>(counts: &'a SliceCounts, code: &Code<'_>) -> Option<Vec<count::Counted<'a>>> {
+    let functions = counts.functions.iter().map(|function| {
+        let number = FunctionId::new(function.function);
+        let has = code.functions().get(number.index())?.calls.len();
+        let calls = function.calls.iter().map(|(call, callee)| (*call as usize, callee.as_deref()));
+        let calls: Vec<_> = calls.collect();
+        calls.iter().all(|&(call, _)| call < has).then_some((number, calls))
+    });
+    functions.collect()
 }
 
 /// The calls of each function in the order of the slice: its own, and the direct ones of comparisons.

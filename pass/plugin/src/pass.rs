@@ -86,7 +86,7 @@ pub fn run(run: &mut Run, phase: Phase, opt_level: u32, parameters: &str) -> Res
     options.check_used()?;
     let module = run.module();
     let identifier = module.identifier();
-    let wanted = || Wanted::read(&options.common.no_callback, &options.common.targets);
+    let wanted = || Wanted::read(&options.common);
     match phase {
         Phase::Module if options.capture => return Ok(false),
         Phase::End if !options.capture => return Ok(false),
@@ -150,12 +150,13 @@ impl<'a> Job<'a> {
         // Traced functions begin with a call of the tracer, which calls by name go behind, and stubs would not. This
         // and code for addresses anywhere is instrumented as in module mode.
         let by_slice = matches!(phase, Phase::End | Phase::Slice);
-        let linked = (options.link || by_slice)
-            && !whole_program
-            && !module.has_flag("Code Model")
-            && options.common.trace.is_none()
-            // Who counts is not encoded as a whole: it is done once.
-            && options.common.profile_generate.is_none();
+        let linked = by_slice
+            || options.link
+                && !whole_program
+                && !module.has_flag("Code Model")
+                && options.common.trace.is_none()
+                // Who counts is not encoded as a whole: it is done once.
+                && options.common.profile_generate.is_none();
         // What other modules of the program do is not known.
         let entered = Entered::new(module, open);
         let open = open || linked;
@@ -172,7 +173,7 @@ impl<'a> Job<'a> {
             entered,
             targets: Targets::new(&wanted, options.publish),
             wanted,
-            profile: common.profile_use.as_deref().map(Profile::load).transpose()?,
+            profile: common.profile_use.as_deref().filter(|_| !by_slice).map(Profile::load).transpose()?,
             whole_program,
             open,
             linked,

@@ -22,6 +22,8 @@ pub struct Merged {
     pub options: Options,
     /// Targeted mode: the functions whose contexts are wanted.
     pub targets: Option<Targets>,
+    /// What else options want of the whole program.
+    pub wanted: Wanted,
     /// The functions whose address is in code or data with the pass.
     pub taken: HashSet<Place>,
     /// Functions without the pass whose address is there, with their types, if they are known not to call back.
@@ -130,7 +132,7 @@ pub fn merge(
         }
         taken_outside.retain(|(name, _)| no_callback.contains(name));
     }
-    Ok(Merged { functions, options: options.clone(), targets, taken, taken_outside })
+    Ok(Merged { functions, options: options.clone(), targets, wanted: wanted.clone(), taken, taken_outside })
 }
 
 /// Which functions do not call back, in a program like this, as far as its modules' code does not matter.
@@ -185,6 +187,7 @@ impl Entered {
             function.calls.clear();
             function.tail_callees.clear();
             (function.external, function.otherwise_used) = (false, false);
+            function.address_taken = false;
             return;
         }
         let exported = self.exported.contains(&place);

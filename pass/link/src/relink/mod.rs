@@ -12,6 +12,7 @@
 //! what the image exports. Bytes of data are never read.
 
 mod added;
+mod counts;
 mod merge;
 mod scratch;
 mod tables;
@@ -22,10 +23,13 @@ use pcce_dictionary::section::{self, Record};
 use pcce_encoding::{Encoding, FunctionId};
 use pcce_model::plan::{Action, described};
 use pcce_model::slice::{Decided, Facts, Slice};
-use pcce_model::{CallKind, Function, Mode, Program, Targets, Wanted, derive, missing_target, ranges};
+use pcce_model::{
+    CallKind, Function, Matched, Mode, Program, Targets, Wanted, derive, missing_target, ranges,
+};
 use serde::Serialize;
 
 use added::Added;
+use counts::Counts;
 pub use scratch::Scratch;
 
 use crate::Error;
@@ -158,27 +162,44 @@ pub fn encode(
         ..pcce_encoding::Options::default()
     };
     let verify = options.verify;
-    let derived = |functions: &[Function]| -> Result<(Program, Encoding), Error> {
-        let program = derive(functions.to_vec(), &mode, None)?;
+    let counts = Counts::load(&merged, modules)?;
+    let derived = |functions: &[Function], found: &dyn Fn(&[Function]) -> Matched| {
+        let program = derive(functions.to_vec(), &mode, found)?;
         let encoding = pcce_encoding::encode(&program.graph, &numbering);
-        Ok((program, encoding))
+        Ok::<_, Error>((program, encoding))
     };
     let mut added = Added::new(modules);
-    let (mut program, mut encoding) = derived(&merged.functions)?;
-    if open && added.compare(scratch, &mut merged, (&program, &encoding)) {
-        (program, encoding) = derived(&merged.functions)?;
+    let (mut program, mut encoding) = derived(&merged.functions, &|all| counts.find(all))?;
+    let report = counts.report(&program);
+    // Who counts leaves the calls as they are, to find them so when the profile is used.
+    if !merged.wanted.counts_calls {
+        if open {
+            let encoded = (&program, &encoding, &numbering);
+            let found = counts.compare(&mut added, (scratch, &mut merged), encoded).unwrap_or_else(|| {
+                added.compare(scratch, &mut merged, (&program, &encoding));
+                Matched::default()
+            });
+            if added.compares() {
+                (program, encoding) = derived(&merged.functions, &|_| found.clone())?;
+            }
+        }
+        added.outline(&mut program, &mut encoding);
     }
-    added.outline(&mut program, &mut encoding);
     let ranges = ranges::ranges(&program, &encoding, None);
     let decided = Decided::new(&program, &encoding, &ranges);
-    let orders = (0..modules.len()).map(|m| added.order(m, open, scratch, &decided)).collect();
+    let mut orders: Vec<Order> =
+        (0..modules.len()).map(|m| added.order(m, open, scratch, &decided)).collect();
     added.tell(&program, &decided, open && targets.is_some());
     let whole = Whole { modules, added: &added, program: &program, encoding: &encoding, decided: &decided };
     let rows = whole.rows(&ranges);
     // One command line is often for all of a program's libraries.
     let warnings = targets.iter().filter(|_| open).flat_map(|targets| missing(targets, &program, scratch));
-    let warnings = warnings.collect();
-    Ok(Encoded { orders, tables: tables::assembly(&whole, rows, verify)?, warnings })
+    let warnings = warnings.chain(report).collect();
+    let mut tables = tables::assembly(&whole, rows, verify)?;
+    if merged.wanted.counts_calls {
+        tables += &counts::generate(&mut orders, modules, &program, (&added, scratch));
+    }
+    Ok(Encoded { orders, tables, warnings })
 }
 
 /// Says which targets the program does not have.

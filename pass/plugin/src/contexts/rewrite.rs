@@ -50,12 +50,7 @@ pub fn rewrite<'m>(
     if plan.encoding.hybrid.is_some() {
         emit::emit_hybrid(module);
     }
-    let ends = abi::REPLACED_ENDS
-        .iter()
-        .filter(|_| options.common.verify || options.common.profile_generate.is_some());
-    for (name, replacement) in abi::REPLACED.iter().chain(ends) {
-        module.replace_declaration(name, replacement);
-    }
+    replace(module, options);
     rewrite_functions(module, (program, &plan.functions), code, &symbols);
 }
 
@@ -86,11 +81,17 @@ pub fn rewrite_by_slice<'m>(
         }),
     };
     refer_to(module, "__pcce_abi", abi::VERSION_SYMBOL);
-    let ends = abi::REPLACED_ENDS.iter().filter(|_| options.common.verify);
+    replace(module, options);
+    rewrite_functions(module, (program, planned), code, &symbols);
+}
+
+/// Lets the runtime's functions take the place of others.
+fn replace(module: Module<'_>, options: &PassOptions) {
+    let common = &options.common;
+    let ends = abi::REPLACED_ENDS.iter().filter(|_| common.verify || common.profile_generate.is_some());
     for (name, replacement) in abi::REPLACED.iter().chain(ends) {
         module.replace_declaration(name, replacement);
     }
-    rewrite_functions(module, (program, planned), code, &symbols);
 }
 
 fn rewrite_functions<'m>(
