@@ -176,13 +176,73 @@ fn lists_of_functions_are_for_the_whole_program() {
     );
 }
 
+/// Traces of several modules have the events of lto mode, whoever links them.
+#[test]
+fn traces_are_those_of_lto_mode() {
+    let folder = work_folder("relink/traces");
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
+    let include = artifact("include").display().to_string();
+    let events = |program: &Path| {
+        let trace = folder.join("trace");
+        let _ = fs::remove_file(&trace);
+        let mut start = command(program, &[]);
+        let _ = run(start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", "1")).expect_success();
+        let pcce = |words: &[&str]| {
+            let mut pcce = command(artifact("pcce"), words);
+            run(pcce.arg(program).arg(&trace)).expect_success().stdout
+        };
+        let checked = pcce(&["trace", "check"]);
+        assert!(checked.contains(", 0 chunks do not match"), "{}: {checked}", program.display());
+        // A function of another module has a line more, with the number of its call's. Two modules have two names for
+        // an alias; the function itself comes last.
+        let mut events: Vec<(String, String)> = Vec::new();
+        for line in pcce(&["trace", "show"]).lines().filter(|line| !line.starts_with("thread")) {
+            let line = line.split(" at ").next().unwrap().trim();
+            let (number, name) = line.split_once(' ').unwrap_or((line, ""));
+            if events.last().is_some_and(|(last, _)| last == number) {
+                events.pop();
+            }
+            events.push((number.to_owned(), name.trim().to_owned()));
+        }
+        assert!(events.len() > 50, "{events:?}");
+        events
+    };
+    for (source, parts) in [("modules.c", "parts/other.c"), ("templates.cpp", "parts/templates.cpp")] {
+        for what in ["calls", "blocks"] {
+            let build = |mode: &str, linker: &str| {
+                let compiler = if source.ends_with(".c") { "pcce-clang" } else { "pcce-clang++" };
+                let program = folder.join(format!("{source}.{what}.{mode}.{linker}"));
+                let flags =
+                    [&format!("--pcce-mode={mode}"), &format!("--pcce-trace={what}"), "--pcce-verify"];
+                let mut objects = Vec::new();
+                for part in [source, parts] {
+                    let object = folder.join(format!("{mode}-{}.o", part.replace('/', ".")));
+                    let compiler = if part.ends_with(".c") { "pcce-clang" } else { "pcce-clang++" };
+                    let mut compile = command(artifact(compiler), &flags);
+                    let compile = compile.args(["-g", "-O1", "-w", "-fexceptions", "-I", &include, "-c"]);
+                    let _ = run(compile.arg(programs.join(part)).arg("-o").arg(&object)).expect_success();
+                    objects.push(object);
+                }
+                let mut link = command(artifact(compiler), &flags);
+                let link = link.arg(format!("-fuse-ld={linker}")).args(objects).arg("-o").arg(&program);
+                let _ = run(link).expect_success();
+                events(&program)
+            };
+            let expected = build("lto", "lld");
+            for linker in ["bfd", "gold", "lld", "mold"] {
+                assert_eq!(build("relink", linker), expected, "{source} {what} {linker}");
+            }
+        }
+    }
+}
+
 /// Options that this mode does not have are refused, and so are objects of other modes.
 #[test]
 fn what_it_does_not_have_is_refused() {
     let folder = work_folder("relink/refused");
     fs::write(folder.join("main.c"), "int main(void) { return 0; }\n").unwrap();
     let wrapper = artifact("pcce-clang");
-    for flag in ["-gsplit-dwarf", "--pcce-hybrid", "--pcce-trace"] {
+    for flag in ["-gsplit-dwarf", "--pcce-hybrid"] {
         let words = ["--pcce-mode=relink", "-g", flag, "-c", "main.c"];
         let refused = run(command(&wrapper, &words).current_dir(&folder));
         let name = flag.split('=').next().unwrap();

@@ -14,9 +14,9 @@ use crate::{Mode, groups, silent};
 /// expected without a profile.
 const NEVER_SEEN: f64 = 1e-6;
 
-/// Makes the call graph, and says of the functions what follows from all of them together. `counts`: how often functions
-/// and calls were executed, where it is known which are silent; of what has no count, LLVM's own profile or estimates
-/// tell.
+/// Makes the call graph, and says of the functions what follows from all of them together. `counts`: how often
+/// functions and calls were executed, where it is known which are silent; of what has no count, LLVM's own profile or
+/// estimates tell.
 ///
 /// # Errors
 /// A function that cannot be instrumented nor left out without wrong contexts.

@@ -37,6 +37,8 @@ pub struct Wanted {
     pub counts_calls: bool,
     /// A profile of calls.
     pub profile: Option<PathBuf>,
+    /// The program writes traces.
+    pub traces: bool,
 }
 
 impl Wanted {
@@ -48,6 +50,7 @@ impl Wanted {
         let mut wanted = Self {
             counts_calls: options.profile_generate.is_some(),
             profile: options.profile_use.clone(),
+            traces: options.trace.is_some(),
             ..Self::default()
         };
         for file in &options.no_callback {

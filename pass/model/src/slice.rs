@@ -77,8 +77,6 @@ pub struct Slice {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SliceCounts {
-    /// The module, as the profile names it.
-    pub module: String,
     /// Its functions.
     pub functions: Vec<CountedFunction>,
     /// How many functions pointers may reach, in the whole program.

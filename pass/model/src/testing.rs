@@ -3,7 +3,7 @@
 use pcce_encoding::FunctionId;
 
 use crate::program::{Call, CallKind, Function, Program, TailCallee, TypeId};
-use crate::{Mode, derive};
+use crate::{Matched, Mode, derive};
 
 /// The function with this number.
 pub fn id(number: u32) -> FunctionId {

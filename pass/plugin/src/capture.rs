@@ -11,7 +11,7 @@ use pcce_abi::skeleton;
 use pcce_model::slice::{Facts, Sites, called};
 use pcce_model::{TypeId, plan};
 
-use crate::contexts::emit;
+use crate::contexts::{emit, rewrite};
 use crate::error::Error;
 use crate::facts;
 use crate::facts::eligible::Eligibility;
@@ -39,6 +39,8 @@ pub fn capture(job: &Job<'_>, run: &mut Run, command: &str) -> Result<(), Error>
     module.embed(skeleton::BITCODE_SECTION, bitcode.bytes());
     module.embed(skeleton::COMMAND_SECTION, command.as_bytes());
     if let Some((facts, symbols)) = facts {
+        // The linker has read the runtime where its archives of other functions need it, as behind the code to come.
+        rewrite::refer_to_runtime(module);
         module.embed(skeleton::FACTS_SECTION, &pcce_dictionary::unlinked::to_bytes(&symbols, &facts));
     }
     emit_id(module, skeleton::MODULE_SECTION, skeleton::MODULE_MAGIC, id);

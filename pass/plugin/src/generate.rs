@@ -13,8 +13,8 @@ use crate::code::{Code, FunctionCode};
 use crate::contexts::{count, emit, rewrite};
 use crate::error::Error;
 use crate::llvm::{Call, Module, Run};
-use crate::pass::Job;
-use crate::prepare;
+use crate::pass::{Job, fnv1a};
+use crate::{prepare, tracing};
 
 /// What the step at the link hands over of a module.
 #[derive(serde::Deserialize)]
@@ -22,6 +22,8 @@ use crate::prepare;
 pub struct Order {
     /// The module's id, in hexadecimal digits.
     id: String,
+    /// Its name, for people: LLVM's is that of the file with its bitcode.
+    name: String,
     /// What is decided.
     slice: Slice,
     /// How many sites the module has.
@@ -46,7 +48,7 @@ impl Order {
 /// It is of another module.
 pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error> {
     let bad = |what: String| Error::Slice { module: job.identifier.clone(), what };
-    let &Order { ref id, ref slice, sites, .. } = order;
+    let &Order { ref id, ref name, ref slice, sites, .. } = order;
     let id = u64::from_str_radix(id, 16).map_err(|error| bad(error.to_string()))?;
     prepare::insert_late_calls(run);
     let escapes = |number: usize| slice.functions.get(number).is_some_and(|function| function.escapes);
@@ -64,6 +66,21 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
         {
             (program, code) = again;
         }
+        // The program has another module's body of these.
+        let is_dropped = |number: usize, code: &Code<'_>| {
+            slice.functions.get(number).is_some_and(|function| !function.kept)
+                && code.functions()[number].value.is_in_group()
+        };
+        let mut warnings = Vec::new();
+        let traced = job.options.common.trace.map(|_| {
+            let left_out = (0..code.functions().len()).map(|number| is_dropped(number, &code)).collect();
+            let names = (&**name, fnv1a(&id.to_le_bytes(), b"trace"));
+            job.trace(module, (&program, &code), (names, left_out), &mut warnings)
+        });
+        let traced = traced.transpose()?;
+        for warning in warnings {
+            eprintln!("warning: pcce: {name}: {warning}");
+        }
         let places = Places::new(&code, compared);
         let place = |function: usize, call: u32| places.find(function, call);
         let (functions, thunks) =
@@ -73,14 +90,13 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
             let counted =
                 counted(counts, &code).ok_or_else(|| bad("a call that is counted is missing".to_owned()))?;
             let names = module.hidden_variable(skeleton::TARGET_NAMES, module.ptr());
-            count::add(module, (&program, &code), (&counts.module, &counted), (names, counts.reached), file);
+            count::add(module, (&program, &code), (name, &counted), (names, counts.reached), file);
         }
         rewrite::rewrite_by_slice(module, (&program, &functions), &code, (id, sites), job.options);
-        // The program has another module's body of these.
-        let dropped = |number: usize| {
-            slice.functions.get(number).is_some_and(|function| !function.kept)
-                && code.functions()[number].value.is_in_group()
-        };
+        if let Some(traced) = traced {
+            tracing::finish(module, traced, &functions, &skeleton::sites_symbol(id));
+        }
+        let dropped = |number: usize| is_dropped(number, &code);
         emit::emit_addresses(module, &code, &skeleton::sites_symbol(id), |number| !dropped(number));
         for (number, _) in (0..).zip(&slice.functions).filter(|(_, decided)| decided.labelled) {
             let value = code.functions()[number as usize].value;

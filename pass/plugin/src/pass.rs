@@ -1,13 +1,12 @@
 //! One run over a module, from the options to the instrumented code.
 
 mod read;
+mod trace;
 
 use pcce_encoding::{CallGraph, Encoding, FunctionId};
 use pcce_model::hybrid::{self, Frames, Used};
 use pcce_model::link::{self, CodeOfCall};
-use pcce_model::{
-    Mode, NoCallback, Profile, Program, Targets, Unannounced, Wanted, missing_target, plan, thunks,
-};
+use pcce_model::{Mode, NoCallback, Profile, Program, Targets, Wanted, missing_target, plan, thunks};
 use pcce_options::PassOptions;
 
 use crate::code::Code;
@@ -261,7 +260,9 @@ impl<'a> Job<'a> {
         else {
             return Ok(None);
         };
-        let trace = |_| self.trace(module, &program, &code, warnings);
+        let names = (&*self.identifier, fnv1a(self.identifier.as_bytes(), b"trace"));
+        let left_out = vec![false; program.functions.len()];
+        let trace = |_| self.trace(module, (&program, &code), (names, left_out), warnings);
         let traced = self.options.common.trace.map(trace).transpose()?;
         let shapes = match self.linked {
             true => {
@@ -312,51 +313,9 @@ impl<'a> Job<'a> {
         }
         facts.iter().for_each(|facts| emit::emit_room(module, facts));
         if let Some(traced) = traced {
-            tracing::finish(module, traced, &plan, &sites);
+            tracing::finish(module, traced, &plan.functions, &sites);
         }
         Ok(Some(used.map(|used| relied_on(&program, &used)).unwrap_or_default()))
-    }
-
-    /// Adds what writes the trace, as far as contexts allow it before they are done.
-    fn trace<'m>(
-        &self,
-        module: Module<'m>,
-        program: &Program,
-        code: &Code<'m>,
-        warnings: &mut Vec<String>,
-    ) -> Result<tracing::Before<'m>, Error> {
-        // Others may enter these where no call shows it.
-        let unseen = facts::entered_unseen(module, &self.entered);
-        // Traces take no call of C++'s for one that calls nothing back. Who calls a library's function is not known.
-        let is_unseen = |id: FunctionId| match self.open {
-            true => unseen.contains(&code.function(id).value),
-            false => !self.no_callback.is_entered_by_cxx(&program[id].name),
-        };
-        let anyhow = program.iter().filter(|(_, function)| function.unannounced == Unannounced::Anyhow);
-        let unseen: Vec<FunctionId> = anyhow.map(|(id, _)| id).filter(|&id| is_unseen(id)).collect();
-        // Where the calls of libraries are all in the module, they can be taken for such as may call back.
-        let is_called = |id: &FunctionId| {
-            let function = &program[*id];
-            let names = function.aliases.iter().chain([&function.name]).map(String::as_str);
-            self.open && facts::are_called_within(names, &self.entered)
-        };
-        let (called_within, hidden): (Vec<_>, Vec<_>) = unseen.into_iter().partition(is_called);
-        let left_out = tracing::without_calls_back(program, &hidden)?;
-        if let [first, ..] = hidden[..] {
-            let others = match left_out.iter().filter(|left_out| **left_out).count() - 1 {
-                0 => String::new(),
-                1 => " and another function".to_owned(),
-                more => format!(" and {more} other functions"),
-            };
-            warnings.push(format!(
-                "{}{others}, left out of the trace: code that the program does not show may call them",
-                program[first].name
-            ));
-        }
-        let key = fnv1a(self.identifier.as_bytes(), b"trace");
-        let calls =
-            tracing::Calls { whole_program: self.whole_program, libraries: !called_within.is_empty() };
-        tracing::insert(module, (program, code), (key, left_out), self.options, calls, warnings)
     }
 
     /// Whether the code is an executable's for sure, and that is encoded as a whole.

@@ -135,6 +135,7 @@ fn run(jobs: Vec<(String, Command)>) -> Result<(), Failure> {
                 let said = String::from_utf8_lossy(&output.stderr);
                 return Err(format!("code of {name} cannot be generated: {said}").into());
             }
+            eprint!("{}", String::from_utf8_lossy(&output.stderr));
         }
         Ok(())
     };

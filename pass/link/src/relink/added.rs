@@ -255,6 +255,7 @@ impl<'a> Added<'a> {
         });
         Order {
             id: format!("{:016x}", module.id),
+            name: module.name().to_owned(),
             slice: Slice { open, functions: functions.collect(), thunks: thunks.collect(), counts: None },
             sites: self.symbols[m].sites.len(),
             wanted: module.facts.as_ref().map(|facts| facts.wanted.clone()).unwrap_or_default(),

@@ -80,10 +80,7 @@ pub fn generate(
     program: &Program,
     (added, scratch): (&Added<'_>, &Scratch),
 ) -> String {
-    let mut counts: Vec<SliceCounts> = modules
-        .iter()
-        .map(|module| SliceCounts { module: module.name().to_owned(), ..SliceCounts::default() })
-        .collect();
+    let mut counts: Vec<SliceCounts> = modules.iter().map(|_| SliceCounts::default()).collect();
     let (mut rows, mut texts, mut reached) = (String::new(), Vec::new(), 0);
     for (id, function) in program.iter() {
         let (module, number) = added.place(id);

@@ -141,7 +141,8 @@ fn trusted(scratch: &Scratch, modules: &[Module], wanted: &Wanted) -> NoCallback
     let streams = facts().any(|facts| facts.makes_streams) || scratch.names().any(makes_streams);
     let handlers = facts().any(|facts| facts.sets_handlers) || scratch.names().any(sets_handlers);
     let no_callback = NoCallback::new(!scratch.is_library && !streams, wanted, false);
-    if handlers { no_callback } else { no_callback.trusting_cxx() }
+    // What a traced program calls may be another image's function of that name, which is traced as well.
+    if handlers || wanted.traces { no_callback } else { no_callback.trusting_cxx() }
 }
 
 /// The functions that code which is not encoded can enter.

@@ -118,6 +118,8 @@ fn check(facts: &Facts, symbols: &dictionary::Module) -> Result<(), &'static str
 pub struct Order {
     /// The module's id, in hexadecimal digits.
     id: String,
+    /// Its name, for people.
+    name: String,
     /// What is decided.
     slice: Slice,
     /// How many sites the module has.
@@ -173,7 +175,8 @@ pub fn encode(
     let report = counts.report(&program);
     // Who counts leaves the calls as they are, to find them so when the profile is used.
     if !merged.wanted.counts_calls {
-        if open {
+        // A trace's codes are for the calls that the module has.
+        if open && !merged.wanted.traces {
             let encoded = (&program, &encoding, &numbering);
             let found = counts.compare(&mut added, (scratch, &mut merged), encoded).unwrap_or_else(|| {
                 added.compare(scratch, &mut merged, (&program, &encoding));

@@ -80,7 +80,7 @@ pub fn rewrite_by_slice<'m>(
             verify::Symbols::new(module, records, tls)
         }),
     };
-    refer_to(module, "__pcce_abi", abi::VERSION_SYMBOL);
+    refer_to_runtime(module);
     replace(module, options);
     rewrite_functions(module, (program, planned), code, &symbols);
 }
@@ -107,6 +107,11 @@ fn rewrite_functions<'m>(
         }
         Rewriter::new(&builder, symbols, (function, planned), code, id).run();
     }
+}
+
+/// Refers to the runtime: objects of another version of the ABI do not link.
+pub fn refer_to_runtime(module: Module<'_>) {
+    refer_to(module, "__pcce_abi", abi::VERSION_SYMBOL);
 }
 
 /// Refers to a symbol of the runtime, from a variable of this name.
@@ -157,8 +162,7 @@ fn symbols<'m>(
             verify::symbols(module, program, plan, (sites, linked), tls)
         }),
     };
-    // Objects of another version of the ABI do not link.
-    refer_to(module, "__pcce_abi", abi::VERSION_SYMBOL);
+    refer_to_runtime(module);
     if no_ops.is_some() {
         // Stubs may come to jump there.
         emit::emit_push_routines(module, symbols.for_library);
