@@ -7,7 +7,7 @@ use std::thread;
 
 use pcce_testsuite::{Output, artifact, command, repository, run, work_folder};
 
-const MODES: [&str; 2] = ["lto", "module"];
+const MODES: [&str; 3] = ["lto", "module", "relink"];
 
 /// Compiles `profiles/calls.c`, or another source; what the compiler says.
 fn compile(folder: &Path, mode: &str, flags: &[&str], program: &str) -> (PathBuf, Output) {
@@ -309,6 +309,90 @@ fn hot_targets_of_calls_that_push_are_called_directly() {
         }
         let checked = build(&folder, mode, &["targets.c", &use_it, "--pcce-verify"], "checked");
         assert_eq!(verified(&checked, &[]), 1 + 102 + 102 + 100);
+    }
+}
+
+/// Calls from one module to another are counted as those within one, and so are pointers that lead there. Both modes can
+/// use what the other one has counted.
+#[test]
+fn modules_that_are_encoded_together_count_as_one() {
+    let sources = [
+        (
+            "main.c",
+            r#"#include <stdio.h>
+            void far(int), other(int);
+            extern void (*volatile ways[3])(int);
+            static int sum;
+            void add(int n) { sum += n; __asm__ volatile("" ::: "memory"); if (n == 5) ways[1](n + 1); __asm__ volatile("" ::: "memory"); }
+            static void same(int n) { far(n); far(n + 1); __asm__ volatile("" ::: "memory"); }
+            int main(void) {
+              for (int i = 0; i < 9; i++) { same(i); ways[i % 8 == 7](i); ways[2](i); }
+              other(3);
+              printf("%d\n", sum);
+              return 0;
+            }"#,
+        ),
+        (
+            "other.c",
+            r#"#include <pcce.h>
+            void add(int n), far(int n);
+            static void same(int n) { add((int)(pcce_context() & 1) * 0 + n); __asm__ volatile("" ::: "memory"); }
+            static void near(int n) { same(n + 1); __asm__ volatile("" ::: "memory"); }
+            __attribute__((weak)) void add(int n) { (void)n; }
+            void far(int n) { near(n); __asm__ volatile("" ::: "memory"); }
+            void other(int n) { same(n); same(n + 1); __asm__ volatile("" ::: "memory"); }
+            void (*volatile ways[3])(int) = {far, near, same};"#,
+        ),
+    ];
+    let folder = work_folder("calls/modules");
+    for (name, text) in sources {
+        fs::write(folder.join(name), text).expect("the folder is ours");
+    }
+    let build = |mode: &str, flag: &str| {
+        let common = [&format!("--pcce-mode={mode}"), "-O1", "-fno-inline", "-w", flag];
+        for (name, _) in sources {
+            let mut compile = command(artifact("pcce-clang"), &common);
+            let _ = run(compile.args(["-c", name]).current_dir(&folder)).expect_success();
+        }
+        let program = format!("{mode}{}", flag.split('=').next().unwrap());
+        let mut link = command(artifact("pcce-clang"), &common);
+        let link =
+            run(link.args(["main.o", "other.o", "-o", &program]).current_dir(&folder)).expect_success();
+        // The other mode has other names for local functions.
+        assert!(link.stderr.is_empty() || !flag.contains(&format!("{mode}.calls")), "{mode} {flag}");
+        folder.join(program)
+    };
+    // Linking gives local functions of equal names others, and the order of modules is not that of LTO.
+    let by_source = |profile: &Path| {
+        let mut all: BTreeMap<(String, String), u64> = BTreeMap::new();
+        for ((function, callee), count) in counts(profile) {
+            let plain = |name: String| name.split('.').next().unwrap().to_owned();
+            *all.entry((plain(function), plain(callee))).or_default() += count;
+        }
+        all
+    };
+    let profiles = ["lto", "relink"].map(|mode| {
+        let counting = build(mode, "--pcce-profile-generate");
+        counted(&counting, &[], &format!("{mode}.calls"))
+    });
+    assert_eq!(by_source(&profiles[0]), by_source(&profiles[1]));
+    expect(&profiles[1], &[("near", "same", 31), ("same", "far", 18), ("main", "", 18)]);
+    let text = fs::read_to_string(&profiles[1]).expect("a profile");
+    assert!(text.contains(r#"[["far",8],["near",1]]"#), "{text}");
+    for profile in &profiles {
+        let use_it = format!("--pcce-profile-use={}", profile.display());
+        let using =
+            ["lto", "relink"].map(|mode| run(&mut command(build(mode, &use_it), &[])).expect_success());
+        assert_eq!(using[0].stdout, using[1].stdout);
+    }
+    let use_it = format!("--pcce-profile-use={}", profiles[1].display());
+    let verify = "--pcce-verify";
+    for mode in ["lto", "relink"] {
+        let common = [&format!("--pcce-mode={mode}"), "-O1", "-fno-inline", "-w", &use_it, verify];
+        let mut compile = command(artifact("pcce-clang"), &common);
+        let compile = compile.args(["main.c", "other.c", "-o", "checked"]).current_dir(&folder);
+        let _ = run(compile).expect_success();
+        assert!(verified(&folder.join("checked"), &[]) > 100, "{mode}");
     }
 }
 

@@ -173,15 +173,146 @@ fn other_links_fail() {
     }
 }
 
+/// Targets and functions that do not call back are looked for in all modules, as in lto mode.
+#[test]
+fn lists_of_functions_are_for_the_whole_program() {
+    let folder = work_folder("relink/lists");
+    let sources = [
+        (
+            "main.c",
+            "void quiet(int), busy(int), outside(int), store(int);
+             __attribute__((noinline)) static void away(int n) { outside(n); }
+             int main(int n, char **all) { (void)all; quiet(n); busy(n); away(n); return 0; }",
+        ),
+        ("store.c", "#include <pcce.h>\nvoid store(int n) { if (n > 9) pcce_context(); }"),
+        (
+            "ways.c",
+            "void store(int); void quiet(int n) { if (n > 7) quiet(n - 1); } void busy(int n) { store(n); }",
+        ),
+    ];
+    for (name, text) in sources {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    fs::write(folder.join("outside.c"), "void outside(int n) { (void)n; }").unwrap();
+    fs::write(folder.join("listed"), "outside\n").unwrap();
+    let _ = run(command(llvm("clang"), &["-c", "outside.c"]).current_dir(&folder)).expect_success();
+    let silent = |mode: &str, flag: &str| {
+        let mode = format!("--pcce-mode={mode}");
+        for (name, _) in sources {
+            let words = ["-O1", "-fno-inline", &mode, flag, "-c", name];
+            let _ = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
+        }
+        let words = [&mode, flag, "main.o", "store.o", "ways.o", "outside.o", "-o", "program"];
+        let link = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
+        let output = run(command(artifact("pcce"), &["dict", "program"]).current_dir(&folder));
+        let dictionary: serde_json::Value = serde_json::from_str(&output.expect_success().stdout).unwrap();
+        let mut silent = Vec::new();
+        for module in dictionary["modules"].as_array().unwrap() {
+            for function in module["functions"].as_array().unwrap() {
+                if function["silent"].as_bool().unwrap() {
+                    let name = function["name"].as_u64().unwrap() as usize;
+                    silent.push(module["names"][name].as_str().unwrap().to_owned());
+                }
+            }
+        }
+        silent.sort();
+        (silent, link.stderr)
+    };
+    for (flag, expected) in [
+        ("--pcce-verify", &["quiet"][..]),
+        ("--pcce-no-callback=listed", &["away", "quiet"]),
+        ("--pcce-targets=busy", &["away", "quiet"]),
+    ] {
+        for mode in ["lto", "relink"] {
+            assert_eq!(silent(mode, flag), (expected.iter().map(|&s| s.to_owned()).collect(), String::new()));
+        }
+    }
+    for mode in ["lto", "relink"] {
+        let (_, said) = silent(mode, "--pcce-targets=busy,missing");
+        assert!(
+            said.contains("target missing: the program neither") && said.lines().count() == 1,
+            "{mode}: {said}"
+        );
+    }
+    // The lists of the modules are those of the program.
+    let words = ["--pcce-mode=relink", "-c", "ways.c"];
+    let _ = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
+    let words = ["--pcce-mode=relink", "main.o", "store.o", "ways.o", "outside.o", "-o", "program"];
+    let refused = run(command(artifact("pcce-clang"), &words).current_dir(&folder));
+    assert!(
+        refused.status != 0 && refused.stderr.contains("with other options of the pass"),
+        "{}",
+        refused.describe()
+    );
+}
+
+/// Traces of several modules have the events of lto mode, whoever links them.
+#[test]
+fn traces_are_those_of_lto_mode() {
+    let folder = work_folder("relink/traces");
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
+    let include = artifact("include").display().to_string();
+    let events = |program: &Path| {
+        let trace = folder.join("trace");
+        let _ = fs::remove_file(&trace);
+        let mut start = command(program, &[]);
+        let _ = run(start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", "1")).expect_success();
+        let pcce = |words: &[&str]| {
+            let mut pcce = command(artifact("pcce"), words);
+            run(pcce.arg(program).arg(&trace)).expect_success().stdout
+        };
+        let checked = pcce(&["trace", "check"]);
+        assert!(checked.contains(", 0 chunks do not match"), "{}: {checked}", program.display());
+        // A function of another module has a line more, with the number of its call's. Two modules have two names for
+        // an alias; the function itself comes last.
+        let mut events: Vec<(String, String)> = Vec::new();
+        for line in pcce(&["trace", "show"]).lines().filter(|line| !line.starts_with("thread")) {
+            let line = line.split(" at ").next().unwrap().trim();
+            let (number, name) = line.split_once(' ').unwrap_or((line, ""));
+            if events.last().is_some_and(|(last, _)| last == number) {
+                events.pop();
+            }
+            events.push((number.to_owned(), name.trim().to_owned()));
+        }
+        assert!(events.len() > 50, "{events:?}");
+        events
+    };
+    for (source, parts) in [("modules.c", "parts/other.c"), ("templates.cpp", "parts/templates.cpp")] {
+        for what in ["calls", "blocks"] {
+            let build = |mode: &str, linker: &str| {
+                let compiler = if source.ends_with(".c") { "pcce-clang" } else { "pcce-clang++" };
+                let program = folder.join(format!("{source}.{what}.{mode}.{linker}"));
+                let flags =
+                    [&format!("--pcce-mode={mode}"), &format!("--pcce-trace={what}"), "--pcce-verify"];
+                let mut objects = Vec::new();
+                for part in [source, parts] {
+                    let object = folder.join(format!("{mode}-{}.o", part.replace('/', ".")));
+                    let compiler = if part.ends_with(".c") { "pcce-clang" } else { "pcce-clang++" };
+                    let mut compile = command(artifact(compiler), &flags);
+                    let compile = compile.args(["-g", "-O1", "-w", "-fexceptions", "-I", &include, "-c"]);
+                    let _ = run(compile.arg(programs.join(part)).arg("-o").arg(&object)).expect_success();
+                    objects.push(object);
+                }
+                let mut link = command(artifact(compiler), &flags);
+                let link = link.arg(format!("-fuse-ld={linker}")).args(objects).arg("-o").arg(&program);
+                let _ = run(link).expect_success();
+                events(&program)
+            };
+            let expected = build("lto", "lld");
+            for linker in ["bfd", "gold", "lld", "mold"] {
+                assert_eq!(build("relink", linker), expected, "{source} {what} {linker}");
+            }
+        }
+    }
+}
+
 /// Options that this mode does not have are refused, and so are objects of other modes.
 #[test]
 fn what_it_does_not_have_is_refused() {
     let folder = work_folder("relink/refused");
     fs::write(folder.join("main.c"), "int main(void) { return 0; }\n").unwrap();
     let wrapper = artifact("pcce-clang");
-    for flag in
-        ["-gsplit-dwarf", "--pcce-hybrid", "--pcce-trace", "--pcce-targets=f", "--pcce-profile-generate"]
-    {
+    for flag in ["-gsplit-dwarf", "--pcce-hybrid"] {
         let words = ["--pcce-mode=relink", "-g", flag, "-c", "main.c"];
         let refused = run(command(&wrapper, &words).current_dir(&folder));
         let name = flag.split('=').next().unwrap();

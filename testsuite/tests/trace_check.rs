@@ -27,7 +27,7 @@ fn checked(program: &Path, arguments: &[&str], stress: &str) -> Output {
 /// What a child's handlers have done begins with the child.
 #[test]
 fn handlers_of_a_child_are_counted_by_themselves() {
-    for mode in ["--pcce-mode=lto", "--pcce-mode=module"] {
+    for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=relink"] {
         let program = work_folder(&format!("trace_check/handled{mode}")).join("program");
         build(&source("handled.c"), &["--pcce-verify", mode], &program);
         for before in ["0", "1", "5"] {

@@ -21,7 +21,9 @@ fn calls_behind_a_jump_have_the_contexts_of_their_tokens() {
     let library = folder.join("libplain.so");
     let mut plain = command(llvm("clang"), &["-O1", "-shared", "-fPIC"]);
     let _ = run(plain.arg(programs.join("parts/lands.c")).arg("-o").arg(&library)).expect_success();
-    for (mode, verify) in [("lto", false), ("module", false), ("lto", true)] {
+    for (mode, verify) in
+        [("lto", false), ("module", false), ("relink", false), ("lto", true), ("relink", true)]
+    {
         let program = folder.join(mode);
         let trace = folder.join(format!("{mode}.trace"));
         let mode = format!("--pcce-mode={mode}");
@@ -74,7 +76,7 @@ fn a_stack_that_was_left_is_not_found_among_other_activations() {
 fn functions_have_several_places_to_come_back_to() {
     let folder = work_folder("trace_jumps_twice");
     let [program, trace] = ["program", "trace"].map(|name| folder.join(name));
-    for mode in ["lto", "module", "link"] {
+    for mode in ["lto", "module", "link", "relink"] {
         let mode = format!("--pcce-mode={mode}");
         let mut build =
             command(artifact("pcce-clang"), &["--pcce-trace", "--pcce-verify", "-O1", "-g", &mode]);

@@ -6,8 +6,8 @@ use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeId, Encoding, FunctionId, Rule};
 use pcce_model::link::{CodeOfCall, LIBRARY_ID_BITS, Shape};
 use pcce_model::{
-    AddressPlaces, Call, CallKind, Function, Mode, NoCallback, Program, TailCallee, TypeId, Unannounced,
-    derive, ranges,
+    AddressPlaces, Call, CallKind, Function, Matched, Mode, NoCallback, Program, TailCallee, TypeId,
+    Unannounced, Wanted, derive, ranges,
 };
 
 use crate::Error;
@@ -64,9 +64,14 @@ pub fn bind(image: &Image, modules: &Modules, references: &References) -> Result
     let merged = merge(image, modules, references)?;
     let options = &modules.list[0].facts.options;
     let is_library = image.is_library;
-    let mode =
-        Mode { open: !is_library, publishes: options.publishes, silent: options.silent, targets: None };
-    let mut program = derive(merged.functions, &mode, None)?;
+    let mode = Mode {
+        open: !is_library,
+        publishes: options.publishes,
+        silent: options.silent,
+        targets: None,
+        closed: false,
+    };
+    let mut program = derive(merged.functions, &mode, Matched::none)?;
     let id_bits = if is_library { options.id_bits.min(LIBRARY_ID_BITS) } else { options.id_bits };
     let encode = |program: &Program| {
         let options = pcce_encoding::Options { id_bits, known_starts: !is_library, dear_open_pushes: true };
@@ -105,7 +110,7 @@ fn merge(image: &Image, modules: &Modules, references: &References) -> Result<Me
     let targets: HashMap<(usize, u32), u64> =
         modules.stubs.iter().filter_map(|(&stub, &at)| Some((stub, stub_target(image, at)?))).collect();
     let streams = references.makes_streams || modules.list.iter().any(|module| module.facts.makes_streams);
-    let mut no_callback = NoCallback::load(!image.is_library && !streams, &[], false)?;
+    let mut no_callback = NoCallback::new(!image.is_library && !streams, &Wanted::default(), false);
     if !references.sets_handlers && !modules.list.iter().any(|module| module.facts.sets_handlers) {
         no_callback = no_callback.trusting_cxx();
     }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use pcce_encoding::{CallGraph, FunctionId};
 
 use crate::error::Error;
-use crate::profile::{Matched, Profile};
+use crate::profile::Matched;
 use crate::program::{CallKind, Function, Program, TypeId, Unannounced, ids};
 use crate::{Mode, groups, silent};
 
@@ -14,25 +14,23 @@ use crate::{Mode, groups, silent};
 /// expected without a profile.
 const NEVER_SEEN: f64 = 1e-6;
 
-/// Makes the call graph, and says of the functions what follows from all of them together. `profile`: how often
-/// functions and calls were executed, by the name of the module; without it, LLVM's own profile or estimates tell.
+/// Makes the call graph, and says of the functions what follows from all of them together. `counts`: how often
+/// functions and calls were executed, where it is known which are silent; of what has no count, LLVM's own profile or
+/// estimates tell.
 ///
 /// # Errors
 /// A function that cannot be instrumented nor left out without wrong contexts.
 pub fn derive(
     mut functions: Vec<Function>,
     mode: &Mode<'_>,
-    profile: Option<(&Profile, &str)>,
+    counts: impl FnOnce(&[Function]) -> Matched,
 ) -> Result<Program, Error> {
     match mode.targets {
-        // What is not instrumented may allocate, too.
-        Some(targets) => {
-            silent::mark_untargeted(&mut functions, mode.open && !mode.publishes, targets);
-        }
+        Some(targets) => silent::mark_untargeted(&mut functions, mode.closed, targets),
         None if mode.silent => silent::mark_closed(&mut functions),
         None => {}
     }
-    let counts = profile.map(|(profile, module)| profile.find(module, &functions)).unwrap_or_default();
+    let counts = counts(&functions);
     let mut graph = CallGraph::new();
     for (i, function) in functions.iter_mut().enumerate() {
         let count = counts.functions.get(i).copied().flatten();

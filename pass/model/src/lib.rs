@@ -32,7 +32,9 @@ pub use error::Error;
 pub use graph::derive;
 pub use groups::pointers_to;
 pub use jumps::Jumps;
-pub use lists::{NoCallback, Patterns, Targets, called_within, makes_streams, names, sets_handlers};
+pub use lists::{
+    NoCallback, Patterns, Targets, Wanted, called_within, makes_streams, missing_target, names, sets_handlers,
+};
 pub use profile::{Candidate, Matched, Profile, counted};
 pub use program::{
     AddressPlaces, Call, CallKind, Function, Pointer, Program, RuntimeCall, STD_THREAD, Source,
@@ -51,4 +53,6 @@ pub struct Mode<'a> {
     pub silent: bool,
     /// In targeted mode.
     pub targets: Option<&'a Targets>,
+    /// Calls that leave what is seen here reach no target: it is an executable built as a whole.
+    pub closed: bool,
 }

@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Call, CallKind, Error, Function, Mode, NoCallback, Program, Source, Unannounced, derive, silent,
+    Call, CallKind, Error, Function, Matched, Mode, NoCallback, Program, Source, Unannounced, derive, silent,
 };
 use pcce_abi::no_op::{INDEX_BITS, MODULE_BITS};
 use pcce_encoding::FunctionId;
@@ -172,8 +172,8 @@ pub fn shapes(
         // nothing back.
         false => silent::supposing(&closed, |name| no_callback.lists(name)),
     };
-    let whole = derive(closed.iter().map(inside).collect(), &Mode { open: true, ..*mode }, None)?;
-    let alone = derive(closed, &Mode { open: false, ..*mode }, None)?;
+    let whole = derive(closed.iter().map(inside).collect(), &Mode { open: true, ..*mode }, Matched::none)?;
+    let alone = derive(closed, &Mode { open: false, ..*mode }, Matched::none)?;
     // What must add has to in any image.
     let (id_bits, known_starts) = match for_library {
         true => (id_bits.min(LIBRARY_ID_BITS), false),

@@ -5,6 +5,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use pcce_names::{demangle, forms, plain, without_type};
+use pcce_options::Common;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::program::Function;
@@ -23,26 +25,59 @@ fn read(file: &Path, option: &'static str) -> Result<String, Error> {
     std::fs::read_to_string(file).map_err(|cause| Error::Unreadable { file: file.to_owned(), option, cause })
 }
 
+/// What options want of the whole program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// Further functions that do not call back.
+    pub no_callback: BTreeSet<String>,
+    /// Those whose contexts are wanted; all are, if there are none.
+    pub targets: BTreeSet<String>,
+    /// The program counts its calls.
+    pub counts_calls: bool,
+    /// A profile of calls.
+    pub profile: Option<PathBuf>,
+    /// The program writes traces.
+    pub traces: bool,
+}
+
+impl Wanted {
+    /// Reads the files with lists of names.
+    ///
+    /// # Errors
+    /// One cannot be read.
+    pub fn read(options: &Common) -> Result<Self, Error> {
+        let mut wanted = Self {
+            counts_calls: options.profile_generate.is_some(),
+            profile: options.profile_use.clone(),
+            traces: options.trace.is_some(),
+            ..Self::default()
+        };
+        for file in &options.no_callback {
+            wanted.no_callback.extend(names(&read(file, "no-callback")?).map(str::to_owned));
+        }
+        for name in &options.targets {
+            match name.strip_prefix('@') {
+                Some(file) => {
+                    wanted.targets.extend(names(&read(Path::new(file), "target")?).map(str::to_owned));
+                }
+                None => _ = wanted.targets.insert(name.clone()),
+            }
+        }
+        Ok(wanted)
+    }
+}
+
 /// The functions whose contexts are wanted (*targeted mode*): what tells their names apart, and these as they were
 /// given.
 pub struct Targets(HashMap<String, String>);
 
 impl Targets {
-    /// From names and `@FILE`s with lists of them; None if there are none, and all contexts are wanted. `publish`:
-    /// those of the calls that are published are, which takes no name.
-    ///
-    /// # Errors
-    /// A file that cannot be read.
-    pub fn load(given: &[String], publish: bool) -> Result<Option<Self>, Error> {
-        let mut targets = HashMap::new();
-        let mut add = |name: &str| _ = targets.insert(plain(name), name.to_owned());
-        for name in given {
-            match name.strip_prefix('@') {
-                Some(file) => names(&read(Path::new(file), "target")?).for_each(&mut add),
-                None => add(name),
-            }
-        }
-        Ok((publish || !given.is_empty()).then_some(Self(targets)))
+    /// None if no contexts are asked for by name, and all are wanted. `publish`: those of the calls that are published
+    /// are wanted, which takes no name.
+    pub fn new(wanted: &Wanted, publish: bool) -> Option<Self> {
+        let names = wanted.targets.iter().map(|name| (plain(name), name.clone()));
+        (publish || !wanted.targets.is_empty()).then(|| Self(names.collect()))
     }
 
     /// The target that the function of this linkage name is: by that, or by its name in the source with its scopes,
@@ -68,6 +103,14 @@ impl Targets {
         }
         missing.into_iter().collect()
     }
+}
+
+/// That a target is missing: no error, since the function may have been inlined wherever it was called.
+pub fn missing_target(missing: &str) -> String {
+    format!(
+        "target {missing}: the program neither defines nor calls a function of this name, or all its calls were \
+         inlined; C++ names are written with their scopes and without parameters, as app::Log::write"
+    )
 }
 
 /// Names of functions and of source files, in which `*` stands for any characters and `?` for one.
@@ -215,11 +258,8 @@ pub struct NoCallback {
 }
 
 impl NoCallback {
-    /// The shipped lists, and the files named by the user.
-    ///
-    /// # Errors
-    /// A file that cannot be read.
-    pub fn load(trusts_streams: bool, files: &[PathBuf], publish: bool) -> Result<Self, Error> {
+    /// The shipped lists, and the user's.
+    pub fn new(trusts_streams: bool, wanted: &Wanted, publish: bool) -> Self {
         let (mut names, mut published) = (HashSet::new(), HashSet::new());
         let (mut streams, mut cxx) = (HashSet::new(), HashSet::new());
         add_names(include_str!("../data/no-callback.txt"), &mut names);
@@ -229,16 +269,13 @@ impl NoCallback {
             add_names(include_str!("../data/allocating.txt"), &mut published);
             published.extend(streams.iter().chain(&cxx).cloned());
         }
-        for file in files {
-            let text = read(file, "no-callback")?;
-            add_names(&text, &mut names);
-            if publish {
-                add_names(&text, &mut published);
-            }
+        names.extend(wanted.no_callback.iter().cloned());
+        if publish {
+            published.extend(wanted.no_callback.iter().cloned());
         }
         let within_cxx = self::names(include_str!("../data/called-within-cxx.txt")).collect();
         let (trusts_cxx, trusts_strings) = (false, false);
-        Ok(Self { names, streams, trusts_streams, cxx, trusts_cxx, trusts_strings, within_cxx, published })
+        Self { names, streams, trusts_streams, cxx, trusts_cxx, trusts_strings, within_cxx, published }
     }
 
     /// The same where streams are trusted and the program sets no handlers.
@@ -269,17 +306,19 @@ impl NoCallback {
     /// Whether one of the functions may look at the context, or reach one that may, that the C++ library's strings call
     /// in the place of its own: one that others know by such a name. (Those of a copy of the library's code do not.)
     pub fn look_within_strings(&self, functions: &[Function]) -> bool {
-        let replaces = |function: &Function| {
-            let by_name = function.external || function.otherwise_used;
-            let names = function.aliases.iter().chain(by_name.then_some(&function.name));
-            names.map(String::as_str).any(|name| self.is_within_cxx(name))
-        };
         // Most programs have none.
-        functions.iter().any(replaces) && {
+        functions.iter().any(|function| self.replaces_within_strings(function)) && {
             let calls_nothing = |name: &str| self.contains(name) || self.is_within_cxx(name);
             let closed = silent::supposing(functions, calls_nothing);
-            closed.iter().any(|function| replaces(function) && !function.silent)
+            closed.iter().any(|function| self.replaces_within_strings(function) && !function.silent)
         }
+    }
+
+    /// Whether others know the function by a name that the C++ library's strings call.
+    pub fn replaces_within_strings(&self, function: &Function) -> bool {
+        let by_name = function.external || function.otherwise_used;
+        let names = function.aliases.iter().chain(by_name.then_some(&function.name));
+        names.map(String::as_str).any(|name| self.is_within_cxx(name))
     }
 
     /// Whether calls that may allocate are published.

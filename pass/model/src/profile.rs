@@ -75,8 +75,8 @@ impl Profile {
         Self { path, functions }
     }
 
-    /// Looks the functions up that are not silent.
-    pub fn find(&self, module: &str, functions: &[Function]) -> Matched {
+    /// Looks the functions up that are not silent. `module`: of each function, the name of its module.
+    pub fn find<'a>(&self, module: impl Fn(usize) -> &'a str, functions: &[Function]) -> Matched {
         let mut matched = Matched {
             functions: vec![None; functions.len()],
             exact: vec![None; functions.len()],
@@ -90,7 +90,7 @@ impl Profile {
             };
             // Local functions of several modules may have one name.
             let named = self.functions.get(&function.name).into_iter().flatten().enumerate();
-            let best = named.max_by_key(|(_, (from, f))| (is_same(f), from == module, f.count));
+            let best = named.max_by_key(|(_, (from, f))| (is_same(f), from == module(i), f.count));
             let Some((number, (_, found))) = best else {
                 matched.missing += 1;
                 continue;
@@ -131,15 +131,22 @@ impl Profile {
     /// Which calls through pointers that push are worth comparing with the functions that they reach most, since
     /// calling those directly is expected to cost less: from the last call to the first, as the profile's list keeps
     /// its places in front of what is inserted; of one call the hottest target first, which is the first to be
-    /// compared.
+    /// compared. `is_exact`: whether the definition of a callee is the one that runs, and a caller can name it.
     pub fn candidates(
         &self,
         program: &Program,
         encoding: &Encoding,
         options: &pcce_encoding::Options,
-        is_exact: impl Fn(FunctionId) -> bool,
+        is_exact: impl Fn(FunctionId, FunctionId) -> bool,
     ) -> Vec<Candidate> {
-        let index: HashMap<&str, FunctionId> = program.iter().map(|(id, f)| (&*f.name, id)).collect();
+        let mut index: HashMap<&str, FunctionId> = HashMap::new();
+        for (id, function) in program.iter() {
+            let known = index.entry(&function.name).or_insert(id);
+            // Of several modules' functions of a name, the one that pointers may reach.
+            if function.external || function.otherwise_used {
+                *known = id;
+            }
+        }
         // First as edges of a graph: a direct call may push as well, or make others push.
         let mut graph = program.graph.clone();
         let mut candidates = Vec::new();
@@ -158,7 +165,7 @@ impl Profile {
                     let Some(&callee) = index.get(&**name) else { continue };
                     let target = &program[callee];
                     let worth = *count as f64 * WORTH >= left as f64;
-                    if !worth || target.ty != function.calls[call].ty || !is_exact(callee) {
+                    if !worth || target.ty != function.calls[call].ty || !is_exact(id, callee) {
                         break;
                     }
                     left -= (*count).min(left);
@@ -219,10 +226,25 @@ pub struct Candidate {
     /// The target.
     pub callee: FunctionId,
     /// How often it was reached.
-    count: u64,
+    pub count: u64,
 }
 
 impl Matched {
+    /// Without a profile.
+    pub fn none(_: &[Function]) -> Self {
+        Self::default()
+    }
+
+    /// The same where a call was compared with a target of this candidate, for which there is a direct call at this
+    /// place now.
+    pub fn compare(&mut self, candidate: &Candidate, direct: usize) {
+        let caller = candidate.function.index();
+        self.calls.insert((caller, direct), candidate.count as f64);
+        if let Some(left) = self.calls.get_mut(&(caller, candidate.call)) {
+            *left = (*left - candidate.count as f64).max(0.0);
+        }
+    }
+
     /// How often calls that are not in the profile's modules, or through pointers, entered each function.
     pub fn entered_openly(&self, functions: &[Function]) -> Vec<f64> {
         let mut entered: Vec<f64> = self.functions.iter().map(|count| count.unwrap_or(0.0)).collect();

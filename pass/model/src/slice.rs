@@ -14,7 +14,7 @@ use crate::plan::{self, Action, Base, PlannedCall, PlannedFunction, Push};
 use crate::thunks::Thunk;
 use crate::updates::chain;
 use crate::{
-    Call, CallKind, Function, Program, RuntimeCall, Source, TailCallee, TypeId, Unannounced, ranges,
+    Call, CallKind, Function, Program, RuntimeCall, Source, TailCallee, TypeId, Unannounced, Wanted, ranges,
 };
 
 /// What an object carries of its module.
@@ -45,6 +45,8 @@ pub struct Facts {
     pub assembly: Assembly,
     /// The options that decide what is encoded; all modules of an image have the same.
     pub options: crate::link::Options,
+    /// Names that options give; all modules of an image have the same.
+    pub wanted: Wanted,
 }
 
 /// The sites of a call, by their numbers in the module.
@@ -67,6 +69,28 @@ pub struct Slice {
     pub functions: Vec<SliceFunction>,
     /// The push thunks of the module ([`crate::thunks`]).
     pub thunks: Vec<SliceThunk>,
+    /// What is counted, in a program that counts its calls.
+    pub counts: Option<SliceCounts>,
+}
+
+/// What a module counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SliceCounts {
+    /// Its functions.
+    pub functions: Vec<CountedFunction>,
+    /// How many functions pointers may reach, in the whole program.
+    pub reached: u64,
+}
+
+/// A function that is counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CountedFunction {
+    /// Its number in the module.
+    pub function: u32,
+    /// Its calls that are counted, and the names of those whom they call.
+    pub calls: Vec<(u32, Option<String>)>,
 }
 
 /// A push thunk.
@@ -91,6 +115,8 @@ pub struct SliceFunction {
     pub kept: bool,
     /// Code that is not instrumented may call it, and so catch exceptions that leave it.
     pub escapes: bool,
+    /// The tables refer to it, by [`pcce_abi::skeleton::function_symbol`].
+    pub labelled: bool,
     /// Whether it is silent.
     pub silent: bool,
     /// How it may be entered by those who did not push.
@@ -244,6 +270,7 @@ impl<'a> Decided<'a> {
         SliceFunction {
             kept,
             escapes: function.external || function.otherwise_used,
+            labelled: false,
             silent: function.silent,
             unannounced: function.unannounced,
             entry: self.encoding.is_entry(id),

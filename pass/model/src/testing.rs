@@ -3,7 +3,7 @@
 use pcce_encoding::FunctionId;
 
 use crate::program::{Call, CallKind, Function, Program, TailCallee, TypeId};
-use crate::{Mode, derive};
+use crate::{Matched, Mode, derive};
 
 /// The function with this number.
 pub fn id(number: u32) -> FunctionId {
@@ -62,12 +62,13 @@ pub fn away() -> TailCallee {
 }
 
 /// A module by itself, with all functions' contexts.
-pub const MODULE: Mode<'static> = Mode { open: false, publishes: false, silent: false, targets: None };
+pub const MODULE: Mode<'static> =
+    Mode { open: false, publishes: false, silent: false, targets: None, closed: false };
 
 /// An executable built as a whole.
-pub const EXECUTABLE: Mode<'static> = Mode { open: true, ..MODULE };
+pub const EXECUTABLE: Mode<'static> = Mode { open: true, closed: true, ..MODULE };
 
 /// The program of these functions.
 pub fn program(mode: &Mode<'_>, functions: &[Function]) -> Program {
-    derive(functions.to_vec(), mode, None).expect("it can be instrumented")
+    derive(functions.to_vec(), mode, Matched::none).expect("it can be instrumented")
 }

@@ -26,11 +26,6 @@ const IGNORED: &[(&str, When, &str)] = &[
     ),
     ("hybrid", When::With("profile-generate"), "a program that counts its calls is not encoded to be fast"),
     ("hybrid", When::In(Mode::Relink), NOT_YET),
-    ("target", When::In(Mode::Relink), NOT_YET),
-    ("trace", When::In(Mode::Relink), NOT_YET),
-    ("profile-generate", When::In(Mode::Relink), NOT_YET),
-    ("profile-use", When::In(Mode::Relink), NOT_YET),
-    ("no-callback", When::In(Mode::Relink), NOT_YET),
     (
         "target",
         When::In(Mode::Link),

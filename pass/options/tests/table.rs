@@ -162,21 +162,20 @@ fn cmake_has_a_keyword_for_each_option() {
 fn options_that_do_nothing_are_refused() {
     use Mode::{Link, Lto, Module, Relink};
     const ANYWHERE: &[Mode] = &[Link, Lto, Module, Relink];
-    const NOT_BETWEEN_LINKS: &[Mode] = &[Link, Lto, Module];
     let table: &[(&str, &[Mode], &str)] = &[
         ("--pcce-mode=link", ANYWHERE, ""),
         ("--pcce-verify", ANYWHERE, ""),
         ("--pcce-verify-report=r", ANYWHERE, "--pcce-verify"),
-        ("--pcce-targets=f", &[Lto, Module], ""),
-        ("--pcce-profile-generate", NOT_BETWEEN_LINKS, ""),
-        ("--pcce-profile-use=p", NOT_BETWEEN_LINKS, ""),
+        ("--pcce-targets=f", &[Lto, Module, Relink], ""),
+        ("--pcce-profile-generate", ANYWHERE, ""),
+        ("--pcce-profile-use=p", ANYWHERE, ""),
         ("--pcce-id-bits=9", ANYWHERE, ""),
         ("--pcce-hybrid", &[Lto], ""),
-        ("--pcce-no-callback=f", NOT_BETWEEN_LINKS, ""),
+        ("--pcce-no-callback=f", ANYWHERE, ""),
         ("--pcce-crash-report", ANYWHERE, ""),
-        ("--pcce-trace", NOT_BETWEEN_LINKS, ""),
-        ("--pcce-trace-skip=f", NOT_BETWEEN_LINKS, "--pcce-trace"),
-        ("--pcce-trace-only=f", NOT_BETWEEN_LINKS, "--pcce-trace=blocks"),
+        ("--pcce-trace", ANYWHERE, ""),
+        ("--pcce-trace-skip=f", ANYWHERE, "--pcce-trace"),
+        ("--pcce-trace-only=f", ANYWHERE, "--pcce-trace=blocks"),
         ("--pcce-llvm=19", ANYWHERE, ""),
         ("--pcce-heap", ANYWHERE, ""),
         ("--pcce-launch=", ANYWHERE, ""),

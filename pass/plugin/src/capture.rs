@@ -11,7 +11,7 @@ use pcce_abi::skeleton;
 use pcce_model::slice::{Facts, Sites, called};
 use pcce_model::{TypeId, plan};
 
-use crate::contexts::emit;
+use crate::contexts::{emit, rewrite};
 use crate::error::Error;
 use crate::facts;
 use crate::facts::eligible::Eligibility;
@@ -42,6 +42,8 @@ pub fn capture(job: &Job<'_>, run: &mut Run, command: &str) -> Result<(), Error>
     let names: String = names.iter().map(|name| format!("{name}\0")).collect();
     module.embed(skeleton::NAMES_SECTION, names.as_bytes());
     if let Some((facts, symbols)) = facts {
+        // The linker has read the runtime where its archives of other functions need it, as behind the code to come.
+        rewrite::refer_to_runtime(module);
         module.embed(skeleton::FACTS_SECTION, &pcce_dictionary::unlinked::to_bytes(&symbols, &facts));
     }
     emit_id(module, skeleton::MODULE_SECTION, skeleton::MODULE_MAGIC, id);
@@ -110,6 +112,7 @@ fn read(job: &Job<'_>, module: Module<'_>) -> Result<Option<(Facts, pcce_diction
         sets_handlers: job.entered.sets_handlers(),
         assembly: facts::assembly_names(module),
         options: job.link_options(),
+        wanted: job.wanted.clone(),
         functions: program.functions,
     };
     for named in named.iter().filter(|named| !named.is_reached(|_, _| true)) {

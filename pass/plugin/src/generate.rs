@@ -5,43 +5,59 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use pcce_abi::skeleton;
-use pcce_model::slice::{Slice, planned};
+use pcce_encoding::FunctionId;
+use pcce_model::Wanted;
+use pcce_model::slice::{Slice, SliceCounts, planned};
 
 use crate::capture::emit_id;
 use crate::code::{Code, FunctionCode};
-use crate::contexts::{emit, rewrite};
+use crate::contexts::{count, emit, rewrite};
 use crate::error::Error;
 use crate::llvm::{Call, Module, Run, byte_directive};
-use crate::pass::Job;
-use crate::prepare;
+use crate::pass::{Job, fnv1a};
+use crate::{prepare, tracing};
 
 /// What the step at the link hands over of a module.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Order {
+pub struct Order {
     /// The module's id, in hexadecimal digits.
     id: String,
+    /// Its name, for people: LLVM's is that of the file with its bitcode.
+    name: String,
     /// What is decided.
     slice: Slice,
     /// How many sites the module has.
     sites: usize,
     /// What names all that the code is made of; the object says it again.
     key: String,
+    /// Names that options give, as they were when the module was compiled.
+    pub wanted: Wanted,
 }
 
-/// Rewrites the module `NAME.bc`. `folder`: where `NAME.json` says what is decided: one compiler makes the code of
-/// several modules.
+impl Order {
+    /// What is decided for the module `NAME.bc`: `NAME.json` in the folder has it, since one compiler makes the code of
+    /// several modules. `identifier`: the module's file.
+    ///
+    /// # Errors
+    /// There is no such document.
+    pub fn read(folder: &Path, identifier: &str) -> Result<Self, Error> {
+        let bad = |what: String| Error::Slice { module: identifier.to_owned(), what };
+        let name = Path::new(identifier).with_extension("json");
+        let file = folder.join(name.file_name().unwrap_or_default());
+        let order = std::fs::read(&file).map_err(|cause| bad(format!("{}: {cause}", file.display())))?;
+        serde_json::from_slice(&order).map_err(|error| bad(error.to_string()))
+    }
+}
+
+/// Rewrites the module. `order`: what is decided.
 ///
 /// # Errors
-/// There is no such document, or it is of another module.
-pub fn generate(job: &Job<'_>, run: &mut Run, folder: &Path) -> Result<(), Error> {
+/// It is of another module.
+pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error> {
     let bad = |what: String| Error::Slice { module: job.identifier.clone(), what };
-    let name = Path::new(&job.identifier).with_extension("json");
-    let file = folder.join(name.file_name().unwrap_or_default());
-    let order = std::fs::read(&file).map_err(|cause| bad(format!("{}: {cause}", file.display())))?;
-    let Order { id, slice, sites, key } =
-        serde_json::from_slice(&order).map_err(|error| bad(error.to_string()))?;
-    let id = u64::from_str_radix(&id, 16).map_err(|error| bad(error.to_string()))?;
+    let &Order { ref id, ref name, ref slice, ref key, sites, .. } = order;
+    let id = u64::from_str_radix(id, 16).map_err(|error| bad(error.to_string()))?;
     prepare::insert_late_calls(run);
     let escapes = |number: usize| slice.functions.get(number).is_some_and(|function| function.escapes);
     job.prepare(run, escapes);
@@ -52,24 +68,48 @@ pub fn generate(job: &Job<'_>, run: &mut Run, folder: &Path) -> Result<(), Error
         if !same.eq(slice.functions.iter().map(|function| function.own_calls)) {
             return Err(bad("its functions have other calls".to_owned()));
         }
-        let compared = compare(module, &code, &slice);
+        let compared = compare(module, &code, slice);
         if compared.is_some()
             && let Some(again) = job.gather_alone(module)?
         {
             (program, code) = again;
         }
-        let places = Places::new(&code, compared);
-        let place = |function: usize, call: u32| places.find(function, call);
-        let (functions, thunks) =
-            planned(&slice, &mut program.functions, place, &code).map_err(|what| bad(what.to_owned()))?;
-        rewrite::make_thunks(&mut code, &thunks);
-        rewrite::rewrite_by_slice(module, (&program, &functions), &code, (id, sites), job.options);
         // The program has another module's body of these.
-        let dropped = |number: usize| {
+        let is_dropped = |number: usize, code: &Code<'_>| {
             slice.functions.get(number).is_some_and(|function| !function.kept)
                 && code.functions()[number].value.is_in_group()
         };
+        let mut warnings = Vec::new();
+        let traced = job.options.common.trace.map(|_| {
+            let left_out = (0..code.functions().len()).map(|number| is_dropped(number, &code)).collect();
+            let names = (&**name, fnv1a(&id.to_le_bytes(), b"trace"));
+            job.trace(module, (&program, &code), (names, left_out), &mut warnings)
+        });
+        let traced = traced.transpose()?;
+        for warning in warnings {
+            eprintln!("warning: pcce: {name}: {warning}");
+        }
+        let places = Places::new(&code, compared);
+        let place = |function: usize, call: u32| places.find(function, call);
+        let (functions, thunks) =
+            planned(slice, &mut program.functions, place, &code).map_err(|what| bad(what.to_owned()))?;
+        rewrite::make_thunks(&mut code, &thunks);
+        if let (Some(counts), Some(file)) = (&slice.counts, &job.options.common.profile_generate) {
+            let counted =
+                counted(counts, &code).ok_or_else(|| bad("a call that is counted is missing".to_owned()))?;
+            let names = module.hidden_variable(skeleton::TARGET_NAMES, module.ptr());
+            count::add(module, (&program, &code), (name, &counted), (names, counts.reached), file);
+        }
+        rewrite::rewrite_by_slice(module, (&program, &functions), &code, (id, sites), job.options);
+        if let Some(traced) = traced {
+            tracing::finish(module, traced, &functions, &skeleton::sites_symbol(id));
+        }
+        let dropped = |number: usize| is_dropped(number, &code);
         emit::emit_addresses(module, &code, &skeleton::sites_symbol(id), |number| !dropped(number));
+        for (number, _) in (0..).zip(&slice.functions).filter(|(_, decided)| decided.labelled) {
+            let value = code.functions()[number as usize].value;
+            module.add_hidden_alias(&skeleton::function_symbol(id, number), value);
+        }
         job.emit_paths(module);
         let numbers = (0..code.functions().len()).filter(|&number| dropped(number));
         numbers.for_each(|number| code.functions()[number].value.declare());
@@ -84,6 +124,18 @@ pub fn generate(job: &Job<'_>, run: &mut Run, folder: &Path) -> Result<(), Error
         run.verify()?;
     }
     Ok(())
+}
+
+/// What the module counts; none if the code has no such calls.
+fn counted<'a>(counts: &'a SliceCounts, code: &Code<'_>) -> Option<Vec<count::Counted<'a>>> {
+    let functions = counts.functions.iter().map(|function| {
+        let number = FunctionId::new(function.function);
+        let has = code.functions().get(number.index())?.calls.len();
+        let calls = function.calls.iter().map(|(call, callee)| (*call as usize, callee.as_deref()));
+        let calls: Vec<_> = calls.collect();
+        calls.iter().all(|&(call, _)| call < has).then_some((number, calls))
+    });
+    functions.collect()
 }
 
 /// The calls of each function in the order of the slice: its own, and the direct ones of comparisons.

@@ -1,11 +1,12 @@
 //! One run over a module, from the options to the instrumented code.
 
 mod read;
+mod trace;
 
 use pcce_encoding::{CallGraph, Encoding, FunctionId};
 use pcce_model::hybrid::{self, Frames, Used};
 use pcce_model::link::{self, CodeOfCall};
-use pcce_model::{Mode, NoCallback, Profile, Program, Targets, Unannounced, plan, thunks};
+use pcce_model::{Mode, NoCallback, Profile, Program, Targets, Wanted, missing_target, plan, thunks};
 use pcce_options::PassOptions;
 
 use crate::code::Code;
@@ -44,6 +45,8 @@ pub struct Job<'a> {
     pub identifier: String,
     /// The user's.
     pub options: &'a PassOptions,
+    /// Names that options give.
+    pub wanted: Wanted,
     no_callback: NoCallback,
     /// By what others enter functions of the module.
     pub entered: Entered,
@@ -82,18 +85,20 @@ pub fn run(run: &mut Run, phase: Phase, opt_level: u32, parameters: &str) -> Res
     options.check_used()?;
     let module = run.module();
     let identifier = module.identifier();
+    let wanted = || Wanted::read(&options.common);
     match phase {
         Phase::Module if options.capture => return Ok(false),
         Phase::End if !options.capture => return Ok(false),
         Phase::End => {
-            let job = Job::new(module, identifier, phase, opt_level, &options)?;
+            let job = Job::new(module, identifier, phase, opt_level, &options, wanted()?)?;
             let command = std::env::var(pcce_options::COMMAND_VARIABLE).unwrap_or_default();
             return capture::capture(&job, run, &command).map(|()| true);
         }
         Phase::Slice => {
             let Some(folder) = &options.slice else { return Ok(false) };
-            let job = Job::new(module, identifier, phase, opt_level, &options)?;
-            return generate::generate(&job, run, folder).map(|()| true);
+            let order = generate::Order::read(folder, &identifier)?;
+            let job = Job::new(module, identifier, phase, opt_level, &options, order.wanted.clone())?;
+            return generate::generate(&job, run, &order).map(|()| true);
         }
         _ => {}
     }
@@ -104,7 +109,7 @@ pub fn run(run: &mut Run, phase: Phase, opt_level: u32, parameters: &str) -> Res
         return Err(Error::BeforeLink { module: identifier });
     }
     let inserted = prepare::insert_late_calls(run);
-    let job = Job::new(run.module(), identifier, phase, opt_level, &options)?;
+    let job = Job::new(run.module(), identifier, phase, opt_level, &options, wanted()?)?;
     let mut warnings = job.missing_targets(run.module());
     let missing = options.without_effect(job.whole_program, job.open);
     warnings.extend(missing.into_iter().map(|what| format!("{}: {what}", job.identifier)));
@@ -129,6 +134,7 @@ impl<'a> Job<'a> {
         phase: Phase,
         opt_level: u32,
         options: &'a PassOptions,
+        wanted: Wanted,
     ) -> Result<Self, Error> {
         let whole_program = phase == Phase::LinkTime || options.whole_program;
         // Users without the wrapper, which says what the link makes, compile with -fPIC what may be for a shared
@@ -138,18 +144,19 @@ impl<'a> Job<'a> {
         // Traced functions begin with a call of the tracer, which calls by name go behind, and stubs would not. This
         // and code for addresses anywhere is instrumented as in module mode.
         let by_slice = matches!(phase, Phase::End | Phase::Slice);
-        let linked = (options.link || by_slice)
-            && !whole_program
-            && !module.has_flag("Code Model")
-            && options.common.trace.is_none()
-            // Who counts is not encoded as a whole: it is done once.
-            && options.common.profile_generate.is_none();
+        let linked = by_slice
+            || options.link
+                && !whole_program
+                && !module.has_flag("Code Model")
+                && options.common.trace.is_none()
+                // Who counts is not encoded as a whole: it is done once.
+                && options.common.profile_generate.is_none();
         // What other modules of the program do is not known.
         let entered = Entered::new(module, open);
         let open = open || linked;
         let common = &options.common;
         let trusts_streams = open && !linked && !entered.makes_streams();
-        let mut no_callback = NoCallback::load(trusts_streams, &common.no_callback, options.publish)?;
+        let mut no_callback = NoCallback::new(trusts_streams, &wanted, options.publish);
         // What a traced program calls may be another image's function of that name, which is traced as well.
         if !entered.sets_handlers() && common.trace.is_none() {
             no_callback = no_callback.trusting_cxx();
@@ -158,8 +165,9 @@ impl<'a> Job<'a> {
             identifier,
             no_callback,
             entered,
-            targets: Targets::load(&common.targets, options.publish)?,
-            profile: common.profile_use.as_deref().map(Profile::load).transpose()?,
+            targets: Targets::new(&wanted, options.publish),
+            wanted,
+            profile: common.profile_use.as_deref().filter(|_| !by_slice).map(Profile::load).transpose()?,
             whole_program,
             open,
             linked,
@@ -192,13 +200,7 @@ impl<'a> Job<'a> {
         let functions = functions.flat_map(|f| [Some(f.name()), f.source_name()].into_iter().flatten());
         let names = functions.chain(module.aliases().into_iter().map(|alias| alias.name()));
         // Not an error: the function may have been inlined wherever it was called.
-        let warning = |missing: &str| {
-            format!(
-                "target {missing}: the program neither defines nor calls a function of this name, or all its \
-                 calls were inlined; C++ names are written with their scopes and without parameters, as app::Log::write"
-            )
-        };
-        targets.missing(names).into_iter().map(warning).collect()
+        targets.missing(names).into_iter().map(missing_target).collect()
     }
 
     /// Finds the frame offsets of the code. That it cannot be generated here is a warning, and nothing is known then.
@@ -253,7 +255,9 @@ impl<'a> Job<'a> {
         else {
             return Ok(None);
         };
-        let trace = |_| self.trace(module, &program, &code, warnings);
+        let names = (&*self.identifier, fnv1a(self.identifier.as_bytes(), b"trace"));
+        let left_out = vec![false; program.functions.len()];
+        let trace = |_| self.trace(module, (&program, &code), (names, left_out), warnings);
         let traced = self.options.common.trace.map(trace).transpose()?;
         let shapes = match self.linked {
             true => {
@@ -304,51 +308,9 @@ impl<'a> Job<'a> {
         }
         facts.iter().for_each(|facts| emit::emit_room(module, facts));
         if let Some(traced) = traced {
-            tracing::finish(module, traced, &plan, &sites);
+            tracing::finish(module, traced, &plan.functions, &sites);
         }
         Ok(Some(used.map(|used| relied_on(&program, &used)).unwrap_or_default()))
-    }
-
-    /// Adds what writes the trace, as far as contexts allow it before they are done.
-    fn trace<'m>(
-        &self,
-        module: Module<'m>,
-        program: &Program,
-        code: &Code<'m>,
-        warnings: &mut Vec<String>,
-    ) -> Result<tracing::Before<'m>, Error> {
-        // Others may enter these where no call shows it.
-        let unseen = facts::entered_unseen(module, &self.entered);
-        // Traces take no call of C++'s for one that calls nothing back. Who calls a library's function is not known.
-        let is_unseen = |id: FunctionId| match self.open {
-            true => unseen.contains(&code.function(id).value),
-            false => !self.no_callback.is_entered_by_cxx(&program[id].name),
-        };
-        let anyhow = program.iter().filter(|(_, function)| function.unannounced == Unannounced::Anyhow);
-        let unseen: Vec<FunctionId> = anyhow.map(|(id, _)| id).filter(|&id| is_unseen(id)).collect();
-        // Where the calls of libraries are all in the module, they can be taken for such as may call back.
-        let is_called = |id: &FunctionId| {
-            let function = &program[*id];
-            let names = function.aliases.iter().chain([&function.name]).map(String::as_str);
-            self.open && facts::are_called_within(names, &self.entered)
-        };
-        let (called_within, hidden): (Vec<_>, Vec<_>) = unseen.into_iter().partition(is_called);
-        let left_out = tracing::without_calls_back(program, &hidden)?;
-        if let [first, ..] = hidden[..] {
-            let others = match left_out.iter().filter(|left_out| **left_out).count() - 1 {
-                0 => String::new(),
-                1 => " and another function".to_owned(),
-                more => format!(" and {more} other functions"),
-            };
-            warnings.push(format!(
-                "{}{others}, left out of the trace: code that the program does not show may call them",
-                program[first].name
-            ));
-        }
-        let key = fnv1a(self.identifier.as_bytes(), b"trace");
-        let calls =
-            tracing::Calls { whole_program: self.whole_program, libraries: !called_within.is_empty() };
-        tracing::insert(module, (program, code), (key, left_out), self.options, calls, warnings)
     }
 
     /// Whether the code is an executable's for sure, and that is encoded as a whole.
@@ -363,6 +325,7 @@ impl<'a> Job<'a> {
             publishes: self.no_callback.publishes(),
             silent: self.options.silent(),
             targets: self.targets.as_ref(),
+            closed: self.open && !self.linked && !self.no_callback.publishes(),
         }
     }
 

@@ -71,6 +71,9 @@ impl Generate for Generator {
         let mut commands: HashMap<&[u8], usize> = HashMap::new();
         let mut compilers: Vec<Compiler> = Vec::new();
         let mut missing: Vec<Product> = Vec::new();
+        for warning in &encoded.warnings {
+            eprintln!("pcce-ld: warning: {warning}");
+        }
         let mut generated = Generated::default();
         for ((module, order), linked) in modules.iter().zip(&encoded.orders).zip(first.modules) {
             let compiler = match commands.get(&*module.command) {
@@ -197,7 +200,11 @@ fn names_of(object: &PlainObject) -> Result<Vec<String>, Failure> {
     let bytes = part(&object.file, object.range.as_ref())?;
     let file = object::File::parse(&*bytes).map_err(|error| format!("{}: {error}", object.shown))?;
     let symbols = file.symbols().filter(|symbol| !symbol.is_local());
-    let names: Vec<String> = symbols.filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect();
+    let mut names: Vec<String> = symbols.filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect();
+    // That the start-up code calls `main` is known, and that it calls it before all others.
+    if names.iter().any(|name| name == "_start") {
+        names.retain(|name| name != "main");
+    }
     // gcc's kind of bitcode.
     if names.iter().any(|name| name == "__gnu_lto_slim") {
         return Err(of_linker());

@@ -26,7 +26,6 @@ pub fn of(command: &Command, own: &WrapperFlags, inputs: &Inputs, list: &str) ->
                 _ if of_lto => Mode::Lto,
                 UserLto::Thin => Mode::Link,
                 _ if is_bitcode => Mode::Lto,
-                _ if needs_link(&own.common) || needs_link(&list.common) => Mode::Link,
                 _ => Mode::Relink,
             }
         }
@@ -36,11 +35,6 @@ pub fn of(command: &Command, own: &WrapperFlags, inputs: &Inputs, list: &str) ->
 /// Whether only lto mode does all of what is asked for.
 fn needs_lto(options: &Common) -> bool {
     !options.targets.is_empty() || options.hybrid || options.trace.is_some()
-}
-
-/// Whether relink mode does not do what is asked for.
-fn needs_link(options: &Common) -> bool {
-    options.profile_generate.is_some() || options.profile_use.is_some() || !options.no_callback.is_empty()
 }
 
 #[cfg(test)]

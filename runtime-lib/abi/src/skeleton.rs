@@ -56,6 +56,17 @@ pub fn sites_symbol(module: u64) -> String {
     format!("__pcce_sites.{module:016x}")
 }
 
+/// The symbol by which the tables refer to a function of a module.
+#[cfg(feature = "tables")]
+#[must_use]
+pub fn function_symbol(module: u64, function: u32) -> String {
+    format!("__pcce_function.{module:016x}.{function}")
+}
+
+/// The symbol of the names of functions that pointers may reach, in a program that counts its calls.
+#[cfg(feature = "tables")]
+pub const TARGET_NAMES: &str = "__pcce_target_names";
+
 /// The symbol of the records of verify mode of a module's functions.
 #[cfg(feature = "tables")]
 #[must_use]

@@ -97,6 +97,16 @@ impl<'a> Added<'a> {
         }
     }
 
+    /// The module of a function, and its number there.
+    pub fn place(&self, id: FunctionId) -> Place {
+        self.places[id.index()]
+    }
+
+    /// Whether pointers were compared.
+    pub fn compares(&self) -> bool {
+        !self.compared.is_empty()
+    }
+
     /// The sites of a function's calls.
     pub fn sites_of(&self, id: FunctionId) -> &[Option<Sites>] {
         &self.sites[id.index()]
@@ -109,22 +119,18 @@ impl<'a> Added<'a> {
     }
 
     /// Compares calls through pointers that push with the functions that they probably reach: those of the type whose
-    /// address is taken, if they are few. Returns whether there are any: the functions have further calls then.
+    /// address is taken, if they are few. The functions have further calls then.
     pub fn compare(
         &mut self,
         scratch: &Scratch,
         merged: &mut Merged,
         (program, encoding): (&Program, &Encoding),
-    ) -> bool {
+    ) {
         let mut guesses: HashMap<TypeId, Vec<Guess>> = HashMap::new();
         for (id, function) in program.iter() {
             let place = self.places[id.index()];
             if merged.taken.contains(&place) && scratch.has(place) {
-                // A local function has no name elsewhere.
-                let is_global = self.modules[place.0].functions()[place.1].external;
-                let known = is_global && scratch.named(&function.name).eq([place]);
-                let guess =
-                    Guess { name: function.name.clone(), known: known.then_some(id), place: Some(place) };
+                let guess = self.guess(scratch, id, &function.name);
                 guesses.entry(function.ty).or_default().push(guess);
             }
         }
@@ -144,7 +150,39 @@ impl<'a> Added<'a> {
                 }
             }
         }
-        !self.compared.is_empty()
+    }
+
+    /// Whether a caller can compare a pointer with this function.
+    pub fn can_compare(&self, scratch: &Scratch, caller: FunctionId, callee: FunctionId) -> bool {
+        let place = self.place(callee);
+        scratch.has(place) && (self.place(caller).0 == place.0 || self.is_named(scratch, place))
+    }
+
+    /// Whether all modules know a function by its name. A local one has none elsewhere.
+    fn is_named(&self, scratch: &Scratch, place: Place) -> bool {
+        let function = &self.modules[place.0].functions()[place.1];
+        function.external && scratch.named(&function.name).eq([place])
+    }
+
+    fn guess(&self, scratch: &Scratch, id: FunctionId, name: &str) -> Guess {
+        let place = self.place(id);
+        let known = self.is_named(scratch, place).then_some(id);
+        Guess { name: name.to_owned(), known, place: Some(place) }
+    }
+
+    /// Compares a call's pointer with a function, if the caller can ([`Self::can_compare`]). Returns whether it does.
+    pub fn compare_with_function(
+        &mut self,
+        scratch: &Scratch,
+        merged: &mut Merged,
+        call: (FunctionId, usize),
+        callee: FunctionId,
+    ) -> bool {
+        let name = merged.functions[callee.index()].name.clone();
+        let guess = self.guess(scratch, callee, &name);
+        let before = merged.functions[call.0.index()].calls.len();
+        self.compare_with(merged, call, &guess);
+        merged.functions[call.0.index()].calls.len() > before
     }
 
     fn compare_with(&mut self, merged: &mut Merged, (caller, c): (FunctionId, usize), guess: &Guess) {
@@ -236,13 +274,15 @@ impl<'a> Added<'a> {
         });
         Order {
             id: format!("{:016x}", module.id),
-            slice: Slice { open, functions: functions.collect(), thunks: thunks.collect() },
+            name: module.name().to_owned(),
+            slice: Slice { open, functions: functions.collect(), thunks: thunks.collect(), counts: None },
             sites: self.symbols[m].sites.len(),
+            wanted: module.facts.as_ref().map(|facts| facts.wanted.clone()).unwrap_or_default(),
         }
     }
 
-    /// Notes in the symbols what the whole program says of them.
-    pub fn tell(&mut self, program: &Program, decided: &Decided<'_>) {
+    /// Notes in the symbols what the whole program says of them. `targeted`: only contexts of targets are known.
+    pub fn tell(&mut self, program: &Program, decided: &Decided<'_>, targeted: bool) {
         let mut jumps = Jumps::default();
         for (id, function) in program.iter() {
             let untouched = (0..function.calls.len()).filter(|&c| decided.action(id, c) == Action::None);
@@ -263,6 +303,7 @@ impl<'a> Added<'a> {
         }
         for symbols in &mut self.symbols {
             symbols.leaving_groups.clone_from(&program.leaving_groups);
+            symbols.targeted = targeted;
         }
     }
 }

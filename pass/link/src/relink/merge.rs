@@ -6,7 +6,8 @@ use pcce_encoding::FunctionId;
 use pcce_model::link::Options;
 use pcce_model::slice::{Facts, called};
 use pcce_model::{
-    AddressPlaces, CallKind, Function, NoCallback, TailCallee, TypeId, makes_streams, sets_handlers,
+    AddressPlaces, CallKind, Function, NoCallback, TailCallee, Targets, TypeId, Wanted, makes_streams,
+    sets_handlers,
 };
 
 use super::Module;
@@ -19,6 +20,10 @@ pub struct Merged {
     pub functions: Vec<Function>,
     /// The options of the modules.
     pub options: Options,
+    /// Targeted mode: the functions whose contexts are wanted.
+    pub targets: Option<Targets>,
+    /// What else options want of the whole program.
+    pub wanted: Wanted,
     /// The functions whose address is in code or data with the pass.
     pub taken: HashSet<Place>,
     /// Functions without the pass whose address is there, with their types, if they are known not to call back.
@@ -35,8 +40,10 @@ pub fn merge(
     plain: impl Iterator<Item = String>,
 ) -> Result<Merged, Error> {
     let mut with_facts = modules.iter().filter_map(|module| Some((module, module.facts.as_ref()?)));
-    let Some((first, Facts { options, .. })) = with_facts.next() else { return Err(Error::Nothing) };
-    if let Some((other, _)) = with_facts.find(|(_, facts)| facts.options != *options) {
+    let Some((first, Facts { options, wanted, .. })) = with_facts.next() else { return Err(Error::Nothing) };
+    if let Some((other, _)) =
+        with_facts.find(|(_, facts)| facts.options != *options || facts.wanted != *wanted)
+    {
         return Err(Error::Options { module: other.name().to_owned(), other: first.name().to_owned() });
     }
     let mut bases = Vec::with_capacity(modules.len());
@@ -45,7 +52,8 @@ pub fn merge(
         bases.push(next);
         next += module.functions().len();
     }
-    let mut no_callback = trusted(scratch, modules)?;
+    let mut no_callback = trusted(scratch, modules, wanted);
+    let targets = Targets::new(wanted, options.publishes);
     let entered = Entered::find(scratch, modules, plain);
     let number = |(m, f): Place| FunctionId::new((bases[m] + f) as u32);
     let mut types: HashMap<&str, TypeId> = HashMap::new();
@@ -106,7 +114,12 @@ pub fn merge(
             functions.push(new);
         }
     }
-    if no_callback.trusts_strings() && no_callback.look_within_strings(&functions) {
+    let looks = || match targets {
+        // Which functions' contexts are wanted is another matter than which ones look.
+        Some(_) => functions.iter().any(|function| no_callback.replaces_within_strings(function)),
+        None => no_callback.look_within_strings(&functions),
+    };
+    if no_callback.trusts_strings() && looks() {
         no_callback = no_callback.without_strings();
     }
     if !options.publishes {
@@ -120,16 +133,17 @@ pub fn merge(
         }
         taken_outside.retain(|(name, _)| no_callback.contains(name));
     }
-    Ok(Merged { functions, options: options.clone(), taken, taken_outside })
+    Ok(Merged { functions, options: options.clone(), targets, wanted: wanted.clone(), taken, taken_outside })
 }
 
 /// Which functions do not call back, in a program like this, as far as its modules' code does not matter.
-fn trusted(scratch: &Scratch, modules: &[Module]) -> Result<NoCallback, Error> {
+fn trusted(scratch: &Scratch, modules: &[Module], wanted: &Wanted) -> NoCallback {
     let facts = || modules.iter().filter_map(|module| module.facts.as_ref());
     let streams = facts().any(|facts| facts.makes_streams) || scratch.names().any(makes_streams);
     let handlers = facts().any(|facts| facts.sets_handlers) || scratch.names().any(sets_handlers);
-    let no_callback = NoCallback::load(!scratch.is_library && !streams, &[], false)?;
-    Ok(if handlers { no_callback } else { no_callback.trusting_cxx() })
+    let no_callback = NoCallback::new(!scratch.is_library && !streams, wanted, false);
+    // What a traced program calls may be another image's function of that name, which is traced as well.
+    if handlers || wanted.traces { no_callback } else { no_callback.trusting_cxx() }
 }
 
 /// The functions that code which is not encoded can enter.
@@ -175,6 +189,7 @@ impl Entered {
             function.calls.clear();
             function.tail_callees.clear();
             (function.external, function.otherwise_used) = (false, false);
+            function.address_taken = false;
             return;
         }
         let exported = self.exported.contains(&place);

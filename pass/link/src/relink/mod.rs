@@ -13,6 +13,7 @@
 //! what the image exports. Bytes of data are never read.
 
 mod added;
+mod counts;
 mod merge;
 mod scratch;
 mod second;
@@ -24,10 +25,13 @@ use pcce_dictionary::section::{self, Record};
 use pcce_encoding::{Encoding, FunctionId};
 use pcce_model::plan::{Action, described};
 use pcce_model::slice::{Decided, Facts, Slice};
-use pcce_model::{CallKind, Function, Mode, Program, derive, ranges};
+use pcce_model::{
+    CallKind, Function, Matched, Mode, Program, Targets, Wanted, derive, missing_target, ranges,
+};
 use serde::Serialize;
 
 use added::Added;
+use counts::Counts;
 pub use scratch::Scratch;
 pub use second::difference;
 
@@ -117,10 +121,14 @@ fn check(facts: &Facts, symbols: &dictionary::Module) -> Result<(), &'static str
 pub struct Order {
     /// The module's id, in hexadecimal digits.
     id: String,
+    /// Its name, for people.
+    name: String,
     /// What is decided.
     slice: Slice,
     /// How many sites the module has.
     sites: usize,
+    /// What its facts say that options name.
+    wanted: Wanted,
 }
 
 /// What the second link needs.
@@ -131,6 +139,8 @@ pub struct Encoded {
     pub tables: String,
     /// The file [`DICTIONARY`] that the assembly reads.
     pub dictionary: Vec<u8>,
+    /// What the user is to be told.
+    pub warnings: Vec<String>,
 }
 
 /// The name of the file that the further object reads, in the folder in which it is assembled.
@@ -148,32 +158,67 @@ pub fn encode(
     let mut merged = merge::merge(scratch, modules, plain)?;
     let open = !scratch.is_library;
     let options = &merged.options;
-    let mode = Mode { open, publishes: options.publishes, silent: options.silent, targets: None };
+    let targets = merged.targets.take();
+    let mode = Mode {
+        open,
+        publishes: options.publishes,
+        silent: options.silent,
+        targets: targets.as_ref(),
+        closed: open && !options.publishes,
+    };
     let numbering = pcce_encoding::Options {
         id_bits: options.id_bits,
         known_starts: open,
         ..pcce_encoding::Options::default()
     };
     let verify = options.verify;
-    let derived = |functions: &[Function]| -> Result<(Program, Encoding), Error> {
-        let program = derive(functions.to_vec(), &mode, None)?;
+    let counts = Counts::load(&merged, modules)?;
+    let derived = |functions: &[Function], found: &dyn Fn(&[Function]) -> Matched| {
+        let program = derive(functions.to_vec(), &mode, found)?;
         let encoding = pcce_encoding::encode(&program.graph, &numbering);
-        Ok((program, encoding))
+        Ok::<_, Error>((program, encoding))
     };
     let mut added = Added::new(modules);
-    let (mut program, mut encoding) = derived(&merged.functions)?;
-    if open && added.compare(scratch, &mut merged, (&program, &encoding)) {
-        (program, encoding) = derived(&merged.functions)?;
+    let (mut program, mut encoding) = derived(&merged.functions, &|all| counts.find(all))?;
+    let report = counts.report(&program);
+    // Who counts leaves the calls as they are, to find them so when the profile is used.
+    if !merged.wanted.counts_calls {
+        // A trace's codes are for the calls that the module has.
+        if open && !merged.wanted.traces {
+            let encoded = (&program, &encoding, &numbering);
+            let found = counts.compare(&mut added, (scratch, &mut merged), encoded).unwrap_or_else(|| {
+                added.compare(scratch, &mut merged, (&program, &encoding));
+                Matched::default()
+            });
+            if added.compares() {
+                (program, encoding) = derived(&merged.functions, &|_| found.clone())?;
+            }
+        }
+        added.outline(&mut program, &mut encoding);
     }
-    added.outline(&mut program, &mut encoding);
     let ranges = ranges::ranges(&program, &encoding, None);
     let decided = Decided::new(&program, &encoding, &ranges);
-    let orders = (0..modules.len()).map(|m| added.order(m, open, scratch, &decided)).collect();
-    added.tell(&program, &decided);
+    let mut orders: Vec<Order> =
+        (0..modules.len()).map(|m| added.order(m, open, scratch, &decided)).collect();
+    added.tell(&program, &decided, open && targets.is_some());
     let whole = Whole { modules, added: &added, program: &program, encoding: &encoding, decided: &decided };
     let rows = whole.rows(&ranges);
-    let (tables, dictionary) = tables::assembly(&whole, rows, verify)?;
-    Ok(Encoded { orders, tables, dictionary })
+    // One command line is often for all of a program's libraries.
+    let warnings = targets.iter().filter(|_| open).flat_map(|targets| missing(targets, &program, scratch));
+    let warnings = warnings.chain(report).collect();
+    let (mut tables, dictionary) = tables::assembly(&whole, rows, verify)?;
+    if merged.wanted.counts_calls {
+        tables += &counts::generate(&mut orders, modules, &program, (&added, scratch));
+    }
+    Ok(Encoded { orders, tables, dictionary, warnings })
+}
+
+/// Says which targets the program does not have.
+fn missing(targets: &Targets, program: &Program, scratch: &Scratch) -> Vec<String> {
+    let functions = program.functions.iter();
+    let names = functions.flat_map(|f| f.aliases.iter().chain([&f.name]).chain(&f.source_name)).cloned();
+    let missing = targets.missing(names.chain(scratch.names().map(str::to_owned)));
+    missing.into_iter().map(missing_target).collect()
 }
 
 /// A program and what is decided for it.

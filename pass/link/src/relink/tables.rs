@@ -64,12 +64,13 @@ pub fn assembly(
 }
 
 /// A symbol for what follows, which the whole image knows, and no other.
-fn object(asm: &mut String, name: &str, len: usize) {
+pub fn object(asm: &mut String, name: &str, len: usize) {
     let _ =
         writeln!(asm, ".globl {name}\n.hidden {name}\n.type {name},@object\n.size {name}, {len}\n{name}:");
 }
 
-fn bytes(asm: &mut String, bytes: &[u8]) {
+/// Writes bytes.
+pub fn bytes(asm: &mut String, bytes: &[u8]) {
     for line in bytes.chunks(64) {
         let line: Vec<String> = line.iter().map(u8::to_string).collect();
         let _ = writeln!(asm, ".byte {}", line.join(","));

@@ -95,7 +95,8 @@ fn functions_that_reach_no_target_are_silent() {
         local("anything", &[call(CallKind::Indirect)]),
         local("log_write", &[]),
     ];
-    let targets = Targets::load(&["log_write".to_owned()], false).expect("no file").expect("one target");
+    let wanted = Wanted { targets: ["log_write".to_owned()].into(), ..Wanted::default() };
+    let targets = Targets::new(&wanted, false).expect("one target");
     let mode = Mode { targets: Some(&targets), ..EXECUTABLE };
     assert_eq!(silent(&program(&mode, &functions)), ["misses", "anything"]);
     // Now the pointer may lead to it.
@@ -103,7 +104,7 @@ fn functions_that_reach_no_target_are_silent() {
     pointed[4] = pointed_to(pointed[4].clone());
     assert_eq!(silent(&program(&mode, &pointed)), ["misses"]);
     // Other modules may have functions of this name, or call back.
-    assert_eq!(silent(&program(&Mode { open: false, ..mode }, &functions)), ["misses"]);
+    assert_eq!(silent(&program(&Mode { open: false, closed: false, ..mode }, &functions)), ["misses"]);
 }
 
 #[test]
@@ -174,7 +175,7 @@ fn functions_that_leave_are_reached_by_open_calls() {
 #[test]
 fn a_function_that_pushes_at_its_entry_cannot_leave() {
     let f = Function { unannounced: Unannounced::Anyhow, ..leaving(local("malloc", &[]), away()) };
-    let error = derive(vec![f], &MODULE, None).expect_err("its frame cannot be kept");
+    let error = derive(vec![f], &MODULE, Matched::none).expect_err("its frame cannot be kept");
     assert!(matches!(&error, Error::FrameNotKept { function } if function == "malloc"), "{error}");
 }
 
@@ -219,7 +220,8 @@ fn a_profile_says_how_often_calls_are_executed() {
     let counts =
         Calls { functions: vec![("m.c".to_owned(), main), ("m.c".to_owned(), counted("f", 14, &[]))] };
     let profile = Profile::new(PathBuf::new(), counts);
-    let program = derive(functions.to_vec(), &EXECUTABLE, Some((&profile, "m.c"))).expect("it is whole");
+    let program =
+        derive(functions.to_vec(), &EXECUTABLE, |all| profile.find(|_| "m.c", all)).expect("it is whole");
     let frequencies: Vec<f64> = program.functions[0].calls.iter().map(|call| call.frequency).collect();
     assert_eq!(frequencies, [5.0, 2.0]);
     assert_eq!(program.counts.entered_openly(&program.functions), [2.0, 4.0]);
@@ -230,7 +232,7 @@ fn a_profile_says_how_often_calls_are_executed() {
 /// they may call what looks, they are not. A template that the library does not have is none of theirs.
 #[test]
 fn strings_are_trusted_unless_what_they_call_may_look() {
-    let lists = NoCallback::load(true, &[], false).expect("the shipped lists").trusting_cxx();
+    let lists = NoCallback::new(true, &Wanted::default(), false).trusting_cxx();
     let member = |rest: &str| format!("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE{rest}");
     let of = |name: &str, calls: &[Call]| exported(name, calls);
     let strings = |name: &str| lists.contains(name);

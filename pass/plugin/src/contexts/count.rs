@@ -1,4 +1,4 @@
-//! A module that counts how often its functions and calls are executed, for [`crate::facts::Profile`].
+//! A module that counts how often its functions and calls are executed, for [`pcce_model::Profile`].
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -8,18 +8,32 @@ use pcce_dictionary::calls;
 use pcce_encoding::FunctionId;
 
 use crate::code::Code;
-use crate::llvm::{Constant, Module};
+use crate::llvm::{Address, Constant, Module};
 use pcce_model::{Function, Program, counted};
 
-/// Makes the module count, and write its counts to the file.
+/// A function and its calls that are counted, each with the name of whom it calls; none through a pointer.
+pub type Counted<'a> = (FunctionId, Vec<(usize, Option<&'a str>)>);
+
+/// Makes a module that is encoded by itself count, and write its counts to the file.
 pub fn count<'m>(module: Module<'m>, program: &Program, code: &Code<'m>, file: &Path) {
-    let functions: Vec<(FunctionId, Vec<_>)> = program
-        .iter()
-        .filter(|(_, function)| !function.silent)
-        .map(|(id, function)| (id, counted(&program.functions, function).collect()))
-        .collect();
+    let functions = program.iter().filter(|(_, function)| !function.silent);
+    let functions = functions.map(|(id, function)| (id, counted(&program.functions, function).collect()));
+    let functions: Vec<_> = functions.collect();
+    let reached = names(module, program, code);
+    add(module, (program, code), (&module.identifier(), &functions), reached, file);
+}
+
+/// Makes a module count these functions. `name`: how the profile names it; `reached`: the names of functions that
+/// pointers may reach, and how many they are.
+pub fn add<'m>(
+    module: Module<'m>,
+    (program, code): (&Program, &Code<'m>),
+    (name, functions): (&str, &[Counted<'_>]),
+    (names, reached): (Address<'m>, u64),
+    file: &Path,
+) {
     let text = calls::template(
-        &module.identifier(),
+        name,
         functions
             .iter()
             .map(|(id, calls)| (&*program[*id].name, calls.iter().map(|&(_, callee)| callee).collect())),
@@ -45,7 +59,7 @@ pub fn count<'m>(module: Module<'m>, program: &Program, code: &Code<'m>, file: &
         module.add_internal("__pcce_targets", module.array_type(i64, target_count * target_size / 8), false);
     let record = module.external_function(abi::functions::COUNTS_TARGET, None, &[ptr, ptr]);
     let mut next_targets = 0;
-    for (id, calls) in &functions {
+    for (id, calls) in functions {
         increment(&|| _ = b.prologue(code.function(*id).value.entry().first_after_pads()));
         for &(call, callee) in calls {
             let instruction = code.call(*id, call);
@@ -59,12 +73,33 @@ pub fn count<'m>(module: Module<'m>, program: &Program, code: &Code<'m>, file: &
         }
     }
 
-    let constant = |name: &str, text: &[u8]| {
-        let variable = module.add_internal(name, module.bytes(text.len() as u64 + 1), true);
-        variable.initialize(module.const_string(text));
-        variable.address()
-    };
-    // What a pointer may reach.
+    let fields: [Constant<'_>; 10] = [
+        module.null().into(),
+        counters.into(),
+        module.const_i64(count as u64).into(),
+        targets.address().into(),
+        module.const_i64(target_count).into(),
+        names.into(),
+        module.const_i64(reached).into(),
+        constant(module, "__pcce_counts_text", &text).into(),
+        module.const_i64(text.len() as u64).into(),
+        constant(module, "__pcce_counts_file", file.as_os_str().as_bytes()).into(),
+    ];
+    let ty = module.struct_type(&[ptr, ptr, i64, ptr, i64, ptr, i64, ptr, i64, ptr]);
+    let counts = module.add_internal("__pcce_counts", ty, false);
+    counts.initialize(module.const_struct(&fields));
+    module.call_at_start_and_end(abi::functions::COUNTS_START, abi::functions::COUNTS_END, counts.address());
+}
+
+fn constant<'m>(module: Module<'m>, name: &str, text: &[u8]) -> Address<'m> {
+    let variable = module.add_internal(name, module.bytes(text.len() as u64 + 1), true);
+    variable.initialize(module.const_string(text));
+    variable.address()
+}
+
+/// The names of what a pointer may reach in the module, and how many they are.
+fn names<'m>(module: Module<'m>, program: &Program, code: &Code<'m>) -> (Address<'m>, u64) {
+    let ptr = module.ptr();
     let reached: Vec<(FunctionId, &Function)> =
         program.iter().filter(|(_, function)| function.external || function.address_taken).collect();
     let mut texts = Vec::new();
@@ -73,7 +108,7 @@ pub fn count<'m>(module: Module<'m>, program: &Program, code: &Code<'m>, file: &
         starts.push(texts.len() as u64);
         texts.extend(calls::json(&function.name).bytes().chain([0]));
     }
-    let texts = constant("__pcce_target_texts", &texts);
+    let texts = constant(module, "__pcce_target_texts", &texts);
     let name_type = module.struct_type(&[ptr, ptr]);
     let names =
         module.add_internal("__pcce_target_names", module.array_type(name_type, reached.len() as u64), true);
@@ -86,21 +121,5 @@ pub fn count<'m>(module: Module<'m>, program: &Program, code: &Code<'m>, file: &
         })
         .collect();
     names.initialize(module.const_array(name_type, &rows));
-
-    let fields: [Constant<'_>; 10] = [
-        module.null().into(),
-        counters.into(),
-        module.const_i64(count as u64).into(),
-        targets.address().into(),
-        module.const_i64(target_count).into(),
-        names.address().into(),
-        module.const_i64(reached.len() as u64).into(),
-        constant("__pcce_counts_text", &text).into(),
-        module.const_i64(text.len() as u64).into(),
-        constant("__pcce_counts_file", file.as_os_str().as_bytes()).into(),
-    ];
-    let ty = module.struct_type(&[ptr, ptr, i64, ptr, i64, ptr, i64, ptr, i64, ptr]);
-    let counts = module.add_internal("__pcce_counts", ty, false);
-    counts.initialize(module.const_struct(&fields));
-    module.call_at_start_and_end(abi::functions::COUNTS_START, abi::functions::COUNTS_END, counts.address());
+    (names.address(), reached.len() as u64)
 }

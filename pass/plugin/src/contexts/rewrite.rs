@@ -50,12 +50,7 @@ pub fn rewrite<'m>(
     if plan.encoding.hybrid.is_some() {
         emit::emit_hybrid(module);
     }
-    let ends = abi::REPLACED_ENDS
-        .iter()
-        .filter(|_| options.common.verify || options.common.profile_generate.is_some());
-    for (name, replacement) in abi::REPLACED.iter().chain(ends) {
-        module.replace_declaration(name, replacement);
-    }
+    replace(module, options);
     rewrite_functions(module, (program, &plan.functions), code, &symbols);
 }
 
@@ -85,12 +80,18 @@ pub fn rewrite_by_slice<'m>(
             verify::Symbols::new(module, records, tls)
         }),
     };
-    refer_to(module, "__pcce_abi", abi::VERSION_SYMBOL);
-    let ends = abi::REPLACED_ENDS.iter().filter(|_| options.common.verify);
+    refer_to_runtime(module);
+    replace(module, options);
+    rewrite_functions(module, (program, planned), code, &symbols);
+}
+
+/// Lets the runtime's functions take the place of others.
+fn replace(module: Module<'_>, options: &PassOptions) {
+    let common = &options.common;
+    let ends = abi::REPLACED_ENDS.iter().filter(|_| common.verify || common.profile_generate.is_some());
     for (name, replacement) in abi::REPLACED.iter().chain(ends) {
         module.replace_declaration(name, replacement);
     }
-    rewrite_functions(module, (program, planned), code, &symbols);
 }
 
 fn rewrite_functions<'m>(
@@ -106,6 +107,11 @@ fn rewrite_functions<'m>(
         }
         Rewriter::new(&builder, symbols, (function, planned), code, id).run();
     }
+}
+
+/// Refers to the runtime: objects of another version of the ABI do not link.
+pub fn refer_to_runtime(module: Module<'_>) {
+    refer_to(module, "__pcce_abi", abi::VERSION_SYMBOL);
 }
 
 /// Refers to a symbol of the runtime, from a variable of this name.
@@ -156,8 +162,7 @@ fn symbols<'m>(
             verify::symbols(module, program, plan, (sites, linked), tls)
         }),
     };
-    // Objects of another version of the ABI do not link.
-    refer_to(module, "__pcce_abi", abi::VERSION_SYMBOL);
+    refer_to_runtime(module);
     if no_ops.is_some() {
         // Stubs may come to jump there.
         emit::emit_push_routines(module, symbols.for_library);

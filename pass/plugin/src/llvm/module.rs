@@ -320,13 +320,25 @@ impl<'m> Module<'m> {
     /// A name for a function that ends with the object: of this very definition, whichever one the linker chooses.
     /// Assembly knows it as `name`: what the function's calling convention adds to names (`vectorcall`) is not added.
     pub fn add_private_alias(self, name: &str, function: Function<'m>) -> Alias<'m> {
-        let name = cstring(&format!("\u{1}{name}"));
+        let alias = self.add_alias(&format!("\u{1}{name}"), function);
+        // SAFETY: a live alias.
+        unsafe { LLVMSetLinkage(alias.raw(), llvm_sys::LLVMLinkage::LLVMPrivateLinkage) };
+        alias
+    }
+
+    /// A name for a function by which other objects of the image can refer to it, as it is here.
+    pub fn add_hidden_alias(self, name: &str, function: Function<'m>) {
+        let alias = self.add_alias(name, function);
+        // SAFETY: a live alias.
+        unsafe { LLVMSetVisibility(alias.raw(), llvm_sys::LLVMVisibility::LLVMHiddenVisibility) };
+    }
+
+    fn add_alias(self, name: &str, function: Function<'m>) -> Alias<'m> {
+        let name = cstring(name);
         // SAFETY: live module and function; the name is copied.
         unsafe {
             let ty = LLVMGlobalGetValueType(function.raw());
-            let alias = LLVMAddAlias2(self.raw(), ty, 0, function.raw(), name.as_ptr());
-            LLVMSetLinkage(alias, llvm_sys::LLVMLinkage::LLVMPrivateLinkage);
-            Alias::new(alias)
+            Alias::new(LLVMAddAlias2(self.raw(), ty, 0, function.raw(), name.as_ptr()))
         }
     }
 

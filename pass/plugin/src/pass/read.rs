@@ -3,14 +3,14 @@
 use std::collections::HashSet;
 
 use pcce_encoding::Encoding;
-use pcce_model::{Profile, Program, ids};
+use pcce_model::{Function, Matched, Profile, Program, ids};
 use pcce_options::Granularity;
 
 use super::Job;
 use crate::code::Code;
 use crate::error::Error;
 use crate::facts::{self, Gathered, Named};
-use crate::llvm::{Function, Module};
+use crate::llvm::{self, Module};
 use crate::prepare::{self, targets};
 
 /// What was read of a module, and its encoding.
@@ -87,8 +87,11 @@ impl Job<'_> {
             let may_be_entered = function.external || function.otherwise_used || function.address_taken;
             function.traced = branches || may_be_entered || !function.calls.is_empty();
         }
-        let profile = profile.map(|profile| (profile, &*self.identifier));
-        let program = pcce_model::derive(functions, &self.mode(), profile)?;
+        let counts = |functions: &[Function]| match profile {
+            Some(profile) => profile.find(|_| &self.identifier, functions),
+            None => Matched::default(),
+        };
+        let program = pcce_model::derive(functions, &self.mode(), counts)?;
         Ok((program, code, types, named))
     }
 
@@ -108,11 +111,11 @@ impl Job<'_> {
     /// Whether the C++ library's strings may call what looks at the context.
     pub(super) fn looks_within_strings(&self, module: Module<'_>) -> bool {
         let is_named = |name: &str| self.no_callback.is_within_cxx(name);
-        let defined = |f: &Function<'_>| !f.linkage().declaration && !f.linkage().local;
+        let defined = |f: &llvm::Function<'_>| !f.linkage().declaration && !f.linkage().local;
         let functions = module.functions().into_iter().filter(|f| defined(f) && is_named(&f.name()));
         let aliases = module.aliases().into_iter().filter(|a| !a.linkage().local && is_named(&a.name()));
         let aliasees = aliases.map(|alias| alias.function());
-        let replacing: Option<HashSet<Function<'_>>> = functions.map(Some).chain(aliasees).collect();
+        let replacing: Option<HashSet<llvm::Function<'_>>> = functions.map(Some).chain(aliasees).collect();
         let Some(replacing) = replacing else { return true };
         // Most programs have none. Which functions' contexts are wanted is another matter than which ones look.
         !replacing.is_empty()

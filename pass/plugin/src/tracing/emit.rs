@@ -7,7 +7,7 @@ use pcce_abi::trace::{self, functions};
 use pcce_dictionary::Location;
 use pcce_dictionary::trace::{self as tables, Kind};
 use pcce_encoding::FunctionId;
-use pcce_model::plan::{Plan, Strings};
+use pcce_model::plan::{PlannedFunction, Strings};
 use pcce_model::{CallKind, Program, TailCallee};
 use pcce_tracing::{Code as Bits, Placement, place, tell_recursion};
 
@@ -68,7 +68,7 @@ pub fn insert<'m>(
     program: &Program,
     code: &Code<'m>,
     functions: Vec<Traced<'m>>,
-    (mut names, key, verify): (Strings, u64, bool),
+    (mut names, (name, key), verify): (Strings, (&str, u64), bool),
     whole_program: bool,
 ) -> Before<'m> {
     let read = program.iter().zip(&functions).filter(|(_, traced)| !traced.skipped);
@@ -123,7 +123,7 @@ pub fn insert<'m>(
         rows.push(row(traced, placement, name, &mut names, &mut files));
     }
     let traced = tables::Traced {
-        name: module.identifier(),
+        name: name.to_owned(),
         key: if verify { key } else { tables::UNVERIFIED },
         files: files.list,
         names: names.list,
@@ -318,7 +318,7 @@ fn entered_by_others(program: &Program, functions: &[Traced<'_>]) -> HashSet<Fun
 }
 
 /// Adds the rest, when nobody asks any more where blocks end and what calls call.
-pub fn finish(module: Module<'_>, mut before: Before<'_>, plan: &Plan, sites: &str) {
+pub fn finish(module: Module<'_>, mut before: Before<'_>, plan: &[PlannedFunction], sites: &str) {
     let block = module.external_thread_local(trace::TLS_SYMBOL, trace::SIZE, trace::ALIGN);
     let pending = module.const_offset(block, trace::PENDING);
     module.append_bits(APPEND, pending, functions::FLUSH, (tables::PLACES, TRACED));
@@ -340,8 +340,7 @@ pub fn finish(module: Module<'_>, mut before: Before<'_>, plan: &Plan, sites: &s
         function.begin_with_call(functions::ENTER);
     }
     for (i, (function, calls)) in before.traced.functions.iter_mut().zip(&before.calls).enumerate() {
-        let sites: HashMap<usize, u32> =
-            plan.functions[i].calls.iter().map(|call| (call.call, call.site)).collect();
+        let sites: HashMap<usize, u32> = plan[i].calls.iter().map(|call| (call.call, call.site)).collect();
         for (node, call) in function.nodes.iter_mut().zip(calls) {
             node.site = call.and_then(|call| sites.get(&call).copied());
         }

@@ -10,7 +10,7 @@ mod emit;
 mod gather;
 
 use pcce_encoding::FunctionId;
-use pcce_model::plan::{Plan, Strings};
+use pcce_model::plan::{PlannedFunction, Strings};
 use pcce_model::{CallKind, Patterns, Program, TailCallee};
 use pcce_options::{Granularity, PassOptions};
 
@@ -70,7 +70,8 @@ pub fn without_calls_back(program: &Program, entered: &[FunctionId]) -> Result<V
     Ok(left_out)
 }
 
-/// Adds what writes the trace, as far as it leaves blocks and calls as they are. `key`: the module's in hashes.
+/// Adds what writes the trace, as far as it leaves blocks and calls as they are. `name`: the module's; `key`: that in
+/// hashes.
 /// `left_out`: functions that the user has not left out. What is to be said goes to `warnings`.
 ///
 /// # Errors
@@ -78,7 +79,7 @@ pub fn without_calls_back(program: &Program, entered: &[FunctionId]) -> Result<V
 pub fn insert<'m>(
     module: Module<'m>,
     (program, code): (&Program, &Code<'m>),
-    (key, left_out): (u64, Vec<bool>),
+    ((name, key), left_out): ((&str, u64), Vec<bool>),
     options: &PassOptions,
     calls: Calls,
     warnings: &mut Vec<String>,
@@ -93,7 +94,7 @@ pub fn insert<'m>(
     if let Some(baseline) = options.trace_baseline {
         return Ok(Before::Numbers(baseline::insert(module, program, code, &functions, baseline)));
     }
-    let given = (names, key, options.common.verify);
+    let given = (names, (name, key), options.common.verify);
     Ok(Before::Codes(Box::new(emit::insert(module, program, code, functions, given, calls.whole_program))))
 }
 
@@ -124,7 +125,7 @@ fn skipped(
 }
 
 /// Adds the rest, when nobody asks any more where blocks end and what calls call. `sites`: the name of the site array.
-pub fn finish<'m>(module: Module<'m>, before: Before<'m>, plan: &Plan, sites: &str) {
+pub fn finish<'m>(module: Module<'m>, before: Before<'m>, plan: &[PlannedFunction], sites: &str) {
     match before {
         Before::Codes(before) => emit::finish(module, *before, plan, sites),
         Before::Numbers(numbered) => baseline::finish(module, &numbered),

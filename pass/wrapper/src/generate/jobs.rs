@@ -177,6 +177,8 @@ fn run_one(command: &mut Command, shown: &str) -> Result<(), Failure> {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("code of {shown} cannot be generated ({}): {said}", output.status).into());
     }
+    // Warnings.
+    let _ = io::stderr().write_all(&output.stderr);
     Ok(())
 }
 

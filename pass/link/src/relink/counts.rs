@@ -1,0 +1,115 @@
+//! Programs that count their calls, and those for which a profile of calls tells what is executed often.
+
+use std::fmt::Write as _;
+
+use pcce_abi::skeleton::{TARGET_NAMES, function_symbol};
+use pcce_dictionary::calls;
+use pcce_encoding::{Encoding, FunctionId, Options};
+use pcce_model::slice::{CountedFunction, SliceCounts};
+use pcce_model::{Function, Matched, Profile, Program, counted};
+
+use super::added::Added;
+use super::merge::Merged;
+use super::scratch::Scratch;
+use super::{Module, Order, tables};
+use crate::Error;
+
+/// A profile, for a program of several modules.
+pub struct Counts {
+    profile: Option<Profile>,
+    /// Of each function, the name of its module.
+    modules: Vec<String>,
+}
+
+impl Counts {
+    /// Reads the profile that the options name.
+    ///
+    /// # Errors
+    /// It cannot be read, or is damaged.
+    pub fn load(merged: &Merged, modules: &[Module]) -> Result<Self, Error> {
+        let profile = merged.wanted.profile.as_deref().map(Profile::load).transpose()?;
+        let names = modules.iter().filter(|_| profile.is_some());
+        let names = names.flat_map(|module| vec![module.name().to_owned(); module.functions().len()]);
+        Ok(Self { modules: names.collect(), profile })
+    }
+
+    /// What the profile says of the functions.
+    pub fn find(&self, functions: &[Function]) -> Matched {
+        match &self.profile {
+            Some(profile) => profile.find(|function| &self.modules[function], functions),
+            None => Matched::default(),
+        }
+    }
+
+    /// What the user is to be told.
+    pub fn report(&self, program: &Program) -> Option<String> {
+        self.profile.as_ref()?.report("the program", &program.counts)
+    }
+
+    /// Compares calls through pointers that push with the functions that the profile has seen them reach most. What is
+    /// counted then; none without a profile.
+    pub fn compare(
+        &self,
+        added: &mut Added<'_>,
+        (scratch, merged): (&Scratch, &mut Merged),
+        (program, encoding, options): (&Program, &Encoding, &Options),
+    ) -> Option<Matched> {
+        let profile = self.profile.as_ref()?;
+        let mut counts = program.counts.clone();
+        let can = |caller, callee| added.can_compare(scratch, caller, callee);
+        let candidates = profile.candidates(program, encoding, options, can);
+        for candidate in candidates {
+            let direct = merged.functions[candidate.function.index()].calls.len();
+            if added.compare_with_function(
+                scratch,
+                merged,
+                (candidate.function, candidate.call),
+                candidate.callee,
+            ) {
+                counts.compare(&candidate, direct);
+            }
+        }
+        Some(counts)
+    }
+}
+
+/// Lets the modules count. Returns what the tables have for that, as assembly.
+pub fn generate(
+    orders: &mut [Order],
+    modules: &[Module],
+    program: &Program,
+    (added, scratch): (&Added<'_>, &Scratch),
+) -> String {
+    let mut counts: Vec<SliceCounts> = modules.iter().map(|_| SliceCounts::default()).collect();
+    let (mut rows, mut texts, mut reached) = (String::new(), Vec::new(), 0);
+    for (id, function) in program.iter() {
+        let (module, number) = added.place(id);
+        if !scratch.has((module, number)) {
+            continue;
+        }
+        if !function.silent {
+            counts[module].functions.push(counted_function(program, id, number));
+        }
+        if function.external || function.otherwise_used || function.address_taken {
+            orders[module].slice.functions[number].labelled = true;
+            let label = function_symbol(modules[module].id, number as u32);
+            let _ = writeln!(rows, ".hidden {label}\n.quad {label}, .Ltexts+{}", texts.len());
+            texts.extend(calls::json(&function.name).bytes().chain([0]));
+            reached += 1;
+        }
+    }
+    for (order, counts) in orders.iter_mut().zip(counts) {
+        order.slice.counts = Some(SliceCounts { reached, ..counts });
+    }
+    let mut asm = String::from(".section .rodata.pcce,\"a\",@progbits\n.Ltexts:\n");
+    tables::bytes(&mut asm, &texts);
+    asm.push_str(".section .data.rel.ro,\"aw\",@progbits\n.p2align 3\n");
+    tables::object(&mut asm, TARGET_NAMES, reached as usize * 16);
+    asm + &rows
+}
+
+fn counted_function(program: &Program, id: FunctionId, number: usize) -> CountedFunction {
+    let calls = counted(&program.functions, &program[id]);
+    let calls = calls.map(|(call, callee)| (call as u32, callee.map(str::to_owned)));
+    CountedFunction { function: number as u32, calls: calls.collect() }
+}

@@ -1,0 +1,60 @@
+//! What of a module is traced.
+
+use pcce_encoding::FunctionId;
+use pcce_model::{Program, Unannounced};
+
+use super::Job;
+use crate::code::Code;
+use crate::error::Error;
+use crate::llvm::Module;
+use crate::{facts, tracing};
+
+impl Job<'_> {
+    /// Adds what writes the trace, as far as contexts allow it before they are done. `names`: the module's, for people
+    /// and in hashes; `left_out`: functions that are not in the program.
+    ///
+    /// # Errors
+    /// Functions that can be neither traced nor left out.
+    pub fn trace<'m>(
+        &self,
+        module: Module<'m>,
+        (program, code): (&Program, &Code<'m>),
+        (names, mut left_out): ((&str, u64), Vec<bool>),
+        warnings: &mut Vec<String>,
+    ) -> Result<tracing::Before<'m>, Error> {
+        // Of what is encoded elsewhere only this module's calls are seen.
+        let open = self.open && !self.linked;
+        // Others may enter these where no call shows it.
+        let unseen = facts::entered_unseen(module, &self.entered);
+        // Traces take no call of C++'s for one that calls nothing back. Who calls a library's function is not known.
+        let is_unseen = |id: FunctionId| match open {
+            true => unseen.contains(&code.function(id).value),
+            false => !self.no_callback.is_entered_by_cxx(&program[id].name),
+        };
+        let anyhow = program.iter().filter(|(_, function)| function.unannounced == Unannounced::Anyhow);
+        let unseen: Vec<FunctionId> = anyhow.map(|(id, _)| id).filter(|&id| is_unseen(id)).collect();
+        // Where the calls of libraries are all in the module, they can be taken for such as may call back.
+        let is_called = |id: &FunctionId| {
+            let function = &program[*id];
+            let names = function.aliases.iter().chain([&function.name]).map(String::as_str);
+            open && facts::are_called_within(names, &self.entered)
+        };
+        let (called_within, hidden): (Vec<_>, Vec<_>) = unseen.into_iter().partition(is_called);
+        let unannounced = tracing::without_calls_back(program, &hidden)?;
+        if let [first, ..] = hidden[..] {
+            let others = match unannounced.iter().filter(|left_out| **left_out).count() - 1 {
+                0 => String::new(),
+                1 => " and another function".to_owned(),
+                more => format!(" and {more} other functions"),
+            };
+            warnings.push(format!(
+                "{}{others}, left out of the trace: code that the program does not show may call them",
+                program[first].name
+            ));
+        }
+        left_out.iter_mut().zip(unannounced).for_each(|(left_out, unannounced)| *left_out |= unannounced);
+        let calls =
+            tracing::Calls { whole_program: self.whole_program, libraries: !called_within.is_empty() };
+        tracing::insert(module, (program, code), (names, left_out), self.options, calls, warnings)
+    }
+}
