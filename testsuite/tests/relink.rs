@@ -157,6 +157,54 @@ fn joined_objects_are_encoded() {
     }
 }
 
+/// Links by other commands than the wrapper's: with `pcce-ld` named, found in a folder, or through `pcce link`.
+#[test]
+fn links_without_the_wrapper_are_encoded() {
+    let folder = work_folder("relink/ways");
+    let sources = [
+        ("main.c", "int a(int); int main(int c, char **v) { (void)v; return a(c); }\n"),
+        (
+            "a.c",
+            "static int inner(int c) { return c + 1; }\nint a(int c) { return inner(c) + inner(c + 1); }\n",
+        ),
+    ];
+    for (name, text) in sources {
+        fs::write(folder.join(name), text).unwrap();
+        let own = ["--pcce-mode=relink", "--pcce-verify", "-O1", "-fno-inline", "-c", name];
+        let _ = run(command(artifact("pcce-clang"), &own).current_dir(&folder)).expect_success();
+    }
+    let linker = artifact("pcce-ld").display().to_string();
+    fs::create_dir_all(folder.join("bin")).unwrap();
+    let _ = fs::remove_file(folder.join("bin/ld"));
+    std::os::unix::fs::symlink(&linker, folder.join("bin/ld")).unwrap();
+    let clang = llvm("clang").display().to_string();
+    let pcce = artifact("pcce").display().to_string();
+    let mut ways = vec![vec![clang.clone(), format!("--ld-path={linker}")]];
+    for compiler in [&*clang, "gcc"] {
+        ways.push(vec![compiler.to_owned(), "-B".to_owned(), "bin".to_owned()]);
+        for own in ["bfd", "gold", "lld", "mold"] {
+            let words = [&*pcce, "link", "--", compiler];
+            let words = words.map(str::to_owned).into_iter().chain([format!("-fuse-ld={own}")]);
+            ways.push(words.collect());
+        }
+    }
+    let runtime = ["libpcce_verify.a", "libpcce_libc.a"].map(|name| artifact(name).display().to_string());
+    for way in ways {
+        let _ = fs::remove_file(folder.join("program"));
+        let mut link = command(&way[0], &[]);
+        link.args(&way[1..]).args(["main.o", "a.o", "-o", "program", "-Wl,--build-id"]).args(&runtime);
+        let _ = run(link.current_dir(&folder)).expect_success();
+        let report = folder.join("report");
+        let _ = fs::remove_file(&report);
+        let ran = run(command(folder.join("program"), &[]).env("PCCE_VERIFY_REPORT", &report));
+        assert_eq!(ran.status, 5, "{way:?}: {}", ran.describe());
+        let report = fs::read_to_string(&report).unwrap();
+        assert!(report.contains(" 0 mismatches") && !report.contains(" 0 contexts"), "{way:?}: {report}");
+    }
+    let failed = run(&mut command(&pcce, &["link", "--", "sh", "-c", "exit 3"]));
+    assert_eq!(failed.status, 3, "{}", failed.describe());
+}
+
 /// A link that does not go through `pcce-ld` says what is missing, and leaves no program.
 #[test]
 fn other_links_fail() {

@@ -17,6 +17,7 @@ pub mod trace;
 pub mod verified;
 pub mod views;
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -132,10 +133,14 @@ Examples:
 #[derive(Args)]
 pub struct LinkArgs {
     /// The executable or shared library, not stripped, as the linker wrote it; it is changed
-    pub program: PathBuf,
+    #[arg(required_unless_present = "command")]
+    pub program: Option<PathBuf>,
     /// Say what was done
     #[arg(short, long)]
     pub verbose: bool,
+    /// A command that links objects of relink mode (clang, gcc, make): it runs with pcce-ld as its linker
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["program", "verbose"])]
+    pub command: Vec<OsString>,
 }
 
 const LINK_HELP: &str =
@@ -143,7 +148,9 @@ const LINK_HELP: &str =
                          link with any linker and the runtime library, and run this before the program is \
                          stripped or copied.
 
-Example: pcce link ./app";
+Examples:
+  pcce link ./app
+  pcce link -- make";
 
 /// Arguments of `pcce decode`.
 #[derive(Args)]

@@ -33,8 +33,8 @@ pub enum Error {
         signal: i32,
     },
     /// There is no linker.
-    #[error("no linker `ld` in PATH, besides this program; PCCE_LINKER names one by its whole path")]
-    NoLinker,
+    #[error("no linker `{}` in PATH, besides this program; PCCE_LINKER names one by its whole path", .0.display())]
+    NoLinker(OsString),
     /// A linker of which nobody knows where it is, or this program.
     #[error("PCCE_LINKER is `{}`, and must be the whole path of a linker that is not this program", .0.display())]
     NotALinker(PathBuf),

@@ -24,9 +24,10 @@ mod scripts;
 mod symbols;
 pub mod trace;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -117,10 +118,11 @@ pub trait Generate {
     fn generate(&self, first: &FirstLink) -> Result<Generated, Box<dyn std::error::Error + Send + Sync>>;
 }
 
-/// The program: `ld`, called as every linker is.
-pub fn main(generate: &dyn Generate) -> ExitCode {
-    let arguments: Vec<OsString> = env::args_os().skip(1).collect();
-    match linker().and_then(|linker| link(&linker, arguments, generate)) {
+/// The program: `ld`, called as every linker is. `folders`: where linkers may be that are not in PATH.
+pub fn main(generate: &dyn Generate, folders: &[PathBuf]) -> ExitCode {
+    let mut arguments = env::args_os();
+    let name = arguments.next().map(PathBuf::from).unwrap_or_default();
+    match linker(&name, folders).and_then(|linker| link(&linker, arguments.collect(), generate)) {
         Ok(code) => code,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "pcce-ld: error: {error}");
@@ -134,8 +136,9 @@ pub fn main(generate: &dyn Generate) -> ExitCode {
     }
 }
 
-/// The real linker: the one that is named, or the first `ld` that is not this program.
-fn linker() -> Result<PathBuf, Error> {
+/// The real linker: the one that is named, or the first of the name by which this program was called (`ld` by its own)
+/// that is not this program.
+fn linker(called: &Path, folders: &[PathBuf]) -> Result<PathBuf, Error> {
     let file =
         |path: &Path| fs::metadata(path).ok().filter(|data| data.is_file()).map(|d| (d.dev(), d.ino()));
     let own = env::current_exe().ok().and_then(|path| file(&path));
@@ -144,9 +147,12 @@ fn linker() -> Result<PathBuf, Error> {
         let other = named.is_absolute() && (own.is_none() || file(&named) != own);
         return if other { Ok(named) } else { Err(Error::NotALinker(named)) };
     }
+    let name = called.file_name().unwrap_or_default();
+    let name = if name.as_bytes().starts_with(b"pcce-ld") { OsStr::new("ld") } else { name };
     let path = env::var_os("PATH").unwrap_or_default();
-    let all = env::split_paths(&path).map(|folder| folder.join("ld"));
-    all.into_iter().find(|ld| file(ld).is_some_and(|file| Some(file) != own)).ok_or(Error::NoLinker)
+    let mut all = env::split_paths(&path).chain(folders.iter().cloned()).map(|folder| folder.join(name));
+    let found = all.find(|linker| file(linker).is_some_and(|file| Some(file) != own));
+    found.ok_or_else(|| Error::NoLinker(name.to_owned()))
 }
 
 /// Links by a command for `linker`, without its name. The status is the linker's.

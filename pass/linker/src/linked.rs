@@ -67,8 +67,8 @@ pub fn canonical(path: &Path) -> PathBuf {
 }
 
 impl Linked {
-    /// Finds the objects for the ids of an output. `named`: the files that the command line names; `folder`: there is no
-    /// such one yet, and it takes what joined objects carry.
+    /// Finds the objects for the ids of an output. `named`: the files that the command line names; `folder`: there is
+    /// none yet, and it takes what joined objects carry.
     pub fn find(
         ids: &[u64],
         traced: &[Traced],

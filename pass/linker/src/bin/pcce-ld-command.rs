@@ -57,5 +57,5 @@ impl Generate for ByCommand {
 }
 
 fn main() -> ExitCode {
-    pcce_linker::main(&ByCommand)
+    pcce_linker::main(&ByCommand, &[])
 }
