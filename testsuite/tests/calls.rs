@@ -312,8 +312,8 @@ fn hot_targets_of_calls_that_push_are_called_directly() {
     }
 }
 
-/// Calls from one module to another are counted as those within one, and so are pointers that lead there. Both modes can
-/// use what the other one has counted.
+/// Calls from one module to another are counted as those within one, and so are pointers that lead there. Both modes
+/// can use what the other one has counted.
 #[test]
 fn modules_that_are_encoded_together_count_as_one() {
     let sources = [
