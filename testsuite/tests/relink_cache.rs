@@ -173,6 +173,72 @@ fn links_share_a_cache() {
     });
 }
 
+/// One compiler makes the code of several modules. Which they are changes nothing: not the types and the debug
+/// information that they have in common, and not what is left of them in the compiler.
+#[test]
+fn code_does_not_depend_on_what_is_generated_with_it() {
+    together("-O1");
+}
+
+#[test]
+fn debug_information_does_not_depend_on_what_is_generated_with_it() {
+    together("-g");
+}
+
+fn together(flag: &str) {
+    let folder = work_folder(&format!("relink_cache/together{flag}"));
+    const COUNT: usize = 24;
+    let mut objects = Vec::new();
+    for n in 0..COUNT {
+        let next = (n + 1) % COUNT;
+        let text = format!(
+            "#include <string>\n#include <vector>\nunsigned long pcce_context() asm(\"pcce_context\");\n\
+             struct Node {{ std::vector<std::string> names; long word[{n} % 3 + 1]; Node *next; }};\n\
+             struct Base {{ virtual ~Base(); virtual int f(Node &); }};\n\
+             struct Part{n} : Base {{ int f(Node &node) override {{ return (int)node.names.size() + {n}; }} }};\n\
+             long step{next}(Node &node, int depth);\n\
+             long step{n}(Node &node, int depth) {{\n\
+             node.names.push_back(\"step {n}\"); pcce_context(); Part{n} part; Base *base = &part;\n\
+             return depth ? step{next}(node, depth - 1) + base->f(node) : node.word[0];\n}}\n{}",
+            if n == 0 {
+                "Base::~Base() {}\nint Base::f(Node &) { return 0; }\n\
+                 int main() { Node node{}; return step0(node, 50) == 0; }\n"
+            } else {
+                ""
+            }
+        );
+        fs::write(folder.join(format!("part{n}.cpp")), text).unwrap();
+        objects.push(format!("part{n}.o"));
+    }
+    let words = ["--pcce-mode=relink", "-O1", flag, "-c"];
+    let mut compile = command(artifact("pcce-clang++"), &words);
+    let sources = objects.iter().map(|object| object.replace(".o", ".cpp"));
+    let _ = run(compile.args(sources).current_dir(&folder)).expect_success();
+    let link = |first: &[&str], cache: &str| {
+        let mut link = command(first[0], &first[1..]);
+        link.args([artifact("pcce-clang++").to_str().unwrap(), "--pcce-mode=relink", "-o", "program"]);
+        link.args(&objects).current_dir(&folder).env("PCCE_CACHE", cache).env_remove("MAKEFLAGS");
+        linked(&mut link, folder.join("program"))
+    };
+    let expected = link(&["env"], "");
+    assert!(link(&["taskset", "-c", "0"], "") == expected);
+    let cache = folder.join("cache");
+    let (cache, named) = (&cache, cache.to_str().unwrap());
+    assert!(link(&["env"], named) == expected);
+    for step in [1, 2] {
+        entries(cache).keys().step_by(step).for_each(|path| fs::remove_file(path).unwrap());
+        assert!(link(&["env"], named) == expected, "{step}");
+    }
+    // Each alone.
+    let kept = entries(cache);
+    assert_eq!(kept.len(), COUNT);
+    for path in kept.keys().step_by(9) {
+        fs::remove_file(path).unwrap();
+        assert!(link(&["env"], named) == expected);
+        assert!(fs::read(path).unwrap() == kept[path]);
+    }
+}
+
 /// A compiler that gives the code of one module for that of another one.
 const WRONG: &str = r#"#!/bin/sh
 case "$*" in

@@ -97,9 +97,11 @@ impl Compiler {
         self.known
     }
 
-    /// How many modules one process can make the code of.
+    /// How many modules one process can make the code of. Modules of one process share what LLVM has once: equal debug
+    /// information becomes one, so that there is less of it where another module was before (seen in C++).
     pub fn most(&self) -> usize {
-        if self.own.is_some() { 16 } else { 1 }
+        let is_debug = |word: &OsString| word.as_bytes().starts_with(b"-debug-info-kind=");
+        if self.own.as_ref().is_some_and(|own| !own.iter().any(is_debug)) { 16 } else { 1 }
     }
 
     /// Makes the code of the modules; their plans are in `folder`.
