@@ -366,6 +366,15 @@ fn what_it_does_not_have_is_refused() {
         let name = flag.split('=').next().unwrap();
         assert!(refused.status != 0 && refused.stderr.contains(name), "{flag}: {}", refused.describe());
     }
+    let late = ["--pcce-mode=relink", "-O1", "-c", "main.c", "-o", "early.o"];
+    let _ = run(command(&wrapper, &late).current_dir(&folder)).expect_success();
+    for flag in ["--pcce-verify", "--pcce-heap", "--pcce-id-bits=20"] {
+        let words = ["--pcce-mode=relink", flag, "early.o", "-o", "x"];
+        let refused = run(command(&wrapper, &words).current_dir(&folder));
+        let name = flag.split('=').next().unwrap();
+        let message = format!("main.c was compiled without `{name}`, which the link has");
+        assert!(refused.status != 0 && refused.stderr.contains(&message), "{flag}: {}", refused.describe());
+    }
     for (mode, flags) in [("link", ""), ("lto", "-flto")] {
         let words = [&format!("--pcce-mode={mode}"), "-c", "main.c"];
         let mut compile = command(&wrapper, &words);

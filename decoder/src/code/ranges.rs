@@ -71,6 +71,7 @@ pub(super) fn ranges<'f>(
         let known = symbols.get(&symbol.address()).map_or(0, |s| s.0);
         if symbol.size() > known
             && let Ok(name) = symbol.name()
+            && !name.contains(pcce_abi::skeleton::FUNCTION_SYMBOLS)
         {
             symbols.insert(symbol.address(), (symbol.size(), name));
         }

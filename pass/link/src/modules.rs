@@ -61,20 +61,7 @@ impl Modules {
     /// # Errors
     /// [`Error::Without`].
     pub fn have(&self, asked_for: &[String]) -> Result<(), Error> {
-        for module in &self.list {
-            for option in asked_for {
-                // What a heap profile asks of the pass.
-                let of_pass = if option == "heap" { "publish" } else { option };
-                let is_it = |given: &String| given.split('=').next() == Some(of_pass);
-                if !module.symbols.options.iter().any(is_it) {
-                    return Err(Error::Without {
-                        module: module.symbols.name.clone(),
-                        option: option.clone(),
-                    });
-                }
-            }
-        }
-        Ok(())
+        self.list.iter().try_for_each(|module| has(&module.symbols, asked_for.iter().map(String::as_str)))
     }
 
     /// Whether the module's body of the function is the one in the file.
@@ -94,6 +81,22 @@ impl Modules {
             false => address,
         }
     }
+}
+
+/// Whether a module was compiled with these options of the wrapper.
+///
+/// # Errors
+/// [`Error::Without`].
+pub fn has<'a>(module: &Module, asked_for: impl Iterator<Item = &'a str>) -> Result<(), Error> {
+    for option in asked_for {
+        // What a heap profile asks of the pass.
+        let of_pass = if option == "heap" { "publish" } else { option };
+        let is_it = |given: &String| given.split('=').next() == Some(of_pass);
+        if !module.options.iter().any(is_it) {
+            return Err(Error::Without { module: module.name.clone(), option: option.to_owned() });
+        }
+    }
+    Ok(())
 }
 
 /// Reads the modules.

@@ -115,7 +115,7 @@ pub struct SliceFunction {
     pub kept: bool,
     /// Code that is not instrumented may call it, and so catch exceptions that leave it.
     pub escapes: bool,
-    /// The tables refer to it, by [`pcce_abi::skeleton::function_symbol`].
+    /// The tables or other modules refer to it, by [`pcce_abi::skeleton::function_symbol`].
     pub labelled: bool,
     /// Whether it is silent.
     pub silent: bool,

@@ -26,6 +26,10 @@ pub const VARIABLE: &str = "PCCE_OPTIONS";
 /// The environment variable that says how a module is compiled, for the link that generates its code.
 pub const COMMAND_VARIABLE: &str = "PCCE_COMMAND";
 
+/// The environment variable in which `pcce-ld` reads the names of the options that a link has, separated by `;`: all
+/// that is linked must have been compiled with them.
+pub const ASKED_VARIABLE: &str = "PCCE_ASKED_FOR";
+
 /// What all flags of the wrapper begin with.
 pub const PREFIX: &str = "--pcce-";
 

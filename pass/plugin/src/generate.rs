@@ -108,7 +108,8 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
         emit::emit_addresses(module, &code, &skeleton::sites_symbol(id), |number| !dropped(number));
         for (number, _) in (0..).zip(&slice.functions).filter(|(_, decided)| decided.labelled) {
             let value = code.functions()[number as usize].value;
-            module.add_hidden_alias(&skeleton::function_symbol(id, number), value);
+            let function = &program.functions[number as usize].name;
+            module.add_hidden_alias(&skeleton::function_symbol(function, (id, number)), value);
         }
         job.emit_paths(module);
         let numbers = (0..code.functions().len()).filter(|&number| dropped(number));

@@ -61,6 +61,8 @@ impl Generate for Generator {
                 Module::read(module.id, &object).map_err(|error| format!("{}: {error}", module.shown))?,
             );
         }
+        let asked_for = env::var(pcce_options::ASKED_VARIABLE).unwrap_or_default();
+        relink::have(&modules, asked_for.split(';').filter(|name| !name.is_empty()))?;
         let image = fs::read(first.output)?;
         let scratch = Scratch::read(&image, &modules)?;
         let mut plain = Vec::new();

@@ -255,13 +255,14 @@ fn run(language: Language) -> Result<ExitCode, Error> {
         variables.push((pcce_options::COMMAND_VARIABLE, recorded.into()));
     }
     if let Some(name) = &plan.linker {
+        variables.push((pcce_options::ASKED_VARIABLE, plan.asked_for.join(";").into()));
         variables
             .push(("PCCE_LINKER", real_linker(&command, name).map_err(system("cannot find the linker"))?));
     }
     match plan.behind_link.take() {
         Some(behind) => {
-            let output = plan.output.clone();
-            link::run(process(&command, plan, files), &output, &behind)
+            let (output, asked_for) = (plan.output.clone(), std::mem::take(&mut plan.asked_for));
+            link::run(process(&command, plan, files), &output, &behind, &asked_for)
         }
         None => {
             let source = process(&command, plan, files).envs(variables).exec();

@@ -16,7 +16,12 @@ use crate::strip::Strip;
 ///
 /// # Errors
 /// One of them cannot run, or the step failed; then there is no executable.
-pub fn run(mut linker: Command, output: &Path, behind: &BehindLink) -> Result<ExitCode, Error> {
+pub fn run(
+    mut linker: Command,
+    output: &Path,
+    behind: &BehindLink,
+    asked_for: &[String],
+) -> Result<ExitCode, Error> {
     let system = |what: String| move |source| Error::System { what, source };
     let name = linker.get_program().to_string_lossy().into_owned();
     let status = linker.status().map_err(system(format!("cannot run `{name}`")))?;
@@ -28,7 +33,7 @@ pub fn run(mut linker: Command, output: &Path, behind: &BehindLink) -> Result<Ex
     if !fs::metadata(output).is_ok_and(|data| data.is_file()) {
         return Ok(ExitCode::SUCCESS);
     }
-    match link_file(output, &behind.asked_for) {
+    match link_file(output, asked_for) {
         Ok(_) => {}
         // Nothing in it was compiled for this.
         Err(error) if matches!(error.cause, Cause::Link(pcce_link::Error::Nothing)) => {}

@@ -66,6 +66,8 @@ pub struct Plan {
     pub captures: bool,
     /// The same for a link, which goes through `pcce-ld`: the user's linker, as clang names it.
     pub linker: Option<OsString>,
+    /// Names of the options of the pass that the link has, without which nothing it encodes may have been compiled.
+    pub asked_for: Vec<String>,
 }
 
 /// What link mode does when the linker has written an image: the step, and what the linker was to do after it.
@@ -73,8 +75,6 @@ pub struct Plan {
 pub struct BehindLink {
     /// What the user wanted the linker to take away, which the step needs.
     pub strip: Option<Strip>,
-    /// Names of the options of the pass that the link has, without which nothing it encodes may have been compiled.
-    pub asked_for: Vec<String>,
 }
 
 /// Decides what to run.
@@ -195,10 +195,12 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         }
     }
 
+    if links && matches!(mode, Mode::Link | Mode::Relink) {
+        plan.asked_for = arguments.own.names();
+        plan.asked_for.extend(arguments.own.heap.then(|| "heap".to_owned()));
+    }
     if links && mode == Mode::Link && !command.relocatable {
-        let mut asked_for = arguments.own.names();
-        asked_for.extend(arguments.own.heap.then(|| "heap".to_owned()));
-        plan.behind_link = Some(BehindLink { strip: command.strip, asked_for });
+        plan.behind_link = Some(BehindLink { strip: command.strip });
     }
     let strips_later = plan.behind_link.is_some();
     plan.argv = arguments.with(|index| match &arguments.words[index] {

@@ -56,11 +56,16 @@ pub fn sites_symbol(module: u64) -> String {
     format!("__pcce_sites.{module:016x}")
 }
 
-/// The symbol by which the tables refer to a function of a module.
+/// What [`function_symbol`]s have behind the function's own name.
+pub const FUNCTION_SYMBOLS: &str = ".pcce_local.";
+
+/// The symbol by which the tables, and other modules if it is local, refer to a function of a module.
 #[cfg(feature = "tables")]
 #[must_use]
-pub fn function_symbol(module: u64, function: u32) -> String {
-    format!("__pcce_function.{module:016x}.{function}")
+pub fn function_symbol(name: &str, (module, function): (u64, u32)) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || ['_', '.', '$'].contains(&c);
+    let name: String = name.chars().map(|c| if fits(c) { c } else { '_' }).collect();
+    format!("{name}{FUNCTION_SYMBOLS}{module:016x}.{function}")
 }
 
 /// The symbol of the names of functions that pointers may reach, in a program that counts its calls.

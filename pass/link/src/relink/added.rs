@@ -2,13 +2,14 @@
 //! pointer is compared with its few probable targets, and push thunks. Both have sites, and thunks are functions of
 //! their modules, so the modules' symbols grow.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use pcce_abi::skeleton;
 use pcce_dictionary as dictionary;
 use pcce_encoding::{Encoding, FlowBlock, FunctionId};
 use pcce_model::link::Reach;
 use pcce_model::plan::Action;
-use pcce_model::slice::{Comparison, Decided, Sites, Slice, SliceCall, SliceThunk};
+use pcce_model::slice::{Comparison, Decided, Sites, Slice, SliceCall, SliceFunction, SliceThunk};
 use pcce_model::thunks::{self, Thunk};
 use pcce_model::{Call, CallKind, Jumps, Program, Source, SourceLocation, TypeId};
 
@@ -37,6 +38,8 @@ pub struct Added<'a> {
     names: Vec<HashMap<String, u32>>,
     /// Comparisons in the functions that have some.
     compared: HashMap<FunctionId, Vec<Comparison>>,
+    /// Local functions that other modules call: they get a name.
+    labelled: HashSet<Place>,
     thunks: Vec<Thunk>,
     /// By module: the thunks of its functions.
     thunks_of: Vec<Vec<usize>>,
@@ -57,6 +60,7 @@ impl<'a> Added<'a> {
             before: Vec::new(),
             names: modules.iter().map(|module| numbers_of(&module.symbols.names)).collect(),
             compared: HashMap::new(),
+            labelled: HashSet::new(),
             thunks: Vec::new(),
             thunks_of: vec![Vec::new(); modules.len()],
         }
@@ -86,7 +90,7 @@ impl<'a> Added<'a> {
     }
 
     /// Numbers functions and sites over all modules. Nothing is added any more.
-    fn number_all(&mut self) {
+    pub fn number_all(&mut self) {
         let mut next = Before::default();
         self.before.clear();
         for symbols in &self.symbols {
@@ -135,7 +139,7 @@ impl<'a> Added<'a> {
             }
         }
         for (name, ty) in &merged.taken_outside {
-            let guess = Guess { name: name.clone(), known: None, place: None };
+            let guess = Guess { name: name.clone(), has_name: true, place: None };
             guesses.entry(*ty).or_default().push(guess);
         }
         for (id, function) in program.iter() {
@@ -152,12 +156,6 @@ impl<'a> Added<'a> {
         }
     }
 
-    /// Whether a caller can compare a pointer with this function.
-    pub fn can_compare(&self, scratch: &Scratch, caller: FunctionId, callee: FunctionId) -> bool {
-        let place = self.place(callee);
-        scratch.has(place) && (self.place(caller).0 == place.0 || self.is_named(scratch, place))
-    }
-
     /// Whether all modules know a function by its name. A local one has none elsewhere.
     fn is_named(&self, scratch: &Scratch, place: Place) -> bool {
         let function = &self.modules[place.0].functions()[place.1];
@@ -166,11 +164,10 @@ impl<'a> Added<'a> {
 
     fn guess(&self, scratch: &Scratch, id: FunctionId, name: &str) -> Guess {
         let place = self.place(id);
-        let known = self.is_named(scratch, place).then_some(id);
-        Guess { name: name.to_owned(), known, place: Some(place) }
+        Guess { name: name.to_owned(), has_name: self.is_named(scratch, place), place: Some(place) }
     }
 
-    /// Compares a call's pointer with a function, if the caller can ([`Self::can_compare`]). Returns whether it does.
+    /// Compares a call's pointer with a function, if the program has it. Returns whether it does.
     pub fn compare_with_function(
         &mut self,
         scratch: &Scratch,
@@ -178,6 +175,9 @@ impl<'a> Added<'a> {
         call: (FunctionId, usize),
         callee: FunctionId,
     ) -> bool {
+        if !scratch.has(self.place(callee)) {
+            return false;
+        }
         let name = merged.functions[callee.index()].name.clone();
         let guess = self.guess(scratch, callee, &name);
         let before = merged.functions[call.0.index()].calls.len();
@@ -188,12 +188,17 @@ impl<'a> Added<'a> {
     fn compare_with(&mut self, merged: &mut Merged, (caller, c): (FunctionId, usize), guess: &Guess) {
         let (module, function) = self.places[caller.index()];
         let own = guess.place.filter(|place| place.0 == module);
-        let callee = own.map(|place| self.at(place)).or(guess.known);
-        let kind = match callee {
-            Some(callee) => CallKind::Direct(callee),
-            None if guess.place.is_none() => CallKind::Silent(guess.name.clone()),
-            // A local function of another module has no name here.
-            None => return,
+        let kind = match guess.place {
+            Some(place) => CallKind::Direct(self.at(place)),
+            None => CallKind::Silent(guess.name.clone()),
+        };
+        // A local function of another module has no name here, and gets one.
+        let elsewhere = guess.place.filter(|place| place.0 != module && !guess.has_name);
+        let target = match elsewhere {
+            Some((module, function)) => {
+                skeleton::function_symbol(&guess.name, (self.modules[module].id, function as u32))
+            }
+            None => guess.name.clone(),
         };
         let Some(sites) = self.sites[caller.index()].get(c).copied().flatten() else { return };
         let symbols = &mut self.symbols[module];
@@ -216,7 +221,8 @@ impl<'a> Added<'a> {
         call.frequency *= ELSEWHERE;
         calls.push(direct);
         self.sites[caller.index()].push(Some(Sites { call: site, creation: None }));
-        let comparison = Comparison { call: c as u32, target: guess.name.clone(), own: own.is_some() };
+        self.labelled.extend(elsewhere);
+        let comparison = Comparison { call: c as u32, target, own: own.is_some() };
         self.compared.entry(caller).or_default().push(comparison);
     }
 
@@ -245,7 +251,6 @@ impl<'a> Added<'a> {
             self.places.push((module, number));
             self.sites.push(vec![Some(Sites { call: within, creation: None })]);
         }
-        self.number_all();
     }
 
     /// What is to be done with a module.
@@ -258,7 +263,9 @@ impl<'a> Added<'a> {
                 let id = FunctionId::new((first + f) as u32);
                 let compared = self.compared.get(&id).cloned().unwrap_or_default();
                 let calls = (function.calls.len(), compared);
-                decided.function(id, scratch.has((m, f)), (self.sites_of(id), entry_site), calls)
+                let sites = (self.sites_of(id), entry_site);
+                let labelled = self.labelled.contains(&(m, f));
+                SliceFunction { labelled, ..decided.function(id, scratch.has((m, f)), sites, calls) }
             });
         let own = self.places.len() - self.thunks.len();
         let thunks = self.thunks_of[m].iter().map(|&thunk| (&self.thunks[thunk], own + thunk));
@@ -311,8 +318,8 @@ impl<'a> Added<'a> {
 /// A function that pointers may lead to.
 struct Guess {
     name: String,
-    /// It, if its name leads there from every module.
-    known: Option<FunctionId>,
+    /// Whether its name leads there from every module.
+    has_name: bool,
     /// Where it is, unless it is not instrumented.
     place: Option<Place>,
 }

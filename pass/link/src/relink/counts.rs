@@ -56,7 +56,7 @@ impl Counts {
     ) -> Option<Matched> {
         let profile = self.profile.as_ref()?;
         let mut counts = program.counts.clone();
-        let can = |caller, callee| added.can_compare(scratch, caller, callee);
+        let can = |_, callee| scratch.has(added.place(callee));
         let candidates = profile.candidates(program, encoding, options, can);
         for candidate in candidates {
             let direct = merged.functions[candidate.function.index()].calls.len();
@@ -92,8 +92,8 @@ pub fn generate(
         }
         if function.external || function.otherwise_used || function.address_taken {
             orders[module].slice.functions[number].labelled = true;
-            let label = function_symbol(modules[module].id, number as u32);
-            let _ = writeln!(rows, ".hidden {label}\n.quad {label}, .Ltexts+{}", texts.len());
+            let label = function_symbol(&function.name, (modules[module].id, number as u32));
+            let _ = writeln!(rows, ".hidden \"{label}\"\n.quad \"{label}\", .Ltexts+{}", texts.len());
             texts.extend(calls::json(&function.name).bytes().chain([0]));
             reached += 1;
         }

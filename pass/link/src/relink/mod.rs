@@ -88,6 +88,15 @@ impl Module {
     }
 }
 
+/// Whether all modules were compiled with these options of the wrapper.
+///
+/// # Errors
+/// [`Error::Without`].
+pub fn have<'a>(modules: &[Module], asked_for: impl Iterator<Item = &'a str> + Clone) -> Result<(), Error> {
+    let mut with_facts = modules.iter().filter(|module| module.facts.is_some());
+    with_facts.try_for_each(|module| crate::modules::has(&module.symbols, asked_for.clone()))
+}
+
 /// Whether the numbers in the facts name what is there.
 fn check(facts: &Facts, symbols: &dictionary::Module) -> Result<(), &'static str> {
     let count = facts.functions.len();
@@ -196,6 +205,7 @@ pub fn encode(
         }
         added.outline(&mut program, &mut encoding);
     }
+    added.number_all();
     let ranges = ranges::ranges(&program, &encoding, None);
     let decided = Decided::new(&program, &encoding, &ranges);
     let mut orders: Vec<Order> =

@@ -13,6 +13,7 @@ use llvm_sys::prelude::*;
 use super::shim::*;
 use super::value::text;
 use super::{Address, Alias, Block, Function, Module, Operand, Signature, Word};
+use pcce_abi::skeleton::FUNCTION_SYMBOLS;
 use pcce_model::SourceLocation;
 use pcce_model::link::Reach;
 
@@ -371,10 +372,14 @@ impl<'m> Module<'m> {
     }
 
     fn declare_for(self, call: Call<'m>, name: &str) -> Function<'m> {
+        let is_of_image = name.contains(FUNCTION_SYMBOLS);
         let name = super::value::cstring(name);
         // SAFETY: live module and call, of whose type the new function is; the name is copied.
         unsafe {
             let function = LLVMAddFunction(self.raw(), name.as_ptr(), LLVMGetCalledFunctionType(call.raw()));
+            if is_of_image {
+                LLVMSetVisibility(function, llvm_sys::LLVMVisibility::LLVMHiddenVisibility);
+            }
             Function::of(function).expect("a function")
         }
     }
