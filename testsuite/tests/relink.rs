@@ -441,3 +441,29 @@ fn faults_of_the_second_link_are_refused() {
         }
     }
 }
+
+/// Of an inline function that several modules have, one body is in the program. The code of the others lacks it, and what
+/// only it calls.
+#[test]
+fn inline_functions_of_several_modules_are_linked_once() {
+    let folder = work_folder("relink/inline");
+    let header = "#include <string>\n#include <vector>\n\
+        extern int gone;\nstruct Guard { ~Guard() { gone++; } };\n\
+        inline int both(int n) { static int sum; sum += n; Guard guard; std::vector<std::string> v(n, \"x\"); \
+        return sum + v.size(); }\nint other(int n);\n";
+    let main = "#include \"both.h\"\nint gone;\nint main() { return both(2) + other(3) + gone; }\n";
+    let other = "#include \"both.h\"\nint other(int n) { return both(n); }\n";
+    for (name, text) in [("both.h", header), ("main.cpp", main), ("other.cpp", other)] {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    for linker in ["bfd", "gold", "lld", "mold"] {
+        for level in ["-O0", "-O2"] {
+            let chosen = format!("-fuse-ld={linker}");
+            let words = ["--pcce-mode=relink", "--pcce-verify", level, &chosen, "main.cpp", "other.cpp"];
+            let mut build = command(artifact("pcce-clang++"), &words);
+            let _ = run(build.args(["-o", "program"]).current_dir(&folder)).expect_success();
+            let status = run(&mut command(folder.join("program"), &[])).status;
+            assert_eq!(status, 2 + 2 + 5 + 3 + 2, "{linker} {level}");
+        }
+    }
+}

@@ -115,6 +115,8 @@ impl Symbols {
                 Some(other) if other.defined && !own.defined => {
                     return Err(other_symbols(shown, name, "is not defined, and its module defines it"));
                 }
+                // The program has another module's body of an inline function.
+                Some(Global { defined: false, .. }) | None if own.defined && own.weak && known(name) => {}
                 Some(other) if own.defined && !other.defined => {
                     return Err(other_symbols(shown, name, "is defined, and its module only refers to it"));
                 }
