@@ -121,11 +121,13 @@ pub enum Build {
     Module,
     /// By the wrapper, encoded behind the link.
     Link,
+    /// By the wrapper, encoded between two links.
+    Relink,
 }
 
 impl Build {
     /// Those of the wrapper.
-    pub const INSTRUMENTED: [Build; 3] = [Build::Lto, Build::Module, Build::Link];
+    pub const INSTRUMENTED: [Build; 4] = [Build::Relink, Build::Lto, Build::Module, Build::Link];
 
     /// Its name, as folders and tables have it.
     #[must_use]
@@ -135,6 +137,7 @@ impl Build {
             Build::Lto => "lto",
             Build::Module => "module",
             Build::Link => "link",
+            Build::Relink => "relink",
         }
     }
 }

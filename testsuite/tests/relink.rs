@@ -442,6 +442,21 @@ fn faults_of_the_second_link_are_refused() {
     }
 }
 
+/// An object is linked where the folder is gone in which it was compiled.
+#[test]
+fn the_folder_of_the_compilation_may_be_gone() {
+    let folder = work_folder("relink/gone");
+    let gone = folder.join("gone");
+    fs::create_dir(&gone).unwrap();
+    fs::write(gone.join("main.c"), "int main(void) { return 3; }\n").unwrap();
+    let compile = ["--pcce-mode=relink", "-g", "-c", "main.c", "-o", "../main.o"];
+    let _ = run(command(artifact("pcce-clang"), &compile).current_dir(&gone)).expect_success();
+    fs::remove_dir_all(&gone).unwrap();
+    let link = ["--pcce-mode=relink", "main.o", "-o", "program"];
+    let _ = run(command(artifact("pcce-clang"), &link).current_dir(&folder)).expect_success();
+    assert_eq!(run(&mut command(folder.join("program"), &[])).status, 3);
+}
+
 /// Of an inline function that several modules have, one body is in the program. The code of the others lacks it, and what
 /// only it calls.
 #[test]

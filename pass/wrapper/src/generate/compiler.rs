@@ -111,7 +111,7 @@ impl Compiler {
                 let mut command = Command::new(&own[0]);
                 // The objects get the names of the modules.
                 command.args(&own[1..]).args(products.iter().map(|product| &product.bitcode));
-                command.current_dir(&self.recorded.folder);
+                command.current_dir(folder_of(&self.recorded));
                 command
             }
             (None, products) => {
@@ -130,8 +130,15 @@ impl Compiler {
 
 fn driver(recorded: &Recorded, plugin: &Path, bitcode: &Path, object: &Path) -> Command {
     let mut command = Command::new(&recorded.compiler);
-    command.args(recorded.arguments(bitcode, object, plugin)).current_dir(&recorded.folder);
+    command.args(recorded.arguments(bitcode, object, plugin)).current_dir(folder_of(recorded));
     command
+}
+
+/// Where the module was compiled. That folder may be gone, as of an archive that was installed; then only files that the
+/// words name from there are missing, and the compiler says which.
+fn folder_of(recorded: &Recorded) -> &Path {
+    let folder = Path::new(&recorded.folder);
+    if folder.is_dir() { folder } else { Path::new("/") }
 }
 
 /// The compiler's own command in what the driver has said, if it is the only one.
