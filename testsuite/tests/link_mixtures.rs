@@ -115,14 +115,6 @@ fn links_in(mode: &str, linkers: &[&str]) {
     for &linker in linkers.iter().filter(|&&linker| linker != "gold" || gold) {
         pcce(&folder, mode, &format!("-fuse-ld={linker} -r two.o three.o weak.o -o some.o"));
         let joined = "main.o some.o wrapped.o wrap.o lib.o plain.o";
-        if mode == "relink" {
-            // Nobody knows whose bitcode is whose there.
-            let mut clang = command(artifact("pcce-clang"), &["--pcce-mode=relink"]);
-            let words = format!("-fuse-ld={linker} -Wl,--wrap=wrapped {joined} -o joined");
-            let refused = run(clang.args(words.split_whitespace()).current_dir(&folder));
-            let said = refused.status != 0 && refused.stderr.contains("some.o");
-            assert!(said, "{linker}: {}", refused.describe());
-        }
         for what in [
             objects,
             "main.o -Wl,--whole-archive all.a -Wl,--no-whole-archive plain.o",
@@ -136,7 +128,7 @@ fn links_in(mode: &str, linkers: &[&str]) {
             &format!("{objects} -Wl,--icf=all"),
             &format!("{objects} -Wl,--compress-debug-sections=zlib"),
         ] {
-            if linker == "bfd" && what.contains("--icf") || mode == "relink" && what == joined {
+            if linker == "bfd" && what.contains("--icf") {
                 continue;
             }
             pcce(&folder, mode, &format!("-fuse-ld={linker} -Wl,--wrap=wrapped {what} -o program"));

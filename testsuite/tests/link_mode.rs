@@ -128,7 +128,8 @@ fn what_cannot_be_encoded_behind_the_link_is_refused() {
     assert!(!fs::metadata("/dev/null").unwrap().is_file());
     // What the linker is asked to take away is taken away behind the step.
     for strip in [&["-s"][..], &["-Wl,-O1,-s"], &["-Xlinker", "--strip-all"]] {
-        let _ = clang(&[&["one.o", "two.o", "-o", "stripped"], strip].concat()).expect_success();
+        let _ = clang(&[&["--pcce-mode=link", "one.o", "two.o", "-o", "stripped"], strip].concat())
+            .expect_success();
         let symbols = run(command(llvm("llvm-nm"), &["stripped"]).current_dir(&folder));
         assert!(symbols.stderr.contains("no symbols"), "{}", symbols.describe());
         fs::remove_file(folder.join("stripped")).expect("is there");
