@@ -457,8 +457,8 @@ fn the_folder_of_the_compilation_may_be_gone() {
     assert_eq!(run(&mut command(folder.join("program"), &[])).status, 3);
 }
 
-/// Of an inline function that several modules have, one body is in the program. The code of the others lacks it, and what
-/// only it calls.
+/// Of an inline function that several modules have, one body is in the program. The code of the others lacks it, and
+/// what only it calls.
 #[test]
 fn inline_functions_of_several_modules_are_linked_once() {
     let folder = work_folder("relink/inline");

@@ -7,9 +7,9 @@
 //! 4. somebody makes code for them ([`Generate`]);
 //! 5. [`inputs`] puts it into the place of the objects, and the linker links again by the same command.
 //!
-//! Behind it the ids of the code must be those of the first link, and whoever made the code compares what the linker has
-//! made of it. If the ids are not (code has called for a further member of an archive), all begins again with that member,
-//! once.
+//! Behind it the ids of the code must be those of the first link, and whoever made the code compares what the linker
+//! has made of it. If the ids are not (code has called for a further member of an archive), all begins again with
+//! that member, once.
 
 pub mod archive;
 pub mod command;

@@ -44,6 +44,8 @@ pub fn capture(job: &Job<'_>, run: &mut Run, command: &str) -> Result<(), Error>
     if let Some((facts, symbols)) = facts {
         // The linker has read the runtime where its archives of other functions need it, as behind the code to come.
         rewrite::refer_to_runtime(module);
+        // The runtime refers to these, and shared libraries have them, too: GNU ld refuses theirs for hidden ones.
+        job.emit_paths(module);
         module.embed(skeleton::FACTS_SECTION, &pcce_dictionary::unlinked::to_bytes(&symbols, &facts));
     }
     emit_id(module, skeleton::MODULE_SECTION, skeleton::MODULE_MAGIC, id);

@@ -58,7 +58,11 @@ impl Scratch {
             let code = section.data().map_err(damaged)?;
             scratch.find_bodies(section.address(), code, (&ids, modules))?;
         }
-        for symbol in file.symbols().filter(|symbol| !symbol.is_undefined()) {
+        // The value of a thread-local variable is no address.
+        let is_placed = |symbol: &object::read::elf::ElfSymbol64<'_, '_>| {
+            !symbol.is_undefined() && symbol.kind() != object::SymbolKind::Tls
+        };
+        for symbol in file.symbols().filter(is_placed) {
             let Ok(name) = symbol.name() else { continue };
             scratch.symbols.entry(name.to_owned()).or_default().push(symbol.address());
         }

@@ -1,7 +1,8 @@
-//! Whether the second link has made what was planned: the bodies that the first one kept are those that are called by
-//! their names, and their bytes are those of the generated objects.
+//! Whether the second link has made what was planned: the bodies that the first one kept are those that are called
+//! by their names, and their bytes are those of the generated objects.
 //!
-//! Generated code has other relocations than skeletons, so a linker could choose otherwise. That would be a wrong frame.
+//! Generated code has other relocations than skeletons, so a linker could choose otherwise. That would be a wrong
+//! frame.
 
 use std::collections::{HashMap, HashSet};
 
@@ -71,6 +72,11 @@ fn other_bodies(
     own: &[Option<&Vec<u64>>],
 ) -> Option<String> {
     for (name, places, others) in scratch.owned() {
+        // A local name is its module's alone.
+        let is_global = |&(module, function): &(usize, usize)| modules[module].functions()[function].external;
+        if !places.iter().all(is_global) {
+            continue;
+        }
         // Of a file that does not say where functions are, or has lost this one to the collector, nothing is known.
         let address = |&(module, function): &(usize, usize)| own[module]?.get(function).copied();
         let (Some(now), Some(expected)) =

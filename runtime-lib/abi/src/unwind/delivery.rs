@@ -1,6 +1,7 @@
 //! Functions that deliver exceptions: `_Unwind_RaiseException`, `_Unwind_Resume`, and what else of libgcc ends in a
-//! landing pad. The function that such a one calls last but one puts the registers and the return address of the landing
-//! pad's frame into the places from which it takes its own caller's. From there on frame and registers disagree.
+//! landing pad. The function that such a one calls last but one puts the registers and the return address of the
+//! landing pad's frame into the places from which it takes its own caller's. From there on frame and registers
+//! disagree.
 
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EndianSlice, FrameDescriptionEntry, NativeEndian, Register,
@@ -13,8 +14,8 @@ use super::{Context, Storage};
 /// So deep is what is called last: what puts the registers into place may copy them by a function of the C library.
 pub(super) const DEPTH: usize = 2;
 
-/// Whether a function is such a one: only one that calls the compiler's `__builtin_eh_return` keeps the two registers in
-/// which landing pads get their arguments.
+/// Whether a function is such a one: only one that calls the compiler's `__builtin_eh_return` keeps the two registers
+/// in which landing pads get their arguments.
 pub(super) fn is_done_by(row: &UnwindTableRow<usize, Storage>) -> bool {
     const FIRST: Register = Register(0);
     const SECOND: Register = Register(1);
