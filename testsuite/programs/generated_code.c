@@ -5,7 +5,7 @@
 //# Chain[link, -O0, !verify] interrupted: on_trap < <signal> < <?> < <unknown>
 //# Chain[link, -O2] interrupted: on_trap < <signal> < <?> < <unknown>
 //# Chain[lto] interrupted: on_trap < <signal> < <?> < <unknown>
-//# Chain[relink] interrupted: on_trap < <signal> < <?> < <unknown generating> < main
+//# Chain[relink] interrupted: on_trap < <signal> < <?> < <unknown>
 //# Chain called: called < generating < main
 #include "show.h"
 #include <signal.h>

@@ -11,7 +11,6 @@
 //# Chain[-O0] ordinary: left_inner < left_ordinary < call < main
 //# Chain[-O2] ordinary: left_inner < <tail> < call < main
 //# Chain program: left_long < <tail> < call_long < main
-//# Chain[relink] program: left_long < <tail to_next> < call_long < main
 //# Chain known: left_long < <tail to_next> < main
 //# Chain sorted: compare < <qsort> < main
 //# Chain thread: left_thread_inner < <tail>

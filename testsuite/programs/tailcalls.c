@@ -10,8 +10,7 @@
 //# Chain[-O0] pointer: chain_b < chain_a < chain_b < chain_a < main
 //# Chain[-O2] pointer: chain_b < <tail chain_a> < main
 //# Chain[-O0] entered: chain_b < chain_a < chain_b < chain_a < main
-//# Chain[-O2, !relink] entered: chain_b < <tail> < main
-//# Chain[-O2, relink] entered: chain_b < <tail chain_a> < main
+//# Chain[-O2] entered: chain_b < <tail> < main
 //# Chain[-O0] words: spread_b < spread_a < spread_b < spread_a < main
 //# Chain[-O2] words: spread_b < <tail spread_a> < main
 //# Chain[-O0] mixed: leaf < mixed_b < mixed_a < mixed_b < mixed_a < main
