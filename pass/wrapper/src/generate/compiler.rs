@@ -134,8 +134,8 @@ fn driver(recorded: &Recorded, plugin: &Path, bitcode: &Path, object: &Path) -> 
     command
 }
 
-/// Where the module was compiled. That folder may be gone, as of an archive that was installed; then only files that the
-/// words name from there are missing, and the compiler says which.
+/// Where the module was compiled. That folder may be gone, as of an archive that was installed. Then only files that
+/// the words name from there are missing, and the compiler says which.
 fn folder_of(recorded: &Recorded) -> &Path {
     let folder = Path::new(&recorded.folder);
     if folder.is_dir() { folder } else { Path::new("/") }
