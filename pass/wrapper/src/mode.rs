@@ -1,8 +1,8 @@
 //! The mode of a command: the one that it names, or what its other words need.
 //!
 //! Where nothing is said it is relink mode, or link mode with the user's own `-flto=thin` or `-gsplit-dwarf`. What is
-//! encoded in the link anyway is in lto mode: programs with the user's own `-flto`, and bitcode. So is what no other mode
-//! has.
+//! encoded in the link anyway is in lto mode: programs with the user's own `-flto`, and bitcode. So is what no other
+//! mode has.
 
 use pcce_options::{Common, Mode, PassOptions, WrapperFlags};
 
