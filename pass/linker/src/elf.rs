@@ -7,13 +7,14 @@ use std::path::Path;
 use object::elf::{ET_DYN, ET_REL, FileType, STB_LOCAL};
 use object::read::elf::{ElfFile64, Sym};
 use object::{Endianness, Object, ObjectSection, ReadCache, ReadRef};
+use pcce_abi::skeleton;
 
 use crate::{Error, partial};
 
 /// The section with the id of a module whose code was not generated yet.
-pub const MODULE: (&str, &[u8; 8]) = (".pcce.module", b"PCCEMOD1");
+pub const MODULE: (&str, &[u8; 8]) = (skeleton::MODULE_SECTION, &skeleton::MODULE_MAGIC);
 /// The section with the id of a module in its code.
-pub const CODE: (&str, &[u8; 8]) = (".pcce.code", b"PCCECOD1");
+pub const CODE: (&str, &[u8; 8]) = (skeleton::CODE_SECTION, &skeleton::CODE_MAGIC);
 /// How many bytes each id has, with what stands before it.
 const RECORD: usize = 16;
 

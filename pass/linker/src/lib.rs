@@ -39,7 +39,7 @@ pub use error::Error;
 use links::Links;
 
 /// The symbol that objects without code refer to: a link that does not go through here fails, and names it.
-pub const MARKER: &str = "__pcce_encoded_by_pcce_ld";
+pub const MARKER: &str = pcce_abi::skeleton::ENCODED_SYMBOL;
 
 /// A module that was linked.
 #[derive(Debug, Clone, PartialEq, Eq)]

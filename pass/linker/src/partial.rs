@@ -11,6 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use pcce_abi::skeleton;
 use serde::{Deserialize, Serialize};
 
 use crate::command::{Command, Meaning};
@@ -25,7 +26,7 @@ pub const SECTION: &str = ".pcce.inputs";
 const MAGIC: &[u8; 8] = b"PCCEINP1";
 const HEADER: usize = 16;
 /// What is in the inputs, too.
-const OF_MODULES: [&str; 3] = [".pcce.bitcode", ".pcce.command", ".pcce.facts"];
+const OF_MODULES: [&str; 3] = [skeleton::BITCODE_SECTION, skeleton::COMMAND_SECTION, skeleton::FACTS_SECTION];
 
 /// How the object was linked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

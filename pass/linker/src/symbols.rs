@@ -13,12 +13,10 @@ use std::path::{Path, PathBuf};
 use object::elf::{STB_LOCAL, STB_WEAK, STT_FILE, STT_SECTION};
 use object::read::elf::{ElfFile64, Sym};
 use object::{Endianness, Object, ObjectSection};
+use pcce_abi::skeleton;
 
 use crate::Error;
 use crate::scratch::Scratch;
-
-/// The section with the names that the modules of an object were compiled with.
-const NAMES: &str = ".pcce.names";
 
 /// A name of an object that is not local.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +91,7 @@ impl Symbols {
             }
         }
         symbols.sources.sort();
-        for section in file.sections().filter(|section| section.name() == Ok(NAMES)) {
+        for section in file.sections().filter(|section| section.name() == Ok(skeleton::NAMES_SECTION)) {
             let data = section.data().map_err(damaged)?;
             let names = data.split(|byte| *byte == 0).filter(|name| !name.is_empty());
             symbols.names.get_or_insert_default().extend(names.map(<[u8]>::to_vec));
