@@ -89,7 +89,7 @@ impl Modules {
 /// [`Error::Without`].
 pub fn has<'a>(module: &Module, asked_for: impl Iterator<Item = &'a str>) -> Result<(), Error> {
     for option in asked_for {
-        // What a heap profile asks of the pass.
+        // A heap profile asks the pass for this.
         let of_pass = if option == "heap" { "publish" } else { option };
         let is_it = |given: &String| given.split('=').next() == Some(of_pass);
         if !module.options.iter().any(is_it) {

@@ -131,13 +131,13 @@ impl Profile {
     /// Which calls through pointers that push are worth comparing with the functions that they reach most, since
     /// calling those directly is expected to cost less: from the last call to the first, as the profile's list keeps
     /// its places in front of what is inserted; of one call the hottest target first, which is the first to be
-    /// compared. `is_exact`: whether the definition of a callee is the one that runs, and a caller can name it.
+    /// compared. `is_exact`: whether the definition of a callee is the one that runs, and callers can name it.
     pub fn candidates(
         &self,
         program: &Program,
         encoding: &Encoding,
         options: &pcce_encoding::Options,
-        is_exact: impl Fn(FunctionId, FunctionId) -> bool,
+        is_exact: impl Fn(FunctionId) -> bool,
     ) -> Vec<Candidate> {
         let mut index: HashMap<&str, FunctionId> = HashMap::new();
         for (id, function) in program.iter() {
@@ -165,7 +165,7 @@ impl Profile {
                     let Some(&callee) = index.get(&**name) else { continue };
                     let target = &program[callee];
                     let worth = *count as f64 * WORTH >= left as f64;
-                    if !worth || target.ty != function.calls[call].ty || !is_exact(id, callee) {
+                    if !worth || target.ty != function.calls[call].ty || !is_exact(callee) {
                         break;
                     }
                     left -= (*count).min(left);

@@ -106,7 +106,7 @@ impl<'a> Added<'a> {
         self.places[id.index()]
     }
 
-    /// Whether pointers were compared.
+    /// True if pointers were compared.
     pub fn compares(&self) -> bool {
         !self.compared.is_empty()
     }
@@ -156,7 +156,7 @@ impl<'a> Added<'a> {
         }
     }
 
-    /// Whether all modules know a function by its name. A local one has none elsewhere.
+    /// True if all modules know a function by its name. A local one has none elsewhere.
     fn is_named(&self, scratch: &Scratch, place: Place) -> bool {
         let function = &self.modules[place.0].functions()[place.1];
         function.external && scratch.named(&function.name).eq([place])
@@ -167,7 +167,7 @@ impl<'a> Added<'a> {
         Guess { name: name.to_owned(), has_name: self.is_named(scratch, place), place: Some(place) }
     }
 
-    /// Compares a call's pointer with a function, if the program has it. Returns whether it does.
+    /// Compares a call's pointer with a function that the program has. Returns whether the call can be made so.
     pub fn compare_with_function(
         &mut self,
         scratch: &Scratch,
@@ -175,9 +175,6 @@ impl<'a> Added<'a> {
         call: (FunctionId, usize),
         callee: FunctionId,
     ) -> bool {
-        if !scratch.has(self.place(callee)) {
-            return false;
-        }
         let name = merged.functions[callee.index()].name.clone();
         let guess = self.guess(scratch, callee, &name);
         let before = merged.functions[call.0.index()].calls.len();

@@ -56,8 +56,8 @@ impl Counts {
     ) -> Option<Matched> {
         let profile = self.profile.as_ref()?;
         let mut counts = program.counts.clone();
-        let can = |_, callee| scratch.has(added.place(callee));
-        let candidates = profile.candidates(program, encoding, options, can);
+        let is_there = |callee| scratch.has(added.place(callee));
+        let candidates = profile.candidates(program, encoding, options, is_there);
         for candidate in candidates {
             let direct = merged.functions[candidate.function.index()].calls.len();
             if added.compare_with_function(

@@ -66,7 +66,7 @@ pub fn compare_counted(
     (encoding, options): (&Encoding, &Options),
     whole_program: bool,
 ) -> bool {
-    let candidates = profile.candidates(program, encoding, options, |_, function| {
+    let candidates = profile.candidates(program, encoding, options, |function| {
         is_exact(code.function(function).value, whole_program)
     });
     let compared = candidates.into_iter().filter(|candidate| {
