@@ -63,7 +63,7 @@ pub fn demangle(linkage: &str, demangle: impl Fn(&str) -> Option<String>) -> Opt
     None
 }
 
-/// Whether exactly those substitutions are modules that are taken for some: as the type of another parameter.
+/// True if the substitutions that are modules, taken for some as the type of another parameter, are exactly those.
 fn is_right(
     written: &str,
     substitutions: &[usize],

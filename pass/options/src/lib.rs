@@ -181,11 +181,12 @@ pub enum TraceBaseline {
 /// The flags of the wrapper compilers.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct WrapperFlags {
-    /// link: encode what is linked behind its link; any linker (default).
+    /// relink: link twice, and generate the code between; any linker (default).
     /// lto: encode it in its link, with full LTO and lld (default with `-flto`,
     /// bitcode, --pcce-targets, --pcce-hybrid or --pcce-trace).
     /// module: encode each module when it is compiled; any linker.
-    /// relink: link twice, and generate the code between; to be tried
+    /// link: encode what is linked behind its link; any linker
+    /// (default with `-flto=thin` and `-gsplit-dwarf`)
     #[arg(long = "pcce-mode", value_name = "MODE", verbatim_doc_comment, require_equals = true)]
     #[arg(value_enum, hide_possible_values = true)]
     pub mode: Option<Mode>,

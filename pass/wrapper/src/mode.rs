@@ -34,7 +34,7 @@ pub fn of(command: &Command, own: &WrapperFlags, inputs: &Inputs, list: &str) ->
     }
 }
 
-/// Whether only lto mode does all of what is asked for.
+/// Whether lto mode does best what is asked for: only it has hybrid encodings, and its traces are shorter.
 fn needs_lto(options: &Common) -> bool {
     !options.targets.is_empty() || options.hybrid || options.trace.is_some()
 }

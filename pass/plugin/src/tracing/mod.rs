@@ -71,8 +71,7 @@ pub fn without_calls_back(program: &Program, entered: &[FunctionId]) -> Result<V
 }
 
 /// Adds what writes the trace, as far as it leaves blocks and calls as they are. `name`: the module's; `key`: that in
-/// hashes.
-/// `left_out`: functions that the user has not left out. What is to be said goes to `warnings`.
+/// hashes; `left_out`: functions that the user has not left out. What is to be said goes to `warnings`.
 ///
 /// # Errors
 /// Names of functions that cannot be read.
