@@ -360,7 +360,7 @@ fn what_it_does_not_have_is_refused() {
     let folder = work_folder("relink/refused");
     fs::write(folder.join("main.c"), "int main(void) { return 0; }\n").unwrap();
     let wrapper = artifact("pcce-clang");
-    for flag in ["-gsplit-dwarf", "--pcce-hybrid"] {
+    for flag in ["--pcce-hybrid"] {
         let words = ["--pcce-mode=relink", "-g", flag, "-c", "main.c"];
         let refused = run(command(&wrapper, &words).current_dir(&folder));
         let name = flag.split('=').next().unwrap();

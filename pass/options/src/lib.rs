@@ -186,7 +186,7 @@ pub struct WrapperFlags {
     /// bitcode, --pcce-targets, --pcce-hybrid or --pcce-trace).
     /// module: encode each module when it is compiled; any linker.
     /// link: encode what is linked behind its link; any linker
-    /// (default with `-flto=thin` and `-gsplit-dwarf`)
+    /// (default with `-flto=thin`)
     #[arg(long = "pcce-mode", value_name = "MODE", verbatim_doc_comment, require_equals = true)]
     #[arg(value_enum, hide_possible_values = true)]
     pub mode: Option<Mode>,

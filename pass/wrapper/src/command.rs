@@ -147,11 +147,7 @@ impl Command {
             fat_objects: given(&["-ffat-lto-objects", "-fno-fat-lto-objects"])
                 || options.iter().any(embeds_bitcode),
             shared: given(&["-shared", "--shared"]) || for_linker.is_library(),
-            split_dwarf: options
-                .iter()
-                .rev()
-                .find(|o| o.starts_with(b"-gsplit-dwarf") || **o == b"-gno-split-dwarf")
-                .is_some_and(|o| o.starts_with(b"-gsplit-dwarf")),
+            split_dwarf: splits_dwarf(options.iter().copied()),
             strip: strip::asked_for(words),
             r#static: given(&["-static", "--static", "-static-pie"]),
             no_pie: no_pie || for_linker.is_at_fixed_addresses(),
@@ -162,6 +158,12 @@ impl Command {
             allocator: allocator(&options),
         }
     }
+}
+
+/// Whether options ask for debug information in files of its own.
+pub fn splits_dwarf<'a>(options: impl DoubleEndedIterator<Item = &'a [u8]>) -> bool {
+    let mut asked = options.rev().filter(|o| o.starts_with(b"-gsplit-dwarf") || *o == b"-gno-split-dwarf");
+    asked.next().is_some_and(|option| option != b"-gno-split-dwarf")
 }
 
 /// Options that clang takes only together with `-flto`, and their opposites.

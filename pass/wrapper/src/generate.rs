@@ -3,16 +3,20 @@
 //!
 //! 1. [`compiler`]: how the code of a module is generated, and what else it depends on;
 //! 2. [`objects`]: the cache of objects that earlier links have made of the same;
-//! 3. [`jobs`]: the compilers that make the others, as many at once as `make` allows ([`tokens`]).
+//! 3. [`split`]: where debug information goes that is not in the objects;
+//! 4. [`jobs`]: the compilers that make the others, as many at once as `make` allows ([`tokens`]).
 
 pub mod compiler;
 pub mod jobs;
 pub mod objects;
+pub mod split;
 pub mod tokens;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::error::Error as StdError;
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -70,33 +74,36 @@ impl Generate for Generator {
             plain.extend(names_of(object)?);
         }
         let encoded = relink::encode(&scratch, &modules, plain.into_iter())?;
-        let mut commands: HashMap<&[u8], usize> = HashMap::new();
+        let mut commands: HashMap<&[u8], (usize, Recorded)> = HashMap::new();
         let mut compilers: Vec<Compiler> = Vec::new();
         let mut missing: Vec<Product> = Vec::new();
         for warning in &encoded.warnings {
             eprintln!("pcce-ld: warning: {warning}");
         }
         let mut generated = Generated::default();
+        let mut debug_files = split::Files::of(first.target)?;
+        let mut split_files = Vec::new();
         for ((module, order), linked) in modules.iter().zip(&encoded.orders).zip(first.modules) {
-            let compiler = match commands.get(&*module.command) {
-                Some(&known) => known,
-                None => {
+            let (compiler, ref recorded) = *match commands.entry(&module.command) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => {
                     let recorded: Recorded = serde_json::from_slice(&module.command)?;
                     let known = compilers.iter().position(|compiler| compiler.is_for(&recorded));
                     let compiler = match known {
                         Some(known) => known,
                         None => {
-                            compilers.push(Compiler::new(recorded, &self.plugin)?);
+                            compilers.push(Compiler::new(recorded.clone(), &self.plugin)?);
                             compilers.len() - 1
                         }
                     };
-                    commands.insert(&module.command, compiler);
-                    compiler
+                    new.insert((compiler, recorded))
                 }
             };
+            let split = compilers[compiler].splits.then(|| debug_files.add(module.name(), recorded));
             let order = serde_json::to_vec(order)?;
             let mut hash = compilers[compiler].hash();
-            for part in [&*module.bitcode, &*order] {
+            let name = split.as_ref().map(|split| split.name.as_os_str().as_bytes());
+            for part in [&*module.bitcode, &*order].into_iter().chain(name) {
                 hash.update((part.len() as u64).to_le_bytes());
                 hash.update(part);
             }
@@ -107,15 +114,17 @@ impl Generate for Generator {
                 shown: linked.shown.clone(),
                 bitcode: first.folder.join(format!("{:016x}.bc", module.id)),
                 object: first.folder.join(format!("{:016x}.o", module.id)),
+                split,
                 compiler,
                 size: module.bitcode.len(),
             };
             generated.objects.push((module.id, product.object.clone()));
             let known = cache.as_ref().filter(|_| compilers[compiler].is_known());
-            if let Some(object) = known.and_then(|cache| cache.get(&key))
-                && check(&object, &product).is_ok()
-            {
-                fs::write(&product.object, &object)?;
+            let taken = known.map_or(Ok(false), |cache| take(cache, &product))?;
+            if let Some(split) = &product.split {
+                split_files.push((product.debug_file(), split.clone()));
+            }
+            if taken {
                 continue;
             }
             fs::write(&product.bitcode, &module.bitcode)?;
@@ -136,16 +145,38 @@ impl Generate for Generator {
         let made = jobs::run(jobs, first.target)?;
         if let Some(cache) = cache {
             let made = made.iter().filter(|product| compilers[product.compiler].is_known());
-            made.for_each(|product| cache.put(&product.key, &product.object));
+            for product in made {
+                cache.put(&product.key, &product.object);
+                if product.split.is_some() {
+                    cache.put(&product.debug_key(), &product.debug_file());
+                }
+            }
             cache.shrink();
         }
         let objects: Vec<PathBuf> = generated.objects.iter().map(|(_, object)| object.clone()).collect();
         generated.check = Some(Box::new(move |output| {
             let objects: Result<Vec<_>, _> = objects.iter().map(fs::read).collect();
-            Ok(relink::difference(&scratch, &modules, &objects?, &fs::read(output)?)?)
+            let difference = relink::difference(&scratch, &modules, &objects?, &fs::read(output)?)?;
+            if difference.is_none() {
+                split::keep(&split_files)?;
+            }
+            Ok(difference)
         }));
         Ok(generated)
     }
+}
+
+/// Takes what an earlier link has made of the same; whether there is all of it.
+fn take(cache: &Cache, product: &Product) -> io::Result<bool> {
+    let Some(object) = cache.get(&product.key).filter(|object| check(object, product).is_ok()) else {
+        return Ok(false);
+    };
+    if product.split.is_some() {
+        let Some(debug) = cache.get(&product.debug_key()) else { return Ok(false) };
+        fs::write(product.debug_file(), debug)?;
+    }
+    fs::write(&product.object, object)?;
+    Ok(true)
 }
 
 /// Whether an object is what was ordered: of the module, made of this bitcode by this plan with this compiler.

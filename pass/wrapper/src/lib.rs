@@ -122,9 +122,6 @@ pub enum Error {
         /// The mode of the link.
         mode: &'static str,
     },
-    /// Debug information is made with the code, at the link, and would be in no file that the object names.
-    #[error("`-gsplit-dwarf` does not go together with `--pcce-mode=relink`; leave one of them out")]
-    SplitDwarf,
     /// The step behind a link failed.
     #[error("{0}; the file was removed")]
     Link(#[from] pcce_link::FileError),

@@ -1,8 +1,7 @@
 //! The mode of a command: the one that it names, or what its other words need.
 //!
-//! Where nothing is said it is relink mode, or link mode with the user's own `-flto=thin` or `-gsplit-dwarf`. What is
-//! encoded in the link anyway is in lto mode: programs with the user's own `-flto`, and bitcode. So is what no other
-//! mode has.
+//! Where nothing is said it is relink mode, or link mode with the user's own `-flto=thin`. What is encoded in the link
+//! anyway is in lto mode: programs with the user's own `-flto`, and bitcode. So is what no other mode has.
 
 use pcce_options::{Common, Mode, PassOptions, WrapperFlags};
 
@@ -27,7 +26,7 @@ pub fn of(command: &Command, own: &WrapperFlags, inputs: &Inputs, list: &str) ->
                 _ if of_lto => Mode::Lto,
                 UserLto::Thin => Mode::Link,
                 _ if is_bitcode => Mode::Lto,
-                _ if command.split_dwarf || inputs.unlinked.is_some() => Mode::Link,
+                _ if inputs.unlinked.is_some() => Mode::Link,
                 _ => Mode::Relink,
             }
         }
@@ -76,7 +75,7 @@ mod tests {
         let none = Inputs::default();
         for (line, list, expected) in [
             ("-c a.c", "", Mode::Relink),
-            ("-c -gsplit-dwarf a.c", "", Mode::Link),
+            ("-c -gsplit-dwarf a.c", "", Mode::Relink),
             ("-c --pcce-verify a.c", "verify", Mode::Relink),
             ("-c a.c", "verify;target=f", Mode::Lto),
             ("-c a.c", "trace=blocks", Mode::Lto),

@@ -103,9 +103,6 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         return Err(Error::EmulatedTls);
     }
     plan.output = output(&arguments.words);
-    if mode == Mode::Relink && command.split_dwarf {
-        return Err(Error::SplitDwarf);
-    }
     let whole_program = links && mode == Mode::Lto;
     // The linker generates the code, so that the pass runs there, in each module.
     let thin = links && mode == Mode::Link && command.lto == UserLto::Thin;
@@ -168,6 +165,8 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         plan.encodes_link = true;
     }
     plan.captures = mode == Mode::Relink && matches!(command.product, Product::Object | Product::Image);
+    // The link writes it; here it would be an empty file.
+    let splits_later = plan.captures && command.compiles && command.split_dwarf;
     if links && mode == Mode::Relink {
         plan.linker = Some(match &command.linker {
             UserLinker::Unset => "ld".into(),
@@ -205,9 +204,15 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     let strips_later = plan.behind_link.is_some();
     plan.argv = arguments.with(|index| match &arguments.words[index] {
         word if replaces_linker && chooses_linker(word) => None,
+        word if splits_later && is_split_dwarf(word) => None,
         _ if strips_later => strip::without(&arguments.words, index),
         word => Some(word.text.clone()),
     });
+    if splits_later {
+        // What goes along with it, unless a word behind says otherwise.
+        let pubnames = ["--start-no-unused-arguments", "-ggnu-pubnames", "--end-no-unused-arguments"];
+        plan.argv.splice(0..0, pubnames.map(Into::into));
+    }
     if !added.0.is_empty() {
         plan.argv.push("--start-no-unused-arguments".into());
         plan.argv.append(&mut added.0);
@@ -215,6 +220,10 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     }
     plan.pass_options = pass_options(&arguments.own, mode, &command, facts)?;
     Ok(plan)
+}
+
+fn is_split_dwarf(word: &Word) -> bool {
+    word.role == Role::Option && word.bytes().starts_with(b"-gsplit-dwarf")
 }
 
 /// The file of the last `-o`.

@@ -11,6 +11,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::args::{Role, Word};
+use crate::command::splits_dwarf;
 
 /// The document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,8 +30,9 @@ pub struct Recorded {
 }
 
 /// Options whose next word goes with them, and that code generation does not see.
-const WITH_VALUE: [&[u8]; 24] = [
+const WITH_VALUE: [&[u8]; 25] = [
     b"-o",
+    b"-dumpdir",
     b"-I",
     b"-D",
     b"-U",
@@ -135,6 +137,10 @@ impl Recorded {
     /// The arguments by which clang makes an object of bitcode. `plugin`: the pass.
     pub fn arguments(&self, bitcode: &Path, object: &Path, plugin: &Path) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = self.words.iter().map(Into::into).collect();
+        // A file of its own, though the compilation may have been told to have it in the object.
+        if splits_dwarf(self.words.iter().map(String::as_bytes)) {
+            arguments.push("-gsplit-dwarf=split".into());
+        }
         // Behind the passes on IR nothing runs but a look at the module, in which the pass has its turn.
         arguments.extend(
             ["-Qunused-arguments", "-w", "-Xclang", "-disable-llvm-passes", "-fverify-intermediate-code"]

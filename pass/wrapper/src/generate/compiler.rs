@@ -22,6 +22,9 @@ use crate::recorded::Recorded;
 const INPUT: &str = "/dev/null";
 /// Stands for the object.
 const OUTPUT: &str = "pcce-generated.o";
+/// What says how the object calls the file with its debug information, and where that is written.
+const SPLIT_NAME: &str = "-split-dwarf-file";
+const SPLIT_OUTPUT: &str = "-split-dwarf-output";
 /// What loads the pass.
 const PLUGIN: &str = "-fpass-plugin=";
 
@@ -37,6 +40,8 @@ pub struct Compiler {
     hash: Sha256,
     /// Whether the hash is of all.
     known: bool,
+    /// Whether debug information goes into a file of its own.
+    pub splits: bool,
 }
 
 impl Compiler {
@@ -48,6 +53,7 @@ impl Compiler {
         let asked = asked.map_err(|error| {
             format!("`{}` cannot be run in {}: {error}", recorded.compiler, recorded.folder)
         })?;
+        let splits = asked.stderr.windows(SPLIT_OUTPUT.len()).any(|part| part == SPLIT_OUTPUT.as_bytes());
         let own = own_command(&asked.stderr);
         let mut hash = Sha256::new();
         let mut add = |bytes: &[u8]| {
@@ -78,7 +84,7 @@ impl Compiler {
                 None => known = false,
             }
         }
-        Ok(Self { recorded, plugin: plugin.to_owned(), own, hash, known })
+        Ok(Self { recorded, plugin: plugin.to_owned(), own, hash, known, splits })
     }
 
     /// Whether code by this command is the same: only the object's name differs.
@@ -106,11 +112,17 @@ impl Compiler {
 
     /// Makes the code of the modules; their plans are in `folder`.
     pub fn command(&self, products: &[Product], folder: &Path) -> Command {
+        // With debug information each module has a process.
+        let split = products.first().and_then(|product| Some((product, product.split.as_ref()?)));
         let mut command = match (&self.own, products) {
             (Some(own), _) => {
                 let mut command = Command::new(&own[0]);
                 // The objects get the names of the modules.
-                command.args(&own[1..]).args(products.iter().map(|product| &product.bitcode));
+                command.args(&own[1..]);
+                if let Some((product, split)) = split {
+                    command.arg(SPLIT_NAME).arg(&split.name).arg(SPLIT_OUTPUT).arg(product.debug_file());
+                }
+                command.args(products.iter().map(|product| &product.bitcode));
                 command.current_dir(folder_of(&self.recorded));
                 command
             }
@@ -119,7 +131,11 @@ impl Compiler {
                     products.first().map_or((Path::new(INPUT), Path::new(OUTPUT)), |product| {
                         (&product.bitcode, &product.object)
                     });
-                driver(&self.recorded, &self.plugin, bitcode, object)
+                let mut command = driver(&self.recorded, &self.plugin, bitcode, object);
+                if let Some((_, split)) = split {
+                    command.args(["-Xclang", SPLIT_NAME, "-Xclang"]).arg(&split.name);
+                }
+                command
             }
         };
         let options = format!("{};slice={}", self.recorded.options, folder.display());
@@ -152,6 +168,12 @@ fn own_command(said: &[u8]) -> Option<Vec<OsString>> {
     words.pop();
     let output = words.windows(2).position(|pair| pair[0] == "-o" && pair[1] == OUTPUT)?;
     words.drain(output..output + 2);
+    // These are each module's own.
+    for option in [SPLIT_NAME, SPLIT_OUTPUT] {
+        if let Some(at) = words.iter().position(|word| word == option) {
+            words.drain(at..words.len().min(at + 2));
+        }
+    }
     // One process has several modules.
     words.retain(|word| word != "-disable-free");
     Some(words)

@@ -8,7 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, fs, io, thread};
 
+use sha2::{Digest, Sha256};
+
 use super::compiler::Compiler;
+use super::split::Split;
 use super::tokens::Server;
 use super::{Failure, check};
 
@@ -29,10 +32,24 @@ pub struct Product {
     pub bitcode: PathBuf,
     /// The object, beside it and of the same name.
     pub object: PathBuf,
+    /// The file beside it that takes its debug information.
+    pub split: Option<Split>,
     /// Who makes it, by its place in the list.
     pub compiler: usize,
     /// How large the bitcode is.
     pub size: usize,
+}
+
+impl Product {
+    /// What names that in the cache.
+    pub fn debug_key(&self) -> [u8; 32] {
+        Sha256::digest([&self.key[..], b"dwo"].concat()).into()
+    }
+
+    /// What the compiler writes for [`Product::split`].
+    pub fn debug_file(&self) -> PathBuf {
+        self.object.with_extension("dwo")
+    }
 }
 
 /// A process, or several in turn.
@@ -165,6 +182,9 @@ fn compile(compiler: &Compiler, folder: &Path, products: &[Product]) -> Result<(
                 product.shown
             )
         })?;
+        if product.split.is_some() && !product.debug_file().is_file() {
+            return Err(format!("debug information of {} was not generated", product.shown).into());
+        }
     }
     Ok(())
 }
