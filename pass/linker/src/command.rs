@@ -51,6 +51,17 @@ impl Word {
         }
     }
 
+    /// The word with another file in the place of the one that it names or looks for.
+    pub fn with_file(&self, file: &Path) -> Vec<OsString> {
+        let Some(value) = self.value().filter(|_| self.meaning() == Some(Meaning::Reads)) else {
+            return vec![file.into()];
+        };
+        let (last, before) = self.texts.split_last().expect("a word has a text");
+        let mut last = last.as_bytes().strip_suffix(value.as_bytes()).unwrap_or_default().to_vec();
+        last.extend(file.as_os_str().as_bytes());
+        before.iter().cloned().chain([OsString::from_vec(last)]).collect()
+    }
+
     /// The file that it names.
     pub fn input(&self) -> Option<&Path> {
         (self.kind == Kind::Input).then(|| Path::new(&self.texts[0]))

@@ -145,7 +145,8 @@ pub enum Error {
     },
     /// A linked file that cannot be replaced.
     #[error(
-        "{} is linked by a linker script or in another way that is not the command line; name it on the command line",
+        "{} is linked in a way that is neither the command line nor a list of a linker script (INPUT, GROUP); name it on the \
+         command line",
         .0.display()
     )]
     NotOnTheCommandLine(PathBuf),

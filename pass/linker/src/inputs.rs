@@ -10,7 +10,10 @@ use std::path::{Component, Path, PathBuf};
 use crate::command::{Command, Meaning, Word};
 use crate::linked::{Linked, canonical};
 use crate::scratch::Scratch;
-use crate::{Error, Generated, partial};
+use crate::{Error, Generated, partial, scripts};
+
+/// So deep scripts may name scripts.
+const MOST_SCRIPTS: usize = 8;
 
 /// The words of a link, and which files stand in the place of others.
 #[derive(Debug, Default)]
@@ -40,15 +43,24 @@ impl Inputs {
     ) -> Result<Self, Error> {
         let mut inputs = Inputs::of(command);
         let mut new = Replacements::new(linked, generated, scratch, folder)?;
-        let replaced = files_of_words(command, |file| new.has(file), &new.files())?;
-        let place = place_of_further(command, &replaced);
+        let scripts = new.scripts(command)?;
+        let all: Vec<PathBuf> =
+            new.files().into_iter().filter(|file| !new.in_scripts.contains(file)).collect();
+        let mut replaced = files_of_words(command, |file| new.has(file), &all)?;
         for (file, (_, texts)) in replaced.iter().zip(&mut inputs.words) {
             if let Some(file) = file {
-                let copy = new.copy(file)?;
-                *texts = vec![copy.clone().into_os_string()];
-                inputs.copies.push((copy, file.clone()));
+                *texts = vec![new.copy(file)?.into_os_string()];
             }
         }
+        for ((replaced, script), (word, texts)) in replaced.iter_mut().zip(scripts).zip(&mut inputs.words) {
+            let Some((script, copy)) = script else { continue };
+            *texts = word.with_file(&copy);
+            if word.meaning() != Some(Meaning::Reads) {
+                *replaced = Some(script);
+            }
+        }
+        let place = place_of_further(command, &replaced);
+        inputs.copies = new.made.iter().map(|(file, copy)| (copy.clone(), file.clone())).collect();
         inputs.extra = generated.extra.iter().map(|file| canonical(file)).collect();
         let further = inputs.extra.iter().map(|file| {
             let text = file.clone().into_os_string();
@@ -62,26 +74,31 @@ impl Inputs {
 /// For each word of the command the file that it names, or that is found for it in the command's own folders.
 pub fn files_of(command: &Command) -> Vec<Option<PathBuf>> {
     let folders = Folders::of(command);
-    let mut only_archives = vec![false];
-    let mut file = |word: &Word| {
+    let file = |(word, only_archives): (&Word, bool)| match (word.meaning(), word.value()) {
+        (None, _) => word.input().map(Path::to_owned),
+        (Some(Meaning::Library), Some(name)) => folders.find(name, only_archives),
+        _ => None,
+    };
+    command.words.iter().zip(only_archives(command)).map(file).collect()
+}
+
+/// For each word whether libraries are archives there (`-Bstatic`).
+fn only_archives(command: &Command) -> Vec<bool> {
+    let mut states = vec![false];
+    let state = |word: &Word| {
+        let last = *states.last().expect("one is left");
         match word.meaning() {
-            Some(Meaning::Static) => *only_archives.last_mut().expect("one is left") = true,
-            Some(Meaning::Dynamic) => *only_archives.last_mut().expect("one is left") = false,
-            Some(Meaning::Push) => only_archives.push(*only_archives.last().expect("one is left")),
-            Some(Meaning::Pop) if only_archives.len() > 1 => {
-                only_archives.pop();
+            Some(Meaning::Static) => *states.last_mut().expect("one is left") = true,
+            Some(Meaning::Dynamic) => *states.last_mut().expect("one is left") = false,
+            Some(Meaning::Push) => states.push(last),
+            Some(Meaning::Pop) if states.len() > 1 => {
+                states.pop();
             }
             _ => {}
         }
-        match (word.meaning(), word.value()) {
-            (None, _) => word.input().map(Path::to_owned),
-            (Some(Meaning::Library), Some(name)) => {
-                folders.find(name, *only_archives.last().expect("one is left"))
-            }
-            _ => None,
-        }
+        *states.last().expect("one is left")
     };
-    command.words.iter().map(&mut file).collect()
+    command.words.iter().map(state).collect()
 }
 
 /// The same, of those files that are asked for: `has` tells them, and `all` are they, without symbolic links.
@@ -141,8 +158,11 @@ fn names(name: &OsStr, only_archives: bool) -> Vec<OsString> {
     if only_archives { vec![with(b".a")] } else { vec![with(b".so"), with(b".a")] }
 }
 
-/// The folders of `-L`.
-struct Folders(Vec<PathBuf>);
+/// The folders of `-L`, and the root of the system.
+struct Folders {
+    list: Vec<PathBuf>,
+    root: OsString,
+}
 
 impl Folders {
     fn of(command: &Command) -> Self {
@@ -157,12 +177,12 @@ impl Folders {
                 None => PathBuf::from(value),
             }
         };
-        Folders(values(Meaning::Folder).map(folder).collect())
+        Folders { list: values(Meaning::Folder).map(folder).collect(), root: root.to_owned() }
     }
 
     fn find(&self, name: &OsStr, only_archives: bool) -> Option<PathBuf> {
         let names = names(name, only_archives);
-        let files = self.0.iter().flat_map(|folder| names.iter().map(move |name| folder.join(name)));
+        let files = self.list.iter().flat_map(|folder| names.iter().map(move |name| folder.join(name)));
         files.into_iter().find(|file| file.is_file())
     }
 }
@@ -173,8 +193,10 @@ struct Replacements<'a> {
     folder: &'a Path,
     objects: HashMap<PathBuf, PathBuf>,
     archives: HashMap<PathBuf, HashMap<usize, PathBuf>>,
-    /// How many there are.
+    /// Those that are made, by what they stand for.
     made: HashMap<PathBuf, PathBuf>,
+    /// What scripts name, without symbolic links.
+    in_scripts: HashSet<PathBuf>,
 }
 
 impl<'a> Replacements<'a> {
@@ -191,6 +213,7 @@ impl<'a> Replacements<'a> {
             objects: HashMap::new(),
             archives: HashMap::new(),
             made: HashMap::new(),
+            in_scripts: HashSet::new(),
         };
         for (place, code) in partial::code_for(linked, &code, scratch, folder)? {
             match place.member {
@@ -221,9 +244,7 @@ impl<'a> Replacements<'a> {
         if let Some(copy) = self.made.get(file) {
             return Ok(copy.clone());
         }
-        let copy = self.folder.join(self.made.len().to_string()).join(tail(file));
-        let folder = copy.parent().unwrap_or(self.folder);
-        fs::create_dir_all(folder).map_err(Error::file(folder))?;
+        let copy = self.place(file)?;
         let key = canonical(file);
         if let Some(code) = self.objects.get(&key) {
             symlink(canonical(code), &copy).map_err(Error::file(&copy))?;
@@ -232,5 +253,101 @@ impl<'a> Replacements<'a> {
         }
         self.made.insert(file.to_owned(), copy.clone());
         Ok(copy)
+    }
+
+    /// Where the next copy goes, of this file.
+    fn place(&self, file: &Path) -> Result<PathBuf, Error> {
+        let copy = self.folder.join(self.made.len().to_string()).join(tail(file));
+        let folder = copy.parent().unwrap_or(self.folder);
+        fs::create_dir_all(folder).map_err(Error::file(folder))?;
+        Ok(copy)
+    }
+
+    /// For each word the script that it names, and what stands in its place, if the script names a file that is
+    /// replaced.
+    fn scripts(&mut self, command: &Command) -> Result<Vec<Option<(PathBuf, PathBuf)>>, Error> {
+        let folders = Folders::of(command);
+        let words = command.words.iter().zip(files_of(command)).zip(only_archives(command));
+        let mut scripts = Vec::with_capacity(command.words.len());
+        for ((word, file), only_archives) in words {
+            let read = || word.value().filter(|_| word.meaning() == Some(Meaning::Reads)).map(PathBuf::from);
+            let script = file.or_else(read);
+            scripts.push(match script {
+                Some(script) if !self.has(&script) => {
+                    let copy = self.script(&script, (&folders, only_archives), MOST_SCRIPTS)?;
+                    copy.map(|copy| (script, copy))
+                }
+                _ => None,
+            });
+        }
+        Ok(scripts)
+    }
+
+    /// What stands for a script; none if it names no file that is replaced. `depth`: as deep scripts may name scripts.
+    fn script(
+        &mut self,
+        script: &Path,
+        (folders, only_archives): (&Folders, bool),
+        depth: usize,
+    ) -> Result<Option<PathBuf>, Error> {
+        if depth == 0 || !scripts::is_script(script) {
+            return Ok(None);
+        }
+        if let Some(copy) = self.made.get(script) {
+            return Ok(Some(copy.clone()));
+        }
+        let text = fs::read(script).map_err(Error::file(script))?;
+        let mut new = Vec::new();
+        let mut any = false;
+        for scripts::Named { range, name } in scripts::named(&text) {
+            let library = name.strip_prefix(b"-l").map(OsStr::from_bytes);
+            let mut places = match library {
+                Some(name) => {
+                    let names = names(name, only_archives);
+                    let inside = |folder: &PathBuf| names.iter().map(|n| folder.join(n)).collect::<Vec<_>>();
+                    let elsewhere = |file: &PathBuf| names.iter().any(|n| file.file_name() == Some(n));
+                    let elsewhere: Vec<_> = self.files().into_iter().filter(elsewhere).collect();
+                    folders.list.iter().flat_map(inside).chain(elsewhere).collect()
+                }
+                None => scripts::places(&name, script, &folders.list, &folders.root),
+            };
+            places.retain(|place| place.is_file());
+            if let Some(file) = places.iter().find(|place| self.has(place)) {
+                any = true;
+                self.in_scripts.insert(canonical(file));
+                new.push((range, self.copy(file)?));
+                continue;
+            }
+            let mut inner = None;
+            for place in &places {
+                inner = inner.or(self.script(place, (folders, only_archives), depth - 1)?);
+            }
+            if let Some(copy) = inner {
+                any = true;
+                new.push((range, copy));
+            } else if let Some(place) =
+                places.first().filter(|place| library.is_none() && self.is_read(place))
+            {
+                // The copy is not where the script is.
+                new.push((range, canonical(place)));
+            }
+        }
+        if !any {
+            return Ok(None);
+        }
+        let copy = self.place(script)?;
+        fs::write(&copy, scripts::with_names(&text, &new)).map_err(Error::file(&copy))?;
+        self.made.insert(script.to_owned(), copy.clone());
+        Ok(Some(copy))
+    }
+
+    /// Whether the first link has read a file that is not replaced.
+    fn is_read(&self, file: &Path) -> bool {
+        let file = canonical(file);
+        let is = |other: &PathBuf| canonical(other) == file;
+        let Linked { objects, shared_libraries, archives, .. } = self.linked;
+        objects.iter().any(|object| object.place.file == file)
+            || archives.contains_key(&file)
+            || shared_libraries.iter().any(is)
     }
 }

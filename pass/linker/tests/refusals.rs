@@ -176,12 +176,17 @@ fn code_of_another_module_is_refused() {
 }
 
 #[test]
-fn files_that_only_a_script_names_are_refused() {
+fn files_that_nobody_names_are_refused() {
     each(|project| {
         project.module("main.o", CALLS_A);
         project.module("a.o", "int a(void) { return VALUE(2); }");
         project.archive("qc", "libreal.a", &["a.o"]);
-        fs::write(project.path("libx.so"), "INPUT(libreal.a)").unwrap();
+        // What a script includes is not looked into; gold knows no such scripts.
+        if project.linker == "ld.gold" || project.linker == "mold" {
+            return;
+        }
+        fs::write(project.path("inner"), "INPUT(libreal.a)").unwrap();
+        fs::write(project.path("libx.so"), "INCLUDE inner").unwrap();
         let said = project.fails(&["-o", "program", "start.o", "main.o", "-L.", "-lx"]);
         assert!(said.contains("libreal.a") && said.contains("name it on the command line"), "{said}");
         project.link(&["-o", "program", "start.o", "main.o", "-L.", "libreal.a", "-lx"]);

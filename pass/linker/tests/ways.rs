@@ -26,6 +26,68 @@ fn options_for_archives_find_their_copies() {
 }
 
 #[test]
+fn files_that_scripts_name_get_their_code() {
+    each(|project| {
+        project.module(
+            "main.o",
+            "int a(void), b(void), d(void); int main(void) { return a() + b() + d() + VALUE(1); }",
+        );
+        project.module("parts/a.o", "int c(void); int a(void) { return VALUE(2) + c(); }");
+        project.module("parts/b.o", "int b(void) { return VALUE(4); }");
+        project.module("parts/c.o", "int c(void) { return VALUE(8); }");
+        project.module("unused.o", "int unused(void) { return VALUE(1); }");
+        project.plain("parts/with space.o", "int d(void) { return 16; }");
+        project.archive("qc", "parts/libb.a", &["unused.o", "parts/b.o"]);
+        project.archive("qc", "parts/libc.a", &["parts/c.o"]);
+        let write = |name: &str, text: &str| fs::write(project.path(name), text).unwrap();
+        let words = ["-o", "program", "start.o", "main.o"];
+        let generated = |from: &[&str]| {
+            assert_eq!(project.status(), 31, "{from:?}");
+            let (rounds, mut modules) = project.generated();
+            modules.sort();
+            modules.iter_mut().for_each(|name| *name = name.rsplit('/').next().unwrap().to_owned());
+            modules.sort();
+            assert_eq!(
+                (rounds, modules),
+                (1, ["a.o", "libb.a(b.o)", "libc.a(c.o)", "main.o"].map(Into::into).into())
+            );
+        };
+        // As inputs, found by `-l`, and one by another; names in quotes and by `-l`.
+        write(
+            "all",
+            "/* INPUT(unused.o) */ INPUT(parts/a.o) GROUP ( parts/libb.a -lc \"parts/with space.o\" )",
+        );
+        project.link(&[&words[..], &["-Lparts", "all"]].concat());
+        generated(&["all"]);
+        write("parts/libscript.so", "INPUT(-lc)");
+        write("parts/libmore.so", "GROUP(a.o libb.a AS_NEEDED(-lscript)) INPUT(\"with space.o\")");
+        project.link(&[&words[..], &["-Lparts", "-lmore"]].concat());
+        generated(&["libmore.so"]);
+        // As the script of the whole link.
+        if project.linker == "ld.bfd" || project.linker == "ld.lld-19" {
+            for option in [&["-T", "whole"][..], &["--script=whole"]] {
+                write(
+                    "whole",
+                    "INPUT(parts/a.o) GROUP(parts/libb.a parts/libc.a) INPUT(\"parts/with space.o\") ENTRY(_start)\n\
+                       SECTIONS { . = 0x400000; .text : { *(.text*) } .data : { *(.data*) *(.got*) } }",
+                );
+                project.link(&[&words[..], option].concat());
+                generated(option);
+            }
+        }
+        // What is beside the script stays what it was, and so does what is in a folder.
+        write("parts/beside", "INPUT(a.o libb.a libc.a \"with space.o\")");
+        let beside = project.try_link(&[&words[..], &["-Lparts", "parts/beside"]].concat());
+        assert!(beside.status.success(), "{}", project::text(&beside.stderr));
+        generated(&["beside"]);
+        // One file by a script and by the command line.
+        write("twice", "GROUP(parts/libb.a parts/libc.a)");
+        project.link(&[&words[..], &["parts/a.o", "parts/with space.o", "twice", "parts/libb.a"]].concat());
+        generated(&["twice"]);
+    });
+}
+
+#[test]
 fn scripts_find_files_by_their_names() {
     each(|project| {
         // mold knows no scripts with sections.
