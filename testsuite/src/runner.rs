@@ -123,7 +123,8 @@ fn cases(program: &Program) -> Vec<Case> {
             }
         }
         // ThinLTO cannot have it.
-        if mode == "lto" && !program.flags(&[]).iter().any(|flag| flag == "-flto=thin") {
+        let is_thin = program.flags(&[]).iter().any(|flag| flag == "-flto=thin");
+        if matches!(&*mode, "lto" | "relink") && !is_thin {
             for verify in [false, true] {
                 let flags = vec!["-g".into(), build::HYBRID.into()];
                 let (mode, level) = (mode.clone(), "-O2".into());

@@ -56,9 +56,19 @@ fn additions(dictionary: &Value) -> usize {
 
 #[test]
 fn additions_are_left_out_and_contexts_stay_exact() {
-    let folder = work_folder("hybrid");
-    let basic = build(&folder, "basic", &[]);
-    let hybrid = build(&folder, "hybrid", &["--pcce-hybrid"]);
+    additions_are_left_out("--pcce-mode=lto");
+}
+
+/// The same where code is generated between two links.
+#[test]
+fn additions_are_left_out_at_the_link() {
+    additions_are_left_out("--pcce-mode=relink");
+}
+
+fn additions_are_left_out(mode: &str) {
+    let folder = work_folder(&format!("hybrid{mode}"));
+    let basic = build(&folder, "basic", &[mode]);
+    let hybrid = build(&folder, "hybrid", &[mode, "--pcce-hybrid"]);
     assert_eq!(basic.output, hybrid.output);
     let (without, with) = (dictionary(&basic), dictionary(&hybrid));
     assert_eq!(without["encodings"][0]["hybrid"], Value::Null);
@@ -99,7 +109,7 @@ fn frames_of_other_code_are_refused() {
     let folder = work_folder("hybrid-refused");
     let basic = build(&folder, "basic", &[]);
     // The linker generates code without optimisation; the pass has measured the code with it.
-    let other = build(&folder, "other", &["--pcce-hybrid", "-Wl,--lto-CGO0"]);
+    let other = build(&folder, "other", &["--pcce-mode=lto", "--pcce-hybrid", "-Wl,--lto-CGO0"]);
     assert_eq!(other.output, basic.output);
     let json = dictionary(&other);
     let names = json["modules"][0]["names"].as_array().unwrap();
@@ -132,10 +142,15 @@ int main(int count, char **arguments) { rec(count, atoi(arguments[1])); return 0
 
 #[test]
 fn crashes_are_found_by_stack_offsets() {
-    let folder = work_folder("hybrid-crashes");
+    crashes_are_found("--pcce-mode=lto");
+    crashes_are_found("--pcce-mode=relink");
+}
+
+fn crashes_are_found(mode: &str) {
+    let folder = work_folder(&format!("hybrid-crashes{mode}"));
     let (source, program) = (folder.join("crashes.c"), folder.join("crashes"));
     fs::write(&source, CRASHES).unwrap();
-    let flags = ["-O2", "-g", "--pcce-hybrid", "--pcce-crash-report=stderr"];
+    let flags = ["-O2", "-g", mode, "--pcce-hybrid", "--pcce-crash-report=stderr"];
     let own = [source.to_str().unwrap(), "-o", program.to_str().unwrap()];
     let _ = run(&mut command(artifact("pcce-clang"), &[&flags[..], &own].concat())).expect_success();
     for way in 0..8 {

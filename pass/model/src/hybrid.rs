@@ -5,10 +5,11 @@
 //! are assumptions on what will be generated in the end: the caller measures again, and the decoder compares with the
 //! linked program.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use pcce_encoding::hybrid::{Hybrid, HybridOptions, Stack, hybrid};
 use pcce_encoding::{Encoding, FunctionId};
+use serde::{Deserialize, Serialize};
 
 use crate::{CallKind, Function, Program, RuntimeCall, STD_THREAD, Unannounced};
 
@@ -23,6 +24,98 @@ pub struct Frames {
     pub jumps: HashSet<(String, String)>,
     /// How many copies were instrumented with offsets until they were found; none if nobody asked for them.
     pub rounds: Option<u32>,
+}
+
+/// How far the stack pointer is below a function's canonical frame address when it calls: its *frame offset*.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FrameOffset {
+    /// So many bytes, whichever call is made. (Calls that became jumps do not count, and those of inline
+    /// assembly are not seen.)
+    Fixed(u32),
+    /// So many at each call, but not the same at all of them: some have arguments on the stack.
+    ByCall,
+    /// The unwind tables do not count from the stack pointer, or there are none: frames with `alloca`, large
+    /// alignments, a frame pointer. It may be another one each time.
+    Unknown,
+}
+
+/// What the calls of a module do to the stack, in the code that LLVM generates.
+#[derive(Default, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measured {
+    /// The frame offset of each function in which a call was left, by the function's name.
+    pub offsets: BTreeMap<String, FrameOffset>,
+    /// Callers and callees where each call became a jump, by their names; an empty one for calls through pointers.
+    pub jumps: BTreeSet<(String, String)>,
+}
+
+/// What functions are called in [`Frames`].
+pub trait Names {
+    /// A function.
+    fn of(&self, function: FunctionId) -> String;
+
+    /// The same where another one calls it.
+    fn called(&self, _caller: FunctionId, callee: FunctionId) -> String {
+        self.of(callee)
+    }
+}
+
+impl Names for Program {
+    fn of(&self, function: FunctionId) -> String {
+        self[function].name.clone()
+    }
+}
+
+/// After so many copies without an end, no offset is relied upon.
+pub const MOST_ROUNDS: u32 = 8;
+/// So many of them take the offsets of the copy before for what they are; from then on, those that have changed are not
+/// relied upon.
+const PATIENT_ROUNDS: u32 = 3;
+
+impl Frames {
+    /// Takes what was measured of code whose encoding relied on `used`. Returns whether that is what the code has.
+    pub fn learn(&mut self, used: &Frames, measured: Measured) -> bool {
+        let offset = |name: &String| match measured.offsets.get(name) {
+            Some(&FrameOffset::Fixed(offset)) => Some(offset),
+            _ => None,
+        };
+        let unknown = measured.offsets.iter().filter(|(_, offset)| **offset == FrameOffset::Unknown);
+        let before = self.varying.len();
+        self.varying.extend(unknown.map(|(name, _)| name.clone()));
+        let Some(round) = self.rounds else {
+            let names = measured.offsets.keys();
+            self.offsets = names.filter_map(|name| Some((name.clone(), offset(name)?))).collect();
+            self.jumps = measured.jumps.into_iter().collect();
+            return false;
+        };
+        let mut settled = self.varying.len() == before;
+        for (name, used) in &used.offsets {
+            let found = offset(name);
+            if found == Some(*used) {
+                continue;
+            }
+            settled = false;
+            // The encoding changes the frames itself, most of all at first.
+            match found.filter(|_| round <= PATIENT_ROUNDS) {
+                Some(offset) => self.offsets.insert(name.clone(), offset),
+                None => self.offsets.remove(name),
+            };
+        }
+        for jump in &used.jumps {
+            if !measured.jumps.contains(jump) {
+                settled = false;
+                self.jumps.remove(jump);
+            }
+        }
+        settled
+    }
+
+    /// No offset is relied upon any more.
+    pub fn forget(&mut self) {
+        self.offsets.clear();
+        self.jumps.clear();
+    }
 }
 
 /// A hybrid encoding, and what it relies on.
@@ -42,7 +135,7 @@ pub struct Used {
 ///
 /// A call that was free and became a jump may stay one: its callee begins where the caller does. Every other one
 /// without an addition is made to stay a call.
-pub fn apply(program: &Program, encoding: &mut Encoding, frames: &Frames) -> Option<Used> {
+pub fn apply(program: &Program, encoding: &mut Encoding, frames: &Frames, names: &dyn Names) -> Option<Used> {
     let rounds = frames.rounds?;
     let open_node = program.graph.open_node()?;
     let mut stack = Stack::new(&program.graph);
@@ -52,16 +145,17 @@ pub fn apply(program: &Program, encoding: &mut Encoding, frames: &Frames) -> Opt
     for (id, function) in program.iter() {
         let edges = || function.calls.iter().filter_map(|call| Some((call, call.edge?)));
         let relied = edges().next().is_some() && !function.jumps_about;
-        let frame = frames.offsets.get(&function.name).copied().filter(|_| relied);
+        let own = names.of(id);
+        let frame = frames.offsets.get(&own).copied().filter(|_| relied);
         for (call, edge) in edges() {
             let callee = match call.kind {
                 CallKind::Direct(callee) => Some(callee),
                 _ => None,
             };
-            let name = callee.map(|callee| program[callee].name.clone()).unwrap_or_default();
+            let name = callee.map(|callee| names.called(id, callee)).unwrap_or_default();
             if encoding.constant(edge) == Some(0)
                 && call.may_be_jump
-                && frames.jumps.contains(&(function.name.clone(), name))
+                && frames.jumps.contains(&(own.clone(), name))
             {
                 stack.set_frame_offset(edge, JUMP);
                 jumps.push((edge, (id, callee)));
@@ -70,7 +164,7 @@ pub fn apply(program: &Program, encoding: &mut Encoding, frames: &Frames) -> Opt
             }
         }
         used.push(frame);
-        if frames.varying.contains(&function.name) {
+        if frames.varying.contains(&own) {
             stack.set_varying(id);
         }
         if is_observed(function) {
@@ -99,6 +193,22 @@ pub fn apply(program: &Program, encoding: &mut Encoding, frames: &Frames) -> Opt
     };
     hybrid.apply(encoding);
     Some(Used { hybrid, frames: used, jumps: jumps.into_iter().map(|(_, ends)| ends).collect(), rounds })
+}
+
+impl Used {
+    /// What the encoding relies on.
+    pub fn relied_on(&self, names: &dyn Names) -> Frames {
+        let functions = (0..).map(FunctionId::new).zip(&self.frames);
+        let jumps = self
+            .jumps
+            .iter()
+            .map(|&(from, to)| (names.of(from), to.map(|to| names.called(from, to)).unwrap_or_default()));
+        Frames {
+            offsets: functions.filter_map(|(id, frame)| Some((names.of(id), (*frame)?))).collect(),
+            jumps: jumps.collect(),
+            ..Frames::default()
+        }
+    }
 }
 
 /// The frame offset of a call that is a jump.

@@ -79,6 +79,8 @@ pub struct Options {
     pub publishes: bool,
     /// Verify mode.
     pub verify: bool,
+    /// Stack offsets tell contexts apart, in an executable.
+    pub hybrid: bool,
 }
 
 /// What stands around a call in the code.

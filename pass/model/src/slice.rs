@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use pcce_encoding::{Encoding, FunctionId};
 
 use crate::begins;
+use crate::hybrid::{self, Used};
 use crate::link::Assembly;
 use crate::plan::{self, Action, Base, PlannedCall, PlannedFunction, Push};
 use crate::thunks::Thunk;
@@ -65,6 +66,8 @@ pub struct Sites {
 pub struct Slice {
     /// The image has an open node: it is an executable.
     pub open: bool,
+    /// The object says how its calls leave the stack ([`crate::hybrid::Measured`]).
+    pub measured: bool,
     /// In the order of the module's functions.
     pub functions: Vec<SliceFunction>,
     /// The push thunks of the module ([`crate::thunks`]).
@@ -105,6 +108,8 @@ pub struct SliceThunk {
     pub name: String,
     /// What it does.
     pub does: SliceCall,
+    /// Its ids stand for several contexts, which stack offsets tell apart.
+    pub needs_offset: bool,
 }
 
 /// What is decided for a function.
@@ -125,6 +130,10 @@ pub struct SliceFunction {
     pub entry: bool,
     /// What makes a context number of its ids; [`pcce_abi::NO_RANGE`] without a range.
     pub base: u64,
+    /// Its ids stand for several contexts, which stack offsets tell apart.
+    pub needs_offset: bool,
+    /// It is `main`, which tells the runtime where its activation is.
+    pub begins_stack: bool,
     /// The site of its own entry.
     pub entry_site: Option<u32>,
     /// How many calls it has, without those of comparisons.
@@ -159,6 +168,8 @@ pub struct SliceCall {
     pub sites: Sites,
     /// What is done.
     pub does: Does,
+    /// The encoding relies on the call being one, and no jump.
+    pub keeps_frame: bool,
 }
 
 /// What is done at a call: [`Action`] in a document.
@@ -230,12 +241,39 @@ pub struct Decided<'a> {
     program: &'a Program,
     encoding: &'a Encoding,
     ranges: &'a [Option<u64>],
+    used: Option<&'a Used>,
 }
 
 impl<'a> Decided<'a> {
     /// Of a program, its encoding, and the ranges of its context numbers ([`ranges::ranges`]).
-    pub fn new(program: &'a Program, encoding: &'a Encoding, ranges: &'a [Option<u64>]) -> Self {
-        Self { program, encoding, ranges }
+    /// `used`: what is left out of the encoding.
+    pub fn new(
+        program: &'a Program,
+        encoding: &'a Encoding,
+        ranges: &'a [Option<u64>],
+        used: Option<&'a Used>,
+    ) -> Self {
+        Self { program, encoding, ranges, used }
+    }
+
+    /// Whether a function's ids stand for several contexts, which stack offsets tell apart.
+    pub fn needs_offset(&self, function: FunctionId) -> bool {
+        self.used.is_some_and(|used| used.hybrid.needs_stack_offset(function))
+    }
+
+    /// The frame offset that the encoding takes a call to have.
+    pub fn frame_offset(&self, caller: FunctionId, call: usize) -> Option<u32> {
+        self.used?.hybrid.frame_offset(self.program[caller].calls[call].edge?)
+    }
+
+    /// What is done at a call that has these sites.
+    pub fn call(&self, (caller, call): (FunctionId, usize), sites: Sites) -> SliceCall {
+        SliceCall {
+            call: call as u32,
+            sites,
+            does: self.action(caller, call).into(),
+            keeps_frame: self.frame_offset(caller, call).is_some_and(|offset| offset != hybrid::JUMP),
+        }
     }
 
     /// What is done at a call.
@@ -264,9 +302,7 @@ impl<'a> Decided<'a> {
         let function = &self.program[id];
         // Of a function that is not in the program no calls are left.
         let sites = &sites[..sites.len().min(function.calls.len())];
-        let calls = sites.iter().enumerate().filter_map(|(c, sites)| {
-            Some(SliceCall { call: c as u32, sites: (*sites)?, does: self.action(id, c).into() })
-        });
+        let calls = sites.iter().enumerate().filter_map(|(c, sites)| Some(self.call((id, c), (*sites)?)));
         SliceFunction {
             kept,
             escapes: function.external || function.otherwise_used,
@@ -275,6 +311,8 @@ impl<'a> Decided<'a> {
             unannounced: function.unannounced,
             entry: self.encoding.is_entry(id),
             base: ranges::base(self.encoding, id, self.ranges[id.index()]),
+            needs_offset: self.needs_offset(id),
+            begins_stack: self.used.is_some() && hybrid::is_main(self.program, id),
             // One that turns out to be silent does not push.
             entry_site: entry_site.filter(|_| function.unannounced == Unannounced::Anyhow),
             own_calls: own_calls as u32,
@@ -350,7 +388,7 @@ pub fn planned(
                 site: row.sites.call,
                 runs_task: function.calls[call].kind.runs_task() && matches!(action, Action::Push(_)),
                 creation_site: row.sites.creation,
-                keeps_frame: false,
+                keeps_frame: row.keeps_frame,
                 stub: None,
                 updates: [None; 2],
             });
@@ -368,8 +406,11 @@ pub fn planned(
                 Some(decided) => plan::leaves(decided.silent, slice.open, decided.entry),
                 None => plan::leaves(false, slice.open, false),
             },
-            needs_offset: false,
-            begins_stack: false,
+            needs_offset: match decided {
+                Some(decided) => decided.needs_offset,
+                None => slice.thunks[i - slice.functions.len()].needs_offset,
+            },
+            begins_stack: decided.is_some_and(|decided| decided.begins_stack),
         });
     }
     Ok((planned, thunks))

@@ -25,7 +25,6 @@ const IGNORED: &[(&str, When, &str)] = &[
         "only an executable's code is generated ahead of its link, to see its frames",
     ),
     ("hybrid", When::With("profile-generate"), "a program that counts its calls is not encoded to be fast"),
-    ("hybrid", When::In(Mode::Relink), NOT_YET),
     (
         "target",
         When::In(Mode::Link),
@@ -38,9 +37,7 @@ const IGNORED: &[(&str, When, &str)] = &[
     ("verify-report", When::Without("verify"), "it is about verify mode; give `--pcce-verify`, too"),
 ];
 
-const NOT_YET: &str = "relink mode does not have it yet; use another mode";
-
-const FULL_LTO: &str = "it needs the code of a whole program, which only full LTO has; leave `--pcce-mode`, `-flto=thin` and \
+const FULL_LTO: &str = "it needs the code of a whole program; leave `--pcce-mode`, `-flto=thin` and \
                         `-fno-lto` out, or use `--pcce-mode=lto`";
 
 /// The rows of the table that are about some options.

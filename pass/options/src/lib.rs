@@ -111,8 +111,8 @@ pub struct Common {
     #[arg(default_value_t = 63, value_parser = clap::value_parser!(u32).range(8..=63))]
     pub id_bits: u32,
     /// tell contexts apart by the stack pointer where it can (pcce.txt §6): fewer
-    /// changes of the id. Code of executables is generated several times (lto mode
-    /// only)
+    /// changes of the id. Code of executables is generated several times (relink
+    /// and lto mode only)
     #[arg(long = "pcce-hybrid", verbatim_doc_comment)]
     pub hybrid: bool,
     /// FILE lists external functions, one a line, that never call back into the
@@ -183,7 +183,7 @@ pub enum TraceBaseline {
 pub struct WrapperFlags {
     /// relink: link twice, and generate the code between; any linker (default).
     /// lto: encode it in its link, with full LTO and lld (default with `-flto`,
-    /// bitcode, --pcce-targets, --pcce-hybrid or --pcce-trace).
+    /// bitcode, --pcce-targets or --pcce-trace).
     /// module: encode each module when it is compiled; any linker.
     /// link: encode what is linked behind its link; any linker
     /// (default with `-flto=thin`)

@@ -13,7 +13,7 @@ use crate::capture::emit_id;
 use crate::code::{Code, FunctionCode};
 use crate::contexts::{count, emit, rewrite};
 use crate::error::Error;
-use crate::llvm::{Call, Module, Run, byte_directive};
+use crate::llvm::{Call, CodeGeneration, Module, Run, byte_directive};
 use crate::pass::{Job, fnv1a};
 use crate::{prepare, tracing};
 
@@ -31,6 +31,8 @@ pub struct Order {
     sites: usize,
     /// What names all that the code is made of; the object says it again.
     key: String,
+    /// How far its code is optimised, 0 to 3.
+    level: u32,
     /// Names that options give, as they were when the module was compiled.
     pub wanted: Wanted,
 }
@@ -114,6 +116,16 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
         job.emit_paths(module);
         let numbers = (0..code.functions().len()).filter(|&number| dropped(number));
         numbers.for_each(|number| code.functions()[number].value.declare());
+    }
+    if slice.measured {
+        let code = CodeGeneration { level: order.level, no_pie: false };
+        let measured = module.bitcode().copy(run)?.measure(code)?;
+        let measured = serde_json::to_vec(&measured).expect("text serialises");
+        module.append_asm(&format!(
+            ".pushsection {},\"e\",@progbits\n{}\n.popsection\n",
+            skeleton::FRAMES_SECTION,
+            byte_directive(&measured)
+        ));
     }
     emit_id(module, skeleton::CODE_SECTION, skeleton::CODE_MAGIC, id);
     module.append_asm(&format!(

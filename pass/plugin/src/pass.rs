@@ -4,7 +4,7 @@ mod read;
 mod trace;
 
 use pcce_encoding::{CallGraph, Encoding, FunctionId};
-use pcce_model::hybrid::{self, Frames, Used};
+use pcce_model::hybrid::{self, Frames};
 use pcce_model::link::{self, CodeOfCall};
 use pcce_model::{Mode, NoCallback, Profile, Program, Targets, Wanted, missing_target, plan, thunks};
 use pcce_options::PassOptions;
@@ -270,7 +270,7 @@ impl<'a> Job<'a> {
             true => thunks::outline(&mut program, &mut encoding, &code),
             false => Vec::new(),
         };
-        let used = hybrid::apply(&program, &mut encoding, frames);
+        let used = hybrid::apply(&program, &mut encoding, frames, &program);
         let basis = plan::Basis {
             program: &program,
             encoding: &encoding,
@@ -310,7 +310,7 @@ impl<'a> Job<'a> {
         if let Some(traced) = traced {
             tracing::finish(module, traced, &plan.functions, &sites);
         }
-        Ok(Some(used.map(|used| relied_on(&program, &used)).unwrap_or_default()))
+        Ok(Some(used.map(|used| used.relied_on(&program)).unwrap_or_default()))
     }
 
     /// Whether the code is an executable's for sure, and that is encoded as a whole.
@@ -378,6 +378,8 @@ impl<'a> Job<'a> {
             silent: self.options.silent(),
             publishes: self.no_callback.publishes(),
             verify: self.options.common.verify,
+            // Who counts leaves the calls as they are.
+            hybrid: self.options.common.hybrid && self.options.common.profile_generate.is_none(),
         }
     }
 
@@ -436,18 +438,6 @@ impl<'a> Job<'a> {
 /// What made a dictionary, for people.
 pub fn producer() -> String {
     format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version())
-}
-
-/// What the encoding relies on, by the functions' names.
-fn relied_on(program: &Program, used: &Used) -> Frames {
-    let name = |function: FunctionId| program[function].name.clone();
-    let offsets = program.iter().zip(&used.frames);
-    let callee = |to: Option<FunctionId>| to.map(name).unwrap_or_default();
-    Frames {
-        offsets: offsets.filter_map(|((id, _), frame)| Some((name(id), (*frame)?))).collect(),
-        jumps: used.jumps.iter().map(|&(from, to)| (name(from), callee(to))).collect(),
-        ..Frames::default()
-    }
 }
 
 /// A name for the module's site array that other modules merged with it later do not have. FNV-1a, since the

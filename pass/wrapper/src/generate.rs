@@ -33,6 +33,7 @@ use crate::recorded::Recorded;
 use compiler::Compiler;
 use jobs::{Job, Product};
 use objects::Cache;
+use split::Split;
 
 /// What can go wrong, as `pcce-ld` says it.
 pub type Failure = Box<dyn StdError + Send + Sync>;
@@ -73,86 +74,64 @@ impl Generate for Generator {
         for object in first.plain {
             plain.extend(names_of(object)?);
         }
-        let encoded = relink::encode(&scratch, &modules, plain.into_iter())?;
-        let mut commands: HashMap<&[u8], (usize, Recorded)> = HashMap::new();
+        let mut commands: HashMap<&[u8], usize> = HashMap::new();
         let mut compilers: Vec<Compiler> = Vec::new();
-        let mut missing: Vec<Product> = Vec::new();
-        for warning in &encoded.warnings {
-            eprintln!("pcce-ld: warning: {warning}");
-        }
-        let mut generated = Generated::default();
         let mut debug_files = split::Files::of(first.target)?;
-        let mut split_files = Vec::new();
-        for ((module, order), linked) in modules.iter().zip(&encoded.orders).zip(first.modules) {
-            let (compiler, ref recorded) = *match commands.entry(&module.command) {
-                Entry::Occupied(known) => known.into_mut(),
+        let mut how = Vec::with_capacity(modules.len());
+        for module in &modules {
+            let recorded: Recorded = serde_json::from_slice(&module.command)?;
+            let compiler = match commands.entry(&module.command) {
+                Entry::Occupied(known) => *known.get(),
                 Entry::Vacant(new) => {
-                    let recorded: Recorded = serde_json::from_slice(&module.command)?;
                     let known = compilers.iter().position(|compiler| compiler.is_for(&recorded));
-                    let compiler = match known {
+                    *new.insert(match known {
                         Some(known) => known,
                         None => {
                             compilers.push(Compiler::new(recorded.clone(), &self.plugin)?);
                             compilers.len() - 1
                         }
-                    };
-                    new.insert((compiler, recorded))
+                    })
                 }
             };
-            let split = compilers[compiler].splits.then(|| debug_files.add(module.name(), recorded));
-            let order = serde_json::to_vec(order)?;
-            let mut hash = compilers[compiler].hash();
-            let name = split.as_ref().map(|split| split.name.as_os_str().as_bytes());
-            for part in [&*module.bitcode, &*order].into_iter().chain(name) {
-                hash.update((part.len() as u64).to_le_bytes());
-                hash.update(part);
-            }
-            let key: [u8; 32] = hash.finalize().into();
-            let product = Product {
-                id: module.id,
-                key,
-                shown: linked.shown.clone(),
-                bitcode: first.folder.join(format!("{:016x}.bc", module.id)),
-                object: first.folder.join(format!("{:016x}.o", module.id)),
-                split,
-                compiler,
-                size: module.bitcode.len(),
-            };
-            generated.objects.push((module.id, product.object.clone()));
-            let known = cache.as_ref().filter(|_| compilers[compiler].is_known());
-            let taken = known.map_or(Ok(false), |cache| take(cache, &product))?;
-            if let Some(split) = &product.split {
-                split_files.push((product.debug_file(), split.clone()));
-            }
-            if taken {
-                continue;
-            }
-            fs::write(&product.bitcode, &module.bitcode)?;
-            let with_key = [format!("{{\"key\":\"{}\",", hex(&key)).as_bytes(), &order[1..]].concat();
-            fs::write(product.bitcode.with_extension("json"), with_key)?;
-            missing.push(product);
+            let splits = compilers[compiler].splits;
+            how.push((compiler, splits.then(|| debug_files.add(module.name(), &recorded))));
         }
-        let mut jobs = jobs::of_modules(missing, &compilers, first.folder, jobs::processors());
-        if let Some(compiler) = compilers.first() {
-            let (assembly, object) = (first.folder.join("tables.s"), first.folder.join("tables.o"));
-            fs::write(&assembly, &encoded.tables)?;
-            fs::write(first.folder.join(relink::DICTIONARY), &encoded.dictionary)?;
-            let mut command = Command::new(&compiler.recorded.compiler);
-            command.args(["-c", "tables.s", "-o", "tables.o"]).current_dir(first.folder);
-            jobs.push(Job::other("its tables", command));
-            generated.extra.push(object);
-        }
-        let made = jobs::run(jobs, first.target)?;
-        if let Some(cache) = cache {
-            let made = made.iter().filter(|product| compilers[product.compiler].is_known());
-            for product in made {
-                cache.put(&product.key, &product.object);
-                if product.split.is_some() {
-                    cache.put(&product.debug_key(), &product.debug_file());
-                }
+        let round =
+            Round { first, modules: &modules, compilers: &compilers, how: &how, cache: cache.as_ref() };
+        // With a hybrid encoding the code depends on frames, which are known when there is code.
+        let mut frames = relink::Frames::default();
+        let mut keys = HashMap::new();
+        let encoded = loop {
+            let encoded = relink::encode(&scratch, &modules, plain.iter().cloned(), &frames)?;
+            let objects = round.generate(&encoded, &mut keys)?;
+            if !encoded.measured || frames.rounds.is_some() && encoded.used.offsets.is_empty() {
+                break encoded;
             }
+            let objects: Result<Vec<_>, _> = objects.iter().map(fs::read).collect();
+            if frames.learn(&encoded.used, relink::measured(&modules, &objects?)?) {
+                break encoded;
+            }
+            let next = frames.rounds.map_or(1, |round| round + 1);
+            if next > relink::MOST_ROUNDS {
+                frames.forget();
+            } else {
+                frames.rounds = Some(next);
+            }
+        };
+        for warning in &encoded.warnings {
+            eprintln!("pcce-ld: warning: {warning}");
+        }
+        let mut generated = Generated::default();
+        let object = |module: &Module| (module.id, round.file(module, "o"));
+        generated.objects = modules.iter().map(object).collect();
+        generated.extra.push(first.folder.join("tables.o"));
+        if let Some(cache) = &cache {
             cache.shrink();
         }
+        let splits = modules.iter().zip(&how);
+        let splits =
+            splits.filter_map(|(module, (_, split))| Some((round.file(module, "dwo"), split.clone()?)));
+        let split_files: Vec<_> = splits.collect();
         let objects: Vec<PathBuf> = generated.objects.iter().map(|(_, object)| object.clone()).collect();
         generated.check = Some(Box::new(move |output| {
             let objects: Result<Vec<_>, _> = objects.iter().map(fs::read).collect();
@@ -163,6 +142,84 @@ impl Generate for Generator {
             Ok(difference)
         }));
         Ok(generated)
+    }
+}
+
+/// Makes the code of all modules, once or several times.
+struct Round<'a> {
+    first: &'a FirstLink<'a>,
+    modules: &'a [Module],
+    compilers: &'a [Compiler],
+    /// By module who makes its code, and where its debug information goes.
+    how: &'a [(usize, Option<Split>)],
+    cache: Option<&'a Cache>,
+}
+
+impl Round<'_> {
+    /// A file of a module.
+    fn file(&self, module: &Module, ending: &str) -> PathBuf {
+        self.first.folder.join(format!("{:016x}.{ending}", module.id))
+    }
+
+    /// Makes the objects, but for those that are there, and the tables. `keys`: of those, by module. Returns all.
+    fn generate(
+        &self,
+        encoded: &relink::Encoded,
+        keys: &mut HashMap<u64, [u8; 32]>,
+    ) -> Result<Vec<PathBuf>, Failure> {
+        let mut missing: Vec<Product> = Vec::new();
+        let modules = self.modules.iter().zip(&encoded.orders).zip(self.first.modules).zip(self.how);
+        for (((module, order), linked), (compiler, split)) in modules {
+            let by = &self.compilers[*compiler];
+            let order = serde_json::to_vec(order)?;
+            let mut hash = by.hash();
+            let name = split.as_ref().map(|split| split.name.as_os_str().as_bytes());
+            for part in [&*module.bitcode, &*order].into_iter().chain(name) {
+                hash.update((part.len() as u64).to_le_bytes());
+                hash.update(part);
+            }
+            let key: [u8; 32] = hash.finalize().into();
+            if keys.insert(module.id, key) == Some(key) {
+                continue;
+            }
+            let product = Product {
+                id: module.id,
+                key,
+                shown: linked.shown.clone(),
+                bitcode: self.file(module, "bc"),
+                object: self.file(module, "o"),
+                split: split.clone(),
+                compiler: *compiler,
+                size: module.bitcode.len(),
+            };
+            let known = self.cache.filter(|_| by.is_known());
+            if known.map_or(Ok(false), |cache| take(cache, &product))? {
+                continue;
+            }
+            fs::write(&product.bitcode, &module.bitcode)?;
+            let own = format!("{{\"key\":\"{}\",\"level\":{},", hex(&key), by.level());
+            fs::write(product.bitcode.with_extension("json"), [own.as_bytes(), &order[1..]].concat())?;
+            missing.push(product);
+        }
+        let folder = self.first.folder;
+        let mut jobs = jobs::of_modules(missing, self.compilers, folder, jobs::processors());
+        if let Some(compiler) = self.compilers.first() {
+            fs::write(folder.join("tables.s"), &encoded.tables)?;
+            fs::write(folder.join(relink::DICTIONARY), &encoded.dictionary)?;
+            let mut command = Command::new(&compiler.recorded.compiler);
+            command.args(["-c", "tables.s", "-o", "tables.o"]).current_dir(folder);
+            jobs.push(Job::other("its tables", command));
+        }
+        let made = jobs::run(jobs, self.first.target)?;
+        if let Some(cache) = self.cache {
+            for product in made.iter().filter(|product| self.compilers[product.compiler].is_known()) {
+                cache.put(&product.key, &product.object);
+                if product.split.is_some() {
+                    cache.put(&product.debug_key(), &product.debug_file());
+                }
+            }
+        }
+        Ok(self.modules.iter().map(|module| self.file(module, "o")).collect())
     }
 }
 

@@ -112,7 +112,7 @@ pub enum Error {
     /// A link in another mode of what only one in link mode encodes.
     #[error(
         "`{file}` was compiled in link mode, and a link in {mode} mode would leave its contexts without numbers; compile \
-         it with the flags of the link (`-flto`, `--pcce-targets`, `--pcce-hybrid`, `--pcce-trace` and files with \
+         it with the flags of the link (`-flto`, `--pcce-targets`, `--pcce-trace` and files with \
          bitcode ask for lto mode), or give `--pcce-mode=link` for both, and no `-flto`",
         file = .file.display()
     )]

@@ -33,9 +33,9 @@ pub fn of(command: &Command, own: &WrapperFlags, inputs: &Inputs, list: &str) ->
     }
 }
 
-/// Whether lto mode does best what is asked for: only it has hybrid encodings, and its traces are shorter.
+/// Whether lto mode does best what is asked for: its traces are shorter.
 fn needs_lto(options: &Common) -> bool {
-    !options.targets.is_empty() || options.hybrid || options.trace.is_some()
+    !options.targets.is_empty() || options.trace.is_some()
 }
 
 #[cfg(test)]
@@ -58,7 +58,7 @@ mod tests {
             ("-flto=thin a.o", Mode::Link, Mode::Link),
             ("-flto a.o", Mode::Lto, Mode::Lto),
             ("-flto=thin --pcce-trace a.o", Mode::Lto, Mode::Lto),
-            ("--pcce-hybrid a.o", Mode::Lto, Mode::Lto),
+            ("--pcce-hybrid a.o", Mode::Relink, Mode::Lto),
             ("--pcce-targets=f a.o", Mode::Lto, Mode::Lto),
             ("--pcce-mode=link a.o", Mode::Link, Mode::Link),
             ("--pcce-mode=link -flto a.o", Mode::Lto, Mode::Lto),

@@ -26,6 +26,9 @@ pub const CODE_MAGIC: [u8; 8] = *b"PCCECOD1";
 /// Section of generated objects with what their code was made of: the key that `pcce-ld` gives to the work, as digits.
 /// Linkers leave it out.
 pub const KEY_SECTION: &str = ".pcce.key";
+/// Section of generated objects with how their calls leave the stack, a JSON document, if the program is to have a
+/// hybrid encoding. Linkers leave it out.
+pub const FRAMES_SECTION: &str = ".pcce.frames";
 /// Section with the module's bitcode as code generation gets it. Linkers leave it out, like the next ones.
 pub const BITCODE_SECTION: &str = ".pcce.bitcode";
 /// Section with what the pass has read of the module: an unlinked record.

@@ -9,7 +9,7 @@ use pcce_dictionary as dictionary;
 use pcce_encoding::{Encoding, FlowBlock, FunctionId};
 use pcce_model::link::Reach;
 use pcce_model::plan::Action;
-use pcce_model::slice::{Comparison, Decided, Sites, Slice, SliceCall, SliceFunction, SliceThunk};
+use pcce_model::slice::{Comparison, Decided, Sites, Slice, SliceFunction, SliceThunk};
 use pcce_model::thunks::{self, Thunk};
 use pcce_model::{Call, CallKind, Jumps, Program, Source, SourceLocation, TypeId};
 
@@ -270,16 +270,20 @@ impl<'a> Added<'a> {
             caller: (thunk.caller.index() - first) as u32,
             call: thunk.call as u32,
             name: thunk.name.clone(),
-            does: SliceCall {
-                call: 0,
-                sites: self.sites[id][0].expect("what pushes has a site"),
-                does: decided.action(FunctionId::new(id as u32), 0).into(),
-            },
+            does: decided
+                .call((FunctionId::new(id as u32), 0), self.sites[id][0].expect("what pushes has a site")),
+            needs_offset: decided.needs_offset(FunctionId::new(id as u32)),
         });
         Order {
             id: format!("{:016x}", module.id),
             name: module.name().to_owned(),
-            slice: Slice { open, functions: functions.collect(), thunks: thunks.collect(), counts: None },
+            slice: Slice {
+                open,
+                measured: false,
+                functions: functions.collect(),
+                thunks: thunks.collect(),
+                counts: None,
+            },
             sites: self.symbols[m].sites.len(),
             wanted: module.facts.as_ref().map(|facts| facts.wanted.clone()).unwrap_or_default(),
         }

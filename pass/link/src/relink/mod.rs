@@ -14,12 +14,15 @@
 
 mod added;
 mod counts;
+mod hybrid;
 mod merge;
 mod scratch;
 mod second;
 mod tables;
 
-use pcce_abi::skeleton;
+use std::collections::BTreeMap;
+
+use pcce_abi::{SiteByte, skeleton};
 use pcce_dictionary as dictionary;
 use pcce_dictionary::section::{self, Record};
 use pcce_encoding::{Encoding, FunctionId};
@@ -32,6 +35,9 @@ use serde::Serialize;
 
 use added::Added;
 use counts::Counts;
+pub use hybrid::measured;
+pub use pcce_model::hybrid::{Frames, MOST_ROUNDS};
+use pcce_model::hybrid::{Used, apply};
 pub use scratch::Scratch;
 pub use second::difference;
 
@@ -150,12 +156,20 @@ pub struct Encoded {
     pub dictionary: Vec<u8>,
     /// What the user is to be told.
     pub warnings: Vec<String>,
+    /// Objects are to say their frames, and the program is to be encoded with what they say.
+    pub measured: bool,
+    /// The frames that the encoding relies on.
+    pub used: Frames,
 }
 
 /// The name of the file that the further object reads, in the folder in which it is assembled.
 pub const DICTIONARY: &str = "dictionary";
 
-/// Encodes the program. `plain`: names that objects without the pass refer to.
+/// What is said of a library that was compiled with `--pcce-hybrid`.
+const NO_FRAMES: &str = "the option hybrid has no effect here: only an executable's code is generated ahead of its \
+                         link, to see its frames";
+
+/// Encodes the program. `plain`: names that objects without the pass refer to; `frames`: what is known of its code.
 ///
 /// # Errors
 /// Those of the model; modules that do not go together.
@@ -163,6 +177,7 @@ pub fn encode(
     scratch: &Scratch,
     modules: &[Module],
     plain: impl Iterator<Item = String>,
+    frames: &Frames,
 ) -> Result<Encoded, Error> {
     let mut merged = merge::merge(scratch, modules, plain)?;
     let open = !scratch.is_library;
@@ -206,21 +221,27 @@ pub fn encode(
         added.outline(&mut program, &mut encoding);
     }
     added.number_all();
-    let ranges = ranges::ranges(&program, &encoding, None);
-    let decided = Decided::new(&program, &encoding, &ranges);
+    let measured = open && merged.options.hybrid;
+    let names = hybrid::InModules { modules, added: &added, program: &program };
+    let used = if measured { apply(&program, &mut encoding, frames, &names) } else { None };
+    let relied_on = used.as_ref().map(|used| used.relied_on(&names)).unwrap_or_default();
+    let ranges = ranges::ranges(&program, &encoding, used.as_ref());
+    let decided = Decided::new(&program, &encoding, &ranges, used.as_ref());
     let mut orders: Vec<Order> =
         (0..modules.len()).map(|m| added.order(m, open, scratch, &decided)).collect();
+    orders.iter_mut().for_each(|order| order.slice.measured = measured);
     added.tell(&program, &decided, open && targets.is_some());
     let whole = Whole { modules, added: &added, program: &program, encoding: &encoding, decided: &decided };
-    let rows = whole.rows(&ranges);
+    let rows = whole.rows(&ranges, used.as_ref());
     // One command line is often for all of a program's libraries.
     let warnings = targets.iter().filter(|_| open).flat_map(|targets| missing(targets, &program, scratch));
-    let warnings = warnings.chain(report).collect();
+    let no_frames = (merged.options.hybrid && !open).then(|| NO_FRAMES.to_owned());
+    let warnings = warnings.chain(report).chain(no_frames).collect();
     let (mut tables, dictionary) = tables::assembly(&whole, rows, verify)?;
     if merged.wanted.counts_calls {
         tables += &counts::generate(&mut orders, modules, &program, (&added, scratch));
     }
-    Ok(Encoded { orders, tables, dictionary, warnings })
+    Ok(Encoded { orders, tables, dictionary, warnings, measured, used: relied_on })
 }
 
 /// Says which targets the program does not have.
@@ -265,8 +286,30 @@ impl Whole<'_> {
         })
     }
 
+    /// The bytes of the site arrays of all modules that are not 0, by their places.
+    fn site_bytes(&self) -> BTreeMap<u32, u8> {
+        let mut bytes = BTreeMap::new();
+        let mut set = |site: u32, bit: u8| *bytes.entry(site).or_insert(0) |= bit;
+        self.sites_of_tasks().for_each(|site| set(site, SiteByte::RUNS_TASK));
+        for id in self.added.order_of_functions().into_iter().filter(|id| self.decided.needs_offset(*id)) {
+            let (module, function) = self.added.place(id);
+            let sites = (0..).zip(&self.added.symbols[module].sites);
+            let own = sites.filter(|(_, site)| site.function as usize == function);
+            own.for_each(|(site, _)| set(self.added.first_byte(id) + site, SiteByte::NEEDS_OFFSET));
+        }
+        for (id, c, _) in self.sites() {
+            let known = self.decided.frame_offset(id, c).is_some();
+            let is_direct = matches!(self.program[id].calls[c].kind, CallKind::Direct(_));
+            if known && is_direct && matches!(self.decided.action(id, c), Action::Push(_)) {
+                let site = self.added.sites_of(id)[c].expect("it has one").call;
+                set(self.added.first_byte(id) + site, SiteByte::KNOWN_BASE);
+            }
+        }
+        bytes
+    }
+
     /// What the dictionary says of the encoding.
-    fn rows(&self, ranges: &[Option<u64>]) -> dictionary::Encoding {
+    fn rows(&self, ranges: &[Option<u64>], used: Option<&Used>) -> dictionary::Encoding {
         let Self { program, encoding, .. } = *self;
         let open_node = program.graph.open_node();
         let functions = self.added.order_of_functions().into_iter().map(|id| dictionary::EncodedFunction {
@@ -277,6 +320,8 @@ impl Whole<'_> {
             range: ranges[id.index()],
         });
         let all_sites: Vec<&dictionary::Site> = self.added.symbols.iter().flat_map(|m| &m.sites).collect();
+        let mut stack_offsets = Vec::new();
+        let mut next = 0..;
         let edges = self.sites().filter_map(|(caller, c, site)| {
             let call = &program[caller].calls[c];
             let edge = call.edge?;
@@ -286,16 +331,20 @@ impl Whole<'_> {
                 _ => None,
             };
             let open_call = Some(program.graph.callee(edge)) == open_node;
+            let number: u32 = next.next()?;
+            let bytes = self.decided.frame_offset(caller, c);
+            stack_offsets.extend(bytes.map(|bytes| (number, bytes)));
             Some(dictionary::Edge { site, callee, code: described(encoding.edge(edge), open_call) })
         });
+        let edges = edges.collect();
         dictionary::Encoding {
             epoch: dictionary::STATIC,
             first_module: 0,
             module_count: self.modules.len() as u32,
             open_num_cc: open_node.map(|node| encoding.num_cc(node)),
             functions: functions.collect(),
-            edges: edges.collect(),
-            hybrid: None,
+            edges,
+            hybrid: used.map(|used| hybrid::rows(self, used, stack_offsets)),
         }
     }
 }

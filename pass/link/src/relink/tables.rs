@@ -2,12 +2,11 @@
 //!
 //! It is written as assembly: the linker knows the addresses.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use pcce_abi::skeleton::{records_symbol, sites_symbol};
 use pcce_abi::tables::{self, Edge, Place, Table, WORD, Word};
-use pcce_abi::{FunctionRecord, InEdge, RECORDS_SECTION, SiteByte, TABLES_SECTION};
+use pcce_abi::{FunctionRecord, HYBRID_SYMBOL, InEdge, RECORDS_SECTION, TABLES_SECTION};
 use pcce_dictionary::section::{SECTION, SITES_ADDRESS_OFFSET};
 use pcce_dictionary::{self as dictionary, EdgeCode, linked};
 use pcce_model::plan::Action;
@@ -31,16 +30,16 @@ pub fn assembly(
     let mut asm = String::new();
     let mut symbols = whole.added.symbols.clone();
     let mut next = 0;
-    let tasks: BTreeSet<u32> = whole.sites_of_tasks().collect();
-    let _ = writeln!(asm, "{}\n{SITES}:", if tasks.is_empty() { ".bss" } else { ".data" });
+    let site_bytes = whole.site_bytes();
+    let _ = writeln!(asm, "{}\n{SITES}:", if site_bytes.is_empty() { ".bss" } else { ".data" });
     for (module, symbols) in whole.modules.iter().zip(&mut symbols) {
         symbols.sites_address = next.into();
         let sites = symbols.sites.len().max(1) as u32;
         object(&mut asm, &sites_symbol(module.id), sites as usize);
         let mut zeros = 0;
         for site in next..next + sites {
-            if tasks.contains(&site) {
-                let _ = writeln!(asm, ".zero {zeros}\n.byte {}", SiteByte::RUNS_TASK);
+            if let Some(byte) = site_bytes.get(&site) {
+                let _ = writeln!(asm, ".zero {zeros}\n.byte {byte}");
                 zeros = 0;
             } else {
                 zeros += 1;
@@ -48,6 +47,12 @@ pub fn assembly(
         }
         let _ = writeln!(asm, ".zero {zeros}");
         next += sites;
+    }
+    if rows.hybrid.is_some() {
+        let name = HYBRID_SYMBOL;
+        let _ = writeln!(asm, ".section .rodata.{name},\"a\",@progbits");
+        object(&mut asm, name, 1);
+        let _ = writeln!(asm, ".byte 1");
     }
     if verify {
         write_tables(&mut asm, whole, &symbols, &rows)?;
@@ -153,6 +158,7 @@ fn contents(
             reached: encoded.open,
             offset: encoded.id_offset as u64,
             silent: function.silent,
+            shared: whole.decided.needs_offset(id),
             groups: function.tail_groups.iter().copied().map(u64::from).collect(),
             ..tables::Function::default()
         });

@@ -8,18 +8,10 @@
 //! The linker may be told to make other code than that (`--lto-partitions`, `--lto-CGO0`). Whoever decodes compares the
 //! offsets with those of the program's machine code.
 
-use std::collections::BTreeMap;
-
-use pcce_model::hybrid::Frames;
+use pcce_model::hybrid::{Frames, MOST_ROUNDS};
 
 use crate::error::Error;
-use crate::llvm::{CodeGeneration, FrameOffset, Run};
-
-/// After so many copies without an end, no offset is relied upon.
-const MOST_ROUNDS: u32 = 8;
-/// So many of them take the offsets of the copy before for what they are; from then on, those that have changed are not
-/// relied upon.
-const PATIENT_ROUNDS: u32 = 3;
+use crate::llvm::{CodeGeneration, Run};
 
 /// Finds the frame offsets that the module will have when it is instrumented with them. `instrument` does that with a
 /// copy, and returns what the encoding relies on; none if nothing was changed.
@@ -40,45 +32,11 @@ pub fn find(
         if round > 0 && used.offsets.is_empty() {
             return Ok(frames);
         }
-        let measured = copy.measure(code)?;
-        let offset = |name: &String| match measured.offsets.get(name) {
-            Some(&FrameOffset::Fixed(offset)) => Some(offset),
-            _ => None,
-        };
-        let unknown = measured.offsets.iter().filter(|(_, offset)| **offset == FrameOffset::Unknown);
-        let before = frames.varying.len();
-        frames.varying.extend(unknown.map(|(name, _)| name.clone()));
-        if round == 0 {
-            frames.offsets =
-                measured.offsets.keys().filter_map(|name| Some((name.clone(), offset(name)?))).collect();
-            frames.jumps = measured.jumps;
-            continue;
-        }
-        let mut settled = frames.varying.len() == before;
-        for (name, used) in &used.offsets {
-            let found = offset(name);
-            if found == Some(*used) {
-                continue;
-            }
-            settled = false;
-            // The encoding changes the frames itself, most of all at first.
-            match found.filter(|_| round <= PATIENT_ROUNDS) {
-                Some(offset) => frames.offsets.insert(name.clone(), offset),
-                None => frames.offsets.remove(name),
-            };
-        }
-        for jump in &used.jumps {
-            if !measured.jumps.contains(jump) {
-                settled = false;
-                frames.jumps.remove(jump);
-            }
-        }
-        if settled {
+        if frames.learn(&used, copy.measure(code)?) {
             return Ok(frames);
         }
     }
-    frames.offsets.clear();
-    frames.jumps.clear();
+    frames.forget();
     Ok(frames)
 }
 
@@ -88,8 +46,7 @@ pub fn find(
 /// Its code cannot be generated.
 pub fn print(run: &Run, code: CodeGeneration) -> Result<(), Error> {
     let measured = run.module().bitcode().copy(run)?.measure(code)?;
-    let offsets: BTreeMap<_, _> = measured.offsets.into_iter().collect();
-    for (name, offset) in offsets {
+    for (name, offset) in measured.offsets {
         println!("{name}: {offset:?}");
     }
     Ok(())

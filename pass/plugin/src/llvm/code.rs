@@ -1,11 +1,12 @@
 //! Copies of a module, whose code is generated to be looked at.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 
 use llvm_sys::core::LLVMDisposeMemoryBuffer;
 use llvm_sys::prelude::*;
+use pcce_model::hybrid::{FrameOffset, Measured};
 
 use super::run::Run;
 use super::shim::*;
@@ -79,19 +80,6 @@ impl Drop for ModuleCopy {
     }
 }
 
-/// How far the stack pointer is below a function's canonical frame address when it calls: its *frame offset*.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FrameOffset {
-    /// So many bytes, whichever call is made. (Calls that became jumps do not count, and those of inline
-    /// assembly are not seen.)
-    Fixed(u32),
-    /// So many at each call, but not the same at all of them: some have arguments on the stack.
-    ByCall,
-    /// The unwind tables do not count from the stack pointer, or there are none: frames with `alloca`, large
-    /// alignments, a frame pointer. It may be another one each time.
-    Unknown,
-}
-
 impl ModuleCopy {
     /// The run over it.
     pub fn run(&mut self) -> &mut Run {
@@ -106,7 +94,7 @@ impl ModuleCopy {
         #[derive(Default)]
         struct Found {
             measured: Measured,
-            calls: HashSet<(String, String)>,
+            calls: BTreeSet<(String, String)>,
             error: String,
         }
         extern "C" fn on_call(
@@ -152,13 +140,4 @@ impl ModuleCopy {
         measured.jumps.retain(|jump| !calls.contains(jump));
         if done { Ok(measured) } else { Err(Error::NoCode { said: error }) }
     }
-}
-
-/// What the calls of a module do to the stack, in the code that LLVM generates.
-#[derive(Default)]
-pub struct Measured {
-    /// The frame offset of each function in which a call was left, by the function's name.
-    pub offsets: HashMap<String, FrameOffset>,
-    /// Callers and callees where each call became a jump, by their names; an empty one for calls through pointers.
-    pub jumps: HashSet<(String, String)>,
 }

@@ -103,6 +103,18 @@ impl Compiler {
         self.known
     }
 
+    /// How far code is optimised, 0 to 3.
+    pub fn level(&self) -> u32 {
+        let recorded = || self.recorded.words.iter().map(OsString::from).collect();
+        let words: Vec<OsString> = self.own.clone().unwrap_or_else(recorded);
+        match words.iter().rev().find_map(|word| word.as_bytes().strip_prefix(b"-O")) {
+            None | Some(b"0") => 0,
+            Some(b"" | b"1" | b"g") => 1,
+            Some(b"2" | b"s" | b"z") => 2,
+            Some(_) => 3,
+        }
+    }
+
     /// How many modules one process can make the code of. Modules of one process share what LLVM has once: equal debug
     /// information becomes one, so that there is less of it where another module was before (seen in C++).
     pub fn most(&self) -> usize {

@@ -347,8 +347,8 @@ fn options_for_the_pass_travel_in_one_variable() {
         Some("profile-generate=p.%p;profile-use=/w/f;capture")
     );
     assert_eq!(pass_options(&facts, "--pcce-id-bits=32 -c a.c").as_deref(), Some("id-bits=32;capture"));
-    assert_eq!(pass_options(&facts, "--pcce-hybrid a.c").as_deref(), Some("hybrid;executable"));
-    let fixed = "--pcce-hybrid -no-pie a.c";
+    assert_eq!(pass_options(&facts, "--pcce-hybrid a.c").as_deref(), Some("hybrid;capture;executable"));
+    let fixed = "--pcce-mode=lto --pcce-hybrid -no-pie a.c";
     assert_eq!(pass_options(&facts, fixed).as_deref(), Some("hybrid;no-pie;executable"));
     facts.pass_options = Some("mine".into());
     assert_eq!(pass_options(&facts, "--pcce-mode=module -c a.c"), None);
