@@ -6,6 +6,7 @@ mod images;
 mod state;
 #[cfg(test)]
 mod tests;
+pub mod watch;
 mod write;
 mod writer;
 use core::ffi::c_char;
@@ -14,6 +15,7 @@ use core::ptr::null;
 pub use self::chain::{BELOW_HANDLERS, task};
 pub use self::state::State;
 use self::state::interrupted_at;
+use self::watch::{Taken, show};
 use self::write::{Capture, Context, token};
 use crate::abi::Link;
 use crate::abi::token::flag;
@@ -21,7 +23,7 @@ use crate::fiber::{followed, followed_from, is_unknown, relative};
 use crate::own::Own;
 use crate::state::current;
 use crate::unwind::{self, Interruption, MAX_ACTIVATIONS, Registers};
-use crate::x86_64::here;
+use crate::x86_64::{here, stack_pointer};
 
 /// The token of the current context at `site`, which is null where that is not known. See `pcce_token` in the header.
 ///
@@ -59,7 +61,12 @@ pub unsafe extern "C" fn __pcce_token_below(
         if site.is_null() { (0, Capture::None) } else { (flag::CAPTURE, Capture::Site(site, cfa)) };
     // SAFETY: passed on; the thread's own chain.
     unsafe {
-        token(buf, size, flags, &Context { capture, id, top, relative: top.is_relative(), suspect: false })
+        let context = Context { capture, id, top, relative: top.is_relative(), suspect: false };
+        let len = token(buf, size, flags, &context);
+        if !site.is_null() {
+            show(Taken::Site(site), buf, size);
+        }
+        len
     }
 }
 
@@ -88,7 +95,11 @@ pub unsafe fn token_of_caller(buf: *mut c_char, size: usize) -> usize {
         return 0;
     };
     // SAFETY: passed on.
-    unsafe { walked_token(buf, size, point, state, flag::POINT) }
+    unsafe {
+        let len = walked_token(buf, size, point, state, flag::POINT);
+        show(Taken::Point { pc: 0, sp: stack_pointer() }, buf, size);
+        len
+    }
 }
 
 /// The point in code that is not instrumented at which the function was called into which this is inlined. None where
@@ -177,7 +188,11 @@ unsafe fn point_token(
 ) -> usize {
     let point = state.walk(registers, most);
     // SAFETY: passed on.
-    unsafe { walked_token(buf, size, point, state, flags) }
+    unsafe {
+        let len = walked_token(buf, size, point, state, flags);
+        show(Taken::Point { pc: registers.pc(), sp: registers.sp() }, buf, size);
+        len
+    }
 }
 
 /// # Safety

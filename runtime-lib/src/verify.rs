@@ -22,6 +22,7 @@
 //! Besides, each function must return with `id` and `top` as it found them, and a function to
 //! which control comes back by unwinding or `longjmp` must have restored them.
 
+mod captures;
 mod contexts;
 mod jump;
 mod mixed;
@@ -96,6 +97,7 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
         name_report();
         depth::FILE.set_from(depth::VARIABLE, None);
         contexts::FILE.set_from(contexts::VARIABLE, None);
+        captures::start();
         PROCESS.store(sys::getpid(), Ordering::Relaxed);
         sys::around_fork(None, forked);
     }

@@ -48,6 +48,15 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
          tests.",
     ),
     (
+        "PCCE_VERIFY_CAPTURES",
+        "When such a program runs: the file that its tokens are appended to, each with the calls of the list, for pcce \
+         verified --captures; %p is the process.",
+    ),
+    (
+        "PCCE_VERIFY_EVERY",
+        "When such a program runs: only every so many of its tokens are written there (1).",
+    ),
+    (
         "PCCE_HEAP_PROFILE",
         "When a program built with --pcce-heap runs: the file that its profile goes to; %p is the process \
          (pcce-heap.%p).",

@@ -353,6 +353,8 @@ pub mod functions {
     pub const VERIFY_LEAVE: &str = "__pcce_verify_leave";
     /// `void __pcce_verify_resume(shadow)`: verify mode, where control comes back by unwinding or `longjmp`.
     pub const VERIFY_RESUME: &str = "__pcce_verify_resume";
+    /// With this the names begin that the runtime has for emitted code.
+    pub const OWN: &str = "__pcce_";
     /// Pushes a frame, stores id 0, calls, and pops. Code jumps here in the place of a call: the callee's address is in
     /// `%r10`, the site's in `%r11`, its arguments are in registers, and the stack is as at the callee's entry. Not
     /// through a stub that the loader binds when it is first called, which changes both registers.

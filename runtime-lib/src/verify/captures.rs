@@ -1,0 +1,378 @@
+//! Captures: tokens as the program has taken them, each with what the shadow stack has there, for `pcce verified` to
+//! compare. So what no function's entry shows is compared, too: the call site of a capture, and any instruction at
+//! which a signal struck.
+//!
+//! Each is a line, `capture KIND TOKEN ENTRY… END`:
+//! - `KIND`: `s:SITE` for a capture by instrumented code, `p` for a point.
+//! - `ENTRY`: a record, the innermost first: `SITE`, the call site, or `=NAME@SITE` where the site may be that of a
+//!   call that is over, or is not there. `!`: a signal's handler was called, by the runtime; further records are of
+//!   what it has interrupted.
+//! - `END`: `.`, or `+` where there are more records, or `?` where further ones are not known.
+//!
+//! A site is the beginning of its image's build id and its address in there, both in hexadecimal digits: `0fa2…+12`.
+//!
+//! Signal handlers write, too, and threads and processes into one file. So a line is made in memory of its own, and
+//! written in one go, to a file that is open for that long only: the program may close all files, and use their numbers
+//! for its own. What cannot be written is told once, and then no more is.
+
+use core::ffi::{CStr, c_int};
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::busy;
+use crate::abi::{Frame, FunctionRecord, Link, Shadow};
+use crate::fiber::{ANYWHERE, followed_from, is_unknown};
+use crate::image::Image;
+use crate::output::{self, FileName, How, write_all};
+use crate::own::Own;
+use crate::signal::{self, SignalFrame};
+use crate::state::{current, tls};
+use crate::sys;
+use crate::token::watch::{Taken, WATCH, Watch};
+use crate::unwind::{Process as _, Registers};
+use crate::x86_64::stack_pointer;
+
+/// Names the file.
+const VARIABLE: &CStr = c"PCCE_VERIFY_CAPTURES";
+/// Only each capture with a number that this one divides is written.
+const EVERY_VARIABLE: &CStr = c"PCCE_VERIFY_EVERY";
+/// So many records are written at most.
+const MOST: usize = 4096;
+/// Longer names of functions are not written.
+const MOST_NAME: usize = 4096;
+/// Frames that are followed at most.
+const MOST_FRAMES: usize = 1 << 20;
+/// Room for a record with its name, each byte of which may take three.
+const ENTRY: usize = 3 * MOST_NAME + 64;
+
+static FILE: FileName = FileName::new();
+static EVERY: AtomicU64 = AtomicU64::new(1);
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+/// Something could not be written.
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// Has captures written, if the environment asks for it.
+pub(super) fn start() {
+    FILE.set_from(VARIABLE, None);
+    if !FILE.is_named() {
+        return;
+    }
+    let every = output::variable(EVERY_VARIABLE);
+    if !every.is_null() {
+        // SAFETY: a text of the environment.
+        let every = sys::number(unsafe { CStr::from_ptr(every) });
+        if every < 1 {
+            let message = "pcce: PCCE_VERIFY_EVERY is no number from 1 on; no captures are written\n";
+            write_all(libc::STDERR_FILENO, message.as_bytes());
+            return;
+        }
+        EVERY.store(every as u64, Ordering::Relaxed);
+    }
+    let watch: Watch = watch;
+    WATCH.store(watch as *mut (), Ordering::Relaxed);
+}
+
+fn watch(taken: Taken, token: &CStr) {
+    let token = token.to_bytes();
+    if token.is_empty()
+        || STOPPED.load(Ordering::Relaxed)
+        || !TAKEN.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVERY.load(Ordering::Relaxed))
+    {
+        return;
+    }
+    // A handler may have interrupted such work.
+    let write = || write(taken, token);
+    if !busy(write) {
+        write();
+    }
+}
+
+fn write(taken: Taken, token: &[u8]) {
+    let size = token.len() + MOST * 48 + 2 * ENTRY;
+    let at = sys::map(size, 0).cast::<u8>();
+    if at.is_null() {
+        return stop(libc::ENOMEM);
+    }
+    let mut line = Line { at, len: 0, size, image: Image::NONE };
+    line.put(b"capture ");
+    match taken {
+        Taken::Site(site) => {
+            line.put(b"s:");
+            line.site(site);
+        }
+        Taken::Point { .. } => line.put(b"p"),
+    }
+    line.put(b" ");
+    line.put(token);
+    line.put(b" ");
+    let end = List::at(taken).write(&mut line);
+    line.put(&[end, b'\n']);
+    // Nobody waits for the reader of a pipe.
+    match FILE.open(How::AppendAtOnce, 0) {
+        Ok(file) => {
+            let error = within_limits(|| write_all(file, line.bytes()));
+            sys::close(file);
+            if error != 0 {
+                stop(error);
+            }
+        }
+        Err(_) => STOPPED.store(true, Ordering::Relaxed),
+    }
+    // SAFETY: mapped with this size, and not used again.
+    unsafe { sys::unmap(at.cast(), size) };
+}
+
+/// Writes, and does not let the kernel end the program by a signal where its files may not become larger.
+fn within_limits(write: impl FnOnce() -> c_int) -> c_int {
+    const SIZE: usize = size_of::<u64>();
+    let too_large = 1_u64 << (libc::SIGXFSZ - 1);
+    let (mut before, no_time) = (0_u64, libc::timespec { tv_sec: 0, tv_nsec: 0 });
+    let (signals, kept) = (&raw const too_large as usize, &raw mut before as usize);
+    let mask = |how: c_int, new: usize, old: usize| {
+        // SAFETY: reads and writes sets of signals, as large as the kernel's.
+        unsafe { sys::call(libc::SYS_rt_sigprocmask, [how as usize, new, old, SIZE, 0, 0]) }
+    };
+    if mask(libc::SIG_BLOCK, signals, kept) != 0 {
+        return write();
+    }
+    let error = write();
+    if error == libc::EFBIG && before & too_large == 0 {
+        let arguments = [signals, 0, &raw const no_time as usize, SIZE, 0, 0];
+        // SAFETY: takes a signal that is waiting, if it is.
+        unsafe { sys::call(libc::SYS_rt_sigtimedwait, arguments) };
+    }
+    mask(libc::SIG_SETMASK, kept, 0);
+    error
+}
+
+#[cold]
+fn stop(error: c_int) {
+    if !STOPPED.swap(true, Ordering::Relaxed) {
+        FILE.tell(0, error);
+    }
+}
+
+/// All records are there.
+const WHOLE: u8 = b'.';
+/// There are more.
+const MORE: u8 = b'+';
+/// Further ones are not known.
+const UNKNOWN: u8 = b'?';
+
+/// What is active at a capture, by the shadow stack. Memory is asked for before it is read: the program may have
+/// crashed.
+struct List {
+    memory: Own,
+    /// The innermost record that was not written yet; 0 without one.
+    shadow: usize,
+    /// The program counter and the stack pointer at the capture, or where a handler has interrupted the thread.
+    at: (usize, usize),
+    /// Pushed frames further out, among which are those of handlers.
+    top: Link,
+}
+
+/// What comes behind the records of a handler.
+#[derive(PartialEq, Eq)]
+enum Next {
+    /// Those of what it has interrupted.
+    Interrupted,
+    /// Nothing: they were no handler's.
+    Nothing,
+    Unknown,
+}
+
+impl List {
+    fn at(taken: Taken) -> Self {
+        // SAFETY: this thread's block; volatile, since signal handlers use it, too.
+        let shadow = unsafe { (&raw const (*tls()).shadow).read_volatile() }.addr();
+        let from = |at| Self { memory: Own::new(), shadow, at, top: current().1 };
+        let Taken::Point { pc, sp } = taken else { return from((0, stack_pointer())) };
+        let mut list = from((0, 0));
+        while list.interrupted() == Next::Interrupted {
+            if list.at == (pc, sp) {
+                return list;
+            }
+        }
+        from((pc, sp))
+    }
+
+    /// Goes to what the next handler has interrupted, which is in the frame that the runtime has pushed for that.
+    fn interrupted(&mut self) -> Next {
+        for _ in 0..MOST_FRAMES {
+            if self.top.is_null() {
+                return Next::Nothing;
+            }
+            let frame = self.top.frame().addr();
+            let word = |offset: usize| (!is_unknown(self.top)).then(|| self.memory.word(frame + offset))?;
+            let Some([prev, site]) = words([offset_of!(Frame, prev), offset_of!(Frame, marked_site)], word)
+            else {
+                return Next::Unknown;
+            };
+            self.top = Link::new(prev as *mut Frame);
+            if signal::is_site(Frame::new(Link::NULL, 0, site as *const u8).site()) {
+                let word = |offset: usize| self.memory.word(frame + offset);
+                let kept = [offset_of!(SignalFrame, context), offset_of!(SignalFrame, shadow)];
+                let Some([context, shadow]) = words(kept, word) else { return Next::Unknown };
+                let registers = Registers::interrupted(&mut self.memory, context as usize);
+                let Some(registers) = registers else { return Next::Unknown };
+                (self.shadow, self.at) = (shadow as usize, (registers.pc(), registers.sp()));
+                return Next::Interrupted;
+            }
+        }
+        Next::Unknown
+    }
+
+    /// Writes the records, and returns what stands for the end.
+    fn write(&mut self, line: &mut Line) -> u8 {
+        let mut written = 0;
+        loop {
+            if !self.skip_ended() {
+                return UNKNOWN;
+            }
+            let mut first = true;
+            while self.shadow != 0 {
+                if written == MOST || line.size - line.len < 2 * ENTRY {
+                    return MORE;
+                }
+                if !self.record(line, first) {
+                    return UNKNOWN;
+                }
+                (written, first) = (written + 1, false);
+            }
+            match self.interrupted() {
+                Next::Interrupted if written == MOST => return MORE,
+                Next::Interrupted => line.put(b"! "),
+                Next::Nothing => return WHOLE,
+                Next::Unknown => return UNKNOWN,
+            }
+            written += 1;
+        }
+    }
+
+    /// Behind `longjmp` and exceptions the innermost records are those of activations that are over, until the
+    /// activation that goes on says so ([`super::__pcce_verify_resume`]). They lie below its stack pointer. Leaves them
+    /// out; false where what they hold is not known any more, or the stack is another one than theirs.
+    fn skip_ended(&mut self) -> bool {
+        let sp = self.at.1;
+        for _ in 0..MOST_FRAMES {
+            let known = followed_from(sp, Link::new(self.shadow as *mut Frame));
+            if self.shadow == 0 || self.shadow >= sp && !is_unknown(known) {
+                return true;
+            }
+            // SAFETY: this thread's block.
+            let stack = unsafe { (*tls()).stack_low..(*tls()).stack_high };
+            let both = stack.contains(&self.shadow) && stack.contains(&sp);
+            // A handler on this stack has written over them.
+            if !both || self.shadow >= sp || stack.end == ANYWHERE || stack.contains(&stack_pointer()) {
+                return false;
+            }
+            let Some(prev) = self.memory.word(self.shadow + offset_of!(Shadow, prev)) else { return false };
+            self.shadow = prev as usize;
+        }
+        false
+    }
+
+    /// Writes a record, and goes to the next one outwards. False if it is none.
+    fn record(&mut self, line: &mut Line, with_name: bool) -> bool {
+        let fields = [offset_of!(Shadow, prev), offset_of!(Shadow, function), offset_of!(Shadow, site)];
+        let record = self.shadow;
+        let Some([prev, function, site]) = words(fields, |offset| self.memory.word(record + offset)) else {
+            return false;
+        };
+        if with_name || site == 0 {
+            line.put(b"=");
+            if !self.name(line, function as *const FunctionRecord) {
+                return false;
+            }
+            line.put(b"@");
+        }
+        line.site(site as *const u8);
+        line.put(b" ");
+        self.shadow = prev as usize;
+        true
+    }
+
+    /// Writes the name of a function. False if there is no such function.
+    fn name(&mut self, line: &mut Line, function: *const FunctionRecord) -> bool {
+        let inside = |image: &Image| {
+            image.contains(function.cast()) && image.contains(function.wrapping_add(1).cast())
+        };
+        let Some(image) = Image::of(function.cast()).filter(inside) else { return false };
+        if !function.is_aligned() || !self.memory.readable(function.addr()) {
+            return false;
+        }
+        // SAFETY: records are where an image has data, and this would be one.
+        let mut at = unsafe { (*function).name.get() };
+        for _ in 0..MOST_NAME {
+            if !image.contains(at) || !self.memory.readable(at.addr()) {
+                return false;
+            }
+            // SAFETY: readable.
+            match unsafe { at.read() } {
+                0 => return true,
+                byte @ (..=b' ' | b'%' | b'@' | 0x7f..) => {
+                    line.put(b"%");
+                    line.hex_byte(byte);
+                }
+                byte => line.put(&[byte]),
+            }
+            at = at.wrapping_add(1);
+        }
+        false
+    }
+}
+
+/// The words at some offsets; None if one of them cannot be read.
+fn words<const N: usize>(
+    offsets: [usize; N],
+    mut word: impl FnMut(usize) -> Option<u64>,
+) -> Option<[u64; N]> {
+    let mut found = [0; N];
+    for (found, offset) in found.iter_mut().zip(offsets) {
+        *found = word(offset)?;
+    }
+    Some(found)
+}
+
+/// Text in memory that was mapped for it; what does not fit is left out.
+struct Line {
+    at: *mut u8,
+    len: usize,
+    size: usize,
+    /// The image of the site that was written last.
+    image: Image,
+}
+
+impl Line {
+    fn put(&mut self, bytes: &[u8]) {
+        let len = bytes.len().min(self.size - self.len);
+        // SAFETY: there is room.
+        unsafe { self.at.add(self.len).copy_from_nonoverlapping(bytes.as_ptr(), len) };
+        self.len += len;
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: so many were written.
+        unsafe { core::slice::from_raw_parts(self.at, self.len) }
+    }
+
+    fn hex_byte(&mut self, byte: u8) {
+        let digit = |value: u8| b"0123456789abcdef"[usize::from(value & 15)];
+        self.put(&[digit(byte >> 4), digit(byte)]);
+    }
+
+    /// Nothing for null.
+    fn site(&mut self, site: *const u8) {
+        if site.is_null() {
+            return;
+        }
+        if !self.image.contains(site) {
+            self.image = Image::of(site).unwrap_or(Image::NONE);
+        }
+        let image = self.image;
+        image.name().iter().for_each(|&byte| self.hex_byte(byte));
+        self.put(b"+");
+        let address = site.addr().wrapping_sub(image.load_bias).to_be_bytes();
+        address.iter().skip_while(|&&byte| byte == 0).for_each(|&byte| self.hex_byte(byte));
+    }
+}
