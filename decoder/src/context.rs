@@ -109,6 +109,9 @@ pub struct Context {
     pub(crate) runs: Vec<Run>,
     /// The token's images, with the number of the decoder's image where it was given.
     pub(crate) images: Vec<(BuildId, Option<u32>)>,
+    /// Instrumented functions of pieces that show where a signal struck, or where what it interrupted goes on, by the
+    /// numbers of the pieces.
+    owners: Vec<(usize, u32)>,
 }
 
 impl Context {
@@ -116,6 +119,7 @@ impl Context {
         self.pieces.clear();
         self.runs.clear();
         self.images.clear();
+        self.owners.clear();
     }
 
     /// Build ids of the modules whose dictionary was not given, though the token has frames of them.
@@ -132,6 +136,23 @@ impl Context {
     #[inline]
     pub(crate) fn push(&mut self, piece: Piece) {
         self.pieces.push(piece);
+    }
+
+    /// Adds a piece of the machine code of an instrumented function.
+    pub(crate) fn push_of(&mut self, piece: Piece, function: u32) {
+        // Pieces may have been taken away.
+        let number = self.pieces.len();
+        let kept = self.owners.partition_point(|&(other, _)| other < number);
+        self.owners.truncate(kept);
+        self.owners.push((number, function));
+        self.push(piece);
+    }
+
+    /// The function of a piece that [`push_of`](Self::push_of) has added.
+    pub(crate) fn owner(&self, piece: usize) -> Option<u32> {
+        let found = self.owners.binary_search_by_key(&piece, |&(number, _)| number).ok()?;
+        matches!(self.pieces[piece], Piece::Place(..) | Piece::Named(FrameKind::Call, ..))
+            .then(|| self.owners[found].1)
     }
 
     /// The decoder's image of an image of the token; None if it was not given.

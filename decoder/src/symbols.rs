@@ -326,7 +326,7 @@ fn name_of(what: &'static str, at: usize, index: u32, names: &[u32]) -> Result<u
     names.get(index as usize).copied().ok_or(Cause::Index { what, at, target, index, len })
 }
 
-fn hex(digits: &str) -> Option<Vec<u8>> {
+pub(crate) fn hex(digits: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
         b'a'..=b'f' => Some(byte - b'a' + 10),

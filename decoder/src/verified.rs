@@ -5,12 +5,15 @@
 //! context with that of its caller and the place of the call. What is compared is the sequence of call sites, from the
 //! innermost call to the outermost one.
 
+pub mod captures;
+
 use std::collections::HashMap;
 use std::io::{self, BufRead};
 
 use crate::Decoder;
 use crate::context::{Context, Piece};
 use crate::numbers::Numbers;
+use crate::symbols::Symbols;
 
 /// What came of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,9 +57,29 @@ struct Checker<'d> {
     nodes: Vec<Node>,
     /// Sites, by the record of their place; None for those that no dictionary has.
     sites: HashMap<u64, Option<u32>>,
-    /// Those of a name: local ones of several modules may share one.
-    functions: HashMap<String, Vec<u32>>,
+    functions: Functions,
     context: Context,
+}
+
+/// Functions by their names: local ones of several modules may share one.
+struct Functions(HashMap<String, Vec<u32>>);
+
+impl Functions {
+    fn new(symbols: &Symbols) -> Self {
+        let mut functions: HashMap<String, Vec<u32>> = HashMap::new();
+        for function in 0..symbols.functions.len() as u32 {
+            functions.entry(symbols.function_name(function).to_owned()).or_default().push(function);
+        }
+        Self(functions)
+    }
+
+    /// The functions that a name may mean. Where modules are linked, LLVM puts a full stop and a number to local names.
+    fn named(&self, name: &str) -> &[u32] {
+        let renamed =
+            || name.rsplit_once('.').filter(|(_, end)| end.bytes().all(|byte| byte.is_ascii_digit()));
+        let found = self.0.get(name).or_else(|| self.0.get(renamed()?.0));
+        found.map_or(&[], Vec::as_slice)
+    }
 }
 
 /// Checks every `step`-th line.
@@ -64,12 +87,7 @@ struct Checker<'d> {
 /// # Errors
 /// If the text cannot be read, or is none that a program has written.
 pub fn check(decoder: &Decoder, numbers: &Numbers, text: impl BufRead, step: u64) -> io::Result<Verified> {
-    let symbols = &decoder.images.symbols;
-    let names = |function: u32| symbols.function_name(function).to_owned();
-    let mut functions: HashMap<String, Vec<u32>> = HashMap::new();
-    for function in 0..symbols.functions.len() as u32 {
-        functions.entry(names(function)).or_default().push(function);
-    }
+    let functions = Functions::new(&decoder.images.symbols);
     let (nodes, sites) = (Vec::new(), HashMap::new());
     let mut checker = Checker { decoder, numbers, nodes, sites, functions, context: Context::default() };
     let (mut verified, mut late) = (Verified::default(), Vec::new());
@@ -126,29 +144,21 @@ pub fn check(decoder: &Decoder, numbers: &Numbers, text: impl BufRead, step: u64
 }
 
 impl Checker<'_> {
-    /// The functions that a name may mean. Where modules are linked, LLVM puts a full stop and a number to local names.
-    fn named(&self, name: &str) -> &[u32] {
-        let renamed =
-            || name.rsplit_once('.').filter(|(_, end)| end.bytes().all(|byte| byte.is_ascii_digit()));
-        let found = self.functions.get(name).or_else(|| self.functions.get(renamed()?.0));
-        found.map_or(&[], Vec::as_slice)
-    }
-
     fn is_silent(&self, name: &str) -> bool {
         let functions = &self.decoder.images.symbols.functions;
-        let named = self.named(name);
+        let named = self.functions.named(name);
         !named.is_empty() && named.iter().all(|&function| functions[function as usize].silent)
     }
 
     fn may_be_silent(&self, name: &str) -> bool {
         let functions = &self.decoder.images.symbols.functions;
-        self.named(name).iter().any(|&function| functions[function as usize].silent)
+        self.functions.named(name).iter().any(|&function| functions[function as usize].silent)
     }
 
     /// Compares a context with what it decodes to in one of the functions with a name.
     fn compare(&mut self, number: u64, name: &str, encoding: (u64, u64)) -> Result<(u64, bool), String> {
         let mut result = Err("no function has this name".to_owned());
-        for function in self.named(name).to_vec() {
+        for function in self.functions.named(name).to_vec() {
             result = self.compare_in(number, function, encoding);
             if result.is_ok() {
                 break;

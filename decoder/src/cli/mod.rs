@@ -102,8 +102,8 @@ pub enum Command {
     /// Write manual pages and completions of shells (for `make install`)
     #[command(hide = true)]
     Pages(PagesArgs),
-    /// Compare the numbers of a program in verify mode with its shadow stack (for tests)
-    #[command(hide = true)]
+    /// Compare the contexts of a program in verify mode with its shadow stack (for tests)
+    #[command(hide = true, after_long_help = VERIFIED_HELP)]
     Verified(VerifiedArgs),
 }
 
@@ -334,10 +334,14 @@ pub struct VerifiedArgs {
     /// The program
     pub program: PathBuf,
     /// The file that PCCE_VERIFY_CONTEXTS named
-    pub contexts: PathBuf,
+    #[arg(required_unless_present = "captures", requires = "numbers")]
+    pub contexts: Option<PathBuf>,
     /// The file that PCCE_NUMBERS named
     #[arg(long, value_name = "FILE")]
-    pub numbers: PathBuf,
+    pub numbers: Option<PathBuf>,
+    /// The file that PCCE_VERIFY_CAPTURES named: compare its tokens
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["contexts", "numbers", "step"])]
+    pub captures: Option<PathBuf>,
     /// Decode every Nth context
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub step: u64,
@@ -345,6 +349,14 @@ pub struct VerifiedArgs {
     #[arg(long = "dict", value_name = "FILE")]
     pub more: Vec<PathBuf>,
 }
+
+const VERIFIED_HELP: &str = "Exit status: 0 if all is equal, as far as it is known; 1 if a token shows other calls than the shadow stack
+has; 2 if the files cannot be used, there is nothing to compare, or lines are damaged. (With CONTEXTS: 2 in each case.)
+
+Examples:
+  PCCE_VERIFY_CAPTURES=app.captures ./app && pcce verified ./app --captures app.captures
+  PCCE_NUMBERS=app.numbers PCCE_VERIFY_CONTEXTS=app.contexts ./app
+  pcce verified ./app app.contexts --numbers app.numbers";
 
 /// Arguments of `pcce pages`.
 #[derive(Args)]

@@ -1,11 +1,13 @@
-//! `pcce verified`, for tests: contexts of verify mode, decoded from numbers and compared with the shadow stack.
+//! `pcce verified`, for tests: contexts of verify mode, decoded and compared with the shadow stack.
 
 use std::fs::File;
 use std::io::BufReader;
+use std::path::Path;
 
 use anyhow::Context as _;
+use pcce::Decoder;
 use pcce::numbers::{Numbers, NumbersFile};
-use pcce::verified;
+use pcce::verified::{self, captures};
 
 use super::sources::Sources;
 use super::{Status, VerifiedArgs};
@@ -13,11 +15,24 @@ use super::{Status, VerifiedArgs};
 /// Compares, and tells what came of it.
 pub fn run(args: &VerifiedArgs) -> anyhow::Result<Status> {
     let sources = Sources::open(Some(&args.program), &args.more, &[], None)?;
-    let file = NumbersFile::open(&args.numbers).with_context(|| args.numbers.display().to_string())?;
-    let path = || args.contexts.display().to_string();
-    let contexts = BufReader::with_capacity(1 << 20, File::open(&args.contexts).with_context(path)?);
-    let numbers = Numbers::from(file);
-    let found = verified::check(&sources.decoder, &numbers, contexts, args.step).with_context(path)?;
+    match (&args.captures, &args.contexts, &args.numbers) {
+        (Some(captures), ..) => compare_captures(&sources.decoder, captures),
+        (None, Some(contexts), Some(numbers)) => {
+            compare_contexts(&sources.decoder, contexts, numbers, args.step)
+        }
+        _ => anyhow::bail!("give the contexts and --numbers, or --captures"),
+    }
+}
+
+fn open(path: &Path) -> anyhow::Result<BufReader<File>> {
+    let file = File::open(path).with_context(|| path.display().to_string())?;
+    Ok(BufReader::with_capacity(1 << 20, file))
+}
+
+fn compare_contexts(decoder: &Decoder, contexts: &Path, numbers: &Path, step: u64) -> anyhow::Result<Status> {
+    let file = NumbersFile::open(numbers).with_context(|| numbers.display().to_string())?;
+    let found = verified::check(decoder, &Numbers::from(file), open(contexts)?, step);
+    let found = found.with_context(|| contexts.display().to_string())?;
     println!(
         "{} contexts, {} of silent functions, {} decoded with {} calls, {} of them with calls missing behind a boundary, \
          {} wrong",
@@ -27,4 +42,30 @@ pub fn run(args: &VerifiedArgs) -> anyhow::Result<Status> {
         super::message(&first);
     }
     Ok(if found.wrong == 0 && found.decoded + found.silent > 0 { Status::Done } else { Status::Failed })
+}
+
+fn compare_captures(decoder: &Decoder, path: &Path) -> anyhow::Result<Status> {
+    let found = captures::check(decoder, open(path)?).with_context(|| path.display().to_string())?;
+    println!(
+        "{} captures, {} equal, {} equal but for calls missing behind a boundary, {} wrong",
+        found.captures, found.equal, found.partly, found.wrong
+    );
+    found.shown.iter().for_each(|shown| super::message(shown));
+    let notes = [
+        (
+            found.without_list,
+            "not compared: control had just come back to an activation, and the list was not known",
+        ),
+        (found.of_others, "not compared: they are of other programs"),
+        (found.mixed, "not compared: they have calls of an image that is not in verify mode"),
+        (found.damaged, "damaged lines, which are no captures"),
+    ];
+    for (count, what) in notes.into_iter().filter(|(count, _)| *count > 0) {
+        super::note(&format!("{count} {what}"));
+    }
+    Ok(match () {
+        () if found.wrong > 0 => Status::Mismatch,
+        () if found.damaged > 0 || found.equal + found.partly == 0 => Status::Failed,
+        () => Status::Done,
+    })
 }

@@ -270,10 +270,11 @@ impl<'d> Decoding<'d, '_> {
             return Ok(Active::Plain);
         };
         if !self.images.symbols.functions[owner as usize].push_thunk {
-            self.context.push(match table::place(function, at) {
+            let piece = match table::place(function, at) {
                 0 => Piece::Named(FrameKind::Call, image, function.name),
                 place => Piece::Place(image, place),
-            });
+            };
+            self.context.push_of(piece, owner);
         }
         Ok(Active::Instrumented(owner, state))
     }

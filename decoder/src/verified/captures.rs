@@ -1,0 +1,432 @@
+//! Captures that a program in verify mode has written (`PCCE_VERIFY_CAPTURES`), in the form that
+//! `runtime-lib/src/verify/captures.rs` describes: decodes each token, and compares what comes out with the records of
+//! the shadow stack.
+//!
+//! What must be equal: the call sites, from the innermost one to the outermost one, and at interrupted points also the
+//! functions whose machine code was active. Behind a boundary at which calls may be missing any number of records is
+//! left out, and then all is equal again.
+//!
+//! At an interrupted point the shadow stack may differ from what is active in two ways, and only there:
+//! - The innermost instrumented function has not told the shadow stack of itself yet, or has taken its record off
+//!   already: that is done by calls at its beginning and in front of its returns. It may be missing if nothing else is
+//!   active further in, and the next record outwards is at a call that can reach it. So is a function's that has ended
+//!   its clean-up behind an exception, and has let the unwinder go on.
+//! - The runtime's `longjmp` may have dropped the records of what it is about to leave.
+//!
+//! The innermost record's call site is one of a call that may be over, so it counts only where a function is active that
+//! it has called.
+
+use std::collections::HashSet;
+use std::io::{self, BufRead, Read as _};
+
+use pcce_abi::functions;
+use pcce_dictionary::SiteKind;
+
+use super::Functions;
+use crate::Decoder;
+use crate::context::{Context, FrameKind, Piece, Run};
+use crate::decode::DecodeError;
+use crate::render::{Format, Renderer};
+use crate::symbols::{Symbols, hex};
+use crate::token::{BuildId, Token};
+
+/// Captures that are described one by one, of those that are wrong.
+const MOST_SHOWN: usize = 10;
+/// Longer lines are none that a program has written.
+const MOST_LINE: u64 = 1 << 28;
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Captures {
+    /// Captures.
+    pub captures: u64,
+    /// Those with the calls of the shadow stack, and no others.
+    pub equal: u64,
+    /// The same but for boundaries at which calls may be missing.
+    pub partly: u64,
+    /// Those of which the shadow stack knew nothing: control had just come back to an activation further out.
+    pub without_list: u64,
+    /// Those of other programs.
+    pub of_others: u64,
+    /// Those with calls of an image that is not in verify mode: none of its functions was ever on the shadow stack.
+    pub mixed: u64,
+    /// Those that show other calls than the shadow stack has, or could not be decoded.
+    pub wrong: u64,
+    /// The first of them.
+    pub shown: Vec<String>,
+    /// Lines that are no captures: they were written while the disk was full, perhaps.
+    pub damaged: u64,
+}
+
+/// A record of the shadow stack.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Record {
+    /// The functions that it may be one of; none if no dictionary has it.
+    functions: Vec<u32>,
+    /// The call site; none if there is none yet, or no dictionary has it.
+    site: Option<u32>,
+    /// It is no record: the runtime has called a handler here.
+    signal: bool,
+}
+
+/// A line.
+struct Capture<'l> {
+    /// The capture's site, if instrumented code has taken it.
+    site: Option<u32>,
+    token: &'l str,
+    records: Vec<Record>,
+    /// There are more records, or they are not known.
+    open: bool,
+}
+
+/// Compares all captures of a file.
+///
+/// # Errors
+/// If the text cannot be read.
+pub fn check(decoder: &Decoder, mut text: impl BufRead) -> io::Result<Captures> {
+    let symbols = &decoder.images.symbols;
+    let reader = Reader { symbols, functions: Functions::new(symbols) };
+    let mut found = Captures::default();
+    // Images with records, and what is wrong with the images of its calls: all of them have records, perhaps later.
+    let (mut images, mut wrong) = (HashSet::new(), Vec::new());
+    let (mut line, mut context, mut number) = (Vec::new(), Context::default(), 0_u64);
+    loop {
+        line.clear();
+        number += 1;
+        if text.by_ref().take(MOST_LINE).read_until(b'\n', &mut line)? == 0 {
+            break;
+        }
+        let capture = std::str::from_utf8(&line).ok().and_then(|line| reader.capture(line));
+        let Some(capture) = capture else {
+            found.damaged += 1;
+            continue;
+        };
+        found.captures += 1;
+        images.extend(capture.records.iter().filter_map(|record| reader.image(record)));
+        if capture.records.is_empty() && capture.open {
+            found.without_list += 1;
+            continue;
+        }
+        let compared = match Token::parse(capture.token) {
+            Ok(token) => match decoder.decode_of_program(&token, &mut context) {
+                Ok(()) => compare(decoder, &context, &capture, other_handlers(&token)),
+                Err(DecodeError::OtherBuild { .. } | DecodeError::NoBuildId) => {
+                    found.of_others += 1;
+                    continue;
+                }
+                Err(error) => Err(error.to_string()),
+            },
+            Err(error) => Err(error.to_string()),
+        };
+        match compared {
+            Ok(true) => found.equal += 1,
+            Ok(false) => found.partly += 1,
+            Err(what) => {
+                let of: HashSet<u32> = images_of(symbols, &context).collect();
+                // Nobody reads more than the first ones, and their images decide which ones these are.
+                let what = (wrong.len() < 100 * MOST_SHOWN)
+                    .then(|| format!("line {number}: {what} (token {})", capture.token));
+                wrong.push((of, what));
+            }
+        }
+    }
+    for (of, what) in wrong {
+        if of.is_subset(&images) {
+            found.wrong += 1;
+            found.shown.extend(what.filter(|_| found.shown.len() < MOST_SHOWN));
+        } else {
+            found.mixed += 1;
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a handler was active that the runtime did not call: the shadow stack does not show where.
+fn other_handlers(token: &Token) -> bool {
+    let points = token.point.iter().chain(token.signals.iter().map(|(_, point)| point));
+    points.flat_map(|point| point.addresses.iter().skip(1)).any(|address| address.exact)
+}
+
+/// The images of the calls of a context.
+fn images_of<'c>(symbols: &'c Symbols, context: &'c Context) -> impl Iterator<Item = u32> + 'c {
+    context.pieces.iter().enumerate().filter_map(|(number, piece)| match piece {
+        Piece::Site(site) => Some(symbols.address_of_site(*site).0),
+        _ => context.owner(number).map(|owner| symbols.module_of(owner).image),
+    })
+}
+
+struct Reader<'d> {
+    symbols: &'d Symbols,
+    functions: Functions,
+}
+
+impl Reader<'_> {
+    /// None if the line is damaged.
+    fn capture<'l>(&self, line: &'l str) -> Option<Capture<'l>> {
+        let mut words = line.strip_suffix('\n')?.split(' ');
+        if words.next()? != "capture" {
+            return None;
+        }
+        let kind = words.next()?;
+        let site = match kind.strip_prefix("s:") {
+            Some(site) => Some(self.site(site)?),
+            None if kind == "p" => None,
+            None => return None,
+        };
+        let token = words.next()?;
+        let mut records = Vec::new();
+        let mut innermost = site.is_some();
+        let open = loop {
+            match words.next()? {
+                "." => break false,
+                "+" | "?" => break true,
+                "!" => records.push(Record { signal: true, ..Record::default() }),
+                word => {
+                    let mut record = self.record(word)?;
+                    if std::mem::take(&mut innermost)
+                        && let Some(site) = site.flatten()
+                    {
+                        let function = self.symbols.sites[site as usize].function;
+                        record.site = record.functions.contains(&function).then_some(site);
+                    }
+                    let thunk = |&function: &u32| self.symbols.functions[function as usize].push_thunk;
+                    if record.functions.is_empty() || !record.functions.iter().all(thunk) {
+                        records.push(record);
+                    }
+                }
+            }
+        };
+        let site = site.flatten();
+        words.next().is_none().then_some(Capture { site, token, records, open })
+    }
+
+    fn record(&self, word: &str) -> Option<Record> {
+        let Some(word) = word.strip_prefix('=') else {
+            let site = self.site(word)?;
+            let functions = site.map(|site| self.symbols.sites[site as usize].function).into_iter().collect();
+            return Some(Record { functions, site, signal: false });
+        };
+        let (name, site) = word.split_once('@')?;
+        let functions = self.functions.named(&unescaped(name)?).to_vec();
+        let site = if site.is_empty() { None } else { self.site(site)? };
+        // The site is one in its function.
+        let is_own = |site: u32| functions.contains(&self.symbols.sites[site as usize].function);
+        site.is_none_or(is_own).then_some(Record { functions, site, signal: false })
+    }
+
+    /// The site; none if no dictionary has it. None if the word is none.
+    fn site(&self, word: &str) -> Option<Option<u32>> {
+        let (image, address) = word.split_once('+')?;
+        let id = if image.is_empty() { BuildId::default() } else { BuildId::from_prefix(&hex(image)?) };
+        let address = if address.is_empty() { 0 } else { u64::from_str_radix(address, 16).ok()? };
+        let image = self.symbols.images.iter().position(|image| image.id == id);
+        Some(image.and_then(|image| self.symbols.site_at(image as u32, address)))
+    }
+
+    /// The image of a record, if it is known.
+    fn image(&self, record: &Record) -> Option<u32> {
+        let &[function] = record.functions.as_slice() else { return None };
+        Some(self.symbols.module_of(function).image)
+    }
+}
+
+/// A name whose further bytes are written as `%` and two hexadecimal digits.
+fn unescaped(name: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = name.as_bytes().iter();
+    while let Some(&byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let digits = rest.as_slice().get(..2)?;
+        bytes.extend(hex(std::str::from_utf8(digits).ok()?)?);
+        rest = rest.as_slice()[2..].iter();
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Whether a context has the calls of the shadow stack: all of them, or, false, those that it shows. The error says
+/// what both have.
+fn compare(
+    decoder: &Decoder,
+    context: &Context,
+    capture: &Capture<'_>,
+    other_handlers: bool,
+) -> Result<bool, String> {
+    let mut places = Places { other_handlers, ..Places::new(decoder, context, capture) };
+    let mut whole = true;
+    let mut start = 0;
+    'context: for &Run { end, count } in &context.runs {
+        // Each piece is equal to a record, so that more repetitions are as many.
+        for _ in 0..count.min(capture.records.len() as u64 + 2) {
+            for number in start..end {
+                let piece = context.pieces[number];
+                if matches!(piece, Piece::Thread | Piece::Task) {
+                    break 'context;
+                }
+                whole &= places.follow(number, piece);
+            }
+        }
+        start = end;
+    }
+    if places.is_at_end() {
+        return Ok(whole);
+    }
+    let text = |context: &Context| -> String {
+        let mut text = Vec::new();
+        let written = Renderer::new(decoder, Format::InPlace).body(b"", context, &mut text);
+        written.map(|()| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default()
+    };
+    Err(format!("the token shows {}, and the shadow stack has {}", text(context), text(&listed(capture))))
+}
+
+/// The records as a context, for people.
+fn listed(capture: &Capture<'_>) -> Context {
+    let mut context = Context::default();
+    for (number, record) in capture.records.iter().enumerate() {
+        let is_over = number == 0 && capture.site.is_none();
+        context.push(match record {
+            Record { signal: true, .. } => Piece::Signal,
+            Record { site: Some(site), .. } if !is_over => Piece::Site(*site),
+            Record { functions, .. } => {
+                functions.first().map_or(Piece::Unknown(None), |&f| Piece::Function(f))
+            }
+        });
+    }
+    if capture.open {
+        context.push(Piece::Truncated);
+    }
+    context.runs.push(Run { end: context.pieces.len(), count: 1 });
+    context
+}
+
+/// The places between the records that the pieces of a context may have led to.
+struct Places<'a> {
+    decoder: &'a Decoder,
+    context: &'a Context,
+    records: &'a [Record],
+    open: bool,
+    /// By how many records are further in, in ascending order.
+    at: Vec<usize>,
+    /// No function of the point was met yet.
+    innermost: bool,
+    /// The runtime's `longjmp` is active.
+    jumps: bool,
+    /// A handler may have been called by others than the runtime.
+    other_handlers: bool,
+}
+
+impl<'a> Places<'a> {
+    fn new(decoder: &'a Decoder, context: &'a Context, capture: &'a Capture<'_>) -> Self {
+        let (records, open) = (&capture.records, capture.open);
+        let (at, innermost, jumps, other_handlers) = (vec![0], true, false, false);
+        Self { decoder, context, records, open, at, innermost, jumps, other_handlers }
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.at.last() == Some(&self.records.len())
+    }
+
+    /// Goes over a piece. False if calls may be missing there.
+    fn follow(&mut self, number: usize, piece: Piece) -> bool {
+        if let Some(owner) = self.context.owner(number) {
+            let inner = self.inner(number);
+            let innermost = std::mem::take(&mut self.innermost);
+            let told_late = innermost && inner != Inner::Other || inner == Inner::Resumes;
+            let (decoder, records) = (self.decoder, self.records);
+            let reaches =
+                |place: usize| told_late && may_reach(&decoder.images.symbols, records.get(place), owner);
+            self.step(|record| record.functions.contains(&owner), reaches);
+            return true;
+        }
+        match piece {
+            Piece::Site(site) => self.step(|record| record.site == Some(site), |_| false),
+            Piece::Signal => {
+                self.innermost = true;
+                let other = self.other_handlers;
+                self.step(|record| record.signal, |_| other);
+            }
+            Piece::Unknown(_) | Piece::UnknownModule(_) | Piece::Truncated | Piece::Damaged => {
+                self.at =
+                    self.at.first().map_or_else(Vec::new, |&first| (first..=self.records.len()).collect());
+                return false;
+            }
+            Piece::Named(FrameKind::Uninstrumented, image, name) => {
+                self.jumps |= self.name(image, name) == Some(functions::LONGJMP);
+            }
+            Piece::Function(_)
+            | Piece::Uninstrumented(_)
+            | Piece::Tail(_)
+            | Piece::Named(..)
+            | Piece::Place(..)
+            | Piece::Thread
+            | Piece::Task => {}
+        }
+        true
+    }
+
+    /// Goes over a call. `stays`: whether at a place no record need be the call's.
+    fn step(&mut self, is_call: impl Fn(&Record) -> bool, stays: impl Fn(usize) -> bool) {
+        let mut next = Vec::with_capacity(self.at.len() + 1);
+        for &place in &self.at {
+            // The records that a jump has dropped are those of the first calls.
+            if stays(place) || self.jumps && place == 0 || self.open && place == self.records.len() {
+                next.push(place);
+            }
+            if self.records.get(place).is_some_and(&is_call) {
+                next.push(place + 1);
+            }
+        }
+        next.dedup();
+        self.at = next;
+    }
+
+    /// What is active further in than the function of a piece.
+    fn inner(&self, number: usize) -> Inner {
+        let Some(inner) = number.checked_sub(1) else { return Inner::Nothing };
+        let name = match self.context.pieces[inner] {
+            Piece::Signal
+            | Piece::Uninstrumented(None)
+            | Piece::Tail(_)
+            | Piece::Named(FrameKind::Tail, ..) => return Inner::Nothing,
+            Piece::Uninstrumented(Some(name)) => Some(self.decoder.images.symbols.linkage_name(name)),
+            Piece::Named(FrameKind::Uninstrumented, image, name) => self.name(image, name),
+            _ => None,
+        };
+        match name {
+            Some("_Unwind_Resume") => Inner::Resumes,
+            Some(name) if name.starts_with(functions::OWN) => Inner::Nothing,
+            _ => Inner::Other,
+        }
+    }
+
+    fn name(&self, image: u32, name: u32) -> Option<&str> {
+        Some(self.decoder.images.code(image).ok()??.linkage(name))
+    }
+}
+
+/// What is active further in than a function of a point.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Inner {
+    /// Nothing, but what tells the shadow stack of the function.
+    Nothing,
+    /// What goes on with an exception, behind the function's clean-up. Its record was taken off in front of that.
+    Resumes,
+    Other,
+}
+
+/// Whether the call that a record is at can have reached a function.
+fn may_reach(symbols: &Symbols, record: Option<&Record>, function: u32) -> bool {
+    let Some(site) = record.and_then(|record| record.site) else { return true };
+    let reached = &symbols.functions[function as usize];
+    match symbols.sites[site as usize].kind {
+        SiteKind::Direct(Some(callee)) => {
+            callee == function
+                || symbols.functions[callee as usize].push_thunk
+                || reached.jumped_to
+                || reached.enters
+        }
+        _ => true,
+    }
+}
