@@ -1,6 +1,7 @@
 //! Random programs, each made from a seed: the instrumented builds must do what the plain build does, and
 //! verify mode must find nothing. Every other seed has flags of the matrix ([`matrix::flags_for`]) as well. In verify
-//! mode all that can be is traced, too, and the trace is compared.
+//! mode the tokens of the run and samples of its CPU time are compared with the shadow stack ([`captures`]), and all
+//! that can be is traced, too, and the trace is compared.
 //!
 //! The generators: csmith, for C (what its programs compute depends on nearly everything the compiler can break), and
 //! two of our own, for C++: [`cxx`], whose programs take contexts that are known beforehand, and [`outside`], whose
@@ -14,7 +15,7 @@ use std::time::Duration;
 use crate::runner::{
     check_report, compare_numbers, compile, decode, ordinary_lines, show_output_difference, shown_lines,
 };
-use crate::{Output, artifact, command, cxx, llvm, matrix, outside, repository, run_within};
+use crate::{Output, artifact, captures, command, cxx, llvm, matrix, outside, repository, run_within};
 
 /// Who makes a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,8 @@ pub enum Verdict {
         compared: u64,
         /// Contexts that the program took, and whose decoded chains were the known ones.
         decoded: u64,
+        /// Tokens and interrupted points that were compared with the shadow stack.
+        captured: u64,
         /// Calls and returns in traces that verify mode compared.
         events: u64,
     },
@@ -56,7 +59,10 @@ pub enum Verdict {
 }
 
 const LEVELS: [&str; 5] = ["-O0", "-O1", "-O2", "-Os", "-O3"];
-const MODES: [&str; 3] = ["lto", "module", "link"];
+const MODES: [&str; 4] = ["lto", "module", "link", "relink"];
+/// Samples of CPU time a second, as many as a kernel's ticks allow: in verify mode each is compared with the shadow
+/// stack.
+const SAMPLES: &str = "10000";
 
 /// Processor time, in seconds, that the plain build may take; processor time does not depend on what else the machine
 /// does.
@@ -76,7 +82,9 @@ impl Builds {
                 (builds.collect(), flag(seed.is_multiple_of(2)))
             }
             // Every other seed has further flags, in each mode, and with calls as with blocks.
-            Self::Traced => (vec![(MODES[(seed % 3) as usize], true)], flag((seed / 6).is_multiple_of(2))),
+            Self::Traced => {
+                (vec![(MODES[(seed / 2 % 4) as usize], true)], flag((seed / 8).is_multiple_of(2)))
+            }
         }
     }
 }
@@ -200,14 +208,14 @@ fn compare_builds(generator: Generator, seed: u64, builds: Builds, folder: &Path
     }
     let runtime = [&link[..], &[artifact("libpcce_rt.a").display().to_string()]].concat();
     compile(&plain_compiler, &files, &flags, &runtime, &plain)?;
-    let expected = run_for(&plain, PLAIN_SECONDS, folder)?;
+    let expected = run_for(&plain, PLAIN_SECONDS, false, folder)?;
     if expected.status != 0 {
         return Ok(Verdict::Skipped);
     }
     if generator == Generator::Csmith && flags[0] != "-O0" {
         let unoptimised = folder.join("plain-O0");
         compile(&plain_compiler, &files, &[&flags[..], &["-O0".into()]].concat(), &runtime, &unoptimised)?;
-        let output = run_for(&unoptimised, 5 * PLAIN_SECONDS, folder)?;
+        let output = run_for(&unoptimised, 5 * PLAIN_SECONDS, false, folder)?;
         if (output.status, &output.stdout) != (expected.status, &expected.stdout) {
             return Ok(Verdict::Skipped);
         }
@@ -216,7 +224,7 @@ fn compare_builds(generator: Generator, seed: u64, builds: Builds, folder: &Path
         let names: Vec<String> = shown_lines(&expected)?.into_iter().map(|s| s.name).collect();
         model.order(&names).map_err(|e| format!("plain: the generator is wrong: {e}"))?;
     }
-    let (mut all_compared, mut all_decoded, mut all_events) = (0, 0, 0);
+    let (mut all_compared, mut all_decoded, mut all_captured, mut all_events) = (0, 0, 0, 0);
     let (builds, trace) = builds.of(seed);
     for (i, (mode, verify)) in builds.into_iter().enumerate() {
         let name = format!("{mode}{}", if verify { "-verify" } else { "" });
@@ -246,10 +254,16 @@ fn compare_builds(generator: Generator, seed: u64, builds: Builds, folder: &Path
             compiled = build(&flags);
         }
         compiled.map_err(wrong)?;
-        let output = run_for(&executable, INSTRUMENTED_SECONDS, folder).map_err(wrong)?;
+        let output = run_for(&executable, INSTRUMENTED_SECONDS, verify, folder).map_err(wrong)?;
         let mut text = String::new();
         if verify {
             all_compared += check_report(&report(&executable), false, &mut text);
+            let images = [executable.as_path(), &library];
+            let images = if sources.has_library { &images[..] } else { &images[..1] };
+            match captures::compare(images, &captures::file(&executable)) {
+                Ok((equal, partly)) => all_captured += equal + partly,
+                Err(error) => text.push_str(&error),
+            }
         }
         if traced {
             all_events += check_trace(&executable, &mut text);
@@ -264,7 +278,12 @@ fn compare_builds(generator: Generator, seed: u64, builds: Builds, folder: &Path
             return Err(wrong(text));
         }
     }
-    Ok(Verdict::Same { compared: all_compared, decoded: all_decoded, events: all_events })
+    Ok(Verdict::Same {
+        compared: all_compared,
+        decoded: all_decoded,
+        captured: all_captured,
+        events: all_events,
+    })
 }
 
 fn report(executable: &Path) -> PathBuf {
@@ -301,12 +320,16 @@ fn check_trace(executable: &Path, wrong: &mut String) -> u64 {
     output.stdout.split(' ').next().and_then(|events| events.parse().ok()).unwrap_or(0)
 }
 
-/// Runs a program with so many seconds of processor time.
-fn run_for(executable: &Path, seconds: u64, folder: &Path) -> Result<Output, String> {
+/// Runs a program with so many seconds of processor time; in verify mode with samples.
+fn run_for(executable: &Path, seconds: u64, verify: bool, folder: &Path) -> Result<Output, String> {
     let limit = format!("--cpu={seconds}:{}", seconds + 5);
     let mut command = command("prlimit", &[&limit, "--core=0", "--"]);
     command.arg(executable).current_dir(folder).env("PCCE_VERIFY_REPORT", report(executable));
     command.env("PCCE_NUMBERS", numbers(executable)).env("PCCE_TRACE", trace(executable));
+    if verify {
+        command.env("PCCE_VERIFY_CAPTURES", captures::file(executable));
+        command.env("PCCE_SAMPLE", SAMPLES).env("PCCE_SAMPLE_PROFILE", "/dev/null");
+    }
     // Chunks begin at many places, and are read from there.
     command.env("PCCE_TRACE_STRESS", "3");
     run_within(&mut command, "", WAITING)

@@ -22,6 +22,7 @@
 //! - `tests/install.rs`: what is installed, and the Debian package;
 //! - `tests/guide.rs`: the commands of the user's guide and their output.
 
+pub mod captures;
 pub mod chain;
 pub mod cxx;
 pub mod evaluation;

@@ -80,12 +80,14 @@ fn soak(generator: Generator, arguments: &Arguments) -> (serde_json::Value, usiz
         })
         .collect();
     bar.finish();
-    let (mut same, mut skipped, mut compared, mut decoded, mut events) = (0u64, 0u64, 0, 0, 0);
+    let (mut same, mut skipped, mut compared, mut decoded, mut captured, mut events) =
+        (0u64, 0u64, 0, 0, 0, 0);
     let mut different = Vec::new();
     for (seed, verdict) in verdicts {
         match verdict {
-            Verdict::Same { compared: c, decoded: d, events: e } => {
-                (same, compared, decoded, events) = (same + 1, compared + c, decoded + d, events + e);
+            Verdict::Same { compared: c, decoded: d, captured: t, events: e } => {
+                (same, compared, decoded) = (same + 1, compared + c, decoded + d);
+                (captured, events) = (captured + t, events + e);
             }
             Verdict::Skipped => skipped += 1,
             Verdict::Different(_) => different.push(seed),
@@ -98,6 +100,7 @@ fn soak(generator: Generator, arguments: &Arguments) -> (serde_json::Value, usiz
         "different": different,
         "contexts_compared": compared,
         "contexts_decoded": decoded,
+        "captures_compared": captured,
         "events_compared": events,
     });
     (summary, different.len())

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::build::{build, ordinary_lines, shown_lines};
 use super::{Case, Frame, Shown};
 use crate::program::{Program, matches};
-use crate::{Output, artifact, command, run, run_with_input};
+use crate::{Output, artifact, captures, command, run, run_with_input};
 
 pub(super) fn check_case(
     program: &Program,
@@ -20,7 +20,10 @@ pub(super) fn check_case(
     let built = build(program, &case.level, Some(case), folder)?;
     let report = folder.join(format!("{}.report", case.name()));
     let numbers = folder.join(format!("{}.numbers", case.name()));
+    let captured = captures::file(&report);
+    let _ = fs::remove_file(&captured);
     let mut run_it = built.command(program);
+    run_it.env("PCCE_VERIFY_CAPTURES", &captured);
     let output = run(run_it.env("PCCE_VERIFY_REPORT", &report).env("PCCE_NUMBERS", &numbers));
     let mut wrong = String::new();
     if case.verify {
@@ -35,13 +38,16 @@ pub(super) fn check_case(
         .filter(|_| program.is_instrumented())
         .chain(libraries.map(|(_, path)| path.as_path()))
         .collect();
+    if let Err(error) = captures::compare(&images, &captured) {
+        let _ = writeln!(wrong, "captures: {error}");
+    }
     match decode(&images, &shown, Some(&numbers)) {
         Ok(decoded) => compare(program, case, &shown, &decoded, &mut wrong),
         Err(error) => wrong.push_str(&error),
     }
     if wrong.is_empty() {
         // Hundreds of programs: only those that failed stay to be looked at.
-        for file in [&built.path, &report, &numbers].into_iter().chain(&built.libraries) {
+        for file in [&built.path, &report, &numbers, &captured].into_iter().chain(&built.libraries) {
             let _ = fs::remove_file(file);
         }
         Ok(())

@@ -1,0 +1,45 @@
+//! Captures that programs in verify mode have written (`PCCE_VERIFY_CAPTURES`), compared with the shadow stack.
+
+use std::path::{Path, PathBuf};
+
+use crate::{Output, artifact, command, run};
+
+/// The file of an executable's captures.
+#[must_use]
+pub fn file(executable: &Path) -> PathBuf {
+    executable.with_extension("captures")
+}
+
+/// Compares the captures in a file. `images`: the program, and its instrumented libraries.
+#[must_use]
+pub fn verified(images: &[&Path], captures: &Path) -> Output {
+    let mut verified = command(artifact("pcce"), &["verified", "--captures"]);
+    verified.arg(captures);
+    for (i, image) in images.iter().enumerate() {
+        if i > 0 {
+            verified.arg("--dict");
+        }
+        verified.arg(image);
+    }
+    run(&mut verified)
+}
+
+/// How many captures were compared, and how many of them say that calls are not known; an error where one of them is
+/// wrong. There may be none.
+///
+/// # Errors
+/// What was said.
+pub fn compare(images: &[&Path], captures: &Path) -> Result<(u64, u64), String> {
+    if !captures.exists() {
+        return Ok((0, 0));
+    }
+    let output = verified(images, captures);
+    let words: Vec<&str> = output.stdout.trim_end().split(' ').collect();
+    let number = |word: &str| word.parse::<u64>().map_err(|_| output.describe());
+    match words[..] {
+        [_, "captures,", equal, "equal,", partly, .., "0", "wrong"] if !output.stderr.contains("damaged") => {
+            Ok((number(equal)?, number(partly)?))
+        }
+        _ => Err(output.describe()),
+    }
+}

@@ -1,0 +1,299 @@
+//! Captures in verify mode: tokens, also of interrupted points, are compared with the shadow stack, and what is wrong
+//! is found.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pcce_testsuite::captures::{compare, file, verified};
+use pcce_testsuite::{Output, artifact, command, repository, run, work_folder};
+
+const MODES: [&str; 3] = ["relink", "lto", "module"];
+
+fn build(name: &str, source: &Path, flags: &[&str]) -> PathBuf {
+    let program = work_folder(&format!("captures/{name}")).join("program");
+    let compiler = if is_cxx(source) { "pcce-clang++" } else { "pcce-clang" };
+    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let mut build = command(artifact(compiler), &["-g", "-pthread", "--pcce-verify", &include]);
+    let _ = run(build.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
+    program
+}
+
+fn is_cxx(source: &Path) -> bool {
+    source.extension().is_some_and(|extension| extension == "cpp")
+}
+
+/// Builds a program of one file.
+fn build_text(name: &str, text: &str, mode: &str) -> PathBuf {
+    let source = work_folder(&format!("captures/{name}-source")).join("main.c");
+    fs::write(&source, text).expect("the folder is ours");
+    build(&format!("{name}-{mode}"), &source, &["-O1", &format!("--pcce-mode={mode}")])
+}
+
+/// Runs a program whose captures are written.
+fn run_with(program: &Path, variables: &[(&str, &str)]) -> Output {
+    let captures = file(program);
+    let _ = fs::remove_file(&captures);
+    run(command(program, &[]).env("PCCE_VERIFY_CAPTURES", &captures).envs(variables.iter().copied()))
+}
+
+/// Programs that are interrupted after each of their instructions, or after many of them.
+#[test]
+fn every_point_is_compared() {
+    let bias = "-DSTEP_BIAS=(unsigned long)&__executable_start";
+    for mode in MODES {
+        for (name, source, every, least) in [
+            ("delivered", "delivered.cpp", "1", 50_000),
+            ("thrown", "thrown.cpp", "61", 3_000),
+            ("mixed", "mixed.c", "61", 3_000),
+            ("tails", "tails.c", "61", 1_500),
+        ] {
+            let level = if mode == "module" { "-O0" } else { "-O2" };
+            let source = repository().join("testsuite/stepping").join(source);
+            let flags = ["-w", bias, level, &format!("--pcce-mode={mode}")];
+            let program = build(&format!("{name}-{mode}"), &source, &flags);
+            let _ = run_with(&program, &[("STEP_EVERY", every)]).expect_success();
+            let (equal, partly) = compare(&[&program], &file(&program))
+                .unwrap_or_else(|wrong| panic!("{name}, {mode}: {wrong}"));
+            assert!(equal > least, "{name}, {mode}: only {equal} points");
+            // The unwinder's own frames are of no use while it leaves them.
+            let unknown = if is_cxx(&source) { equal / 20 } else { 0 };
+            assert!(partly <= unknown, "{name}, {mode}: {partly} of {equal} points are not known");
+            let _ = fs::remove_file(file(&program));
+        }
+    }
+}
+
+/// Threads, handlers in handlers, children, and code without the pass.
+const SEVERAL: &str = r#"
+#include <pcce.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#define NOINLINE __attribute__((noinline))
+NOINLINE static void take(void) {
+  char token[4096];
+  if (pcce_token(token, sizeof token) >= sizeof token) abort();
+}
+NOINLINE static void recursive(int n) {
+  if (n > 0) recursive(n - 1);
+  __asm__ volatile("" ::: "memory");
+  take();
+}
+static void inner(int signal) { take(); (void)signal; }
+static void outer(int signal) { recursive(2); raise(SIGUSR2); take(); (void)signal; }
+static int compare(const void *a, const void *b) { take(); return *(const int *)a - *(const int *)b; }
+static void *work(void *argument) {
+  int numbers[] = {2, 1};
+  qsort(numbers, 2, sizeof *numbers, compare);
+  recursive(3);
+  return argument;
+}
+int main(void) {
+  signal(SIGUSR1, outer);
+  signal(SIGUSR2, inner);
+  take();
+  pthread_t threads[4];
+  for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, work, NULL);
+  for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+  raise(SIGUSR1);
+  fflush(stdout);
+  if (fork() == 0) { recursive(4); _exit(0); }
+  wait(NULL);
+  // It closes what is none of its own, and uses the numbers.
+  for (int i = 3; i < 64; i++) close(i);
+  if (!freopen("/dev/null", "r", stdin)) return 2;
+  recursive(1);
+  puts("end");
+  return 0;
+}
+"#;
+
+/// How often that takes a token: in `main`, each of four threads, whose creation is one, the handlers, the child, and
+/// at the end.
+const TAKEN: u64 = 1 + 4 * (1 + 1 + 4) + (3 + 1 + 1) + 5 + 2;
+
+#[test]
+fn threads_handlers_and_children_are_compared() {
+    for mode in MODES {
+        let program = build_text("several", SEVERAL, mode);
+        let output = run_with(&program, &[]).expect_success();
+        assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("end\n", ""), "{mode}");
+        let found = compare(&[&program], &file(&program)).unwrap_or_else(|wrong| panic!("{mode}: {wrong}"));
+        assert_eq!(found, (TAKEN, 0), "{mode}");
+        // Every third one.
+        let _ = run_with(&program, &[("PCCE_VERIFY_EVERY", "3")]).expect_success();
+        let found = compare(&[&program], &file(&program)).unwrap_or_else(|wrong| panic!("{mode}: {wrong}"));
+        // The child counts on from where its parent was.
+        assert!(found.0.abs_diff(TAKEN / 3) <= 2 && found.1 == 0, "{mode}: {found:?}");
+    }
+}
+
+/// The lines of a file of captures.
+fn lines(program: &Path) -> Vec<String> {
+    let text = fs::read_to_string(file(program)).expect("the program has written it");
+    text.lines().map(str::to_owned).collect()
+}
+
+/// The check can fail: tokens of other contexts, records that are missing, and a dictionary by which tokens decode to
+/// other calls.
+#[test]
+fn what_is_wrong_is_found() {
+    let wrong_with = |program: &Path, lines: &[String], wrong: usize| {
+        fs::write(file(program), lines.concat()).expect("room on the disk");
+        let output = verified(&[program], &file(program));
+        assert_eq!(output.status, 1, "{}", output.describe());
+        assert!(output.stdout.ends_with(&format!(", {wrong} wrong\n")), "{}", output.describe());
+        let said = "the token shows main";
+        assert!(output.stderr.contains(said), "{}", output.describe());
+    };
+    for mode in MODES {
+        let program = build_text("wrong", SEVERAL, mode);
+        let _ = run_with(&program, &[]).expect_success();
+        let all: Vec<String> = lines(&program).iter().map(|line| format!("{line}\n")).collect();
+        let words = |line: &str| -> Vec<String> { line.split(' ').map(str::to_owned).collect() };
+        // The first one is of `take`, called by `main`; this is one of `recursive`, called by that.
+        let deep = all.iter().rposition(|line| line.split(' ').count() > 6).expect("recursion");
+        let (mut first, mut other) = (words(&all[0]), words(&all[deep]));
+        std::mem::swap(&mut first[2], &mut other[2]);
+        let mut exchanged = all.clone();
+        (exchanged[0], exchanged[deep]) = (first.join(" "), other.join(" "));
+        wrong_with(&program, &exchanged, 2);
+        // Without its outermost record.
+        let mut shorter = words(&all[deep]);
+        let outermost = shorter.len() - 2;
+        shorter.remove(outermost);
+        let mut missing = all.clone();
+        missing[deep] = shorter.join(" ");
+        wrong_with(&program, &missing, 1);
+        // A line that was cut is no capture, and those that are there are compared.
+        let mut cut = all.clone();
+        let kept = cut[deep].len() - 5;
+        cut[deep].truncate(kept);
+        fs::write(file(&program), cut.concat()).expect("room on the disk");
+        let output = verified(&[&program], &file(&program));
+        assert_eq!(output.status, 2, "{}", output.describe());
+        assert!(output.stderr.contains("damaged lines"), "{}", output.describe());
+        assert!(output.stdout.ends_with(", 0 wrong\n"), "{}", output.describe());
+    }
+}
+
+/// Two calls of one function, whose values are exchanged in the dictionary: each token decodes to the other call.
+#[test]
+fn a_wrong_dictionary_is_found() {
+    let text = r#"
+        #include <pcce.h>
+        #include <stdlib.h>
+        #define NOINLINE __attribute__((noinline))
+        #define KEEP __asm__ volatile("" ::: "memory")
+        NOINLINE static void take(void) { char token[4096]; if (pcce_token(token, 4096) >= 4096) abort(); KEEP; }
+        NOINLINE static void left(void) { take(); KEEP; }
+        NOINLINE static void right(void) { take(); KEEP; }
+        int main(void) { left(); right(); return 0; }"#;
+    for mode in ["relink", "lto"] {
+        let program = build_text("dictionary", text, mode);
+        let _ = run_with(&program, &[]).expect_success();
+        assert_eq!(compare(&[&program], &file(&program)), Ok((2, 0)), "{mode}");
+        let json = run(&mut command(artifact("pcce"), &["dict", &program.display().to_string()]));
+        let mut dictionary: serde_json::Value =
+            serde_json::from_str(&json.expect_success().stdout).expect("a dictionary");
+        let exchanged = exchange(&mut dictionary);
+        assert_eq!(exchanged, 2, "{mode}: {dictionary}");
+        let damaged = program.with_extension("json");
+        fs::write(&damaged, dictionary.to_string()).expect("room on the disk");
+        let output = verified(&[&damaged], &file(&program));
+        assert_eq!(output.status, 1, "{mode}: {}", output.describe());
+        assert!(output.stdout.ends_with(" 2 wrong\n"), "{mode}: {}", output.describe());
+        assert!(
+            output
+                .stderr
+                .contains("the token shows main;right;take, and the shadow stack has main;left;take"),
+            "{mode}: {}",
+            output.describe()
+        );
+    }
+}
+
+/// Exchanges the values of the calls of `take`. Returns how many there are.
+fn exchange(dictionary: &mut serde_json::Value) -> usize {
+    let module = &dictionary["modules"][0];
+    let name = module["names"].as_array().expect("names").iter().position(|name| name == "take");
+    let functions = module["functions"].as_array().expect("functions");
+    let take =
+        functions.iter().position(|function| function["name"].as_u64() == name.map(|name| name as u64));
+    let take = take.expect("it is there") as u64;
+    let sites = module["sites"].as_array().expect("sites").clone();
+    let mut exchanged = 0;
+    for edge in dictionary["encodings"][0]["edges"].as_array_mut().expect("edges") {
+        let site = edge["site"].as_u64().expect("a number") as usize;
+        if sites[site]["kind"]["direct"].as_u64() == Some(take) {
+            edge["code"]["add"] = (1 - edge["code"]["add"].as_u64().expect("it is 0 or 1")).into();
+            exchanged += 1;
+        }
+    }
+    exchanged
+}
+
+/// What cannot be written is said once, and the program runs on.
+#[test]
+fn a_program_is_not_harmed_by_what_cannot_be_written() {
+    let program = build_text("refused", SEVERAL, "relink");
+    for (path, said) in [
+        ("/dev/full", "pcce: cannot write to /dev/full: error 28\n"),
+        ("/nowhere/captures", "pcce: cannot write to /nowhere/captures: error 2\n"),
+        ("/dev", "pcce: cannot write to /dev: error 21\n"),
+    ] {
+        let output = run(command(&program, &[]).env("PCCE_VERIFY_CAPTURES", path)).expect_success();
+        assert_eq!(output.stdout, "end\n", "{path}");
+        // Threads may meet it at one time.
+        let once = output.stderr.replacen(said, "", 1);
+        assert!(output.stderr.contains(said) && once.len() <= 4 * said.len(), "{path}: {}", output.stderr);
+    }
+    let none = "pcce: PCCE_VERIFY_EVERY is no number from 1 on; no captures are written\n";
+    let output = run_with(&program, &[("PCCE_VERIFY_EVERY", "none")]).expect_success();
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("end\n", none));
+    assert!(!file(&program).exists());
+    let limited = format!("ulimit -f 1; exec {}", program.display());
+    let captures = file(&program);
+    let output =
+        run(command("sh", &["-c", &limited]).env("PCCE_VERIFY_CAPTURES", &captures)).expect_success();
+    assert_eq!(output.stdout, "end\n");
+    assert!(output.stderr.contains("error 27\n"), "{}", output.describe());
+}
+
+/// A library that is not in verify mode has no records.
+#[test]
+fn calls_of_an_image_that_is_not_in_verify_mode_are_not_compared() {
+    let folder = work_folder("captures/mixed");
+    let source = folder.join("library.c");
+    let text = r#"
+        #include <pcce.h>
+        #include <stdlib.h>
+        #define KEEP __asm__ volatile("" ::: "memory")
+        #ifdef LIBRARY
+        void far(void (*call)(void)) { call(); KEEP; }
+        #else
+        void far(void (*call)(void));
+        static void take(void) { char token[4096]; if (pcce_token(token, 4096) >= 4096) abort(); KEEP; }
+        int main(void) { take(); far(take); return 0; }
+        #endif"#;
+    fs::write(&source, text).expect("the folder is ours");
+    let (library, program) = (folder.join("libfar.so"), folder.join("program"));
+    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let mut build =
+        command(artifact("pcce-clang"), &["-g", "-O1", "-DLIBRARY", "-fPIC", "-shared", &include]);
+    let _ = run(build.arg(&source).arg("-o").arg(&library)).expect_success();
+    let mut build = command(artifact("pcce-clang"), &["-g", "-O1", "--pcce-verify", &include]);
+    let _ = run(build.arg(&source).arg(&library).arg("-o").arg(&program)).expect_success();
+    let report = folder.join("report");
+    let _ = run_with(&program, &[("PCCE_VERIFY_REPORT", &report.display().to_string())]).expect_success();
+    let output = verified(&[&program, &library], &file(&program)).expect_success();
+    assert!(
+        output.stdout.starts_with("2 captures, 1 equal, ") && output.stdout.ends_with(", 0 wrong\n"),
+        "{}",
+        output.stdout
+    );
+    assert!(output.stderr.contains("1 not compared: they have calls of an image"), "{}", output.stderr);
+}
