@@ -13,8 +13,7 @@
 //!   its clean-up behind an exception, and has let the unwinder go on.
 //! - The runtime's `longjmp` may have dropped the records of what it is about to leave.
 //!
-//! The innermost record's call site is one of a call that may be over, so it counts only where a function is active that
-//! it has called.
+//! The innermost record's call site is one of a call that may be over, so it counts only where what it calls is active.
 
 use std::collections::HashSet;
 use std::io::{self, BufRead, Read as _};
