@@ -236,6 +236,42 @@ fn exchange(dictionary: &mut serde_json::Value) -> usize {
     exchanged
 }
 
+/// The point at which a program crashes, also where its stack is full.
+#[test]
+fn crashes_are_compared() {
+    let text = r#"
+        #include <string.h>
+        #define NOINLINE __attribute__((noinline))
+        NOINLINE static void deep(int n, volatile char *at) {
+          char block[64];
+          memset(block, n, sizeof block);
+          if (n == 0) *at = 1; else deep(n - 1, at);
+          __asm__ volatile("" : : "r"(block) : "memory");
+        }
+        NOINLINE static int endless(int n) { volatile char block[256]; block[0] = (char)n; return endless(n + 1) + block[0]; }
+        int main(int n, char **v) {
+          if (n > 1) return endless(n);
+          deep(5, (volatile char *)8);
+          return v == 0;
+        }"#;
+    let source = work_folder("captures/crashes-source").join("main.c");
+    fs::write(&source, text).expect("the folder is ours");
+    for mode in ["relink", "lto"] {
+        let flags = ["-O1", "-w", &format!("--pcce-mode={mode}"), "--pcce-crash-report"];
+        let program = build(&format!("crashes-{mode}"), &source, &flags);
+        // Of endless recursion a token and the records are cut.
+        for (arguments, expected) in [(&[][..], (1, 0)), (&["endless"], (0, 1))] {
+            let captures = file(&program);
+            let _ = fs::remove_file(&captures);
+            let mut crash = command(&program, arguments);
+            let output =
+                run(crash.env("PCCE_VERIFY_CAPTURES", &captures).env("PCCE_CRASH_REPORT", "/dev/null"));
+            assert!(output.status != 0 && output.status != 97, "{mode}: {}", output.describe());
+            assert_eq!(compare(&[&program], &captures), Ok(expected), "{mode}");
+        }
+    }
+}
+
 /// What cannot be written is said once, and the program runs on.
 #[test]
 fn a_program_is_not_harmed_by_what_cannot_be_written() {
