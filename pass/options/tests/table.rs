@@ -170,7 +170,7 @@ fn options_that_do_nothing_are_refused() {
         ("--pcce-profile-generate", ANYWHERE, ""),
         ("--pcce-profile-use=p", ANYWHERE, ""),
         ("--pcce-id-bits=9", ANYWHERE, ""),
-        ("--pcce-hybrid", &[Lto], ""),
+        ("--pcce-hybrid", &[Lto, Relink], ""),
         ("--pcce-no-callback=f", ANYWHERE, ""),
         ("--pcce-crash-report", ANYWHERE, ""),
         ("--pcce-trace", ANYWHERE, ""),
