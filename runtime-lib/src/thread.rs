@@ -110,6 +110,17 @@ pub unsafe extern "C" fn leave(creation: *mut Creation) {
     // SAFETY: this thread's block and record.
     unsafe {
         own_stack(creation);
+        forget_calls();
+    }
+}
+
+/// All calls of this thread have ended, without a word.
+///
+/// # Safety
+/// So it is.
+pub unsafe fn forget_calls() {
+    // SAFETY: this thread's block.
+    unsafe {
         let block = tls();
         (*block).top = Link::NULL;
         (*block).id = 0;

@@ -49,6 +49,7 @@ use crate::signal;
 use crate::state::{current, tls};
 use crate::sys;
 use crate::text::print_to;
+use crate::thread::forget_calls;
 use crate::when::{self, Kind};
 use pcce_system::weak_address;
 
@@ -100,6 +101,7 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
         captures::start();
         PROCESS.store(sys::getpid(), Ordering::Relaxed);
         sys::around_fork(None, forked);
+        clear_behind_main();
     }
     mixed::entered(function);
     let (id, top) = current();
@@ -385,6 +387,26 @@ unsafe fn mismatch(function: *const FunctionRecord, what: core::fmt::Arguments<'
         let name = unsafe { CStr::from_ptr((*function).name.get().cast()) };
         print(format_args!("pcce verify: mismatch in {}: {what}", name.to_str().unwrap_or("?")));
     }
+}
+
+/// `pthread_exit` ends all activations of the main thread, which then runs what is registered for the process's end.
+/// Other threads begin in the runtime, which sees their end.
+fn clear_behind_main() {
+    if sys::gettid() != sys::getpid() {
+        return;
+    }
+    let mut key: libc::pthread_key_t = 0;
+    // SAFETY: plain calls; any value but null has the destructor called.
+    unsafe {
+        if libc::pthread_key_create(&raw mut key, Some(main_has_ended)) == 0 {
+            libc::pthread_setspecific(key, (&raw const REGISTERED).cast());
+        }
+    }
+}
+
+unsafe extern "C" fn main_has_ended(_: *mut c_void) {
+    // SAFETY: the thread has left them.
+    unsafe { forget_calls() };
 }
 
 /// A forked child reports what it has compared itself.

@@ -70,3 +70,33 @@ fn what_is_not_in_verify_mode_is_not_counted() {
         }
     }
 }
+
+/// `pthread_exit` ends the main thread's activations. What is registered for the process's end runs behind that, in a
+/// stream of its own.
+#[test]
+fn the_main_thread_may_end_before_the_process() {
+    let folder = work_folder("trace_check/main_thread");
+    let file = folder.join("main.c");
+    let text = "#include <pthread.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+        static void other(void) { puts(\"other\"); }\n\
+        static void at(void) { char room[4000]; for (int i = 0; i < 4000; i++) room[i] = 'A';\n  \
+          __asm__ volatile(\"\" : : \"r\"(room) : \"memory\"); puts(\"at\"); other(); }\n\
+        static void *waits(void *p) { usleep(10000); puts(\"waits\"); return p; }\n\
+        __attribute__((noinline)) static void deep(int n) { if (n) { deep(n - 1); __asm__ volatile(\"\"); }\n  \
+          else pthread_exit(0); }\n\
+        int main(int count, char **words) { pthread_t thread; void (*volatile f)(int) = deep; atexit(at);\n  \
+          if (count > 1) pthread_create(&thread, 0, waits, 0); puts(\"main\"); f(3); return 0; }\n";
+    fs::write(&file, text).unwrap();
+    let program = folder.join("program");
+    for mode in ["--pcce-mode=relink", "--pcce-mode=module", "--pcce-mode=lto"] {
+        for flags in [&[mode, "--pcce-verify"][..], &[mode, "--pcce-verify", "-O0"]] {
+            build(&file, flags, &program);
+            for arguments in [&[][..], &["with a thread"]] {
+                let check = checked(&program, arguments, "0").expect_success();
+                assert!(check.stdout.contains(", 0 chunks do not"), "{}", check.describe());
+                let said = fs::read_to_string(program.with_extension("report")).expect("a report");
+                assert!(said.contains(", 0 mismatches"), "{said}");
+            }
+        }
+    }
+}

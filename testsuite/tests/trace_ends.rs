@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{artifact, command, json_lines, repository, run, work_folder};
+use pcce_testsuite::{artifact, command, json_lines, llvm, repository, run, work_folder};
 use serde_json::Value;
 
 const MODES: [&str; 4] = ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link", "--pcce-mode=relink"];
@@ -134,5 +134,65 @@ fn what_runs_before_constructors_is_traced() {
             let names: Vec<&str> = streams[0].0.iter().map(|call| &*call.0).collect();
             assert_eq!(names, ["early", "note", "main", "note", "note"], "{mode} {link:?}");
         }
+    }
+}
+
+/// Behind a gap it is known again what a function does that is named, and not what its caller goes on with.
+#[test]
+fn what_is_missing_behind_a_gap_is_told() {
+    let folder = work_folder("trace_ends/gap");
+    let plain = "extern \"C\" void log(int) {}\n\
+        extern \"C\" int catches(void (*f)(int), int n) { try { f(n); } catch (...) { return 1; } return 0; }\n";
+    let own = "extern \"C\" int catches(void (*)(int), int);\nextern \"C\" void log(int);\n\
+        struct Guard { int i; __attribute__((noinline)) Guard(int i) : i(i) { log(i); }\n  \
+          __attribute__((noinline)) ~Guard() { log(-i); } };\n\
+        struct Base { virtual void named(int); };\nvoid Base::named(int) { Guard g(3); }\n\
+        Base base; Base *volatile pointer = &base;\n\
+        __attribute__((noinline)) void thrower(int n) { Guard g(2); if (n) throw 5; }\n\
+        __attribute__((noinline)) void loses(int n) { Guard g(1); catches(thrower, n); pointer->named(n); }\n\
+        __attribute__((noinline)) void after(int) { Guard g(7); }\n\
+        int main() { Guard g(0); loses(1); after(2); return 0; }\n";
+    for (name, text) in [("plain.cpp", plain), ("own.cpp", own)] {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    let mut clang = command(llvm("clang++"), &["-O1", "-c", "plain.cpp", "-o", "plain.o"]);
+    let _ = run(clang.current_dir(&folder)).expect_success();
+    for mode in MODES {
+        let mut clang = command(artifact("pcce-clang++"), &["--pcce-trace", "-g", "-O1", mode]);
+        let _ =
+            run(clang.args(["own.cpp", "plain.o", "-o", "program"]).current_dir(&folder)).expect_success();
+        let (program, trace) = (folder.join("program"), folder.join("trace"));
+        let _ = fs::remove_file(&trace);
+        let _ = run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
+        let shown = run(command(artifact("pcce"), &["trace", "show"]).arg(&program).arg(&trace));
+        assert_eq!(shown.status, 2, "{}", shown.describe());
+        let (_, behind) = shown.stdout.rsplit_once("Base::named").expect("it is there");
+        let told =
+            behind.contains("its caller is not known; unknown from here on") || behind.contains("after");
+        assert!(told, "{mode}: {}", shown.stdout);
+    }
+}
+
+/// A program that sets handlers of C++ is traced.
+#[test]
+fn programs_may_set_handlers() {
+    let folder = work_folder("trace_ends/handlers");
+    let text = "#include <cstdio>\n#include <cstdlib>\n#include <exception>\n#include <new>\n\
+        __attribute__((noinline)) static void says(const char *what) { puts(what); fflush(stdout); }\n\
+        static void ends() { says(\"ends\"); _Exit(3); }\n\
+        static void more() { says(\"more\"); std::set_new_handler(nullptr); }\n\
+        int main() { std::set_terminate(ends); std::set_new_handler(more);\n  \
+          try { void *volatile p = operator new(~0ul >> 1); free(p); } catch (const std::bad_alloc &) { says(\"no\"); }\n  \
+          throw 5; }\n";
+    fs::write(folder.join("program.cpp"), text).unwrap();
+    for mode in MODES {
+        let mut clang = command(artifact("pcce-clang++"), &["--pcce-trace", "-g", "-w", "-O1", mode]);
+        let _ = run(clang.args(["program.cpp", "-o", "program"]).current_dir(&folder)).expect_success();
+        let streams = calls(&folder.join("program"), "", None);
+        let all: Vec<_> = streams.into_iter().flat_map(|(calls, _)| calls).collect();
+        for function in ["ends()", "more()"] {
+            assert_eq!(count(&all, function), 1, "{mode} {function}: {all:?}");
+        }
+        assert_eq!(count(&all, "says(char const*)"), 3, "{mode}: {all:?}");
     }
 }

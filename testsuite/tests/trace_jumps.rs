@@ -96,3 +96,60 @@ fn functions_have_several_places_to_come_back_to() {
         }
     }
 }
+
+/// What follows without a choice may have happened before a handler jumped away, or not. No call is told that was not
+/// made.
+#[test]
+fn calls_that_a_fault_has_prevented_are_not_told() {
+    let folder = work_folder("trace_jumps_fault");
+    let plain = "#include <stdio.h>\n#include <setjmp.h>\nvoid says(const char *what) { puts(what); }\n\
+        static jmp_buf place; void guarded(void (*f)(void)) { if (!setjmp(place)) f(); }\n\
+        void away(void) { longjmp(place, 1); }\n";
+    let own = "#include <setjmp.h>\n#include <signal.h>\nvoid says(const char *), guarded(void (*)(void)), away(void);\n\
+        #define OWN __attribute__((noinline))\nstatic sigjmp_buf place; static volatile int *bad;\n\
+        static int plainly; static void handler(int s) { (void)s; if (plainly) away(); siglongjmp(place, 1); }\n\
+        OWN void next(int n) { says(\"next\"); says(n ? \"one\" : \"none\"); }\n\
+        OWN void faults(int n) { says(\"before\"); *bad = n; next(n); next(0); }\n\
+        OWN void calls(int n) { faults(n); next(n); }\nOWN void done(void) { says(\"done\"); }\n\
+        OWN void inner(void) { faults(2); next(3); }\n\
+        int main(void) { struct sigaction act = { 0 }; act.sa_handler = handler; act.sa_flags = SA_NODEFER;\n  \
+          sigaction(SIGSEGV, &act, 0);\n  \
+          for (volatile int i = 0; i < 3; i++) { if (!sigsetjmp(place, 1)) calls(i); else done(); }\n  \
+          plainly = 1; guarded(inner); done(); next(1); return 0; }\n";
+    for (name, text) in [("plain.c", plain), ("own.c", own)] {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    let mut clang = command(llvm("clang"), &["-O1", "-c", "plain.c", "-o", "plain.o"]);
+    let _ = run(clang.current_dir(&folder)).expect_success();
+    for mode in ["relink", "module", "lto"] {
+        for level in ["-O0", "-O2"] {
+            let mode = format!("--pcce-mode={mode}");
+            let mut clang =
+                command(artifact("pcce-clang"), &["--pcce-trace", "--pcce-verify", "-g", &mode, level]);
+            let _ =
+                run(clang.args(["own.c", "plain.o", "-o", "program"]).current_dir(&folder)).expect_success();
+            let _ = fs::remove_file(folder.join("trace"));
+            let output = run(command(folder.join("program"), &[]).env("PCCE_TRACE", folder.join("trace")));
+            let said = output.expect_success().stdout;
+            assert_eq!(said, "before\ndone\nbefore\ndone\nbefore\ndone\nbefore\ndone\nnext\none\n");
+            let pcce = |words: &[&str]| {
+                let mut pcce = command(artifact("pcce"), &["trace"]);
+                run(pcce.args(words).args(["program", "trace"]).current_dir(&folder))
+            };
+            let shown = pcce(&["show", "--format", "json"]).stdout;
+            let events: Vec<Value> =
+                shown.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+            let of = |name: &str| {
+                let is = |event: &&Value| {
+                    event["function"] == name
+                        && ["call", "open-call"].iter().any(|kind| event["kind"] == *kind)
+                };
+                events.iter().filter(is).count()
+            };
+            // Only the last one was made.
+            assert_eq!((of("next"), of("done")), (1, 4), "{mode} {level}: {shown}");
+            assert!(of("says") <= 10, "{mode} {level}: {shown}");
+            let _ = pcce(&["check"]).expect_success();
+        }
+    }
+}

@@ -95,6 +95,11 @@ fn a_full_disk_ends_recording_and_not_the_program() {
     let (disk, copy) = (work.join("disk"), work.join("copy"));
     fs::create_dir(&disk).expect("a new one");
     let limited = "ulimit -f 1000; PCCE_TRACE=\"$2\" exec \"$0\" threads 300000 3";
+    // What a ring begins with does not fit.
+    let ring = "ulimit -f 200; PCCE_TRACE_RING=1M PCCE_TRACE=\"$2\" exec \"$0\" threads 3000 3";
+    let output =
+        run(command("sh", &["-c", ring]).arg(&program).arg(&work).arg(work.join("ring"))).expect_success();
+    assert!(output.stderr.starts_with("pcce: the trace: it cannot grow: error "), "{}", output.stderr);
     let mounted = command("unshare", &["-rm", "sh", "-c", script]);
     for (what, mut sh) in [("disk", mounted), ("limit", command("sh", &["-c", limited]))] {
         let _ = fs::remove_file(&copy);
@@ -235,5 +240,47 @@ fn a_live_file_is_shared_and_another_is_begun_anew() {
     }
     for stream in streams_of(&file).values() {
         check_plain(stream, |seed| if seed == 1 { 20_000 } else { 10_000 });
+    }
+}
+
+/// A chunk whose head is lost says no more which stream it was of. That it was there is seen.
+#[test]
+fn chunks_of_a_ring_without_a_head_are_missed() {
+    let folder = work_folder("tracer/headless");
+    let text = "#include <pthread.h>\n__attribute__((noinline)) static void step(void) { __asm__ volatile(\"\"); }\n\
+        static void *runs(void *p) { for (int i = 0; i < 100; i++) step(); return p; }\n\
+        int main(void) { pthread_t threads[3]; for (int i = 0; i < 3; i++) pthread_create(threads + i, 0, runs, 0);\n  \
+          for (int i = 0; i < 3; i++) pthread_join(threads[i], 0); return 0; }\n";
+    fs::write(folder.join("main.c"), text).unwrap();
+    let mut clang = command(artifact("pcce-clang"), &["--pcce-trace", "-g", "-O1", "-pthread", "main.c"]);
+    let _ = run(clang.args(["-o", "program"]).current_dir(&folder)).expect_success();
+    let mut program = command(folder.join("program"), &[]);
+    program.env("PCCE_TRACE", folder.join("trace")).env("PCCE_TRACE_RING", "128K");
+    let _ = run(&mut program).expect_success();
+    let show = || run(command(artifact("pcce"), &["trace", "show", "program", "trace"]).current_dir(&folder));
+    let whole = show();
+    let threads = |text: &str| text.lines().filter(|line| line.starts_with("thread ")).count();
+    assert_eq!((whole.status, threads(&whole.stdout)), (0, 4), "{}", whole.describe());
+    let bytes = fs::read(folder.join("trace")).unwrap();
+    let chunk = u64::to_le_bytes(pcce_abi::trace::CHUNK);
+    let chunks =
+        (0..bytes.len()).step_by(1 << 16).filter(|&at| bytes[at..].starts_with(&chunk)).collect::<Vec<_>>();
+    assert!(chunks.len() > 4, "{chunks:?}");
+    for &at in &chunks {
+        let mut damaged = bytes.clone();
+        damaged[at..at + 512].fill(0);
+        fs::write(folder.join("trace"), &damaged).unwrap();
+        let shown = show();
+        assert_ne!(shown.status, 0, "{at:#x}: {}", shown.describe());
+        // Of images of which nothing was recorded nothing is missing.
+        let is_stream = |at: usize| bytes[at + 16..at + 20] == u32::to_le_bytes(pcce_abi::trace::KIND_STREAM);
+        let Some(other) = chunks.iter().copied().find(|&other| other != at && is_stream(other)) else {
+            continue;
+        };
+        let mut damaged = bytes.clone();
+        damaged.copy_within(other..other + (1 << 16), at);
+        fs::write(folder.join("trace"), &damaged).unwrap();
+        let shown = show();
+        assert_ne!(shown.status, 0, "{other:#x} over {at:#x}: {}", shown.describe());
     }
 }

@@ -53,6 +53,8 @@ pub enum EventKind {
     HandlerEnd,
     /// It was left by a jump to what it had interrupted.
     HandlerLeft,
+    /// A signal handler that had interrupted it was left by a jump: what had to come next may have come.
+    Interrupted,
     /// A mark of the program's: `value`.
     Mark,
     /// What is active is known here, and told next; `value` is 1 where what came before was not kept, and 2 where the
@@ -116,6 +118,8 @@ pub enum Why {
     Endless,
     /// The thread has come back to a stack, and where it has left that is not known.
     Back,
+    /// What was known has returned to what is not.
+    Outside,
     /// The stream that was forked cannot be followed to the place.
     Parent,
 }
@@ -140,6 +144,7 @@ impl fmt::Display for Why {
             Self::TooDeep => "too many calls are active",
             Self::Endless => "a loop left no word",
             Self::Back => "the thread came back to a stack of which nothing is known",
+            Self::Outside => "its caller is not known",
             Self::Parent => "the stream that was forked is not known there",
         })
     }
@@ -183,6 +188,7 @@ impl EventKind {
             Self::Handler => "signal",
             Self::HandlerEnd => "signal-return",
             Self::HandlerLeft => "signal-left",
+            Self::Interrupted => "interrupted",
             Self::Mark => "mark",
             Self::Known => "known",
             Self::Switched => "switched",

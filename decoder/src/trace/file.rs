@@ -154,7 +154,7 @@ pub struct TraceFile {
     pub images: Vec<Image>,
     /// Of a part of a run: where it tells of streams.
     pub(super) rows: Vec<RowsAt>,
-    /// So many chunks have a head that is damaged: nobody knows to which stream they belong.
+    /// So many chunks have a head that is damaged or another one's: nobody knows to which stream they belong.
     pub damaged: u64,
     /// Bytes that processes have taken in the file, and it does not have: it was cut.
     pub cut: u64,
@@ -216,12 +216,13 @@ impl TraceFile {
         }
         check_head(&head[..read])?;
         let mut streams = BTreeMap::new();
+        let word = |at: u64| u64_at(&head, at as usize);
+        let ring_end = if word(RING) == 0 { 0 } else { word(USED) };
         let mut at = FIRST;
         while at < len {
-            at += trace.chunk(at, &mut streams)?;
+            at += trace.chunk(at, ring_end, &mut streams)?;
         }
         trace.streams = streams.into_values().collect();
-        let word = |at: u64| u64_at(&head, at as usize);
         trace.cut = word(USED).saturating_sub(len);
         // A ring writes over what ended threads have left.
         if word(RING) == 0 {
@@ -231,17 +232,28 @@ impl TraceFile {
         }
         for stream in &mut trace.streams {
             stream.chunks.sort_by_key(|chunk| chunk.sequence);
+            let all = stream.chunks.len();
             stream.chunks.dedup_by_key(|chunk| chunk.sequence);
+            // Each is there once.
+            trace.damaged += (all - stream.chunks.len()) as u64;
         }
         trace.images.sort_by_key(|image| image.clock);
         Ok(trace)
     }
 
-    /// Reads the head of the chunk that may begin at `at`. Returns where the next one may begin, from there.
-    fn chunk(&mut self, at: u64, streams: &mut BTreeMap<u64, Stream>) -> Result<u64, TraceError> {
+    /// Reads the head of the chunk that may begin at `at`. Returns where the next one may begin, from there. `ring_end`:
+    /// up to there the places of a ring were taken.
+    fn chunk(
+        &mut self,
+        at: u64,
+        ring_end: u64,
+        streams: &mut BTreeMap<u64, Stream>,
+    ) -> Result<u64, TraceError> {
         let mut head = [0; CHUNK_HEAD as usize];
         let read = self.read(&mut head, at)?;
         if u64_at(&head, offset_of!(Chunk, magic)) != CHUNK {
+            // In other files it is seen what is missing of each stream.
+            self.damaged += u64::from(at < ring_end);
             return Ok(UNIT);
         }
         let kind = u32_at(&head, offset_of!(Chunk, kind));

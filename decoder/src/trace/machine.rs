@@ -56,6 +56,8 @@ pub(super) enum State {
     Unwinding,
     /// `longjmp` goes to this place ([`landings`]).
     Jumped(u64),
+    /// A handler has jumped away from here.
+    Interrupted,
     /// The thread is on another stack, of which nothing was told yet.
     Elsewhere,
     /// Nothing is known up to the next special word.
@@ -176,6 +178,7 @@ impl Iterator for Machine<'_> {
                 State::Check(choice) => self.check(choice),
                 State::Unwinding => self.unwinding(),
                 State::Jumped(place) => self.jumped(place),
+                State::Interrupted => self.goes_on_elsewhere(),
                 State::Elsewhere => self.elsewhere(),
                 State::Skip => self.skip(),
                 State::Lose(why, value) => Some(self.lose(why, value)),
@@ -390,7 +393,7 @@ impl<'t> Machine<'t> {
         let Active { function, node } = self.stack[last];
         self.state = match function {
             OPEN => State::Open,
-            UNKNOWN => State::Skip,
+            UNKNOWN => State::Lose(Why::Outside, 0),
             _ => {
                 let node = &self.tables.nodes[node as usize];
                 if node.checked { State::Check(node.next) } else { State::Choose(node.next) }
@@ -470,7 +473,7 @@ impl<'t> Machine<'t> {
         self.stack.pop();
         self.landings.cut(self.stack.len());
         if function == UNKNOWN {
-            self.state = State::Skip;
+            self.state = State::Lose(Why::Outside, 0);
             return None;
         }
         self.state = State::Choose(self.tables.nodes[node as usize].next);

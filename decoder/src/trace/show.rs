@@ -201,6 +201,11 @@ fn text_line(
         }
         EventKind::Handler => *line = boundary(format!("signal {}", event.value)),
         EventKind::HandlerEnd => *line = boundary("signal handler returned".to_owned()),
+        EventKind::Interrupted => {
+            let what =
+                "interrupted for good by a signal handler: calls that had to come next may have been made";
+            *line = boundary(what.to_owned());
+        }
         EventKind::HandlerLeft => *line = boundary("signal handler left by a jump".to_owned()),
         EventKind::Mark => *line = boundary(format!("mark {}", event.value)),
         EventKind::Gap(why) if event.value != 0 => {

@@ -69,6 +69,7 @@ impl Spans {
             | EventKind::Handler
             | EventKind::HandlerEnd
             | EventKind::HandlerLeft
+            | EventKind::Interrupted
             | EventKind::End(_) => self.close(0, &mut sink),
             EventKind::Resume | EventKind::Mark | EventKind::Block => {}
         }

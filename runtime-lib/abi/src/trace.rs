@@ -186,6 +186,9 @@ pub enum Gap {
     /// A signal handler was left by a jump: of its activations nothing more comes. The next [`Special::Handler`] of the
     /// stream begins anew.
     Left = 4,
+    /// In the stream that such a handler had interrupted: what follows from it without a word up to where it was
+    /// interrupted has happened, and what follows behind that has not. The stack is known.
+    Interrupted = 5,
 }
 
 /// The shift of a special word's kind.

@@ -99,6 +99,8 @@ pub struct Stream {
     pub found: Block,
     /// Of a level from 1 on: the instruction that the handler has interrupted; 0 if nobody knows.
     pub interrupted: usize,
+    /// Where `longjmp` went last: where the stack ends there; 0 if it was not called.
+    pub jumped: usize,
     /// Of a level from 1 on: where on the stack the handler begins; 0 while there is none.
     pub frame: usize,
     /// The alternate stack on which it runs; 0 and 0 if it runs on that of the interrupted code.

@@ -197,6 +197,9 @@ unsafe fn put_jump(kind: Special, sp: usize) {
         // Without a function that was entered, nobody asks.
         if !area.is_null() && (*area).stream.base != 0 {
             let _busy = Busy::new(block, area);
+            if kind == Special::Jumped {
+                (*area).stream.jumped = sp;
+            }
             let below = (*area).stream.base.wrapping_sub(sp) as u64;
             stream::put_here(block, area, special(kind, below));
         }

@@ -136,6 +136,14 @@ pub fn again(at: u64, size: u64) -> Option<*mut u8> {
 /// cannot be.
 pub fn put(size: u64, head: &[u8], more: &[u8]) -> bool {
     let (Some(at), Some(file)) = (place(size), file()) else { return false };
+    // A write behind a limit on the size of files would end the program by a signal.
+    match reserve(file, at, at + size) {
+        0 | libc::EOPNOTSUPP => {}
+        error => {
+            stop(b"it cannot grow", error);
+            return false;
+        }
+    }
     write_at(file, &head[8..], at + 8)
         && (more.is_empty() || write_at(file, more, at + head.len() as u64))
         && write_at(file, &[0], at + size - 1)

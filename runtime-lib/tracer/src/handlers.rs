@@ -65,6 +65,7 @@ pub unsafe extern "C" fn __pcce_trace_handler(
         let stream = &raw mut (*inner).stream;
         (*stream).frame = frame;
         (*stream).interrupted = pc;
+        (*stream).jumped = 0;
         (*stream).alternate = [low, high];
         if (*inner).fast.alive.load(Ordering::Relaxed) == 0 {
             // It has not begun in this process.
@@ -190,6 +191,15 @@ unsafe fn leave_for_good(block: *mut Block, area: *mut Area) {
             // The same, while it was changed.
             stream::lose(block, outer);
         }
+        // It goes on elsewhere, and no word says how far it had come.
+        let _busy = Busy::new(block, outer);
+        stream::put(block, outer, &[special(Special::Gap, Gap::Interrupted as u64)]);
+        let jumped = core::mem::take(&mut (*area).stream.jumped);
+        if jumped != 0 {
+            (*outer).stream.jumped = jumped;
+            let below = (*outer).stream.base.wrapping_sub(jumped) as u64;
+            stream::put(block, outer, &[special(Special::Jumped, below)]);
+        }
     }
 }
 
@@ -250,6 +260,8 @@ pub unsafe fn end_outer(area: *mut Area) {
             {
                 let kept = &raw mut (*outer).stream.kept;
                 (*kept).pending = last::settled(kept, interrupted);
+                // It has not come further than to where it was interrupted.
+                stream::put(kept, outer, &[special(Special::Gap, Gap::Interrupted as u64)]);
                 stream::end(kept, outer);
             }
             interrupted = (*outer).stream.interrupted;

@@ -95,17 +95,14 @@ extern "C" fn end_of_process(_: *mut c_void) {
 unsafe fn end_handlers(area: *mut Area) {
     // SAFETY: by the caller: this thread's area, and with it those of its handlers.
     unsafe {
-        let slot = &(*area).stream.inner;
-        let first = slot.swap(null_mut(), Ordering::AcqRel);
-        let mut inner = first;
+        // Handlers that come later have streams of their own.
+        let mut inner = (*area).stream.inner.swap(null_mut(), Ordering::AcqRel);
         while !inner.is_null() {
             if !is_foreign(inner) {
                 stream::end(&raw mut (*inner).stream.kept, inner);
             }
             inner = (*inner).stream.inner.load(Ordering::Acquire);
         }
-        // Handlers that come later write nowhere, as everything else does then.
-        let _ = slot.compare_exchange(null_mut(), first, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
 

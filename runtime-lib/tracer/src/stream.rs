@@ -376,6 +376,8 @@ pub unsafe fn end(block: *mut Block, area: *mut Area) {
         }
         parts::give_back(stream);
         idle(block, area);
+        // What the thread still calls is in a stream of its own.
+        ((*block).events, (*block).hash, (*block).jumps) = (0, 0, 0);
     }
 }
 

@@ -173,6 +173,7 @@ impl<'p> Calls<'p> {
             | EventKind::Handler
             | EventKind::HandlerEnd
             | EventKind::HandlerLeft
+            | EventKind::Interrupted
             | EventKind::End(_) => self.cut(0, sink),
             _ => {}
         }

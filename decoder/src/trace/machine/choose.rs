@@ -4,7 +4,7 @@ use pcce_abi::trace::Special;
 
 use super::{MAX_IDLE, Machine, Ready, State};
 use crate::trace::bits::Item;
-use crate::trace::event::{Event, Why};
+use crate::trace::event::{Event, EventKind, Why};
 use crate::trace::tables::NONE;
 
 impl Machine<'_> {
@@ -128,6 +128,32 @@ impl Machine<'_> {
                 Some(self.gap(Why::Unexpected))
             }
         }
+    }
+
+    /// A handler has interrupted the stream, and was left by a jump. What needs no word may have happened before.
+    pub(super) fn interrupted_by_handler(&mut self) -> Option<Event> {
+        let before = std::mem::replace(&mut self.state, State::Interrupted);
+        let State::Choose(number) = before else { return None };
+        let choice = self.tables.choices[number as usize];
+        if choice.width != 0 || choice.start == NONE {
+            return None;
+        }
+        self.certain = false;
+        self.gaps += 1;
+        Some(self.event(EventKind::Interrupted, NONE, NONE))
+    }
+
+    /// A word says where the jump has gone to.
+    pub(super) fn goes_on_elsewhere(&mut self) -> Option<Event> {
+        match self.ready() {
+            Ready::End(ended) => return Some(self.stop(ended)),
+            Ready::Changed => return None,
+            Ready::Special if !matches!(self.bits.peek(), Item::Special(Special::Entered, ..)) => {
+                return self.special(false);
+            }
+            Ready::Special | Ready::Bits => self.state = State::Lose(Why::Jumped, 0),
+        }
+        None
     }
 
     /// The tables have nothing that could come.

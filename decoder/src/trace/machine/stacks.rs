@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pcce_abi::trace::Special;
+use pcce_abi::trace::{Gap, Special};
 
 use super::landings::Landings;
 use super::{Active, Event, EventKind, MAX_DEPTH, Machine, OPEN, Ready, State, UNKNOWN, Why};
@@ -91,6 +91,7 @@ impl Machine<'_> {
             },
             // A stack can be left in a call only.
             Item::Special(Special::Back, ..) => last.is_some(),
+            Item::Special(Special::Gap, payload, _) => payload == Gap::Interrupted as u64,
             _ => false,
         }
     }

@@ -54,6 +54,20 @@ pub fn entered_unpushed<'m>(
     no_callback: &NoCallback,
     entered: &Entered,
 ) -> HashSet<Function<'m>> {
+    let mut found = entered_but_as_handlers(module, no_callback, entered);
+    if entered.as_handlers {
+        let pointed_to = pointed_to(module);
+        found.extend(pointed_to.filter(|function| function.signature().takes_and_returns_nothing()));
+    }
+    found
+}
+
+/// The same without those that only handlers of C++ may be.
+pub fn entered_but_as_handlers<'m>(
+    module: Module<'m>,
+    no_callback: &NoCallback,
+    entered: &Entered,
+) -> HashSet<Function<'m>> {
     let reached =
         |name: &str, local: bool| !local && (no_callback.lists(name) || no_callback.is_within_cxx(name));
     entered_as(module, entered, reached)
@@ -89,13 +103,16 @@ fn entered_as<'m>(
     let functions = module.functions();
     found.extend(functions.iter().filter_map(|function| function.personality()));
     found.extend(functions.iter().filter(|f| f.has_body() && f.is_interrupt_handler()));
-    if entered.by_pointer || entered.as_handlers {
-        let keeps_frame = |function: &Function<'_>| !makes_tail_calls(*function);
-        let pointed_to = functions.iter().filter(|f| f.has_body() && f.has_address_taken());
-        let reached = pointed_to.filter(|f| entered.by_pointer || f.signature().takes_and_returns_nothing());
-        found.extend(reached.copied().filter(keeps_frame));
+    if entered.by_pointer {
+        found.extend(pointed_to(module));
     }
     found
+}
+
+/// The functions that pointers may lead to, and that keep their frames.
+fn pointed_to<'m>(module: Module<'m>) -> impl Iterator<Item = Function<'m>> {
+    let functions = module.functions().into_iter().filter(|f| f.has_body() && f.has_address_taken());
+    functions.filter(|function| !makes_tail_calls(*function))
 }
 
 /// The functions of the module that other code reaches under a name of the lists: so named, by an

@@ -24,12 +24,15 @@ impl Job<'_> {
     ) -> Result<tracing::Before<'m>, Error> {
         // Of what is encoded elsewhere only this module's calls are seen.
         let open = self.open && !self.linked;
-        // Others may enter these where no call shows it.
-        let unseen = facts::entered_unseen(module, &self.entered);
-        // Traces take no call of C++'s for one that calls nothing back. Who calls a library's function is not known.
-        let is_unseen = |id: FunctionId| match open {
-            true => unseen.contains(&code.function(id).value),
-            false => !self.no_callback.is_entered_by_cxx(&program[id].name),
+        // Others may enter these where no call shows it. Who calls a library's function is not known.
+        let unseen = match open {
+            true => facts::entered_unseen(module, &self.entered),
+            false => facts::entered_but_as_handlers(module, &self.no_callback, &self.entered),
+        };
+        // Traces take no call of C++'s for one that calls nothing back.
+        let is_unseen = |id: FunctionId| {
+            let by_cxx = || self.no_callback.is_entered_by_cxx(&program[id].name);
+            unseen.contains(&code.function(id).value) && (open || !by_cxx())
         };
         let anyhow = program.iter().filter(|(_, function)| function.unannounced == Unannounced::Anyhow);
         let unseen: Vec<FunctionId> = anyhow.map(|(id, _)| id).filter(|&id| is_unseen(id)).collect();
