@@ -199,3 +199,25 @@ fn libraries_call_others_by_themselves() {
     let output = run(command(folder.join("program"), &[]).env("LD_LIBRARY_PATH", &folder)).expect_success();
     assert_eq!(output.stdout, "11\n");
 }
+
+/// A library that is loaded by name finds the program's runtime, whose symbols no library asks the linker for.
+#[test]
+fn loaded_libraries_find_the_programs_runtime() {
+    let folder = work_folder("link_libraries/loaded");
+    let plugin = "#include <pcce.h>\n#include <stdio.h>\nextern \"C\" void plug(void (*f)()) { puts(PCCE_TOKEN); f(); puts(\"\"); }\n";
+    let program = "#include <dlfcn.h>\n#include <pcce.h>\n#include <stdio.h>\nvoid f(void) { puts(PCCE_TOKEN); }\n\
+         int main(void) { void *plugin = dlopen(\"./plugin.so\", RTLD_NOW);\n  \
+           ((void (*)(void (*)(void)))dlsym(plugin, \"plug\"))(f); f(); return 0; }\n";
+    fs::write(folder.join("plugin.cpp"), plugin).unwrap();
+    fs::write(folder.join("main.cpp"), program).unwrap();
+    for mode in ["relink", "module"] {
+        for linker in ["bfd", "gold", "lld", "mold"] {
+            let linker = format!("-fuse-ld={linker}");
+            pcce(&folder, mode, &format!("-fPIC -shared {linker} plugin.cpp -o plugin.so"));
+            pcce(&folder, mode, &format!("{linker} main.cpp -o program"));
+            let shown = folded_with_libraries(&folder, "program");
+            let chains: Vec<&str> = shown.lines().filter(|line| line.contains("main")).collect();
+            assert_eq!(chains, ["main;plug", "main;plug;f()", "main;f()"], "{mode} {linker}");
+        }
+    }
+}

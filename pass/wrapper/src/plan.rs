@@ -20,6 +20,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use pcce_abi::exports;
 use pcce_options::{Mode, PassOptions, WrapperFlags};
 
 use crate::Error;
@@ -321,21 +322,24 @@ fn add_runtime(
             files.archive()
         };
         added.for_linker("", &archive);
-        needs.push(archive);
+        needs.push(archive.clone());
         // One runtime for the process: shared libraries find the executable's. Where
         // there are none, exporting does harm: a static-pie program with an exported
         // thread-local variable crashes at its start when GNU ld 2.40 linked it.
         if !command.r#static {
-            added.flag("-Wl,--export-dynamic-symbol=__pcce_*");
-            added.flag("-Wl,--export-dynamic-symbol=pcce_*");
             added.for_linker("", &files.libc_archive());
             needs.push(files.libc_archive());
-            for (name, _) in pcce_abi::exports::INTERPOSED {
+            // gold takes no patterns, and no linker minds a name that is not there.
+            let mut names = exports::RUNTIME.to_vec();
+            names.extend(exports::VERIFY.iter().filter(|_| archive != files.archive()));
+            names.extend(exports::TRACE.iter().filter(|_| trace));
+            names.extend(exports::INTERPOSED.iter().map(|(name, _)| *name));
+            for name in names {
                 added.flag(&format!("-Wl,--export-dynamic-symbol={name}"));
             }
             if own.heap {
                 // Shared libraries must find them even where the linker knows of none that asks.
-                for (name, _) in pcce_abi::exports::ALLOCATION {
+                for (name, _) in exports::ALLOCATION {
                     added.flag(&format!("-Wl,--export-dynamic-symbol={name}"));
                 }
             }

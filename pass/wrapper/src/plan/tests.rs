@@ -6,16 +6,20 @@ const LLD: &str = "-fuse-ld=lld -Wl,--undefined-version";
 const LTO_LINK: &str = "-Xlinker --load-pass-plugin=/r/libpcce_pass.so -Wl,--fat-lto-objects";
 const ID: &str = "-Wl,--build-id";
 const ARCHIVE: &str = "-Xlinker /r/libpcce_rt.a";
-const EXPORTS: &str = "-Wl,--export-dynamic-symbol=__pcce_* -Wl,--export-dynamic-symbol=pcce_* \
-    -Xlinker /r/libpcce_libc.a \
-    -Wl,--export-dynamic-symbol=setjmp -Wl,--export-dynamic-symbol=_setjmp -Wl,--export-dynamic-symbol=__sigsetjmp \
-    -Wl,--export-dynamic-symbol=longjmp -Wl,--export-dynamic-symbol=_longjmp \
-    -Wl,--export-dynamic-symbol=siglongjmp -Wl,--export-dynamic-symbol=__longjmp_chk \
-    -Wl,--export-dynamic-symbol=signal -Wl,--export-dynamic-symbol=bsd_signal -Wl,--export-dynamic-symbol=ssignal \
-    -Wl,--export-dynamic-symbol=__sysv_signal -Wl,--export-dynamic-symbol=sysv_signal \
-    -Wl,--export-dynamic-symbol=sigaction";
 const SHARED: &str = "-L /r -lpcce_rt -Xlinker -rpath=/r";
 const HEADER: &str = "-isystem /i";
+
+/// What executables export, for shared libraries to find the one runtime of the process.
+struct Exports;
+const EXPORTS: Exports = Exports;
+
+impl std::fmt::Display for Exports {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "-Xlinker /r/libpcce_libc.a")?;
+        let names = exports::RUNTIME.iter().chain(exports::INTERPOSED.iter().map(|(name, _)| name));
+        names.into_iter().try_for_each(|name| write!(f, " -Wl,--export-dynamic-symbol={name}"))
+    }
+}
 
 fn facts() -> Facts {
     Facts {
