@@ -295,3 +295,22 @@ fn compilers_take_tokens_of_make() {
         assert_eq!(left, given);
     }
 }
+
+/// A program is the same wherever it was built, whether the objects are named from there or from the root.
+#[test]
+fn programs_do_not_depend_on_the_folder() {
+    let programs = ["one", "two", "two/inner"].map(|name| {
+        let folder = work_folder("relink_cache/folders").join(name);
+        fs::create_dir_all(&folder).unwrap();
+        for (name, text) in MODULES {
+            fs::write(folder.join(name), text).unwrap();
+            let mut compile = command(artifact("pcce-clang"), &["-O2", "-c", name, "-o"]);
+            let object = name.replace(".c", ".o");
+            compile.arg(if folder.ends_with("inner") { folder.join(object) } else { object.into() });
+            let _ = run(compile.current_dir(&folder)).expect_success();
+        }
+        linked(&mut link(&folder, "program"), folder.join("program"))
+    });
+    assert!(programs[0] == programs[1], "two folders");
+    assert!(programs[0] == programs[2], "absolute names");
+}

@@ -139,6 +139,11 @@ impl Command {
         self.links() && self.is_partial()
     }
 
+    /// Whether the linker compiles bitcode with a pass.
+    pub fn compiles(&self) -> bool {
+        self.has(Meaning::Plugin)
+    }
+
     /// Whether the words ask for a partial link.
     pub fn is_partial(&self) -> bool {
         self.has(Meaning::Relocatable)
@@ -173,7 +178,10 @@ impl Command {
         self.words.iter().find(|word| {
             // The format of every output here.
             let elf = word.value().is_some_and(|value| value.as_bytes().starts_with(b"elf"));
-            word.meaning() == Some(Meaning::Refused) && !(elf && word.texts[0].as_bytes().contains(&b'f'))
+            let refused = word.meaning() == Some(Meaning::Refused)
+                && !(elf && word.texts[0].as_bytes().contains(&b'f'));
+            // Its objects are compared with the output.
+            refused || self.compiles() && word.texts[0].to_string_lossy().contains("lto-obj-path")
         })
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use object::elf::{ET_DYN, ET_REL, FileType, STB_LOCAL};
 use object::read::elf::{ElfFile64, Sym};
-use object::{Endianness, Object, ObjectSection, ReadCache, ReadRef};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, ReadCache, ReadRef};
 use pcce_abi::skeleton;
 
 use crate::{Error, partial};
@@ -115,6 +115,14 @@ pub fn defined<'d>(data: impl ReadRef<'d>, all: bool, shown: &str) -> Result<Vec
 /// The names that an object leaves to others.
 pub fn undefined<'d>(data: impl ReadRef<'d>, shown: &str) -> Result<Vec<Vec<u8>>, Error> {
     names(data, shown, |local, undefined| !local && undefined)
+}
+
+/// The source that an object says it was made of.
+pub fn source<'d>(data: impl ReadRef<'d>, shown: &str) -> Result<Option<String>, Error> {
+    let damaged = |error: object::Error| Error::Damaged { file: shown.to_owned(), cause: error.to_string() };
+    let file = ElfFile64::<Endianness, _>::parse(data).map_err(damaged)?;
+    let source = file.symbols().find(|symbol| symbol.kind() == object::SymbolKind::File);
+    Ok(source.and_then(|symbol| symbol.name().ok().map(str::to_owned)))
 }
 
 /// The names of those symbols for which `wanted` holds: whether they are local, and undefined.

@@ -41,6 +41,25 @@ pub enum Error {
     /// A file of words that names itself.
     #[error("the response file `{}` names itself, or one of a hundred within each other", .0.display())]
     ResponseFile(OsString),
+    /// An option with which the linker only compiles.
+    #[error(
+        "`{}` is not supported: the linker generates code when it is known what is linked, and links nothing with it; \
+         leave the option out, or use `--pcce-mode=module` without `-flto`",
+        .0.display()
+    )]
+    CompilesOnly(OsString),
+    /// The pass has not run where the linker has compiled.
+    #[error(
+        "the linker has made code of `{0}` without the pass; compile without `-flto`, and report it: this is a fault of PCCE"
+    )]
+    NotCaptured(String),
+    /// Bitcode among the inputs of a partial link.
+    #[error(
+        "{} is joined of bitcode (-flto), and code is generated when the program is linked; compile what is joined \
+         without -flto",
+        .0.display()
+    )]
+    JoinsBitcode(PathBuf),
     /// An option with which nothing can be linked twice.
     #[error(
         "`{}` is not supported: the program is linked twice, and the outputs are compared; leave the option out, or \

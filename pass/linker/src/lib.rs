@@ -54,6 +54,8 @@ pub struct LinkedModule {
     pub archive: Option<PathBuf>,
     /// What messages call it: `main.o`, `libx.a(x.o)`.
     pub shown: String,
+    /// Whether the linker has compiled it, and will compile its code.
+    pub by_linker: bool,
 }
 
 /// Another object that was linked. Of members of an archive that have one name, all are here if one was linked. mold
@@ -101,10 +103,14 @@ pub type Check = Box<dyn Fn(&Path) -> Result<Option<String>, Box<dyn std::error:
 /// The code of the modules.
 #[derive(Default)]
 pub struct Generated {
-    /// For each module its object.
+    /// For each module its object, but for those that the linker compiles.
     pub objects: Vec<(u64, PathBuf)>,
     /// Further objects that are linked.
     pub extra: Vec<PathBuf>,
+    /// Further words for the second link.
+    pub words: Vec<OsString>,
+    /// Variables for it: what the pass does in a linker that compiles.
+    pub variables: Vec<(&'static str, OsString)>,
     /// What the output is compared with behind the second link, beside the modules that are in it.
     pub check: Option<Check>,
 }
@@ -161,6 +167,10 @@ fn linker(called: &Path, folders: &[PathBuf]) -> Result<PathBuf, Error> {
 /// Why there is no output.
 pub fn link(linker: &Path, arguments: Vec<OsString>, generate: &dyn Generate) -> Result<ExitCode, Error> {
     let command = Command::read(arguments.clone())?;
+    let only = command.words.iter().find(|word| word.meaning() == Some(command::Meaning::CompilesOnly));
+    if let Some(word) = only.filter(|_| command.compiles()) {
+        return Err(Error::CompilesOnly(word.texts[0].clone()));
+    }
     if command.links_an_image() || command.joins_objects() {
         let links = Links { linker, output: command.output(), command: &command };
         let linked = if command.joins_objects() { links.join() } else { links.run(generate) };

@@ -55,6 +55,8 @@ pub struct Object {
     pub file: PathBuf,
     range: Option<Range<u64>>,
     archive: Option<PathBuf>,
+    /// Whether the linker has made it of bitcode.
+    pub by_linker: bool,
     /// Its own name: of a member, in the folder of the archive's name.
     pub name: PathBuf,
     /// What messages call it.
@@ -67,16 +69,19 @@ pub fn canonical(path: &Path) -> PathBuf {
 }
 
 impl Linked {
-    /// Finds the objects for the ids of an output. `named`: the files that the command line names; `folder`: there is
-    /// none yet, and it takes what joined objects carry.
+    /// Finds the objects for the ids of an output. `named`: the files that the command line names; `compiled`: what the
+    /// linker has made of bitcode; `folder`: takes what joined objects carry.
     pub fn find(
         ids: &[u64],
         traced: &[Traced],
-        named: &HashSet<PathBuf>,
+        (named, compiled): (&HashSet<PathBuf>, Vec<PathBuf>),
         folder: &Path,
     ) -> Result<Self, Error> {
         let mut linked = Linked::default();
-        let objects = linked.objects_of(traced, named)?;
+        let mut objects = linked.objects_of(traced, named)?;
+        for file in compiled {
+            objects.push(Object::by_linker(&file)?);
+        }
         linked.sort(ids, objects, folder)?;
         Ok(linked)
     }
@@ -93,6 +98,9 @@ impl Linked {
             }
             match object.look()? {
                 Found::Bitcode => self.plain.push(object.plain(true)),
+                Found::Object(own, None) if own.is_empty() && object.by_linker => {
+                    return Err(Error::NotCaptured(object.shown));
+                }
                 Found::Object(own, None) if own.is_empty() => self.plain.push(object.plain(false)),
                 // It was read, and not linked, or nothing of it is left.
                 Found::Object(own, _) if !own.iter().any(|id| wanted.contains(id)) => continue,
@@ -150,9 +158,10 @@ impl Linked {
                     range: first.range.clone(),
                     archive: first.archive.clone(),
                     shown: first.shown.clone(),
+                    by_linker: first.by_linker,
                 },
             });
-            let places = objects.iter().filter(|(_, partial)| partial.is_none());
+            let places = objects.iter().filter(|(object, partial)| partial.is_none() && !object.by_linker);
             self.places.extend(places.map(|(object, _)| (*id, object.place.clone())));
         }
         Ok(())
@@ -230,6 +239,7 @@ fn member_of(archive: &Archive, named: &Path, number: usize) -> Object {
         file: member.file.clone(),
         range: member.range.clone(),
         archive: Some(archive.path.clone()),
+        by_linker: false,
         name: archive.path.join(OsStr::from_bytes(&member.name)),
         shown: archive.shown(number),
     }
@@ -239,7 +249,17 @@ impl Object {
     /// One that is a file.
     pub fn whole(file: &Path, shown: String) -> Self {
         let place = Place { file: canonical(file), member: None };
-        Object { place, file: file.to_owned(), range: None, archive: None, name: file.to_owned(), shown }
+        let name = file.to_owned();
+        Object { place, file: file.to_owned(), range: None, archive: None, by_linker: false, name, shown }
+    }
+
+    /// One that the linker has made of bitcode.
+    fn by_linker(file: &Path) -> Result<Self, Error> {
+        let mut object = Object { by_linker: true, ..Object::whole(file, file.display().to_string()) };
+        if let Some(source) = elf::source(&*object.bytes()?, &object.shown)? {
+            object.shown = source;
+        }
+        Ok(object)
     }
 
     fn plain(&self, bitcode: bool) -> PlainObject {

@@ -1,7 +1,7 @@
 //! The two links.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -71,7 +71,7 @@ impl Links<'_> {
             check(&linked, &generated)?;
             let copies = scratch.path().join(format!("inputs-{round}"));
             let inputs = Inputs::replaced(self.command, &linked, &generated, &scratch, &copies)?;
-            let result = self.second(&scratch, &inputs)?;
+            let result = self.second(&scratch, &inputs, &generated.variables)?;
             let mut difference = None;
             if result.status.success() {
                 difference = self.compare(&linked)?;
@@ -129,7 +129,7 @@ impl Links<'_> {
         let content = scratch.path().join("inputs");
         fs::write(&content, partial::pack(self.command, &linked, self.linker)?)
             .map_err(Error::file(&content))?;
-        let result = self.second(&scratch, &inputs)?;
+        let result = self.second(&scratch, &inputs, &[])?;
         self.finish(&inputs, &result)?;
         if result.status.success() {
             let not_joined = |what| Error::NotJoined { file: self.output.clone(), what };
@@ -179,6 +179,16 @@ impl Links<'_> {
             )
         };
         words.extend(inputs.words.iter().filter(|(word, _)| kept(word)).flat_map(|(_, texts)| texts.clone()));
+        let folder = |prefix: &str| {
+            let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(scratch.path());
+            Ok(folder.map_err(Error::file(scratch.path()))?.keep())
+        };
+        let compiled = self.command.compiles().then(|| folder("compiled-")).transpose()?;
+        if let Some(folder) = &compiled {
+            words.push(
+                [OsStr::new("--lto-obj-path="), folder.join("object").as_os_str()].into_iter().collect(),
+            );
+        }
         // mold 1.10 leaves out all symbols with it.
         let mold = canonical(self.linker).file_name().is_some_and(|n| n.to_string_lossy().contains("mold"));
         let without_debug = [&["--strip-debug".into()], &*words].concat();
@@ -214,9 +224,11 @@ impl Links<'_> {
         traced.retain(|traced| !inputs.extra.contains(&traced.file));
         let named = self.command.words.iter().filter_map(Word::input).map(Path::to_owned).collect();
         let ids: Vec<u64> = modules.into_iter().chain(with_code).collect();
-        let folder = tempfile::Builder::new().prefix("joined-").tempdir_in(scratch.path());
-        let folder = folder.map_err(Error::file(scratch.path()))?.keep();
-        let mut linked = Linked::find(&ids, &traced, &named, &folder)?;
+        let compiled = compiled.map_or(Ok(Vec::new()), |folder| compiled_by_linker(&folder))?;
+        if joins && !compiled.is_empty() {
+            return Err(Error::JoinsBitcode(self.output.clone()));
+        }
+        let mut linked = Linked::find(&ids, &traced, (&named, compiled), &folder("joined-")?)?;
         // Of a member that was linked the image has a symbol, if nothing was collected.
         let collects = |word: &Word| word.texts[0].as_bytes().ends_with(b"-gc-sections");
         if says_too_much && !self.command.words.iter().any(collects) {
@@ -226,11 +238,16 @@ impl Links<'_> {
     }
 
     /// Links into the user's output.
-    fn second(&self, scratch: &Scratch, inputs: &Inputs) -> Result<Output, Error> {
+    fn second(
+        &self,
+        scratch: &Scratch,
+        inputs: &Inputs,
+        variables: &[(&'static str, OsString)],
+    ) -> Result<Output, Error> {
         let kept = inputs.words.iter().filter(|(word, _)| word.meaning() != Some(Meaning::Quoting));
         let words: Vec<OsString> = kept.flat_map(|(_, texts)| texts.clone()).collect();
         scratch.writes(true);
-        scratch.run(self.linker, &words)
+        scratch.run_with(self.linker, &words, variables)
     }
 
     /// Passes on what the second link has said and written, with the names of the user's files.
@@ -270,6 +287,21 @@ impl Links<'_> {
     }
 }
 
+/// The objects that the linker has made of bitcode, in the folder where it has put them.
+fn compiled_by_linker(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let entries = fs::read_dir(folder).map_err(Error::file(folder))?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(Error::file(folder))?;
+        // Of a kind of bitcode that the link does not have the file is empty.
+        if entry.metadata().is_ok_and(|data| data.len() > 0) {
+            files.push(entry.path());
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
 /// Whether what is written there is lost: a question of a configure script.
 fn is_no_file(output: &Path) -> bool {
     fs::metadata(output).is_ok_and(|data| !data.is_file() && !data.is_dir())
@@ -292,7 +324,7 @@ fn called_for(
 ) -> Result<Vec<OsString>, Error> {
     let known: HashSet<&Place> = before.objects.iter().map(|object| &object.place).collect();
     let mut defined = HashSet::new();
-    for object in now.objects.iter().filter(|object| !known.contains(&object.place)) {
+    for object in now.objects.iter().filter(|object| !object.by_linker && !known.contains(&object.place)) {
         defined.extend(elf::defined(&*object.bytes()?, false, &object.shown)?);
     }
     let mut words = Vec::new();
@@ -310,7 +342,7 @@ fn called_for(
 /// Whether each module has its code, and each object is that of its module.
 fn check(linked: &Linked, generated: &Generated) -> Result<(), Error> {
     let objects: HashMap<u64, &PathBuf> = generated.objects.iter().map(|(id, file)| (*id, file)).collect();
-    for module in &linked.modules {
+    for module in linked.modules.iter().filter(|module| !module.by_linker) {
         let object = objects.get(&module.id).ok_or_else(|| Error::NotGenerated(module.shown.clone()))?;
         let data = fs::read(object).map_err(Error::file(object))?;
         let (modules, with_code) = elf::all_ids(&*data, &object.display().to_string())?;

@@ -92,7 +92,21 @@ impl Scratch {
     /// # Errors
     /// It cannot run, or a signal has ended it.
     pub fn run(&self, program: &Path, words: &[OsString]) -> Result<Output, Error> {
+        self.run_with(program, words, &[])
+    }
+
+    /// The same with further variables.
+    ///
+    /// # Errors
+    /// As [`Scratch::run`].
+    pub fn run_with(
+        &self,
+        program: &Path,
+        words: &[OsString],
+        variables: &[(&'static str, OsString)],
+    ) -> Result<Output, Error> {
         let mut command = process::Command::new(program);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
         if words.iter().map(|word| word.len() + 1).sum::<usize>() > LONG {
             let file = self.path().join("words");
             write_response_file(&file, words).map_err(Error::file(&file))?;
@@ -112,7 +126,11 @@ impl Scratch {
         }
         let output = output.map_err(error)?;
         match output.status.signal() {
-            Some(signal) => Err(Error::Signal { program: program.to_owned(), signal }),
+            Some(signal) => {
+                // It may have said why.
+                let _ = std::io::Write::write_all(&mut std::io::stderr(), &output.stderr);
+                Err(Error::Signal { program: program.to_owned(), signal })
+            }
             None => Ok(output),
         }
     }

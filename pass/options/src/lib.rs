@@ -181,12 +181,12 @@ pub enum TraceBaseline {
 /// The flags of the wrapper compilers.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct WrapperFlags {
-    /// relink: link twice, and generate the code between; any linker (default).
+    /// relink: link twice, and generate the code between; any linker (default;
+    /// with `-flto=thin` lld compiles twice).
     /// lto: encode it in its link, with full LTO and lld (default with `-flto`,
     /// bitcode, --pcce-targets or --pcce-trace).
     /// module: encode each module when it is compiled; any linker.
     /// link: encode what is linked behind its link; any linker
-    /// (default with `-flto=thin`)
     #[arg(long = "pcce-mode", value_name = "MODE", verbatim_doc_comment, require_equals = true)]
     #[arg(value_enum, hide_possible_values = true)]
     pub mode: Option<Mode>,

@@ -15,19 +15,39 @@ use crate::contexts::{emit, rewrite};
 use crate::error::Error;
 use crate::facts;
 use crate::facts::eligible::Eligibility;
-use crate::llvm::{Function, Module, Reference, Run, byte_directive};
+use crate::llvm::{Bitcode, Function, Module, Reference, Run, byte_directive};
 use crate::pass::{Job, Read, fnv1a, producer};
 use crate::prepare;
 
-/// Captures the module. `command`: how it was compiled, a JSON document.
+/// What is kept of a module to generate its code.
+pub struct Kept {
+    /// How it was compiled, a JSON document.
+    command: String,
+    bitcode: Bitcode,
+    /// What tells it from any other.
+    pub id: u64,
+}
+
+/// What is kept of a module as it is behind all passes on IR.
+pub fn kept(module: Module<'_>) -> Kept {
+    module.name_globals();
+    let command = std::env::var(pcce_options::COMMAND_VARIABLE).unwrap_or_default();
+    let bitcode = module.bitcode();
+    // Equal modules of a program are in objects of different names. The id is in the program, so that it must not
+    // depend on where that was built.
+    let document: serde_json::Value = serde_json::from_str(&command).unwrap_or_default();
+    let output = document["output"].as_str().unwrap_or_default();
+    let id = fnv1a(output.as_bytes(), bitcode.bytes());
+    Kept { command, bitcode, id }
+}
+
+/// Captures the module.
 ///
 /// # Errors
 /// What the pass has against the module.
-pub fn capture(job: &Job<'_>, run: &mut Run, command: &str) -> Result<(), Error> {
-    run.module().name_globals();
-    let bitcode = run.module().bitcode();
+pub fn capture(job: &Job<'_>, run: &mut Run) -> Result<(), Error> {
+    let Kept { command, bitcode, id } = kept(run.module());
     let names = run.module().symbol_names();
-    let id = fnv1a(command.as_bytes(), bitcode.bytes());
     prepare::insert_late_calls(run);
     job.prepare(run, |_| false);
     let module = run.module();

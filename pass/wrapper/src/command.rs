@@ -76,6 +76,8 @@ pub struct Command {
     pub fat_objects: bool,
     /// The link makes a shared library.
     pub shared: bool,
+    /// Bitcode goes into the object, too.
+    pub embeds_bitcode: bool,
     /// Debug information goes into files of its own.
     pub split_dwarf: bool,
     /// What the linker is to take away.
@@ -147,6 +149,11 @@ impl Command {
             fat_objects: given(&["-ffat-lto-objects", "-fno-fat-lto-objects"])
                 || options.iter().any(embeds_bitcode),
             shared: given(&["-shared", "--shared"]) || for_linker.is_library(),
+            embeds_bitcode: options
+                .iter()
+                .rev()
+                .find(|option| option.starts_with(b"-fembed-bitcode"))
+                .is_some_and(|option| !option.ends_with(b"off") && !option.ends_with(b"marker")),
             split_dwarf: splits_dwarf(options.iter().copied()),
             strip: strip::asked_for(words),
             r#static: given(&["-static", "--static", "-static-pie"]),

@@ -15,6 +15,7 @@ pub mod tokens;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::error::Error as StdError;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
@@ -26,10 +27,11 @@ use object::{Object, ObjectSection, ObjectSymbol};
 use pcce_abi::skeleton;
 use pcce_link::relink::{self, Module, Scratch};
 use pcce_linker::{FirstLink, Generate, Generated, PlainObject};
-use sha2::Digest;
+use sha2::{Digest, Sha256};
 
 use crate::install;
 use crate::recorded::Recorded;
+use crate::thin_lto;
 use compiler::Compiler;
 use jobs::{Job, Product};
 use objects::Cache;
@@ -70,9 +72,10 @@ impl Generate for Generator {
         relink::have(&modules, asked_for.split(';').filter(|name| !name.is_empty()))?;
         let image = fs::read(first.output)?;
         let scratch = Scratch::read(&image, &modules)?;
+        let compiles = first.modules.iter().any(|module| module.by_linker);
         let mut plain = Vec::new();
         for object in first.plain {
-            plain.extend(names_of(object)?);
+            plain.extend(names_of(object, compiles)?);
         }
         let mut commands: HashMap<&[u8], usize> = HashMap::new();
         let mut compilers: Vec<Compiler> = Vec::new();
@@ -93,7 +96,8 @@ impl Generate for Generator {
                     })
                 }
             };
-            let splits = compilers[compiler].splits;
+            // What the linker compiles it splits by itself.
+            let splits = compilers[compiler].splits && !compiles;
             how.push((compiler, splits.then(|| debug_files.add(module.name(), &recorded))));
         }
         let round =
@@ -104,6 +108,12 @@ impl Generate for Generator {
         let encoded = loop {
             let encoded = relink::encode(&scratch, &modules, plain.iter().cloned(), &frames)?;
             let objects = round.generate(&encoded, &mut keys)?;
+            if encoded.measured && compiles {
+                eprintln!(
+                    "pcce-ld: warning: `--pcce-hybrid` has no effect with `-flto=thin`: the linker has the code, and its frames"
+                );
+                break encoded;
+            }
             if !encoded.measured || frames.rounds.is_some() && encoded.used.offsets.is_empty() {
                 break encoded;
             }
@@ -122,8 +132,8 @@ impl Generate for Generator {
             eprintln!("pcce-ld: warning: {warning}");
         }
         let mut generated = Generated::default();
-        let object = |module: &Module| (module.id, round.file(module, "o"));
-        generated.objects = modules.iter().map(object).collect();
+        let own = modules.iter().zip(first.modules).filter(|(_, linked)| !linked.by_linker);
+        generated.objects = own.map(|(module, _)| (module.id, round.file(module, "o"))).collect();
         generated.extra.push(first.folder.join("tables.o"));
         if let Some(cache) = &cache {
             cache.shrink();
@@ -132,10 +142,28 @@ impl Generate for Generator {
         let splits =
             splits.filter_map(|(module, (_, split))| Some((round.file(module, "dwo"), split.clone()?)));
         let split_files: Vec<_> = splits.collect();
-        let objects: Vec<PathBuf> = generated.objects.iter().map(|(_, object)| object.clone()).collect();
+        let objects: HashMap<u64, PathBuf> = generated.objects.iter().cloned().collect();
+        let compiled = first.folder.join("compiled");
+        if compiles {
+            fs::create_dir(&compiled)?;
+            let objects =
+                [OsStr::new("--lto-obj-path="), compiled.join("object").as_os_str()].into_iter().collect();
+            generated.words.push(objects);
+            let options = env::var_os(pcce_options::VARIABLE).unwrap_or_default();
+            let mut decided = Sha256::new();
+            modules.iter().filter_map(|module| keys.get(&module.id)).for_each(|key| decided.update(key));
+            let key = thin_lto::key(&self.plugin, &options, &[], &hex(&decided.finalize()));
+            generated.words.extend(["-mllvm".into(), key]);
+            let slice = [&*options, OsStr::new(";slice="), first.folder.as_os_str()].into_iter().collect();
+            generated.variables.push((pcce_options::VARIABLE, slice));
+        }
         generated.check = Some(Box::new(move |output| {
-            let objects: Result<Vec<_>, _> = objects.iter().map(fs::read).collect();
-            let difference = relink::difference(&scratch, &modules, &objects?, &fs::read(output)?)?;
+            let compiled = if compiles { compiled_by_linker(&compiled)? } else { HashMap::new() };
+            let object = |module: &Module| objects.get(&module.id).or_else(|| compiled.get(&module.id));
+            // The linker does not give what it has in a cache of its own.
+            let code = modules.iter().map(|module| object(module).map(fs::read).transpose());
+            let code: Vec<Option<Vec<u8>>> = code.collect::<Result<_, _>>()?;
+            let difference = relink::difference(&scratch, &modules, &code, &fs::read(output)?)?;
             if difference.is_none() {
                 split::keep(&split_files)?;
             }
@@ -192,13 +220,18 @@ impl Round<'_> {
                 compiler: *compiler,
                 size: module.bitcode.len(),
             };
+            let own = format!("{{\"key\":\"{}\",\"level\":{},", hex(&key), by.level());
+            let order = [own.as_bytes(), &order[1..]].concat();
+            if linked.by_linker {
+                fs::write(self.file(module, "json"), order)?;
+                continue;
+            }
             let known = self.cache.filter(|_| by.is_known());
             if known.map_or(Ok(false), |cache| take(cache, &product))? {
                 continue;
             }
             fs::write(&product.bitcode, &module.bitcode)?;
-            let own = format!("{{\"key\":\"{}\",\"level\":{},", hex(&key), by.level());
-            fs::write(product.bitcode.with_extension("json"), [own.as_bytes(), &order[1..]].concat())?;
+            fs::write(product.bitcode.with_extension("json"), order)?;
             missing.push(product);
         }
         let folder = self.first.folder;
@@ -256,6 +289,22 @@ pub fn check(object: &[u8], product: &Product) -> Result<(), String> {
     Ok(())
 }
 
+/// The objects that the linker has compiled, by the ids of their modules.
+fn compiled_by_linker(folder: &Path) -> Result<HashMap<u64, PathBuf>, Failure> {
+    let mut objects = HashMap::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let file = entry.path();
+        // It was in the linker's cache.
+        if entry.metadata()?.len() == 0 {
+            continue;
+        }
+        let (_, ids) = pcce_linker::elf::ids_of_file(&file, &file)?;
+        objects.extend(ids.into_iter().map(|id| (id, file.clone())));
+    }
+    Ok(objects)
+}
+
 /// A key in digits.
 pub fn hex(key: &[u8]) -> String {
     key.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -276,19 +325,26 @@ fn part(path: &Path, range: Option<&std::ops::Range<u64>>) -> Result<Vec<u8>, Fa
 }
 
 /// The names that an object without the pass knows: its own, which another object may define in its stead, and those
-/// that it leaves to others.
-fn names_of(object: &PlainObject) -> Result<Vec<String>, Failure> {
+/// that it leaves to others. `compiles`: the linker has compiled what is bitcode, so that it is a module.
+fn names_of(object: &PlainObject, compiles: bool) -> Result<Vec<String>, Failure> {
     let of_linker = || -> Failure {
         let shown = &object.shown;
         format!("`{shown}` has no code until the linker makes it (-flto), so that nobody knows what it refers to; \
                  compile it without -flto, or all with `--pcce-mode=lto`")
             .into()
     };
-    if object.bitcode {
+    if object.bitcode && !compiles {
         return Err(of_linker());
+    }
+    if object.bitcode {
+        return Ok(Vec::new());
     }
     let bytes = part(&object.file, object.range.as_ref())?;
     let file = object::File::parse(&*bytes).map_err(|error| format!("{}: {error}", object.shown))?;
+    // It has bitcode beside machine code, and the linker takes that.
+    if compiles && file.section_by_name(".llvm.lto").is_some() {
+        return Ok(Vec::new());
+    }
     let symbols = file.symbols().filter(|symbol| !symbol.is_local());
     let mut names: Vec<String> = symbols.filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect();
     // That the start-up code calls `main` is known, and that it calls it before all others.

@@ -11,13 +11,12 @@
 //!
 //! Then the compiler takes the place of this process: signals, exit status and
 //! standard streams are clang's own, and nothing runs after it, but for links of link mode ([`link`]). The wrapper
-//! reads response files and, for [`cache`], what a link's encoding depends on; it never changes an input.
+//! reads response files and, for [`thin_lto`], what a link's encoding depends on; it never changes an input.
 
 #[cfg(not(unix))]
 compile_error!("pcce-clang replaces itself with clang by exec(), which only Unix has");
 
 pub mod args;
-pub mod cache;
 pub mod command;
 pub mod generate;
 pub mod inputs;
@@ -27,8 +26,9 @@ mod mode;
 pub mod plan;
 pub mod recorded;
 pub mod strip;
+pub mod thin_lto;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -122,6 +122,12 @@ pub enum Error {
         /// The mode of the link.
         mode: &'static str,
     },
+    /// The compiler's second half would see the skeleton.
+    #[error(
+        "`-fembed-bitcode` does not go together with relink mode, whose objects have bitcode of their own; leave it out, or use \
+         `--pcce-mode=module`"
+    )]
+    EmbeddedBitcode,
     /// The step behind a link failed.
     #[error("{0}; the file was removed")]
     Link(#[from] pcce_link::FileError),
@@ -240,14 +246,18 @@ fn run(language: Language) -> Result<ExitCode, Error> {
     let files = PassOptions::read([&*options.to_string_lossy()]).unwrap_or_default().files;
     if plan.encodes_link {
         say_what_takes_long(language, &facts.inputs.bitcode, &plan.output);
-        let read_file = |path: &Path| fs::read(path).ok();
-        plan.argv.push(cache::key(&facts.files.plugin, &options, &files, read_file));
+        // What is encoded between two links has a key of its own.
+        if plan.linker.is_none() {
+            let key = thin_lto::key(&facts.files.plugin, &options, &files, "");
+            plan.argv.push([OsStr::new("-Wl,-mllvm,"), &key].into_iter().collect());
+        }
     }
     let mut variables: Vec<(&str, OsString)> = Vec::new();
     if plan.captures {
         let options = options.to_string_lossy().replace(";capture", "").replace("capture", "");
-        let recorded =
-            recorded::record(&words, &compiler, (&options, &facts.working_directory, &plan.output));
+        // A linker that compiles makes several objects.
+        let output = if plan.encodes_link { Path::new("") } else { &*plan.output };
+        let recorded = recorded::record(&words, &compiler, (&options, &facts.working_directory, output));
         let recorded = serde_json::to_string(&recorded).expect("text serialises");
         variables.push((pcce_options::COMMAND_VARIABLE, recorded.into()));
     }

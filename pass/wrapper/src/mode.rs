@@ -1,7 +1,7 @@
 //! The mode of a command: the one that it names, or what its other words need.
 //!
-//! Where nothing is said it is relink mode, or link mode with the user's own `-flto=thin`. What is encoded in the link
-//! anyway is in lto mode: programs with the user's own `-flto`, and bitcode. So is what no other mode has.
+//! Where nothing is said it is relink mode. What is encoded in the link anyway is in lto mode: programs with the
+//! user's own `-flto`, and bitcode. So is what no other mode has.
 
 use pcce_options::{Common, Mode, PassOptions, WrapperFlags};
 
@@ -14,8 +14,6 @@ pub fn of(command: &Command, own: &WrapperFlags, inputs: &Inputs, list: &str) ->
     match own.mode {
         // A program that is optimised as a whole is encoded so, too.
         Some(Mode::Link | Mode::Relink) | None if command.lto == UserLto::Full => Mode::Lto,
-        // The linker generates this code by itself.
-        Some(Mode::Relink) if command.lto == UserLto::Thin => Mode::Link,
         Some(mode) => mode,
         None => {
             // Wrong options are the pass's to report.
@@ -23,8 +21,8 @@ pub fn of(command: &Command, own: &WrapperFlags, inputs: &Inputs, list: &str) ->
             let is_bitcode = command.emits_llvm || command.reads_llvm || !inputs.bitcode.is_empty();
             let of_lto = needs_lto(&own.common) || needs_lto(&list.common);
             match command.lto {
+                UserLto::Thin => Mode::Relink,
                 _ if of_lto => Mode::Lto,
-                UserLto::Thin => Mode::Link,
                 _ if is_bitcode => Mode::Lto,
                 _ if inputs.unlinked.is_some() => Mode::Link,
                 _ => Mode::Relink,
@@ -55,9 +53,9 @@ mod tests {
         for (line, of_objects, of_bitcode) in [
             ("a.o", Mode::Relink, Mode::Lto),
             ("-fno-lto a.o", Mode::Relink, Mode::Lto),
-            ("-flto=thin a.o", Mode::Link, Mode::Link),
+            ("-flto=thin a.o", Mode::Relink, Mode::Relink),
             ("-flto a.o", Mode::Lto, Mode::Lto),
-            ("-flto=thin --pcce-trace a.o", Mode::Lto, Mode::Lto),
+            ("-flto=thin --pcce-trace a.o", Mode::Relink, Mode::Relink),
             ("--pcce-hybrid a.o", Mode::Relink, Mode::Lto),
             ("--pcce-targets=f a.o", Mode::Lto, Mode::Lto),
             ("--pcce-mode=link a.o", Mode::Link, Mode::Link),
@@ -65,7 +63,7 @@ mod tests {
             ("--pcce-mode=link --pcce-trace a.o", Mode::Link, Mode::Link),
             ("--pcce-mode=relink a.o", Mode::Relink, Mode::Relink),
             ("--pcce-mode=relink -flto a.o", Mode::Lto, Mode::Lto),
-            ("--pcce-mode=relink -flto=thin a.o", Mode::Link, Mode::Link),
+            ("--pcce-mode=relink -flto=thin a.o", Mode::Relink, Mode::Relink),
             ("--pcce-mode=module -flto a.o", Mode::Module, Mode::Module),
             ("--pcce-mode=lto -flto=thin a.o", Mode::Lto, Mode::Lto),
         ] {

@@ -104,9 +104,12 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         return Err(Error::EmulatedTls);
     }
     plan.output = output(&arguments.words);
+    if mode == Mode::Relink && command.compiles && command.embeds_bitcode {
+        return Err(Error::EmbeddedBitcode);
+    }
     let whole_program = links && mode == Mode::Lto;
     // The linker generates the code, so that the pass runs there, in each module.
-    let thin = links && mode == Mode::Link && command.lto == UserLto::Thin;
+    let thin = links && matches!(mode, Mode::Link | Mode::Relink) && command.lto == UserLto::Thin;
     let linker_compiles = whole_program || thin;
     if let Some(file) = facts.inputs.unlinked.as_ref().filter(|_| links && mode != Mode::Link) {
         return Err(Error::NotLinked { file: file.clone(), mode: mode.name() });
@@ -167,9 +170,11 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     }
     plan.captures = mode == Mode::Relink && matches!(command.product, Product::Object | Product::Image);
     // The link writes it; here it would be an empty file.
-    let splits_later = plan.captures && command.compiles && command.split_dwarf;
+    let splits_later =
+        plan.captures && command.compiles && command.split_dwarf && command.lto != UserLto::Thin;
     if links && mode == Mode::Relink {
         plan.linker = Some(match &command.linker {
+            _ if thin => "ld.lld".into(),
             UserLinker::Unset => "ld".into(),
             UserLinker::Lld => "ld.lld".into(),
             UserLinker::Other(name) if name.starts_with('/') => name.into(),
@@ -255,7 +260,9 @@ fn compilation(mode: Mode, command: &Command) -> Compilation {
     }
     let real_assembly = command.product == Product::Assembly && !command.emits_llvm;
     match (mode, command.lto) {
-        (Mode::Lto, UserLto::Full | UserLto::Thin) | (Mode::Link, UserLto::Thin) => Compilation::Untouched,
+        (Mode::Lto, UserLto::Full) | (Mode::Lto | Mode::Link | Mode::Relink, UserLto::Thin) => {
+            Compilation::Untouched
+        }
         (Mode::Lto, UserLto::Unset) if !real_assembly => Compilation::Bitcode,
         _ if command.compiles => Compilation::Instrumented,
         _ => Compilation::Untouched,

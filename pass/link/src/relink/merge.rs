@@ -30,7 +30,7 @@ pub struct Merged {
     pub taken_outside: Vec<(String, TypeId)>,
 }
 
-/// Joins the modules. `plain`: names that objects without the pass refer to.
+/// Joins the modules; none if they have no functions. `plain`: names that objects without the pass refer to.
 ///
 /// # Errors
 /// Modules with different options.
@@ -38,9 +38,9 @@ pub fn merge(
     scratch: &Scratch,
     modules: &[Module],
     plain: impl Iterator<Item = String>,
-) -> Result<Merged, Error> {
+) -> Result<Option<Merged>, Error> {
     let mut with_facts = modules.iter().filter_map(|module| Some((module, module.facts.as_ref()?)));
-    let Some((first, Facts { options, wanted, .. })) = with_facts.next() else { return Err(Error::Nothing) };
+    let Some((first, Facts { options, wanted, .. })) = with_facts.next() else { return Ok(None) };
     if let Some((other, _)) =
         with_facts.find(|(_, facts)| facts.options != *options || facts.wanted != *wanted)
     {
@@ -133,7 +133,8 @@ pub fn merge(
         }
         taken_outside.retain(|(name, _)| no_callback.contains(name));
     }
-    Ok(Merged { functions, options: options.clone(), targets, wanted: wanted.clone(), taken, taken_outside })
+    let (options, wanted) = (options.clone(), wanted.clone());
+    Ok(Some(Merged { functions, options, targets, wanted, taken, taken_outside }))
 }
 
 /// Which functions do not call back, in a program like this, as far as its modules' code does not matter.

@@ -162,6 +162,28 @@ pub struct Encoded {
     pub used: Frames,
 }
 
+impl Encoded {
+    /// For modules that have no functions to instrument: their code is generated as it is.
+    fn without_functions(modules: &[Module]) -> Self {
+        let order = |module: &Module| Order {
+            id: format!("{:016x}", module.id),
+            name: module.name().to_owned(),
+            slice: Slice::default(),
+            sites: 0,
+            wanted: Wanted::default(),
+        };
+        let orders = modules.iter().map(order).collect();
+        Self {
+            orders,
+            tables: String::new(),
+            dictionary: Vec::new(),
+            warnings: Vec::new(),
+            measured: false,
+            used: Frames::default(),
+        }
+    }
+}
+
 /// The name of the file that the further object reads, in the folder in which it is assembled.
 pub const DICTIONARY: &str = "dictionary";
 
@@ -179,7 +201,9 @@ pub fn encode(
     plain: impl Iterator<Item = String>,
     frames: &Frames,
 ) -> Result<Encoded, Error> {
-    let mut merged = merge::merge(scratch, modules, plain)?;
+    let Some(mut merged) = merge::merge(scratch, modules, plain)? else {
+        return Ok(Encoded::without_functions(modules));
+    };
     let open = !scratch.is_library;
     let options = &merged.options;
     let targets = merged.targets.take();

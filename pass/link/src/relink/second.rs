@@ -19,7 +19,7 @@ const FIRST: u64 = 16;
 const WORD: u64 = 8;
 
 /// What the linker has made otherwise than planned, in words; none if all is as it should be. `image`: its output;
-/// `objects`: the generated code, in the order of the modules.
+/// `objects`: the generated code, in the order of the modules, as far as it is known.
 ///
 /// A stripped image does not say where its functions are, so that only what it exports is compared.
 ///
@@ -28,7 +28,7 @@ const WORD: u64 = 8;
 pub fn difference(
     scratch: &Scratch,
     modules: &[Module],
-    objects: &[Vec<u8>],
+    objects: &[Option<Vec<u8>>],
     image: &[u8],
 ) -> Result<Option<String>, Error> {
     let file = ElfFile64::<Endianness>::parse(image).map_err(damaged)?;
@@ -51,7 +51,7 @@ pub fn difference(
         return Ok(Some(what));
     }
     for ((module, object), addresses) in modules.iter().zip(objects).zip(&own) {
-        if let Some(addresses) = addresses
+        if let (Some(addresses), Some(object)) = (addresses, object)
             && let Some(what) = other_bytes(object, addresses, &file)?
         {
             return Ok(Some(format!("{what} of {}", module.name())));

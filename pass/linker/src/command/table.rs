@@ -60,6 +60,10 @@ pub enum Meaning {
     Reads,
     /// The same, in the second link only.
     SecondReads,
+    /// Loads a pass: the linker compiles.
+    Plugin,
+    /// The linker compiles, and links no image.
+    CompilesOnly,
     /// How response files are read; they are open behind [`super::Command`].
     Quoting,
     /// Nothing can be linked twice with it.
@@ -87,6 +91,9 @@ pub const LONG: &[(Takes, Meaning, &[&str])] = &[
     (Nothing, Fixed, &["no-pie", "no-pic-executable", "nopie"]),
     (Nothing, Question, &["help", "version", "target-help", "print-output-format", "print-sysroot", "run"]),
     (Joined, Quoting, &["rsp-quoting"]),
+    (Nothing, CompilesOnly, &["lto-emit-asm", "lto-emit-llvm"]),
+    (Joined, CompilesOnly, &["thinlto-index-only"]),
+    (Value, Plugin, &["load-pass-plugin"]),
     (Value, SideText, &["dependency-file", "Map"]),
     (Value, SideFile, &["lto-obj-path", "opt-remarks-filename", "out-implib", "reproduce"]),
     (Joined, SideFile, &["save-temps", "time-trace"]),
@@ -124,6 +131,8 @@ pub const LONG: &[(Takes, Meaning, &[&str])] = &[
             "print-symbol-counts",
             "print-symbol-order",
             "time-trace-granularity",
+            "thinlto-cache-dir",
+            "thinlto-cache-policy",
             "trace-symbol",
             "why-extract",
         ],
@@ -191,7 +200,6 @@ pub const LONG: &[(Takes, Meaning, &[&str])] = &[
             "sort-common",
             "split-by-file",
             "split-by-reloc",
-            "thinlto-index-only",
             "unique",
         ],
     ),
@@ -240,7 +248,6 @@ pub const LONG: &[(Takes, Meaning, &[&str])] = &[
             "image-base",
             "in-implib",
             "init",
-            "load-pass-plugin",
             "lto-aa-pipeline",
             "lto-basic-block-sections",
             "lto-cs-profile-file",
@@ -268,8 +275,6 @@ pub const LONG: &[(Takes, Meaning, &[&str])] = &[
             "stub-group-size",
             "target2",
             "task-link",
-            "thinlto-cache-dir",
-            "thinlto-cache-policy",
             "thinlto-emit-imports-files",
             "thinlto-jobs",
             "thinlto-object-suffix-replace",

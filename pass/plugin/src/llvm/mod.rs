@@ -19,7 +19,7 @@ mod value;
 use std::ffi::{CStr, c_void};
 
 pub use builder::{Builder, byte_directive};
-pub use code::CodeGeneration;
+pub use code::{Bitcode, CodeGeneration};
 pub use function::{Block, Function, Reference};
 pub use inkwell::values::InstructionOpcode as Opcode;
 pub use instruction::{Call, Instruction, TailCall};

@@ -1,0 +1,117 @@
+//! Relink mode with ThinLTO: the linker compiles, and does it twice.
+
+use std::fs;
+use std::path::Path;
+
+use pcce_testsuite::{artifact, command, llvm, run, run_with_input, work_folder};
+
+const SOURCES: [(&str, &str); 4] = [
+    (
+        "one",
+        "#include <pcce.h>\n#include <stdio.h>\nint two(int), three(int, int (*)(int)), four(int), five(int);\n\
+         __attribute__((noinline)) int show(int n) { puts(PCCE_TOKEN); return n + 1; }\n\
+         __attribute__((noinline)) static int same(int n) { return show(n) + 1; }\n\
+         __attribute__((noinline)) static int own(int n) { return two(n) + 1; }\n\
+         int main(void) { return own(1) + three(5, show) + three(6, same) + four(7) + five(1) == 74 ? 0 : 1; }\n",
+    ),
+    (
+        "two",
+        "int show(int);\n__attribute__((noinline)) static int same(int n) { return show(n) + 2; }\n\
+         int two(int n) { return same(n) + show(n + 1); }\nint three(int n, int (*f)(int)) { return f(n) + same(n); }\n",
+    ),
+    ("four", "int show(int), two(int);\nint four(int n) { return show(n) + (n % 2 ? two(n) : 0); }\n"),
+    ("five", "int show(int);\nint five(int n) { return n < 4 ? five(n + 1) + 1 : show(n); }\n"),
+];
+
+/// Runs the wrapper on words that blanks separate.
+fn pcce(folder: &Path, words: &str) {
+    let mut clang = command(artifact("pcce-clang"), &["-g", "-w"]);
+    let _ = run(clang.args(words.split_whitespace()).current_dir(folder)).expect_success();
+}
+
+fn contexts(folder: &Path, program: &str) -> String {
+    let lines = run(command(folder.join(program), &[]).current_dir(folder)).expect_success().stdout;
+    let mut filter = command(artifact("pcce"), &["filter", program, "--format", "folded"]);
+    run_with_input(filter.current_dir(folder), &lines).expect_success().stdout
+}
+
+fn sources(name: &str) -> std::path::PathBuf {
+    let folder = work_folder(name);
+    for (name, text) in SOURCES {
+        fs::write(folder.join(format!("{name}.c")), text).unwrap();
+    }
+    folder
+}
+
+/// Contexts are those of module mode, whether the linker compiles a module, the step between the links does, or it was
+/// compiled by itself for full LTO; in one command or several; of objects and of members of archives.
+#[test]
+fn programs_are_encoded_as_a_whole() {
+    let folder = sources("relink_thin/programs");
+    let all = "one.c two.c four.c five.c";
+    for level in ["-O0", "-O2"] {
+        pcce(&folder, &format!("--pcce-mode=module {level} {all} -o module"));
+        let expected = contexts(&folder, "module");
+        assert_eq!(expected.lines().filter(|line| line.starts_with("main;")).count(), 10, "{expected}");
+        for verify in ["", "--pcce-verify"] {
+            let flags = format!("{level} {verify}");
+            let check = |words: &str| {
+                pcce(&folder, &format!("{flags} -flto=thin {words} -o thin"));
+                assert_eq!(contexts(&folder, "thin"), expected, "{flags} {words}");
+                let info = run(command(artifact("pcce"), &["info", "thin"]).current_dir(&folder));
+                assert!(info.expect_success().stdout.contains("encoded as a whole at the link"), "{words}");
+            };
+            check(all);
+            check(&format!("-fno-lto {all} -flto=thin"));
+            pcce(&folder, &format!("{flags} -c {all} -flto=thin"));
+            let _ = fs::remove_file(folder.join("lib.a"));
+            let archive = ["rcs", "lib.a", "four.o", "five.o"];
+            let _ = run(command(llvm("llvm-ar"), &archive).current_dir(&folder)).expect_success();
+            check("one.o two.o lib.a");
+            check("-shared-libgcc one.o -Wl,--start-lib two.o five.o -Wl,--end-lib four.o -Wl,--gc-sections");
+            // One of them has code that the step generates, and one is of full LTO.
+            pcce(&folder, &format!("{flags} -c two.c"));
+            check("one.o two.o lib.a");
+            pcce(&folder, &format!("{flags} -flto -c five.c"));
+            check("one.o two.o four.o five.o");
+        }
+    }
+}
+
+/// Tables and codes of traces are the whole program's.
+#[test]
+fn programs_are_traced() {
+    let folder = sources("relink_thin/traced");
+    let events = |flags: &str| {
+        pcce(&folder, &format!("--pcce-trace -O0 {flags} one.c two.c four.c five.c -o program"));
+        let _ = fs::remove_file(folder.join("trace"));
+        let _ = run(command(folder.join("program"), &[]).env("PCCE_TRACE", folder.join("trace")))
+            .expect_success();
+        let words = ["trace", "show", "program", "trace"];
+        let shown = run(command(artifact("pcce"), &words).current_dir(&folder)).expect_success().stdout;
+        // How deep a call is shown depends on what its caller knows.
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        shown.lines().filter(|line| line.contains(" at ")).map(words).collect::<Vec<_>>()
+    };
+    let expected = events("--pcce-mode=lto");
+    assert!(expected.len() > 20, "{expected:#?}");
+    assert_eq!(events("-flto=thin"), expected);
+}
+
+/// Links that make no image, and partial ones of bitcode.
+#[test]
+fn what_is_not_supported_is_refused() {
+    let folder = sources("relink_thin/refused");
+    pcce(&folder, "-O2 -flto=thin -c one.c two.c four.c five.c");
+    for (words, said) in [
+        (&["-Wl,--lto-emit-asm"][..], "the linker generates code when it is known what is linked"),
+        (&["-Wl,--thinlto-index-only"], "the linker generates code when it is known what is linked"),
+        (&["-Wl,--lto-obj-path=x"], "is not supported: the program is linked twice"),
+        (&["-r"], "is joined of bitcode"),
+    ] {
+        let mut link = command(artifact("pcce-clang"), &["-O2", "-flto=thin", "one.o", "two.o", "four.o"]);
+        let output = run(link.args(["five.o", "-o", "program"]).args(words).current_dir(&folder));
+        assert!(output.status != 0 && output.stderr.contains(said), "{words:?}: {}", output.describe());
+        assert!(!folder.join("program").exists(), "{words:?}");
+    }
+}
