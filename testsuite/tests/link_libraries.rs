@@ -221,3 +221,21 @@ fn loaded_libraries_find_the_programs_runtime() {
         }
     }
 }
+
+/// A library of data has no function to instrument.
+#[test]
+fn libraries_may_have_no_functions() {
+    let folder = work_folder("link_libraries/data");
+    fs::write(folder.join("data.cpp"), "extern \"C\" { int number = 3; const char *name = \"data\"; }\n")
+        .unwrap();
+    fs::write(folder.join("main.cpp"), "extern \"C\" int number;\nint main() { return number - 3; }\n")
+        .unwrap();
+    for mode in ["relink", "module"] {
+        for linker in ["bfd", "gold", "lld", "mold"] {
+            pcce(&folder, mode, &format!("-fPIC -shared -fuse-ld={linker} data.cpp -o libdata.so"));
+            pcce(&folder, mode, &format!("-fuse-ld={linker} main.cpp -L. -ldata -o program"));
+            let mut program = command(folder.join("program"), &[]);
+            let _ = run(program.env("LD_LIBRARY_PATH", &folder)).expect_success();
+        }
+    }
+}
