@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::path::Path;
 
 use pcce_abi::skeleton;
 use pcce_model::slice::{Facts, Sites, called};
@@ -36,8 +37,9 @@ pub fn kept(module: Module<'_>) -> Kept {
     // Equal modules of a program are in objects of different names. The id is in the program, so that it must not
     // depend on where that was built.
     let document: serde_json::Value = serde_json::from_str(&command).unwrap_or_default();
-    let output = document["output"].as_str().unwrap_or_default();
-    let id = fnv1a(output.as_bytes(), bitcode.bytes());
+    let text = |name: &str| Path::new(document[name].as_str().unwrap_or_default());
+    let output = text("output").strip_prefix(text("folder")).unwrap_or(text("output"));
+    let id = fnv1a(output.as_os_str().as_encoded_bytes(), bitcode.bytes());
     Kept { command, bitcode, id }
 }
 

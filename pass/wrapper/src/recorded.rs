@@ -25,7 +25,7 @@ pub struct Recorded {
     pub options: String,
     /// The folder in which the compiler ran.
     pub folder: String,
-    /// The file of the object, from the folder if it is in there; it tells equal sources in two objects apart.
+    /// The file of the object, as the command has it; it tells equal sources in two objects apart.
     pub output: String,
 }
 
@@ -129,7 +129,7 @@ pub fn record(words: &[Word], compiler: &Path, (options, folder, output): (&str,
         words: kept,
         options: options.to_owned(),
         folder: text(folder),
-        output: text(output.strip_prefix(folder).unwrap_or(output)),
+        output: text(output),
     }
 }
 
