@@ -149,7 +149,8 @@ fn calls_that_a_fault_has_prevented_are_not_told() {
             // Only the last one was made.
             assert_eq!((of("next"), of("done")), (1, 4), "{mode} {level}: {shown}");
             assert!(of("says") <= 10, "{mode} {level}: {shown}");
-            let _ = pcce(&["check"]).expect_success();
+            let check = pcce(&["check"]);
+            assert!(check.status == 2 && check.stdout.contains(", 0 chunks do not"), "{}", check.describe());
         }
     }
 }
