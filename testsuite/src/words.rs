@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pcce_abi::trace::{
-    CHUNK, CHUNK_HEAD, CONTEXT_WORDS, CONTINUED, ENDED, FIRST, FULL, KIND_IMAGE, KIND_SHIFT, MAGIC, OPEN,
-    Special, UNIT, USED, VERSION, cache_index, checksum,
+    CHUNK, CHUNK_HEAD, CONTEXT_WORDS, CONTINUED, ENDED, FIRST, FULL, Gap, KIND_IMAGE, KIND_SHIFT, MAGIC,
+    OPEN, Special, UNIT, USED, VERSION, cache_index, checksum,
 };
 
 use crate::{Output, artifact, command, llvm, repository, run};
@@ -215,10 +215,15 @@ impl Reader {
         Self { items: items(stream), at: 0, cache: [0; 256], followed: [0; 256], before: 0 }
     }
 
-    /// What comes next; the contexts of chunks are left out.
+    /// What comes next; the contexts of chunks are left out, and that a handler has ended what it interrupted.
     pub fn peek(&mut self) -> Result<Item, End> {
         const CONTEXT: u8 = Special::Context as u8;
-        while let Some(item @ (Item::Chunk | Item::Special(CONTEXT, ..))) = self.items.get(self.at) {
+        const GAP: u8 = Special::Gap as u8;
+        const INTERRUPTED: u64 = Gap::Interrupted as u64;
+        while let Some(
+            item @ (Item::Chunk | Item::Special(CONTEXT, ..) | Item::Special(GAP, INTERRUPTED, _)),
+        ) = self.items.get(self.at)
+        {
             if *item == Item::Chunk {
                 self.cache = [0; 256];
                 (self.followed, self.before) = ([0; 256], 0);

@@ -241,8 +241,8 @@ impl TraceFile {
         Ok(trace)
     }
 
-    /// Reads the head of the chunk that may begin at `at`. Returns where the next one may begin, from there. `ring_end`:
-    /// up to there the places of a ring were taken.
+    /// Reads the head of the chunk that may begin at `at`. Returns where the next one may begin, from there.
+    /// `ring_end`: up to there the places of a ring were taken.
     fn chunk(
         &mut self,
         at: u64,

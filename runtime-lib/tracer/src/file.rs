@@ -137,17 +137,23 @@ pub fn again(at: u64, size: u64) -> Option<*mut u8> {
 pub fn put(size: u64, head: &[u8], more: &[u8]) -> bool {
     let (Some(at), Some(file)) = (place(size), file()) else { return false };
     // A write behind a limit on the size of files would end the program by a signal.
-    match reserve(file, at, at + size) {
-        0 | libc::EOPNOTSUPP => {}
-        error => {
-            stop(b"it cannot grow", error);
-            return false;
-        }
+    if !is_allowed(at + size) {
+        stop(b"it cannot grow", libc::EFBIG);
+        return false;
     }
     write_at(file, &head[8..], at + 8)
         && (more.is_empty() || write_at(file, more, at + head.len() as u64))
         && write_at(file, &[0], at + size - 1)
         && write_at(file, &head[..8], at)
+}
+
+/// Whether files may have so many bytes, as far as the kernel tells.
+fn is_allowed(size: u64) -> bool {
+    let mut limits = [u64::MAX; 2];
+    let arguments = [0, libc::RLIMIT_FSIZE as usize, 0, limits.as_mut_ptr() as usize, 0, 0];
+    // SAFETY: writes both numbers, or nothing.
+    unsafe { sys::call(libc::SYS_prlimit64, arguments) };
+    size <= limits[0]
 }
 
 /// Writes into a chunk that [`take`] has given, without its mapping. Nobody is told if that cannot be.
