@@ -94,11 +94,13 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     let list = facts.pass_options.as_deref().unwrap_or_default().to_string_lossy();
     let mode = mode::of(&command, &arguments.own, &facts.inputs, &list);
     if command.product != Product::Information {
-        // With ThinLTO lto mode encodes each file by itself.
-        let encodes_modules = mode == Mode::Lto && command.lto == UserLto::Thin;
-        let encoded = if encodes_modules { Mode::Module } else { mode };
         // Wrong options are the pass's to report.
-        arguments.own.check_used(&PassOptions::read([&*list]).unwrap_or_default(), encoded)?;
+        let list = PassOptions::read([&*list]).unwrap_or_default();
+        // With ThinLTO lto mode encodes each file by itself, and in no mode anybody sees the frames of the code.
+        let thin = command.lto == UserLto::Thin;
+        let hybrid = arguments.own.common.hybrid || list.common.hybrid;
+        let by_module = thin && (mode == Mode::Lto || mode == Mode::Relink && hybrid);
+        arguments.own.check_used(&list, if by_module { Mode::Module } else { mode })?;
     }
     if command.emulated_tls && !matches!(command.product, Product::Information | Product::NoCode) {
         return Err(Error::EmulatedTls);
