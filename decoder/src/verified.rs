@@ -15,7 +15,7 @@ use crate::context::{Context, Piece};
 use crate::numbers::Numbers;
 use crate::symbols::Symbols;
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
     /// Lines, each a context that differs from all others.

@@ -9,7 +9,7 @@ use super::file::Stream;
 use super::machine::{Active, Machine, UNKNOWN, Verified};
 use super::reader::Reader;
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Streams that were read from their beginning.

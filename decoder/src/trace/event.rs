@@ -118,7 +118,7 @@ pub enum Why {
     Endless,
     /// The thread has come back to a stack, and where it has left that is not known.
     Back,
-    /// What was known has returned to what is not.
+    /// The function that was known has returned, and its caller is not known.
     Outside,
     /// The stream that was forked cannot be followed to the place.
     Parent,

@@ -2,7 +2,7 @@
 //! `runtime-lib/src/verify/captures.rs` describes: decodes each token, and compares what comes out with the records of
 //! the shadow stack.
 //!
-//! What must be equal: the call sites, from the innermost one to the outermost one, and at interrupted points also the
+//! The call sites must be equal, from the innermost one to the outermost one, and at interrupted points also the
 //! functions whose machine code was active. Behind a boundary at which calls may be missing any number of records is
 //! left out, and then all is equal again.
 //!
@@ -34,16 +34,16 @@ const MOST_SHOWN: usize = 10;
 /// Longer lines are none that a program has written.
 const MOST_LINE: u64 = 1 << 28;
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captures {
     /// Captures.
     pub captures: u64,
-    /// Those with the calls of the shadow stack, and no others.
+    /// Captures that have the calls of the shadow stack, and no others.
     pub equal: u64,
     /// The same but for boundaries at which calls may be missing.
     pub partly: u64,
-    /// Those of which the shadow stack knew nothing: control had just come back to an activation further out.
+    /// Captures that the shadow stack does not know: control had just come back to an activation further out.
     pub without_list: u64,
     /// Those of other programs.
     pub of_others: u64,

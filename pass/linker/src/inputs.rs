@@ -67,12 +67,8 @@ impl Inputs {
             (Word { texts: vec![text.clone()], kind: crate::command::Kind::Input }, vec![text])
         });
         inputs.words.splice(place..place, further);
-        inputs.words.extend(Command::of_words(generated.words.iter().cloned()).words.into_iter().map(
-            |word| {
-                let texts = word.texts.clone();
-                (word, texts)
-            },
-        ));
+        let words = Command::of_words(generated.words.iter().cloned());
+        inputs.words.extend(Inputs::of(&words).words);
         Ok(inputs)
     }
 }

@@ -13,6 +13,7 @@
 
 pub mod archive;
 pub mod command;
+pub mod compiled;
 pub mod elf;
 mod error;
 pub mod inputs;

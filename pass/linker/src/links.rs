@@ -1,7 +1,7 @@
 //! The two links.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -12,7 +12,7 @@ use crate::command::{Command, Meaning, Word};
 use crate::inputs::{Inputs, files_of};
 use crate::linked::{Linked, Place, canonical};
 use crate::scratch::{Scratch, with_names};
-use crate::{Error, FirstLink, Generate, Generated, MARKER, elf, partial, trace};
+use crate::{Error, FirstLink, Generate, Generated, MARKER, compiled, elf, partial, trace};
 
 /// A command that is linked twice.
 pub struct Links<'a> {
@@ -185,9 +185,7 @@ impl Links<'_> {
         };
         let compiled = self.command.compiles().then(|| folder("compiled-")).transpose()?;
         if let Some(folder) = &compiled {
-            words.push(
-                [OsStr::new("--lto-obj-path="), folder.join("object").as_os_str()].into_iter().collect(),
-            );
+            words.push(compiled::into(folder));
         }
         // mold 1.10 leaves out all symbols with it.
         let mold = canonical(self.linker).file_name().is_some_and(|n| n.to_string_lossy().contains("mold"));
@@ -224,7 +222,7 @@ impl Links<'_> {
         traced.retain(|traced| !inputs.extra.contains(&traced.file));
         let named = self.command.words.iter().filter_map(Word::input).map(Path::to_owned).collect();
         let ids: Vec<u64> = modules.into_iter().chain(with_code).collect();
-        let compiled = compiled.map_or(Ok(Vec::new()), |folder| compiled_by_linker(&folder))?;
+        let compiled = compiled.map_or(Ok(Vec::new()), |folder| compiled::objects(&folder))?;
         if joins && !compiled.is_empty() {
             return Err(Error::JoinsBitcode(self.output.clone()));
         }
@@ -285,21 +283,6 @@ impl Links<'_> {
         }
         Ok(seen.iter().next().map(|id| format!("{} is linked as well", shown(id))))
     }
-}
-
-/// The objects that the linker has made of bitcode, in the folder where it has put them.
-fn compiled_by_linker(folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    let entries = fs::read_dir(folder).map_err(Error::file(folder))?;
-    let mut files = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(Error::file(folder))?;
-        // Of a kind of bitcode that the link does not have the file is empty.
-        if entry.metadata().is_ok_and(|data| data.len() > 0) {
-            files.push(entry.path());
-        }
-    }
-    files.sort();
-    Ok(files)
 }
 
 /// Whether what is written there is lost: a question of a configure script.

@@ -26,7 +26,7 @@ use std::{env, io};
 use object::{Object, ObjectSection, ObjectSymbol};
 use pcce_abi::skeleton;
 use pcce_link::relink::{self, Module, Scratch};
-use pcce_linker::{FirstLink, Generate, Generated, PlainObject};
+use pcce_linker::{FirstLink, Generate, Generated, PlainObject, compiled};
 use sha2::{Digest, Sha256};
 
 use crate::install;
@@ -146,9 +146,7 @@ impl Generate for Generator {
         let compiled = first.folder.join("compiled");
         if compiles {
             fs::create_dir(&compiled)?;
-            let objects =
-                [OsStr::new("--lto-obj-path="), compiled.join("object").as_os_str()].into_iter().collect();
-            generated.words.push(objects);
+            generated.words.push(compiled::into(&compiled));
             let options = env::var_os(pcce_options::VARIABLE).unwrap_or_default();
             let mut decided = Sha256::new();
             modules.iter().filter_map(|module| keys.get(&module.id)).for_each(|key| decided.update(key));
@@ -292,13 +290,7 @@ pub fn check(object: &[u8], product: &Product) -> Result<(), String> {
 /// The objects that the linker has compiled, by the ids of their modules.
 fn compiled_by_linker(folder: &Path) -> Result<HashMap<u64, PathBuf>, Failure> {
     let mut objects = HashMap::new();
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let file = entry.path();
-        // It was in the linker's cache.
-        if entry.metadata()?.len() == 0 {
-            continue;
-        }
+    for file in compiled::objects(folder)? {
         let (_, ids) = pcce_linker::elf::ids_of_file(&file, &file)?;
         objects.extend(ids.into_iter().map(|id| (id, file.clone())));
     }

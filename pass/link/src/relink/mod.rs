@@ -147,6 +147,7 @@ pub struct Order {
 }
 
 /// What the second link needs.
+#[derive(Default)]
 pub struct Encoded {
     /// What is to be done with each module, in their order.
     pub orders: Vec<Order>,
@@ -173,14 +174,7 @@ impl Encoded {
             wanted: Wanted::default(),
         };
         let orders = modules.iter().map(order).collect();
-        Self {
-            orders,
-            tables: String::new(),
-            dictionary: Vec::new(),
-            warnings: Vec::new(),
-            measured: false,
-            used: Frames::default(),
-        }
+        Self { orders, ..Self::default() }
     }
 }
 
