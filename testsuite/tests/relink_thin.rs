@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use pcce_testsuite::{artifact, command, llvm, run, run_with_input, work_folder};
+use pcce_testsuite::{artifact, command, llvm, repository, run, run_with_input, work_folder};
 
 const SOURCES: [(&str, &str); 4] = [
     (
@@ -113,5 +113,16 @@ fn what_is_not_supported_is_refused() {
         let output = run(link.args(["five.o", "-o", "program"]).args(words).current_dir(&folder));
         assert!(output.status != 0 && output.stderr.contains(said), "{words:?}: {}", output.describe());
         assert!(!folder.join("program").exists(), "{words:?}");
+    }
+}
+
+/// The linker verifies what the pass leaves: also of handlers that the machine calls, whose parameters are special.
+#[test]
+fn handlers_that_the_machine_calls_are_compiled() {
+    let folder = work_folder("relink_thin/interrupts");
+    let source = repository().join("testsuite/programs/interrupts.c").display().to_string();
+    for level in ["-O0", "-O2"] {
+        pcce(&folder, &format!("-flto=thin --pcce-verify {level} {source} -o program"));
+        let _ = run(&mut command(folder.join("program"), &[])).expect_success();
     }
 }

@@ -85,6 +85,8 @@ void pcce_shim_replace_body(LLVMValueRef V, const char *Asm, size_t Len) {
   F.setPrologueData(nullptr);
   F.clearMetadata();
   F.setAttributes(AttributeList());
+  // Some conventions want attributes of parameters.
+  F.setCallingConv(CallingConv::C);
   F.clearGC();
   // Its size is not the function's.
   F.setAlignment(MaybeAlign());
