@@ -1,7 +1,7 @@
 //! Signal handlers: a handler may interrupt any instruction, so the id that it finds is that of no call site.
 //!
 //! The pass puts the functions here in the place of `signal` and `sigaction` in instrumented code, and executables have
-//! them in libc's place (`libpcce_libc.a`), for other code. They install [`trampoline`], which pushes a
+//! them in libc's place (`libpcce_libc.a`), for other code. They install [`__pcce_signal_trampoline`], which pushes a
 //! [`SignalFrame`], lets the handler start a sub-path, and puts the state back. The program sees its own handlers
 //! wherever it asks for them.
 use core::ffi::{c_int, c_void};
@@ -90,11 +90,12 @@ pub fn is_site(site: *const u8) -> bool {
 const NEAR: usize = 1 << 16;
 
 fn address() -> usize {
-    trampoline as *const () as usize
+    __pcce_signal_trampoline as *const () as usize
 }
 
-/// What the kernel calls instead of the program's handler.
-unsafe extern "C" fn trampoline(signal: c_int, info: *mut c_void, context: *mut c_void) {
+/// What the kernel calls instead of the program's handler. Readers know it by its name.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __pcce_signal_trampoline(signal: c_int, info: *mut c_void, context: *mut c_void) {
     let handler = &HANDLERS[signal as usize % SIGNALS];
     let function = handler.function.load(Ordering::Acquire);
     // SAFETY: this thread's block; the frame is taken off before it ends, and a handler that leaves by

@@ -54,6 +54,7 @@ programs! {
     foreign_catch.cpp,
     interrupts.c,
     joined.c,
+    jump_pending.c,
     jumps.c,
     jumps_no_builtin.c,
     known.c,

@@ -202,6 +202,12 @@ impl<'d> Decoding<'d, '_> {
             self.context.push(Piece::Signal);
             *inner = None;
         }
+        // The handler returns here, to the code that lets the kernel go on: no function has called it.
+        let follows = !point.left_out.is_some_and(|(first, last)| (first..=last).contains(&(number + 1)));
+        if !address.exact && follows && point.addresses.get(number + 1).is_some_and(|outer| outer.exact) {
+            self.below_plain(inner.take());
+            return Ok(Active::Plain);
+        }
         let at = if address.exact { address.address } else { address.address.wrapping_sub(1) };
         let Some(image) = self.context.image(address.image) else {
             self.below_plain(inner.take());
@@ -255,6 +261,11 @@ impl<'d> Decoding<'d, '_> {
                 self.plain(Some((image, function.name)));
                 *inner = Some(found);
                 return Ok(Active::Jump);
+            }
+            // It called the handler, in the kernel's place.
+            if found.name == functions::SIGNAL_TRAMPOLINE && !address.exact {
+                *inner = None;
+                return Ok(Active::Plain);
             }
         }
         // Code that adds what is wide, or that binds what is called, has no name, and is none that is called.

@@ -366,6 +366,8 @@ pub mod functions {
     pub const SETJMP: &str = "__pcce_setjmp";
     /// The same of `longjmp`.
     pub const LONGJMP: &str = "__pcce_longjmp";
+    /// What the kernel calls in the place of a signal's handler, and calls that. Contexts leave it out.
+    pub const SIGNAL_TRAMPOLINE: &str = "__pcce_signal_trampoline";
 
     /// [`PUSH`] of an image of its own. Some functions of other images look by their return address which image has
     /// called (`dlsym`); and in code that can only become part of an executable, it is shorter.
