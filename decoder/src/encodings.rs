@@ -325,8 +325,8 @@ impl<'d> Rows<'d> {
             }
             *effect = if matches!(row.code, EdgeCode::Add(_)) { Effect::Add } else { Effect::Other };
             let callee = self.callee(edge, row)?;
-            if row.callee.is_some() {
-                calls.callees.insert(self.first_site + site, self.first_function + callee.index() as u32);
+            if let Some(bound) = row.callee {
+                calls.callees.insert(self.first_site + site, self.first_function + bound);
             }
             if let EdgeCode::Add(value) | EdgeCode::Open(value) = row.code {
                 let caller = FunctionId::new(self.site(site).0);
@@ -344,14 +344,15 @@ impl<'d> Rows<'d> {
         let (_, kind) = self.site(site);
         if let Some(callee) = row.callee {
             check("edge", edge, "function", callee, functions)?;
-            return match (kind, row.code) {
-                (SiteKind::External(_), EdgeCode::Open(_)) => Err(Cause::EdgeSite { edge, site }),
-                (SiteKind::External(_), _) => Ok(FunctionId::new(callee)),
-                _ => Err(Cause::Callee { edge, site }),
-            };
+            if !matches!(kind, SiteKind::External(_)) {
+                return Err(Cause::Callee { edge, site });
+            }
         }
         match (kind, row.code) {
             (_, EdgeCode::Open(_)) if self.encoding.open_num_cc.is_none() => None,
+            // As a direct call of the function to which the link has bound it.
+            (SiteKind::External(_), EdgeCode::Open(_)) if row.callee.is_some() => Some(open_node),
+            (SiteKind::External(_), _) if row.callee.is_some() => row.callee.map(FunctionId::new),
             (SiteKind::Direct(Some(_)), EdgeCode::Open(_)) => Some(open_node),
             (SiteKind::Direct(Some(callee)), _) => Some(FunctionId::new(callee - self.first_function)),
             (SiteKind::External(_) | SiteKind::Indirect | SiteKind::Asm, EdgeCode::Add(_)) => None,

@@ -55,8 +55,10 @@ pub enum ProgramError {
         SECTION
     )]
     NoModule,
-    /// Modules of link mode are not encoded, and nothing in the program keeps an id for them.
-    #[error("the program was compiled for link mode and its link step did not run: run `pcce link PROGRAM`")]
+    /// Modules of an earlier release, of which nothing in the program keeps an id.
+    #[error(
+        "parts of the program were compiled by an earlier release, and are not encoded; compile them again"
+    )]
     Unlinked,
     /// The program has no build id, so that tokens could not be told from those of other builds.
     #[error("the program has no build id; link it with -Wl,--build-id (GNU ld, lld)")]

@@ -206,26 +206,6 @@ fn interrupted_points_are_in_any_module() {
     );
 }
 
-/// The link knows what a routine was to call that pushes for a function of another module, whoever knows its name.
-#[test]
-fn routines_push_for_calls_across_modules() {
-    let mut table = code();
-    for (start, name) in [(0x8000, pcce_abi::functions::PUSH), (0x9000, "plain")] {
-        let row = table.functions[0].clone();
-        let number = table.names.len() as u32;
-        table.names.push(name.to_owned());
-        table.functions.push(FunctionCode { start, name: number, role: Role::Plain, ..row });
-    }
-    let mut dictionary = Dictionary { code: Some(to_text(&table)), ..linked() };
-    dictionary.modules[0].functions[1].external = false;
-    let decoder = decoder(dictionary);
-    let at = |address, exact| CodeAddress { image: 0, address, exact, distance: 0 };
-    let addresses = vec![at(0x9000, true), at(0x8015, false)];
-    let point = Some(Point { id: 0, addresses, left_out: None, end: PointEnd::Pushed });
-    let pushed = Token { point, ..token(None, &[(site::VISIT_WALK, 4)]) };
-    assert_eq!(frames_of(&decoder, &pushed).unwrap(), "[uninstrumented plain] [tail walk] visit:10 main:11");
-}
-
 /// A program with a linked record, as the link step leaves it, and a fragment.
 fn program() -> Vec<u8> {
     elf::program(&linked(), &LINKED)
@@ -247,7 +227,7 @@ fn linked_records_are_read() {
     assert_eq!(frames_of(&decoder(found), &visit).unwrap(), "visit:15 main:11");
 }
 
-/// A program that is compiled for link mode, and no more.
+/// A program with a module that is not encoded.
 fn unlinked_program(address: u64) -> Vec<u8> {
     let module = &linked().modules[0];
     let mut bytes = unlinked::to_bytes(module, &serde_json::json!({"any": [1, 2]}));
@@ -259,12 +239,12 @@ fn unlinked_program(address: u64) -> Vec<u8> {
 }
 
 #[test]
-fn programs_without_their_link_step_are_refused() {
+fn modules_that_are_not_encoded_are_refused() {
     let error = dictionary(&unlinked_program(linked::A), "app").unwrap_err();
     assert!(matches!(error, ProgramError::Unlinked), "{error}");
     assert_eq!(
         error.to_string(),
-        "the program was compiled for link mode and its link step did not run: run `pcce link PROGRAM`"
+        "parts of the program were compiled by an earlier release, and are not encoded; compile them again"
     );
     // Whose code the linker has left out needs none.
     let error = dictionary(&unlinked_program(0), "app").unwrap_err();

@@ -81,7 +81,7 @@ fn linked_programs_are_described() {
 }
 
 #[test]
-fn programs_without_their_link_step_are_refused_by_all_commands() {
+fn modules_that_are_not_encoded_are_refused_by_all_commands() {
     let folder = folder("unlinked");
     let mut record = unlinked::to_bytes(&linked().modules[0], &());
     record[section::SITES_ADDRESS_OFFSET] = 1;
@@ -102,8 +102,8 @@ fn programs_without_their_link_step_are_refused_by_all_commands() {
         let message = folder.fails(args);
         assert!(
             message.contains(
-                "unlinked: the program was compiled for link mode and its link step did not run: run `pcce link \
-                 PROGRAM`"
+                "unlinked: parts of the program were compiled by an earlier release, and are not encoded; compile \
+                 them again"
             ),
             "{args:?}: {message}"
         );

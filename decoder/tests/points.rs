@@ -5,11 +5,11 @@ mod code;
 mod common;
 
 use code::{MAIN_CODE, code};
-use common::{APP, LIB, MAIN, app, site};
+use common::{APP, app, site};
 use pcce::token::{BuildId, CodeAddress, Point, PointEnd, PushedFrame};
 use pcce::{Context, Decoder, Token};
 use pcce_dictionary::Dictionary;
-use pcce_dictionary::code::{Code, FunctionCode, Role, to_text};
+use pcce_dictionary::code::{Code, Role, to_text};
 use proptest::prelude::*;
 
 fn decoder() -> (Decoder, u64) {
@@ -76,17 +76,9 @@ fn the_state_at_the_address_decides() {
         "{}",
         decode(&decoder, &switched)
     );
-    // Code that changes the id and has no row: nothing is known behind it, or it is a stub of link mode.
+    // Code that changes the id and has no row: nothing is known behind it.
     let opaque = token(point(0, &[at(plain + 0x130, true)], PointEnd::Outermost), &[]);
     assert_eq!(decode(&decoder, &opaque), "unknown:-");
-    let stub = |id, offset, exact| {
-        let addresses = [at(plain + 0x100 + offset, exact), at(main + 0x15, false)];
-        decode(&decoder, &token(point(id, &addresses, PointEnd::Outermost), &[]))
-    };
-    assert_eq!(stub(0, 0x10, true), "call:main");
-    assert_eq!(stub(3, 0x20, true), "call:main");
-    assert_eq!(stub(0, 0x20, true), "call:main unknown:-");
-    assert_eq!(stub(0, 0x16, false), "unknown:-");
     let mut other = token(point(0, &[at(main, true)], PointEnd::Outermost), &[]);
     other.other_state = true;
     assert_eq!(decode(&decoder, &other), "call:main unknown:-");
@@ -160,63 +152,6 @@ fn where_the_id_is_not_known_all_addresses_of_a_stack_stand_for_it() {
     ] {
         assert_eq!(lines(77, &stack(offset)[..addresses], end, false), first, "{offset:#x}");
     }
-}
-
-/// A routine of the runtime's has pushed for a function: contexts show what it has called, and the function.
-#[test]
-fn routines_that_push_for_others_are_not_shown() {
-    let mut dictionary = app();
-    let mut table = code(&dictionary);
-    let plain = table.functions.iter().find(|f| f.role == Role::Plain).expect("there is one").clone();
-    let routine = MAIN_CODE + 0x1000;
-    table.names.push(pcce_abi::functions::PUSH.to_owned());
-    let name = table.names.len() as u32 - 1;
-    table.functions.push(FunctionCode { start: routine, name, ..plain.clone() });
-    dictionary.code = Some(to_text(&table));
-    dictionary.modules[0].functions[3].silent = true;
-    let decoder = Decoder::new(&[dictionary]).expect("a good dictionary");
-    let lines = |id, addresses: &[CodeAddress], end, (site, left): (u64, bool)| {
-        let point = Point { id, addresses: addresses.to_vec(), left_out: None, end };
-        let mut token = token(point, &[(site, 1)]);
-        token.images.push(BuildId::from_prefix(&LIB));
-        token.frames[0].left = left;
-        decode(&decoder, &token)
-    };
-    let caller = "call:leaf call:app::run(int) call:main";
-    // Whatever the id is: the frame is on the chain.
-    for (id, offset) in [(1, 0x20), (0, 0x24), (77, 0x40)] {
-        for kind in [site::LEAF_TAIL, site::LEAF_QSORT, site::LEAF_POINTER] {
-            let found = lines(id, &[at(routine + offset, true)], PointEnd::Pushed, (kind, false));
-            assert_eq!(found, caller);
-        }
-    }
-    // In front of the push and behind the pop the function has its own id.
-    let called = [at(routine, true), at(MAIN_CODE + 0x215, false)];
-    let point = Point { id: 1, addresses: called.to_vec(), left_out: None, end: PointEnd::Outermost };
-    assert_eq!(decode(&decoder, &token(point, &[])), "call:main call:app::run(int) call:main");
-    // What the routine has called: a silent function, code that is not instrumented, and code without a name.
-    let (silent, other) = (at(MAIN_CODE + 0x310, true), at(plain.start, true));
-    let nameless = CodeAddress { image: 1, ..other };
-    for (inner, site, left, shown) in [
-        (silent, site::LEAF_TAIL, false, "call:main"),
-        (silent, site::LEAF_TAIL, true, "call:main tail:tail"),
-        (silent, site::LEAF_POINTER, false, "call:main"),
-        (silent, site::LEAF_POINTER, true, "call:main tail:-"),
-        (silent, site::LEAF_QSORT, false, "call:main uninstrumented:qsort"),
-        (other, site::LEAF_QSORT, false, "uninstrumented:plain"),
-        (other, site::LEAF_TAIL, false, "uninstrumented:plain tail:tail"),
-        (other, site::LEAF_POINTER, true, "uninstrumented:plain"),
-        (nameless, site::LEAF_QSORT, false, "uninstrumented:qsort"),
-        (nameless, site::LEAF_POINTER, false, "uninstrumented:-"),
-    ] {
-        let found = lines(0, &[inner, at(routine + 0x15, false)], PointEnd::Pushed, (site, left));
-        assert_eq!(found, format!("{shown} {caller}"));
-    }
-    // A frame that no routine pushes for.
-    let wrong = lines(0, &[at(routine, true)], PointEnd::Pushed, (MAIN - 1, false));
-    assert!(wrong.contains("no site"), "{wrong}");
-    let point = Point { id: 1, addresses: vec![at(routine, true)], left_out: None, end: PointEnd::Pushed };
-    assert_eq!(decode(&decoder, &token(point, &[])), "unknown:-");
 }
 
 #[test]

@@ -162,10 +162,7 @@ fn build(program: &Program) -> Built {
             edges.push(graph.add_edge(*function, node, 1.0));
         }
     }
-    let encoding = encode(
-        &graph,
-        &Options { id_bits: program.id_bits, known_starts: program.open, ..Options::default() },
-    );
+    let encoding = encode(&graph, &Options { id_bits: program.id_bits, known_starts: program.open });
     let places = Places::new(program);
     let edge = |(at, edge): (usize, &EdgeId)| {
         // Of the calls through pointers, after all others.

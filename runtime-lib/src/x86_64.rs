@@ -3,7 +3,6 @@
 mod fault;
 mod functions;
 mod jump;
-mod push;
 
 use core::arch::asm;
 

@@ -1,11 +1,8 @@
 // Code that is in no file: the program makes it while it runs. It is interrupted; nothing tells where it
 // lies, nor where its caller's frame is. A call that pushed goes on.
 //# Chain[module] interrupted: on_trap < <signal> < <?> < <unknown> < generating < main
-//# Chain[link, -O0, verify] interrupted: on_trap < <signal> < <?> < <unknown> < generating < main
-//# Chain[link, -O0, !verify] interrupted: on_trap < <signal> < <?> < <unknown>
-//# Chain[link, -O2] interrupted: on_trap < <signal> < <?> < <unknown>
 //# Chain[lto] interrupted: on_trap < <signal> < <?> < <unknown>
-//# Chain[relink] interrupted: on_trap < <signal> < <?> < <unknown>
+//# Chain[link] interrupted: on_trap < <signal> < <?> < <unknown>
 //# Chain called: called < generating < main
 #include "show.h"
 #include <signal.h>

@@ -1,7 +1,7 @@
 // siglongjmp out of a handler lets a signal through that came meanwhile, in front of the jump: its handler is called
 // out of siglongjmp, with the thread's context that of the function that is jumped to.
 //# Chain first: on_first < <signal> < <raise> < jumping < main
-//# Chain pending: on_pending < <signal> < ... < on_first < <signal> < ... < jumping < main
+//# Chain pending: on_pending < <signal> < ... < on_first < <signal> < <raise> < jumping < main
 //# Chain back: jumping < main
 //# Chain after: leaf < main
 #include "show.h"

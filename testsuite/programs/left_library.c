@@ -4,10 +4,10 @@
 //# Levels: -O1 -O2
 //# Chain once: passes < <tail> < call < main
 //# Chain[lto] once: passes < <tail leaves> < call < main
-//# Chain[relink] once: passes < <tail leaves> < call < main
+//# Chain[link] once: passes < <tail leaves> < call < main
 //# Chain twice: passes < <tail> < call*2 < main
 //# Chain[lto] twice: passes < <tail leaves> < call*2 < main
-//# Chain[relink] twice: passes < <tail leaves> < call*2 < main
+//# Chain[link] twice: passes < <tail leaves> < call*2 < main
 #include "show.h"
 
 int passes(int n);

@@ -1,6 +1,6 @@
 // Targeted mode: only contexts of targets and captures are wanted. What reaches none is left alone, recursion and jumps
 // included; who interrupts it sees every call all the same.
-//# Modes: lto module relink
+//# Modes: lto module link
 //# Flags[!plain]: --pcce-targets=store
 //# Chain target: store < put < run < main
 //# Chain pointed: store < put < through < run < main

@@ -1,5 +1,5 @@
 // Targeted mode in C++: a target by its name in the source, exceptions and destructors through what is silent.
-//# Modes: lto module relink
+//# Modes: lto module link
 //# Flags[!plain]: --pcce-targets=app::Store::put
 //# Chain put: app::Store::put < app::fill < main
 //# Chain virtual: app::Store::put < app::Other::area < app::visit < main

@@ -1,7 +1,7 @@
 // Targeted mode, and a library that takes contexts: what lies between them and the program's targets is not known, and
 // said to be so.
 //# Library: parts/library.c
-//# Modes: lto relink
+//# Modes: lto link
 //# Flags[!plain]: --pcce-targets=store
 //# LibraryFlags: -fPIC
 //# Chain store: store < main

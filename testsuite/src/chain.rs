@@ -4,8 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-use object::{Object as _, ObjectSection as _};
-use pcce_abi::{functions, stub};
+use pcce_abi::functions;
 use serde_json::Value;
 
 use crate::{command, llvm, run_with_input};
@@ -52,34 +51,7 @@ pub fn add(frames: &mut Vec<Frame>, frame: Frame) {
 /// Whether the function of this name is one of the pass's or the runtime's that push for others, which no trace shows.
 #[must_use]
 pub fn is_push_thunk(name: &str) -> bool {
-    name.contains(".pcce_push") || name.contains(functions::OPEN_THUNK) || functions::pushes_for_others(name)
-}
-
-/// Stubs of link mode that add, where a call is left by a jump: they have frames, and no trace shows them.
-#[derive(Clone, Debug)]
-pub struct AddingStubs(Vec<u64>);
-
-impl AddingStubs {
-    /// Those of an executable.
-    #[must_use]
-    pub fn of(file: &object::File<'_>) -> Self {
-        let texts = file.sections().filter(|s| s.kind() == object::SectionKind::Text);
-        let contents = texts.filter_map(|s| Some((s.address(), s.data().ok()?)));
-        let stubs = contents.flat_map(|(start, bytes)| {
-            let windows = (start..).zip(bytes.windows(stub::ADDING_LEN));
-            windows.filter(|(_, bytes)| stub::is_adding(bytes)).map(|(address, _)| address)
-        });
-        let mut stubs: Vec<u64> = stubs.collect();
-        stubs.sort_unstable();
-        Self(stubs)
-    }
-
-    /// Whether the instruction at this address, as the file has it, is one of theirs.
-    #[must_use]
-    pub fn contain(&self, address: u64) -> bool {
-        let after = self.0.partition_point(|&start| start <= address);
-        self.0[..after].last().is_some_and(|start| address - start < stub::ADDING_LEN as u64)
-    }
+    name.contains(".pcce_push") || name.contains(functions::OPEN_THUNK)
 }
 
 /// The name of the function with a part of this name, as LLVM's symboliser shows it: `f.__part.1`, `f() (.cold)`.

@@ -59,7 +59,7 @@ pub enum Verdict {
 }
 
 const LEVELS: [&str; 5] = ["-O0", "-O1", "-O2", "-Os", "-O3"];
-const MODES: [&str; 4] = ["lto", "module", "link", "relink"];
+const MODES: [&str; 3] = ["lto", "module", "link"];
 /// Samples of CPU time a second, as many as a kernel's ticks allow: in verify mode each is compared with the shadow
 /// stack.
 const SAMPLES: &str = "10000";

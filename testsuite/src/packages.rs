@@ -119,15 +119,13 @@ pub enum Build {
     Lto,
     /// By the wrapper, each module by itself.
     Module,
-    /// By the wrapper, encoded behind the link.
-    Link,
     /// By the wrapper, encoded between two links.
-    Relink,
+    Link,
 }
 
 impl Build {
     /// Those of the wrapper.
-    pub const INSTRUMENTED: [Build; 4] = [Build::Relink, Build::Lto, Build::Module, Build::Link];
+    pub const INSTRUMENTED: [Build; 3] = [Build::Link, Build::Lto, Build::Module];
 
     /// Its name, as folders and tables have it.
     #[must_use]
@@ -137,7 +135,6 @@ impl Build {
             Build::Lto => "lto",
             Build::Module => "module",
             Build::Link => "link",
-            Build::Relink => "relink",
         }
     }
 }

@@ -19,13 +19,13 @@
 //! | `//# PlainProgram` | the program itself is compiled by plain clang (its library is not) |
 //! | `//# ExitStatus: n` | the exit status (0 without it) |
 //! | `//# Levels: -O0 …` | optimisation levels (`-O0 -O2` without it) |
-//! | `//# Modes: lto module` | the wrapper's modes (`lto`, `module`, `link` and `relink` without it) |
+//! | `//# Modes: lto module` | the wrapper's modes (`lto`, `module` and `link` without it) |
 //! | `//# Shapes` | also without `-g`, and as no-PIE, PIE, static and static-PIE program |
 //! | `//# Cut` | it switches stacks unannounced: verify mode cannot compare all entries |
 //! | `//# Broken: reason` | the program fails, for a known reason; that it does not is an error |
 //!
 //! `Chain`, `Fixed`, `Flags` and `Broken` take conditions: `//# Chain[lto, -O2] NAME: …` holds only there, and has
-//! precedence over one without conditions. A condition is a mode (`lto`, `module`, `link`, `relink`), a level,
+//! precedence over one without conditions. A condition is a mode (`lto`, `module`, `link`), a level,
 //! `verify`, `plain`, or a shape (`hybrid`, `nodebug`, `no-pie`, `pie`, `static`, `static-pie`, `pic`, `pic-no-pie`);
 //! `!` in front of it means the opposite.
 //!
@@ -225,7 +225,7 @@ impl Program {
     /// Modes of the wrapper.
     #[must_use]
     pub fn modes(&self) -> Vec<String> {
-        self.words_or("Modes", &["lto", "module", "link", "relink"])
+        self.words_or("Modes", &["lto", "module", "link"])
     }
 
     /// Whether the program is also built in other shapes.

@@ -124,7 +124,7 @@ fn cases(program: &Program) -> Vec<Case> {
         }
         // ThinLTO cannot have it.
         let is_thin = program.flags(&[]).iter().any(|flag| flag == "-flto=thin");
-        if matches!(&*mode, "lto" | "relink") && !is_thin {
+        if matches!(&*mode, "lto" | "link") && !is_thin {
             for verify in [false, true] {
                 let flags = vec!["-g".into(), build::HYBRID.into()];
                 let (mode, level) = (mode.clone(), "-O2".into());

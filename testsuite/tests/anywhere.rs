@@ -4,7 +4,6 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use pcce_abi::functions;
 use pcce_testsuite::chain::{Frame, add, decoded, show, symbolise};
 use pcce_testsuite::{artifact, command, llvm, repository, run, run_with_input, work_folder};
 
@@ -335,55 +334,6 @@ fn profile_of(source: &str, work: &Path) -> String {
     let merged = path("counts.profdata");
     let _ = run(&mut command(llvm("llvm-profdata"), &["merge", &raw, "-o", &merged])).expect_success();
     format!("-fprofile-use={merged}")
-}
-
-/// In the runtime's routines that push for others, in what they call, and in core files.
-#[test]
-fn every_point_of_calls_that_a_routine_pushes_for() {
-    let list = format!("--pcce-no-callback={}", folder().join("pushed.no-callback").display());
-    for (name, flags) in [
-        ("pushed-O2", ["-O2", "--pcce-mode=module", "-fPIE", "-pie", &list]),
-        ("pushed-O0", ["-O0", "--pcce-mode=module", "-fno-pie", "-no-pie", &list]),
-        ("pushed-no-relax", ["-O2", "--pcce-mode=module", "-pie", "-Wl,--no-relax", &list]),
-    ] {
-        let bias = if name == "pushed-O0" { "0UL" } else { PIE };
-        let counts = check(name, "pushed.c", &flags, bias, name == "pushed-O2");
-        // Functions of modules find a relative push, and push themselves, in thunks whose code is not followed.
-        let few = counts.unknown * 20 < counts.points;
-        assert!(counts.points > 5_000 && few, "{name}: {} unknown", counts.unknown);
-    }
-    let folder = work_folder("anywhere/pushed-core");
-    let program = build(&folder.join("program"), "pushed.c", &["-O2", "--pcce-mode=module", &list], PIE);
-    for routine in [functions::PUSH, functions::PUSH_RELATIVE] {
-        let count = 16;
-        // At each instruction; the callee's are one.
-        let commands = format!(
-            "break *{routine}\nrun once\nset $i = 0\nwhile $i < {count}\n\
-             eval \"generate-core-file {}/{routine}.%d\", $i\nnexti\nset $i = $i + 1\nend\nkill\n",
-            folder.display()
-        );
-        let script = folder.join("commands");
-        std::fs::write(&script, commands).expect("the folder is ours");
-        let (script, executable) = (script.display().to_string(), program.display().to_string());
-        let words = ["-nx", "-q", "-batch", "-x", &script, "--args", &executable];
-        let _ = run(&mut command("gdb", &words)).expect_success();
-        for i in 0..count {
-            let core = folder.join(format!("{routine}.{i}")).display().to_string();
-            let words = ["core", "--format", "json", &executable, &core];
-            let output = run(&mut command(artifact("pcce"), &words)).expect_success();
-            let document: serde_json::Value = serde_json::from_str(&output.stdout).expect("JSON");
-            let frames = decoded(&document["threads"][0].to_string());
-            let shown: Vec<&str> = frames
-                .iter()
-                .map(|frame| match frame {
-                    Frame::Call(name, ..) => name.as_str(),
-                    _ => "-",
-                })
-                .collect();
-            // Behind its last instruction it is the caller.
-            assert_eq!(shown, ["calls", "work", "main"], "{routine}, instruction {i}: {}", show(&frames));
-        }
-    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::thread;
 
 use pcce_testsuite::{Output, artifact, command, repository, run, work_folder};
 
-const MODES: [&str; 3] = ["lto", "module", "relink"];
+const MODES: [&str; 3] = ["lto", "module", "link"];
 
 /// Compiles `profiles/calls.c`, or another source; what the compiler says.
 fn compile(folder: &Path, mode: &str, flags: &[&str], program: &str) -> (PathBuf, Output) {
@@ -371,7 +371,7 @@ fn modules_that_are_encoded_together_count_as_one() {
         }
         all
     };
-    let profiles = ["lto", "relink"].map(|mode| {
+    let profiles = ["lto", "link"].map(|mode| {
         let counting = build(mode, "--pcce-profile-generate");
         counted(&counting, &[], &format!("{mode}.calls"))
     });
@@ -381,13 +381,12 @@ fn modules_that_are_encoded_together_count_as_one() {
     assert!(text.contains(r#"[["far",8],["near",1]]"#), "{text}");
     for profile in &profiles {
         let use_it = format!("--pcce-profile-use={}", profile.display());
-        let using =
-            ["lto", "relink"].map(|mode| run(&mut command(build(mode, &use_it), &[])).expect_success());
+        let using = ["lto", "link"].map(|mode| run(&mut command(build(mode, &use_it), &[])).expect_success());
         assert_eq!(using[0].stdout, using[1].stdout);
     }
     let use_it = format!("--pcce-profile-use={}", profiles[1].display());
     let verify = "--pcce-verify";
-    for mode in ["lto", "relink"] {
+    for mode in ["lto", "link"] {
         let common = [&format!("--pcce-mode={mode}"), "-O1", "-fno-inline", "-w", &use_it, verify];
         let mut compile = command(artifact("pcce-clang"), &common);
         let compile = compile.args(["main.c", "other.c", "-o", "checked"]).current_dir(&folder);

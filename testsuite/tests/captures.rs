@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use pcce_testsuite::captures::{compare, file, verified};
 use pcce_testsuite::{Output, artifact, command, repository, run, work_folder};
 
-const MODES: [&str; 3] = ["relink", "lto", "module"];
+const MODES: [&str; 3] = ["link", "lto", "module"];
 
 fn build(name: &str, source: &Path, flags: &[&str]) -> PathBuf {
     let program = work_folder(&format!("captures/{name}")).join("program");
@@ -192,7 +192,7 @@ fn a_wrong_dictionary_is_found() {
         NOINLINE static void left(void) { take(); KEEP; }
         NOINLINE static void right(void) { take(); KEEP; }
         int main(void) { left(); right(); return 0; }"#;
-    for mode in ["relink", "lto"] {
+    for mode in ["link", "lto"] {
         let program = build_text("dictionary", text, mode);
         let _ = run_with(&program, &[]).expect_success();
         assert_eq!(compare(&[&program], &file(&program)), Ok((2, 0)), "{mode}");
@@ -256,7 +256,7 @@ fn crashes_are_compared() {
         }"#;
     let source = work_folder("captures/crashes-source").join("main.c");
     fs::write(&source, text).expect("the folder is ours");
-    for mode in ["relink", "lto"] {
+    for mode in ["link", "lto"] {
         let flags = ["-O1", "-w", &format!("--pcce-mode={mode}"), "--pcce-crash-report"];
         let program = build(&format!("crashes-{mode}"), &source, &flags);
         // Of endless recursion a token and the records are cut.
@@ -275,7 +275,7 @@ fn crashes_are_compared() {
 /// What cannot be written is said once, and the program runs on.
 #[test]
 fn a_program_is_not_harmed_by_what_cannot_be_written() {
-    let program = build_text("refused", SEVERAL, "relink");
+    let program = build_text("refused", SEVERAL, "link");
     for (path, said) in [
         ("/dev/full", "pcce: cannot write to /dev/full: error 28\n"),
         ("/nowhere/captures", "pcce: cannot write to /nowhere/captures: error 2\n"),

@@ -12,8 +12,8 @@ fn no_frame_is_wrong_while_an_exception_is_delivered() {
     let source = repository().join("testsuite/stepping/delivered.cpp").display().to_string();
     let include = format!("-I{}", repository().join("runtime-lib/include").display());
     for flags in [
-        "-O2 --pcce-mode=relink",
-        "-O0 --pcce-mode=relink",
+        "-O2 --pcce-mode=link",
+        "-O0 --pcce-mode=link",
         "-O2 --pcce-mode=lto -static",
         "-O1 --pcce-mode=lto -fno-omit-frame-pointer",
         "-O0 --pcce-mode=module",

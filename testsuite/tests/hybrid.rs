@@ -62,7 +62,7 @@ fn additions_are_left_out_and_contexts_stay_exact() {
 /// The same where code is generated between two links.
 #[test]
 fn additions_are_left_out_at_the_link() {
-    additions_are_left_out("--pcce-mode=relink");
+    additions_are_left_out("--pcce-mode=link");
 }
 
 fn additions_are_left_out(mode: &str) {
@@ -143,7 +143,7 @@ int main(int count, char **arguments) { rec(count, atoi(arguments[1])); return 0
 #[test]
 fn crashes_are_found_by_stack_offsets() {
     crashes_are_found("--pcce-mode=lto");
-    crashes_are_found("--pcce-mode=relink");
+    crashes_are_found("--pcce-mode=link");
 }
 
 fn crashes_are_found(mode: &str) {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{artifact, command, folded_with_libraries, llvm, run, work_folder};
+use pcce_testsuite::{artifact, command, folded_with_libraries, run, work_folder};
 
 const KEEP: &str = "#define KEEP __asm__ volatile(\"\" ::: \"memory\")\n";
 const SHOW: &str = "#include <pcce.h>\n#include <stdio.h>\n\
@@ -90,17 +90,8 @@ fn shown(folder: &Path, program: &str) -> Vec<String> {
 /// Archives, relocatable links, discarded sections, wrapped, weak and hidden functions, all kinds of executables.
 #[test]
 fn all_that_linkers_do() {
-    links_in("link", &["lld", "bfd", "gold"]);
-}
-
-/// The same where code is generated at the link.
-#[test]
-fn all_that_linkers_do_between_two_links() {
-    links_in("relink", &["lld", "bfd", "gold", "mold"]);
-}
-
-fn links_in(mode: &str, linkers: &[&str]) {
-    let folder = sources(&format!("link_mixtures/linkers_{mode}"));
+    let mode = "link";
+    let folder = sources("link_mixtures/linkers");
     let names = ["main", "two", "three", "weak", "wrapped", "wrap", "lib"];
     for name in names {
         pcce(&folder, mode, &format!("-ffunction-sections -c {name}.c"));
@@ -111,8 +102,7 @@ fn links_in(mode: &str, linkers: &[&str]) {
     let objects = "main.o two.o three.o weak.o wrapped.o wrap.o lib.o plain.o";
     let mut expected = EXPECTED.map(str::to_owned).to_vec();
     expected[9] = WRAPPED.to_owned();
-    let gold = run(&mut command("which", &["ld.gold"])).status == 0;
-    for &linker in linkers.iter().filter(|&&linker| linker != "gold" || gold) {
+    for linker in ["lld", "bfd", "gold", "mold"] {
         pcce(&folder, mode, &format!("-fuse-ld={linker} -r two.o three.o weak.o -o some.o"));
         let joined = "main.o some.o wrapped.o wrap.o lib.o plain.o";
         for what in [
@@ -138,30 +128,6 @@ fn links_in(mode: &str, linkers: &[&str]) {
         pcce(&folder, mode, &format!("-fuse-ld={linker} -Wl,--wrap=wrapped main.o all.a plain.o -o program"));
         let weak: Vec<String> = expected.iter().map(|line| line.replace("strong ", "weak ")).collect();
         assert_eq!(shown(&folder, "program"), weak, "{linker}");
-    }
-}
-
-/// Only a link in link mode encodes what was compiled for it.
-#[test]
-fn links_in_other_modes_refuse_objects_of_link_mode() {
-    let folder = sources("link_mixtures/refused");
-    for name in ["main", "two", "three", "weak", "wrapped", "lib"] {
-        pcce(&folder, "link", &format!("-c {name}.c -o {name}.o"));
-    }
-    pcce(&folder, "lto", "-c main.c -o main.lto.o");
-    let _ =
-        run(command(llvm("llvm-ar"), &["cr", "libthree.a", "three.o"]).current_dir(&folder)).expect_success();
-    for (mode, words, file) in [
-        ("lto", "main.o two.o three.o weak.o wrapped.o lib.o plain.o", "main.o"),
-        ("module", "main.o two.o three.o weak.o wrapped.o lib.o plain.o", "main.o"),
-        ("lto", "main.lto.o plain.o libthree.a", "libthree.a"),
-    ] {
-        let mode_flag = format!("--pcce-mode={mode}");
-        let mut link = command(artifact("pcce-clang"), &[&mode_flag]);
-        let output = run(link.args(words.split(' ')).args(["-o", "refused"]).current_dir(&folder));
-        let message = format!("`{file}` was compiled in link mode, and a link in {mode} mode");
-        assert!(output.status != 0 && output.stderr.contains(&message), "{}", output.describe());
-        assert!(!folder.join("refused").exists());
     }
 }
 
@@ -220,6 +186,6 @@ fn thin_links_take_the_bitcode_beside_machine_code() {
     assert_eq!(shown(&folder, "program"), shown(&folder, "modules"));
     // Bitcode of full LTO is a module of its own there.
     let mixed = objects("thin").replace("main.thin.o", "main.lto.o");
-    pcce(&folder, "relink", &format!("-flto=thin {mixed} plain.o -o mixed"));
+    pcce(&folder, "link", &format!("-flto=thin {mixed} plain.o -o mixed"));
     assert_eq!(shown(&folder, "mixed"), shown(&folder, "modules"));
 }

@@ -87,7 +87,6 @@ programs! {
     pointers.c,
     processes.c,
     profiled.c,
-    push_routine.cpp,
     recursion.c,
     relative.c,
     replaced.c,

@@ -27,7 +27,7 @@ fn checked(program: &Path, arguments: &[&str], stress: &str) -> Output {
 /// What a child's handlers have done begins with the child.
 #[test]
 fn handlers_of_a_child_are_counted_by_themselves() {
-    for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=relink"] {
+    for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"] {
         let program = work_folder(&format!("trace_check/handled{mode}")).join("program");
         build(&source("handled.c"), &["--pcce-verify", mode], &program);
         for before in ["0", "1", "5"] {
@@ -88,7 +88,7 @@ fn the_main_thread_may_end_before_the_process() {
           if (count > 1) pthread_create(&thread, 0, waits, 0); puts(\"main\"); f(3); return 0; }\n";
     fs::write(&file, text).unwrap();
     let program = folder.join("program");
-    for mode in ["--pcce-mode=relink", "--pcce-mode=module", "--pcce-mode=lto"] {
+    for mode in ["--pcce-mode=link", "--pcce-mode=module", "--pcce-mode=lto"] {
         for flags in [&[mode, "--pcce-verify"][..], &[mode, "--pcce-verify", "-O0"]] {
             build(&file, flags, &program);
             for arguments in [&[][..], &["with a thread"]] {

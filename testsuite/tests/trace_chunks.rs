@@ -37,7 +37,7 @@ fn chunks_begin_in_functions_that_only_branch() {
     let folder = work_folder("traces/branches");
     let source = folder.join("branches.c");
     fs::write(&source, BRANCHES).unwrap();
-    for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link", "--pcce-mode=relink"] {
+    for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"] {
         let (_, document) = checked(&source, &["--pcce-trace=blocks", mode], "3", &folder);
         let chunks = &document["chunks"];
         assert!(chunks["chunks"].as_u64() > Some(100), "{mode}: {chunks}");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use pcce_testsuite::{artifact, command, json_lines, llvm, repository, run, work_folder};
 use serde_json::Value;
 
-const MODES: [&str; 4] = ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link", "--pcce-mode=relink"];
+const MODES: [&str; 3] = ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"];
 
 fn build(folder: &Path, source: &str, flags: &[&str]) -> PathBuf {
     let program = folder.join("program");

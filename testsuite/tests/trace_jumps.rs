@@ -21,8 +21,7 @@ fn calls_behind_a_jump_have_the_contexts_of_their_tokens() {
     let library = folder.join("libplain.so");
     let mut plain = command(llvm("clang"), &["-O1", "-shared", "-fPIC"]);
     let _ = run(plain.arg(programs.join("parts/lands.c")).arg("-o").arg(&library)).expect_success();
-    for (mode, verify) in
-        [("lto", false), ("module", false), ("relink", false), ("lto", true), ("relink", true)]
+    for (mode, verify) in [("lto", false), ("module", false), ("link", false), ("lto", true), ("link", true)]
     {
         let program = folder.join(mode);
         let trace = folder.join(format!("{mode}.trace"));
@@ -76,7 +75,7 @@ fn a_stack_that_was_left_is_not_found_among_other_activations() {
 fn functions_have_several_places_to_come_back_to() {
     let folder = work_folder("trace_jumps_twice");
     let [program, trace] = ["program", "trace"].map(|name| folder.join(name));
-    for mode in ["lto", "module", "link", "relink"] {
+    for mode in ["lto", "module", "link"] {
         let mode = format!("--pcce-mode={mode}");
         let mut build =
             command(artifact("pcce-clang"), &["--pcce-trace", "--pcce-verify", "-O1", "-g", &mode]);
@@ -121,7 +120,7 @@ fn calls_that_a_fault_has_prevented_are_not_told() {
     }
     let mut clang = command(llvm("clang"), &["-O1", "-c", "plain.c", "-o", "plain.o"]);
     let _ = run(clang.current_dir(&folder)).expect_success();
-    for mode in ["relink", "module", "lto"] {
+    for mode in ["link", "module", "lto"] {
         for level in ["-O0", "-O2"] {
             let mode = format!("--pcce-mode={mode}");
             let mut clang =

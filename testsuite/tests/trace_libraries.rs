@@ -34,7 +34,7 @@ const PLUGIN: &str = "int half(int n);\n\
     }\n\
     int each(int n, int (*f)(int)) { return inner(n, f) + 1; }\n";
 
-const MODES: [&str; 4] = ["lto", "link", "module", "relink"];
+const MODES: [&str; 3] = ["lto", "module", "link"];
 
 struct Images {
     folder: PathBuf,
@@ -306,7 +306,7 @@ fn exceptions_go_through_all_images() {
     let plain = work_folder("trace-libraries/thrown-plain");
     build(&llvm("clang++"), &plain, None);
     let printed = start(&plain, "0");
-    for modes in [["lto"; 3], ["link"; 3], ["module"; 3], ["relink"; 3], ["lto", "module", "link"]] {
+    for modes in [["lto"; 3], ["module"; 3], ["link"; 3], ["lto", "module", "link"]] {
         let folder = work_folder(&format!("trace-libraries/thrown-{}", modes.concat()));
         build(&artifact("pcce-clang++"), &folder, Some(modes));
         for stress in ["0", "3"] {

@@ -36,7 +36,7 @@ fn find(name: &str, (program, trace): &(PathBuf, PathBuf)) -> (usize, String, i3
 #[test]
 fn what_the_trace_cannot_have_is_told_apart() {
     let folder = work_folder("traces/names");
-    for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link", "--pcce-mode=relink"] {
+    for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"] {
         let files = traced(mode, "-g", &folder);
         for name in [
             "app::name",
@@ -102,7 +102,7 @@ fn what_nobody_knows_is_not_denied() {
 fn call_graphs_tell_the_same() {
     let folder = work_folder("traces/names-graph");
     let program = folder.join("program");
-    for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link", "--pcce-mode=relink"] {
+    for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"] {
         let _ = build(&["-g", mode], &program);
         let around = |name: &str| {
             let drawn = pcce(&["graph", "--around", name], &[&program]);

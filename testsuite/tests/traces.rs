@@ -54,7 +54,7 @@ fn the_reader_finds_every_event() {
         "threads.cpp",
         "virtuals.cpp",
     ] {
-        let modes = ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=relink"];
+        let modes = ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"];
         for (mode, what) in modes.map(|mode| [(mode, "calls"), (mode, "blocks")]).concat() {
             let folder = work_folder(&format!("traces/{name}{mode}-{what}"));
             let granularity = format!("--pcce-trace={what}");
@@ -98,7 +98,7 @@ fn the_reader_finds_every_event() {
 fn chunks_begin_in_landing_pads() {
     let folder = work_folder("traces/cleanup");
     let source = repository().join("testsuite/traces/cleanup.cpp");
-    for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=relink"] {
+    for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"] {
         let (program, trace) = traced(&source, &["-O1", "--pcce-verify", mode], &folder);
         for words in ["1", "2", "3"] {
             let _ = fs::remove_file(&trace);
@@ -419,7 +419,7 @@ fn parts_of_a_program_are_traced() {
             [("outer", 9, 24), ("inner", 18, 18), ("leaf", 15, 15), ("last", 9, 18)],
         ),
     ] {
-        for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=relink"] {
+        for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"] {
             let flags = ["-O1", "--pcce-verify", mode, option];
             let (program, trace) = traced(&source, &flags, &folder);
             let checked = pcce(&["check"], (&program, &trace)).expect_success();
@@ -450,7 +450,7 @@ fn parts_of_a_program_are_traced() {
 fn own_allocators_are_traced() {
     let folder = work_folder("traces/allocators");
     for source in ["allocator.c", "allocator.cpp"] {
-        for mode in ["lto", "module", "link", "relink"] {
+        for mode in ["lto", "module", "link"] {
             let mode = format!("--pcce-mode={mode}");
             let source = repository().join("testsuite/traces").join(source);
             let (program, trace) = traced(&source, &["-O2", "--pcce-verify", &mode], &folder);
@@ -470,7 +470,7 @@ fn own_allocators_are_traced() {
 #[test]
 fn jumps_leave_what_is_left_out() {
     let source = repository().join("testsuite/traces/left_out.c");
-    for mode in ["lto", "module", "link", "relink"] {
+    for mode in ["lto", "module", "link"] {
         let folder = work_folder(&format!("traces/left_out-{mode}"));
         let mode = format!("--pcce-mode={mode}");
         let flags = ["-O1", "--pcce-verify", &mode, "--pcce-trace-skip=skip_*"];
@@ -489,7 +489,7 @@ fn values_in_vector_registers_are_kept() {
     let plain = folder.join("plain");
     let _ = run(command("cc", &["-O2", "-ffp-contract=off", "-o"]).arg(&plain).arg(&source)).expect_success();
     let expected = run(&mut command(&plain, &[])).expect_success().stdout;
-    for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=relink"] {
+    for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"] {
         let (program, trace) = traced(&source, &["-O2", "-ffp-contract=off", mode], &folder);
         let unrecorded = run(command(&program, &[]).env_remove("PCCE_TRACE")).expect_success();
         let mut stressed = command(&program, &[]);

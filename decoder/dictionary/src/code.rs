@@ -16,10 +16,6 @@ use crate::{DictionaryError, Unpacker};
 /// Name of the section with the addresses of functions.
 pub const SECTION: &str = ".debug_pcce_code";
 
-/// Name of the section that has addresses of functions only, each a word of 8 bytes: those that modules compiled for
-/// link mode reach otherwise than by calls which the step behind the link sees.
-pub const REACHED_SECTION: &str = ".debug_pcce_reached";
-
 /// The code of one linked program or shared library. Addresses are those of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,6 +1,5 @@
 //! `pcce link`.
 
-use std::ffi::OsString;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -11,30 +10,12 @@ use anyhow::{Context, bail};
 
 use super::{LinkArgs, Status};
 
-/// Encodes an executable or shared library as a whole, or runs a command that links.
-pub fn run(args: &LinkArgs) -> anyhow::Result<Status> {
-    let Some(program) = &args.program else { return with_linker(&args.command) };
-    let summary = pcce_link::link_file(program, &[])?;
-    if args.verbose {
-        eprintln!(
-            "{} functions in {} modules, {} edges; {} places change the id, {} stubs push, {} calls are direct",
-            summary.functions,
-            summary.modules,
-            summary.edges,
-            summary.updates,
-            summary.pushing_stubs,
-            summary.direct
-        );
-    }
-    Ok(Status::Done)
-}
-
 /// The names by which compilers look for linkers.
 const LINKERS: [&str; 6] = ["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold", "mold"];
 
 /// Runs a command that finds `pcce-ld` where it looks for a linker, and ends as it does. gcc and clang look in the
 /// folders of COMPILER_PATH first, other programs in PATH.
-fn with_linker(command: &[OsString]) -> anyhow::Result<Status> {
+pub fn run(LinkArgs { command }: &LinkArgs) -> anyhow::Result<Status> {
     let own =
         env::current_exe().and_then(fs::canonicalize).context("cannot tell where this executable is")?;
     let linker = own.with_file_name("pcce-ld");

@@ -53,7 +53,7 @@ pub enum Command {
     /// Write the dictionary of a program: what `decode` needs to read its tokens
     #[command(after_help = DICT_HELP)]
     Dict(DictArgs),
-    /// Encode an executable of link mode as a whole, behind its link
+    /// Run a command that links with pcce-ld as its linker
     #[command(after_help = LINK_HELP)]
     Link(LinkArgs),
     /// Print the calls that context tokens stand for
@@ -132,24 +132,15 @@ Examples:
 /// Arguments of `pcce link`.
 #[derive(Args)]
 pub struct LinkArgs {
-    /// The executable or shared library, not stripped, as the linker wrote it; it is changed
-    #[arg(required_unless_present = "command")]
-    pub program: Option<PathBuf>,
-    /// Say what was done
-    #[arg(short, long)]
-    pub verbose: bool,
-    /// A command that links objects of relink mode (clang, gcc, make): it runs with pcce-ld as its linker
-    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["program", "verbose"])]
+    /// The command (clang, gcc, make)
+    #[arg(last = true, value_name = "COMMAND", required = true)]
     pub command: Vec<OsString>,
 }
 
-const LINK_HELP: &str =
-    "pcce-clang does it by itself. Without it, compile with -fpass-plugin and PCCE_OPTIONS=link, \
-                         link with any linker and the runtime library, and run this before the program is \
-                         stripped or copied.
+const LINK_HELP: &str = "pcce-clang links so by itself. Objects of link mode have no code until then.
 
 Examples:
-  pcce link ./app
+  pcce link -- gcc main.o libhelpers.a -o app
   pcce link -- make";
 
 /// Arguments of `pcce decode`.

@@ -148,7 +148,7 @@ impl Flow<'_> {
         // the function returns to nobody.
         let missed = |(i, state): (&Instruction, &Option<State>)| {
             let target = i.near_branch_target();
-            let behind = [0, pcce_abi::trace::ENTRY_LEN, pcce_abi::no_op::ENTRY_LEN as u64];
+            let behind = [0, pcce_abi::trace::ENTRY_LEN];
             let entry = behind.iter().any(|bytes| target == function.start + bytes);
             let inner = is_call(i) && !entry && function.contains(target);
             inner || (state.is_none() && !is_padding(i))

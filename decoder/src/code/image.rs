@@ -9,7 +9,6 @@ use object::{
     Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationFlags, RelocationTarget, SectionKind,
     SymbolKind,
 };
-use pcce_abi::no_op;
 
 use super::flow::{Called, Surroundings};
 use super::function::{Function, names_block};
@@ -105,31 +104,7 @@ impl<'f> Image<'f> {
         let runtime =
             |name: String| ["pcce_", "__pcce_", "<pcce_runtime"].iter().any(|p| name.starts_with(p));
         let runtimes = || name.len() < LONGEST_OWN && runtime(names::demangle(name));
-        may && !no_op::is_check(bytes) && names_block(range.start, bytes, self) && !runtimes()
-    }
-
-    /// Link mode: code that updates of more than 31 bits call. No symbol names it. Returns where it is, and what it
-    /// adds.
-    pub(super) fn read_wide_additions(&mut self) -> Vec<(u64, u64)> {
-        let Some(offset) = self.offset.and_then(|offset| i32::try_from(offset).ok()) else {
-            return Vec::new();
-        };
-        let mut found = Vec::new();
-        for &(address, bytes) in &self.sections {
-            for at in memchr::memmem::find_iter(bytes, &no_op::WIDE_ADDITION) {
-                let Some(code) = bytes.get(at..at + no_op::WIDE_LEN) else { continue };
-                if let Some(value) = no_op::wide_value(code, offset) {
-                    found.push((address + at as u64, code, value as u64));
-                }
-            }
-        }
-        found
-            .into_iter()
-            .filter_map(|(address, code, value)| {
-                self.outlined.insert(address, Function::new(&[(address, code)])?);
-                Some((address, value))
-            })
-            .collect()
+        may && names_block(range.start, bytes, self) && !runtimes()
     }
 
     fn read_relocations(&mut self) {

@@ -18,7 +18,7 @@ mod unwind;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use object::{Object, ObjectSymbol};
-use pcce_abi::{no_op, stub, trace};
+use pcce_abi::trace;
 use pcce_dictionary::Module;
 use pcce_dictionary::code::{Code, FunctionCode, Role, State};
 
@@ -49,43 +49,24 @@ pub(crate) fn build(
     let unwind = unwind_tables(loaded);
     let mut ranges = ranges(file, &unwind, roles(modules, addresses), stubs(&image));
     let mut parts = parts::find(&mut ranges, file, &image);
-    let pushing = take_pushing_stubs(&mut ranges, &image, modules);
     let mut name_at = named(file, &ranges, modules);
-    let mut adding = Vec::new();
     for range in ranges.iter_mut().filter(|r| r.role == Role::Plain) {
         if range.symbol.is_some_and(parts::is_outlined) {
             range.role = Role::Opaque;
             if let Some(code) = Function::new(&[(range.start, image.code(range))]) {
                 image.outlined.insert(range.start, code);
             }
-        } else if range.symbol.is_none() && stub::is_adding(image.code(range)) {
-            range.role = Role::Opaque;
-            adding.push(range.start);
         } else if image.changes_id(range, name_at[&range.start].0) {
             range.role = Role::Opaque;
             image.opaque.insert(range.start);
         }
     }
-    let wide = image.read_wide_additions();
     name_at.extend(behind_entries(file, &image, &ranges, &name_at));
-    let code = |start: u64| image.bytes(start).get(..stub::ADDING_LEN).unwrap_or_default();
-    let adding: Vec<(u64, Function)> = adding
-        .into_iter()
-        .filter_map(|start| Some((start, Function::new(&[(start, code(start))])?)))
-        .collect();
-    name_adding_stubs(&adding, &mut name_at);
     let mut table = Table { names: Names::new(), lines: Lines::new(file, len), rows: BTreeMap::new() };
     for range in &ranges {
         let name = table.names.number(name_at[&range.start]);
         table.rows.insert(range.start, row(range, name));
     }
-    for start in pushing {
-        table.rows.get_mut(&start).expect("it has a range").states.push((0, State::Added(0)));
-    }
-    for (start, function) in &adding {
-        table.fill(function, &image, &[], *start, &name_at);
-    }
-    wide.into_iter().for_each(|(start, value)| table.add_wide(start, value));
     // Where code goes on that no range is known to be.
     let mut elsewhere = BTreeSet::new();
     for (number, range) in ranges.iter().enumerate() {
@@ -134,8 +115,8 @@ pub(crate) fn build(
     }
 }
 
-/// Where calls by name enter functions behind the instruction with which those begin that others may enter, too: of
-/// programs that write traces, and of link mode.
+/// Where calls by name enter functions of a program that writes traces: behind the instruction with which those begin
+/// that others may enter, too.
 fn behind_entries<'a>(
     file: &object::File<'_>,
     image: &Image<'_>,
@@ -145,48 +126,12 @@ fn behind_entries<'a>(
     let enter = |s: &object::Symbol<'_, '_>| s.name() == Ok(trace::functions::ENTER) && !s.is_undefined();
     let enter = file.symbols().find(enter).map(|s| s.address());
     let begins = |range: &&Range<'_>| {
-        if no_op::begins_with_entry(image.bytes(range.start)) {
-            return Some((range.start.checked_add(no_op::ENTRY_LEN as u64)?, name_at[&range.start]));
-        }
         let [0xe8, distance @ ..] = image.bytes(range.start).first_chunk::<5>()? else { return None };
         let behind = range.start.checked_add(trace::ENTRY_LEN)?;
         let called = behind.wrapping_add_signed(i32::from_le_bytes(*distance).into());
         (Some(called) == enter).then_some((behind, name_at[&range.start]))
     };
     ranges.iter().filter(|r| matches!(r.role, Role::Instrumented(..))).filter_map(|r| begins(&r)).collect()
-}
-
-/// The name of a stub of link mode that calls through a pointer.
-const STUB: &str = "call through a pointer";
-
-/// Gives stubs of link mode that add the names of whom they call: so it is the callee of whoever calls or jumps there.
-fn name_adding_stubs(adding: &[(u64, Function)], name_at: &mut BTreeMap<u64, Named<'_>>) {
-    for &(start, ref code) in adding {
-        let called = code.calls().find(|call| call.0 == start + stub::CALL_END as u64);
-        let called = called.and_then(|call| call.1);
-        let callee =
-            called.and_then(|callee| name_at.get(&callee).copied()).filter(|name| !name.0.is_empty());
-        name_at.insert(start, callee.unwrap_or((STUB, 0)));
-    }
-}
-
-/// Stubs of link mode that push for a call in tail position: they go on with the function that has jumped there, and
-/// leave the id as it is. Stubs of other calls, which cannot add, are shorter: their caller stands further out, and
-/// they are code without a name. Returns where they are.
-fn take_pushing_stubs(ranges: &mut [Range<'_>], image: &Image<'_>, modules: &[Module]) -> Vec<u64> {
-    let mut sites: BTreeMap<u64, usize> = BTreeMap::new();
-    sites.extend(modules.iter().enumerate().map(|(number, module)| (module.sites_address, number)));
-    let mut found = Vec::new();
-    let can_add = |range: &&mut Range<'_>| range.len == stub::ADDING_LEN as u64;
-    for range in ranges.iter_mut().filter(can_add).filter(|r| r.role == Role::Plain && r.symbol.is_none()) {
-        let Some(distance) = stub::pushed_site(image.code(range)) else { continue };
-        let site = range.start.wrapping_add_signed(distance);
-        let Some((first, &number)) = sites.range(..=site).next_back() else { continue };
-        let Some(site) = modules[number].sites.get((site - first) as usize) else { continue };
-        (range.role, range.part) = (Role::Instrumented(number as u32, site.function), true);
-        found.push(range.start);
-    }
-    found
 }
 
 /// The row of a range of which nothing is known yet.
@@ -256,26 +201,6 @@ impl Table {
                 row.calls.push(((behind - row.start) as u32, name));
             }
         }
-    }
-
-    /// Adds the row of code that adds what is wide. It has no name: nobody calls it but updates. It may lie in a range
-    /// that is said to be one, as the room for such code is.
-    fn add_wide(&mut self, start: u64, value: u64) {
-        let end = start.saturating_add(no_op::WIDE_LEN as u64);
-        if self.rows.range(start.saturating_add(1)..end).next().is_some() {
-            return;
-        }
-        if let Some(around) = self.row(start) {
-            if matches!(around.role, Role::Instrumented(..)) {
-                return;
-            }
-            around.len = start - around.start;
-        }
-        let range = Range { start, len: end - start, symbol: None, role: Role::Opaque, part: false };
-        let mut row = row(&range, self.names.number(("", 0)));
-        // It returns behind the addition.
-        row.states = vec![(0, State::Added(0)), (no_op::WIDE_LEN as u32 - 1, State::Added(value))];
-        self.rows.insert(start, row);
     }
 
     /// Notes that an instrumented function goes on at an address where no function is known to begin. Returns where

@@ -56,16 +56,12 @@ impl Inner<'_> {
 enum Active<'d> {
     /// Code that is not instrumented.
     Plain,
-    /// A routine of the runtime's that pushes in its caller's place.
-    PushRoutine(Inner<'d>),
     /// The runtime's `longjmp`: the state may be the one that it puts back.
     Jump,
     /// What pushes for a function that is entered by an open call, and calls it.
     OpenThunk(Inner<'d>, u32),
     /// Nobody knows.
     Lost,
-    /// A stub of link mode between a call and its callee, which has added that to the id.
-    Stub(u64),
     /// This function, which has done that to the id.
     Instrumented(u32, State),
 }
@@ -116,22 +112,13 @@ impl<'d> Decoding<'d, '_> {
                     by_addresses = true;
                     continue;
                 }
-                Active::PushRoutine(_) if is_owner(number) => {
-                    return Ok(self
-                        .pushed_for(below, inner)?
-                        .unwrap_or(Joined { above: Above::Plain(false), consumed: false }));
-                }
                 Active::OpenThunk(_, opened) if is_owner(number) => return stop(Above::Root(opened)),
                 // It has not pushed yet, or does not any more.
-                Active::PushRoutine(routine) | Active::OpenThunk(routine, _) => {
-                    inner = Some(routine);
+                Active::OpenThunk(thunk, _) => {
+                    inner = Some(thunk);
                     continue;
                 }
                 Active::Lost => return stop(Above::Interrupted),
-                Active::Stub(value) => {
-                    added = added.map(|sum| sum.wrapping_add(value));
-                    continue;
-                }
                 Active::Instrumented(owner, state) => (owner, state),
             };
             if number < last_signal {
@@ -226,21 +213,14 @@ impl<'d> Decoding<'d, '_> {
             _ => None,
         };
         let state = table::state(function, at);
-        let stub = match (function.role, state) {
-            (Role::Opaque, State::Added(value)) => Some(value),
-            _ => None,
-        };
-        if (owner.is_some() || stub.is_some()) && !address.exact {
+        if owner.is_some() && !address.exact {
             // The stack was damaged, or the unwinder is about to leave it, where there is no call.
             let Some(callee) = table::callee(function, address.address) else { return Ok(Active::Lost) };
             let last = point.end == PointEnd::Pushed && number + 1 == point.addresses.len();
             let marked = last && below.frame.is_some_and(|frame| frame.left);
             self.below_address(&CallAt { image, code, callee, marked }, inner.take());
         }
-        let jumped_to = match owner {
-            Some(owner) => self.images.symbols.functions[owner as usize].jumped_to,
-            None => stub.is_some(),
-        };
+        let jumped_to = owner.is_some_and(|owner| self.images.symbols.functions[owner as usize].jumped_to);
         let name = code.linkage(function.name);
         if let Some((module, row)) = code.opens(function) {
             let opened = self.images.symbols.function_of(image, module, row);
@@ -253,9 +233,6 @@ impl<'d> Decoding<'d, '_> {
         }
         let found = Inner { image, number: function.name, name, owner, jumped_to };
         if function.role == Role::Plain {
-            if functions::pushes_for_others(found.name) {
-                return Ok(Active::PushRoutine(found));
-            }
             self.below_plain(inner.take());
             if found.name == functions::LONGJMP {
                 self.plain(Some((image, function.name)));
@@ -268,11 +245,8 @@ impl<'d> Decoding<'d, '_> {
                 return Ok(Active::Plain);
             }
         }
-        // Code that adds what is wide, or that binds what is called, has no name, and is none that is called.
+        // Code that binds what is called has no name, and is none that is called.
         *inner = Some(found).filter(|found| !found.name.is_empty());
-        if let Some(value) = stub {
-            return Ok(Active::Stub(value));
-        }
         let Some(owner) = owner else {
             if function.role == Role::Opaque {
                 return Ok(Active::Lost);
@@ -329,11 +303,7 @@ impl<'d> Decoding<'d, '_> {
 
     /// Adds what lies between code that is not instrumented and the function that it has called.
     fn below_plain(&mut self, inner: Option<Inner<'_>>) {
-        // A routine that pushes for others is reached by a jump only, where such code has called.
-        let has_left = |inner: Inner<'_>| {
-            inner.owner.is_some() && inner.jumped_to || functions::pushes_for_others(inner.name)
-        };
-        if inner.is_some_and(has_left) {
+        if inner.is_some_and(|inner| inner.owner.is_some() && inner.jumped_to) {
             self.left();
         }
     }
@@ -403,57 +373,6 @@ impl<'d> Decoding<'d, '_> {
         }
         let distance = Distance::OfFrame(frame.distance);
         Ok(Joined { above: self.walk_callers(owner, frame.id, distance, below.behind)?, consumed: true })
-    }
-
-    /// Adds the sub-path of a function in whose place a routine has pushed the innermost frame. `inner`: what the
-    /// routine has called; none if that has no name, or is not running. None if the frame does not tell the function.
-    fn pushed_for(
-        &mut self,
-        below: &Below<'_>,
-        inner: Option<Inner<'_>>,
-    ) -> Result<Option<Joined>, DecodeError> {
-        let symbols = &self.images.symbols;
-        let Some(frame) = below.frame else { return Ok(None) };
-        let site = self.context.image(frame.image).and_then(|image| symbols.site_at(image, frame.site));
-        let Some(number) = site else { return Ok(None) };
-        let kind = self.kind(number);
-        let callee = match kind {
-            SiteKind::Direct(Some(callee)) => Some(symbols.functions[callee as usize].name),
-            SiteKind::External(name) => Some(name),
-            SiteKind::Indirect | SiteKind::Asm => None,
-            SiteKind::Direct(None) | SiteKind::Capture | SiteKind::Entry => return Ok(None),
-        };
-        let is_instrumented = |callee| symbols.is_defined(callee) || matches!(kind, SiteKind::Direct(_));
-        match (inner, callee) {
-            (Some(Inner { owner: Some(owner), jumped_to, .. }), callee) => {
-                self.below_call(number, frame.left, Above::Root(owner));
-                // A silent function has no id that tells who came first.
-                if callee.is_none() && jumped_to {
-                    self.left();
-                }
-            }
-            // Other code calls on as it likes.
-            (Some(inner), Some(callee)) => {
-                if is_instrumented(callee) && (frame.left || inner.name != symbols.linkage_name(callee)) {
-                    self.context.push(Piece::Tail(Some(callee)));
-                }
-            }
-            // As above.
-            (None, Some(callee)) => match self.context.pieces.last_mut() {
-                Some(Piece::Uninstrumented(None)) if is_instrumented(callee) => {
-                    let (image, _) = symbols.address_of_site(number);
-                    if self.images.open_encoding_of(image).is_some() {
-                        self.context.push(Piece::Tail(Some(callee)));
-                    }
-                }
-                Some(last @ Piece::Uninstrumented(None)) => *last = Piece::Uninstrumented(Some(callee)),
-                _ => {}
-            },
-            (Some(inner), None) if inner.jumped_to => self.left(),
-            (_, None) => {}
-        }
-        let above = self.walk(number, frame.id, Distance::OfFrame(frame.distance), below.behind)?;
-        Ok(Some(Joined { above, consumed: true }))
     }
 
     /// Adds a function that is not instrumented; those without a name are one.

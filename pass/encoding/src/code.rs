@@ -10,14 +10,11 @@ pub struct Options {
     /// a direct call tells. Beyond the paper: the way up ends at that function, whatever else its ids stand for, so
     /// it needs no dummy in-edge, and its offset is free.
     pub known_starts: bool,
-    /// Whether a push costs as much at an open call as at any other: where open calls are not compared with their
-    /// probable targets, as in link mode.
-    pub dear_open_pushes: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { id_bits: 64, known_starts: false, dear_open_pushes: false }
+        Self { id_bits: 64, known_starts: false }
     }
 }
 

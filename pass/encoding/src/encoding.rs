@@ -47,9 +47,6 @@ pub struct Encoding {
 /// How many more expected pushes are taken to keep direct calls from pushing for the sake of open calls. Among the
 /// programs measured it was either less than 1.1 times as many, or more than 10 times.
 const MORE_PUSHES: f64 = 2.0;
-/// The same with [`Options::dear_open_pushes`]. (make has 1.17 times as many: instructions 1.080 with them, 1.042
-/// without.)
-const MORE_DEAR_PUSHES: f64 = 1.125;
 
 /// Encodes a call graph. Takes time and memory near-linear in functions and edges, and no recursion.
 ///
@@ -85,8 +82,7 @@ pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
     let mut best = encoded(false);
     if graph.open.is_some() {
         let other = encoded(true);
-        let more = if options.dear_open_pushes { MORE_DEAR_PUSHES } else { MORE_PUSHES };
-        if pushes(&other) <= more * pushes(&best) {
+        if pushes(&other) <= MORE_PUSHES * pushes(&best) {
             best = other;
         }
     }

@@ -44,8 +44,6 @@ pub enum Rule {
     /// Nothing.
     #[default]
     Free,
-    /// Nothing, but the call has to go another way where it must add, which costs some times as much as elsewhere.
-    Detour,
     /// It pushes.
     Pushes,
     /// It adds, whatever that costs elsewhere. Edges of which this is said must be acyclic. Where ids are too few for

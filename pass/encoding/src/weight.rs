@@ -16,13 +16,9 @@
 
 use std::cmp::Reverse;
 
-use crate::graph::{CallGraph, MAX_WEIGHT, Rule};
+use crate::graph::{CallGraph, MAX_WEIGHT};
 use crate::order::Components;
 
-/// How much more it is worth that an edge adds nothing whose addition is a detour: that takes six instructions, and
-/// elsewhere link mode has an instruction anyway, which adds or does nothing. (Callgrind, Lua in link mode: 1.0613 with
-/// a factor of 4, 1.0374 with this one.)
-const DETOUR: f64 = 1024.0;
 /// No function has less, so that below a call that is never expected, hot and cold can still be told apart.
 const MIN_WEIGHT: f64 = 1e-100;
 
@@ -71,8 +67,7 @@ fn heat(graph: &CallGraph, weights: &[f64], edge: u32) -> u64 {
     /// Of a floating-point number, all but the lowest bit of the exponent, and the mantissa.
     const POWER_OF_FOUR: u64 = !0 << 53;
     // Bits of floats that are not negative are in the order of the floats.
-    let dearer = if graph.rule[edge as usize] == Rule::Detour { DETOUR } else { 1.0 };
-    let bits = (weights[edge as usize] * dearer).to_bits();
+    let bits = weights[edge as usize].to_bits();
     let counted = graph.counted[graph.caller[edge as usize] as usize].is_some();
     if counted { bits } else { bits & POWER_OF_FOUR }
 }

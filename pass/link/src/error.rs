@@ -12,32 +12,6 @@ pub enum Error {
     /// It is an object file, or a core.
     #[error("no executable or shared library; link mode encodes what a linker has made")]
     NotLinked,
-    /// Code of a shared library that only executables can have.
-    #[error("{module} is in a shared library, and was compiled without -fPIC; compile it with -fPIC")]
-    NotForLibrary {
-        /// The module's identifier.
-        module: String,
-    },
-    /// What a library must have is not in it.
-    #[error(
-        "the library does not find {0} in another image, as it should; link it with the runtime as a shared library \
-         (-lpcce_rt), not with the archive"
-    )]
-    NotReferred(&'static str),
-    /// There is nothing to encode.
-    #[error("no module of it was compiled for link mode (`--pcce-mode=link`), or the step has run already")]
-    Nothing,
-    /// Nothing of the modules is in the file.
-    #[error("the linker has left out all modules of it that were compiled for link mode")]
-    LeftOut,
-    /// What would tell where a module's functions are is not in the file.
-    #[error(
-        "{module}: the linker has left out its call sites, and not its code; link with lld, or without --gc-sections"
-    )]
-    NoSites {
-        /// The module's identifier.
-        module: String,
-    },
     /// Its dictionary is damaged.
     #[error(transparent)]
     Dictionary(#[from] DictionaryError),
@@ -87,30 +61,6 @@ pub enum Error {
         /// The name of an option.
         option: String,
     },
-    /// Two parts of the program would take each other's ids for their own.
-    #[error(
-        "{module} was encoded in lto mode, together with modules of link mode; build the program in one of them"
-    )]
-    WholeProgram {
-        /// The module's identifier.
-        module: String,
-    },
-    /// The symbol table is needed.
-    #[error(
-        "the program has no symbol {0}; link it with the runtime library, and without -s (strip it afterwards)"
-    )]
-    NoSymbol(&'static str),
-    /// Two modules have one name in their no-ops, and code of theirs is not where its function is.
-    #[error(
-        "{module} and {other} cannot be told apart in the program's code (by chance: their digests are the same); \
-         compile one of them with `--pcce-mode=module`"
-    )]
-    SameName {
-        /// A module.
-        module: String,
-        /// Another one.
-        other: String,
-    },
     /// The model says something against the program.
     #[error(transparent)]
     Model(#[from] pcce_model::Error),
@@ -119,13 +69,4 @@ pub enum Error {
         "the tables of verify mode are not where the pass left room for them; compile all modules with this release"
     )]
     NoVerifyTables,
-    /// There is no room for what makes numbers of contexts.
-    #[error(
-        "the words for `pcce_context()` are not where the pass left room for them; compile all modules with this \
-         release"
-    )]
-    NoNumberBases,
-    /// A value is too wide for an instruction, and there is no room for more.
-    #[error("no room for values of more than 31 bits; compile with `--pcce-id-bits=29`")]
-    NoRoom,
 }

@@ -1,72 +1,410 @@
-//! The step of link mode: encodes the modules of a linked executable or shared library together, and binds what they
-//! left open.
+//! The step between two links: encodes a program of which one link has shown what is in it, and says how the code of
+//! each module is to be generated.
 //!
-//! Its objects carry what the pass knows of them ([`pcce_model::link`]), and no-ops that name themselves where the id
-//! may have to change. The step runs behind any linker, on the executable as it is:
+//! 1. [`scratch`]: what the first link made of the skeletons ([`pcce_abi::skeleton`]): whose body of each function was
+//!    kept, and whom each call by name reaches;
+//! 2. [`merge`]: one program of all modules, with what is seen of it from outside;
+//! 3. [`added`]: calls that are compared, and push thunks, as in a program that is encoded as a whole;
+//! 4. [`encode()`]: its encoding, and what follows for each module ([`pcce_model::slice`]);
+//! 5. [`tables`]: one object more for the second link: the dictionary, the site arrays, verify mode's tables;
+//! 6. [`difference`]: whether the second link has made what was planned.
 //!
-//! 1. [`image`], [`modules`], [`no_ops`]: what is in the file: modules, where their functions and no-ops are, and whom
-//!    each stub calls;
-//! 2. [`references`]: which functions anything reaches that is not encoded;
-//! 3. [`bind`]: one program of all modules, its encoding, and what is done at each call;
-//! 4. [`patch`], [`code`]: the machine code;
-//! 5. [`verify`]: verify mode's tables;
-//! 6. [`result`]: the dictionary of the whole, and another build id.
-//!
-//! Nothing is believed that the file does not show.
+//! Whom code without the pass may reach is read from symbols: what the objects without the pass leave undefined, and
+//! what the image exports. Bytes of data are never read.
 
 #![forbid(unsafe_code)]
 
-mod bind;
-mod code;
+mod added;
+mod counts;
 mod error;
-mod file;
-mod image;
-mod modules;
-mod no_ops;
-mod numbers;
-mod patch;
-mod references;
-pub mod relink;
-mod result;
-mod verify;
+mod hybrid;
+mod merge;
+mod scratch;
+mod second;
+mod tables;
 
+use std::collections::BTreeMap;
+
+use pcce_abi::{SiteByte, skeleton};
+use pcce_dictionary as dictionary;
+use pcce_dictionary::section::{self, Record};
+use pcce_encoding::{Encoding, FunctionId};
+use pcce_model::plan::{Action, described};
+use pcce_model::slice::{Decided, Facts, Slice};
+use pcce_model::{
+    CallKind, Function, Matched, Mode, Pointer, Program, TailCallee, Targets, TypeId, Wanted, derive,
+    missing_target, ranges,
+};
+use serde::Serialize;
+
+use added::Added;
+use counts::Counts;
 pub use error::Error;
-pub use file::{Cause, FileError, link_file};
+pub use hybrid::measured;
+pub use pcce_model::hybrid::{Frames, MOST_ROUNDS};
+use pcce_model::hybrid::{Used, apply};
+pub use scratch::Scratch;
+pub use second::difference;
 
-/// What was done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// Modules that were encoded.
-    pub modules: usize,
-    /// Their functions that are in the program.
-    pub functions: usize,
-    /// Calls that have an addition value, or push because of the numbering.
-    pub edges: usize,
-    /// Calls whose stub pushes.
-    pub pushing_stubs: usize,
-    /// Calls that are made directly instead of through their stub.
-    pub direct: usize,
-    /// Updates that change the id.
-    pub updates: usize,
+/// A skeleton that was linked.
+pub struct Module {
+    /// Its id.
+    pub id: u64,
+    /// Its symbols; none if it has no function to instrument.
+    symbols: dictionary::Module,
+    facts: Option<Facts>,
+    /// Its bitcode.
+    pub bitcode: Vec<u8>,
+    /// How it was compiled, a JSON document.
+    pub command: Vec<u8>,
 }
 
-/// Encodes the executable or shared library in `file`. Returns it as it is to be. `asked_for`: names of options of the
-/// pass with which each module must have been compiled.
+impl Module {
+    /// Reads an object file.
+    ///
+    /// # Errors
+    /// It is no skeleton, or damaged.
+    pub fn read(id: u64, object: &[u8]) -> Result<Self, Error> {
+        use object::{Object, ObjectSection};
+        let file = object::File::parse(object).map_err(|what| Error::NotElf(what.to_string()))?;
+        let content = |name: &str| {
+            let section = file.section_by_name(name);
+            section.and_then(|section| section.data().ok()).map(<[u8]>::to_vec)
+        };
+        let missing = |section: &'static str| Error::Skeleton { id, section };
+        let bitcode = content(skeleton::BITCODE_SECTION).ok_or(missing(skeleton::BITCODE_SECTION))?;
+        let command = content(skeleton::COMMAND_SECTION).ok_or(missing(skeleton::COMMAND_SECTION))?;
+        let Some(record) = content(skeleton::FACTS_SECTION) else {
+            return Ok(Self { id, symbols: dictionary::Module::default(), facts: None, bitcode, command });
+        };
+        let records = section::parse(&record)?;
+        let Some(Record::Unlinked(unlinked)) = records.into_iter().next() else {
+            return Err(missing(skeleton::FACTS_SECTION));
+        };
+        let bad = |cause: String| Error::Facts { module: unlinked.module.name.clone(), cause };
+        let facts: Facts = serde_json::from_str(&unlinked.facts).map_err(|error| bad(error.to_string()))?;
+        check(&facts, &unlinked.module).map_err(|what| bad(what.to_owned()))?;
+        Ok(Self { id, symbols: unlinked.module, facts: Some(facts), bitcode, command })
+    }
+
+    /// Its name, for people.
+    pub fn name(&self) -> &str {
+        &self.symbols.name
+    }
+
+    fn functions(&self) -> &[pcce_model::Function] {
+        self.facts.as_ref().map_or(&[], |facts| &facts.functions)
+    }
+}
+
+/// Whether all modules were compiled with these options of the wrapper.
 ///
 /// # Errors
-/// Why it cannot be encoded. Never panics, whatever the bytes.
-pub fn link(file: Vec<u8>, asked_for: &[String]) -> Result<(Vec<u8>, Summary), Error> {
-    let mut image = image::Image::new(file)?;
-    let modules = modules::read(&image)?;
-    modules.have(asked_for)?;
-    let references = references::find(&image, &modules)?;
-    let bound = bind::bind(&image, &modules, &references)?;
-    let mut summary = patch::apply(&mut image, &modules, &bound)?;
-    summary.modules = modules.list.len();
-    summary.functions = modules.owners.len();
-    summary.edges = bound.encoding_rows.edges.len();
-    verify::fill(&mut image, &modules, &bound)?;
-    numbers::fill(&mut image, &modules, &bound)?;
-    result::write(&mut image, &modules, bound)?;
-    Ok((image.bytes, summary))
+/// [`Error::Without`].
+pub fn have<'a>(modules: &[Module], asked_for: impl Iterator<Item = &'a str> + Clone) -> Result<(), Error> {
+    let mut with_facts = modules.iter().filter(|module| module.facts.is_some());
+    with_facts.try_for_each(|module| has(&module.symbols, asked_for.clone()))
+}
+
+/// Whether a module was compiled with these options of the wrapper.
+///
+/// # Errors
+/// [`Error::Without`].
+fn has<'a>(module: &dictionary::Module, asked_for: impl Iterator<Item = &'a str>) -> Result<(), Error> {
+    for option in asked_for {
+        // A heap profile asks the pass for this.
+        let of_pass = if option == "heap" { "publish" } else { option };
+        let is_it = |given: &String| given.split('=').next() == Some(of_pass);
+        if !module.options.iter().any(is_it) {
+            return Err(Error::Without { module: module.name.clone(), option: option.to_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// Whether the numbers in the facts name what is there.
+fn check(facts: &Facts, symbols: &dictionary::Module) -> Result<(), &'static str> {
+    let count = facts.functions.len();
+    let lists = [facts.sites.len(), facts.entry_sites.len(), facts.fits_thunk.len(), symbols.functions.len()];
+    if lists.iter().any(|&len| len != count) {
+        return Err("lists of functions differ");
+    }
+    let sites = symbols.sites.len();
+    if facts.declared.iter().any(|(_, ty)| ty.0 as usize >= facts.types.len()) {
+        return Err("a type is missing");
+    }
+    for ((function, row), fits) in facts.functions.iter().zip(&facts.sites).zip(&facts.fits_thunk) {
+        if [row.len(), fits.len()].iter().any(|&len| len != function.calls.len()) {
+            return Err("lists of calls differ");
+        }
+        let is_site = |site: u32| (site as usize) < sites;
+        let named = row.iter().flatten().flat_map(|sites| [Some(sites.call), sites.creation]);
+        if !named.flatten().all(is_site) {
+            return Err("a site is missing");
+        }
+    }
+    match check_numbers(&facts.functions, &facts.types) {
+        Ok(()) if facts.entry_sites.iter().flatten().all(|&site| (site as usize) < sites) => Ok(()),
+        Ok(()) => Err("an entry's site is missing"),
+        Err(what) => Err(what),
+    }
+}
+
+/// Whether the numbers of types and callees name what is there.
+fn check_numbers(functions: &[Function], types: &[String]) -> Result<(), &'static str> {
+    let is_type = |ty: TypeId| (ty.0 as usize) < types.len();
+    let is_function = |callee: FunctionId| callee.index() < functions.len();
+    for function in functions {
+        let left_to = function.tail_callees.iter().filter_map(|to| match to {
+            TailCallee::Known(_) => None,
+            TailCallee::Pointer(Pointer { ty, .. }) | TailCallee::Away { ty, .. } => Some(*ty),
+        });
+        if !function.calls.iter().map(|call| call.ty).chain([function.ty]).chain(left_to).all(is_type) {
+            return Err("a type is missing");
+        }
+        let known = function.calls.iter().all(|call| match call.kind {
+            CallKind::Direct(callee) => is_function(callee),
+            _ => true,
+        });
+        let tails = function.tail_callees.iter().all(|to| match to {
+            TailCallee::Known(callee) => is_function(*callee),
+            _ => true,
+        });
+        if !known || !tails {
+            return Err("a callee is missing");
+        }
+    }
+    Ok(())
+}
+
+/// What is to be done with a module.
+#[derive(Serialize)]
+pub struct Order {
+    /// The module's id, in hexadecimal digits.
+    id: String,
+    /// Its name, for people.
+    name: String,
+    /// What is decided.
+    slice: Slice,
+    /// How many sites the module has.
+    sites: usize,
+    /// What its facts say that options name.
+    wanted: Wanted,
+}
+
+/// What the second link needs.
+#[derive(Default)]
+pub struct Encoded {
+    /// What is to be done with each module, in their order.
+    pub orders: Vec<Order>,
+    /// The further object, as assembly.
+    pub tables: String,
+    /// The file [`DICTIONARY`] that the assembly reads.
+    pub dictionary: Vec<u8>,
+    /// What the user is to be told.
+    pub warnings: Vec<String>,
+    /// Objects are to say their frames, and the program is to be encoded with what they say.
+    pub measured: bool,
+    /// The frames that the encoding relies on.
+    pub used: Frames,
+}
+
+impl Encoded {
+    /// For modules that have no functions to instrument: their code is generated as it is.
+    fn without_functions(modules: &[Module]) -> Self {
+        let order = |module: &Module| Order {
+            id: format!("{:016x}", module.id),
+            name: module.name().to_owned(),
+            slice: Slice::default(),
+            sites: 0,
+            wanted: Wanted::default(),
+        };
+        let orders = modules.iter().map(order).collect();
+        Self { orders, ..Self::default() }
+    }
+}
+
+/// The name of the file that the further object reads, in the folder in which it is assembled.
+pub const DICTIONARY: &str = "dictionary";
+
+/// What is said of a library that was compiled with `--pcce-hybrid`.
+const NO_FRAMES: &str = "the option hybrid has no effect here: only an executable's code is generated ahead of its \
+                         link, to see its frames";
+
+/// Encodes the program. `plain`: names that objects without the pass refer to; `frames`: what is known of its code.
+///
+/// # Errors
+/// Those of the model; modules that do not go together.
+pub fn encode(
+    scratch: &Scratch,
+    modules: &[Module],
+    plain: impl Iterator<Item = String>,
+    frames: &Frames,
+) -> Result<Encoded, Error> {
+    let Some(mut merged) = merge::merge(scratch, modules, plain)? else {
+        return Ok(Encoded::without_functions(modules));
+    };
+    let open = !scratch.is_library;
+    let options = &merged.options;
+    let targets = merged.targets.take();
+    let mode = Mode {
+        open,
+        publishes: options.publishes,
+        silent: options.silent,
+        targets: targets.as_ref(),
+        closed: open && !options.publishes,
+    };
+    let numbering = pcce_encoding::Options { id_bits: options.id_bits, known_starts: open };
+    let verify = options.verify;
+    let counts = Counts::load(&merged, modules)?;
+    let derived = |functions: &[Function], found: &dyn Fn(&[Function]) -> Matched| {
+        let program = derive(functions.to_vec(), &mode, found)?;
+        let encoding = pcce_encoding::encode(&program.graph, &numbering);
+        Ok::<_, Error>((program, encoding))
+    };
+    let mut added = Added::new(modules);
+    let (mut program, mut encoding) = derived(&merged.functions, &|all| counts.find(all))?;
+    let report = counts.report(&program);
+    // Who counts leaves the calls as they are, to find them so when the profile is used.
+    if !merged.wanted.counts_calls {
+        // A trace's codes are for the calls that the module has.
+        if open && !merged.wanted.traces {
+            let encoded = (&program, &encoding, &numbering);
+            let found = counts.compare(&mut added, (scratch, &mut merged), encoded).unwrap_or_else(|| {
+                added.compare(scratch, &mut merged, (&program, &encoding));
+                Matched::default()
+            });
+            if added.compares() {
+                (program, encoding) = derived(&merged.functions, &|_| found.clone())?;
+            }
+        }
+        added.outline(&mut program, &mut encoding);
+    }
+    added.number_all();
+    let measured = open && merged.options.hybrid;
+    let names = hybrid::InModules { modules, added: &added, program: &program };
+    let used = if measured { apply(&program, &mut encoding, frames, &names) } else { None };
+    let relied_on = used.as_ref().map(|used| used.relied_on(&names)).unwrap_or_default();
+    let ranges = ranges::ranges(&program, &encoding, used.as_ref());
+    let decided = Decided::new(&program, &encoding, &ranges, used.as_ref());
+    let mut orders: Vec<Order> =
+        (0..modules.len()).map(|m| added.order(m, open, scratch, &decided)).collect();
+    orders.iter_mut().for_each(|order| order.slice.measured = measured);
+    added.tell(&program, &decided, open && targets.is_some());
+    let whole = Whole { modules, added: &added, program: &program, encoding: &encoding, decided: &decided };
+    let rows = whole.rows(&ranges, used.as_ref());
+    // One command line is often for all of a program's libraries.
+    let warnings = targets.iter().filter(|_| open).flat_map(|targets| missing(targets, &program, scratch));
+    let no_frames = (merged.options.hybrid && !open).then(|| NO_FRAMES.to_owned());
+    let warnings = warnings.chain(report).chain(no_frames).collect();
+    let (mut tables, dictionary) = tables::assembly(&whole, rows, verify)?;
+    if merged.wanted.counts_calls {
+        tables += &counts::generate(&mut orders, modules, &program, (&added, scratch));
+    }
+    Ok(Encoded { orders, tables, dictionary, warnings, measured, used: relied_on })
+}
+
+/// Says which targets the program does not have.
+fn missing(targets: &Targets, program: &Program, scratch: &Scratch) -> Vec<String> {
+    let functions = program.functions.iter();
+    let names = functions.flat_map(|f| f.aliases.iter().chain([&f.name]).chain(&f.source_name)).cloned();
+    let missing = targets.missing(names.chain(scratch.names().map(str::to_owned)));
+    missing.into_iter().map(missing_target).collect()
+}
+
+/// A program and what is decided for it.
+struct Whole<'a> {
+    modules: &'a [Module],
+    added: &'a Added<'a>,
+    program: &'a Program,
+    encoding: &'a Encoding,
+    decided: &'a Decided<'a>,
+}
+
+impl Whole<'_> {
+    /// The calls of the program that have a site, in the order of the dictionary: caller, place in its calls, and the
+    /// site's number over all modules.
+    fn sites(&self) -> impl Iterator<Item = (FunctionId, usize, u32)> {
+        self.added.order_of_functions().into_iter().flat_map(move |id| {
+            let first = self.added.first_site(id);
+            let calls = self.program[id].calls.len();
+            // Of a function that is not in the program no calls are left.
+            let sites = self.added.sites_of(id).iter().take(calls).enumerate();
+            sites.filter_map(move |(c, sites)| Some((id, c, first + sites.as_ref()?.call)))
+        })
+    }
+
+    /// Where the bytes of those sites are whose calls run tasks, in the site arrays of all modules.
+    fn sites_of_tasks(&self) -> impl Iterator<Item = u32> {
+        let runs = |&(id, c, _): &(FunctionId, usize, u32)| {
+            self.program[id].calls[c].kind.runs_task()
+                && matches!(self.decided.action(id, c), Action::Push(_))
+        };
+        self.sites().filter(runs).map(|(id, c, _)| {
+            let site = self.added.sites_of(id)[c].expect("it has one").call;
+            self.added.first_byte(id) + site
+        })
+    }
+
+    /// The bytes of the site arrays of all modules that are not 0, by their places.
+    fn site_bytes(&self) -> BTreeMap<u32, u8> {
+        let mut bytes = BTreeMap::new();
+        let mut set = |site: u32, bit: u8| *bytes.entry(site).or_insert(0) |= bit;
+        self.sites_of_tasks().for_each(|site| set(site, SiteByte::RUNS_TASK));
+        for id in self.added.order_of_functions().into_iter().filter(|id| self.decided.needs_offset(*id)) {
+            let (module, function) = self.added.place(id);
+            let sites = (0..).zip(&self.added.symbols[module].sites);
+            let own = sites.filter(|(_, site)| site.function as usize == function);
+            own.for_each(|(site, _)| set(self.added.first_byte(id) + site, SiteByte::NEEDS_OFFSET));
+        }
+        for (id, c, _) in self.sites() {
+            let known = self.decided.frame_offset(id, c).is_some();
+            let is_direct = matches!(self.program[id].calls[c].kind, CallKind::Direct(_));
+            if known && is_direct && matches!(self.decided.action(id, c), Action::Push(_)) {
+                let site = self.added.sites_of(id)[c].expect("it has one").call;
+                set(self.added.first_byte(id) + site, SiteByte::KNOWN_BASE);
+            }
+        }
+        bytes
+    }
+
+    /// What the dictionary says of the encoding.
+    fn rows(&self, ranges: &[Option<u64>], used: Option<&Used>) -> dictionary::Encoding {
+        let Self { program, encoding, .. } = *self;
+        let open_node = program.graph.open_node();
+        let functions = self.added.order_of_functions().into_iter().map(|id| dictionary::EncodedFunction {
+            num_cc: encoding.num_cc(id),
+            id_offset: encoding.offset(id) as i64,
+            entry: encoding.is_entry(id),
+            open: program.graph.is_open(id),
+            range: ranges[id.index()],
+        });
+        let all_sites: Vec<&dictionary::Site> = self.added.symbols.iter().flat_map(|m| &m.sites).collect();
+        let mut stack_offsets = Vec::new();
+        let mut next = 0..;
+        let edges = self.sites().filter_map(|(caller, c, site)| {
+            let call = &program[caller].calls[c];
+            let edge = call.edge?;
+            let by_name = matches!(all_sites[site as usize].kind, dictionary::SiteKind::External(_));
+            let callee = match call.kind {
+                CallKind::Direct(callee) if by_name => Some(self.added.number(callee)),
+                _ => None,
+            };
+            let open_call = Some(program.graph.callee(edge)) == open_node;
+            let number: u32 = next.next()?;
+            let bytes = self.decided.frame_offset(caller, c);
+            stack_offsets.extend(bytes.map(|bytes| (number, bytes)));
+            Some(dictionary::Edge { site, callee, code: described(encoding.edge(edge), open_call) })
+        });
+        let edges = edges.collect();
+        dictionary::Encoding {
+            epoch: dictionary::STATIC,
+            first_module: 0,
+            module_count: self.modules.len() as u32,
+            open_num_cc: open_node.map(|node| encoding.num_cc(node)),
+            functions: functions.collect(),
+            edges,
+            hybrid: used.map(|used| hybrid::rows(self, used, stack_offsets)),
+        }
+    }
 }

@@ -12,7 +12,6 @@ mod graph;
 mod groups;
 pub mod hybrid;
 mod jumps;
-pub mod link;
 mod lists;
 pub mod plan;
 mod profile;

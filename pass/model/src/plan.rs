@@ -12,8 +12,7 @@ use pcce_options::PassOptions;
 use crate::begins::{self, FrameBegins};
 use crate::hybrid::{self, Used};
 use crate::jumps::Jumps;
-use crate::link::{self, CodeOfCall, Shape, Update};
-use crate::updates::{chain, number_updates};
+use crate::updates::chain;
 use crate::{Call, CallKind, Function, Program, RuntimeCall, STD_THREAD, Source, Unannounced};
 use crate::{ranges, site_bytes};
 
@@ -30,8 +29,6 @@ pub enum Action {
     Replace(RuntimeCall),
     /// The runtime is told the site before, and after that the call is over.
     Publish,
-    /// Link mode: updates before and after.
-    Bind,
 }
 
 /// What the ids of the sub-path count from that a push begins.
@@ -41,15 +38,6 @@ pub enum Push {
     Zero,
     /// The id at the push, which stays where it is.
     Relative,
-}
-
-/// What a call of link mode goes through.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stub {
-    /// Its number.
-    pub number: u32,
-    /// It can add, and the call can be a jump.
-    pub adds: bool,
 }
 
 /// A call, with what is done and the site's number.
@@ -71,10 +59,6 @@ pub struct PlannedCall {
     pub creation_site: Option<u32>,
     /// The encoding relies on the call being one, and no jump.
     pub keeps_frame: bool,
-    /// Link mode: the stub that it calls.
-    pub stub: Option<Stub>,
-    /// Link mode: the numbers of the updates before and behind.
-    pub updates: [Option<u32>; 2],
 }
 
 impl PlannedCall {
@@ -96,15 +80,6 @@ pub enum Leaves {
     MarkingAtZero,
 }
 
-/// What makes a context number of a function's id.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Base {
-    /// This is added; [`pcce_abi::NO_RANGE`]: the function has no range of numbers.
-    Known(u64),
-    /// Link mode: what stands in a word of the function, which the step fills ([`pcce_abi::BASES_ADDRESS_SECTION`]).
-    Bound,
-}
-
 /// What is done in a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlannedFunction {
@@ -114,10 +89,9 @@ pub struct PlannedFunction {
     pub frame: Option<FrameBegins>,
     /// The site of its own entry, if it pushes there always.
     pub entry_site: Option<u32>,
-    /// Link mode: who enters it by an open call pushes first, if it becomes part of a shared library.
-    pub checks_entry: bool,
-    /// What makes a context number of the function's id.
-    pub base: Base,
+    /// This is added to the function's id to make a context number; [`pcce_abi::NO_RANGE`]: the function has no range of
+    /// numbers.
+    pub base: u64,
     /// What its calls do that must stay tail calls.
     pub leaves: Leaves,
     /// Hybrid encoding: captures need the stack offset.
@@ -136,8 +110,6 @@ pub struct Plan {
     pub encoding: dictionary::Encoding,
     /// The bytes of the site array ([`pcce_abi::SiteByte`]), if one of them is not 0.
     pub site_bytes: Option<Vec<u8>>,
-    /// Link mode: the updates, by their numbers.
-    pub updates: Vec<Update>,
 }
 
 /// Gives equal strings equal numbers.
@@ -173,10 +145,6 @@ pub struct Basis<'a> {
     pub source: &'a dyn Source,
     /// What the user wants.
     pub options: &'a PassOptions,
-    /// Link mode: what stands around each call.
-    pub shapes: Option<&'a [Vec<CodeOfCall>]>,
-    /// Link mode: the code may become part of a shared library.
-    pub for_library: bool,
 }
 
 /// Makes the plan. `identifier`: the module's; `producer`: what made the dictionary.
@@ -202,7 +170,6 @@ pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
         });
         functions.push(maker.function(id, calls, entry_site, ranges[i]));
     }
-    let updates = number_updates(&mut functions);
     for (i, (row, function)) in rows.iter_mut().zip(&program.functions).enumerate() {
         row.jumped_to = maker.jumps.may_lead_to(i, function);
     }
@@ -233,7 +200,6 @@ pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
             hybrid: used.map(|used| hybrid_rows(used, stack_offsets)),
         },
         site_bytes,
-        updates,
     }
 }
 
@@ -336,11 +302,9 @@ impl<'a> Maker<'a> {
             // A call of a silent function, which needs nothing, or in one.
             let quiet =
                 function.silent || matches!(call.kind, CallKind::Direct(callee) if program[callee].silent);
-            let code = self.basis.shapes.map(|shapes| shapes[id.index()][c]);
-            let by_edge = match code {
-                _ if quiet => Action::None,
-                Some(code) => self.by_shape(call, code.shape),
-                None => by_edge(call, self.basis.encoding, self.open_node.is_some()),
+            let by_edge = match quiet {
+                true => Action::None,
+                false => by_edge(call, self.basis.encoding, self.open_node.is_some()),
             };
             if by_edge == Action::None {
                 self.jumps.add(call);
@@ -384,21 +348,9 @@ impl<'a> Maker<'a> {
                 runs_task,
                 creation_site,
                 keeps_frame,
-                stub: code
-                    .and_then(|code| Some(Stub { number: code.stub?, adds: code.shape == Shape::Tail })),
-                updates: [None; 2],
             });
         }
         calls
-    }
-
-    /// What link mode says of a call.
-    fn by_shape(&self, call: &Call, shape: Shape) -> Action {
-        match shape {
-            Shape::Plain | Shape::Tail => Action::None,
-            Shape::Pushes => Action::Push(push(call, self.open_node.is_some() && !self.basis.for_library)),
-            Shape::Bound => Action::Bind,
-        }
     }
 
     fn locations(&mut self, function: FunctionId, call: usize) -> Vec<dictionary::Location> {
@@ -455,17 +407,8 @@ impl<'a> Maker<'a> {
             calls,
             frame,
             entry_site,
-            checks_entry: self.basis.for_library && link::may_be_entered(&program[id]),
-            base: match self.basis.shapes {
-                Some(_) => Base::Bound,
-                None => Base::Known(ranges::base(encoding, id, range)),
-            },
-            // Link mode: who may enter it is known behind the link.
-            leaves: leaves(
-                program[id].silent,
-                self.open_node.is_some(),
-                self.basis.shapes.is_some() || encoding.is_entry(id),
-            ),
+            base: ranges::base(encoding, id, range),
+            leaves: leaves(program[id].silent, self.open_node.is_some(), encoding.is_entry(id)),
             needs_offset: used.is_some_and(|used| used.hybrid.needs_stack_offset(id)),
             begins_stack: used.is_some() && hybrid::is_main(program, id),
         }

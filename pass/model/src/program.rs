@@ -8,7 +8,6 @@ use std::ops::{Index, IndexMut};
 use pcce_encoding::{CallGraph, EdgeId, FlowBlock, FunctionId};
 use serde::{Deserialize, Serialize};
 
-use crate::link::Reach;
 use crate::profile::Matched;
 
 /// A type of functions of the module.
@@ -192,9 +191,6 @@ pub struct Function {
     pub calls: Vec<Call>,
     /// Whether it is a push thunk ([`crate::thunks`]), which contexts do not show.
     pub push_thunk: bool,
-    /// Link mode: its code pushes at calls, or at its entry, whatever is decided behind the link.
-    #[serde(skip)]
-    pub pushes: bool,
     /// How it may be entered by those who did not push, nor know its number. `Open` is derived, and `Never` where it is
     /// silent.
     pub unannounced: Unannounced,
@@ -229,7 +225,6 @@ impl Function {
             tail_callees: Vec::new(),
             calls: Vec::new(),
             push_thunk: false,
-            pushes: false,
             unannounced: Unannounced::Never,
             silent: false,
             tail_groups: Vec::new(),
@@ -266,10 +261,6 @@ pub trait Source {
     fn locations(&self, function: FunctionId, call: usize) -> Vec<SourceLocation>;
     /// The flow of control in a function, by the numbers of its blocks.
     fn flow(&self, function: FunctionId) -> Vec<FlowBlock>;
-    /// How the call can reach its callee through a stub, where link mode binds it.
-    fn reach(&self, function: FunctionId, call: usize) -> Reach;
-    /// Whether code generation may make a jump of the call although nothing guarantees it.
-    fn is_tail_call(&self, function: FunctionId, call: usize) -> bool;
     /// Whether a function in between could hand on the call's arguments, and the callee does not look at its caller.
     fn fits_thunk(&self, function: FunctionId, call: usize) -> bool;
 }

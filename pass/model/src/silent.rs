@@ -12,7 +12,6 @@ fn keeps_state(function: &Function) -> bool {
         || function.traced
         // A signal handler that reaches a target may jump back, without a call that the function makes.
         || function.returns_twice
-        || function.pushes
 }
 
 /// Whom the function reaches by calls that stay tail calls; None among them is whom nobody knows.
@@ -54,12 +53,10 @@ pub fn mark_closed(functions: &mut [Function]) {
     }
 }
 
-/// The functions as they would be marked if calls out of the module by such names called nothing back, whatever their
-/// code does at calls.
+/// The functions as they would be marked if calls out of the module by such names called nothing back.
 pub fn supposing(functions: &[Function], calls_nothing: impl Fn(&str) -> bool) -> Vec<Function> {
     let mut functions = functions.to_vec();
     for function in &mut functions {
-        function.pushes = false;
         for call in &mut function.calls {
             if let CallKind::External(name) = &mut call.kind
                 && calls_nothing(name)

@@ -4,14 +4,15 @@
 //! the facts of all modules that are linked, encodes the program, and cuts what follows from that into one [`Slice`]
 //! for each module. A slice and the module's bitcode are all that its code depends on.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use pcce_encoding::{Encoding, FunctionId};
 
 use crate::begins;
 use crate::hybrid::{self, Used};
-use crate::link::Assembly;
-use crate::plan::{self, Action, Base, PlannedCall, PlannedFunction, Push};
+use crate::plan::{self, Action, PlannedCall, PlannedFunction, Push};
 use crate::thunks::Thunk;
 use crate::updates::chain;
 use crate::{
@@ -45,9 +46,35 @@ pub struct Facts {
     /// What its assembly may name.
     pub assembly: Assembly,
     /// The options that decide what is encoded; all modules of an image have the same.
-    pub options: crate::link::Options,
+    pub options: Options,
     /// Names that options give; all modules of an image have the same.
     pub wanted: Wanted,
+}
+
+/// What assembly may name: it is not read, but for its words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Assembly {
+    /// Whether it makes names of others, so that it may name anything.
+    pub opaque: bool,
+    /// Its words.
+    pub names: BTreeSet<String>,
+}
+
+/// Options that must be the same in all modules.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// Width of ids.
+    pub id_bits: u32,
+    /// Functions that reach nothing unknown are silent.
+    pub silent: bool,
+    /// Calls that may allocate are published.
+    pub publishes: bool,
+    /// Verify mode.
+    pub verify: bool,
+    /// Stack offsets tell contexts apart, in an executable.
+    pub hybrid: bool,
 }
 
 /// The sites of a call, by their numbers in the module.
@@ -193,7 +220,7 @@ pub enum Does {
 impl From<Action> for Does {
     fn from(action: Action) -> Self {
         match action {
-            Action::None | Action::Bind => Self::Nothing,
+            Action::None => Self::Nothing,
             Action::Add(value) => Self::Add(value as i64),
             Action::Push(Push::Zero) => Self::Push,
             Action::Push(Push::Relative) => Self::PushRelative,
@@ -389,8 +416,6 @@ pub fn planned(
                 runs_task: function.calls[call].kind.runs_task() && matches!(action, Action::Push(_)),
                 creation_site: row.sites.creation,
                 keeps_frame: row.keeps_frame,
-                stub: None,
-                updates: [None; 2],
             });
         }
         calls.sort_unstable_by_key(|call| call.call);
@@ -400,8 +425,7 @@ pub fn planned(
             calls,
             frame,
             entry_site: decided.and_then(|decided| decided.entry_site),
-            checks_entry: false,
-            base: Base::Known(decided.map_or(pcce_abi::NO_RANGE, |decided| decided.base)),
+            base: decided.map_or(pcce_abi::NO_RANGE, |decided| decided.base),
             leaves: match decided {
                 Some(decided) => plan::leaves(decided.silent, slice.open, decided.entry),
                 None => plan::leaves(false, slice.open, false),

@@ -17,7 +17,6 @@ enum When {
 
 /// The one table: an option, as the pass's list names it, when it does nothing, and why.
 const IGNORED: &[(&str, When, &str)] = &[
-    ("hybrid", When::In(Mode::Link), FULL_LTO),
     ("hybrid", When::In(Mode::Module), FULL_LTO),
     (
         "hybrid",
@@ -25,12 +24,6 @@ const IGNORED: &[(&str, When, &str)] = &[
         "only an executable's code is generated ahead of its link, to see its frames",
     ),
     ("hybrid", When::With("profile-generate"), "a program that counts its calls is not encoded to be fast"),
-    (
-        "target",
-        When::In(Mode::Link),
-        "link mode takes no targets, since a module does not know what reaches them; leave `--pcce-mode=link` out, or \
-         use `--pcce-mode=lto`",
-    ),
     ("trace-skip", When::Without("trace"), "it is about traces; give `--pcce-trace`, too"),
     ("trace-only", When::Without("trace"), "it is about traces; give `--pcce-trace`, too"),
     ("trace-baseline", When::Without("trace"), "it is about traces; give `trace`, too"),
@@ -63,17 +56,13 @@ impl WrapperFlags {
 }
 
 impl PassOptions {
-    /// Refuses options that do nothing without others, and those that link mode cannot have.
+    /// Refuses options that do nothing without others.
     ///
     /// # Errors
     /// [`Error::Ignored`].
     pub fn check_used(&self) -> Result<(), Error> {
         // In lto mode files without bitcode are compiled as in module mode, with the options of the others.
-        let mode = match self.link && !self.whole_program {
-            true => Mode::Link,
-            false if self.capture || self.slice.is_some() => Mode::Relink,
-            false => Mode::Lto,
-        };
+        let mode = if self.capture || self.slice.is_some() { Mode::Link } else { Mode::Lto };
         check(&self.describe(), mode, "")
     }
 
@@ -101,10 +90,6 @@ fn check(given: &[String], mode: Mode, prefix: &str) -> Result<(), Error> {
     };
     match rows(given).find(|(_, when, _)| fits(*when)) {
         None => Ok(()),
-        Some((option, _, why)) => {
-            // The wrapper's flag has the plural.
-            let plural = if *option == "target" && !prefix.is_empty() { "s" } else { "" };
-            Err(Error::Ignored { option: format!("{prefix}{option}{plural}"), why })
-        }
+        Some((option, _, why)) => Err(Error::Ignored { option: format!("{prefix}{option}"), why }),
     }
 }

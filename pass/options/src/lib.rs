@@ -71,10 +71,8 @@ pub enum Mode {
     Lto,
     /// Each module by itself, when it is compiled.
     Module,
-    /// The modules of an executable together, behind any link.
-    Link,
     /// The modules of an image together, between two links: code is generated behind the first one.
-    Relink,
+    Link,
 }
 
 /// What the wrapper takes, and hands to the pass.
@@ -111,8 +109,8 @@ pub struct Common {
     #[arg(default_value_t = 63, value_parser = clap::value_parser!(u32).range(8..=63))]
     pub id_bits: u32,
     /// tell contexts apart by the stack pointer where it can (pcce.txt §6): fewer
-    /// changes of the id. Code of executables is generated several times (relink
-    /// and lto mode only)
+    /// changes of the id. Code of executables is generated several times (link and
+    /// lto mode only)
     #[arg(long = "pcce-hybrid", verbatim_doc_comment)]
     pub hybrid: bool,
     /// FILE lists external functions, one a line, that never call back into the
@@ -153,7 +151,6 @@ impl Mode {
             Self::Lto => "lto",
             Self::Module => "module",
             Self::Link => "link",
-            Self::Relink => "relink",
         }
     }
 }
@@ -181,12 +178,11 @@ pub enum TraceBaseline {
 /// The flags of the wrapper compilers.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct WrapperFlags {
-    /// relink: link twice, and generate the code between; any linker (default;
+    /// link: link twice, and generate the code between; any linker (default;
     /// with `-flto=thin` lld compiles twice).
     /// lto: encode it in its link, with full LTO and lld (default with `-flto`,
     /// bitcode, --pcce-targets or --pcce-trace).
-    /// module: encode each module when it is compiled; any linker.
-    /// link: encode what is linked behind its link; any linker
+    /// module: encode each module when it is compiled; any linker
     #[arg(long = "pcce-mode", value_name = "MODE", verbatim_doc_comment, require_equals = true)]
     #[arg(value_enum, hide_possible_values = true)]
     pub mode: Option<Mode>,
@@ -221,9 +217,6 @@ pub struct PassOptions {
     /// Tell the runtime the sites of calls that may allocate, for heap profiles.
     #[arg(long = "pcce-publish")]
     pub publish: bool,
-    /// Link mode: leave room for what the step behind the link decides.
-    #[arg(long = "pcce-link")]
-    pub link: bool,
     /// Keep the bitcode and what is read of it for the link, which generates the code.
     #[arg(long = "pcce-capture")]
     pub capture: bool,

@@ -168,34 +168,6 @@ void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Id, LLVM
   End->eraseFromParent();
 }
 
-// Lets F begin with an instruction of eight bytes that does nothing, and says where a new local function is, of this
-// assembly, which names Thunk `${0:p}`. A link may make a call of that function of it.
-void pcce_shim_check_entry(LLVMValueRef V, LLVMValueRef ThunkV, const char *Asm, size_t Len) {
-  Function &F = *unwrap<Function>(V);
-  LLVMContext &C = F.getContext();
-  Type *Void = Type::getVoidTy(C);
-  auto *T = Function::Create(FunctionType::get(Void, false), GlobalValue::PrivateLinkage, F.getAddressSpace(),
-                             "pcce_check", F.getParent());
-  // The linker keeps one copy of F, and this with it.
-  T->setComdat(F.getComdat());
-  T->setAlignment(Align(1));
-  for (Attribute::AttrKind Kind :
-       {Attribute::Naked, Attribute::NoInline, Attribute::NoUnwind, Attribute::OptimizeForSize})
-    T->addFnAttr(Kind);
-  // Where it is interrupted, its caller is F, and that is found.
-  T->setUWTableKind(UWTableKind::Async);
-  IRBuilder<> B(BasicBlock::Create(C, "", T));
-  Value *Thunk = unwrap(ThunkV);
-  auto *AsmType = FunctionType::get(Void, {Thunk->getType()}, false);
-  B.CreateCall(AsmType, InlineAsm::get(AsmType, StringRef(Asm, Len), "^Ws", /*hasSideEffects=*/true), {Thunk});
-  B.CreateUnreachable();
-  Type *Long = Type::getInt64Ty(C), *Int = Type::getInt32Ty(C);
-  Constant *Distance = ConstantExpr::getSub(ConstantExpr::getPtrToInt(T, Long), ConstantExpr::getPtrToInt(&F, Long));
-  Distance = ConstantExpr::getTrunc(ConstantExpr::getSub(Distance, ConstantInt::get(Long, 8)), Int);
-  // nopl distance(%rax,%rax)
-  F.setPrologueData(ConstantStruct::getAnon({ConstantInt::get(Int, 0x00841f0f), Distance}, /*Packed=*/true));
-}
-
 // The address of a variable that SafeStack, which comes behind the pass, leaves where it is: it takes those away whose
 // address is stored, and does not look behind the assembly.
 LLVMValueRef pcce_shim_keep_on_stack(LLVMValueRef V) {
@@ -315,75 +287,6 @@ LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef V, const char *Name, size_t 
     New->setDoesNotReturn();
   if (Call.doesNotThrow())
     New->setDoesNotThrow();
-  New->takeName(&Call);
-  Call.replaceAllUsesWith(New);
-  return wrap(New);
-}
-
-// Lets the call go to a new local function of this assembly, which names the callee `${0:p}`; a pointer comes in %r10,
-// as a last argument. Returns the call; for a pointer it is a new one, and the other is left to be unlinked. Adds: the
-// assembly has unwind tables, and the call may stay a tail call.
-LLVMValueRef pcce_shim_make_stub(LLVMValueRef V, const char *Asm, size_t Len, bool Adds) {
-  auto &Call = *unwrap<CallBase>(V);
-  Function &Caller = *Call.getFunction();
-  Value *Callee = Call.getCalledOperand();
-  const bool Indirect = !isa<GlobalValue>(Callee->stripPointerCasts());
-  SmallVector<Type *, 8> Types(Call.getFunctionType()->params());
-  if (Indirect)
-    Types.push_back(Callee->getType());
-  auto *Type = FunctionType::get(Call.getType(), Types, Call.getFunctionType()->isVarArg());
-  auto *T = Function::Create(Type, GlobalValue::PrivateLinkage, Caller.getAddressSpace(), "pcce_stub", Call.getModule());
-  // The linker keeps one copy of the caller, and this with it.
-  T->setComdat(Caller.getComdat());
-  T->setCallingConv(Call.getCallingConv());
-  T->setAlignment(Align(1));
-  for (Attribute::AttrKind Kind :
-       {Attribute::Naked, Attribute::NoInline, Attribute::NoUnwind, Attribute::OptimizeForSize})
-    T->addFnAttr(Kind);
-  if (Adds)
-    T->setUWTableKind(UWTableKind::Async);
-  IRBuilder<> B(BasicBlock::Create(Call.getContext(), "", T));
-  SmallVector<Value *, 1> Named;
-  if (!Indirect)
-    Named.push_back(Callee);
-  SmallVector<llvm::Type *, 1> NamedTypes;
-  for (const Value *Operand : Named)
-    NamedTypes.push_back(Operand->getType());
-  auto *AsmType = FunctionType::get(B.getVoidTy(), NamedTypes, false);
-  B.CreateCall(AsmType, InlineAsm::get(AsmType, StringRef(Asm, Len), Indirect ? "" : "^Ws", /*hasSideEffects=*/true),
-               Named);
-  B.CreateUnreachable();
-
-  // Calls name another symbol of the stub, so that code generation takes nothing of the stub's body for what a call
-  // does: registers that it leaves alone (-enable-ipra), and that nothing is thrown.
-  auto *Entry = GlobalAlias::create(T->getValueType(), T->getAddressSpace(), GlobalValue::PrivateLinkage, "pcce_stub", T,
-                                    Call.getModule());
-  // What the callee promises itself, the stub does not.
-  if (auto *F = dyn_cast<Function>(Callee->stripPointerCastsAndAliases()))
-    for (Attribute::AttrKind Kind : {Attribute::NoUnwind, Attribute::NoReturn})
-      if (F->hasFnAttribute(Kind))
-        Call.addFnAttr(Kind);
-  auto *Plain = dyn_cast<CallInst>(&Call);
-  if (Plain && !Adds)
-    Plain->setTailCallKind(CallInst::TCK_None);
-  if (!Indirect) {
-    Call.setCalledFunction(Type, Entry);
-    return V;
-  }
-  B.SetInsertPoint(&Call);
-  SmallVector<Value *, 8> Arguments(Call.args());
-  Arguments.push_back(Callee);
-  CallBase *New;
-  if (auto *Invoke = dyn_cast<InvokeInst>(&Call))
-    New = B.CreateInvoke(Type, Entry, Invoke->getNormalDest(), Invoke->getUnwindDest(), Arguments);
-  else
-    New = B.CreateCall(Type, Entry, Arguments);
-  if (Plain)
-    cast<CallInst>(New)->setTailCallKind(Plain->getTailCallKind());
-  New->setCallingConv(Call.getCallingConv());
-  New->setAttributes(Call.getAttributes());
-  New->addParamAttr(Arguments.size() - 1, Attribute::Nest);
-  T->addParamAttr(Arguments.size() - 1, Attribute::Nest);
   New->takeName(&Call);
   Call.replaceAllUsesWith(New);
   return wrap(New);

@@ -224,13 +224,6 @@ bool pcce_shim_is_sibling_call(LLVMValueRef V) {
          returnOf(*Call);
 }
 
-// Whether code generation may make a jump of the call. Where it does not, it is a call that nothing follows.
-bool pcce_shim_is_in_tail_position(LLVMValueRef V) {
-  auto *Call = dyn_cast<CallInst>(unwrap(V));
-  return Call && Call->getTailCallKind() == CallInst::TCK_Tail && !Call->getMetadata(KeptTailCall) && returnOf(*Call) &&
-         Call->getFunction()->getFnAttribute("disable-tail-calls").getValueAsString() != "true";
-}
-
 // Whether nothing that has an effect stands between the call and a return, which does not return a constant. Wider than
 // what code generation makes jumps of (isInTailCallPosition and what CodeGenPrepare folds into it): where this says no,
 // no jump is lost.
@@ -362,46 +355,4 @@ bool pcce_shim_requires_stack_protector(LLVMValueRef F) {
 void pcce_shim_runtime_library_calls(LLVMModuleRef M, TextCallback OnName, void *Context) {
   for (StringRef Name : lto::LTO::getRuntimeLibcallSymbols(Triple(unwrap(M)->getTargetTriple())))
     OnName(Context, Name.data(), Name.size());
-}
-
-// How the call can reach its callee through a stub: 0 not at all, 1 with all arguments in registers, 2 with some on the
-// stack, as far as their types tell.
-uint32_t pcce_shim_reach(LLVMValueRef V) {
-  auto &Call = *unwrap<CallBase>(V);
-  const bool Indirect = !isa<GlobalValue>(Call.getCalledOperand()->stripPointerCasts());
-  const FunctionType &Type = *Call.getFunctionType();
-  switch (Call.getCallingConv()) {
-  case CallingConv::C:
-  case CallingConv::Fast:
-  case CallingConv::Cold:
-  case CallingConv::X86_64_SysV:
-    break;
-  default:
-    return 0;
-  }
-  const Function &Caller = *Call.getFunction();
-  // Bundles say what is called, or how. Hardened indirect calls must stay what they are.
-  const StringRef Features = Caller.getFnAttribute("target-features").getValueAsString();
-  if (Call.hasOperandBundles() || Call.isInlineAsm() || Call.hasFnAttr(Attribute::ReturnsTwice) ||
-      Features.contains("+retpoline") || Features.contains("+lvi-cfi") || (Indirect && Type.isVarArg()))
-    return 0;
-  auto IsAggregate = [](llvm::Type *T) { return T->isAggregateType(); };
-  unsigned Integers = IsAggregate(Call.getType()) ? 1 : 0, Floats = 0;
-  bool Stack = false;
-  for (unsigned I = 0; I < Call.arg_size(); ++I) {
-    for (Attribute::AttrKind Kind : {Attribute::Nest, Attribute::SwiftSelf, Attribute::SwiftError,
-                                     Attribute::SwiftAsync, Attribute::InAlloca, Attribute::Preallocated})
-      if (Call.paramHasAttr(I, Kind))
-        return 0;
-    llvm::Type *T = Call.getArgOperand(I)->getType();
-    if (Call.isByValArgument(I))
-      Stack = true;
-    else if (T->isPointerTy() || (T->isIntegerTy() && T->getIntegerBitWidth() <= 64))
-      ++Integers;
-    else if (T->isFloatTy() || T->isDoubleTy() || (T->isVectorTy() && T->getPrimitiveSizeInBits() == 128))
-      ++Floats;
-    else
-      Stack = true;
-  }
-  return Stack || Integers > 6 || Floats > 8 ? 2 : 1;
 }

@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use pcce_encoding::{FlowBlock, FunctionId, Way};
 
 use crate::llvm::{Block, Call, Function, Instruction, Module, Opcode};
-use pcce_model::link::Reach;
 use pcce_model::{Source, SourceLocation};
 
 /// Where a function's parts are.
@@ -106,14 +105,6 @@ impl Source for Code<'_> {
             FlowBlock { frequency, ways: ways.collect() }
         });
         flow.collect()
-    }
-
-    fn reach(&self, function: FunctionId, call: usize) -> Reach {
-        self.call(function, call).reach()
-    }
-
-    fn is_tail_call(&self, function: FunctionId, call: usize) -> bool {
-        self.call(function, call).is_in_tail_position()
     }
 
     fn fits_thunk(&self, function: FunctionId, call: usize) -> bool {

@@ -38,14 +38,6 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
-    /// The no-ops of link mode cannot name all calls.
-    #[error(
-        "{module} has more calls than link mode has names for (2^18); split it, or use `--pcce-mode=module` for it"
-    )]
-    TooManyCalls {
-        /// The module's identifier.
-        module: String,
-    },
     /// A function is entered where the program calls nothing.
     #[error(
         "{function} is called where no call of the program shows it (by code that LLVM inserts, or by a function that is \

@@ -3,17 +3,17 @@
 mod read;
 mod trace;
 
-use pcce_encoding::{CallGraph, Encoding, FunctionId};
+use pcce_encoding::{CallGraph, Encoding};
 use pcce_model::hybrid::{self, Frames};
-use pcce_model::link::{self, CodeOfCall};
+use pcce_model::slice;
 use pcce_model::{Mode, NoCallback, Profile, Program, Targets, Wanted, missing_target, plan, thunks};
 use pcce_options::PassOptions;
 
 use crate::code::Code;
 use crate::contexts::{count, emit, frames, rewrite};
 use crate::error::Error;
+use crate::facts::Entered;
 use crate::facts::eligible::Eligibility;
-use crate::facts::{self, Entered};
 use crate::llvm::{self, CodeGeneration, Module, Run};
 use crate::{capture, generate, prepare, tracing};
 
@@ -56,9 +56,9 @@ pub struct Job<'a> {
     whole_program: bool,
     /// It is the executable's: its graph has an open node.
     open: bool,
-    /// The step behind the link encodes it, with the image's other modules.
+    /// The step at the link encodes it, with the image's other modules.
     linked: bool,
-    /// So it is, and the image may be a shared library.
+    /// So it does, and the image may be a shared library.
     for_library: bool,
     /// How the module's code will be generated.
     code: CodeGeneration,
@@ -119,12 +119,11 @@ pub fn run(run: &mut Run, phase: Phase, opt_level: u32, parameters: &str) -> Res
     let missing = options.without_effect(job.whole_program, job.open);
     warnings.extend(missing.into_iter().map(|what| format!("{}: {what}", job.identifier)));
     // Who counts need not be fast, and has other frames.
-    let frames =
-        if options.common.hybrid && job.open && !job.linked && options.common.profile_generate.is_none() {
-            job.find_frames(run, &mut warnings)?
-        } else {
-            Frames::default()
-        };
+    let frames = if options.common.hybrid && job.open && options.common.profile_generate.is_none() {
+        job.find_frames(run, &mut warnings)?
+    } else {
+        Frames::default()
+    };
     let changed = job.instrument(run, &frames, &mut warnings)?.is_some();
     for warning in warnings {
         eprintln!("warning: pcce: {warning}");
@@ -146,16 +145,7 @@ impl<'a> Job<'a> {
         // library. The library's numbers and open calls would be told from the executable's by nothing.
         let for_library = module.has_flag("PIC Level") && !module.has_flag("PIE Level");
         let open = whole_program && options.makes_executable().unwrap_or(!for_library);
-        // Traced functions begin with a call of the tracer, which calls by name go behind, and stubs would not. This
-        // and code for addresses anywhere is instrumented as in module mode.
-        let by_slice = matches!(phase, Phase::End | Phase::Slice);
-        let linked = by_slice
-            || options.link
-                && !whole_program
-                && !module.has_flag("Code Model")
-                && options.common.trace.is_none()
-                // Who counts is not encoded as a whole: it is done once.
-                && options.common.profile_generate.is_none();
+        let linked = matches!(phase, Phase::End | Phase::Slice);
         // What other modules of the program do is not known.
         let entered = Entered::new(module, open);
         let open = open || linked;
@@ -172,7 +162,7 @@ impl<'a> Job<'a> {
             entered,
             targets: Targets::new(&wanted, options.publish),
             wanted,
-            profile: common.profile_use.as_deref().filter(|_| !by_slice).map(Profile::load).transpose()?,
+            profile: common.profile_use.as_deref().filter(|_| !linked).map(Profile::load).transpose()?,
             whole_program,
             open,
             linked,
@@ -187,7 +177,6 @@ impl<'a> Job<'a> {
             encoding: pcce_encoding::Options {
                 id_bits: common.id_bits,
                 known_starts: open && !options.basic,
-                dear_open_pushes: linked,
             },
             options,
         };
@@ -256,22 +245,14 @@ impl<'a> Job<'a> {
         frames: &Frames,
         warnings: &mut Vec<String>,
     ) -> Result<Option<Frames>, Error> {
-        let Some(Read { mut program, types, named, mut code, mut encoding }) = self.read(module, warnings)?
-        else {
+        let Some(Read { mut program, mut code, mut encoding, .. }) = self.read(module, warnings)? else {
             return Ok(None);
         };
         let names = (&*self.identifier, fnv1a(self.identifier.as_bytes(), b"trace"));
         let left_out = vec![false; program.functions.len()];
         let trace = |_| self.trace(module, (&program, &code), (names, left_out), warnings);
         let traced = self.options.common.trace.map(trace).transpose()?;
-        let shapes = match self.linked {
-            true => {
-                let image = (self.encoding.id_bits, self.for_library);
-                Some(link::shapes((&program, &encoding), (&self.mode(), &self.no_callback), &code, image)?)
-            }
-            false => None,
-        };
-        let thunks = match self.changes_calls() && !self.linked {
+        let thunks = match self.changes_calls() {
             true => thunks::outline(&mut program, &mut encoding, &code),
             false => Vec::new(),
         };
@@ -282,36 +263,11 @@ impl<'a> Job<'a> {
             used: used.as_ref(),
             source: &code,
             options: self.options,
-            shapes: shapes.as_deref(),
-            for_library: self.for_library,
         };
         let mut plan = plan::plan(&basis, self.identifier.clone(), producer());
         plan.symbols.skipped = Eligibility::new(module, self.in_executable()).counts(module);
         rewrite::make_thunks(&mut code, &thunks);
-        // Before the pass uses functions for its own ends.
-        let assembly = if self.linked { facts::assembly_names(module) } else { link::Assembly::default() };
-        let is_bound = |caller: FunctionId, call: usize| {
-            shapes.as_ref().is_some_and(|shapes| shapes[caller.index()][call].stub.is_some())
-        };
-        let (reached, bound): (Vec<_>, Vec<_>) = named.into_iter().partition(|n| n.is_reached(is_bound));
-        let names = reached.iter().filter_map(|named| named.value.assembly_name());
-        let (writable, unwritable): (Vec<_>, Vec<_>) = names.partition(|name| emit::can_be_written(name));
-        let facts = shapes.map(|shapes| self.facts(types, &program, shapes, &plan)).transpose()?;
-        let facts = facts.map(|mut facts| {
-            facts.room = if self.for_library { 0 } else { link::room(&program, &encoding) };
-            // Who calls these is known.
-            for function in bound.iter().filter_map(|named| named.number) {
-                facts.functions[function.index()].otherwise_used = false;
-            }
-            facts.assembly = assembly;
-            facts.assembly.names.extend(unwritable);
-            facts
-        });
-        let sites = self.rewrite(module, (&program, &plan), &code, facts.as_ref());
-        if self.options.link {
-            emit::emit_reached(module, &writable);
-        }
-        facts.iter().for_each(|facts| emit::emit_room(module, facts));
+        let sites = self.rewrite(module, (&program, &plan), &code);
         if let Some(traced) = traced {
             tracing::finish(module, traced, &plan.functions, &sites);
         }
@@ -334,51 +290,9 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// What the step behind the link must know of the module.
-    fn facts(
-        &self,
-        types: Vec<String>,
-        program: &Program,
-        mut calls: Vec<Vec<CodeOfCall>>,
-        plan: &plan::Plan,
-    ) -> Result<link::Facts, Error> {
-        for (row, planned) in calls.iter_mut().zip(&plan.functions) {
-            for call in &planned.calls {
-                row[call.call].site = Some(call.site);
-            }
-        }
-        let stubs = calls.iter().flatten().filter(|call| call.stub.is_some()).count();
-        // One name is that of the room for wide additions.
-        if link::too_many(plan.updates.len(), stubs + 1) {
-            return Err(Error::TooManyCalls { module: self.identifier.clone() });
-        }
-        let symbols = pcce_dictionary::fragment::to_bytes(&plan.symbols, &[]);
-        let entries = (0..).zip(&program.functions).zip(&plan.functions);
-        let entries =
-            entries.filter(|((_, function), planned)| planned.checks_entry && function.can_be_diverted);
-        let mut functions = program.functions.clone();
-        for (function, count) in functions.iter_mut().zip(&program.counts.functions) {
-            function.entry_count = count.or(function.entry_count);
-        }
-        Ok(link::Facts {
-            module: link::module_name(fnv1a(self.identifier.as_bytes(), &symbols)),
-            types,
-            functions,
-            calls,
-            updates: plan.updates.clone(),
-            room: 0,
-            for_library: self.for_library,
-            entries: entries.map(|((number, _), _)| number).collect(),
-            makes_streams: self.entered.makes_streams(),
-            sets_handlers: self.entered.sets_handlers(),
-            assembly: link::Assembly::default(),
-            options: self.link_options(),
-        })
-    }
-
     /// The options that must be the same in all modules of an image.
-    pub fn link_options(&self) -> link::Options {
-        link::Options {
+    pub fn link_options(&self) -> slice::Options {
+        slice::Options {
             id_bits: self.encoding.id_bits,
             silent: self.options.silent(),
             publishes: self.no_callback.publishes(),
@@ -402,24 +316,20 @@ impl<'a> Job<'a> {
     }
 
     /// Changes the code, and adds the dictionary. Returns the name of the site array.
-    /// `facts`: in link mode.
     fn rewrite<'m>(
         &self,
         module: Module<'m>,
         (program, plan): (&Program, &plan::Plan),
         code: &Code<'m>,
-        facts: Option<&link::Facts>,
     ) -> String {
         let options = self.options;
-        let fragment = match facts {
-            Some(facts) => pcce_dictionary::unlinked::to_bytes(&plan.symbols, facts),
-            None => pcce_dictionary::fragment::to_bytes(&plan.symbols, std::slice::from_ref(&plan.encoding)),
-        };
+        let fragment =
+            pcce_dictionary::fragment::to_bytes(&plan.symbols, std::slice::from_ref(&plan.encoding));
         let sites_name = format!("__pcce_sites.{:016x}", fnv1a(self.identifier.as_bytes(), &fragment));
         if let Some(file) = &options.common.profile_generate {
             count::count(module, program, code, file);
         }
-        rewrite::rewrite(module, (program, plan), code, (&sites_name, facts), options);
+        rewrite::rewrite(module, (program, plan), code, &sites_name, options);
         emit::emit(module, &fragment, &sites_name);
         emit::emit_addresses(module, code, &sites_name, |_| true);
         self.emit_paths(module);

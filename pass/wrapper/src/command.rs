@@ -10,7 +10,6 @@ use std::path::Path;
 use pcce_linker::command::Command as LinkerCommand;
 
 use crate::args::{Role, Word};
-use crate::strip::{self, Strip};
 
 /// What clang will make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,8 +79,6 @@ pub struct Command {
     pub embeds_bitcode: bool,
     /// Debug information goes into files of its own.
     pub split_dwarf: bool,
-    /// What the linker is to take away.
-    pub strip: Option<Strip>,
     /// The link makes a program that no shared library can join.
     pub r#static: bool,
     /// The link makes a program at fixed addresses, as the command line says; the compiler's default is not known.
@@ -155,7 +152,6 @@ impl Command {
                 .find(|option| option.starts_with(b"-fembed-bitcode"))
                 .is_some_and(|option| !option.ends_with(b"off") && !option.ends_with(b"marker")),
             split_dwarf: splits_dwarf(options.iter().copied()),
-            strip: strip::asked_for(words),
             r#static: given(&["-static", "--static", "-static-pie"]),
             no_pie: no_pie || for_linker.is_at_fixed_addresses(),
             relocatable: given(&["-r"]) || for_linker.is_partial(),

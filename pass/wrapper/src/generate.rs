@@ -25,7 +25,7 @@ use std::{env, io};
 
 use object::{Object, ObjectSection, ObjectSymbol};
 use pcce_abi::skeleton;
-use pcce_link::relink::{self, Module, Scratch};
+use pcce_link::{Module, Scratch};
 use pcce_linker::{FirstLink, Generate, Generated, PlainObject, compiled};
 use sha2::{Digest, Sha256};
 
@@ -69,7 +69,7 @@ impl Generate for Generator {
             );
         }
         let asked_for = env::var(pcce_options::ASKED_VARIABLE).unwrap_or_default();
-        relink::have(&modules, asked_for.split(';').filter(|name| !name.is_empty()))?;
+        pcce_link::have(&modules, asked_for.split(';').filter(|name| !name.is_empty()))?;
         let image = fs::read(first.output)?;
         let scratch = Scratch::read(&image, &modules)?;
         let compiles = first.modules.iter().any(|module| module.by_linker);
@@ -103,10 +103,10 @@ impl Generate for Generator {
         let round =
             Round { first, modules: &modules, compilers: &compilers, how: &how, cache: cache.as_ref() };
         // With a hybrid encoding the code depends on frames, which are known when there is code.
-        let mut frames = relink::Frames::default();
+        let mut frames = pcce_link::Frames::default();
         let mut keys = HashMap::new();
         let encoded = loop {
-            let encoded = relink::encode(&scratch, &modules, plain.iter().cloned(), &frames)?;
+            let encoded = pcce_link::encode(&scratch, &modules, plain.iter().cloned(), &frames)?;
             let objects = round.generate(&encoded, &mut keys)?;
             if encoded.measured && compiles {
                 eprintln!(
@@ -118,11 +118,11 @@ impl Generate for Generator {
                 break encoded;
             }
             let objects: Result<Vec<_>, _> = objects.iter().map(fs::read).collect();
-            if frames.learn(&encoded.used, relink::measured(&modules, &objects?)?) {
+            if frames.learn(&encoded.used, pcce_link::measured(&modules, &objects?)?) {
                 break encoded;
             }
             let next = frames.rounds.map_or(1, |round| round + 1);
-            if next > relink::MOST_ROUNDS {
+            if next > pcce_link::MOST_ROUNDS {
                 frames.forget();
             } else {
                 frames.rounds = Some(next);
@@ -161,7 +161,7 @@ impl Generate for Generator {
             // The linker does not give what it has in a cache of its own.
             let code = modules.iter().map(|module| object(module).map(fs::read).transpose());
             let code: Vec<Option<Vec<u8>>> = code.collect::<Result<_, _>>()?;
-            let difference = relink::difference(&scratch, &modules, &code, &fs::read(output)?)?;
+            let difference = pcce_link::difference(&scratch, &modules, &code, &fs::read(output)?)?;
             if difference.is_none() {
                 split::keep(&split_files)?;
             }
@@ -190,7 +190,7 @@ impl Round<'_> {
     /// Makes the objects, but for those that are there, and the tables. `keys`: of those, by module. Returns all.
     fn generate(
         &self,
-        encoded: &relink::Encoded,
+        encoded: &pcce_link::Encoded,
         keys: &mut HashMap<u64, [u8; 32]>,
     ) -> Result<Vec<PathBuf>, Failure> {
         let mut missing: Vec<Product> = Vec::new();
@@ -236,7 +236,7 @@ impl Round<'_> {
         let mut jobs = jobs::of_modules(missing, self.compilers, folder, jobs::processors());
         if let Some(compiler) = self.compilers.first() {
             fs::write(folder.join("tables.s"), &encoded.tables)?;
-            fs::write(folder.join(relink::DICTIONARY), &encoded.dictionary)?;
+            fs::write(folder.join(pcce_link::DICTIONARY), &encoded.dictionary)?;
             let mut command = Command::new(&compiler.recorded.compiler);
             command.args(["-c", "tables.s", "-o", "tables.o"]).current_dir(folder);
             jobs.push(Job::other("its tables", command));

@@ -1,4 +1,4 @@
-//! What the files of a link hold: LLVM's bitcode, alone or beside machine code, and of which LLVM; code of link mode.
+//! What the files of a link hold: LLVM's bitcode, alone or beside machine code, and of which LLVM.
 //!
 //! Only headers and tables of the files are read. What cannot be read is the linker's to report.
 
@@ -34,30 +34,15 @@ const START: u64 = 256;
 pub struct Inputs {
     /// Those with bitcode.
     pub bitcode: Vec<Bitcode>,
-    /// The first one with code of link mode, which only the step behind a link in that mode encodes.
-    pub unlinked: Option<PathBuf>,
 }
 
 /// Looks into the files of a link.
 pub fn of(words: &[Word]) -> Inputs {
     let mut inputs = Inputs::default();
     for file in files(words) {
-        let Held { bitcode, unlinked } = look(&file);
-        if unlinked && inputs.unlinked.is_none() {
-            inputs.unlinked = Some(file.clone());
-        }
-        inputs.bitcode.extend(bitcode.map(|llvm| Bitcode { file, llvm }));
+        inputs.bitcode.extend(look(&file).map(|llvm| Bitcode { file, llvm }));
     }
     inputs
-}
-
-/// What a file holds.
-#[derive(Default)]
-struct Held {
-    /// Bitcode, and of which LLVM.
-    bitcode: Option<Option<u32>>,
-    /// Code of link mode.
-    unlinked: bool,
 }
 
 /// The object files and archives that the linker will read, as far as they can be told.
@@ -97,50 +82,41 @@ fn library(name: &[u8], folders: &[&Path]) -> Option<PathBuf> {
     Some(file(folder, b".a")).filter(|archive| !file(folder, b".so").exists() && archive.exists())
 }
 
-/// What a file holds.
-fn look(path: &Path) -> Held {
-    let mut found = Held::default();
+/// The bitcode that a file holds: of which LLVM. None if there is none.
+fn look(path: &Path) -> Option<Option<u32>> {
     if !fs::metadata(path).is_ok_and(|data| data.is_file()) {
-        return found;
+        return None;
     }
-    let Ok(file) = File::open(path) else { return found };
-    let cache = ReadCache::new(file);
-    let Ok(archive) = ArchiveFile::parse(&cache) else {
-        return look_into(&cache).unwrap_or_default();
-    };
+    let cache = ReadCache::new(File::open(path).ok()?);
+    let Ok(archive) = ArchiveFile::parse(&cache) else { return look_into(&cache) };
     let folder = path.parent().unwrap_or(Path::new(""));
+    let mut newest = None;
     for member in archive.members() {
         let Ok(member) = member else { break };
         let (offset, size) = member.file_range();
-        let one = if member.is_thin() {
-            look(&folder.join(OsStr::from_bytes(member.name())))
-        } else {
-            look_into(cache.range(offset, size)).unwrap_or_default()
-        };
-        found.bitcode = found.bitcode.max(one.bitcode);
-        found.unlinked |= one.unlinked;
+        newest = newest.max(match member.is_thin() {
+            true => look(&folder.join(OsStr::from_bytes(member.name()))),
+            false => look_into(cache.range(offset, size)),
+        });
     }
-    found
+    newest
 }
 
 /// The same for one object.
-fn look_into<'d>(data: impl ReadRef<'d>) -> Option<Held> {
+fn look_into<'d>(data: impl ReadRef<'d>) -> Option<Option<u32>> {
     let size = data.len().ok()?;
     let start = data.read_bytes_at(0, size.min(START)).ok()?;
     if producer::is_bitcode(start) {
-        return Some(Held { bitcode: Some(producer::llvm(start)), unlinked: false });
+        return Some(producer::llvm(start));
     }
     // Linker scripts and the like are no objects.
     if !start.starts_with(b"\x7fELF") {
         return None;
     }
     let object = object::File::parse(data).ok()?;
-    let range = object.section_by_name(SECTION).and_then(|section| section.file_range());
-    let start = range.and_then(|(offset, size)| data.read_bytes_at(offset, size.min(START)).ok());
-    let dictionary = object.section_by_name(pcce_dictionary::section::SECTION);
-    let records = dictionary.and_then(|section| section.uncompressed_data().ok());
-    let unlinked = records.is_some_and(|records| records.starts_with(&pcce_dictionary::unlinked::MAGIC));
-    Some(Held { bitcode: start.map(producer::llvm), unlinked })
+    let (offset, size) = object.section_by_name(SECTION)?.file_range()?;
+    let start = data.read_bytes_at(offset, size.min(START)).ok()?;
+    Some(producer::llvm(start))
 }
 
 #[cfg(test)]

@@ -10,8 +10,9 @@
 //! 4. [`install`] finds clang, the plugin and the runtime on this machine.
 //!
 //! Then the compiler takes the place of this process: signals, exit status and
-//! standard streams are clang's own, and nothing runs after it, but for links of link mode ([`link`]). The wrapper
-//! reads response files and, for [`thin_lto`], what a link's encoding depends on; it never changes an input.
+//! standard streams are clang's own, and nothing runs after it. The wrapper reads
+//! response files and, for [`thin_lto`], what a link's encoding depends on; it
+//! never changes an input.
 
 #[cfg(not(unix))]
 compile_error!("pcce-clang replaces itself with clang by exec(), which only Unix has");
@@ -21,11 +22,9 @@ pub mod command;
 pub mod generate;
 pub mod inputs;
 pub mod install;
-mod link;
 mod mode;
 pub mod plan;
 pub mod recorded;
-pub mod strip;
 pub mod thin_lto;
 
 use std::ffi::{OsStr, OsString};
@@ -109,28 +108,12 @@ pub enum Error {
         /// The mode of the link.
         mode: &'static str,
     },
-    /// A link in another mode of what only one in link mode encodes.
-    #[error(
-        "`{file}` was compiled in link mode, and a link in {mode} mode would leave its contexts without numbers; compile \
-         it with the flags of the link (`-flto`, `--pcce-targets`, `--pcce-trace` and files with \
-         bitcode ask for lto mode), or give `--pcce-mode=link` for both, and no `-flto`",
-        file = .file.display()
-    )]
-    NotLinked {
-        /// The file.
-        file: PathBuf,
-        /// The mode of the link.
-        mode: &'static str,
-    },
     /// The compiler's second half would see the skeleton.
     #[error(
-        "`-fembed-bitcode` does not go together with relink mode, whose objects have bitcode of their own; leave it out, or use \
+        "`-fembed-bitcode` does not go together with link mode, whose objects have bitcode of their own; leave it out, or use \
          `--pcce-mode=module`"
     )]
     EmbeddedBitcode,
-    /// The step behind a link failed.
-    #[error("{0}; the file was removed")]
-    Link(#[from] pcce_link::FileError),
     /// There is no clang of the version that the plugin was built for.
     #[error(
         "`{name}-{llvm}` is neither in PATH nor in {bin}; install it, on Debian with `apt-get install clang-{llvm} lld-{llvm}`",
@@ -266,16 +249,8 @@ fn run(language: Language) -> Result<ExitCode, Error> {
         variables
             .push(("PCCE_LINKER", real_linker(&command, name).map_err(system("cannot find the linker"))?));
     }
-    match plan.behind_link.take() {
-        Some(behind) => {
-            let (output, asked_for) = (plan.output.clone(), std::mem::take(&mut plan.asked_for));
-            link::run(process(&command, plan, files), &output, &behind, &asked_for)
-        }
-        None => {
-            let source = process(&command, plan, files).envs(variables).exec();
-            Err(Error::System { what: format!("cannot run `{}`", Path::new(&command[0]).display()), source })
-        }
-    }
+    let source = process(&command, plan, files).envs(variables).exec();
+    Err(Error::System { what: format!("cannot run `{}`", Path::new(&command[0]).display()), source })
 }
 
 /// Where the compiler finds the linker of this name. It takes a path as it is.

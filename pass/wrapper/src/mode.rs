@@ -1,6 +1,6 @@
 //! The mode of a command: the one that it names, or what its other words need.
 //!
-//! Where nothing is said it is relink mode. What is encoded in the link anyway is in lto mode: programs with the
+//! Where nothing is said it is link mode. What is encoded in the link anyway is in lto mode: programs with the
 //! user's own `-flto`, and bitcode. So is what no other mode has.
 
 use pcce_options::{Common, Mode, PassOptions, WrapperFlags};
@@ -13,7 +13,7 @@ use crate::inputs::Inputs;
 pub fn of(command: &Command, own: &WrapperFlags, inputs: &Inputs, list: &str) -> Mode {
     match own.mode {
         // A program that is optimised as a whole is encoded so, too.
-        Some(Mode::Link | Mode::Relink) | None if command.lto == UserLto::Full => Mode::Lto,
+        Some(Mode::Link) | None if command.lto == UserLto::Full => Mode::Lto,
         Some(mode) => mode,
         None => {
             // Wrong options are the pass's to report.
@@ -21,11 +21,10 @@ pub fn of(command: &Command, own: &WrapperFlags, inputs: &Inputs, list: &str) ->
             let is_bitcode = command.emits_llvm || command.reads_llvm || !inputs.bitcode.is_empty();
             let of_lto = needs_lto(&own.common) || needs_lto(&list.common);
             match command.lto {
-                UserLto::Thin => Mode::Relink,
+                UserLto::Thin => Mode::Link,
                 _ if of_lto => Mode::Lto,
                 _ if is_bitcode => Mode::Lto,
-                _ if inputs.unlinked.is_some() => Mode::Link,
-                _ => Mode::Relink,
+                _ => Mode::Link,
             }
         }
     }
@@ -49,21 +48,18 @@ mod tests {
 
     #[test]
     fn what_is_not_said_follows_from_the_rest() {
-        let bitcode = Inputs { bitcode: vec![Bitcode { file: "a.o".into(), llvm: None }], unlinked: None };
+        let bitcode = Inputs { bitcode: vec![Bitcode { file: "a.o".into(), llvm: None }] };
         for (line, of_objects, of_bitcode) in [
-            ("a.o", Mode::Relink, Mode::Lto),
-            ("-fno-lto a.o", Mode::Relink, Mode::Lto),
-            ("-flto=thin a.o", Mode::Relink, Mode::Relink),
+            ("a.o", Mode::Link, Mode::Lto),
+            ("-fno-lto a.o", Mode::Link, Mode::Lto),
+            ("-flto=thin a.o", Mode::Link, Mode::Link),
             ("-flto a.o", Mode::Lto, Mode::Lto),
-            ("-flto=thin --pcce-trace a.o", Mode::Relink, Mode::Relink),
-            ("--pcce-hybrid a.o", Mode::Relink, Mode::Lto),
+            ("-flto=thin --pcce-trace a.o", Mode::Link, Mode::Link),
+            ("--pcce-hybrid a.o", Mode::Link, Mode::Lto),
             ("--pcce-targets=f a.o", Mode::Lto, Mode::Lto),
             ("--pcce-mode=link a.o", Mode::Link, Mode::Link),
             ("--pcce-mode=link -flto a.o", Mode::Lto, Mode::Lto),
-            ("--pcce-mode=link --pcce-trace a.o", Mode::Link, Mode::Link),
-            ("--pcce-mode=relink a.o", Mode::Relink, Mode::Relink),
-            ("--pcce-mode=relink -flto a.o", Mode::Lto, Mode::Lto),
-            ("--pcce-mode=relink -flto=thin a.o", Mode::Relink, Mode::Relink),
+            ("--pcce-mode=link -flto=thin a.o", Mode::Link, Mode::Link),
             ("--pcce-mode=module -flto a.o", Mode::Module, Mode::Module),
             ("--pcce-mode=lto -flto=thin a.o", Mode::Lto, Mode::Lto),
         ] {
@@ -72,15 +68,14 @@ mod tests {
         }
         let none = Inputs::default();
         for (line, list, expected) in [
-            ("-c a.c", "", Mode::Relink),
-            ("-c -gsplit-dwarf a.c", "", Mode::Relink),
-            ("-c --pcce-verify a.c", "verify", Mode::Relink),
+            ("-c a.c", "", Mode::Link),
+            ("-c -gsplit-dwarf a.c", "", Mode::Link),
+            ("-c --pcce-verify a.c", "verify", Mode::Link),
             ("-c a.c", "verify;target=f", Mode::Lto),
             ("-c a.c", "trace=blocks", Mode::Lto),
             ("-c -emit-llvm a.c", "", Mode::Lto),
             ("-c a.c b.ll", "", Mode::Lto),
-            ("-c -o a.bc a.c", "", Mode::Relink),
-            ("-c --pcce-mode=link -emit-llvm a.c", "", Mode::Link),
+            ("-c -o a.bc a.c", "", Mode::Link),
         ] {
             assert_eq!(mode(line, &none, list), expected, "{line}, {list}");
         }

@@ -6,11 +6,11 @@
 //! | compile (`-c`) | bitcode, in an object file that `nm` and `ar` understand | instrumented: `-fpass-plugin` |
 //! | the same with `-fno-lto` | as in module mode | `-fpass-plugin` |
 //! | assembler text (`-S`) | as in module mode, since that text becomes machine code | `-fpass-plugin` |
-//! | link | lld with the plugin, and the runtime | the runtime; in link mode the step follows, but for `-r` |
+//! | link | lld with the plugin, and the runtime | the runtime; in link mode `pcce-ld` is the linker |
 //! | compile and link | bitcode, then the link as above | both |
 //! | preprocess, check, precompile | – | – |
 //! | `-flto` given by the user | kept as given | taken back; in link mode as in lto mode |
-//! | `-flto=thin`, link mode | | bitcode, and lld with the plugin, which instruments module by module; then the step |
+//! | `-flto=thin`, link mode | | bitcode, and `pcce-ld` with lld and the plugin |
 //!
 //! Whatever goes through the preprocessor finds `pcce.h`. What is added stands at
 //! the end, where warnings about unused options are off: a build that turns those
@@ -29,7 +29,6 @@ use crate::command::{Command, Product, UserLinker, UserLto, chooses_linker};
 use crate::inputs::Inputs;
 use crate::install::{Files, Header, SHARED_RUNTIME, SHARED_TRACER};
 use crate::mode;
-use crate::strip::{self, Strip};
 
 /// What the plan depends on beside the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,21 +60,12 @@ pub struct Plan {
     pub encodes_link: bool,
     /// What the link makes.
     pub output: PathBuf,
-    /// What follows the link.
-    pub behind_link: Option<BehindLink>,
     /// Code is generated at the link: for a compilation, how it runs.
     pub captures: bool,
     /// The same for a link, which goes through `pcce-ld`: the user's linker, as clang names it.
     pub linker: Option<OsString>,
     /// Names of the options of the pass that the link has, without which nothing it encodes may have been compiled.
     pub asked_for: Vec<String>,
-}
-
-/// What link mode does when the linker has written an image: the step, and what the linker was to do after it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BehindLink {
-    /// What the user wanted the linker to take away, which the step needs.
-    pub strip: Option<Strip>,
 }
 
 /// Decides what to run.
@@ -99,23 +89,20 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         // With ThinLTO lto mode encodes each file by itself, and in no mode anybody sees the frames of the code.
         let thin = command.lto == UserLto::Thin;
         let hybrid = arguments.own.common.hybrid || list.common.hybrid;
-        let by_module = thin && (mode == Mode::Lto || mode == Mode::Relink && hybrid);
+        let by_module = thin && (mode == Mode::Lto || mode == Mode::Link && hybrid);
         arguments.own.check_used(&list, if by_module { Mode::Module } else { mode })?;
     }
     if command.emulated_tls && !matches!(command.product, Product::Information | Product::NoCode) {
         return Err(Error::EmulatedTls);
     }
     plan.output = output(&arguments.words);
-    if mode == Mode::Relink && command.compiles && command.embeds_bitcode {
+    if mode == Mode::Link && command.compiles && command.embeds_bitcode {
         return Err(Error::EmbeddedBitcode);
     }
     let whole_program = links && mode == Mode::Lto;
     // The linker generates the code, so that the pass runs there, in each module.
-    let thin = links && matches!(mode, Mode::Link | Mode::Relink) && command.lto == UserLto::Thin;
+    let thin = links && mode == Mode::Link && command.lto == UserLto::Thin;
     let linker_compiles = whole_program || thin;
-    if let Some(file) = facts.inputs.unlinked.as_ref().filter(|_| links && mode != Mode::Link) {
-        return Err(Error::NotLinked { file: file.clone(), mode: mode.name() });
-    }
     if let Some(file) = facts.inputs.bitcode.first().filter(|_| links && !linker_compiles) {
         return Err(Error::BitcodeWithoutLto { file: file.file.clone(), mode: mode.name() });
     }
@@ -170,11 +157,11 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         plan.needs.push(facts.files.plugin.clone());
         plan.encodes_link = true;
     }
-    plan.captures = mode == Mode::Relink && matches!(command.product, Product::Object | Product::Image);
+    plan.captures = mode == Mode::Link && matches!(command.product, Product::Object | Product::Image);
     // The link writes it; here it would be an empty file.
     let splits_later =
         plan.captures && command.compiles && command.split_dwarf && command.lto != UserLto::Thin;
-    if links && mode == Mode::Relink {
+    if links && mode == Mode::Link {
         plan.linker = Some(match &command.linker {
             _ if thin => "ld.lld".into(),
             UserLinker::Unset => "ld".into(),
@@ -202,18 +189,13 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         }
     }
 
-    if links && matches!(mode, Mode::Link | Mode::Relink) {
+    if links && mode == Mode::Link {
         plan.asked_for = arguments.own.names();
         plan.asked_for.extend(arguments.own.heap.then(|| "heap".to_owned()));
     }
-    if links && mode == Mode::Link && !command.relocatable {
-        plan.behind_link = Some(BehindLink { strip: command.strip });
-    }
-    let strips_later = plan.behind_link.is_some();
     plan.argv = arguments.with(|index| match &arguments.words[index] {
         word if replaces_linker && chooses_linker(word) => None,
         word if splits_later && is_split_dwarf(word) => None,
-        _ if strips_later => strip::without(&arguments.words, index),
         word => Some(word.text.clone()),
     });
     if splits_later {
@@ -262,9 +244,7 @@ fn compilation(mode: Mode, command: &Command) -> Compilation {
     }
     let real_assembly = command.product == Product::Assembly && !command.emits_llvm;
     match (mode, command.lto) {
-        (Mode::Lto, UserLto::Full) | (Mode::Lto | Mode::Link | Mode::Relink, UserLto::Thin) => {
-            Compilation::Untouched
-        }
+        (Mode::Lto, UserLto::Full) | (Mode::Lto | Mode::Link, UserLto::Thin) => Compilation::Untouched,
         (Mode::Lto, UserLto::Unset) if !real_assembly => Compilation::Bitcode,
         _ if command.compiles => Compilation::Instrumented,
         _ => Compilation::Untouched,
@@ -364,10 +344,7 @@ fn pass_options(
     facts: &Facts,
 ) -> Result<Option<OsString>, Error> {
     let mut options = own.for_pass(&facts.working_directory)?;
-    if mode == Mode::Link {
-        options.push("link".into());
-    }
-    if mode == Mode::Relink && matches!(command.product, Product::Object | Product::Image) {
+    if mode == Mode::Link && matches!(command.product, Product::Object | Product::Image) {
         options.push("capture".into());
     }
     if own.heap {

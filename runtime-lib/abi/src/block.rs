@@ -355,13 +355,6 @@ pub mod functions {
     pub const VERIFY_RESUME: &str = "__pcce_verify_resume";
     /// With this the names begin that the runtime has for emitted code.
     pub const OWN: &str = "__pcce_";
-    /// Pushes a frame, stores id 0, calls, and pops. Code jumps here in the place of a call: the callee's address is in
-    /// `%r10`, the site's in `%r11`, its arguments are in registers, and the stack is as at the callee's entry. Not
-    /// through a stub that the loader binds when it is first called, which changes both registers.
-    pub const PUSH: &str = "__pcce_push";
-    /// The same with a relative push.
-    pub const PUSH_RELATIVE: &str = "__pcce_push_relative";
-
     /// Where `setjmp` and its like lead, with the address of libc's function in `%rax` (`libpcce_libc.a`).
     pub const SETJMP: &str = "__pcce_setjmp";
     /// The same of `longjmp`.
@@ -369,29 +362,13 @@ pub mod functions {
     /// What the kernel calls in the place of a signal's handler, and calls that. Contexts leave it out.
     pub const SIGNAL_TRAMPOLINE: &str = "__pcce_signal_trampoline";
 
-    /// [`PUSH`] of an image of its own. Some functions of other images look by their return address which image has
-    /// called (`dlsym`); and in code that can only become part of an executable, it is shorter.
-    pub const PUSH_HERE: &str = "__pcce_push_here";
-    /// [`PUSH_RELATIVE`] of code that can only become part of an executable: the block is at a distance from the thread
-    /// pointer that the linker knows.
-    pub const PUSH_RELATIVE_HERE: &str = "__pcce_push_relative_here";
-
     /// What the name of a function ends with that pushes, and calls the function of the rest of the name, for who
     /// enters that one by an open call of another module's. Contexts leave it out.
     pub const OPEN_THUNK: &str = ".pcce_open";
-
-    /// Whether this is one of the routines that push for others, which contexts do not show.
-    #[must_use]
-    pub fn pushes_for_others(name: &str) -> bool {
-        [PUSH, PUSH_RELATIVE, PUSH_HERE, PUSH_RELATIVE_HERE].contains(&name)
-    }
 }
 
 /// For `__pcce_context`: the function has no range of numbers.
 pub const NO_RANGE: u64 = 1 << 63;
-/// The section in which objects of link mode say where the step puts what makes numbers of ids: the address of the
-/// module's site array, and that of the first of these words, one for each function that takes numbers, in their order.
-pub const BASES_ADDRESS_SECTION: &str = ".debug_pcce_bases";
 /// Library functions, each with the function of the runtime that instrumented code calls in its place, or takes the
 /// address of.
 pub const REPLACED: [(&str, &str); 6] = [

@@ -4,7 +4,7 @@
 use crate::{MAIN_BASE_SYMBOL, REPLACED, SIGNAL_SITE_SYMBOL, TLS_SYMBOL, VERSION_SYMBOL, functions};
 
 /// What every archive defines for the C API, for the start of the program, and for code of the pass.
-pub const RUNTIME: [&str; 40] = [
+pub const RUNTIME: [&str; 38] = [
     "pcce_context",
     "pcce_numbers",
     "pcce_token",
@@ -37,8 +37,6 @@ pub const RUNTIME: [&str; 40] = [
     functions::PTHREAD_CREATE,
     functions::THRD_CREATE,
     functions::STD_THREAD,
-    functions::PUSH,
-    functions::PUSH_RELATIVE,
     functions::SETJMP,
     functions::LONGJMP,
     // For `libpcce_libc.a`.

@@ -3,7 +3,6 @@
 //! - the thread's block, pushed frames, the names of functions: what emitted code relies on (`block`);
 //! - verify mode's records (`verify`), and what they are made of ([`tables`]);
 //! - [`token`]: constants of the tokens' format;
-//! - [`no_op`]: the places in code that the step of link mode overwrites;
 //! - [`skeleton`]: objects whose code is generated at the link;
 //! - [`numbers`]: the file of numbers; [`chains`]: what it is made from in a process;
 //! - [`trace`]: traces of calls, in the thread and in the file;
@@ -22,10 +21,8 @@ extern crate std;
 mod block;
 pub mod chains;
 pub mod exports;
-pub mod no_op;
 pub mod numbers;
 pub mod skeleton;
-pub mod stub;
 #[cfg(feature = "tables")]
 pub mod tables;
 pub mod token;

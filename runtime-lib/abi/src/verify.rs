@@ -12,12 +12,8 @@ use crate::Link;
 /// Name of the section with the [`FunctionRecord`]s of all modules.
 pub const RECORDS_SECTION: &str = "pcce_records";
 
-/// The section with room for the other tables, in objects of link mode: the step behind the link fills it.
+/// The section with the other tables of a program that is encoded at its link.
 pub const TABLES_SECTION: &str = "pcce_tables";
-
-/// The section in which objects of link mode say where their records are: the address of the module's site array, and
-/// that of the records, each a word.
-pub const RECORDS_ADDRESS_SECTION: &str = ".debug_pcce_records";
 
 /// A pointer that is kept as the distance from its own place, in bytes; 0: null. It must not be moved.
 #[repr(transparent)]

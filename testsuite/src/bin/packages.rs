@@ -26,7 +26,7 @@ struct Arguments {
     /// Packages, separated by blanks; all without it
     #[arg(long, value_delimiter = ' ')]
     packages: Vec<String>,
-    /// Modes, separated by blanks: relink, lto, module, link; all without it
+    /// Modes, separated by blanks: link, lto, module; all without it
     #[arg(long, value_delimiter = ' ')]
     modes: Vec<String>,
     /// The folder with the wrapper compilers; target/release without it
@@ -60,11 +60,8 @@ fn run(arguments: &Arguments) -> Result<bool> {
     let mut builds = Vec::new();
     for name in words(&arguments.modes) {
         let build = Build::INSTRUMENTED.into_iter().find(|build| build.name() == name);
-        builds.push(
-            build.with_context(|| {
-                format!("there is no mode `{name}`; there are: relink, lto, module, link")
-            })?,
-        );
+        builds
+            .push(build.with_context(|| format!("there is no mode `{name}`; there are: link, lto, module"))?);
     }
     if builds.is_empty() {
         builds.extend(Build::INSTRUMENTED);

@@ -94,7 +94,7 @@ impl Graph {
     #[must_use]
     pub fn encode(&self, rule: impl Fn(&Edge) -> Option<Rule>) -> Encoded {
         let (graph, chosen) = self.graph(&rule);
-        let encoding = encode(&graph, &Options { id_bits: 63, known_starts: true, ..Options::default() });
+        let encoding = encode(&graph, &Options { id_bits: 63, known_starts: true });
         let mut pushes = vec![false; self.edges.len()];
         for (edge, number) in chosen.iter().zip(0..) {
             pushes[*edge] = matches!(encoding.edge(pcce_encoding::EdgeId::new(number)), EdgeCode::Push(_));

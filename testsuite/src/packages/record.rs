@@ -129,13 +129,13 @@ impl Record {
              under plain clang. The build is the processor time of the build in verify mode, to plain clang's. An empty \
              cell was not run.\n\n\
              {} packages, {contexts} contexts, {mismatches} wrong.\n\n\
-             | package | results | relink | build | link | build | lto | build | module | build |\n\
-             |---|---|---|---|---|---|---|---|---|---|\n",
+             | package | results | link | build | lto | build | module | build |\n\
+             |---|---|---|---|---|---|---|---|\n",
             self.packages.len()
         );
         for (package, entry) in &self.packages {
             let _ = write!(out, "| {package} | {} |", entry.results);
-            for build in [Build::Relink, Build::Link, Build::Lto, Build::Module] {
+            for build in [Build::Link, Build::Lto, Build::Module] {
                 let _ = match entry.modes.get(build.name()) {
                     None => write!(out, " | |"),
                     Some(row) => write!(out, " {} | {:.2} |", row.cell(), row.build),

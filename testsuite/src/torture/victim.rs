@@ -12,7 +12,7 @@ use super::agreement::{Transfers, agreement};
 use super::backtrace::{Backtrace, backtraces, by_symboliser, chain, lookups};
 use super::run::{Death, Run};
 use super::{BATCH, BUILT, CORES, Outcome, WRONG};
-use crate::chain::{AddingStubs, Frame, decoded, show, symbolise};
+use crate::chain::{Frame, decoded, show, symbolise};
 use crate::evaluation::build::Workshop;
 use crate::evaluation::inputs;
 use crate::evaluation::program::{Program, Variant};
@@ -30,7 +30,6 @@ pub struct Victim {
     code: (u64, u64),
     /// The linker's stubs.
     stubs: Vec<(u64, u64)>,
-    adding: AddingStubs,
     transfers: Transfers,
     pub(super) commands: String,
     pub(super) inputs: PathBuf,
@@ -64,7 +63,6 @@ impl Victim {
         Ok(Self {
             code,
             stubs: stubs.map(range).collect(),
-            adding: AddingStubs::of(&file),
             transfers: Transfers::of(&executable)?,
             name: name.to_owned(),
             folder: root.clone(),
@@ -131,13 +129,8 @@ impl Victim {
 
     fn judge(&self, deaths: &[Death], folder: &Path, outcome: &mut Outcome) -> Result<()> {
         let cores: Vec<PathBuf> = deaths.iter().map(|d| d.core.clone()).collect();
-        let backtraces = |cores: &[PathBuf]| -> Result<Vec<Backtrace>> {
-            let mut rows = backtraces(&self.executable, cores, folder)?;
-            for thread in rows.iter_mut().flat_map(|row| &mut row.threads) {
-                thread.frames.retain(|frame| !self.adding.contain(frame.lookup()));
-            }
-            Ok(rows)
-        };
+        let backtraces =
+            |cores: &[PathBuf]| -> Result<Vec<Backtrace>> { backtraces(&self.executable, cores, folder) };
         let gdb = backtraces(&cores)?;
         let behind: Vec<PathBuf> = deaths.iter().filter_map(|d| d.behind.clone()).collect();
         let gdb_behind = match behind[..] {

@@ -51,7 +51,7 @@ pub struct Model {
 impl Model {
     pub fn encode(&self) -> Encoding {
         let Self { id_bits, known_starts, .. } = *self;
-        encode(&self.graph(), &Options { id_bits, known_starts, ..Options::default() })
+        encode(&self.graph(), &Options { id_bits, known_starts })
     }
 
     pub fn graph(&self) -> CallGraph {

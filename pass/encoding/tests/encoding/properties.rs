@@ -175,7 +175,7 @@ proptest! {
     #[test]
     fn rules_hold(
         model in any_starts(with_open_node(prop_oneof![any_graph(1..7, 14), any_graph(5..40, 120), dense_graph()])),
-        rules in vec(prop::sample::select(vec![Rule::Free, Rule::Detour, Rule::Pushes, Rule::Adds, Rule::Adds]), 120),
+        rules in vec(prop::sample::select(vec![Rule::Free, Rule::Pushes, Rule::Adds, Rule::Adds]), 120),
     ) {
         let may_be = |(&(caller, callee, _), rule): (&(usize, usize, f64), &Rule)| match rule {
             Rule::Adds if caller >= callee || model.open == Some(callee) || model.functions[callee].1 => Rule::Free,
@@ -186,7 +186,7 @@ proptest! {
         let encoding = model.encode();
         for (e, rule) in model.rules.iter().enumerate() {
             match rule {
-                Rule::Free | Rule::Detour => {}
+                Rule::Free => {}
                 Rule::Pushes => prop_assert!(encoding.edge(edge(e)).pushes()),
                 Rule::Adds => prop_assert!(!encoding.edge(edge(e)).pushes()),
             }
@@ -198,7 +198,7 @@ proptest! {
     #[test]
     fn what_must_add_has_room(
         model in any_starts(with_open_node(prop_oneof![any_graph(1..7, 14), any_graph(5..40, 120), dense_graph()])),
-        rules in vec(prop::sample::select(vec![Rule::Free, Rule::Detour, Rule::Pushes, Rule::Adds]), 120),
+        rules in vec(prop::sample::select(vec![Rule::Free, Rule::Pushes, Rule::Adds]), 120),
         spare in 0..4u32,
     ) {
         let may_be = |(&(caller, callee, _), rule): (&(usize, usize, f64), &Rule)| match rule {

@@ -80,7 +80,6 @@ fn whoever_keeps_the_state_is_not_silent() {
         Function { reads_state: true, ..plain() },
         Function { returns_twice: true, ..plain() },
         leaving(plain(), away()),
-        Function { pushes: true, ..plain() },
         local("captures", &[call(CallKind::Runtime(RuntimeCall::Context))]),
     ];
     assert_eq!(silent(&program(&Mode { silent: true, ..MODULE }, &kept)), [""; 0]);

@@ -4,8 +4,7 @@ use pcce_dictionary as dictionary;
 use pcce_encoding::{Encoding, FlowBlock, FunctionId, Way};
 use pcce_options::PassOptions;
 
-use crate::link::Reach;
-use crate::plan::{self, Action, Base, Basis, Plan, PlannedCall, Push};
+use crate::plan::{self, Action, Basis, Plan, PlannedCall, Push};
 use crate::testing::*;
 use crate::thunks;
 use crate::{
@@ -29,14 +28,6 @@ impl Source for Stub {
         self.flow.clone()
     }
 
-    fn reach(&self, _: FunctionId, _: usize) -> Reach {
-        Reach::Registers
-    }
-
-    fn is_tail_call(&self, _: FunctionId, _: usize) -> bool {
-        false
-    }
-
     fn fits_thunk(&self, _: FunctionId, _: usize) -> bool {
         self.fits_thunk
     }
@@ -57,8 +48,7 @@ fn encode(program: &Program) -> Encoding {
 
 fn planned(program: &Program, encoding: &Encoding, given: &str, source: &dyn Source) -> Plan {
     let options = options(given);
-    let basis =
-        Basis { program, encoding, used: None, source, options: &options, shapes: None, for_library: false };
+    let basis = Basis { program, encoding, used: None, source, options: &options };
     plan::plan(&basis, "m.c".to_owned(), "test".to_owned())
 }
 
@@ -353,8 +343,8 @@ fn functions_that_take_numbers_have_ranges_and_the_smallest_come_first() {
     // Number 0 means "no context".
     assert_eq!(ranges, [None, Some(2), Some(1), None]);
     let offset = plan.encoding.functions[1].id_offset as u64;
-    assert_eq!(plan.functions[1].base, Base::Known(2_u64.wrapping_sub(offset)));
-    assert_eq!(plan.functions[0].base, Base::Known(pcce_abi::NO_RANGE));
+    assert_eq!(plan.functions[1].base, 2_u64.wrapping_sub(offset));
+    assert_eq!(plan.functions[0].base, pcce_abi::NO_RANGE);
     assert!(plan_of(&MODULE, &functions).encoding.functions.iter().all(|f| f.range.is_none()));
 }
 

@@ -4,13 +4,12 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use pcce_abi::{self as abi, layout, no_op};
+use pcce_abi as abi;
 use pcce_dictionary::code;
 use pcce_dictionary::section::{SECTION, SITES_ADDRESS_OFFSET};
-use pcce_model::link::Facts;
 
 use crate::code::Code;
-use crate::llvm::{Module, byte_directive};
+use crate::llvm::Module;
 
 /// Appends the fragment to the module, as assembly: LLVM gives a variable in a section of
 /// its own the flags of loaded data, whatever the section's name.
@@ -50,84 +49,9 @@ pub fn emit_addresses<'m>(
     module.keep_aliases(&aliases);
 }
 
-/// Appends the addresses of what the module reaches otherwise than by calls that are bound behind the link
-/// (`pcce_dictionary::code`), by the names in object files. The references keep nothing in the program.
-pub fn emit_reached(module: Module<'_>, names: &[String]) {
-    let mut asm = format!(".pushsection {},\"\",@progbits\n", code::REACHED_SECTION);
-    for (i, name) in names.iter().enumerate() {
-        let _ = writeln!(asm, ".weakref .L__pcce_reached.{i}, \"{name}\"\n.quad .L__pcce_reached.{i}");
-    }
-    asm.push_str(".popsection\n");
-    if !names.is_empty() {
-        module.append_asm(&asm);
-    }
-}
-
-/// Room for the module's additions of more than 31 bits, which the step behind the link fills in, and updates call.
-pub fn emit_room(module: Module<'_>, facts: &Facts) {
-    if facts.room == 0 {
-        return;
-    }
-    let stubs = facts.calls.iter().flatten().filter(|call| call.stub.is_some()).count();
-    let name = no_op::Name { kind: no_op::Kind::Stub, module: facts.module, index: stubs as u32 };
-    let rest = facts.room as usize * no_op::WIDE_LEN - no_op::LEN;
-    module.append_asm(&format!(
-        ".pushsection .text.__pcce_room,\"axR\",@progbits\n.cfi_startproc\n{}\n.skip {rest},0xcc\n.cfi_endproc\n\
-         .popsection\n",
-        byte_directive(&name.to_bytes())
-    ));
-}
-
-/// Whether [`emit_reached`] can write the name.
+/// Whether assembly can have the name in quotes.
 pub fn can_be_written(name: &str) -> bool {
     !name.contains(['"', '\\', '\n', '\0'])
-}
-
-/// Gives an image routines of its own that push in their callers' place, which all its modules share. They do what the
-/// runtime's do (`runtime-lib/src/x86_64/push.rs`). In an executable the linker knows where the block is, so that they
-/// need no register for that; what may be a shared library has only the one that stores 0.
-pub fn emit_push_routines(module: Module<'_>, for_library: bool) {
-    let block = abi::TLS_SYMBOL;
-    let (id, top) = (layout::TLS_ID, layout::TLS_TOP);
-    let (frame_prev, frame_id, relative) = (layout::FRAME_PREV, layout::FRAME_ID, layout::RELATIVE);
-    if for_library {
-        let load = format!("movq {block}@GOTTPOFF(%rip), %r11");
-        let (id, top) = (format!("%fs:{id}(%r11)"), format!("%fs:{top}(%r11)"));
-        let push = format!("movq %rsp, {top}\nmovq $0, {id}");
-        let pop = format!(
-            "{load}\nmovq {frame_id}(%rsp), %r10\nmovq %r10, {id}\nmovq {frame_prev}(%rsp), %r10\n\
-             movq %r10, {top}\naddq $40, %rsp"
-        );
-        push_routine(module, abi::functions::PUSH_HERE, [&load, &id, &top, &push, &pop]);
-        return;
-    }
-    // The frame is off the chain by the instruction that takes its first word off the stack.
-    const { assert!(layout::FRAME_PREV == 0) };
-    let (id, top) = (format!("%fs:{block}@TPOFF+{id}"), format!("%fs:{block}@TPOFF+{top}"));
-    let pop = format!("popq {top}\n.cfi_def_cfa_offset 40\naddq $32, %rsp");
-    let push = format!("movq %rsp, {top}\nmovq $0, {id}");
-    let pop_id = format!("movq {frame_id}(%rsp), %r10\nmovq %r10, {id}\n{pop}");
-    push_routine(module, abi::functions::PUSH_HERE, ["", &id, &top, &push, &pop_id]);
-    let push = format!("leaq {relative}(%rsp), %r11\nmovq %r11, {top}");
-    push_routine(module, abi::functions::PUSH_RELATIVE_HERE, ["", &id, &top, &push, &pop]);
-}
-
-/// One of these routines: `load` readies what the operands `id` and `top` need, `push` puts the frame on the chain,
-/// and `pop` takes it off, and off the stack.
-fn push_routine(module: Module<'_>, name: &str, [load, id, top, push, pop]: [&str; 5]) {
-    module.append_asm(&format!(
-        ".pushsection .text.{name},\"axGR\",@progbits,{name},comdat\n.weak {name}\n.hidden {name}\n\
-         .type {name},@function\n.p2align 4\n{name}:\n.cfi_startproc\nsubq $16, %rsp\n.cfi_def_cfa_offset 24\npushq %r11\n\
-         .cfi_def_cfa_offset 32\n{load}\npushq {id}\n.cfi_def_cfa_offset 40\npushq {top}\n.cfi_def_cfa_offset 48\n\
-         {push}\ncallq *%r10\n{pop}\n.cfi_def_cfa_offset 8\nretq\n\
-         .cfi_endproc\n.size {name}, . - {name}\n.popsection\n"
-    ));
-}
-
-/// Says where a table of the module's is, for the step behind the link: in this section.
-pub fn emit_table_address(module: Module<'_>, section: &str, sites_name: &str, table_name: &str) {
-    let rows = format!(".quad \"{sites_name}\", \"{table_name}\"");
-    module.append_asm(&format!(".pushsection {section},\"\",@progbits\n{rows}\n.popsection\n"));
 }
 
 /// The symbol of the path for crash reports (`runtime-lib/src/crash.rs`).

@@ -1,6 +1,5 @@
 //! Calling contexts: from the plan, which `pcce-model` makes, to the code.
 
-mod assembly;
 pub mod count;
 pub mod emit;
 mod found;

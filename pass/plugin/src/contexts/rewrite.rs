@@ -1,7 +1,5 @@
 //! From the plan to the code: the module's tables and symbols, and each of its functions ([`super::sequences`]).
 
-use std::collections::HashMap;
-
 use pcce_abi::{self as abi, layout, skeleton};
 use pcce_encoding::FunctionId;
 use pcce_options::PassOptions;
@@ -11,9 +9,7 @@ use super::{emit, verify};
 use crate::code::Code;
 use crate::llvm::{Address, Module};
 use pcce_model::Program;
-use pcce_model::link::Facts;
 use pcce_model::plan::{Action, Plan, PlannedFunction};
-use pcce_model::ranges::takes_numbers;
 use pcce_model::thunks::Thunk;
 
 /// The module's own tables, and what it uses of the runtime.
@@ -28,14 +24,8 @@ pub struct Symbols<'m> {
     pub left: Address<'m>,
     /// The site array.
     pub sites: Address<'m>,
-    /// Link mode: by function, the word that makes numbers of its ids.
-    pub bases: HashMap<FunctionId, Address<'m>>,
     /// Verify mode.
     pub verify: Option<verify::Symbols<'m>>,
-    /// Link mode: the module's name in no-ops.
-    pub no_ops: Option<u32>,
-    /// Link mode: the code may become part of a shared library.
-    pub for_library: bool,
 }
 
 /// Rewrites the module. `sites_name` becomes the name of its site array.
@@ -43,10 +33,10 @@ pub fn rewrite<'m>(
     module: Module<'m>,
     (program, plan): (&Program, &Plan),
     code: &Code<'m>,
-    (sites_name, facts): (&str, Option<&Facts>),
+    sites_name: &str,
     options: &PassOptions,
 ) {
-    let symbols = symbols(module, (program, plan), (sites_name, facts), options);
+    let symbols = symbols(module, (program, plan), sites_name, options);
     if plan.encoding.hybrid.is_some() {
         emit::emit_hybrid(module);
     }
@@ -71,9 +61,6 @@ pub fn rewrite_by_slice<'m>(
         left: module.const_offset(tls, layout::TLS_LEFT),
         call: options.publish.then(|| module.const_offset(tls, layout::TLS_CALL)),
         sites,
-        bases: HashMap::new(),
-        no_ops: None,
-        for_library: false,
         verify: options.common.verify.then(|| {
             let len = program.functions.len() * size_of::<abi::FunctionRecord>();
             let records = module.hidden_variable(&skeleton::records_symbol(id), module.bytes(len as u64));
@@ -111,13 +98,8 @@ fn rewrite_functions<'m>(
 
 /// Refers to the runtime: objects of another version of the ABI do not link.
 pub fn refer_to_runtime(module: Module<'_>) {
-    refer_to(module, "__pcce_abi", abi::VERSION_SYMBOL);
-}
-
-/// Refers to a symbol of the runtime, from a variable of this name.
-fn refer_to(module: Module<'_>, name: &str, symbol: &str) {
-    let reference = module.add_internal(name, module.ptr(), true);
-    reference.initialize(module.external_variable(symbol, module.bytes(1)).into());
+    let reference = module.add_internal("__pcce_abi", module.ptr(), true);
+    reference.initialize(module.external_variable(abi::VERSION_SYMBOL, module.bytes(1)).into());
     module.retain(reference);
 }
 
@@ -131,18 +113,13 @@ pub fn make_thunks(code: &mut Code<'_>, thunks: &[Thunk]) {
 fn symbols<'m>(
     module: Module<'m>,
     (program, plan): (&Program, &Plan),
-    (sites_name, facts): (&str, Option<&Facts>),
+    sites_name: &str,
     options: &PassOptions,
 ) -> Symbols<'m> {
-    let no_ops = facts.map(|facts| facts.module);
     // Text has a zero behind it.
     let size = plan.symbols.sites.len().max(1) + usize::from(plan.site_bytes.is_some());
     let sites = module.add_internal(sites_name, module.bytes(size as u64), false);
-    match no_ops {
-        // By its address the step knows the module, whose code need not refer to it.
-        Some(_) => module.retain(sites),
-        None => module.keep(sites),
-    }
+    module.keep(sites);
     if let Some(bytes) = plan.site_bytes.as_ref().filter(|bytes| !bytes.is_empty()) {
         sites.initialize(module.const_string(bytes));
     }
@@ -154,40 +131,10 @@ fn symbols<'m>(
         left: module.const_offset(tls, layout::TLS_LEFT),
         call: options.publish.then(|| module.const_offset(tls, layout::TLS_CALL)),
         sites,
-        bases: facts.map_or_else(HashMap::new, |_| bases(module, program, sites_name)),
-        no_ops,
-        for_library: facts.is_some_and(|facts| facts.for_library),
-        verify: options.common.verify.then(|| {
-            let linked = no_ops.map(|_| sites_name);
-            verify::symbols(module, program, plan, (sites, linked), tls)
-        }),
+        verify: options.common.verify.then(|| verify::symbols(module, program, plan, sites, tls)),
     };
     refer_to_runtime(module);
-    if no_ops.is_some() {
-        // Stubs may come to jump there.
-        emit::emit_push_routines(module, symbols.for_library);
-        if symbols.for_library {
-            refer_to(module, "__pcce_pushes", abi::functions::PUSH_RELATIVE);
-        }
-    }
     symbols
-}
-
-/// Makes the words for numbers of contexts ([`abi::BASES_ADDRESS_SECTION`]), if functions take some.
-fn bases<'m>(module: Module<'m>, program: &Program, sites_name: &str) -> HashMap<FunctionId, Address<'m>> {
-    let takes: Vec<FunctionId> =
-        program.iter().filter(|(_, function)| takes_numbers(function)).map(|(id, _)| id).collect();
-    if takes.is_empty() {
-        return HashMap::new();
-    }
-    let name = "__pcce_bases";
-    let words = module.add_internal(name, module.array_type(module.i64(), takes.len() as u64), false);
-    let initial: Vec<_> = takes.iter().map(|_| module.const_i64(abi::NO_RANGE).into()).collect();
-    words.initialize(module.const_array(module.i64(), &initial));
-    module.keep(words);
-    emit::emit_table_address(module, abi::BASES_ADDRESS_SECTION, sites_name, name);
-    let word = |i: usize| module.const_offset(words.address(), (i * size_of::<u64>()) as u64);
-    takes.into_iter().enumerate().map(|(i, id)| (id, word(i))).collect()
 }
 
 /// What the function and its calls promise about memory is no longer true: they update the
@@ -199,8 +146,7 @@ fn strip_memory_attributes(code: &Code<'_>, function: FunctionId, planned: &Plan
     }
     for call in &planned.calls {
         let instruction = code.call(function, call.call);
-        let changes = call.stub.is_some()
-            || matches!(call.action, Action::Add(_) | Action::Push(_) | Action::Publish | Action::Bind);
+        let changes = matches!(call.action, Action::Add(_) | Action::Push(_) | Action::Publish);
         let callee = instruction.called().as_function().filter(|_| changes);
         for attribute in PROMISES {
             instruction.remove_attribute(attribute);

@@ -35,8 +35,7 @@
 //! if (tls.id > 0 || tls.top & 1) return f.pcce_open(…);
 //! ```
 //!
-//! In link mode, code that may become part of a shared library has that check in a function of its own, which the step
-//! lets `f` call where it has to. A function that nothing can be put in front of pushes itself, if it has to.
+//! A function that nothing can be put in front of pushes itself, if it has to.
 //!
 //! Whoever interrupts the thread finds the id, or the frame that holds it, after each instruction: a frame is whole
 //! before it is on the chain, and on the chain from before the id is overwritten until it is back.
@@ -46,17 +45,15 @@
 //! stores the values it found at its entry.
 
 use pcce_abi::functions::OPEN_THUNK;
-use pcce_abi::no_op::{self, Kind, Name};
 use pcce_abi::{self as abi, layout};
 use pcce_encoding::FunctionId;
 
-use super::assembly::{ADDING_JUMPS, ADDING_ROOM, CHECK, JUMPS};
 use super::found::Found;
 use super::rewrite::Symbols;
 use crate::code::{Code, FunctionCode};
-use crate::llvm::{Address, Block, Builder, Call, Constant, Instruction, TailCall, byte_directive};
+use crate::llvm::{Address, Block, Builder, Call, Constant, Instruction, TailCall};
 use crate::places;
-use pcce_model::plan::{Action, Base, Leaves, PlannedCall, PlannedFunction, Push, Stub};
+use pcce_model::plan::{Action, Leaves, PlannedCall, PlannedFunction, Push};
 use pcce_model::{Function, RuntimeCall, Unannounced};
 
 /// Rewrites a function.
@@ -124,18 +121,6 @@ impl<'a, 'm> Rewriter<'a, 'm> {
                 layout::RELATIVE,
             );
         }
-        if self.planned.checks_entry && self.function.can_be_diverted {
-            self.check_entry();
-        }
-    }
-
-    /// Link mode: the same, if the step lets the function call the check.
-    fn check_entry(&self) {
-        let (function, call) = (self.code.value, self.open_thunk());
-        // Calls of the thunk need no check.
-        let name = format!(".L__pcce_behind.{}", self.id.index());
-        call.enter_at(function.place_behind(&name, no_op::ENTRY_LEN as u64));
-        function.check_entry(call.function(), &CHECK);
     }
 
     /// Makes a function that pushes, for who enters this one by an open call of another module's. Returns its call.
@@ -161,7 +146,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             !self.function.silent && (!self.code.comes_back.is_empty() || self.function.returns_twice);
         let verify = self.symbols.verify.as_ref();
         let open = self.function.unannounced == Unannounced::Open;
-        let not_diverted = || (open || self.planned.checks_entry) && !self.function.can_be_diverted;
+        let not_diverted = || open && !self.function.can_be_diverted;
         let entry_site = self.planned.entry_site.map(|site| self.site(site));
         let entry_site = entry_site.or_else(|| not_diverted().then(|| self.b.module.null()));
         if self.planned.begins_stack {
@@ -193,20 +178,9 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         self.shadow = verify.map(|_| b.alloca(layout::SHADOW_SIZE, "pcce.shadow"));
         if let (Some(site), Some(frame)) = (entry_site, self.entry_frame) {
             self.begin(frame);
-            if self.planned.checks_entry {
-                // In executables there is no need to, and in libraries not from everywhere.
-                b.store(site, b.offset(frame, layout::FRAME_SITE));
-                b.signal_fence();
-                let switch = b.module.word_of_image(no_op::IMAGE_SYMBOL, no_op::EXECUTABLE);
-                b.push_if_entered(frame, (self.symbols.id, self.symbols.top), layout::RELATIVE, switch);
-                if comes_back {
-                    self.found = Found::here(b, self.symbols);
-                }
-            } else {
-                self.push(frame, site, Push::Zero);
-                if comes_back {
-                    self.found = Found::Read(b.module.const_i64(0), frame);
-                }
+            self.push(frame, site, Push::Zero);
+            if comes_back {
+                self.found = Found::Read(b.module.const_i64(0), frame);
             }
             // Whoever called may have published the call.
             self.publish(None);
@@ -311,7 +285,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         };
         self.found.write(self.b, self.symbols, *instruction, at);
         // The callee reaches frames and records of this activation through the thread's block.
-        let reaches = matches!(call.action, Action::Push(_) | Action::Publish | Action::Bind)
+        let reaches = matches!(call.action, Action::Push(_) | Action::Publish)
             || self.entry_frame.is_some()
             || self.shadow.is_some();
         if call.keeps_frame || reaches {
@@ -320,7 +294,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         match call.action {
             Action::Replace(runtime) => self.replace(instruction, call.site, runtime),
             Action::None if self.shadow.is_none() => {}
-            Action::None | Action::Add(_) | Action::Push(_) | Action::Publish | Action::Bind => {
+            Action::None | Action::Add(_) | Action::Push(_) | Action::Publish => {
                 let behind = places::behind(instruction);
                 self.b.before(at, *instruction);
                 self.before_call(call, instruction);
@@ -330,30 +304,6 @@ impl<'a, 'm> Rewriter<'a, 'm> {
                 }
             }
         }
-        if let Some(stub) = call.stub {
-            self.make_stub(instruction, stub);
-        }
-    }
-
-    /// Link mode: a place where the id may change.
-    fn update(&self, number: Option<u32>) {
-        if let Some((module, index)) = self.symbols.no_ops.zip(number) {
-            let name = Name { kind: Kind::Update, module, index }.to_bytes();
-            let prefixes: &[u8] = if self.symbols.for_library { &no_op::LIBRARY_PREFIXES } else { &[] };
-            self.b.no_op(&[prefixes, &name].concat());
-        }
-    }
-
-    /// Link mode: lets the call go through a stub.
-    fn make_stub(&self, call: Call<'m>, stub: Stub) {
-        let Some(module) = self.symbols.no_ops else { return };
-        let name = Name { kind: Kind::Stub, module, index: stub.number }.to_bytes();
-        let by_pointer = usize::from(call.called().is_pointer());
-        let (jump, room) = match stub.adds {
-            true => (ADDING_JUMPS[by_pointer], ADDING_ROOM),
-            false => (JUMPS[by_pointer], ""),
-        };
-        self.b.module.make_stub(call, &format!("{}\n{jump}{room}", byte_directive(&name)), stub.adds);
     }
 
     fn before_call(&self, call: &PlannedCall, instruction: Call<'m>) {
@@ -382,7 +332,6 @@ impl<'a, 'm> Rewriter<'a, 'm> {
                 self.push(frame, self.site(call.site), push);
             }
             Action::Publish => self.publish(Some(call.site)),
-            Action::Bind => self.update(call.updates[0]),
             Action::None | Action::Replace(_) => {}
         }
     }
@@ -392,7 +341,6 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             Action::Add(value) if !call.stays => self.add(value.wrapping_neg()),
             Action::Push(push) => self.pop(self.frame.expect("made for every function that pushes"), push),
             Action::Publish => self.publish(None),
-            Action::Bind => self.update(call.updates[1]),
             Action::Add(_) | Action::None | Action::Replace(_) => {}
         }
         if let (Some(verify), Some(shadow)) = (&self.symbols.verify, self.shadow) {
@@ -418,10 +366,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
                 abi::functions::TOKEN_BELOW
             }
             RuntimeCall::Context => {
-                further.push(match self.planned.base {
-                    Base::Known(base) => module.const_i64(base).into(),
-                    Base::Bound => self.b.load_word(self.symbols.bases[&self.id]).into(),
-                });
+                further.push(module.const_i64(self.planned.base).into());
                 abi::functions::CONTEXT
             }
             RuntimeCall::Token => abi::functions::TOKEN,
@@ -435,12 +380,9 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         if allocates {
             self.publish(Some(site));
         }
-        let base = match self.planned.base {
-            Base::Known(base) if name == abi::functions::CONTEXT && base != abi::NO_RANGE => Some(base),
-            _ => None,
-        };
-        let number = base.map(|base| {
-            let (b, base) = (self.b, module.const_i64(base));
+        let has_range = name == abi::functions::CONTEXT && self.planned.base != abi::NO_RANGE;
+        let number = has_range.then(|| {
+            let (b, base) = (self.b, module.const_i64(self.planned.base));
             let top = b.load_address(self.symbols.top);
             (top, b.add(b.load_word(self.symbols.id), base))
         });

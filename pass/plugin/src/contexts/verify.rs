@@ -9,7 +9,6 @@ use pcce_dictionary::{EdgeCode, SiteKind};
 use pcce_model::Program;
 use pcce_model::plan::{Action, Plan};
 
-use super::emit;
 use crate::llvm::{Address, Callee, Constant, Module, Variable};
 
 /// What verify mode uses of the runtime, and its tables of the module.
@@ -28,20 +27,15 @@ pub struct Symbols<'m> {
     pub shadow: Address<'m>,
 }
 
-/// Makes the tables. `sites`: the module's site array, and in link mode its name; `tls`: the thread's block.
+/// Makes the tables. `sites`: the module's site array; `tls`: the thread's block.
 pub fn symbols<'m>(
     module: Module<'m>,
     program: &Program,
     plan: &Plan,
-    (sites, linked): (Address<'m>, Option<&str>),
+    sites: Address<'m>,
     tls: Address<'m>,
 ) -> Symbols<'m> {
-    let contents = contents(program, plan);
-    let records = match linked {
-        Some(sites_name) => make_room(module, &contents, plan.symbols.sites.len(), sites_name),
-        None => make_tables(module, &contents, sites),
-    };
-    Symbols::new(module, records, tls)
+    Symbols::new(module, make_tables(module, &contents(program, plan), sites), tls)
 }
 
 impl<'m> Symbols<'m> {
@@ -57,27 +51,6 @@ impl<'m> Symbols<'m> {
             shadow: module.const_offset(tls, layout::TLS_SHADOW),
         }
     }
-}
-
-/// Link mode: makes room for the tables, of which the module's part may have an in-edge or a start for each site.
-fn make_room<'m>(
-    module: Module<'m>,
-    contents: &tables::Program,
-    sites: usize,
-    sites_name: &str,
-) -> Address<'m> {
-    let words = module.array_type(module.i64(), contents.len(Table::Records) as u64);
-    let name = "__pcce_functions";
-    let records = module.add_internal(name, words, true);
-    records.set_section(abi::RECORDS_SECTION, align_of::<abi::FunctionRecord>() as u32);
-    module.keep(records);
-    let for_sites = sites * size_of::<abi::InEdge>().max(size_of::<abi::Start>());
-    let room = (contents.linked_len() + for_sites).next_multiple_of(WORD);
-    let room = module.add_internal("__pcce_room", module.bytes(room as u64), true);
-    room.set_section(abi::TABLES_SECTION, WORD as u32);
-    module.retain(room);
-    emit::emit_table_address(module, abi::RECORDS_ADDRESS_SECTION, sites_name, name);
-    records.address()
 }
 
 /// Puts the tables into the module. Returns the address of the records.

@@ -1,6 +1,6 @@
 //! Inline assembly: whether it may call, and what it names.
 
-use pcce_model::link::Assembly;
+use pcce_model::slice::Assembly;
 
 use crate::llvm::Module;
 

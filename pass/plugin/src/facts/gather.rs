@@ -70,8 +70,8 @@ pub fn gather<'m>(module: Module<'m>, knowledge: &Knowledge<'_, 'm>) -> (Gathere
     };
     let mut functions = Vec::with_capacity(values.len());
     let mut code = Vec::with_capacity(values.len());
-    for (id, value) in (0..).map(FunctionId::new).zip(values) {
-        let (mut function, places) = reader.read(id, value, &module.block_frequencies(value));
+    for value in values {
+        let (mut function, places) = reader.read(value, &module.block_frequencies(value));
         function.aliases = aliases.remove(&value).unwrap_or_default();
         functions.push(function);
         code.push(places);
@@ -101,12 +101,7 @@ struct Reader<'a, 'm> {
 }
 
 impl<'m> Reader<'_, 'm> {
-    fn read(
-        &mut self,
-        id: FunctionId,
-        value: llvm::Function<'m>,
-        frequencies: &[f64],
-    ) -> (Function, FunctionCode<'m>) {
+    fn read(&mut self, value: llvm::Function<'m>, frequencies: &[f64]) -> (Function, FunctionCode<'m>) {
         let mut function = self.facts(value);
         let mut code = FunctionCode::new(value);
         for ((number, block), &frequency) in (0..).zip(value.blocks()).zip(frequencies) {
@@ -126,7 +121,7 @@ impl<'m> Reader<'_, 'm> {
                     tail = Some(instruction);
                     self.add_tail_callees(call, &mut function.tail_callees);
                 } else if let Some(kind) = self.kind(call, &mut function, &mut code) {
-                    self.uses.add(call, &kind, (id, function.calls.len()));
+                    self.uses.add(call, &kind);
                     function.calls.push(self.call(call, kind, number, frequency));
                     code.calls.push(call);
                 }

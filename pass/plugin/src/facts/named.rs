@@ -1,4 +1,4 @@
-//! How a module uses the functions that other modules know, too: the step behind the link must see who reaches one.
+//! How a module uses the functions that other modules know, too: the step at the link must see who reaches one.
 
 use std::collections::HashMap;
 
@@ -13,16 +13,14 @@ pub struct Named<'m> {
     pub value: Operand<'m>,
     /// The number of the function, if it is instrumented here.
     pub number: Option<FunctionId>,
-    /// Calls of it that leave the instrumented part of the module: the caller, and the place in its calls.
-    calls: Vec<(FunctionId, usize)>,
-    /// How many other uses there are: data, arguments, code that is not instrumented.
+    /// How many uses there are but calls by instrumented functions: data, arguments, code that is not instrumented.
     others: usize,
 }
 
 impl Named<'_> {
-    /// Whether anything may reach it by this name but calls that are bound behind the link.
-    pub fn is_reached(&self, is_bound: impl Fn(FunctionId, usize) -> bool) -> bool {
-        self.others > 0 || self.calls.iter().any(|&(caller, call)| !is_bound(caller, call))
+    /// Whether anything may reach it by this name but calls, whose callee the linked skeleton shows.
+    pub fn is_reached(&self) -> bool {
+        self.others > 0
     }
 }
 
@@ -32,17 +30,17 @@ pub struct Uses<'m> {
     /// Calls of functions of the module whose definitions are those that run, and of functions that do not call back.
     known: HashMap<Operand<'m>, usize>,
     /// Calls that leave the instrumented part of the module.
-    leaving: HashMap<Operand<'m>, Vec<(FunctionId, usize)>>,
+    leaving: HashMap<Operand<'m>, usize>,
 }
 
 impl<'m> Uses<'m> {
-    /// Counts a call, which is at this place.
-    pub fn add(&mut self, call: Call<'m>, kind: &CallKind, place: (FunctionId, usize)) {
+    /// Counts a call.
+    pub fn add(&mut self, call: Call<'m>, kind: &CallKind) {
         match kind {
             CallKind::Direct(_) | CallKind::Silent(_) | CallKind::Published(_) => {
                 *self.known.entry(call.called()).or_default() += 1;
             }
-            CallKind::External(_) => self.leaving.entry(call.called()).or_default().push(place),
+            CallKind::External(_) => *self.leaving.entry(call.called()).or_default() += 1,
             CallKind::Indirect | CallKind::Asm | CallKind::Runtime(_) => {}
         }
     }
@@ -64,10 +62,10 @@ impl<'m> Uses<'m> {
         let functions = functions.map(|function| (function.operand(), index.get(&function).copied()));
         let named = functions.chain(aliases.iter().map(|alias| (alias.operand(), None)));
         let named = named.filter_map(|(value, number)| {
-            let calls = self.leaving.get(&value).cloned().unwrap_or_default();
+            let calls = self.leaving.get(&value).copied().unwrap_or(0);
             let aliases = own_aliases.get(&value).copied().unwrap_or(0);
-            let others = self.others(value).saturating_sub(calls.len() + aliases);
-            (others + calls.len() > 0 || number.is_some()).then_some(Named { value, number, calls, others })
+            let others = self.others(value).saturating_sub(calls + aliases);
+            (others + calls > 0 || number.is_some()).then_some(Named { value, number, others })
         });
         named.collect()
     }

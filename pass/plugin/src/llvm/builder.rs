@@ -1,11 +1,11 @@
 //! Emits instructions in front of a given one.
 
+use inkwell::AtomicOrdering;
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::builder::{Builder as LlvmBuilder, BuilderError};
 use inkwell::values::{
     AsValueRef, BasicMetadataValueEnum, BasicValueEnum, FunctionValue, IntValue, PointerValue,
 };
-use inkwell::{AtomicOrdering, IntPredicate};
 use llvm_sys::core::*;
 use llvm_sys::debuginfo::LLVMInstructionGetDebugLoc;
 use llvm_sys::prelude::*;
@@ -69,23 +69,6 @@ impl<'m> Builder<'m> {
         built(self.llvm.build_fence(AtomicOrdering::Release, true, ""));
     }
 
-    /// An instruction of these bytes that does nothing. Another one may stand there when the program runs: it may
-    /// change memory, flags, and the register `%r11`.
-    pub fn no_op(&self, bytes: &[u8]) {
-        let clobbers = "~{memory},~{r11},~{dirflag},~{fpsr},~{flags}".to_owned();
-        let ty = self.module.context().void_type().fn_type(&[], false);
-        let asm = self.module.context().create_inline_asm(
-            ty,
-            byte_directive(bytes),
-            clobbers,
-            true,
-            false,
-            None,
-            false,
-        );
-        built(self.llvm.build_indirect_call(ty, asm, &[], ""));
-    }
-
     /// The address `base + offset` bytes.
     pub fn offset(&self, base: Address<'m>, offset: u64) -> Address<'m> {
         if offset == 0 {
@@ -123,33 +106,6 @@ impl<'m> Builder<'m> {
     /// `a + b`, modulo 2⁶⁴.
     pub fn add(&self, a: Word<'m>, b: Word<'m>) -> Word<'m> {
         Word(built(self.llvm.build_int_add::<IntValue<'m>>(a.0, b.0, "")))
-    }
-
-    /// Makes the word at `top` the address of the frame, and then that at `id` 0, if `id` is positive or `top` has a
-    /// bit of `tag`, and the lowest bit of the word `switch` is set; otherwise they are stored as they are.
-    pub fn push_if_entered(
-        &self,
-        frame: Address<'m>,
-        (id, top): (Address<'m>, Address<'m>),
-        tag: u64,
-        switch: Address<'m>,
-    ) {
-        let llvm = &self.llvm;
-        let word = |value: u64| self.module.const_i64(value).0;
-        let (old_id, old_top) = (self.load_word(id).0, self.load_address(top).0);
-        let bits = built(llvm.build_ptr_to_int(old_top, word(0).get_type(), ""));
-        let tagged = built(llvm.build_and(bits, word(tag), ""));
-        let tagged = built(llvm.build_int_compare(IntPredicate::NE, tagged, word(0), ""));
-        let positive = built(llvm.build_int_compare(IntPredicate::SGT, old_id, word(0), ""));
-        let entered = built(llvm.build_or(tagged, positive, ""));
-        let on = built(llvm.build_and(self.load_word(switch).0, word(1), ""));
-        let on = built(llvm.build_int_compare(IntPredicate::NE, on, word(0), ""));
-        let pushes = built(llvm.build_and(entered, on, ""));
-        let new_top = built(llvm.build_select(pushes, frame.0, old_top, "")).into_pointer_value();
-        let new_id = built(llvm.build_select(pushes, word(0), old_id, "")).into_int_value();
-        self.store(Address(new_top), top);
-        self.signal_fence();
-        self.store(Word(new_id), id);
     }
 
     /// Calls a function of another object.

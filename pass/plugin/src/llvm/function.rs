@@ -153,8 +153,8 @@ impl<'m> Function<'m> {
         unsafe { pcce_shim_is_interrupt_handler(self.raw()) }
     }
 
-    /// Whether [`Function::divert`] and [`Function::check_entry`] can be: not of a variadic function, nor of one whose
-    /// calling convention forbids the call or the jump.
+    /// Whether [`Function::divert`] can be: not of a variadic function, nor of one whose calling convention forbids the
+    /// call or the jump.
     pub fn can_be_diverted(self) -> bool {
         // SAFETY: live function.
         unsafe { pcce_shim_can_be_diverted(self.raw()) }
@@ -173,13 +173,6 @@ impl<'m> Function<'m> {
         let (id, top) = (id.0.as_value_ref(), top.0.as_value_ref());
         // SAFETY: live functions, and the addresses of words.
         unsafe { pcce_shim_divert(self.raw(), thunk.raw(), id, top, tag) }
-    }
-
-    /// Lets the function begin with an instruction that does nothing ([`pcce_abi::no_op::ENTRY`]), and says where a new
-    /// local function is, of this assembly. There `${0:p}` is `thunk`.
-    pub fn check_entry(self, thunk: Function<'m>, asm: &str) {
-        // SAFETY: live functions with bodies; the text is copied.
-        unsafe { pcce_shim_check_entry(self.raw(), thunk.raw(), asm.as_ptr(), asm.len()) }
     }
 
     /// Lets the function begin with a call of `name`, of the same image, where it is entered by its address: an

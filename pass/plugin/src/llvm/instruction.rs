@@ -15,7 +15,6 @@ use super::value::text;
 use super::{Address, Alias, Block, Function, Module, Operand, Signature, Word};
 use pcce_abi::skeleton::FUNCTION_SYMBOLS;
 use pcce_model::SourceLocation;
-use pcce_model::link::Reach;
 
 /// An instruction. Its result may be of any type ([`Operand`]).
 ///
@@ -237,12 +236,6 @@ impl<'m> Call<'m> {
         unsafe { pcce_shim_is_sibling_call(self.raw()) }
     }
 
-    /// Whether the code generator may make a jump of the call although nothing guarantees it.
-    pub fn is_in_tail_position(self) -> bool {
-        // SAFETY: live instruction.
-        unsafe { pcce_shim_is_in_tail_position(self.raw()) }
-    }
-
     /// Whether the call may be the last that its function does. A jump is made of no other.
     pub fn may_be_last(self) -> bool {
         // SAFETY: live instruction.
@@ -268,16 +261,6 @@ impl<'m> Call<'m> {
     pub fn can_go_through_thunk(self) -> bool {
         // SAFETY: a live call.
         unsafe { pcce_shim_can_go_through_thunk(self.raw()) }
-    }
-
-    /// How the call can reach its callee through a stub.
-    pub fn reach(self) -> Reach {
-        // SAFETY: a live call.
-        match unsafe { pcce_shim_reach(self.raw()) } {
-            1 => Reach::Registers,
-            2 => Reach::Stack,
-            _ => Reach::No,
-        }
     }
 
     /// Lets the call, which is no invoke, be made only where `pointer` is not null; otherwise the result is
@@ -381,17 +364,6 @@ impl<'m> Module<'m> {
                 LLVMSetVisibility(function, llvm_sys::LLVMVisibility::LLVMHiddenVisibility);
             }
             Function::of(function).expect("a function")
-        }
-    }
-
-    /// Lets the call, which can go through a stub, go to a new local function of this assembly. There `${0:p}` is the
-    /// callee; a pointer comes in `%r10`. `adds`: the assembly has unwind tables, and the call may stay a tail call.
-    pub fn make_stub(self, call: Call<'m>, asm: &str, adds: bool) {
-        assert!(call.reach() != Reach::No, "its arguments stay where they are");
-        // SAFETY: a live call; the text is copied. A call that is replaced is used by nothing afterwards.
-        let new = unsafe { pcce_shim_make_stub(call.raw(), asm.as_ptr(), asm.len(), adds) };
-        if new != call.raw() {
-            self.0.unlink(*call);
         }
     }
 

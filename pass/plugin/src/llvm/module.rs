@@ -208,22 +208,6 @@ impl<'m> Module<'m> {
         Variable(global)
     }
 
-    /// The word `name` with this value, of which each image has one that all its modules share.
-    pub fn word_of_image(self, name: &str, value: u64) -> Address<'m> {
-        let old = self.llvm().get_global(name);
-        Address(
-            old.unwrap_or_else(|| {
-                let global = self.llvm().add_global(self.context().i64_type(), None, name);
-                global.set_linkage(Linkage::WeakODR);
-                global.set_visibility(GlobalVisibility::Hidden);
-                global.set_initializer(&self.const_i64(value).0);
-                global.set_alignment(8);
-                global
-            })
-            .as_pointer_value(),
-        )
-    }
-
     /// The thread-local variable `name` of another object: initial-exec, or local-exec where
     /// the code generator finds that the module becomes part of an executable.
     pub fn external_thread_local(self, name: &str, size: u64, align: u32) -> Address<'m> {
@@ -351,6 +335,12 @@ impl<'m> Module<'m> {
     pub fn keep_aliases(self, aliases: &[Alias<'m>]) {
         let aliases: Vec<LLVMValueRef> = aliases.iter().map(|alias| alias.raw()).collect();
         self.keep_all(&aliases, false);
+    }
+
+    /// The same for functions.
+    pub fn keep_functions(self, functions: &[Function<'m>]) {
+        let functions: Vec<LLVMValueRef> = functions.iter().map(|function| function.raw()).collect();
+        self.keep_all(&functions, false);
     }
 
     /// Keeps a variable that nothing refers to, against the linker too.

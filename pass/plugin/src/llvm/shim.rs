@@ -73,7 +73,6 @@ unsafe extern "C" {
     pub fn pcce_shim_has_address_taken(function: LLVMValueRef) -> bool;
     pub fn pcce_shim_is_sibling_call(instruction: LLVMValueRef) -> bool;
     pub fn pcce_shim_may_be_last(instruction: LLVMValueRef) -> bool;
-    pub fn pcce_shim_is_in_tail_position(instruction: LLVMValueRef) -> bool;
     pub fn pcce_shim_keep_tail_call(call: LLVMValueRef) -> LLVMValueRef;
     pub fn pcce_shim_unlink(instruction: LLVMValueRef);
     pub fn pcce_shim_fold_phis(block: LLVMBasicBlockRef);
@@ -96,9 +95,6 @@ unsafe extern "C" {
     pub fn pcce_shim_address_places(function: LLVMValueRef) -> u32;
     pub fn pcce_shim_is_compared(call: LLVMValueRef) -> bool;
     pub fn pcce_shim_can_go_through_thunk(call: LLVMValueRef) -> bool;
-    pub fn pcce_shim_reach(call: LLVMValueRef) -> u32;
-    pub fn pcce_shim_make_stub(call: LLVMValueRef, asm: *const u8, len: usize, adds: bool) -> LLVMValueRef;
-    pub fn pcce_shim_check_entry(function: LLVMValueRef, thunk: LLVMValueRef, asm: *const u8, len: usize);
     pub fn pcce_shim_is_interrupt_handler(function: LLVMValueRef) -> bool;
     pub fn pcce_shim_can_be_diverted(function: LLVMValueRef) -> bool;
     pub fn pcce_shim_unless_null(

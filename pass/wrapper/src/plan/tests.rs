@@ -4,6 +4,7 @@ use crate::args;
 const PLUGIN: &str = "-fpass-plugin=/r/libpcce_pass.so";
 const LLD: &str = "-fuse-ld=lld -Wl,--undefined-version";
 const LTO_LINK: &str = "-Xlinker --load-pass-plugin=/r/libpcce_pass.so -Wl,--fat-lto-objects";
+const LINKER: &str = "--ld-path=/p/pcce-ld";
 const ID: &str = "-Wl,--build-id";
 const ARCHIVE: &str = "-Xlinker /r/libpcce_rt.a";
 const SHARED: &str = "-L /r -lpcce_rt -Xlinker -rpath=/r";
@@ -133,15 +134,16 @@ fn the_table_of_module_mode() {
 fn the_table_of_link_mode() {
     for (line, expected) in [
         ("-c a.c", format!("{PLUGIN} {HEADER}")),
-        ("a.o -o x", format!("{ID} {ARCHIVE} {EXPORTS}")),
-        ("-fuse-ld=gold a.o", format!("{ID} {ARCHIVE} {EXPORTS}")),
+        ("a.o -o x", format!("{LINKER} {ID} {ARCHIVE} {EXPORTS}")),
+        ("-fuse-ld=gold a.o", format!("{LINKER} {ID} {ARCHIVE} {EXPORTS}")),
+        ("-static -r a.o", LINKER.into()),
         // A user's full LTO is as in lto mode, and ThinLTO is instrumented where its code is generated.
         ("-c -flto a.c", HEADER.into()),
         ("-flto a.o", format!("{LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
         ("-c -flto=thin a.c", HEADER.into()),
         ("-S -flto=thin a.c", HEADER.into()),
         ("-c -flto=thin -fno-lto a.c", format!("{PLUGIN} {HEADER}")),
-        ("-flto=thin a.o", format!("{LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
+        ("-flto=thin a.o", format!("{LLD} {LTO_LINK} {LINKER} {ID} {ARCHIVE} {EXPORTS}")),
     ] {
         assert_eq!(added("link", line), expected, "{line}");
     }
@@ -192,11 +194,9 @@ fn only_what_is_used_is_needed() {
         ("a.c", vec!["/r/libpcce_pass.so", "/p/pcce-ld", "/r/libpcce_rt.a", "/r/libpcce_libc.a"]),
         ("-shared a.c", vec!["/r/libpcce_pass.so", "/p/pcce-ld", "/r/libpcce_rt.so"]),
         ("-r a.o", vec!["/p/pcce-ld"]),
-        ("--pcce-mode=link -r a.o", vec![]),
         ("--pcce-mode=lto -r a.o", vec!["/r/libpcce_pass.so"]),
         ("a.o", vec!["/p/pcce-ld", "/r/libpcce_rt.a", "/r/libpcce_libc.a"]),
         ("-static a.o", vec!["/p/pcce-ld", "/r/libpcce_rt.a"]),
-        ("--pcce-mode=link -static a.o", vec!["/r/libpcce_rt.a"]),
     ] {
         let plan = plan_with(&facts(), line).unwrap();
         assert_eq!(plan.needs, needs.iter().map(PathBuf::from).collect::<Vec<_>>(), "{line}");
@@ -240,7 +240,7 @@ fn programs_that_record_their_calls_have_the_tracer_in_front_of_the_runtime() {
             ["libpcce_trace.a", "libpcce_verify.a", "libpcce_libc.a"],
         ),
         (
-            "--pcce-trace --pcce-heap --pcce-mode=link a.o",
+            "--pcce-trace --pcce-heap --pcce-mode=module a.o",
             ["libpcce_trace.a", "libpcce_heap.a", "libpcce_libc.a"],
         ),
     ] {
@@ -330,10 +330,8 @@ fn options_for_the_pass_travel_in_one_variable() {
     ] {
         let lto = format!("--pcce-mode=lto {line}");
         assert_eq!(pass_options(&facts, &lto).as_deref(), expected, "{lto}");
-        for (mode, line) in [("link", format!("--pcce-mode=link {line}")), ("capture", line.to_owned())] {
-            let options = expected.map_or(mode.to_owned(), |options| format!("{mode};{options}"));
-            assert_eq!(pass_options(&facts, &line), Some(options), "{line}");
-        }
+        let options = expected.map_or("capture".to_owned(), |options| format!("capture;{options}"));
+        assert_eq!(pass_options(&facts, line), Some(options), "{line}");
     }
     let own = "--pcce-verify --pcce-no-callback=l --pcce-no-callback=/a/m --pcce-targets=f,@t -shared a.c";
     assert_eq!(
@@ -365,11 +363,9 @@ fn options_for_the_pass_travel_in_one_variable() {
 fn flags_that_would_do_nothing_are_refused() {
     let with_list = |list: &str| Facts { pass_options: Some(list.into()), ..facts() };
     for (line, list, refused) in [
-        ("--pcce-mode=link --pcce-hybrid a.o", "", Some("--pcce-hybrid")),
         ("--pcce-mode=module --pcce-hybrid -c a.c", "", Some("--pcce-hybrid")),
         ("--pcce-hybrid -flto=thin a.o", "", Some("--pcce-hybrid")),
         ("--pcce-mode=module -c a.c", "hybrid", Some("--pcce-hybrid")),
-        ("--pcce-mode=link --pcce-targets=f -c a.c", "", Some("--pcce-targets")),
         ("--pcce-trace-only=f -c a.c", "", Some("--pcce-trace-only")),
         ("--pcce-verify-report=r a.o", "", Some("--pcce-verify-report")),
         ("--pcce-hybrid -c a.c", "", None),
@@ -379,7 +375,7 @@ fn flags_that_would_do_nothing_are_refused() {
         ("--pcce-mode=module --pcce-targets=f -c a.c", "", None),
         ("--pcce-trace-only=f -c a.c", "trace", None),
         ("--pcce-verify-report=r --pcce-verify a.o", "", None),
-        ("--pcce-mode=link --pcce-hybrid -print-search-dirs", "", None),
+        ("--pcce-mode=module --pcce-hybrid -print-search-dirs", "", None),
     ] {
         let planned = plan_with(&with_list(list), line);
         let message = planned.err().map(|error| error.to_string());

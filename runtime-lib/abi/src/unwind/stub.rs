@@ -1,12 +1,9 @@
-//! Steps where there are no unwind tables: the linker's stubs of x86-64, code of link mode that adds what is wide, and
-//! calls that led nowhere.
+//! Steps where there are no unwind tables: the linker's stubs of x86-64, and calls that led nowhere.
 use super::registers::{RIP, RSP};
 use super::{Process, Registers, Step};
-use crate::no_op::{self, WIDE_INSTRUCTIONS};
 
 /// How many words are above the return address, at an instruction of a stub in a procedure linkage table (System V
-/// psABI), for which some linkers write no unwind tables; or of code that adds what is wide, which has tables only in
-/// room of its own. None if it is no such instruction.
+/// psABI), for which some linkers write no unwind tables. None if it is no such instruction.
 pub(super) fn stub_words(image: &[u8], at: usize) -> Option<usize> {
     // Instructions: jump and push through a word of the image, push of a number, jump.
     const JUMP_THROUGH: &[u8] = &[0xff, 0x25];
@@ -14,13 +11,6 @@ pub(super) fn stub_words(image: &[u8], at: usize) -> Option<usize> {
     const PUSH: u8 = 0x68;
     const JUMP: u8 = 0xe9;
     const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
-    let wide = |before: usize| {
-        let start = at.checked_sub(before).and_then(|start| image.get(start..));
-        start.is_some_and(no_op::begins_with_wide)
-    };
-    if WIDE_INSTRUCTIONS.into_iter().any(wide) {
-        return Some(0);
-    }
     let code = image.get(at..at.checked_add(16)?)?;
     let before = |len: usize| at.checked_sub(len).map(|start| &image[start..at]);
     let is_before = |len: usize, start: &[u8]| before(len).is_some_and(|code| code.starts_with(start));

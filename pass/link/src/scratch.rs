@@ -7,8 +7,8 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSection, ObjectSymbol, SectionKind};
 use pcce_abi::skeleton::{CALL, CALL_LEN, HEADER_LEN, MARK, NO_FUNCTION};
 
-use super::Module;
 use crate::Error;
+use crate::Module;
 
 /// A function of a module: the module's place in the list, and the function's in the module.
 pub type Place = (usize, usize);
@@ -42,7 +42,7 @@ impl Scratch {
         let is_program = file.elf_program_headers().iter().any(|s| s.p_type(endian) == elf::PT_INTERP);
         let is_library = match header.e_type(endian) {
             elf::ET_EXEC => false,
-            elf::ET_DYN => !is_program && !crate::image::is_static_pie(&file),
+            elf::ET_DYN => !is_program && !is_static_pie(&file),
             _ => return Err(Error::NotLinked),
         };
         let mut scratch = Self {
@@ -70,7 +70,7 @@ impl Scratch {
             let address = if symbol.is_undefined() { 0 } else { symbol.address() };
             scratch.dynamic.push((symbol.name().unwrap_or_default().to_owned(), address));
         }
-        scratch.entries.extend(crate::image::dynamic_entries(&file));
+        scratch.entries.extend(dynamic_entries(&file));
         Ok(scratch)
     }
 
@@ -161,4 +161,24 @@ impl Scratch {
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.symbols.keys().map(String::as_str).chain(self.dynamic.iter().map(|(name, _)| &**name))
     }
+}
+
+/// A static executable at any address has no interpreter; its dynamic section says what it is.
+fn is_static_pie(file: &object::read::elf::ElfFile64<'_, Endianness>) -> bool {
+    let endian = file.endian();
+    let data = file.data();
+    let dynamic = file.elf_program_headers().iter().find_map(|s| s.dynamic(endian, data).ok().flatten());
+    dynamic.into_iter().flatten().any(|entry| {
+        entry.d_tag.get(endian) == elf::DT_FLAGS_1 && entry.d_val.get(endian) & elf::DF_1_PIE.0 != 0
+    })
+}
+
+/// The functions that the loader calls at the start and at the end, but for those of arrays.
+fn dynamic_entries(file: &object::read::elf::ElfFile64<'_, Endianness>) -> Vec<u64> {
+    let endian = file.endian();
+    let data = file.data();
+    let dynamic = file.elf_program_headers().iter().find_map(|s| s.dynamic(endian, data).ok().flatten());
+    let entries = dynamic.into_iter().flatten();
+    let called = entries.filter(|entry| [elf::DT_INIT, elf::DT_FINI].contains(&entry.d_tag.get(endian)));
+    called.map(|entry| entry.d_val.get(endian)).collect()
 }

@@ -9,9 +9,9 @@ use pcce_encoding::FunctionId;
 use pcce_model::Program;
 use pcce_model::hybrid::{Measured, Names, Used};
 
-use super::added::Added;
-use super::{Module, Whole};
 use crate::Error;
+use crate::added::Added;
+use crate::{Module, Whole};
 
 /// Names of functions with the numbers of their modules, since several may have local functions of one name.
 pub struct InModules<'a> {

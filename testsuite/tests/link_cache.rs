@@ -29,13 +29,13 @@ fn compile(folder: &Path) {
 
 fn compile_one(folder: &Path, name: &str, flags: &[&str]) {
     let mut compile =
-        command(artifact("pcce-clang"), &["--pcce-mode=relink", "-O2", "-fno-inline", "-g", "-c"]);
+        command(artifact("pcce-clang"), &["--pcce-mode=link", "-O2", "-fno-inline", "-g", "-c"]);
     let _ = run(compile.args(flags).arg(name).current_dir(folder)).expect_success();
 }
 
 /// The command that links the modules.
 fn link(folder: &Path, output: &str) -> Command {
-    let mut link = command(artifact("pcce-clang"), &["--pcce-mode=relink", "-o", output]);
+    let mut link = command(artifact("pcce-clang"), &["--pcce-mode=link", "-o", output]);
     link.args(MODULES.map(|(name, _)| name.replace(".c", ".o"))).current_dir(folder);
     link.env("PCCE_CACHE", folder.join("cache")).env_remove("MAKEFLAGS").env_remove("PCCE_CACHE_SIZE");
     link
@@ -60,7 +60,7 @@ fn entries(cache: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 /// A link takes what an earlier one has made of the same, and makes the rest: programs are as without a cache.
 #[test]
 fn links_generate_what_is_new() {
-    let folder = work_folder("relink_cache/new");
+    let folder = work_folder("link_cache/new");
     let cache = folder.join("cache");
     compile(&folder);
     let program = || folder.join("program");
@@ -95,7 +95,7 @@ fn links_generate_what_is_new() {
 /// An entry that is not what its name says is made again, even where all that the cache says of it is right.
 #[test]
 fn spoilt_entries_are_made_again() {
-    let folder = work_folder("relink_cache/spoilt");
+    let folder = work_folder("link_cache/spoilt");
     let cache = folder.join("cache");
     compile(&folder);
     let program = || folder.join("program");
@@ -106,7 +106,7 @@ fn spoilt_entries_are_made_again() {
                 int main(void) { return leaf(one(leaf(2)) + two(leaf(1))) > 0 ? one(1) + leaf(2) - 10 : two(1); }\n";
     fs::write(folder.join("other.c"), more).unwrap();
     compile_one(&folder, "other.c", &[]);
-    let mut other = command(artifact("pcce-clang"), &["--pcce-mode=relink", "-o", "other", "other.o"]);
+    let mut other = command(artifact("pcce-clang"), &["--pcce-mode=link", "-o", "other", "other.o"]);
     other.args(["one.o", "two.o", "leaf.o"]).current_dir(&folder).env("PCCE_CACHE", &cache);
     let _ = run(&mut other).expect_success();
     let stale: Vec<Vec<u8>> = entries(&cache)
@@ -154,7 +154,7 @@ fn spoilt_entries_are_made_again() {
 /// Several links at once use one cache.
 #[test]
 fn links_share_a_cache() {
-    let folder = work_folder("relink_cache/shared");
+    let folder = work_folder("link_cache/shared");
     compile(&folder);
     let program = |n: usize| format!("program-{n}");
     let expected = linked(link(&folder, "program").env("PCCE_CACHE", ""), folder.join("program"));
@@ -186,7 +186,7 @@ fn debug_information_does_not_depend_on_what_is_generated_with_it() {
 }
 
 fn together(flag: &str) {
-    let folder = work_folder(&format!("relink_cache/together{flag}"));
+    let folder = work_folder(&format!("link_cache/together{flag}"));
     const COUNT: usize = 24;
     let mut objects = Vec::new();
     for n in 0..COUNT {
@@ -210,13 +210,13 @@ fn together(flag: &str) {
         fs::write(folder.join(format!("part{n}.cpp")), text).unwrap();
         objects.push(format!("part{n}.o"));
     }
-    let words = ["--pcce-mode=relink", "-O1", flag, "-c"];
+    let words = ["--pcce-mode=link", "-O1", flag, "-c"];
     let mut compile = command(artifact("pcce-clang++"), &words);
     let sources = objects.iter().map(|object| object.replace(".o", ".cpp"));
     let _ = run(compile.args(sources).current_dir(&folder)).expect_success();
     let link = |first: &[&str], cache: &str| {
         let mut link = command(first[0], &first[1..]);
-        link.args([artifact("pcce-clang++").to_str().unwrap(), "--pcce-mode=relink", "-o", "program"]);
+        link.args([artifact("pcce-clang++").to_str().unwrap(), "--pcce-mode=link", "-o", "program"]);
         link.args(&objects).current_dir(&folder).env("PCCE_CACHE", cache).env_remove("MAKEFLAGS");
         linked(&mut link, folder.join("program"))
     };
@@ -256,7 +256,7 @@ esac
 
 #[test]
 fn code_of_another_module_is_refused() {
-    let folder = work_folder("relink_cache/wrong");
+    let folder = work_folder("link_cache/wrong");
     let clang = folder.join("clang-wrong");
     fs::write(&clang, WRONG.replace("CLANG", llvm("clang").to_str().unwrap())).unwrap();
     fs::set_permissions(&clang, fs::Permissions::from_mode(0o755)).unwrap();
@@ -274,7 +274,7 @@ fn code_of_another_module_is_refused() {
 /// Compilers beside the first one take tokens of `make`, and put them back.
 #[test]
 fn compilers_take_tokens_of_make() {
-    let folder = work_folder("relink_cache/tokens");
+    let folder = work_folder("link_cache/tokens");
     compile(&folder);
     let fifo = folder.join("fifo");
     let _ = run(&mut command("mkfifo", &[fifo.to_str().unwrap()])).expect_success();
@@ -300,7 +300,7 @@ fn compilers_take_tokens_of_make() {
 #[test]
 fn programs_do_not_depend_on_the_folder() {
     let programs = ["one", "two", "two/inner"].map(|name| {
-        let folder = work_folder("relink_cache/folders").join(name);
+        let folder = work_folder("link_cache/folders").join(name);
         fs::create_dir_all(&folder).unwrap();
         for (name, text) in MODULES {
             fs::write(folder.join(name), text).unwrap();

@@ -11,8 +11,8 @@ use object::{Endianness, File, Object, ObjectSection, ObjectSymbol, RelocationTa
 use pcce_abi::skeleton::sites_symbol;
 use pcce_dictionary::code;
 
-use super::scratch::Scratch;
-use super::{Error, Module};
+use crate::scratch::Scratch;
+use crate::{Error, Module};
 
 /// Where the addresses of functions begin in an object's [`code::SECTION`].
 const FIRST: u64 = 16;

@@ -12,13 +12,13 @@ use pcce_dictionary::{self as dictionary, EdgeCode, linked};
 use pcce_model::plan::Action;
 use pcce_model::{CallKind, Unannounced};
 
-use super::Whole;
 use crate::Error;
+use crate::Whole;
 
 /// The label of all site arrays together.
 const SITES: &str = ".Lsites";
 
-/// Writes the object, and the dictionary, which is read from a file with the name [`super::DICTIONARY`].
+/// Writes the object, and the dictionary, which is read from a file with the name [`crate::DICTIONARY`].
 ///
 /// # Errors
 /// A name that verify mode's tables cannot hold.
@@ -60,7 +60,7 @@ pub fn assembly(
     let record = linked::to_bytes(&symbols, &[rows]);
     let _ = writeln!(asm, ".section {SECTION},\"\",@progbits");
     // As text it would take longer to assemble than all else.
-    let file = super::DICTIONARY;
+    let file = crate::DICTIONARY;
     let _ = writeln!(asm, ".incbin \"{file}\", 0, {SITES_ADDRESS_OFFSET}");
     let _ = writeln!(asm, ".quad {SITES}");
     let _ = writeln!(asm, ".incbin \"{file}\", {}", SITES_ADDRESS_OFFSET + 8);

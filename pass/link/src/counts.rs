@@ -8,11 +8,11 @@ use pcce_encoding::{Encoding, FunctionId, Options};
 use pcce_model::slice::{CountedFunction, SliceCounts};
 use pcce_model::{Function, Matched, Profile, Program, counted};
 
-use super::added::Added;
-use super::merge::Merged;
-use super::scratch::Scratch;
-use super::{Module, Order, tables};
 use crate::Error;
+use crate::added::Added;
+use crate::merge::Merged;
+use crate::scratch::Scratch;
+use crate::{Module, Order, tables};
 
 /// A profile, for a program of several modules.
 pub struct Counts {

@@ -3,16 +3,16 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use pcce_encoding::FunctionId;
-use pcce_model::link::Options;
+use pcce_model::slice::Options;
 use pcce_model::slice::{Facts, called};
 use pcce_model::{
     AddressPlaces, CallKind, Function, NoCallback, TailCallee, Targets, TypeId, Wanted, makes_streams,
     sets_handlers,
 };
 
-use super::Module;
-use super::scratch::{Place, Scratch};
 use crate::Error;
+use crate::Module;
+use crate::scratch::{Place, Scratch};
 
 /// The functions of all modules, one behind the other.
 pub struct Merged {

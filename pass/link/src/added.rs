@@ -7,15 +7,14 @@ use std::collections::{HashMap, HashSet};
 use pcce_abi::skeleton;
 use pcce_dictionary as dictionary;
 use pcce_encoding::{Encoding, FlowBlock, FunctionId};
-use pcce_model::link::Reach;
 use pcce_model::plan::Action;
 use pcce_model::slice::{Comparison, Decided, Sites, Slice, SliceFunction, SliceThunk};
 use pcce_model::thunks::{self, Thunk};
 use pcce_model::{Call, CallKind, Jumps, Program, Source, SourceLocation, TypeId};
 
-use super::merge::Merged;
-use super::scratch::{Place, Scratch};
-use super::{Module, Order};
+use crate::merge::Merged;
+use crate::scratch::{Place, Scratch};
+use crate::{Module, Order};
 
 /// With more guesses for a call, none is compared.
 const MOST: usize = 3;
@@ -370,14 +369,6 @@ impl Source for Answers<'_> {
 
     fn flow(&self, _: FunctionId) -> Vec<FlowBlock> {
         Vec::new()
-    }
-
-    fn reach(&self, _: FunctionId, _: usize) -> Reach {
-        Reach::No
-    }
-
-    fn is_tail_call(&self, _: FunctionId, _: usize) -> bool {
-        false
     }
 
     fn fits_thunk(&self, function: FunctionId, call: usize) -> bool {

@@ -31,7 +31,7 @@ int (*of_other[2])(int) = {step, step};
 /// Contexts name the file and the line of the function that was called, whoever has its name as well.
 #[test]
 fn local_functions_of_one_name_are_told_apart() {
-    let folder = work_folder("relink_local");
+    let folder = work_folder("link_local");
     for (name, text) in [("main.c", MAIN), ("one.c", ONE), ("other.c", OTHER)] {
         fs::write(folder.join(name), text).unwrap();
     }
@@ -56,7 +56,7 @@ fn local_functions_of_one_name_are_told_apart() {
             "-O1 -ffunction-sections -Wl,--gc-sections",
             "-O1 --pcce-id-bits=8",
         ] {
-            let flags = format!("--pcce-mode=relink {flags} -fuse-ld={linker}");
+            let flags = format!("--pcce-mode=link {flags} -fuse-ld={linker}");
             assert_eq!(frames(&flags), expected, "{flags}");
             let symbols = run(command(llvm("llvm-nm"), &["program"]).current_dir(&folder)).expect_success();
             let compared = symbols.stdout.lines().filter(|line| line.contains(" step.pcce_local."));

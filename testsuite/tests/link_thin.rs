@@ -1,4 +1,4 @@
-//! Relink mode with ThinLTO: the linker compiles, and does it twice.
+//! Link mode with ThinLTO: the linker compiles, and does it twice.
 
 use std::fs;
 use std::path::Path;
@@ -47,7 +47,7 @@ fn sources(name: &str) -> std::path::PathBuf {
 /// compiled by itself for full LTO; in one command or several; of objects and of members of archives.
 #[test]
 fn programs_are_encoded_as_a_whole() {
-    let folder = sources("relink_thin/programs");
+    let folder = sources("link_thin/programs");
     let all = "one.c two.c four.c five.c";
     for level in ["-O0", "-O2"] {
         pcce(&folder, &format!("--pcce-mode=module {level} {all} -o module"));
@@ -81,7 +81,7 @@ fn programs_are_encoded_as_a_whole() {
 /// Tables and codes of traces are the whole program's.
 #[test]
 fn programs_are_traced() {
-    let folder = sources("relink_thin/traced");
+    let folder = sources("link_thin/traced");
     let events = |flags: &str| {
         pcce(&folder, &format!("--pcce-trace -O0 {flags} one.c two.c four.c five.c -o program"));
         let _ = fs::remove_file(folder.join("trace"));
@@ -101,7 +101,7 @@ fn programs_are_traced() {
 /// Links that make no image, and partial ones of bitcode.
 #[test]
 fn what_is_not_supported_is_refused() {
-    let folder = sources("relink_thin/refused");
+    let folder = sources("link_thin/refused");
     pcce(&folder, "-O2 -flto=thin -c one.c two.c four.c five.c");
     for (words, said) in [
         (&["-Wl,--lto-emit-asm"][..], "the linker generates code when it is known what is linked"),
@@ -119,7 +119,7 @@ fn what_is_not_supported_is_refused() {
 /// The linker verifies what the pass leaves: also of handlers that the machine calls, whose parameters are special.
 #[test]
 fn handlers_that_the_machine_calls_are_compiled() {
-    let folder = work_folder("relink_thin/interrupts");
+    let folder = work_folder("link_thin/interrupts");
     let source = repository().join("testsuite/programs/interrupts.c").display().to_string();
     for level in ["-O0", "-O2"] {
         pcce(&folder, &format!("-flto=thin --pcce-verify {level} {source} -o program"));

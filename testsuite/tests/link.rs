@@ -54,7 +54,7 @@ fn code(object: &Path) -> String {
 /// compiler makes of the source.
 #[test]
 fn bitcode_that_is_kept_gives_the_plain_code() {
-    let folder = work_folder("relink/code");
+    let folder = work_folder("link/code");
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
     let include = artifact("include").display().to_string();
     for (source, own) in SOURCES {
@@ -69,7 +69,7 @@ fn bitcode_that_is_kept_gives_the_plain_code() {
                 let _ = run(clang.current_dir(&folder)).expect_success();
             };
             build(llvm(compiler), &["-I", &include], &place("plain.o"));
-            build(artifact(&format!("pcce-{compiler}")), &["--pcce-mode=relink"], &place("skeleton.o"));
+            build(artifact(&format!("pcce-{compiler}")), &["--pcce-mode=link"], &place("skeleton.o"));
             for section in ["bitcode", "command"] {
                 let dump = format!("--dump-section=.pcce.{section}={}", place(section));
                 let _ = run(&mut command("objcopy", &[&dump, &place("skeleton.o"), "/dev/null"]))
@@ -91,7 +91,7 @@ fn bitcode_that_is_kept_gives_the_plain_code() {
 /// encoded as if it had been linked of the inputs.
 #[test]
 fn joined_objects_are_encoded() {
-    let folder = work_folder("relink/joined");
+    let folder = work_folder("link/joined");
     let sources = [
         ("main.c", "int a(int); int main(int c, char **v) { (void)v; return a(c); }\n"),
         (
@@ -106,7 +106,7 @@ fn joined_objects_are_encoded() {
         ),
     ];
     let wrapper = artifact("pcce-clang++");
-    let own = ["--pcce-mode=relink", "--pcce-verify"];
+    let own = ["--pcce-mode=link", "--pcce-verify"];
     for (name, text) in sources {
         fs::write(folder.join(name), text).unwrap();
         let compiler = artifact(if name.ends_with(".c") { "pcce-clang" } else { "pcce-clang++" });
@@ -160,7 +160,7 @@ fn joined_objects_are_encoded() {
 /// Links by other commands than the wrapper's: with `pcce-ld` named, found in a folder, or through `pcce link`.
 #[test]
 fn links_without_the_wrapper_are_encoded() {
-    let folder = work_folder("relink/ways");
+    let folder = work_folder("link/ways");
     let sources = [
         ("main.c", "int a(int); int main(int c, char **v) { (void)v; return a(c); }\n"),
         (
@@ -170,7 +170,7 @@ fn links_without_the_wrapper_are_encoded() {
     ];
     for (name, text) in sources {
         fs::write(folder.join(name), text).unwrap();
-        let own = ["--pcce-mode=relink", "--pcce-verify", "-O1", "-fno-inline", "-c", name];
+        let own = ["--pcce-mode=link", "--pcce-verify", "-O1", "-fno-inline", "-c", name];
         let _ = run(command(artifact("pcce-clang"), &own).current_dir(&folder)).expect_success();
     }
     let linker = artifact("pcce-ld").display().to_string();
@@ -208,10 +208,10 @@ fn links_without_the_wrapper_are_encoded() {
 /// A link that does not go through `pcce-ld` says what is missing, and leaves no program.
 #[test]
 fn other_links_fail() {
-    let folder = work_folder("relink/other");
+    let folder = work_folder("link/other");
     fs::write(folder.join("main.c"), "int main(void) { return 0; }\n").unwrap();
     let wrapper = artifact("pcce-clang");
-    let compile = ["--pcce-mode=relink", "-c", "main.c"];
+    let compile = ["--pcce-mode=link", "-c", "main.c"];
     let _ = run(command(&wrapper, &compile).current_dir(&folder)).expect_success();
     for linker in ["bfd", "gold", "lld", "mold"] {
         let mut link = command(llvm("clang"), &[&format!("-fuse-ld={linker}"), "main.o", "-o", "program"]);
@@ -224,7 +224,7 @@ fn other_links_fail() {
 /// Targets and functions that do not call back are looked for in all modules, as in lto mode.
 #[test]
 fn lists_of_functions_are_for_the_whole_program() {
-    let folder = work_folder("relink/lists");
+    let folder = work_folder("link/lists");
     let sources = [
         (
             "main.c",
@@ -271,11 +271,11 @@ fn lists_of_functions_are_for_the_whole_program() {
         ("--pcce-no-callback=listed", &["away", "quiet"]),
         ("--pcce-targets=busy", &["away", "quiet"]),
     ] {
-        for mode in ["lto", "relink"] {
+        for mode in ["lto", "link"] {
             assert_eq!(silent(mode, flag), (expected.iter().map(|&s| s.to_owned()).collect(), String::new()));
         }
     }
-    for mode in ["lto", "relink"] {
+    for mode in ["lto", "link"] {
         let (_, said) = silent(mode, "--pcce-targets=busy,missing");
         assert!(
             said.contains("target missing: the program neither") && said.lines().count() == 1,
@@ -283,9 +283,9 @@ fn lists_of_functions_are_for_the_whole_program() {
         );
     }
     // The lists of the modules are those of the program.
-    let words = ["--pcce-mode=relink", "-c", "ways.c"];
+    let words = ["--pcce-mode=link", "-c", "ways.c"];
     let _ = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
-    let words = ["--pcce-mode=relink", "main.o", "store.o", "ways.o", "outside.o", "-o", "program"];
+    let words = ["--pcce-mode=link", "main.o", "store.o", "ways.o", "outside.o", "-o", "program"];
     let refused = run(command(artifact("pcce-clang"), &words).current_dir(&folder));
     assert!(
         refused.status != 0 && refused.stderr.contains("with other options of the pass"),
@@ -297,7 +297,7 @@ fn lists_of_functions_are_for_the_whole_program() {
 /// Traces of several modules have the events of lto mode, whoever links them.
 #[test]
 fn traces_are_those_of_lto_mode() {
-    let folder = work_folder("relink/traces");
+    let folder = work_folder("link/traces");
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
     let include = artifact("include").display().to_string();
     let events = |program: &Path| {
@@ -348,7 +348,7 @@ fn traces_are_those_of_lto_mode() {
             };
             let expected = build("lto", "lld");
             for linker in ["bfd", "gold", "lld", "mold"] {
-                assert_eq!(build("relink", linker), expected, "{source} {what} {linker}");
+                assert_eq!(build("link", linker), expected, "{source} {what} {linker}");
             }
         }
     }
@@ -357,33 +357,29 @@ fn traces_are_those_of_lto_mode() {
 /// Options that this mode does not have are refused, and so are objects of other modes.
 #[test]
 fn what_it_does_not_have_is_refused() {
-    let folder = work_folder("relink/refused");
+    let folder = work_folder("link/refused");
     fs::write(folder.join("main.c"), "int main(void) { return 0; }\n").unwrap();
     let wrapper = artifact("pcce-clang");
-    let late = ["--pcce-mode=relink", "-O1", "-c", "main.c", "-o", "early.o"];
+    let late = ["--pcce-mode=link", "-O1", "-c", "main.c", "-o", "early.o"];
     let _ = run(command(&wrapper, &late).current_dir(&folder)).expect_success();
     for flag in ["--pcce-verify", "--pcce-heap", "--pcce-id-bits=20"] {
-        let words = ["--pcce-mode=relink", flag, "early.o", "-o", "x"];
+        let words = ["--pcce-mode=link", flag, "early.o", "-o", "x"];
         let refused = run(command(&wrapper, &words).current_dir(&folder));
         let name = flag.split('=').next().unwrap();
         let message = format!("main.c was compiled without `{name}`, which the link has");
         assert!(refused.status != 0 && refused.stderr.contains(&message), "{flag}: {}", refused.describe());
     }
-    for (mode, flags) in [("link", ""), ("lto", "-flto")] {
-        let words = [&format!("--pcce-mode={mode}"), "-c", "main.c"];
-        let mut compile = command(&wrapper, &words);
-        let _ = run(compile.args(flags.split_whitespace()).current_dir(&folder)).expect_success();
-        let refused =
-            run(command(&wrapper, &["--pcce-mode=relink", "main.o", "-o", "x"]).current_dir(&folder));
-        assert!(refused.status != 0 && refused.stderr.contains("main.o"), "{mode}: {}", refused.describe());
-    }
+    let of_lto = ["--pcce-mode=lto", "-flto", "-c", "main.c"];
+    let _ = run(command(&wrapper, &of_lto).current_dir(&folder)).expect_success();
+    let refused = run(command(&wrapper, &["--pcce-mode=link", "main.o", "-o", "x"]).current_dir(&folder));
+    assert!(refused.status != 0 && refused.stderr.contains("main.o"), "{}", refused.describe());
 }
 
 /// What a faulty linker, or somebody who changes files meanwhile, makes of the second link is refused.
 #[test]
 fn faults_of_the_second_link_are_refused() {
     use std::os::unix::fs::PermissionsExt;
-    let folder = work_folder("relink/faults");
+    let folder = work_folder("link/faults");
     let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
     write("other.c", "int middle(int n) { return n; }\n");
     write("main.c", "int middle(int n);\nint main(int n, char **v) { return v[n] ? 2 : middle(n - 1); }\n");
@@ -396,7 +392,7 @@ fn faults_of_the_second_link_are_refused() {
     };
     let _ = build(llvm("clang"), &["-c", "other.c"]).expect_success();
     for source in ["main.c", "middle.c"] {
-        let _ = build(artifact("pcce-clang"), &["--pcce-mode=relink", "-c", source]).expect_success();
+        let _ = build(artifact("pcce-clang"), &["--pcce-mode=link", "-c", source]).expect_success();
     }
     let address = "nm \"$out\" | sed -n 's/ [tT] inner$//p'";
     let faults = [
@@ -424,7 +420,7 @@ fn faults_of_the_second_link_are_refused() {
         write("linker", &script);
         fs::set_permissions(folder.join("linker"), fs::Permissions::from_mode(0o755)).unwrap();
         let linker = format!("-fuse-ld={}", folder.join("linker").display());
-        let link = ["--pcce-mode=relink", "-no-pie", &linker, "main.o", "middle.o", "-o", "program"];
+        let link = ["--pcce-mode=link", "-no-pie", &linker, "main.o", "middle.o", "-o", "program"];
         let linked = build(artifact("pcce-clang"), &link);
         match expected {
             None => assert_eq!(run(&mut command(folder.join("program"), &[])).status, 1, "{what}"),
@@ -439,14 +435,14 @@ fn faults_of_the_second_link_are_refused() {
 /// An object is linked where the folder is gone in which it was compiled.
 #[test]
 fn the_folder_of_the_compilation_may_be_gone() {
-    let folder = work_folder("relink/gone");
+    let folder = work_folder("link/gone");
     let gone = folder.join("gone");
     fs::create_dir(&gone).unwrap();
     fs::write(gone.join("main.c"), "int main(void) { return 3; }\n").unwrap();
-    let compile = ["--pcce-mode=relink", "-g", "-c", "main.c", "-o", "../main.o"];
+    let compile = ["--pcce-mode=link", "-g", "-c", "main.c", "-o", "../main.o"];
     let _ = run(command(artifact("pcce-clang"), &compile).current_dir(&gone)).expect_success();
     fs::remove_dir_all(&gone).unwrap();
-    let link = ["--pcce-mode=relink", "main.o", "-o", "program"];
+    let link = ["--pcce-mode=link", "main.o", "-o", "program"];
     let _ = run(command(artifact("pcce-clang"), &link).current_dir(&folder)).expect_success();
     assert_eq!(run(&mut command(folder.join("program"), &[])).status, 3);
 }
@@ -455,7 +451,7 @@ fn the_folder_of_the_compilation_may_be_gone() {
 /// what only it calls.
 #[test]
 fn inline_functions_of_several_modules_are_linked_once() {
-    let folder = work_folder("relink/inline");
+    let folder = work_folder("link/inline");
     let header = "#include <string>\n#include <vector>\n\
         extern int gone;\nstruct Guard { ~Guard() { gone++; } };\n\
         inline int both(int n) { static int sum; sum += n; Guard guard; std::vector<std::string> v(n, \"x\"); \
@@ -468,7 +464,7 @@ fn inline_functions_of_several_modules_are_linked_once() {
     for linker in ["bfd", "gold", "lld", "mold"] {
         for level in ["-O0", "-O2"] {
             let chosen = format!("-fuse-ld={linker}");
-            let words = ["--pcce-mode=relink", "--pcce-verify", level, &chosen, "main.cpp", "other.cpp"];
+            let words = ["--pcce-mode=link", "--pcce-verify", level, &chosen, "main.cpp", "other.cpp"];
             let mut build = command(artifact("pcce-clang++"), &words);
             let _ = run(build.args(["-o", "program"]).current_dir(&folder)).expect_success();
             let status = run(&mut command(folder.join("program"), &[])).status;

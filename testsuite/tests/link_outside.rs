@@ -88,7 +88,7 @@ fn chains(folder: &Path, program: &str, library: Option<&str>) -> Vec<String> {
 /// The frames are right: who called from outside is `outside`, and nobody that was there before.
 #[test]
 fn pointers_anywhere_lead_to_the_right_frames() {
-    let folder = work_folder("relink_outside/pointers");
+    let folder = work_folder("link_outside/pointers");
     fs::write(folder.join("start.c"), MAIN).unwrap();
     fs::write(folder.join("handle.c"), HANDLE).unwrap();
     fs::write(folder.join("main.c"), "void start(void);\nint main(void) { start(); return 0; }\n").unwrap();
@@ -101,7 +101,7 @@ fn pointers_anywhere_lead_to_the_right_frames() {
             compile(
                 &wrapper,
                 &folder,
-                &format!("--pcce-mode=relink -O1 -g {pic} -c {source}.c -o {source}{pic}.o"),
+                &format!("--pcce-mode=link -O1 -g {pic} -c {source}.c -o {source}{pic}.o"),
             );
         }
     }
@@ -116,7 +116,7 @@ fn pointers_anywhere_lead_to_the_right_frames() {
             };
             let modules = "start-fno-pic.o handle-fno-pic.o main-fno-pic.o";
             let words =
-                format!("--pcce-mode=relink -no-pie -fuse-ld={linker} {modules} outside.o -o {program}");
+                format!("--pcce-mode=link -no-pie -fuse-ld={linker} {modules} outside.o -o {program}");
             compile(&wrapper, &folder, &words);
             assert_eq!(chains(&folder, &program, None), expected("outside"), "{program}");
             if !for_library {
@@ -124,9 +124,9 @@ fn pointers_anywhere_lead_to_the_right_frames() {
             }
             let words =
                 format!("-shared -fuse-ld={linker} start-fPIC.o handle-fPIC.o outside.o -o {library}");
-            compile(&wrapper, &folder, &format!("--pcce-mode=relink {words}"));
+            compile(&wrapper, &folder, &format!("--pcce-mode=link {words}"));
             let words = format!("main-fPIC.o {library} -Wl,-rpath,$ORIGIN -o {program}");
-            compile(&wrapper, &folder, &format!("--pcce-mode=relink -fuse-ld={linker} {words}"));
+            compile(&wrapper, &folder, &format!("--pcce-mode=link -fuse-ld={linker} {words}"));
             assert_eq!(chains(&folder, &program, Some(&library)), expected("outside"), "{library}");
         }
     }
@@ -193,16 +193,16 @@ fn wide(folder: &Path) {
 /// They build, their ids are wide, and each context is the one that the program has been in.
 #[test]
 fn wide_programs_build_and_are_right() {
-    let folder = work_folder("relink_outside/wide");
+    let folder = work_folder("link_outside/wide");
     wide(&folder);
     let wrapper = artifact("pcce-clang");
     compile("gcc", &folder, "-O2 -c list.c");
     for level in ["-O1", "-O2"] {
         for verify in ["", "--pcce-verify"] {
             let sources = "wide0.c wide1.c wide2.c wide3.c show.c";
-            compile(&wrapper, &folder, &format!("--pcce-mode=relink {verify} -g {level} -c {sources}"));
+            compile(&wrapper, &folder, &format!("--pcce-mode=link {verify} -g {level} -c {sources}"));
             let objects = sources.replace(".c", ".o");
-            compile(&wrapper, &folder, &format!("--pcce-mode=relink {verify} {objects} list.o -o program"));
+            compile(&wrapper, &folder, &format!("--pcce-mode=link {verify} {objects} list.o -o program"));
             let report = folder.join("report");
             let _ = fs::remove_file(&report);
             let ran = run(command(folder.join("program"), &[]).env("PCCE_VERIFY_REPORT", &report));
