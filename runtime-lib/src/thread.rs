@@ -110,6 +110,7 @@ pub unsafe extern "C" fn leave(creation: *mut Creation) {
     // SAFETY: this thread's block and record.
     unsafe {
         own_stack(creation);
+        trace::unwound();
         forget_calls();
     }
 }

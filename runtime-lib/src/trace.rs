@@ -6,6 +6,9 @@ use core::mem::transmute;
 
 use pcce_system::weak_address;
 
+use crate::abi::Link;
+use crate::state::tls;
+
 /// The tracer's function of this name and type, if there is one.
 macro_rules! tracer {
     ($name:literal as $type:ty) => {{
@@ -89,6 +92,21 @@ pub fn begin_thread(place: [u64; 2]) {
         // SAFETY: the tracer's own numbers.
         unsafe { begin(place[0], place[1]) };
     }
+}
+
+/// The calling thread's activations are gone, and none has returned.
+pub fn unwound() {
+    if let Some(unwound) = tracer!("__pcce_trace_unwound" as unsafe extern "C" fn()) {
+        // SAFETY: as said.
+        unsafe { unwound() };
+    }
+}
+
+/// Whether this thread, which has ended, was left in the middle of calls that have pushed.
+#[unsafe(no_mangle)]
+pub extern "C" fn __pcce_thread_is_left() -> bool {
+    // SAFETY: this thread's block.
+    unsafe { (*tls()).top != Link::NULL }
 }
 
 /// See the header.

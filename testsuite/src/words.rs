@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pcce_abi::trace::{
-    CHUNK, CHUNK_HEAD, CONTEXT_WORDS, CONTINUED, ENDED, FIRST, FULL, Gap, KIND_IMAGE, KIND_SHIFT, MAGIC,
-    OPEN, Special, UNIT, USED, VERSION, cache_index, checksum,
+    CHUNK, CHUNK_HEAD, CONTEXT_WORDS, CONTINUED, ENDED, FIRST, FULL, Gap, HeadWords, KIND_IMAGE, KIND_SHIFT,
+    MAGIC, OPEN, Special, UNIT, USED, VERSION, cache_index, checksum_on, end_checksum, head_checksum,
 };
 
 use crate::{Output, artifact, command, llvm, repository, run};
@@ -77,6 +77,8 @@ pub fn chunks(bytes: &[u8]) -> Vec<Chunk> {
             size.is_multiple_of(UNIT as usize) && at + size <= bytes.len() && at + size <= used,
             "{at:#x}"
         );
+        let heads: HeadWords = std::array::from_fn(|at| word(head, 8 * at));
+        assert_eq!(word(head, 128), head_checksum(&heads));
         let body = head[CHUNK_HEAD as usize..size].to_vec();
         let mut chunk = Chunk {
             kind: half(head, 16),
@@ -102,7 +104,8 @@ pub fn chunks(bytes: &[u8]) -> Vec<Chunk> {
             );
             if chunk.end != OPEN {
                 assert!(word(head, 80) <= last as u64, "{} of {last} words", word(head, 80));
-                assert_eq!(word(head, 104), checksum(&all[..word(head, 80) as usize]));
+                let sum = end_checksum(chunk.end, &heads);
+                assert_eq!(word(head, 104), checksum_on(sum, &all[..word(head, 80) as usize]));
             }
             chunk.words = all[..last].to_vec();
         }
@@ -215,13 +218,15 @@ impl Reader {
         Self { items: items(stream), at: 0, cache: [0; 256], followed: [0; 256], before: 0 }
     }
 
-    /// What comes next; the contexts of chunks are left out, and that a handler has ended what it interrupted.
+    /// What comes next; the contexts of chunks are left out, and that a handler has ended what it interrupted, or the
+    /// thread was ended in the middle.
     pub fn peek(&mut self) -> Result<Item, End> {
         const CONTEXT: u8 = Special::Context as u8;
         const GAP: u8 = Special::Gap as u8;
         const INTERRUPTED: u64 = Gap::Interrupted as u64;
+        const UNWOUND: u64 = Gap::Unwound as u64;
         while let Some(
-            item @ (Item::Chunk | Item::Special(CONTEXT, ..) | Item::Special(GAP, INTERRUPTED, _)),
+            item @ (Item::Chunk | Item::Special(CONTEXT, ..) | Item::Special(GAP, INTERRUPTED | UNWOUND, _)),
         ) = self.items.get(self.at)
         {
             if *item == Item::Chunk {

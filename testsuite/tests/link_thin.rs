@@ -107,6 +107,7 @@ fn what_is_not_supported_is_refused() {
         (&["-Wl,--lto-emit-asm"][..], "the linker generates code when it is known what is linked"),
         (&["-Wl,--thinlto-index-only"], "the linker generates code when it is known what is linked"),
         (&["-Wl,--lto-obj-path=x"], "is not supported: the program is linked twice"),
+        (&["-Wl,-plugin-opt=obj-path=x"], "is not supported: the program is linked twice"),
         (&["-r"], "is joined of bitcode"),
     ] {
         let mut link = command(artifact("pcce-clang"), &["-O2", "-flto=thin", "one.o", "two.o", "four.o"]);

@@ -196,3 +196,107 @@ fn programs_may_set_handlers() {
         assert_eq!(count(&all, "says(char const*)"), 3, "{mode}: {all:?}");
     }
 }
+
+/// What the thread that is ended calls, by how that is done: `one` to `three` are told by name, and what was made is
+/// printed.
+const ENDED: &str = "#include <pthread.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
+    #ifdef __cplusplus\nextern \"C\" {\n#endif\nvoid says(const char *), ends(int);\n#ifdef __cplusplus\n}\n#endif\n\
+    #define OWN static __attribute__((noinline)) void\n\
+    OWN one(int n) { (void)n; says(\"one\"); }\nOWN two(int n) { (void)n; says(\"two\"); }\n\
+    OWN three(int n) { (void)n; says(\"three\"); }\nOWN last(void *p) { (void)p; says(\"last\"); }\n\
+    static pthread_key_t key; static volatile int spin;\n\
+    OWN sleeps(void) { one(1); sleep(10); two(1); says(\"more\"); three(2); }\n\
+    OWN below(void) { one(1); sleeps(); three(1); }\n\
+    OWN spins(void) { pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL); one(1); while (!spin) {} two(1);\n  \
+      three(2); }\n\
+    OWN exits(void) { one(1); pthread_exit(NULL); }\n\
+    OWN may_exit(int n) { one(n); if (n) pthread_exit(NULL); two(n); }\nOWN callee(void) { may_exit(1); three(1); }\n\
+    OWN plain(void) { one(1); ends(1); two(1); three(1); }\nOWN returns(void) { one(1); two(1); three(1); }\n\
+    static int compares(const void *a, const void *b) { (void)a; (void)b; one(1); pthread_exit(NULL); }\n\
+    OWN library(void) { int two_of[2] = { 2, 1 }; qsort(two_of, 2, sizeof *two_of, compares); two(1); three(1); }\n\
+    OWN cleans(void) { pthread_cleanup_push(last, NULL); one(1); sleep(10); two(1); pthread_cleanup_pop(1); three(2); }\n\
+    #ifdef __cplusplus\nstruct Last { int n; ~Last() { last(nullptr); } }; static thread_local Last object{1};\n\
+    #define TOUCH object.n++\n#else\n#define TOUCH (void)0\n#endif\n\
+    static const struct { const char *name; void (*run)(void); int cancelled; } ways[] = { { \"sleeps\", sleeps, 1 },\n  \
+      { \"below\", below, 1 }, { \"spins\", spins, 1 }, { \"exits\", exits, 0 }, { \"callee\", callee, 0 },\n  \
+      { \"plain\", plain, 0 }, { \"returns\", returns, 0 }, { \"library\", library, 0 }, { \"cleans\", cleans, 1 } };\n\
+    static void *runs(void *way) { TOUCH; pthread_setspecific(key, way); ways[(size_t)way - 1].run(); return NULL; }\n\
+    int main(int count, char **words) { (void)count; pthread_t thread; pthread_key_create(&key, last);\n  \
+      for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) if (!strcmp(words[1], ways[i].name)) {\n    \
+        pthread_create(&thread, NULL, runs, (void *)(i + 1));\n    \
+        if (ways[i].cancelled) { usleep(100000); pthread_cancel(thread); }\n    pthread_join(thread, NULL); }\n  return 0; }\n";
+
+/// A thread is ended in the middle. No call is told that was not made, and where one that was made is not told, the
+/// trace says so. What the thread does behind that is told.
+#[test]
+fn threads_are_ended_in_the_middle() {
+    let folder = work_folder("trace_ends/in_the_middle");
+    let plain = "#include <pthread.h>\n#include <stdio.h>\nvoid says(const char *what) { puts(what); fflush(stdout); }\n\
+        void ends(int n) { if (n) pthread_exit(NULL); }\n";
+    for (name, text) in [("plain.c", plain), ("own.c", ENDED), ("own.cpp", ENDED)] {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    let mut clang = command(llvm("clang"), &["-O1", "-fexceptions", "-c", "plain.c", "-o", "plain.o"]);
+    let _ = run(clang.current_dir(&folder)).expect_success();
+    for mode in ["--pcce-mode=link", "--pcce-mode=module", "--pcce-mode=lto"] {
+        for (driver, words) in [
+            ("pcce-clang", &["own.c", "-O1"][..]),
+            ("pcce-clang", &["own.c", "-O1", "-fexceptions"]),
+            ("pcce-clang++", &["own.cpp", "-O1"]),
+        ] {
+            let mut clang = command(artifact(driver), &["--pcce-trace", "--pcce-verify", "-g", mode]);
+            clang.args(words).args(["plain.o", "-pthread", "-o", "program"]).current_dir(&folder);
+            let _ = run(&mut clang).expect_success();
+            for way in
+                ["sleeps", "below", "spins", "exits", "callee", "plain", "returns", "library", "cleans"]
+            {
+                let what = format!("{mode} {words:?} {way}");
+                let pads = words[0] == "own.cpp" || words.len() == 3;
+                let exact = match way {
+                    "exits" | "callee" | "returns" | "library" => true,
+                    "spins" => false,
+                    _ => pads,
+                };
+                ended_thread(&folder, way, exact, &what);
+            }
+            if words == ["own.cpp", "-O1"] {
+                // The source has a cleanup in the one, and nothing in the other.
+                let show = command(artifact("pcce"), &["trace", "show", "program", "trace"]);
+                let shown = run({ show }.current_dir(&folder)).stdout;
+                assert!(shown.contains("<exception caught in cleans"), "{shown}");
+                assert!(shown.contains("<exception passed on by runs"), "{shown}");
+            }
+        }
+    }
+}
+
+fn ended_thread(folder: &Path, way: &str, exact: bool, what: &str) {
+    let trace = folder.join("trace");
+    let _ = fs::remove_file(&trace);
+    let output = run(command(folder.join("program"), &[way]).env("PCCE_TRACE", &trace)).expect_success();
+    let names = ["one", "two", "three", "last"];
+    let made: Vec<&str> = output.stdout.lines().filter(|line| names.contains(line)).collect();
+    let pcce = |words: &[&str]| {
+        let mut pcce = command(artifact("pcce"), &["trace"]);
+        run(pcce.args(words).args(["program", "trace"]).current_dir(folder))
+    };
+    let shown = pcce(&["show", "--format", "json"]);
+    let told: Vec<String> = json_lines(&shown.stdout)
+        .iter()
+        .filter(|event| event["kind"] == "call" || event["kind"] == "entered")
+        .filter_map(|event| event["function"].as_str())
+        .map(|name| name.split('(').next().unwrap_or_default().to_owned())
+        .filter(|name| names.contains(&&**name))
+        .collect();
+    let mut left = made.iter();
+    assert!(told.iter().all(|told| left.any(|made| made == told)), "{what}: {told:?}, not {made:?}");
+    assert!(told.last().is_some_and(|told| told == "last"), "{what}: {}", shown.describe());
+    if exact {
+        assert_eq!((shown.status, told.len()), (0, made.len()), "{what}: {}", shown.describe());
+    } else {
+        assert_eq!(shown.status, 2, "{what}: {}", shown.describe());
+        assert!(shown.stdout.contains("\"interrupted\""), "{what}: {}", shown.describe());
+    }
+    let check = pcce(&["check"]);
+    assert!(check.stdout.contains(", 0 chunks do not match"), "{what}: {}", check.describe());
+}

@@ -5,7 +5,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown};
 use std::time::Duration;
 
 use pcce_abi::trace::{
-    CONTEXT_WORDS, CONTINUED, ENDED, FULL, Gap, KIND_SHIFT, KIND_STREAM, Special, UNIT, VERSION,
+    CHUNK, CHUNK_HEAD, CONTEXT_WORDS, CONTINUED, ENDED, FULL, Gap, KIND_SHIFT, KIND_STREAM, Special, UNIT,
+    VERSION,
 };
 use pcce_testsuite::words::{Chunk, Item, Reader, build, check_plain, read, streams, streams_of, traced};
 use pcce_testsuite::{artifact, command, repository, run, work_folder};
@@ -282,5 +283,37 @@ fn chunks_of_a_ring_without_a_head_are_missed() {
         fs::write(folder.join("trace"), &damaged).unwrap();
         let shown = show();
         assert_ne!(shown.status, 0, "{other:#x} over {at:#x}: {}", shown.describe());
+    }
+}
+
+/// A changed bit in a chunk's head is seen, whatever it says.
+#[test]
+fn heads_of_chunks_are_checked() {
+    let folder = work_folder("tracer/heads");
+    let text = "#include <pthread.h>\n__attribute__((noinline)) static void step(void) { __asm__ volatile(\"\"); }\n\
+        static void *runs(void *p) { for (int i = 0; i < 100; i++) step(); return p; }\n\
+        int main(void) { pthread_t thread; pthread_create(&thread, 0, runs, 0); return pthread_join(thread, 0); }\n";
+    fs::write(folder.join("main.c"), text).unwrap();
+    let mut clang = command(artifact("pcce-clang"), &["--pcce-trace", "-g", "-O1", "-pthread", "main.c"]);
+    let _ = run(clang.args(["-o", "program"]).current_dir(&folder)).expect_success();
+    let _ =
+        run(command(folder.join("program"), &[]).env("PCCE_TRACE", folder.join("trace"))).expect_success();
+    let show = || run(command(artifact("pcce"), &["trace", "show", "program", "trace"]).current_dir(&folder));
+    let _ = show().expect_success();
+    let bytes = fs::read(folder.join("trace")).unwrap();
+    let magic = u64::to_le_bytes(CHUNK);
+    let heads: Vec<usize> =
+        (0..bytes.len()).step_by(UNIT as usize).filter(|&at| bytes[at..].starts_with(&magic)).collect();
+    assert!(heads.len() > 2, "{heads:?}");
+    for head in heads {
+        for at in (0..CHUNK_HEAD as usize).step_by(4) {
+            let mut damaged = bytes.clone();
+            damaged[head + at] ^= 1;
+            fs::write(folder.join("trace"), &damaged).unwrap();
+            let shown = show();
+            assert_ne!(shown.status, 0, "{head:#x} {at}: {}", shown.describe());
+            let said = shown.stderr.contains("damaged") || shown.stderr.contains("missing");
+            assert!(said, "{head:#x} {at}: {}", shown.describe());
+        }
     }
 }

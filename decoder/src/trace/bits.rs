@@ -3,8 +3,7 @@
 use std::io;
 
 use pcce_abi::trace::{
-    AWAY, CHUNK, CONTEXT_WORDS, CONTINUED, ENDED, FULL, KIND_SHIFT, OPEN, Special, TOKEN_LEN, checksum,
-    position,
+    AWAY, CONTEXT_WORDS, CONTINUED, ENDED, FULL, KIND_SHIFT, OPEN, Special, TOKEN_LEN, checksum_on, position,
 };
 
 use super::file::{ChunkAt, Stream, TraceFile};
@@ -360,16 +359,16 @@ impl<'t> Bits<'t> {
         if chunk.words > chunk.room {
             return Ok(false);
         }
-        let mut sum = CHUNK;
+        let mut sum = chunk.ended;
         let mut words = Vec::new();
         let mut at = 0;
         while at < chunk.words {
             let most = (chunk.words - at).min(BLOCK as u64) as usize;
             self.file.words(chunk.words_at + 8 * at, &mut words, most)?;
-            let Some(first) = words.first_mut() else { return Ok(false) };
-            // The sum goes on where it was: [`checksum`] begins with this constant, and adds each word so.
-            *first ^= sum ^ CHUNK;
-            sum = checksum(&words);
+            if words.is_empty() {
+                return Ok(false);
+            }
+            sum = checksum_on(sum, &words);
             at += words.len() as u64;
         }
         Ok(sum == chunk.checksum)

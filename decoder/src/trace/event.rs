@@ -53,8 +53,12 @@ pub enum EventKind {
     HandlerEnd,
     /// It was left by a jump to what it had interrupted.
     HandlerLeft,
-    /// A signal handler that had interrupted it was left by a jump: what had to come next may have come.
+    /// A signal handler that had interrupted it was left by a jump, or the thread was ended: what had to come next may
+    /// have come.
     Interrupted,
+    /// The thread was ended in the middle: of its activations none is there any more. Where something may have come in
+    /// front of that, there is an [`Interrupted`](Self::Interrupted) in its place.
+    Unwound,
     /// A mark of the program's: `value`.
     Mark,
     /// What is active is known here, and told next; `value` is 1 where what came before was not kept, and 2 where the
@@ -189,6 +193,7 @@ impl EventKind {
             Self::HandlerEnd => "signal-return",
             Self::HandlerLeft => "signal-left",
             Self::Interrupted => "interrupted",
+            Self::Unwound => "thread-exit",
             Self::Mark => "mark",
             Self::Known => "known",
             Self::Switched => "switched",

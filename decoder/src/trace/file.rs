@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use pcce_abi::trace::{
-    self as abi, CHUNK, CHUNK_HEAD, Chunk, FIRST, HEAD, KIND_IMAGE, KIND_PART, KIND_STREAM, Last, MAGIC,
-    RING, STREAMS, UNIT, USED, VERSION, parts,
+    self as abi, CHUNK, CHUNK_HEAD, Chunk, FIRST, HEAD, HeadWords, KIND_IMAGE, KIND_PART, KIND_STREAM, Last,
+    MAGIC, RING, STREAMS, UNIT, USED, VERSION, parts,
 };
 use thiserror::Error;
 
@@ -70,6 +70,8 @@ pub struct ChunkAt {
     pub hash: u64,
     /// Checksum of its words.
     pub checksum: u64,
+    /// The checksum of how it ends, with which that begins.
+    pub ended: u64,
     /// `CLOCK_MONOTONIC` at its end, in nanoseconds; 0 where it does not end.
     pub closed: u64,
     /// How many libraries the process had loaded at its beginning.
@@ -263,11 +265,18 @@ impl TraceFile {
             self.damaged += 1;
             return Ok(UNIT);
         };
+        let words: HeadWords = std::array::from_fn(|at| u64_at(&head, 8 * at));
+        if abi::head_checksum(&words) != u64_at(&head, offset_of!(Chunk, head)) {
+            self.damaged += 1;
+            return Ok(UNIT);
+        }
+        let ended = abi::end_checksum(end, &words);
+        let checksum = u64_at(&head, offset_of!(Chunk, checksum));
         let process = u32_at(&head, offset_of!(Chunk, process));
         let clock = u64_at(&head, offset_of!(Chunk, clock));
         let loads = u64_at(&head, offset_of!(Chunk, loads));
         if kind == KIND_IMAGE {
-            self.image(at + CHUNK_HEAD, process, (clock, loads))?;
+            self.image(at + CHUNK_HEAD, (ended, checksum), process, (clock, loads))?;
             return Ok(size);
         }
         let number = u64_at(&head, offset_of!(Chunk, stream));
@@ -309,7 +318,8 @@ impl TraceFile {
             words: u64_at(&head, offset_of!(Chunk, words)),
             events: u64_at(&head, offset_of!(Chunk, events)),
             hash: u64_at(&head, offset_of!(Chunk, hash)),
-            checksum: u64_at(&head, offset_of!(Chunk, checksum)),
+            ended,
+            checksum,
             closed: if end == abi::OPEN { 0 } else { u64_at(&head, offset_of!(Chunk, closed)) },
             loads,
             last,
@@ -327,7 +337,14 @@ impl TraceFile {
         Ok(is_it.then_some((words, pending)))
     }
 
-    fn image(&mut self, at: u64, process: u32, (clock, loads): (u64, u64)) -> Result<(), TraceError> {
+    /// `sums`: the checksum of how the chunk ends, and of all.
+    fn image(
+        &mut self,
+        at: u64,
+        sums: (u64, u64),
+        process: u32,
+        (clock, loads): (u64, u64),
+    ) -> Result<(), TraceError> {
         const ID: usize = offset_of!(abi::Image, build_id);
         let mut fixed = [0; size_of::<abi::Image>()];
         let whole = self.read(&mut fixed, at)? == fixed.len();
@@ -342,6 +359,11 @@ impl TraceFile {
         let mut path = vec![0; path_len.min(MAX_PATH)];
         let read = self.read(&mut path, at + fixed.len() as u64)?;
         path.truncate(read);
+        let sum = abi::checksum_of_bytes(abi::checksum_of_bytes(sums.0, &fixed), &path);
+        if sum != sums.1 {
+            self.damaged += 1;
+            return Ok(());
+        }
         self.images.push(Image {
             process,
             clock,

@@ -8,7 +8,7 @@ use super::machine::Machine;
 use super::named::{Met, Named};
 use super::reader::Reader;
 use super::spans::POINTER;
-use super::tables::{NONE, Tables};
+use super::tables::{NONE, Op, Tables};
 use crate::context::{Frame, FrameKind};
 use crate::printable::printable;
 use crate::render::{json_frame, json_string};
@@ -190,6 +190,7 @@ fn text_line(
         EventKind::Known => *line = boundary("what is active is known again".to_owned()),
         EventKind::Landed | EventKind::Again => {
             let what = match event.kind {
+                EventKind::Landed if passes_on(tables, event.node) => "<exception passed on by ",
                 EventKind::Landed => "<exception caught in ",
                 _ => "<returned again in ",
             };
@@ -202,9 +203,12 @@ fn text_line(
         EventKind::Handler => *line = boundary(format!("signal {}", event.value)),
         EventKind::HandlerEnd => *line = boundary("signal handler returned".to_owned()),
         EventKind::Interrupted => {
-            let what =
-                "interrupted for good by a signal handler: calls that had to come next may have been made";
+            let what = "interrupted for good, by a signal handler or the end of the thread: calls that had to come next \
+                        may have been made";
             *line = boundary(what.to_owned());
+        }
+        EventKind::Unwound => {
+            *line = boundary("the thread was cancelled, or ended by pthread_exit".to_owned());
         }
         EventKind::HandlerLeft => *line = boundary("signal handler left by a jump".to_owned()),
         EventKind::Mark => *line = boundary(format!("mark {}", event.value)),
@@ -215,6 +219,17 @@ fn text_line(
         EventKind::End(End::Ended) => *line = boundary("end".to_owned()),
         EventKind::End(End::Open) => *line = boundary("what came later is not recorded".to_owned()),
     }
+}
+
+/// Whether nothing can come behind a landing pad but that the exception goes on.
+fn passes_on(tables: &Tables, pad: u32) -> bool {
+    let only = |node: &u32| {
+        let choice = tables.choices[tables.nodes[*node as usize].next as usize];
+        (choice.width == 0 && choice.start != NONE).then_some(choice.start)
+    };
+    // On a cycle something is written, but in tables that are damaged.
+    let ops = std::iter::successors(only(&pad), only).take(64).map(|node| tables.nodes[node as usize].op);
+    ops.into_iter().find(|op| *op != Op::Block) == Some(Op::Resume)
 }
 
 /// The lines of a block: each file, and the numbers of its lines.

@@ -70,6 +70,7 @@ impl Spans {
             | EventKind::HandlerEnd
             | EventKind::HandlerLeft
             | EventKind::Interrupted
+            | EventKind::Unwound
             | EventKind::End(_) => self.close(0, &mut sink),
             EventKind::Resume | EventKind::Mark | EventKind::Block => {}
         }

@@ -439,6 +439,12 @@ impl Tables {
         (number < u64::from(function.nodes)).then(|| function.first_node + number as u32)
     }
 
+    /// The nodes of a function.
+    pub(super) fn nodes_of(&self, function: u32) -> impl Iterator<Item = u32> {
+        let function = &self.functions[function as usize];
+        function.first_node..function.first_node + function.nodes
+    }
+
     /// A frame of this kind with a name.
     #[must_use]
     pub fn frame(&self, kind: FrameKind, name: Option<u32>) -> Frame<'_> {

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+use std::mem::offset_of;
+
 use pcce_abi::trace as abi;
 
 use crate::world::World;
@@ -239,8 +241,7 @@ impl FileOf {
         for (sequence, chunk) in (0..).zip(chunks) {
             let words = if chunk.end == abi::OPEN { 0 } else { chunk.words.len() as u64 };
             let said = if verify && chunk.end != abi::OPEN { chunk.at_end } else { Settled::default() };
-            let sum = if chunk.end == abi::OPEN { 0 } else { abi::checksum(&chunk.words) };
-            let tail = [words, said.events, said.hash, sum];
+            let tail = [words, said.events, said.hash];
             let content: Vec<u8> = chunk.words.iter().flat_map(|word| word.to_le_bytes()).collect();
             let mut stream = *stream;
             if sequence > 0 {
@@ -281,6 +282,19 @@ impl FileOf {
             head.extend(word.to_le_bytes());
         }
         head.resize(abi::CHUNK_HEAD as usize, 0);
+        let at = |at: usize| u64::from_le_bytes(head[8 * at..8 * at + 8].try_into().unwrap());
+        let words: abi::HeadWords = std::array::from_fn(at);
+        let sum = abi::checksum_of_bytes(abi::end_checksum(end, &words), content);
+        let sums = [
+            (offset_of!(abi::Chunk, head), abi::head_checksum(&words)),
+            (
+                offset_of!(abi::Chunk, checksum),
+                if end == abi::OPEN && kind == abi::KIND_STREAM { 0 } else { sum },
+            ),
+        ];
+        for (at, sum) in sums {
+            head[at..at + 8].copy_from_slice(&sum.to_le_bytes());
+        }
         head.extend(content);
         head.resize(size as usize, 0);
         self.bytes.extend(head);

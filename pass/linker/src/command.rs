@@ -181,7 +181,7 @@ impl Command {
             let refused = word.meaning() == Some(Meaning::Refused)
                 && !(elf && word.texts[0].as_bytes().contains(&b'f'));
             // Its objects are compared with the output.
-            refused || self.compiles() && word.texts[0].to_string_lossy().contains("lto-obj-path")
+            refused || self.compiles() && word.meaning() == Some(Meaning::Objects)
         })
     }
 
@@ -217,7 +217,10 @@ fn option(word: &[u8]) -> (Takes, Meaning, Option<&OsStr>) {
         && !letter_only
         && let Some((takes, meaning)) = table::long(name, dashes)
     {
-        return (takes, meaning, equals.map(|at| OsStr::from_bytes(&rest[at + 1..])));
+        let value = equals.map(|at| &rest[at + 1..]);
+        // lld has some of its options under such a name, too.
+        let for_plugin = value.filter(|_| name == table::PLUGIN_OPTION).and_then(plugin_option);
+        return for_plugin.unwrap_or((takes, meaning, value.map(OsStr::from_bytes)));
     }
     let first = (dashes == 1).then(|| rest.first()).flatten();
     match first.and_then(|letter| table::short(*letter)) {
@@ -227,6 +230,15 @@ fn option(word: &[u8]) -> (Takes, Meaning, Option<&OsStr>) {
         Some((takes, meaning)) if rest.len() == 1 => (takes, meaning, None),
         _ => (Takes::Nothing, Meaning::Other, None),
     }
+}
+
+/// The option that lld takes from what another linker would hand to its plugin.
+fn plugin_option(text: &[u8]) -> Option<(Takes, Meaning, Option<&OsStr>)> {
+    let text = str::from_utf8(text).ok()?;
+    let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+    let (_, meaning) =
+        [format!("lto-{name}"), name.to_owned()].iter().find_map(|name| table::long(name, 1))?;
+    (meaning != Meaning::Other).then_some((Takes::Joined, meaning, value.map(OsStr::new)))
 }
 
 #[cfg(test)]

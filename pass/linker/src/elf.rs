@@ -1,12 +1,12 @@
 //! What objects and linked images say of themselves: the ids of modules, and the symbols that they define.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-use object::elf::{ET_DYN, ET_REL, FileType, STB_LOCAL};
-use object::read::elf::{ElfFile64, Sym};
-use object::{Endianness, Object, ObjectSection, ObjectSymbol, ReadCache, ReadRef};
+use object::elf::{ET_DYN, ET_REL, FileType, SHT_RELA, STB_LOCAL};
+use object::read::elf::{ElfFile64, SectionHeader, Sym};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, ReadCache, ReadRef, SectionIndex};
 use pcce_abi::skeleton;
 
 use crate::{Error, partial};
@@ -17,6 +17,8 @@ pub const MODULE: (&str, &[u8; 8]) = (skeleton::MODULE_SECTION, &skeleton::MODUL
 pub const CODE: (&str, &[u8; 8]) = (skeleton::CODE_SECTION, &skeleton::CODE_MAGIC);
 /// How many bytes each id has, with what stands before it.
 const RECORD: usize = 16;
+/// Bytes of a relocation.
+const RELA: usize = 24;
 
 /// What a file is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +63,33 @@ pub fn look(start: &[u8], all: impl FnOnce() -> Result<Vec<u8>, Error>, shown: &
         ET_DYN => Ok(Found::Library),
         _ => Ok(Found::Other),
     }
+}
+
+/// Sorts the relocations of an object's unwind tables by their places. mold 1.10 writes those of a second file's
+/// personality behind the first file's, and ends by a signal where it reads that. (The pass needs a personality of C,
+/// for landing pads of its own, beside that of C++.)
+pub fn sort_unwind_relocations(file: &Path) -> Result<(), Error> {
+    let damaged =
+        |error: object::Error| Error::Damaged { file: file.display().to_string(), cause: error.to_string() };
+    let mut data = fs::read(file).map_err(Error::file(file))?;
+    let mut tables = Vec::new();
+    let object = ElfFile64::<Endianness>::parse(&*data).map_err(damaged)?;
+    let endian = object.endian();
+    for (_, header) in object.elf_section_table().enumerate() {
+        let of = SectionIndex(header.sh_info(endian) as usize);
+        if header.sh_type(endian) == SHT_RELA
+            && object.section_by_index(of).is_ok_and(|section| section.name() == Ok(".eh_frame"))
+        {
+            let content = header.data(endian, &*data).map_err(damaged)?;
+            let mut rows: Vec<[u8; RELA]> = content.as_chunks().0.to_vec();
+            rows.sort_by_key(|row| u64::from_le_bytes(*row.first_chunk().expect("it begins with the place")));
+            tables.push((header.sh_offset(endian) as usize, rows.concat()));
+        }
+    }
+    for (at, table) in tables {
+        data[at..at + table.len()].copy_from_slice(&table);
+    }
+    fs::write(file, data).map_err(Error::file(file))
 }
 
 /// The ids in one kind of section of a file.

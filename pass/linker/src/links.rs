@@ -173,6 +173,7 @@ impl Links<'_> {
                         | Meaning::SecondReads
                         | Meaning::SideText
                         | Meaning::SideFile
+                        | Meaning::Objects
                         | Meaning::Quoting
                         | Meaning::Refused
                 )

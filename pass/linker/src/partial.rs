@@ -18,7 +18,7 @@ use crate::command::{Command, Meaning};
 use crate::inputs::{files_of_words, tail};
 use crate::linked::{Linked, Object, Place};
 use crate::scratch::{Scratch, with_names};
-use crate::{Error, scripts, symbols};
+use crate::{Error, elf, scripts, symbols};
 
 /// The section with the inputs. Linkers leave it out of images.
 pub const SECTION: &str = ".pcce.inputs";
@@ -119,6 +119,7 @@ pub fn pack(command: &Command, linked: &Linked, linker: &Path) -> Result<Vec<u8>
                 Meaning::Output
                 | Meaning::SideText
                 | Meaning::SideFile
+                | Meaning::Objects
                 | Meaning::Quoting
                 | Meaning::Library
                 | Meaning::Folder,
@@ -260,6 +261,7 @@ impl Partial {
             let said = String::from_utf8_lossy(&with_names(&result.stderr, &names)).into_owned();
             return Err(Error::Partial { file: self.shown.clone(), said });
         }
+        elf::sort_unwind_relocations(&output)?;
         Ok(output)
     }
 }

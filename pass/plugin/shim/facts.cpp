@@ -19,8 +19,6 @@ using namespace llvm;
 void pcce_shim_block_frequencies(void *Analyses, LLVMValueRef V, double *Out) {
   Function &F = *unwrap<Function>(V);
   auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
-  // The pass has changed blocks since others looked at loops.
-  FAM.invalidate(F, PreservedAnalyses::none());
   auto &BFI = FAM.getResult<BlockFrequencyAnalysis>(F);
   double Entry = static_cast<double>(BFI.getEntryFreq().getFrequency());
   for (BasicBlock &BB : F)
@@ -31,7 +29,6 @@ void pcce_shim_block_frequencies(void *Analyses, LLVMValueRef V, double *Out) {
 void pcce_shim_branch_probabilities(void *Analyses, LLVMValueRef V, double *Out) {
   Function &F = *unwrap<Function>(V);
   auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
-  FAM.invalidate(F, PreservedAnalyses::none());
   auto &BPI = FAM.getResult<BranchProbabilityAnalysis>(F);
   for (BasicBlock &BB : F)
     for (unsigned I = 0, E = BB.getTerminator()->getNumSuccessors(); I != E; ++I)

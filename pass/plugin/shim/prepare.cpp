@@ -57,6 +57,11 @@ void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef V) {
   FAM.invalidate(F, PreservedAnalyses::none());
 }
 
+void pcce_shim_blocks_changed(void *Analyses, LLVMValueRef V) {
+  auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
+  FAM.invalidate(*unwrap<Function>(V), PreservedAnalyses::none());
+}
+
 // Also gives it a return of its own, as code generation would. Then it returns the branch that came there, to be
 // unlinked.
 LLVMValueRef pcce_shim_keep_tail_call(LLVMValueRef V) {

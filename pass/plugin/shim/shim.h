@@ -42,6 +42,8 @@ LLVMBasicBlockRef pcce_shim_split_edge(LLVMBasicBlockRef From, LLVMBasicBlockRef
 LLVMBasicBlockRef pcce_shim_unique_predecessor(LLVMBasicBlockRef Block);
 LLVMValueRef pcce_shim_invoke_to_call(LLVMValueRef Invoke);
 void pcce_shim_untell_in_pads(LLVMValueRef F);
+// What was analysed of the function is not so any more.
+void pcce_shim_blocks_changed(void *Analyses, LLVMValueRef F);
 void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef F);
 uint32_t pcce_shim_linkage_facts(LLVMValueRef V);
 void pcce_shim_set_dso_local(LLVMValueRef V);

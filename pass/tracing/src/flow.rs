@@ -32,6 +32,8 @@ pub enum Role {
     Event,
     /// One behind which something is written in any case.
     Writes,
+    /// One in front of which something is written in any case: the thread may end in it.
+    Tells,
     /// A return.
     Return,
 }

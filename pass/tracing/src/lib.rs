@@ -55,6 +55,9 @@ pub fn place(flow: &Flow) -> Placement {
         }
     }
     let mut codes = code::codes(&sets, &frequencies);
+    for (code, _) in codes.iter_mut().zip(&flow.roles).filter(|(_, role)| **role == Role::Tells) {
+        code.bits = code.bits.max(1);
+    }
     for node in code::on_silent_cycles(flow, &sets, &next, &codes, &frequencies) {
         codes[node as usize] = Code { value: 0, bits: 1 };
     }

@@ -88,7 +88,11 @@ fn flows() -> impl Strategy<Value = Flow> {
         for (events, successors, frequency, kinds) in drawn {
             let first = flow.roles.len() as u32;
             for event in 0..events {
-                flow.roles.push(if kinds >> event & 1 == 1 { Role::Writes } else { Role::Event });
+                flow.roles.push(match kinds >> (2 * event) & 3 {
+                    0 => Role::Writes,
+                    1 => Role::Tells,
+                    _ => Role::Event,
+                });
             }
             let successors: Vec<u32> = successors.into_iter().map(|to| (to % count) as u32).collect();
             if successors.is_empty() && kinds & 128 != 0 {

@@ -4,7 +4,7 @@
 use crate::{MAIN_BASE_SYMBOL, REPLACED, SIGNAL_SITE_SYMBOL, TLS_SYMBOL, VERSION_SYMBOL, functions};
 
 /// What every archive defines for the C API, for the start of the program, and for code of the pass.
-pub const RUNTIME: [&str; 38] = [
+pub const RUNTIME: [&str; 39] = [
     "pcce_context",
     "pcce_numbers",
     "pcce_token",
@@ -23,6 +23,8 @@ pub const RUNTIME: [&str; 38] = [
     "__pcce_crash_start",
     "__pcce_sample_start",
     "__pcce_numbers_start",
+    // For the tracer.
+    "__pcce_thread_is_left",
     VERSION_SYMBOL,
     TLS_SYMBOL,
     SIGNAL_SITE_SYMBOL,
@@ -60,7 +62,7 @@ pub const VERIFY: [&str; 8] = [
 ];
 
 /// What the tracer defines (`libpcce_trace.a`).
-pub const TRACE: [&str; 25] = [
+pub const TRACE: [&str; 27] = [
     crate::trace::TLS_SYMBOL,
     crate::trace::functions::FLUSH,
     crate::trace::functions::ENTER,
@@ -69,6 +71,7 @@ pub const TRACE: [&str; 25] = [
     crate::trace::functions::RETURNED,
     crate::trace::functions::EVENT,
     crate::trace::functions::SYNC,
+    crate::trace::functions::CANCEL_TYPE,
     crate::trace::functions::SWITCH,
     crate::trace::functions::SAVE,
     crate::trace::functions::BACK,
@@ -88,6 +91,7 @@ pub const TRACE: [&str; 25] = [
     "__pcce_trace_file",
     "__pcce_trace_last",
     "__pcce_trace_thread",
+    "__pcce_trace_unwound",
 ];
 
 /// What `libpcce_libc.a` defines in libc's place, and where each leads.

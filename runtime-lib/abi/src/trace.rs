@@ -186,9 +186,13 @@ pub enum Gap {
     /// A signal handler was left by a jump: of its activations nothing more comes. The next [`Special::Handler`] of the
     /// stream begins anew.
     Left = 4,
-    /// In the stream that such a handler had interrupted: what follows from it without a word up to where it was
-    /// interrupted has happened, and what follows behind that has not. The stack is known.
+    /// In the stream that such a handler had interrupted, or in front of a [`Special::Landed`] where the thread may
+    /// have been cancelled anywhere: what follows from it without a word up to where it was interrupted has happened,
+    /// and what follows behind that has not. The stack is known.
     Interrupted = 5,
+    /// The thread was ended in the middle, by `pthread_exit` or a cancellation: none of its activations is there any
+    /// more. Of what follows without a word in front of this, nobody knows how much has happened.
+    Unwound = 6,
 }
 
 /// The shift of a special word's kind.
@@ -220,6 +224,8 @@ pub mod functions {
     pub const EVENT: &str = "__pcce_trace_event";
     /// `(void)`: the process may end now without another word.
     pub const SYNC: &str = "__pcce_trace_sync";
+    /// `(void)`: `pthread_setcanceltype` was called.
+    pub const CANCEL_TYPE: &str = "__pcce_trace_cancel_type";
     /// `(uint64_t *number, const void *function, uint32_t node)`: the thread switches to another stack in the call that
     /// follows. `number` is the activation's; function and node as for [`LANDED`], or null and 0.
     pub const SWITCH: &str = "__pcce_trace_switch";
@@ -309,7 +315,8 @@ pub struct Chunk {
     pub events: u64,
     /// Verify mode: their hash.
     pub hash: u64,
-    /// [`checksum`] of its words, where it does not end [`OPEN`].
+    /// Checksum of how it ends, and of its words ([`end_checksum`]), where it does not end [`OPEN`]. Of an image: of
+    /// that, and the path.
     pub checksum: u64,
     /// `CLOCK_MONOTONIC` where it was said how it ends, in nanoseconds.
     pub closed: u64,
@@ -317,6 +324,27 @@ pub struct Chunk {
     /// may be loaded where another one was: an address means the image there that was described last, and not after
     /// more loads than the stream knew of.
     pub loads: u64,
+    /// [`head_checksum`].
+    pub head: u64,
+}
+
+/// The head of a chunk, as words.
+pub type HeadWords = [u64; CHUNK_HEAD as usize / 8];
+
+/// The checksum of what a head says from the chunk's beginning on: all but how it ends.
+#[must_use]
+pub fn head_checksum(head: &HeadWords) -> u64 {
+    const BEGIN: usize = offset_of!(Chunk, begin) / 8;
+    let sum = checksum(&head[1..BEGIN]);
+    checksum_on(sum, &[head[BEGIN] & u64::from(u32::MAX), head[offset_of!(Chunk, loads) / 8]])
+}
+
+/// The checksum of how a chunk ends by its head. It goes on with the chunk's words ([`checksum_on`]).
+#[must_use]
+pub fn end_checksum(end: u32, head: &HeadWords) -> u64 {
+    let fields = [offset_of!(Chunk, words), offset_of!(Chunk, events), offset_of!(Chunk, hash)];
+    let [words, events, hash] = fields.map(|at| head[at / 8]);
+    checksum(&[end.into(), words, events, hash, head[offset_of!(Chunk, closed) / 8]])
 }
 
 /// A place in a stream: the sequence of the chunk, how many words of it are written, and how many bits are pending.
@@ -326,8 +354,8 @@ pub const fn position(sequence: u64, words: u64, bits: u32) -> u64 {
 }
 
 /// Bytes of a chunk's head.
-pub const CHUNK_HEAD: u64 = 128;
-const _: () = assert!(size_of::<Chunk>() as u64 <= CHUNK_HEAD);
+pub const CHUNK_HEAD: u64 = size_of::<Chunk>() as u64;
+const _: () = assert!(CHUNK_HEAD == 136);
 
 /// A chunk of a stream.
 pub const KIND_STREAM: u32 = 1;
@@ -389,10 +417,26 @@ impl Last {
 /// Bytes of [`Last`].
 pub const LAST: u64 = size_of::<Last>() as u64;
 
-/// The checksum of a chunk's words.
+/// The checksum of words.
 #[must_use]
 pub fn checksum(words: &[u64]) -> u64 {
-    words.iter().fold(CHUNK, |sum, &word| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23))
+    checksum_on(CHUNK, words)
+}
+
+/// That of further words, behind those with this one.
+#[must_use]
+pub fn checksum_on(sum: u64, words: &[u64]) -> u64 {
+    words.iter().fold(sum, |sum, &word| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23))
+}
+
+/// The same for bytes, filled up with zeros.
+#[must_use]
+pub fn checksum_of_bytes(sum: u64, bytes: &[u8]) -> u64 {
+    bytes.chunks(8).fold(sum, |sum, chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        checksum_on(sum, &[u64::from_le_bytes(word)])
+    })
 }
 
 /// An image of the process, in a chunk of its own.

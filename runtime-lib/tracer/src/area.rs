@@ -127,6 +127,10 @@ pub struct Stream {
     pub block: *mut Block,
     /// Of a part of a run.
     pub part: Kept,
+    /// The runtime has begun the thread, and tells where it is ended in the middle.
+    pub announced: bool,
+    /// Of a thread's own: it may be cancelled at any instruction.
+    pub cancelled_anywhere: bool,
     /// How often the destructor of the thread's key was called.
     pub rounds: usize,
     /// The next of all areas.

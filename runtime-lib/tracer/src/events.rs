@@ -1,10 +1,10 @@
 //! What emitted code calls, and what [`stubs`](crate::stubs) leave to Rust.
 
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 
-use crate::abi::trace::{Block, Special, cache_index, special};
+use crate::abi::trace::{Block, Gap, Special, cache_index, special};
 use crate::area::{self, Area, From, State};
 use crate::handlers;
 use crate::stream::{self, Busy};
@@ -140,7 +140,47 @@ pub unsafe extern "C" fn landed(function: *const c_void, node: u32, pc: usize, s
     let (function, node) = (function.addr() as u64, u64::from(node));
     let from = From { pc, sp, node: [function, node] };
     // SAFETY: this thread's block.
-    unsafe { put(block(), from, &[special(Special::Landed, node), function]) };
+    unsafe {
+        if !area::of(block()).is_null() && (*outermost(block())).stream.cancelled_anywhere {
+            // Nobody knows how far it had come, if it was.
+            put(block(), from, &[special(Special::Gap, Gap::Interrupted as u64)]);
+        }
+        put(block(), from, &[special(Special::Landed, node), function]);
+    }
+}
+
+/// The area of the thread's own stream.
+///
+/// # Safety
+/// This thread's block, which has an area.
+unsafe fn outermost(block: *mut Block) -> *mut Area {
+    // SAFETY: by the contract; areas of a thread lead to each other.
+    unsafe {
+        let mut area = area::of(block);
+        while !(*area).stream.outer.is_null() {
+            area = (*area).stream.outer;
+        }
+        area
+    }
+}
+
+/// See [`functions::CANCEL_TYPE`](crate::abi::trace::functions::CANCEL_TYPE). It is not asked where it matters: while a
+/// function waits, some releases of glibc have another one.
+#[unsafe(no_mangle)]
+pub extern "C" fn __pcce_trace_cancel_type() {
+    unsafe extern "C" {
+        fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int;
+    }
+    const DEFERRED: c_int = 0;
+    let mut kind = DEFERRED;
+    // SAFETY: this thread's block; what was so is so again.
+    unsafe {
+        pthread_setcanceltype(DEFERRED, &raw mut kind);
+        if !area::of(block()).is_null() {
+            (*outermost(block())).stream.cancelled_anywhere = kind != DEFERRED;
+        }
+        pthread_setcanceltype(kind, &raw mut kind);
+    }
 }
 
 /// See [`functions::RETURNED`](crate::abi::trace::functions::RETURNED). `pc` and `sp`: as for [`flush_slow`].

@@ -181,10 +181,7 @@ unsafe fn leave_for_good(block: *mut Block, area: *mut Area) {
         }
         let mut outer = area::of(block);
         while (*outer).stream.busy.load(Ordering::Relaxed) == AWAY {
-            // It was interrupted where it began or ended, and will not go on with that.
-            stream::lose(&raw mut (*outer).stream.kept, outer);
-            (*outer).stream.busy.store(AWAY, Ordering::Relaxed);
-            come_back(block, outer);
+            lose_away(block, outer);
             outer = area::of(block);
         }
         if (*outer).stream.busy.load(Ordering::Relaxed) != 0 {
@@ -200,6 +197,16 @@ unsafe fn leave_for_good(block: *mut Block, area: *mut Area) {
             let below = (*outer).stream.base.wrapping_sub(jumped) as u64;
             stream::put(block, outer, &[special(Special::Jumped, below)]);
         }
+    }
+}
+
+/// A handler's stream was interrupted where it began or ended, and will not go on with that.
+unsafe fn lose_away(block: *mut Block, area: *mut Area) {
+    // SAFETY: by the caller: the block's area, of a level from 1 on, which is [`AWAY`].
+    unsafe {
+        stream::lose(&raw mut (*area).stream.kept, area);
+        (*area).stream.busy.store(AWAY, Ordering::Relaxed);
+        come_back(block, area);
     }
 }
 
@@ -230,8 +237,8 @@ pub unsafe fn leave_dead(block: *mut Block, sp: usize) {
     }
 }
 
-/// A handler goes to another stack, and may come back to it: that of the thread itself goes on, whose place is not
-/// known any more. Returns its area.
+/// Handlers go to another stack, and may come back to it, or are gone: the stream of the thread itself goes on. Returns
+/// its area.
 ///
 /// # Safety
 /// This thread's block, and its area.
@@ -239,7 +246,10 @@ pub unsafe fn abandon(block: *mut Block, mut area: *mut Area) -> *mut Area {
     // SAFETY: by the contract.
     unsafe {
         while !(*area).stream.outer.is_null() {
-            leave_for_good(block, area);
+            match (*area).stream.busy.load(Ordering::Relaxed) {
+                AWAY => lose_away(block, area),
+                _ => leave_for_good(block, area),
+            }
             area = area::of(block);
         }
         area

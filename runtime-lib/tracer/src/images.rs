@@ -4,7 +4,10 @@ use core::ffi::CStr;
 use core::mem::{MaybeUninit, offset_of};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::abi::trace::{CACHE, CHUNK, CHUNK_HEAD, Chunk, ENDED, Image, KIND_IMAGE, UNIT};
+use crate::abi::trace::{
+    CACHE, CHUNK, CHUNK_HEAD, Chunk, ENDED, Image, KIND_IMAGE, UNIT, checksum_of_bytes, checksum_on,
+    end_checksum, head_checksum,
+};
 use crate::image::Image as Loaded;
 use crate::{area, file, sys};
 
@@ -107,7 +110,6 @@ fn path(image: &Loaded) -> &[u8] {
 #[repr(C)]
 struct Head {
     chunk: Chunk,
-    padding: [u8; CHUNK_HEAD as usize - size_of::<Chunk>()],
     image: Image,
 }
 
@@ -138,6 +140,11 @@ fn write(image: &Loaded) -> bool {
         *to = *from;
     }
     // SAFETY: words, without padding between them.
+    let words: [u64; size_of::<Head>() / 8] = unsafe { (&raw const *head).cast::<[u64; _]>().read() };
+    let (words, image) = words.split_first_chunk().expect("it has a head");
+    let sum = checksum_on(end_checksum(ENDED, words), image);
+    (head.chunk.head, head.chunk.checksum) = (head_checksum(words), checksum_of_bytes(sum, path));
+    // SAFETY: the same.
     let bytes = unsafe { core::slice::from_raw_parts((&raw const *head).cast::<u8>(), size_of::<Head>()) };
     file::put(UNIT, bytes, path)
 }

@@ -8,7 +8,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use crate::abi::trace::parts::{self, Head, MOST, ROWS, ROWS_AT, Row};
-use crate::abi::trace::{CHUNK, CHUNK_HEAD, Chunk, KIND_PART, OPEN, UNIT};
+use crate::abi::trace::{CHUNK, CHUNK_HEAD, Chunk, KIND_PART, OPEN, UNIT, head_checksum};
 use crate::area::Stream;
 use crate::image::Image;
 use crate::{file, sys};
@@ -118,6 +118,7 @@ pub unsafe fn begun(stream: *mut Stream, chunk: *const Chunk) {
         rows.copy_from_nonoverlapping(chunk, 1);
         (*rows).magic = 0;
         (*rows).kind = KIND_PART;
+        (*rows).head = head_checksum(&*rows.cast());
         compiler_fence(Ordering::Release);
         (&raw mut (*rows).magic).write_volatile(CHUNK);
     }

@@ -1,15 +1,16 @@
 //! Beginnings and ends: of the process, its threads, and its forked children.
 
 use core::ffi::{c_int, c_uint, c_void};
+use core::mem::transmute;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
-use crate::abi::trace::{BEGIN_FORKED, Block};
+use crate::abi::trace::{BEGIN_FORKED, Block, Gap, Special, special};
 use crate::area::{self, __pcce_trace_empty, Area, State};
 use crate::stream::{self, Busy};
 use crate::stubs::block;
 use crate::vectors::detect;
-use crate::{early, events, file, handlers, images, last, sys};
+use crate::{early, events, file, handlers, images, last, sys, weak_address};
 
 unsafe extern "C" {
     fn __cxa_at_quick_exit(f: extern "C" fn(*mut c_void), dso: *mut c_void) -> c_int;
@@ -165,14 +166,52 @@ pub unsafe extern "C" fn __pcce_trace_thread(parent: u64, position: u64) {
     let block = block();
     // SAFETY: this thread's block.
     unsafe {
-        if !area::of(block).is_null() {
+        let there = area::of(block);
+        if !there.is_null() {
+            (*there).stream.announced = true;
             return;
         }
         let area = begin_thread(block);
         if !area.is_null() {
+            (*area).stream.announced = true;
             (*area).stream.parent = parent;
             (*area).stream.parent_position = position;
         }
+    }
+}
+
+/// The thread was ended in the middle, by `pthread_exit` or a cancellation: its activations are gone. For the runtime.
+///
+/// # Safety
+/// As said.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_trace_unwound() {
+    let block = block();
+    // SAFETY: this thread's block.
+    unsafe {
+        if area::of(block).is_null() {
+            return;
+        }
+        let area = handlers::abandon(block, area::of(block));
+        if (*area).stream.busy.load(Ordering::Relaxed) != 0 {
+            // It was cancelled while the stream was changed.
+            stream::lose(block, area);
+        }
+        let area = events::here();
+        let _busy = Busy::new(block, area);
+        stream::put(block, area, &[special(Special::Gap, Gap::Unwound as u64)]);
+    }
+}
+
+/// Whether a thread that has ended was ended in the middle, where the runtime does not tell. It tells of those that it
+/// has begun. The initial one has a destructor in no other way.
+unsafe fn is_unwound_untold(area: *const Area) -> bool {
+    let is_left = weak_address!("__pcce_thread_is_left");
+    // SAFETY: by the caller: this thread's area; the runtime's function of that name has the type.
+    unsafe {
+        let is_left =
+            || !is_left.is_null() && transmute::<*const u8, unsafe extern "C" fn() -> bool>(is_left)();
+        !(*area).stream.announced && (sys::gettid() == sys::getpid() || is_left())
     }
 }
 
@@ -190,6 +229,9 @@ unsafe extern "C" fn end_of_thread(area: *mut c_void) {
     // SAFETY: this thread's block and area.
     unsafe {
         (*area).stream.rounds += 1;
+        if (*area).stream.rounds == 1 && is_unwound_untold(area) {
+            __pcce_trace_unwound();
+        }
         if (*area).stream.rounds < DESTRUCTOR_ROUNDS && keep(area) {
             return;
         }

@@ -10,7 +10,8 @@ use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::abi::trace::{
     AWAY, BEGIN_MIDDLE, Block, CHUNK, CHUNK_HEAD, CONTEXT_WORDS, CONTINUED, Chunk, ENDED, FULL, Gap,
-    KIND_STREAM, LAST, OPEN, Order, RING_LEAST, Special, TOKEN_LEN, UNIT, checksum, position, special,
+    HeadWords, KIND_STREAM, LAST, OPEN, Order, RING_LEAST, Special, TOKEN_LEN, UNIT, checksum_on,
+    end_checksum, head_checksum, position, special,
 };
 use crate::area::{self, Area, DUMMY, From, RING, State};
 use crate::parts::{self, Part};
@@ -251,6 +252,7 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
         (*chunk).loads = (*stream).loads;
         (*chunk).begin = (*stream).begin;
         (*chunk).end = OPEN;
+        (*chunk).head = head_checksum(&*chunk.cast());
         compiler_fence(Ordering::Release);
         (&raw mut (*chunk).magic).write_volatile(CHUNK);
         if part.is_some() {
@@ -337,7 +339,7 @@ unsafe fn tell_end(block: *const Block, area: *mut Area, end: u32, is_over: bool
         (*chunk).events = (*block).events;
         (*chunk).hash = (*block).hash;
         (*chunk).closed = sys::time(libc::CLOCK_MONOTONIC);
-        (*chunk).checksum = checksum(text);
+        (*chunk).checksum = checksum_on(end_checksum(end, &*chunk.cast::<HeadWords>()), text);
         compiler_fence(Ordering::Release);
         (&raw mut (*chunk).end).write_volatile(end);
     }

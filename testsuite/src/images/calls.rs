@@ -174,6 +174,7 @@ impl<'p> Calls<'p> {
             | EventKind::HandlerEnd
             | EventKind::HandlerLeft
             | EventKind::Interrupted
+            | EventKind::Unwound
             | EventKind::End(_) => self.cut(0, sink),
             _ => {}
         }

@@ -2,7 +2,7 @@
 
 use pcce_abi::trace::Special;
 
-use super::{MAX_IDLE, Machine, Ready, State};
+use super::{Active, MAX_IDLE, Machine, OPEN, Ready, State};
 use crate::trace::bits::Item;
 use crate::trace::event::{Event, EventKind, Why};
 use crate::trace::tables::NONE;
@@ -19,7 +19,12 @@ impl Machine<'_> {
             // That it has come is known if something comes behind it, or the stream has ended.
             if self.bits.left == 0 {
                 match self.ready() {
-                    Ready::Special if self.is_due() => return Err(self.special(false)),
+                    Ready::Special if self.is_due(choice.start) => return Err(self.special(false)),
+                    Ready::Special if self.is_cleanup() => {
+                        let event = self.may_have_gone_on(self.state);
+                        self.state = State::Unexpected;
+                        return Err(event);
+                    }
                     Ready::Bits | Ready::Special | Ready::End(true) => {}
                     Ready::End(false) => return Err(Some(self.stop(false))),
                     Ready::Changed => return Err(None),
@@ -130,9 +135,42 @@ impl Machine<'_> {
         }
     }
 
-    /// A handler has interrupted the stream, and was left by a jump. What needs no word may have happened before.
-    pub(super) fn interrupted_by_handler(&mut self) -> Option<Event> {
+    /// The stream was interrupted by a handler that was left by a jump, or by the thread's cancellation. What needs no
+    /// word may have happened before.
+    pub(super) fn interrupted_for_good(&mut self) -> Option<Event> {
         let before = std::mem::replace(&mut self.state, State::Interrupted);
+        self.may_have_gone_on(before)
+    }
+
+    /// The thread was ended in the middle.
+    pub(super) fn unwound(&mut self) -> Option<Event> {
+        let before = std::mem::replace(&mut self.state, State::Open);
+        let told = match self.may_have_gone_on(before) {
+            Some(event) => Some(event),
+            // Between calls of unknown code it says nothing.
+            None if before == State::Open && self.stack.len() == 1 => None,
+            None => Some(self.event(EventKind::Unwound, NONE, NONE)),
+        };
+        self.stack.clear();
+        self.stack.push(Active { function: OPEN, node: NONE });
+        self.cut(0);
+        told
+    }
+
+    /// A cleanup of a thread that ends is next: a call of `setjmp` returns again, to which nobody has jumped, in a
+    /// function of C that registers such calls. Which one of several it is, is not asked.
+    fn is_cleanup(&mut self) -> bool {
+        let Item::Special(Special::Again, _, [function, _]) = self.bits.peek() else { return false };
+        let function = self.reader.function_at(self.stream.process, function, self.bits.loads());
+        let mut nodes = function.into_iter().flat_map(|function| self.tables.nodes_of(function));
+        nodes.any(|node| {
+            let name = self.tables.callee(node).map(|name| self.tables.linkage_name(name));
+            name == Some("__pthread_register_cancel")
+        })
+    }
+
+    /// The thread ends, or so; in front of this, what needs no word may have happened, if there is something.
+    fn may_have_gone_on(&mut self, before: State) -> Option<Event> {
         let State::Choose(number) = before else { return None };
         let choice = self.tables.choices[number as usize];
         if choice.width != 0 || choice.start == NONE {

@@ -78,7 +78,7 @@ impl Machine<'_> {
     }
 
     /// A special word about stacks is next, and what tells nothing of itself does not come in front of it.
-    pub(super) fn is_due(&mut self) -> bool {
+    pub(super) fn is_due(&mut self, next: u32) -> bool {
         let last = self.stack.last().filter(|last| last.node != NONE).map(|last| last.node);
         // One in which unknown code is active is dealt with there.
         let last = last.filter(|last| self.tables.nodes[*last as usize].op == Op::Closed);
@@ -91,7 +91,10 @@ impl Machine<'_> {
             },
             // A stack can be left in a call only.
             Item::Special(Special::Back, ..) => last.is_some(),
-            Item::Special(Special::Gap, payload, _) => payload == Gap::Interrupted as u64,
+            // Behind a landing pad without a call nothing but this can come.
+            Item::Special(Special::Gap, payload, _) if self.tables.nodes[next as usize].op != Op::Resume => {
+                payload == Gap::Interrupted as u64 || payload == Gap::Unwound as u64
+            }
             _ => false,
         }
     }

@@ -151,7 +151,8 @@ impl Machine<'_> {
             Special::Gap if payload == Gap::Left as u64 && self.stream.level > 0 => {
                 Some(self.handler(EventKind::HandlerLeft, 0))
             }
-            Special::Gap if payload == Gap::Interrupted as u64 => self.interrupted_by_handler(),
+            Special::Gap if payload == Gap::Interrupted as u64 => self.interrupted_for_good(),
+            Special::Gap if payload == Gap::Unwound as u64 => self.unwound(),
             // Where nothing is known, nothing becomes known.
             Special::Kept | Special::Jumped if matches!(self.state, State::Skip | State::Elsewhere) => None,
             Special::Left => self.leaves(payload, words),

@@ -11,14 +11,15 @@ use std::path::Path;
 
 use pcce_abi::trace::parts::{fingerprint, names_function, words_behind};
 use pcce_abi::trace::{
-    CHUNK, CHUNK_HEAD, CONTINUED, Chunk, ENDED, FIRST, FULL, HEAD, Image, KIND_IMAGE, KIND_SHIFT,
-    KIND_STREAM, MAGIC, STREAMS, Special, UNIT, USED, VERSION, checksum,
+    CHUNK, CHUNK_HEAD, CONTINUED, Chunk, ENDED, FIRST, FULL, HEAD, HeadWords, Image, KIND_IMAGE, KIND_SHIFT,
+    KIND_STREAM, MAGIC, STREAMS, Special, UNIT, USED, VERSION, checksum_of_bytes, checksum_on, end_checksum,
+    head_checksum,
 };
 
 use super::compare::{Agreed, compare};
 use super::place::Places;
 use super::{PartFile, PartsError};
-use crate::trace::file::ChunkAt;
+use crate::trace::file::{ChunkAt, u32_at, u64_at};
 
 /// What was put together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,6 +92,10 @@ impl Out {
         let size = (CHUNK_HEAD + content.len() as u64).next_multiple_of(UNIT);
         set(head, offset_of!(Chunk, magic), &CHUNK.to_le_bytes());
         set(head, offset_of!(Chunk, size), &size.to_le_bytes());
+        let words: HeadWords = std::array::from_fn(|at| u64_at(head, 8 * at));
+        let sum = checksum_of_bytes(end_checksum(u32_at(head, offset_of!(Chunk, end)), &words), content);
+        set(head, offset_of!(Chunk, checksum), &sum.to_le_bytes());
+        set(head, offset_of!(Chunk, head), &head_checksum(&words).to_le_bytes());
         self.file.seek(SeekFrom::Start(self.at))?;
         self.file.write_all(head)?;
         self.file.write_all(content)?;
@@ -158,7 +163,7 @@ impl Job<'_> {
                 |address| self.places[owner].common(own.process, address),
                 |_| {},
             );
-            if so_far != row.fingerprint || checksum(&words) != chunk.checksum {
+            if so_far != row.fingerprint || checksum_on(chunk.ended, &words) != chunk.checksum {
                 return Err(part.damaged("a chunk is not what the program wrote").into());
             }
             self.translate(&mut words, owner, own.process)?;
@@ -183,7 +188,6 @@ impl Job<'_> {
             set(&mut head, offset_of!(Chunk, words), &(words.len() as u64).to_le_bytes());
             set(&mut head, offset_of!(Chunk, events), &chunk.events.to_le_bytes());
             set(&mut head, offset_of!(Chunk, hash), &chunk.hash.to_le_bytes());
-            set(&mut head, offset_of!(Chunk, checksum), &checksum(&words).to_le_bytes());
             clock = in_first(chunk.closed).max(clock);
             set(&mut head, offset_of!(Chunk, closed), &clock.to_le_bytes());
             let content: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();

@@ -56,6 +56,9 @@ pub enum Meaning {
     SideText,
     /// The same; it names another file that the linker writes.
     SideFile,
+    /// The same: the linker leaves the objects there that it compiles. Where it does, they are compared with the
+    /// output, so that nothing can be linked twice with it.
+    Objects,
     /// Its value is the name of a file that the linker reads, and that is no input.
     Reads,
     /// The same, in the second link only.
@@ -72,6 +75,9 @@ pub enum Meaning {
 
 use Meaning::*;
 use Takes::*;
+
+/// The option with words for a plugin, of which lld takes some for its own.
+pub const PLUGIN_OPTION: &str = "plugin-opt";
 
 /// Options of more than one letter, without dashes.
 pub const LONG: &[(Takes, Meaning, &[&str])] = &[
@@ -95,7 +101,8 @@ pub const LONG: &[(Takes, Meaning, &[&str])] = &[
     (Joined, CompilesOnly, &["thinlto-index-only"]),
     (Value, Plugin, &["load-pass-plugin"]),
     (Value, SideText, &["dependency-file", "Map"]),
-    (Value, SideFile, &["lto-obj-path", "opt-remarks-filename", "out-implib", "reproduce"]),
+    (Value, Objects, &["lto-obj-path"]),
+    (Value, SideFile, &["opt-remarks-filename", "out-implib", "reproduce"]),
     (Joined, SideFile, &["save-temps", "time-trace"]),
     (Nothing, SideFile, &["repro"]),
     (
@@ -261,7 +268,7 @@ pub const LONG: &[(Takes, Meaning, &[&str])] = &[
             "orphan-handling",
             "pack-dyn-relocs",
             "plugin",
-            "plugin-opt",
+            PLUGIN_OPTION,
             "remap-inputs",
             "require-defined",
             "rosegment-gap",

@@ -118,6 +118,32 @@ fn what_cannot_be_linked_twice_is_named() {
     assert!(read("--oformat=elf64-x86-64 a.o").refused().is_none());
 }
 
+/// An option has one meaning under all names.
+#[test]
+fn options_have_names_for_plugins() {
+    let refused = |line: &str| {
+        let command = read(line);
+        command.refused().map(|word| word.texts[0].to_str().unwrap().to_owned())
+    };
+    for word in ["--lto-obj-path=x", "--plugin-opt=obj-path=x", "-plugin-opt=obj-path=x"] {
+        assert_eq!(refused(&format!("--load-pass-plugin=p {word} a.o")).as_deref(), Some(word));
+        assert_eq!(refused(&format!("{word} a.o")), None);
+    }
+    assert_eq!(refused("--load-pass-plugin=p --plugin-opt=O2 --plugin-opt=jobs=2 --plugin-opt=-x a.o"), None);
+    for (word, meaning) in [
+        ("--plugin-opt=emit-asm", Meaning::CompilesOnly),
+        ("-plugin-opt=emit-llvm", Meaning::CompilesOnly),
+        ("--plugin-opt=thinlto-index-only=y", Meaning::CompilesOnly),
+        ("--plugin-opt=save-temps", Meaning::SideFile),
+        ("--plugin-opt=opt-remarks-filename=y", Meaning::SideFile),
+        ("--plugin-opt=O2", Meaning::Other),
+        ("--plugin-opt=dwo_dir=y", Meaning::Other),
+    ] {
+        assert_eq!(read(word).words[0].meaning(), Some(meaning), "{word}");
+        assert_eq!(read(&format!("{word} a.o")).words.len(), 2, "{word}");
+    }
+}
+
 /// Values are in capitals.
 fn is_sentence(text: &str) -> bool {
     let mut letters = text.chars();

@@ -337,6 +337,12 @@ impl<'m> Block<'m> {
 }
 
 impl Module<'_> {
+    /// The function's blocks have changed: what LLVM knows of them is not so any more.
+    pub fn blocks_changed(self, function: Function<'_>) {
+        // SAFETY: the function analyses of the running pass manager, and a live function.
+        unsafe { pcce_shim_blocks_changed(self.0.analyses, function.raw()) }
+    }
+
     /// Executions of each block of `function`, in block order, for one execution of it.
     pub fn block_frequencies(self, function: Function<'_>) -> Vec<f64> {
         let mut out = vec![0.0; function.0.count_basic_blocks() as usize];

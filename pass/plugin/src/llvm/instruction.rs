@@ -329,6 +329,7 @@ impl<'m> Module<'m> {
             if !branch.is_null() {
                 self.0.left.borrow_mut().push(LLVMGetSuccessor(branch, 0));
                 self.0.unlink(Instruction::new(branch));
+                self.blocks_changed(call.function());
             }
         }
     }

@@ -31,6 +31,7 @@ unsafe extern "C" {
     pub fn pcce_shim_declare(function: LLVMValueRef);
     pub fn pcce_shim_register(builder: *mut c_void);
     pub fn pcce_shim_llvm_version() -> *const c_char;
+    pub fn pcce_shim_blocks_changed(analyses: *mut c_void, function: LLVMValueRef);
     pub fn pcce_shim_branch_probabilities(analyses: *mut c_void, f: LLVMValueRef, out: *mut f64);
     pub fn pcce_shim_block_frequencies(analyses: *mut c_void, function: LLVMValueRef, out: *mut f64);
     pub fn pcce_shim_locations(instruction: LLVMValueRef, callback: LocationCallback, context: *mut c_void);

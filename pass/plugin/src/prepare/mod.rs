@@ -49,11 +49,15 @@ pub fn control_flow(
 /// Gives each invoke a place of its own where control goes on when it returns.
 pub fn part_returns(module: Module<'_>) {
     for function in module.functions().into_iter().filter(|f| f.has_body()) {
-        for block in function.blocks() {
+        let blocks = function.blocks();
+        for &block in &blocks {
             let invoke = block.terminator().as_call().and_then(|call| call.normal_destination());
             if let Some(destination) = invoke {
                 destination.on_edge_from(block);
             }
+        }
+        if function.blocks().len() > blocks.len() {
+            module.blocks_changed(function);
         }
     }
 }

@@ -266,6 +266,10 @@ fn tell<'m>(
     if ENDS.contains(&&*name) {
         return builder.call_in_front_of(at, functions::SYNC, &[], false);
     }
+    if name == "pthread_setcanceltype" {
+        let behind = places::behind(call).into_iter();
+        return behind.for_each(|at| builder.call_in_front_of(at, functions::CANCEL_TYPE, &[], false));
+    }
     let leaves = match &*name {
         name if SWITCHES.contains(&name) => Some(functions::SWITCH),
         SAVES => Some(functions::SAVE),

@@ -177,8 +177,12 @@ impl<'m> Reader<'_, 'm> {
                 let Some(kind) = self.kind(id, call, number, code.returns_twice.contains(&call)) else {
                     continue;
                 };
-                let writes = matches!(kind, Kind::Open(_)) && places::returns(call);
-                push(kind, instruction, if writes { Role::Writes } else { Role::Event });
+                let role = match kind {
+                    Kind::Open(_) if places::returns(call) => Role::Writes,
+                    Kind::Open(_) if ends_thread(call) => Role::Tells,
+                    _ => Role::Event,
+                };
+                push(kind, instruction, role);
             }
             if let Some(node) = nodes[first..].iter_mut().find(|node| node.kind == Kind::Block) {
                 node.lines = lines(block);
@@ -264,6 +268,12 @@ impl<'m> Reader<'_, 'm> {
             CallKind::Runtime(_) => name().map_or(Kind::Open(None), Kind::Closed),
         })
     }
+}
+
+/// Whether the thread ends in the call. Where that is told, it was not cancelled before.
+fn ends_thread(call: Call<'_>) -> bool {
+    let name = call.called().as_function().map(llvm::Function::name);
+    name.is_some_and(|name| ["pthread_exit", "thrd_exit"].contains(&&*name))
 }
 
 /// Whether control may go on elsewhere than behind the call, which calls nothing back.
