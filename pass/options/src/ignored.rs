@@ -57,6 +57,11 @@ impl WrapperFlags {
     /// # Errors
     /// [`Error::Ignored`].
     pub fn check_used(&self, list: &PassOptions, mode: Mode) -> Result<(), Error> {
+        if self.keep.is_some() && mode != Mode::Relink {
+            let why = "only relink mode has objects of which code can be generated again; leave `--pcce-mode` and \
+                       `-flto` out, or give `--pcce-mode=relink`";
+            return Err(Error::Ignored { option: format!("{PREFIX}keep"), why });
+        }
         let given = [self.names(), list.describe()].concat();
         check(&given, mode, PREFIX)
     }
