@@ -95,6 +95,12 @@ impl Inputs {
                         *texts = word.with_file(&new.link(file, file)?);
                     }
                 }
+                // gcc's own file, of another name in each link.
+                Some(Meaning::Other)
+                    if word.value().is_some_and(|v| v.as_bytes().starts_with(b"-fresolution=")) =>
+                {
+                    texts.clear();
+                }
                 // Where libraries are looked for that others need.
                 Some(Meaning::Other) if word.texts[0].to_string_lossy().contains("rpath-link") => {
                     let value = word.value().unwrap_or_default();

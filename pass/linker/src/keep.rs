@@ -132,6 +132,7 @@ impl Done<'_> {
         Ok(Manifest {
             release: env!("CARGO_PKG_VERSION").to_owned(),
             program: Name::from(&*whole(self.output)?),
+            output: Name::from(self.output),
             build_id: kept::build_id(self.output),
             folder: Name::from(&*whole(Path::new("."))?),
             linker: Name::from(&*whole(self.linker)?),

@@ -81,6 +81,8 @@ pub struct Manifest {
     pub release: String,
     /// The program, by its whole name.
     pub program: Name,
+    /// What the command calls it. Linkers put it into programs that have versions, and no name of their own.
+    pub output: Name,
     /// Its build id, in hexadecimal digits.
     pub build_id: Option<String>,
     /// The folder in which it was linked.

@@ -23,8 +23,8 @@ const LONG: usize = 100_000;
 pub struct Scratch {
     folder: TempDir,
     state: Arc<State>,
-    /// Of a link that is made again: programs run in this folder, with these variables, as they were then.
-    pub surroundings: Option<Vec<(String, Option<OsString>)>>,
+    /// Of a link that is made again: programs run in a folder of it, with these variables, as they were then.
+    pub surroundings: Option<(PathBuf, Vec<(String, Option<OsString>)>)>,
 }
 
 /// What a signal has to end.
@@ -108,9 +108,9 @@ impl Scratch {
         variables: &[(&'static str, OsString)],
     ) -> Result<Output, Error> {
         let mut command = process::Command::new(program);
-        if let Some(surroundings) = &self.surroundings {
-            command.current_dir(self.path());
-            for (name, value) in surroundings {
+        if let Some((folder, variables)) = &self.surroundings {
+            command.current_dir(folder);
+            for (name, value) in variables {
                 match value {
                     Some(value) => command.env(name, value),
                     None => command.env_remove(name),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use pcce_link::relink::Wanted;
-use pcce_linker::again::{again, find};
+use pcce_linker::again::{Other, again, find};
 use pcce_options::{PREFIX, WrapperFlags};
 
 use crate::generate::{Failure, Generator};
@@ -45,6 +45,6 @@ fn run(mut generator: Generator, mut words: impl Iterator<Item = OsString>) -> R
     let profile = &mut generator.instead.profile;
     *profile = profile.as_deref().map(std::path::absolute).transpose()?;
     let kept = find(&file.ok_or("no file is named")?, &folders)?;
-    let has_other_profile = generator.instead.profile.is_some();
-    Ok(again(&kept, output, has_other_profile, &generator)?)
+    let other = Other { profile: generator.instead.profile.is_some(), any: !flags.names().is_empty() };
+    Ok(again(&kept, output, other, &generator)?)
 }

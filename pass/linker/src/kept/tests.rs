@@ -17,6 +17,7 @@ fn example(folder: &Path) -> PathBuf {
     let manifest = Manifest {
         release: "1".into(),
         program: name("/work/program"),
+        output: name("program"),
         build_id: Some("0123".into()),
         folder: name("/work"),
         linker: name("/usr/bin/ld"),
