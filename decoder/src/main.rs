@@ -17,6 +17,7 @@ fn main() -> ExitCode {
     let result = match &command {
         cli::Command::Dict(args) => cli::dict::run(args),
         cli::Command::Link(args) => cli::link::run(args),
+        cli::Command::Relink(args) => cli::relink::run(args),
         cli::Command::Decode(args) => cli::decode::run(args),
         cli::Command::Filter(args) => cli::filter::run(args),
         cli::Command::Core(args) => cli::core::run(args),

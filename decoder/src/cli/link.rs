@@ -10,18 +10,24 @@ use anyhow::{Context, bail};
 
 use super::{LinkArgs, Status};
 
-/// The names by which compilers look for linkers.
-const LINKERS: [&str; 6] = ["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold", "mold"];
-
-/// Runs a command that finds `pcce-ld` where it looks for a linker, and ends as it does. gcc and clang look in the
-/// folders of COMPILER_PATH first, other programs in PATH.
-pub fn run(LinkArgs { command }: &LinkArgs) -> anyhow::Result<Status> {
+/// The linker that is installed beside this executable.
+pub fn own_linker() -> anyhow::Result<PathBuf> {
     let own =
         env::current_exe().and_then(fs::canonicalize).context("cannot tell where this executable is")?;
     let linker = own.with_file_name("pcce-ld");
     if !linker.exists() {
         bail!("{} is missing; install PCCE again", linker.display());
     }
+    Ok(linker)
+}
+
+/// The names by which compilers look for linkers.
+const LINKERS: [&str; 6] = ["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold", "mold"];
+
+/// Runs a command that finds `pcce-ld` where it looks for a linker, and ends as it does. gcc and clang look in the
+/// folders of COMPILER_PATH first, other programs in PATH.
+pub fn run(LinkArgs { command }: &LinkArgs) -> anyhow::Result<Status> {
+    let linker = own_linker()?;
     let folder =
         tempfile::Builder::new().prefix("pcce-link-").tempdir().context("no folder for the linker")?;
     for name in LINKERS {

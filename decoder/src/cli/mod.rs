@@ -12,6 +12,7 @@ pub mod info;
 pub mod link;
 pub mod pages;
 pub mod profile;
+pub mod relink;
 pub mod sources;
 pub mod trace;
 pub mod verified;
@@ -56,6 +57,9 @@ pub enum Command {
     /// Run a command that links with pcce-ld as its linker
     #[command(after_help = LINK_HELP)]
     Link(LinkArgs),
+    /// Make a program again, of what its link has kept (--pcce-keep), without its sources and objects
+    #[command(after_help = RELINK_HELP)]
+    Relink(RelinkArgs),
     /// Print the calls that context tokens stand for
     #[command(after_help = DECODE_HELP)]
     Decode(DecodeArgs),
@@ -142,6 +146,38 @@ const LINK_HELP: &str = "pcce-clang links so by itself. Objects of link mode hav
 Examples:
   pcce link -- gcc main.o libhelpers.a -o app
   pcce link -- make";
+
+/// Arguments of `pcce relink`.
+#[derive(Args)]
+pub struct RelinkArgs {
+    /// What was kept (PROGRAM.pcce-kept); or the program, stripped or not, beside which it is, or that is in --kept
+    #[arg(value_name = "KEPT|PROGRAM")]
+    pub file: PathBuf,
+    /// File to write [default: the program's name, in this folder]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Folder of --pcce-keep, looked through by build id; may be given several times
+    #[arg(long, value_name = "DIR")]
+    pub kept: Vec<PathBuf>,
+    /// Encode for the counts of this profile (of `pcce profile merge`), as --pcce-profile-use does
+    #[arg(long, value_name = "FILE")]
+    pub profile_use: Option<PathBuf>,
+    /// Contexts of these functions only are wanted, as with --pcce-targets; @FILE: a list of names
+    #[arg(long, value_name = "NAME,…")]
+    pub targets: Vec<OsString>,
+}
+
+const RELINK_HELP: &str =
+    "Without --profile-use and --targets the program is the same, bit by bit; with them it is another one, with another \
+                           build id.
+
+Linker, compilers, shared libraries and archives without modules must be those of the link: only their names and \
+                           hashes are kept. A file runs the linker and the compilers that it names: use only those of builds \
+                           that you trust.
+
+Examples:
+  pcce relink app.pcce-kept -o app.again && cmp app app.again
+  pcce relink /usr/bin/app --kept /srv/kept --profile-use app.calls -o app.fast";
 
 /// Arguments of `pcce decode`.
 #[derive(Args)]

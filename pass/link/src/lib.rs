@@ -29,11 +29,12 @@ use pcce_abi::{SiteByte, skeleton};
 use pcce_dictionary as dictionary;
 use pcce_dictionary::section::{self, Record};
 use pcce_encoding::{Encoding, FunctionId};
+pub use pcce_model::Wanted;
 use pcce_model::plan::{Action, described};
 use pcce_model::slice::{Decided, Facts, Slice};
 use pcce_model::{
-    CallKind, Function, Matched, Mode, Pointer, Program, TailCallee, Targets, TypeId, Wanted, derive,
-    missing_target, ranges,
+    CallKind, Function, Matched, Mode, Pointer, Program, TailCallee, Targets, TypeId, derive, missing_target,
+    ranges,
 };
 use serde::Serialize;
 
@@ -90,6 +91,17 @@ impl Module {
     /// Its name, for people.
     pub fn name(&self) -> &str {
         &self.symbols.name
+    }
+
+    /// Asks for another profile, or for other targets, than when the module was compiled.
+    pub fn ask_for(&mut self, instead: &Wanted) {
+        let Some(Facts { wanted, .. }) = &mut self.facts else { return };
+        if instead.profile.is_some() {
+            wanted.profile.clone_from(&instead.profile);
+        }
+        if !instead.targets.is_empty() {
+            wanted.targets.clone_from(&instead.targets);
+        }
     }
 
     fn functions(&self) -> &[pcce_model::Function] {

@@ -103,12 +103,25 @@ impl Archive {
     /// Writes a copy in which some members, by their numbers, have the contents of files. All else is as it was: order,
     /// names, and which member the index names for a symbol.
     pub fn copy(&self, to: &Path, replaced: &HashMap<usize, PathBuf>) -> Result<(), Error> {
+        self.copy_of(to, replaced, |_| true)
+    }
+
+    /// The same of some members.
+    pub fn copy_of(
+        &self,
+        to: &Path,
+        replaced: &HashMap<usize, PathBuf>,
+        has: impl Fn(usize) -> bool,
+    ) -> Result<(), Error> {
         if !matches!(self.kind, ArchiveKind::Unknown | ArchiveKind::Gnu | ArchiveKind::Gnu64) {
             return Err(Error::Archive { file: self.path.clone(), kind: format!("{:?}", self.kind) });
         }
         let mut names = Vec::new();
         let mut sources = Vec::new();
-        for (number, member) in self.members.iter().enumerate() {
+        // Where each member is among those of the copy.
+        let mut places = HashMap::new();
+        for (number, member) in self.members.iter().enumerate().filter(|(number, _)| has(*number)) {
+            places.insert(number, sources.len());
             let (file, range) = match replaced.get(&number) {
                 Some(file) => (file, None),
                 None => (&member.file, member.range.clone()),
@@ -127,7 +140,10 @@ impl Archive {
             }
             sources.push((header, file, range));
         }
-        let index = self.new_index(replaced)?;
+        let index = self.new_index(replaced)?.map(|symbols| {
+            let of_place = |(member, name)| Some((*places.get(&member)?, name));
+            symbols.into_iter().filter_map(of_place).collect::<Vec<Symbol>>()
+        });
         // The index says where the members are, and stands before them.
         let sum: usize = index.iter().flatten().map(|(_, name)| name.len() + 1).sum();
         let symbols = index.as_ref().map_or(0, Vec::len);

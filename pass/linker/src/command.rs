@@ -53,12 +53,18 @@ impl Word {
 
     /// The word with another file in the place of the one that it names or looks for.
     pub fn with_file(&self, file: &Path) -> Vec<OsString> {
-        let Some(value) = self.value().filter(|_| self.meaning() == Some(Meaning::Reads)) else {
-            return vec![file.into()];
-        };
+        match self.meaning() {
+            Some(Meaning::Reads | Meaning::SecondReads) => self.with_value(file.as_os_str()),
+            _ => vec![file.into()],
+        }
+    }
+
+    /// The option with another value.
+    pub fn with_value(&self, new: &OsStr) -> Vec<OsString> {
+        let value = self.value().unwrap_or_default();
         let (last, before) = self.texts.split_last().expect("a word has a text");
         let mut last = last.as_bytes().strip_suffix(value.as_bytes()).unwrap_or_default().to_vec();
-        last.extend(file.as_os_str().as_bytes());
+        last.extend(new.as_bytes());
         before.iter().cloned().chain([OsString::from_vec(last)]).collect()
     }
 

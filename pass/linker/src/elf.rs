@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-use object::elf::{ET_DYN, ET_REL, FileType, SHT_RELA, STB_LOCAL};
-use object::read::elf::{ElfFile64, SectionHeader, Sym};
+use object::elf::{DT_SONAME, ET_DYN, ET_REL, FileType, SHT_RELA, STB_LOCAL};
+use object::read::elf::{Dyn, ElfFile64, FileHeader, SectionHeader, Sym};
 use object::{Endianness, Object, ObjectSection, ObjectSymbol, ReadCache, ReadRef, SectionIndex};
 use pcce_abi::skeleton;
 
@@ -152,6 +152,16 @@ pub fn source<'d>(data: impl ReadRef<'d>, shown: &str) -> Result<Option<String>,
     let file = ElfFile64::<Endianness, _>::parse(data).map_err(damaged)?;
     let source = file.symbols().find(|symbol| symbol.kind() == object::SymbolKind::File);
     Ok(source.and_then(|symbol| symbol.name().ok().map(str::to_owned)))
+}
+
+/// Whether a file is a shared library that does not say by which name programs load it, so that they have the name by
+/// which it was linked.
+pub fn is_library_without_name(path: &Path) -> Result<bool, Error> {
+    let cache = ReadCache::new(File::open(path).map_err(Error::file(path))?);
+    let Ok(file) = ElfFile64::<Endianness, _>::parse(&cache) else { return Ok(false) };
+    let tags = file.elf_dynamic_table().map(|table| table.dynamics().to_vec()).unwrap_or_default();
+    let has_name = tags.iter().any(|entry| entry.tag(file.endian()) == DT_SONAME);
+    Ok(file.elf_header().e_type(file.endian()) == ET_DYN && !has_name)
 }
 
 /// The names of those symbols for which `wanted` holds: whether they are local, and undefined.

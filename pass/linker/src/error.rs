@@ -183,6 +183,94 @@ pub enum Error {
     /// No code, and why.
     #[error("{0}")]
     Generate(Box<dyn std::error::Error + Send + Sync>),
+    /// What the linker compiles is not kept.
+    #[error(
+        "`--pcce-keep` and `-flto=thin` do not go together: the linker compiles, and nobody else can do it again; leave one \
+         of them out"
+    )]
+    KeepsBitcode,
+    /// A name that would be another one.
+    #[error(
+        "{} has no SONAME, so that the program loads it by the name on this command line, which counts from this folder: \
+         that cannot be kept (--pcce-keep); link the library with `-Wl,-soname,NAME`, or name it by `-l`",
+        .0.display()
+    )]
+    NoName(PathBuf),
+    /// What was kept could not be found again.
+    #[error(
+        "{} has no build id, by which the file in the folder of `--pcce-keep` is named; link with `-Wl,--build-id`",
+        .0.display()
+    )]
+    NoBuildId(PathBuf),
+    /// Another file.
+    #[error("{} is no file that a link has kept (--pcce-keep), and no program with a build id", .0.display())]
+    KeptForeign(PathBuf),
+    /// One of another release.
+    #[error(
+        "{} is of version {version}, and this release reads version {}; use the release with which the program was linked, or \
+         link it again",
+        .file.display(), crate::kept::VERSION
+    )]
+    KeptVersion {
+        /// The file.
+        file: PathBuf,
+        /// Its version.
+        version: u32,
+    },
+    /// One that is not as it was written.
+    #[error("{} is damaged: {cause}; link the program again with `--pcce-keep`", .file.display())]
+    KeptDamaged {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        cause: String,
+    },
+    /// Nothing was kept.
+    #[error(
+        "nothing was kept of {}: there is no {}; link it with `--pcce-keep`, or name the file or its folder (--kept)",
+        .program.display(), shown(.places)
+    )]
+    KeptNowhere {
+        /// The program.
+        program: PathBuf,
+        /// Where it would be.
+        places: Vec<PathBuf>,
+    },
+    /// What was kept is of another build.
+    #[error(
+        "{} is of another build than {}, which was linked again without `--pcce-keep`, or changed; link it with it",
+        .file.display(), .program.display()
+    )]
+    KeptOther {
+        /// The program.
+        program: PathBuf,
+        /// The file.
+        file: PathBuf,
+    },
+    /// A file that is not as it was.
+    #[error(
+        "{} {cause}: the program was linked with it, and only its name and its hash were kept; put it there again, or link \
+         the program anew from its sources",
+        .path.display()
+    )]
+    KeptInput {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        cause: String,
+    },
+    /// Another program would come of it.
+    #[error("what is linked now is not what was linked then: {0}; link the program anew from its sources")]
+    KeptDiffers(String),
+    /// Other code would come of it.
+    #[error(
+        "the compilers of the program do something else than when it was linked: their configuration files, or, with \
+         -march=native, the machine are other ones; link the program anew from its sources"
+    )]
+    KeptCommands,
+    /// A link that was made again, with the user's names.
+    #[error("{0}")]
+    Again(String),
     /// The second link is not the first one's, and so was not that behind it.
     #[error(
         "what is linked depends on the code that is generated for it: {0}; please report it, and link with \
@@ -195,6 +283,10 @@ pub enum Error {
          and link with another linker meanwhile"
     )]
     OtherCode(String),
+}
+
+fn shown(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", and no ")
 }
 
 impl Error {

@@ -8,9 +8,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 
 use crate::command::{Command, Meaning, Word};
-use crate::linked::{Linked, canonical};
+use crate::linked::{Linked, Place, canonical};
 use crate::scratch::Scratch;
-use crate::{Error, Generated, partial, scripts};
+use crate::{Error, Generated, elf, partial, scripts};
 
 /// So deep scripts may name scripts.
 const MOST_SCRIPTS: usize = 8;
@@ -43,24 +43,9 @@ impl Inputs {
     ) -> Result<Self, Error> {
         let mut inputs = Inputs::of(command);
         let mut new = Replacements::new(linked, generated, scratch, folder)?;
-        let scripts = new.scripts(command)?;
-        let all: Vec<PathBuf> =
-            new.files().into_iter().filter(|file| !new.in_scripts.contains(file)).collect();
-        let mut replaced = files_of_words(command, |file| new.has(file), &all)?;
-        for (file, (_, texts)) in replaced.iter().zip(&mut inputs.words) {
-            if let Some(file) = file {
-                *texts = vec![new.copy(file)?.into_os_string()];
-            }
-        }
-        for ((replaced, script), (word, texts)) in replaced.iter_mut().zip(scripts).zip(&mut inputs.words) {
-            let Some((script, copy)) = script else { continue };
-            *texts = word.with_file(&copy);
-            if word.meaning() != Some(Meaning::Reads) {
-                *replaced = Some(script);
-            }
-        }
+        let replaced = new.replace(command, &mut inputs)?;
         let place = place_of_further(command, &replaced);
-        inputs.copies = new.made.iter().map(|(file, copy)| (copy.clone(), file.clone())).collect();
+        inputs.copies = new.copies();
         inputs.extra = generated.extra.iter().map(|file| canonical(file)).collect();
         let further = inputs.extra.iter().map(|file| {
             let text = file.clone().into_os_string();
@@ -69,6 +54,64 @@ impl Inputs {
         inputs.words.splice(place..place, further);
         let words = Command::of_words(generated.words.iter().cloned());
         inputs.words.extend(Inputs::of(&words).words);
+        Ok(inputs)
+    }
+
+    /// With copies in `folder` of what the link was made of, to be linked again when that is gone: objects that the
+    /// command names, files with modules, scripts that name these, and lists. All other names are whole. Words for what
+    /// the linker writes beside the output are left out.
+    pub fn to_keep(command: &Command, linked: &Linked, folder: &Path) -> Result<Self, Error> {
+        let mut inputs = Inputs::of(command);
+        let mut new = Replacements::to_keep(command, linked, folder);
+        let replaced = new.replace(command, &mut inputs)?;
+        for ((word, texts), replaced) in inputs.words.iter_mut().zip(replaced) {
+            let whole = |name: &OsStr| {
+                let path = std::path::absolute(name);
+                path.map(PathBuf::into_os_string).map_err(Error::file(Path::new(name)))
+            };
+            match word.meaning() {
+                // A script has a copy by now, of another text.
+                _ if replaced.is_some() || *texts != word.texts => {}
+                None if word.input().is_some_and(|path| path.is_relative() && path.is_file()) => {
+                    let path = Path::new(&texts[0]);
+                    // The output would call it by its whole name.
+                    if elf::is_library_without_name(path)? {
+                        return Err(Error::NoName(path.to_owned()));
+                    }
+                    texts[0] = whole(path.as_os_str())?;
+                }
+                Some(Meaning::Output | Meaning::SideText | Meaning::SideFile | Meaning::Quoting) => {
+                    texts.clear();
+                }
+                Some(Meaning::Folder | Meaning::Root) => {
+                    let value = word.value().unwrap_or_default();
+                    if Path::new(value).is_relative() && Path::new(value).is_dir() {
+                        *texts = word.with_value(&whole(value)?);
+                    }
+                }
+                Some(Meaning::Reads | Meaning::SecondReads) => {
+                    let file = Path::new(word.value().unwrap_or_default());
+                    if file.is_file() {
+                        *texts = word.with_file(&new.link(file, file)?);
+                    }
+                }
+                // gcc's own file, of another name in each link.
+                Some(Meaning::Other)
+                    if word.value().is_some_and(|v| v.as_bytes().starts_with(b"-fresolution=")) =>
+                {
+                    texts.clear();
+                }
+                // Where libraries are looked for that others need.
+                Some(Meaning::Other) if word.texts[0].to_string_lossy().contains("rpath-link") => {
+                    let value = word.value().unwrap_or_default();
+                    let folders = std::env::split_paths(value).map(|folder| whole(folder.as_os_str()));
+                    let folders = std::env::join_paths(folders.collect::<Result<Vec<_>, _>>()?);
+                    *texts = word.with_value(&folders.unwrap_or_else(|_| value.to_owned()));
+                }
+                _ => {}
+            }
+        }
+        inputs.copies = new.copies();
         Ok(inputs)
     }
 }
@@ -195,6 +238,8 @@ struct Replacements<'a> {
     folder: &'a Path,
     objects: HashMap<PathBuf, PathBuf>,
     archives: HashMap<PathBuf, HashMap<usize, PathBuf>>,
+    /// Whether copies of archives have those members only that the linker has named.
+    only_named: bool,
     /// Those that are made, by what they stand for.
     made: HashMap<PathBuf, PathBuf>,
     /// What scripts name, without symbolic links.
@@ -214,6 +259,7 @@ impl<'a> Replacements<'a> {
             folder,
             objects: HashMap::new(),
             archives: HashMap::new(),
+            only_named: false,
             made: HashMap::new(),
             in_scripts: HashSet::new(),
         };
@@ -228,6 +274,50 @@ impl<'a> Replacements<'a> {
             }
         }
         Ok(new)
+    }
+
+    /// What is kept stands for itself.
+    fn to_keep(command: &Command, linked: &'a Linked, folder: &'a Path) -> Self {
+        let named: HashSet<PathBuf> = command.words.iter().filter_map(Word::input).map(canonical).collect();
+        let (mut objects, mut archives) = (HashMap::new(), HashMap::new());
+        for Place { file, member } in &linked.read {
+            let with_modules = linked.with_modules.contains(file);
+            match member {
+                Some(_) if with_modules => _ = archives.insert(file.clone(), HashMap::new()),
+                None if with_modules || named.contains(file) => {
+                    _ = objects.insert(file.clone(), file.clone())
+                }
+                _ => {}
+            }
+        }
+        let (made, in_scripts) = (HashMap::new(), HashSet::new());
+        Self { linked, folder, objects, archives, only_named: true, made, in_scripts }
+    }
+
+    /// Puts copies into the place of the command's files. For each word the file in whose place there is one.
+    fn replace(&mut self, command: &Command, inputs: &mut Inputs) -> Result<Vec<Option<PathBuf>>, Error> {
+        let scripts = self.scripts(command)?;
+        let all: Vec<PathBuf> =
+            self.files().into_iter().filter(|file| !self.in_scripts.contains(file)).collect();
+        let mut replaced = files_of_words(command, |file| self.has(file), &all)?;
+        for (file, (_, texts)) in replaced.iter().zip(&mut inputs.words) {
+            if let Some(file) = file {
+                *texts = vec![self.copy(file)?.into_os_string()];
+            }
+        }
+        for ((replaced, script), (word, texts)) in replaced.iter_mut().zip(scripts).zip(&mut inputs.words) {
+            let Some((script, copy)) = script else { continue };
+            *texts = word.with_file(&copy);
+            if word.meaning() != Some(Meaning::Reads) {
+                *replaced = Some(script);
+            }
+        }
+        Ok(replaced)
+    }
+
+    /// The copies, and in whose place they are.
+    fn copies(&self) -> Vec<(PathBuf, PathBuf)> {
+        self.made.iter().map(|(file, copy)| (copy.clone(), file.clone())).collect()
     }
 
     fn has(&self, file: &Path) -> bool {
@@ -246,13 +336,28 @@ impl<'a> Replacements<'a> {
         if let Some(copy) = self.made.get(file) {
             return Ok(copy.clone());
         }
-        let copy = self.place(file)?;
         let key = canonical(file);
         if let Some(code) = self.objects.get(&key) {
-            symlink(canonical(code), &copy).map_err(Error::file(&copy))?;
-        } else {
-            self.linked.archives[&key].copy(&copy, &self.archives[&key])?;
+            let code = code.clone();
+            return self.link(file, &code);
         }
+        let copy = self.place(file)?;
+        let named = |member| {
+            let place = Place { file: key.clone(), member: Some(member) };
+            !self.only_named || self.linked.read.contains(&place)
+        };
+        self.linked.archives[&key].copy_of(&copy, &self.archives[&key], named)?;
+        self.made.insert(file.to_owned(), copy.clone());
+        Ok(copy)
+    }
+
+    /// Lets another file stand for one.
+    fn link(&mut self, file: &Path, other: &Path) -> Result<PathBuf, Error> {
+        if let Some(copy) = self.made.get(file) {
+            return Ok(copy.clone());
+        }
+        let copy = self.place(file)?;
+        symlink(canonical(other), &copy).map_err(Error::file(&copy))?;
         self.made.insert(file.to_owned(), copy.clone());
         Ok(copy)
     }

@@ -7,16 +7,21 @@
 //! 4. somebody makes code for them ([`Generate`]);
 //! 5. [`inputs`] puts it into the place of the objects, and the linker links again by the same command.
 //!
+//! [`keep`] puts what a link was made of into a file ([`kept`]), and [`again`] makes the program again of that.
+//!
 //! Behind it the ids of the code must be those of the first link, and whoever made the code compares what the linker
 //! has made of it. If the ids are not (code has called for a further member of an archive), all begins again with
 //! that member, once.
 
+pub mod again;
 pub mod archive;
 pub mod command;
 pub mod compiled;
 pub mod elf;
 mod error;
 pub mod inputs;
+pub mod keep;
+pub mod kept;
 pub mod linked;
 mod links;
 mod partial;
@@ -112,6 +117,12 @@ pub struct Generated {
     pub words: Vec<OsString>,
     /// Variables for it: what the pass does in a linker that compiles.
     pub variables: Vec<(&'static str, OsString)>,
+    /// The files that code depends on, beside the modules.
+    pub depends: Vec<PathBuf>,
+    /// The profile of calls among them.
+    pub profile: Option<PathBuf>,
+    /// The SHA-256 of what compilers say that they do, in digits.
+    pub commands: String,
     /// What the output is compared with behind the second link, beside the modules that are in it.
     pub check: Option<Check>,
 }
@@ -173,7 +184,7 @@ pub fn link(linker: &Path, arguments: Vec<OsString>, generate: &dyn Generate) ->
         return Err(Error::CompilesOnly(word.texts[0].clone()));
     }
     if command.links_an_image() || command.joins_objects() {
-        let links = Links { linker, output: command.output(), command: &command };
+        let links = Links::new(linker, &command)?;
         let linked = if command.joins_objects() { links.join() } else { links.run(generate) };
         if !matches!(linked, Ok(Some(ExitCode::SUCCESS) | None)) {
             scratch::take_away(&links.output);

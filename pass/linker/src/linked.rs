@@ -34,6 +34,10 @@ pub struct Linked {
     pub places: Vec<(u64, Place)>,
     /// Objects that were joined of others.
     pub partials: Vec<Partial>,
+    /// All objects that the linker has named, those too of which nothing is in the output.
+    pub read: HashSet<Place>,
+    /// The files in which modules are.
+    pub with_modules: HashSet<PathBuf>,
     /// All objects, in the order in which the linker has named them.
     pub objects: Vec<Object>,
     /// All others.
@@ -96,7 +100,14 @@ impl Linked {
             if !seen.insert(object.place.clone()) {
                 continue;
             }
-            match object.look()? {
+            let found_there = object.look()?;
+            if let Found::Object(own, _) = &found_there {
+                self.read.insert(object.place.clone());
+                if !own.is_empty() {
+                    self.with_modules.insert(object.place.file.clone());
+                }
+            }
+            match found_there {
                 Found::Bitcode => self.plain.push(object.plain(true)),
                 Found::Object(own, None) if own.is_empty() && object.by_linker => {
                     return Err(Error::NotCaptured(object.shown));

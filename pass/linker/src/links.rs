@@ -8,11 +8,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Output};
 
+use crate::again::Before;
 use crate::command::{Command, Meaning, Word};
 use crate::inputs::{Inputs, files_of};
 use crate::linked::{Linked, Place, canonical};
 use crate::scratch::{Scratch, with_names};
-use crate::{Error, FirstLink, Generate, Generated, MARKER, compiled, elf, partial, trace};
+use crate::{Error, FirstLink, Generate, Generated, MARKER, compiled, elf, keep, partial, trace};
 
 /// A command that is linked twice.
 pub struct Links<'a> {
@@ -20,27 +21,45 @@ pub struct Links<'a> {
     pub linker: &'a Path,
     /// The user's output.
     pub output: PathBuf,
+    /// What the user will find; another one where the output is put into its place later.
+    pub target: PathBuf,
     /// The user's command.
     pub command: &'a Command,
+    /// The folder of the link.
+    pub scratch: Scratch,
+    /// Where it keeps what it was made of.
+    pub keeps: Option<keep::Place>,
+    /// The link that is made again.
+    pub before: Option<Before<'a>>,
+    /// Files of this link, and what the user calls them.
+    pub names: Vec<(PathBuf, PathBuf)>,
 }
 
 /// How a link ended.
 enum Ended {
-    Well(Linked),
+    Well(Box<Linked>),
     /// The linker has failed, and says why.
     Failed(Output),
 }
 
-impl Links<'_> {
+impl<'a> Links<'a> {
+    /// A link by the user's command.
+    pub fn new(linker: &'a Path, command: &'a Command) -> Result<Self, Error> {
+        let output = command.output();
+        let (scratch, target) = (Scratch::new(&output)?, output.clone());
+        let keeps = keep::Place::of_environment();
+        Ok(Self { linker, output, target, command, scratch, keeps, before: None, names: Vec::new() })
+    }
+
     /// Links twice. The status of the linker; none if nothing is to be generated, and an ordinary link is left to do.
     pub fn run(&self, generate: &dyn Generate) -> Result<Option<ExitCode>, Error> {
-        let scratch = Scratch::new(&self.output)?;
+        let scratch = &self.scratch;
         let image = scratch.path().join("linked");
         let skeletons = Inputs::of(self.command);
-        let mut linked = match self.first(&scratch, &skeletons, &image, &[])? {
-            Ended::Well(linked) => linked,
+        let mut linked = match self.first(&skeletons, &image, &[])? {
+            Ended::Well(linked) => *linked,
             Ended::Failed(result) => {
-                say(&result.stderr, &[(image, self.output.clone())], &mut std::io::stderr());
+                self.say(&result.stderr, &[(image, self.target.clone())], &mut std::io::stderr());
                 return Ok(Some(code(&result)));
             }
         };
@@ -53,12 +72,15 @@ impl Links<'_> {
         if is_no_file(&self.output) {
             return Ok(Some(ExitCode::SUCCESS));
         }
+        if self.keeps.is_some() && self.command.compiles() {
+            return Err(Error::KeepsBitcode);
+        }
         for round in 0.. {
             let folder = scratch.path().join(format!("code-{round}"));
             fs::create_dir(&folder).map_err(Error::file(&folder))?;
             let first = FirstLink {
                 output: &image,
-                target: &self.output,
+                target: &self.target,
                 is_library: self.command.is_library(),
                 arguments: self.command.words.iter().flat_map(|word| word.texts.clone()).collect(),
                 modules: &linked.modules,
@@ -70,8 +92,8 @@ impl Links<'_> {
             let generated = generate.generate(&first).map_err(Error::Generate)?;
             check(&linked, &generated)?;
             let copies = scratch.path().join(format!("inputs-{round}"));
-            let inputs = Inputs::replaced(self.command, &linked, &generated, &scratch, &copies)?;
-            let result = self.second(&scratch, &inputs, &generated.variables)?;
+            let inputs = Inputs::replaced(self.command, &linked, &generated, scratch, &copies)?;
+            let result = self.second(&inputs, &generated.variables)?;
             let mut difference = None;
             if result.status.success() {
                 difference = self.compare(&linked)?;
@@ -81,14 +103,22 @@ impl Links<'_> {
                     {
                         return Err(Error::OtherCode(what));
                     }
+                    if let Some(before) = &self.before {
+                        before.check(&linked, &generated)?;
+                    }
                     self.finish(&inputs, &result)?;
+                    if let Some(place) = &self.keeps {
+                        let (linker, output, command) = (self.linker, &*self.output, self.command);
+                        let (linked, generated, scratch) = (&linked, &generated, scratch.path());
+                        keep::Done { command, linker, output, linked, generated, scratch }.keep(place)?;
+                    }
                     scratch.writes(false);
                     return Ok(Some(ExitCode::SUCCESS));
                 }
             }
             // Either the linker refuses it, or code has changed what is linked: a further member without code makes
             // the linker fail, too.
-            let now = match self.first(&scratch, &inputs, &scratch.path().join("with-code"), &[])? {
+            let now = match self.first(&inputs, &scratch.path().join("with-code"), &[])? {
                 Ended::Well(now) => Some(now),
                 Ended::Failed(_) => None,
             };
@@ -97,8 +127,8 @@ impl Links<'_> {
                 // All begins again, with what code has called for.
                 (Some(difference), Some(now)) if round == 0 => {
                     let forced = called_for(&linked, &now, &inputs, &generated)?;
-                    linked = match self.first(&scratch, &skeletons, &image, &forced)? {
-                        Ended::Well(linked) => linked,
+                    linked = match self.first(&skeletons, &image, &forced)? {
+                        Ended::Well(linked) => *linked,
                         Ended::Failed(_) => return Err(Error::Unstable(difference)),
                     };
                 }
@@ -114,10 +144,9 @@ impl Links<'_> {
 
     /// Joins objects. The status of the linker; none if none of them has modules, and an ordinary link is left to do.
     pub fn join(&self) -> Result<Option<ExitCode>, Error> {
-        let scratch = Scratch::new(&self.output)?;
+        let scratch = &self.scratch;
         let inputs = Inputs::of(self.command);
-        let Ended::Well(linked) = self.first(&scratch, &inputs, &scratch.path().join("joined.o"), &[])?
-        else {
+        let Ended::Well(linked) = self.first(&inputs, &scratch.path().join("joined.o"), &[])? else {
             return Ok(None);
         };
         if linked.modules.is_empty() || is_no_file(&self.output) {
@@ -129,7 +158,7 @@ impl Links<'_> {
         let content = scratch.path().join("inputs");
         fs::write(&content, partial::pack(self.command, &linked, self.linker)?)
             .map_err(Error::file(&content))?;
-        let result = self.second(&scratch, &inputs, &[])?;
+        let result = self.second(&inputs, &[])?;
         self.finish(&inputs, &result)?;
         if result.status.success() {
             let not_joined = |what| Error::NotJoined { file: self.output.clone(), what };
@@ -142,7 +171,7 @@ impl Links<'_> {
                     "it has not the modules of its inputs; a script has left their sections out",
                 ));
             }
-            partial::attach(&self.output, &content, &scratch)?;
+            partial::attach(&self.output, &content, scratch)?;
             scratch.writes(false);
         }
         Ok(Some(code(&result)))
@@ -150,13 +179,8 @@ impl Links<'_> {
 
     /// Links into a scratch file, and finds out what was linked.
     /// `forced`: words that call for further members.
-    fn first(
-        &self,
-        scratch: &Scratch,
-        inputs: &Inputs,
-        image: &Path,
-        forced: &[OsString],
-    ) -> Result<Ended, Error> {
+    fn first(&self, inputs: &Inputs, image: &Path, forced: &[OsString]) -> Result<Ended, Error> {
+        let scratch = &self.scratch;
         let mut words: Vec<OsString> = ["-o".into(), image.into()].into();
         words.extend(["--trace", "--trace"].map(OsString::from));
         words.extend(forced.iter().cloned());
@@ -200,11 +224,11 @@ impl Links<'_> {
             return Ok(Ended::Failed(result));
         }
         if !elf::is_elf64(image) {
-            return Ok(Ended::Well(Linked::default()));
+            return Ok(Ended::Well(Box::default()));
         }
         let (modules, with_code) = elf::ids_of_file(image, &self.output)?;
         if modules.is_empty() && with_code.is_empty() {
-            return Ok(Ended::Well(Linked::default()));
+            return Ok(Ended::Well(Box::default()));
         }
         let mut traced = trace::read(&result.stdout);
         // mold says nothing where it joins objects.
@@ -233,26 +257,21 @@ impl Links<'_> {
         if says_too_much && !self.command.words.iter().any(collects) {
             linked.leave_out_what_is_not_in(image)?;
         }
-        Ok(Ended::Well(linked))
+        Ok(Ended::Well(Box::new(linked)))
     }
 
     /// Links into the user's output.
-    fn second(
-        &self,
-        scratch: &Scratch,
-        inputs: &Inputs,
-        variables: &[(&'static str, OsString)],
-    ) -> Result<Output, Error> {
+    fn second(&self, inputs: &Inputs, variables: &[(&'static str, OsString)]) -> Result<Output, Error> {
         let kept = inputs.words.iter().filter(|(word, _)| word.meaning() != Some(Meaning::Quoting));
         let words: Vec<OsString> = kept.flat_map(|(_, texts)| texts.clone()).collect();
-        scratch.writes(true);
-        scratch.run_with(self.linker, &words, variables)
+        self.scratch.writes(true);
+        self.scratch.run_with(self.linker, &words, variables)
     }
 
     /// Passes on what the second link has said and written, with the names of the user's files.
     fn finish(&self, inputs: &Inputs, result: &Output) -> Result<(), Error> {
-        say(&result.stdout, &inputs.copies, &mut std::io::stdout());
-        say(&result.stderr, &inputs.copies, &mut std::io::stderr());
+        self.say(&result.stdout, &inputs.copies, &mut std::io::stdout());
+        self.say(&result.stderr, &inputs.copies, &mut std::io::stderr());
         // Dependency files have names as `make` reads them.
         let mut names = inputs.copies.clone();
         names.extend(inputs.copies.iter().map(|(copy, file)| (for_make(copy), for_make(file))));
@@ -263,6 +282,12 @@ impl Links<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Passes on what the linker has said. `names`: files that it has had in the place of others.
+    fn say(&self, text: &[u8], names: &[(PathBuf, PathBuf)], to: &mut impl Write) {
+        let text = with_names(&with_names(text, names), &self.names);
+        let _ = to.write_all(&text).and_then(|()| to.flush());
     }
 
     /// How the modules of the output differ from those of the first link.
@@ -350,10 +375,6 @@ fn for_make(name: &Path) -> PathBuf {
         text.push(*byte);
     }
     OsString::from_vec(text).into()
-}
-
-fn say(text: &[u8], names: &[(PathBuf, PathBuf)], to: &mut impl Write) {
-    let _ = to.write_all(&with_names(text, names)).and_then(|()| to.flush());
 }
 
 fn code(result: &Output) -> ExitCode {

@@ -211,6 +211,12 @@ impl Partial {
         Ok(Partial { place: object.place.clone(), shown: object.shown.clone(), linked, manifest, files })
     }
 
+    /// Who has linked it, and what is in it.
+    pub fn linkers(&self) -> Vec<PathBuf> {
+        let inner = self.linked.partials.iter().flat_map(Partial::linkers);
+        inner.chain([PathBuf::from(&self.manifest.linker)]).collect()
+    }
+
     /// Links the object again, with code in the place of its modules. All files go into `folder`.
     pub fn link(
         &self,

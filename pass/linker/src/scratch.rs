@@ -23,6 +23,8 @@ const LONG: usize = 100_000;
 pub struct Scratch {
     folder: TempDir,
     state: Arc<State>,
+    /// Of a link that is made again: programs run in a folder of it, with these variables, as they were then.
+    pub surroundings: Option<(PathBuf, Vec<(String, Option<OsString>)>)>,
 }
 
 /// What a signal has to end.
@@ -59,7 +61,7 @@ impl Scratch {
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
         });
-        Ok(Scratch { folder, state })
+        Ok(Scratch { folder, state, surroundings: None })
     }
 
     /// From here on the output is written, or it is good.
@@ -106,6 +108,15 @@ impl Scratch {
         variables: &[(&'static str, OsString)],
     ) -> Result<Output, Error> {
         let mut command = process::Command::new(program);
+        if let Some((folder, variables)) = &self.surroundings {
+            command.current_dir(folder);
+            for (name, value) in variables {
+                match value {
+                    Some(value) => command.env(name, value),
+                    None => command.env_remove(name),
+                };
+            }
+        }
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         if words.iter().map(|word| word.len() + 1).sum::<usize>() > LONG {
             let file = self.path().join("words");

@@ -30,6 +30,10 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
         "When compiling and linking: options of the pass, separated by `;`, as --pcce-NAME without the prefix.",
     ),
     (
+        "PCCE_KEEP",
+        "When linking in link mode: as --pcce-keep, for links by other commands; 1: beside the output, or a folder.",
+    ),
+    (
         "PCCE_CRASH_REPORT",
         "When a program runs: the file that its crash report is appended to, or `stderr`; empty, it writes none.",
     ),

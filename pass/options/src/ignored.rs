@@ -50,6 +50,11 @@ impl WrapperFlags {
     /// # Errors
     /// [`Error::Ignored`].
     pub fn check_used(&self, list: &PassOptions, mode: Mode) -> Result<(), Error> {
+        if self.keep.is_some() && mode != Mode::Link {
+            let why = "only link mode has objects of which code can be generated again; leave `--pcce-mode` and \
+                       `-flto` out, or give `--pcce-mode=link`";
+            return Err(Error::Ignored { option: format!("{PREFIX}keep"), why });
+        }
         let given = [self.names(), list.describe()].concat();
         check(&given, mode, PREFIX)
     }

@@ -196,6 +196,12 @@ pub struct WrapperFlags {
     /// link a heap profiler: the program records every allocation by its context
     #[arg(long = "pcce-heap")]
     pub heap: bool,
+    /// keep what each link was made of beside its output, or in DIR by its build id:
+    /// `pcce relink` makes the program again of it. It has the program's bitcode
+    /// (link mode only; not with -flto=thin)
+    #[arg(long = "pcce-keep", value_name = "DIR", verbatim_doc_comment, require_equals = true)]
+    #[arg(num_args = 0..=1, default_missing_value = "1", value_hint = ValueHint::DirPath)]
+    pub keep: Option<PathBuf>,
     /// run this command, up to `clang…` in it, instead of the wrapper's own clang:
     /// the wrapper as a launcher of build systems (`ccache clang++-19 -c …`)
     #[arg(long = "pcce-launch", value_name = "COMMAND", verbatim_doc_comment)]

@@ -44,6 +44,8 @@ pub type Failure = Box<dyn StdError + Send + Sync>;
 pub struct Generator {
     /// The pass.
     pub plugin: PathBuf,
+    /// What is asked for in the place of what the modules were compiled with.
+    pub instead: pcce_link::Wanted,
 }
 
 impl Generator {
@@ -54,7 +56,7 @@ impl Generator {
     pub fn new() -> io::Result<Self> {
         let executable = env::current_exe().and_then(fs::canonicalize)?;
         let files = install::Files::beside(&executable, install::LLVM, |path| path.exists());
-        Ok(Self { plugin: files.plugin })
+        Ok(Self { plugin: files.plugin, instead: pcce_link::Wanted::default() })
     }
 }
 
@@ -64,9 +66,10 @@ impl Generate for Generator {
         let mut modules = Vec::with_capacity(first.modules.len());
         for module in first.modules {
             let object = part(&module.file, module.range.as_ref())?;
-            modules.push(
-                Module::read(module.id, &object).map_err(|error| format!("{}: {error}", module.shown))?,
-            );
+            let mut read =
+                Module::read(module.id, &object).map_err(|error| format!("{}: {error}", module.shown))?;
+            read.ask_for(&self.instead);
+            modules.push(read);
         }
         let asked_for = env::var(pcce_options::ASKED_VARIABLE).unwrap_or_default();
         pcce_link::have(&modules, asked_for.split(';').filter(|name| !name.is_empty()))?;
@@ -135,6 +138,11 @@ impl Generate for Generator {
         let own = modules.iter().zip(first.modules).filter(|(_, linked)| !linked.by_linker);
         generated.objects = own.map(|(module, _)| (module.id, round.file(module, "o"))).collect();
         generated.extra.push(first.folder.join("tables.o"));
+        let mut says = Sha256::new();
+        compilers.iter().for_each(|compiler| says.update(compiler.says));
+        generated.commands = hex(&says.finalize());
+        generated.profile = compilers.iter().find_map(|compiler| compiler.profile.clone());
+        generated.depends = compilers.iter().flat_map(|compiler| compiler.files.iter().cloned()).collect();
         if let Some(cache) = &cache {
             cache.shrink();
         }

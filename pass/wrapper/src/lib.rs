@@ -17,6 +17,7 @@
 #[cfg(not(unix))]
 compile_error!("pcce-clang replaces itself with clang by exec(), which only Unix has");
 
+pub mod again;
 pub mod args;
 pub mod command;
 pub mod generate;
@@ -246,6 +247,7 @@ fn run(language: Language) -> Result<ExitCode, Error> {
     }
     if let Some(name) = &plan.linker {
         variables.push((pcce_options::ASKED_VARIABLE, plan.asked_for.join(";").into()));
+        variables.extend(plan.keep.take().map(|place| (pcce_linker::keep::VARIABLE, place.into())));
         variables
             .push(("PCCE_LINKER", real_linker(&command, name).map_err(system("cannot find the linker"))?));
     }

@@ -64,6 +64,8 @@ pub struct Plan {
     pub captures: bool,
     /// The same for a link, which goes through `pcce-ld`: the user's linker, as clang names it.
     pub linker: Option<OsString>,
+    /// Where the link keeps what it was made of.
+    pub keep: Option<PathBuf>,
     /// Names of the options of the pass that the link has, without which nothing it encodes may have been compiled.
     pub asked_for: Vec<String>,
 }
@@ -170,6 +172,7 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
             UserLinker::Other(name) => format!("ld.{name}").into(),
         });
         added.path("--ld-path=", &facts.files.linker);
+        plan.keep.clone_from(&arguments.own.keep);
         plan.needs.push(facts.files.linker.clone());
     }
     if links {

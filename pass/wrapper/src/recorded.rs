@@ -136,7 +136,10 @@ pub fn record(words: &[Word], compiler: &Path, (options, folder, output): (&str,
 impl Recorded {
     /// The arguments by which clang makes an object of bitcode. `plugin`: the pass.
     pub fn arguments(&self, bitcode: &Path, object: &Path, plugin: &Path) -> Vec<OsString> {
-        let mut arguments: Vec<OsString> = self.words.iter().map(Into::into).collect();
+        // Where the compiler runs may be gone, and is part of its command.
+        let folder = OsString::from(format!("-ffile-compilation-dir={}", self.folder));
+        let mut arguments: Vec<OsString> = [folder].into();
+        arguments.extend(self.words.iter().map(OsString::from));
         // A file of its own, though the compilation may have been told to have it in the object.
         if splits_dwarf(self.words.iter().map(String::as_bytes)) {
             arguments.push("-gsplit-dwarf=split".into());

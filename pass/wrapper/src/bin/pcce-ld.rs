@@ -1,11 +1,16 @@
 //! `pcce-ld`: the linker in front of the user's, which generates the code of what is linked.
 
+use std::env;
 use std::process::ExitCode;
 
-use pcce_wrapper::install;
+use pcce_wrapper::generate::Generator;
+use pcce_wrapper::{again, install};
 
 fn main() -> ExitCode {
-    match pcce_wrapper::generate::Generator::new() {
+    match Generator::new() {
+        Ok(generator) if env::args_os().nth(1).is_some_and(|word| word == again::FLAG) => {
+            again::main(generator, env::args_os().skip(2))
+        }
         Ok(generator) => pcce_linker::main(&generator, &[install::llvm_bin(install::LLVM)]),
         Err(error) => {
             eprintln!("pcce-ld: error: cannot tell where this executable is: {error}");

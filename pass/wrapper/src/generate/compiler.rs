@@ -40,6 +40,12 @@ pub struct Compiler {
     hash: Sha256,
     /// Whether the hash is of all.
     known: bool,
+    /// The files that code depends on.
+    pub files: Vec<PathBuf>,
+    /// The profile of calls that the options name.
+    pub profile: Option<PathBuf>,
+    /// The SHA-256 of what the compiler says that it does.
+    pub says: [u8; 32],
     /// Whether debug information goes into a file of its own.
     pub splits: bool,
 }
@@ -64,27 +70,33 @@ impl Compiler {
         // It names its version.
         add(asked.stderr.split(|byte| *byte == b'\n').next().unwrap_or_default());
         add(recorded.options.as_bytes());
+        let mut says = Sha256::new();
+        says.update(asked.stderr.split(|byte| *byte == b'\n').next().unwrap_or_default());
         let mut files: BTreeSet<PathBuf> = [plugin.to_owned()].into();
         let folder = Path::new(&recorded.folder);
         for word in own.iter().flatten().filter(|word| !word.as_bytes().starts_with(PLUGIN.as_bytes())) {
             add(word.as_bytes());
+            says.update([word.as_bytes(), b"\0"].concat());
             // Lists and profiles: what a word names, or has behind its last sign.
             let value = word.as_bytes().rsplit(|byte| *byte == b'=').next().unwrap_or_default();
             files.extend([word.as_bytes(), value].map(|name| folder.join(OsStr::from_bytes(name))));
         }
         let options = pcce_options::PassOptions::read([&*recorded.options]).unwrap_or_default();
         files.extend(options.files.iter().map(|file| folder.join(file)));
+        let profile = options.common.profile_use.map(|file| folder.join(file));
         if let Some(program) = own.as_ref().and_then(|own| own.first()) {
             files.extend(libraries(Path::new(program)));
         }
         let mut known = own.is_some();
-        for file in files.iter().filter(|file| file.is_file()) {
+        let files: Vec<PathBuf> = files.into_iter().filter(|file| file.is_file()).collect();
+        for file in &files {
             match identity(file) {
                 Some(identity) => add(&identity),
                 None => known = false,
             }
         }
-        Ok(Self { recorded, plugin: plugin.to_owned(), own, hash, known, splits })
+        let says = says.finalize().into();
+        Ok(Self { recorded, plugin: plugin.to_owned(), own, hash, known, files, profile, says, splits })
     }
 
     /// Whether code by this command is the same: only the object's name differs.

@@ -1,0 +1,364 @@
+//! The file that a link keeps, of which its program can be made again without sources and objects: what
+//! [`crate::keep`] writes, and [`crate::again`] reads. The format is in docs/formats.md.
+//!
+//! What is read is taken for damaged: a file is unpacked when its checksum is right, into a folder of its own, and no
+//! size in it is believed.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use object::{Object, ReadCache};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::Error;
+use crate::inputs::tail;
+use crate::scratch::with_names;
+
+/// What such a file begins with; its version (4 bytes, little endian), the SHA-256 of all that follows, the length of
+/// the manifest (8), the manifest, and the contents follow.
+const MAGIC: &[u8; 8] = b"PCCEKEPT";
+/// The version that is written and read.
+pub const VERSION: u32 = 1;
+const HASH: usize = 32;
+const HEADER: u64 = (MAGIC.len() + 4 + HASH) as u64;
+/// Contents are at most so many times as long as what they are compressed to, or so long.
+const MOST: (u64, u64) = (4096, 1 << 20);
+/// Level 3 is zstd's own choice.
+const LEVEL: i32 = 3;
+
+/// A name of the system, in JSON as text, or as its bytes where it is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
+pub struct Name(pub OsString);
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<Written> for Name {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Text(text) => Name(text.into()),
+            Written::Bytes(bytes) => Name(OsString::from_vec(bytes)),
+        }
+    }
+}
+
+impl From<Name> for Written {
+    fn from(Name(name): Name) -> Self {
+        match name.into_string() {
+            Ok(text) => Written::Text(text),
+            Err(name) => Written::Bytes(name.into_vec()),
+        }
+    }
+}
+
+impl From<&Path> for Name {
+    fn from(path: &Path) -> Self {
+        Name(path.as_os_str().to_owned())
+    }
+}
+
+impl Name {
+    /// As a path.
+    pub fn path(&self) -> &Path {
+        Path::new(&self.0)
+    }
+}
+
+/// How a program was linked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// The release that has written it.
+    pub release: String,
+    /// The program, by its whole name.
+    pub program: Name,
+    /// What the command calls it. Linkers put it into programs that have versions, and no name of their own.
+    pub output: Name,
+    /// Its build id, in hexadecimal digits.
+    pub build_id: Option<String>,
+    /// The folder in which it was linked.
+    pub folder: Name,
+    /// The linker.
+    pub linker: Name,
+    /// The variables of the environment that linkers look at; those without a value were not set.
+    pub variables: Vec<(String, Option<Name>)>,
+    /// What stands for the folder with the contents, in words and scripts.
+    pub root: Name,
+    /// The words of the linker's command, but for its output.
+    pub words: Vec<Name>,
+    /// The ids of the modules that were linked, in hexadecimal digits, sorted.
+    pub modules: Vec<String>,
+    /// The SHA-256 of what the compilers said that they do, in hexadecimal digits.
+    pub commands: String,
+    /// The profile of calls that it was encoded for; one of the next.
+    pub profile: Option<Name>,
+    /// The files of which nothing but this is kept.
+    pub plain: Vec<Plain>,
+    /// Those whose contents are here, in order.
+    pub files: Vec<Content>,
+}
+
+/// A file that must be there again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plain {
+    /// Its whole name.
+    pub path: Name,
+    /// How long it is.
+    pub size: u64,
+    /// `sha256:` or `build-id:`, and hexadecimal digits.
+    pub identity: String,
+}
+
+/// A file that is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Content {
+    /// Where it is below the folder of contents.
+    pub name: Name,
+    /// What the user calls it.
+    pub shown: Name,
+    /// How long it is.
+    pub size: u64,
+    /// It is a script, in which [`Manifest::root`] stands.
+    pub is_script: bool,
+}
+
+impl Plain {
+    /// A file as it is now. Of a tool its build id will do: tools are large.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn of(path: &Path, is_tool: bool) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        let size = file.metadata()?.len();
+        let identity = match build_id(path).filter(|_| is_tool) {
+            Some(id) => format!("build-id:{id}"),
+            None => {
+                let mut hash = Hashing { to: io::sink(), hash: Sha256::new() };
+                io::copy(&mut file, &mut hash)?;
+                format!("sha256:{}", hex(&hash.hash.finalize()))
+            }
+        };
+        Ok(Self { path: path.into(), size, identity })
+    }
+
+    /// Whether the file is there, and is as it was.
+    ///
+    /// # Errors
+    /// What it is.
+    pub fn check(&self) -> Result<(), Error> {
+        let path = self.path.path();
+        let differs = |cause: String| Error::KeptInput { path: path.to_owned(), cause };
+        // What is no file may never end.
+        match fs::metadata(path) {
+            Ok(data) if data.is_file() => {}
+            Ok(_) => return Err(differs("is no file".to_owned())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(differs("is missing".to_owned()));
+            }
+            Err(error) => return Err(differs(format!("cannot be read: {error}"))),
+        }
+        let is_tool = self.identity.starts_with("build-id:");
+        let now = Plain::of(path, is_tool).map_err(|error| differs(format!("cannot be read: {error}")))?;
+        if now == *self {
+            return Ok(());
+        }
+        let what = if is_tool { "is another version" } else { "has other content" };
+        Err(differs(format!("{what} ({} bytes, and {} then)", now.size, self.size)))
+    }
+}
+
+/// The build id of a file, in digits.
+pub fn build_id(path: &Path) -> Option<String> {
+    let cache = ReadCache::new(File::open(path).ok()?);
+    let file = object::File::parse(&cache).ok()?;
+    file.build_id().ok().flatten().map(hex)
+}
+
+/// A number in digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What is written, and its hash.
+struct Hashing<W> {
+    to: W,
+    hash: Sha256,
+}
+
+impl<W: Write> Write for Hashing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        self.hash.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+/// Writes a file. `folder`: has the contents.
+///
+/// # Errors
+/// Those of the system.
+pub fn write(to: &mut File, manifest: &Manifest, folder: &Path) -> io::Result<()> {
+    to.write_all(&[0; HEADER as usize])?;
+    let hash = write_contents(&mut *to, manifest, folder)?;
+    to.seek(SeekFrom::Start(0))?;
+    to.write_all(&[&MAGIC[..], &VERSION.to_le_bytes(), &hash].concat())
+}
+
+/// Writes what follows the checksum, which it returns.
+fn write_contents(to: &mut File, manifest: &Manifest, folder: &Path) -> io::Result<[u8; HASH]> {
+    let root = (folder.to_owned(), manifest.root.path().to_owned());
+    let document = serde_json::to_vec(manifest)?;
+    let mut out = Hashing { to: BufWriter::new(to), hash: Sha256::new() };
+    out.write_all(&(document.len() as u64).to_le_bytes())?;
+    out.write_all(&document)?;
+    let mut packed = zstd::Encoder::new(out, LEVEL)?;
+    for content in &manifest.files {
+        let path = folder.join(content.name.path());
+        let size = if content.is_script {
+            let text = with_names(&fs::read(&path)?, std::slice::from_ref(&root));
+            packed.write_all(&text)?;
+            text.len() as u64
+        } else {
+            io::copy(&mut File::open(&path)?, &mut packed)?
+        };
+        if size != content.size {
+            return Err(io::Error::other(format!("{} has changed", content.shown.0.display())));
+        }
+    }
+    let mut out = packed.finish()?;
+    out.flush()?;
+    Ok(out.hash.finalize().into())
+}
+
+/// A file that was kept.
+#[derive(Debug)]
+pub struct Kept {
+    /// Its name.
+    pub path: PathBuf,
+    /// How the program was linked.
+    pub manifest: Manifest,
+    file: File,
+    /// Where the contents begin, and how long they are.
+    contents: (u64, u64),
+}
+
+/// Whether a file is one that a link has kept.
+pub fn is_kept(path: &Path) -> bool {
+    let mut start = [0; MAGIC.len()];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start == *MAGIC
+}
+
+impl Kept {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// It cannot be read, is of another version, or damaged.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let mut file = File::open(path).map_err(Error::file(path))?;
+        let data = file.metadata().map_err(Error::file(path))?;
+        let damaged = |cause: &str| Error::KeptDamaged { file: path.to_owned(), cause: cause.to_owned() };
+        let mut header = [0; HEADER as usize];
+        let is_long = data.is_file() && file.read_exact(&mut header).is_ok();
+        if !data.is_file() || is_long && !header.starts_with(MAGIC) || !is_long && !is_kept(path) {
+            return Err(Error::KeptForeign(path.to_owned()));
+        }
+        let version = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
+        if is_long && version != VERSION {
+            return Err(Error::KeptVersion { file: path.to_owned(), version });
+        }
+        let mut hash = Hashing { to: io::sink(), hash: Sha256::new() };
+        let length = io::copy(&mut file, &mut hash).map_err(Error::file(path))?;
+        if !is_long || hash.hash.finalize()[..] != header[12..] {
+            return Err(damaged("its checksum is another one"));
+        }
+        file.seek(SeekFrom::Start(HEADER)).map_err(Error::file(path))?;
+        let mut of_manifest = [0; 8];
+        file.read_exact(&mut of_manifest).map_err(|_| damaged("it ends too early"))?;
+        let of_manifest = u64::from_le_bytes(of_manifest);
+        let of_contents = length.checked_sub(8).and_then(|rest| rest.checked_sub(of_manifest));
+        let of_contents = of_contents.ok_or_else(|| damaged("it ends too early"))?;
+        let mut manifest = Vec::new();
+        (&file).take(of_manifest).read_to_end(&mut manifest).map_err(Error::file(path))?;
+        let manifest: Manifest =
+            serde_json::from_slice(&manifest).map_err(|error| damaged(&error.to_string()))?;
+        let whole = manifest.files.iter().try_fold(0_u64, |sum, content| sum.checked_add(content.size));
+        let most = of_contents.saturating_mul(MOST.0).max(MOST.1);
+        if whole.is_none_or(|whole| whole > most) {
+            return Err(damaged("its contents are longer than can be"));
+        }
+        let contents = (HEADER + 8 + of_manifest, of_contents);
+        Ok(Self { path: path.to_owned(), manifest, file, contents })
+    }
+
+    /// Writes the contents into a folder, which there is not yet, and nothing elsewhere.
+    ///
+    /// # Errors
+    /// They are damaged, or cannot be written.
+    pub fn unpack(&self, folder: &Path) -> Result<(), Error> {
+        let damaged = |cause: &str| Error::KeptDamaged { file: self.path.clone(), cause: cause.to_owned() };
+        let broken = |error: io::Error| damaged(&error.to_string());
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(self.contents.0)).map_err(Error::file(&self.path))?;
+        let mut packed = zstd::Decoder::new(file.take(self.contents.1)).map_err(broken)?;
+        fs::create_dir(folder).map_err(Error::file(folder))?;
+        let root = (self.manifest.root.path().to_owned(), folder.to_owned());
+        for content in &self.manifest.files {
+            let path = folder.join(tail(content.name.path()));
+            let parent = path.parent().filter(|parent| parent.starts_with(folder));
+            let parent = parent.filter(|_| path != folder).ok_or_else(|| damaged("a file has no name"))?;
+            fs::create_dir_all(parent).map_err(Error::file(parent))?;
+            // No file takes another one's place.
+            let mut new = File::create_new(&path).map_err(Error::file(&path))?;
+            let mut part = BufReader::new((&mut packed).take(content.size));
+            let size = io::copy(&mut part, &mut new).map_err(broken)?;
+            if size != content.size {
+                return Err(damaged("its contents end too early"));
+            }
+            if content.is_script {
+                let text = fs::read(&path).map_err(Error::file(&path))?;
+                fs::write(&path, with_names(&text, std::slice::from_ref(&root)))
+                    .map_err(Error::file(&path))?;
+            }
+        }
+        match packed.read(&mut [0]) {
+            Ok(0) => Ok(()),
+            Ok(_) => Err(damaged("there is more than it says")),
+            Err(error) => Err(broken(error)),
+        }
+    }
+
+    /// A word of the command, of contents in a folder.
+    pub fn word(&self, word: &Name, folder: &Path) -> OsString {
+        let root = (self.manifest.root.path().to_owned(), folder.to_owned());
+        OsString::from_vec(with_names(word.0.as_bytes(), &[root]))
+    }
+}
+
+/// What stands for `folder` in the words and scripts: something that is in none of them.
+pub fn root_for<'a>(texts: impl Iterator<Item = &'a OsStr> + Clone) -> PathBuf {
+    let mut roots = (0..).map(|number: u64| PathBuf::from(format!("/.pcce-kept-{number}")));
+    let is_in = |root: &Path, text: &OsStr| {
+        let root = root.as_os_str().as_bytes();
+        text.as_bytes().windows(root.len()).any(|part| part == root)
+    };
+    roots.find(|root| !texts.clone().any(|text| is_in(root, text))).expect("numbers do not end")
+}
+
+#[cfg(test)]
+mod tests;
