@@ -141,7 +141,14 @@ fn callees_that_cannot_be_are_refused() {
         (&|d| d.encodings[0].edges[4].callee = Some(3), "edge 4 names a callee, and site 4 calls no name"),
         (&|d| d.encodings[0].edges[7].site = 8, "edge 7 names a callee, and site 8 calls no name"),
         (&|d| d.modules[0].sites[0].kind = SiteKind::Asm, "edge 0 names a callee, and site 0 calls no name"),
-        (&|d| d.encodings[0].edges[0].code = EdgeCode::Open(0), "edge 0 is at site 0, which is no call of"),
+        // An open call, of what leaves by a tail call, where there is no open node.
+        (
+            &|d| {
+                d.encodings[0].edges[0].code = EdgeCode::Open(0);
+                d.encodings[0].open_num_cc = None;
+            },
+            "edge 0 is at site 0, which is no call of",
+        ),
         (&|d| d.encodings[0].edges[0].callee = None, "edge 0 is at site 0, which is no call of that kind"),
         // The numbers are checked as those of other edges.
         (&|d| d.encodings[0].edges[0].callee = Some(3), "id 0 of function 2 comes in by no edge"),

@@ -309,7 +309,7 @@ fn a_jump_that_nobody_restores_after() {
     );
 }
 
-/// What a step behind the link finds, and can fill: the records of all functions, of which the loader changes nothing.
+/// The records of all functions, of which the loader changes nothing.
 #[test]
 fn records_are_in_a_section_of_their_own() {
     let main = "int main(int n, char **v) { middle(n); return v == 0; }";

@@ -44,9 +44,9 @@ pub enum UserLto {
 pub enum UserLinker {
     /// None: clang's default.
     Unset,
-    /// Some lld.
-    Lld,
-    /// Another one, as it was named.
+    /// Some lld: the file that clang looks for.
+    Lld(String),
+    /// Another one, likewise.
     Other(String),
 }
 
@@ -272,14 +272,16 @@ fn allocator(options: &[&[u8]]) -> Option<String> {
 
 fn user_linker(options: &[&[u8]]) -> UserLinker {
     let last = |prefix: &[u8]| options.iter().rev().find_map(|option| option.strip_prefix(prefix));
-    let Some(name) = last(LINKER_PATH).or_else(|| last(LINKER_NAME)) else { return UserLinker::Unset };
-    let file = Path::new(OsStr::from_bytes(name)).file_name().unwrap_or_default().as_bytes();
-    let file = file.strip_prefix(b"ld.").unwrap_or(file);
-    if file == b"lld" || file.starts_with(b"lld-") {
-        UserLinker::Lld
-    } else {
-        UserLinker::Other(String::from_utf8_lossy(name).into_owned())
-    }
+    let text = |name| String::from_utf8_lossy(name).into_owned();
+    let file = match (last(LINKER_PATH), last(LINKER_NAME)) {
+        (Some(path), _) => text(path),
+        (None, Some(name)) if name.starts_with(b"/") => text(name),
+        (None, Some(name)) => format!("ld.{}", text(name)),
+        (None, None) => return UserLinker::Unset,
+    };
+    let name = Path::new(&file).file_name().unwrap_or_default().as_bytes();
+    let name = name.strip_prefix(b"ld.").unwrap_or(name);
+    if name == b"lld" || name.starts_with(b"lld-") { UserLinker::Lld(file) } else { UserLinker::Other(file) }
 }
 
 const LINKER_NAME: &[u8] = b"-fuse-ld=";
@@ -429,14 +431,17 @@ mod tests {
 
     #[test]
     fn the_linker_is_the_one_clang_would_take() {
-        let other = |name: &str| UserLinker::Other(name.to_owned());
+        let other = |file: &str| UserLinker::Other(file.to_owned());
+        let lld = |file: &str| UserLinker::Lld(file.to_owned());
         for (line, linker) in [
             ("a.o", UserLinker::Unset),
-            ("-fuse-ld=lld a.o", UserLinker::Lld),
-            ("-fuse-ld=bfd -fuse-ld=lld a.o", UserLinker::Lld),
-            ("-fuse-ld=/usr/bin/ld.lld-19 a.o", UserLinker::Lld),
-            ("--ld-path=/opt/ld.lld -fuse-ld=gold a.o", UserLinker::Lld),
-            ("-fuse-ld=gold a.o", other("gold")),
+            ("-fuse-ld=lld a.o", lld("ld.lld")),
+            ("-fuse-ld=bfd -fuse-ld=lld a.o", lld("ld.lld")),
+            ("-fuse-ld=lld-19 a.o", lld("ld.lld-19")),
+            ("-fuse-ld=/usr/bin/ld.lld-19 a.o", lld("/usr/bin/ld.lld-19")),
+            ("--ld-path=/opt/ld.lld -fuse-ld=gold a.o", lld("/opt/ld.lld")),
+            ("-fuse-ld=gold a.o", other("ld.gold")),
+            ("--ld-path=gold a.o", other("gold")),
             ("-fuse-ld=lld --ld-path=/usr/bin/ld.bfd a.o", other("/usr/bin/ld.bfd")),
         ] {
             assert_eq!(command(line).linker, linker, "{line}");

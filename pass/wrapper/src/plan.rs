@@ -135,11 +135,11 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     }
     if linker_compiles {
         match &command.linker {
-            UserLinker::Lld => {}
+            UserLinker::Lld(_) => {}
             UserLinker::Unset => plan.needs_lld = true,
-            UserLinker::Other(name) => {
+            UserLinker::Other(file) => {
                 plan.notes.push(format!(
-                    "linking with lld, not with `{name}`: {} needs it; `--pcce-mode=link`, without `-flto`, works with any linker",
+                    "linking with lld, not with `{file}`: {} needs it; `--pcce-mode=link`, without `-flto`, works with any linker",
                     if thin { "instrumenting in the link" } else { "whole-program encoding" }
                 ));
                 plan.needs_lld = true;
@@ -165,11 +165,10 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         plan.captures && command.compiles && command.split_dwarf && command.lto != UserLto::Thin;
     if links && mode == Mode::Link {
         plan.linker = Some(match &command.linker {
+            UserLinker::Lld(file) => file.into(),
             _ if thin => "ld.lld".into(),
             UserLinker::Unset => "ld".into(),
-            UserLinker::Lld => "ld.lld".into(),
-            UserLinker::Other(name) if name.starts_with('/') => name.into(),
-            UserLinker::Other(name) => format!("ld.{name}").into(),
+            UserLinker::Other(file) => file.into(),
         });
         added.path("--ld-path=", &facts.files.linker);
         plan.keep.clone_from(&arguments.own.keep);

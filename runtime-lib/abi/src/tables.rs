@@ -1,5 +1,5 @@
 //! What verify mode's tables are made of: those of a module, which the pass makes as constants, and those of a whole
-//! program, which a step behind the link writes as bytes.
+//! program, which the step at the link writes as an object.
 //!
 //! A table is a row of words ([`Table`]). What words point to is named by what it is ([`Place`]); who knows the
 //! addresses makes distances of them.

@@ -1,4 +1,4 @@
-//! Tables that a step behind the link writes as bytes, read as the runtime reads those of the pass.
+//! Tables that the step at the link writes, read as the runtime reads those of the pass.
 use std::ffi::CStr;
 use std::string::String;
 use std::vec::Vec;

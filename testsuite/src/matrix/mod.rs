@@ -88,7 +88,7 @@ pub enum Mode {
     Module,
     /// The first module when the program is linked, the others when they are compiled.
     Mixed,
-    /// Each module when it is compiled, and all of them together behind the link.
+    /// All modules together, between two links.
     Link,
 }
 
