@@ -4,6 +4,7 @@
 //! holds for all of them, and libtool cannot drop flags that stand in the compiler itself. Each copy stands in the same
 //! folder, so that no path differs.
 
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,13 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
-use object::{Object as _, ObjectSection as _};
+use object::read::archive::ArchiveFile;
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
 use serde::{Deserialize, Serialize};
 
 use super::program::{Compiler, Program, Sources, Variant, micro};
 use super::run::{Shell, Usage};
 use super::store::{fingerprint, fingerprint_file};
-use crate::{checked, llvm, repository, target};
+use crate::{artifact, checked, llvm, repository, target};
 
 /// Where builds happen.
 #[derive(Clone, Debug)]
@@ -39,6 +41,13 @@ pub struct Built {
     pub usage: Usage,
     /// Bytes of machine code.
     pub code_size: u64,
+    /// How many of them are functions of the runtime library, as far as symbols tell.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub runtime_size: u64,
+}
+
+fn is_zero(size: &u64) -> bool {
+    *size == 0
 }
 
 impl Built {
@@ -188,12 +197,16 @@ impl Workshop {
             libraries.push(take(library, executables.join(format!("{name}.libraries")).join(file))?);
         }
         fs::remove_dir_all(&folder)?;
-        let mut built = Built { executable, libraries, fingerprint: String::new(), usage, code_size: 0 };
+        let mut built =
+            Built { executable, libraries, fingerprint: String::new(), usage, code_size: 0, runtime_size: 0 };
         let mut fingerprints = Vec::new();
         for image in built.images() {
             fingerprints.push(fingerprint_file(image)?);
         }
         built.code_size = built.images().map(code_size).sum::<Result<u64>>()?;
+        let of_runtime = functions_of_runtime()?;
+        built.runtime_size =
+            built.images().map(|image| runtime_size(image, &of_runtime)).sum::<Result<u64>>()?;
         built.fingerprint = match fingerprints.len() {
             1 => fingerprints.swap_remove(0),
             _ => fingerprint(fingerprints),
@@ -285,4 +298,30 @@ fn code_size(executable: &Path) -> Result<u64> {
     let data = fs::read(executable)?;
     let file = object::File::parse(&*data)?;
     Ok(file.sections().filter(|s| s.kind() == object::SectionKind::Text).map(|s| s.size()).sum())
+}
+
+/// The functions of the runtime library: their names and sizes.
+fn functions_of_runtime() -> Result<HashSet<(Vec<u8>, u64)>> {
+    let data = fs::read(artifact("libpcce_rt.a"))?;
+    let mut found = HashSet::new();
+    for member in ArchiveFile::parse(&*data)?.members() {
+        let file = object::File::parse(member?.data(&*data)?)?;
+        let functions = file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text);
+        found.extend(functions.filter_map(|f| Some((f.name_bytes().ok()?.to_vec(), f.size()))));
+    }
+    Ok(found)
+}
+
+/// Bytes of these functions in an image. None of one that is stripped.
+fn runtime_size(image: &Path, functions: &HashSet<(Vec<u8>, u64)>) -> Result<u64> {
+    let data = fs::read(image)?;
+    let file = object::File::parse(&*data)?;
+    let is_one = |name: &[u8], size: u64| functions.contains(&(name.to_vec(), size));
+    // Functions may have several names.
+    let sizes: BTreeMap<u64, u64> = file
+        .symbols()
+        .filter(|s| s.kind() == SymbolKind::Text && s.name_bytes().is_ok_and(|name| is_one(name, s.size())))
+        .map(|s| (s.address(), s.size()))
+        .collect();
+    Ok(sizes.values().sum())
 }

@@ -39,9 +39,9 @@ inputs; `testsuite/evaluation` declares them. Each variant prints what its basel
 variant to baseline. User times are medians of interleaved pairs, with the interval that holds the true
 median with 95 % confidence. The shortest runs are compared beside them, since disturbances only add.
 Instructions and counts are callgrind's, of a smaller workload. A push and its pop are one push, and two id
-updates where they store the id, too. Code is all machine code, the runtime library's included. Memory is
-the peak of the largest process; build is the user time of compiling and linking. Contexts are compared in
-verify mode, at every function entry of the whole workload.
+updates where they store the id, too. Code is all machine code, the runtime library's included; the column
+behind it is without that. Memory is the peak of the largest process; build is the user time of compiling and
+linking. Contexts are compared in verify mode, at every function entry of the whole workload.
 ";
 
 /// The results of an evaluation.

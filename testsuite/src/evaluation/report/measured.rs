@@ -129,6 +129,14 @@ impl Measured {
         self.built.1.code_size as f64 / self.built.0.code_size as f64
     }
 
+    /// Machine code without the runtime library's, variant to baseline. None where it was not told apart.
+    #[must_use]
+    pub fn own_code_ratio(&self) -> Option<f64> {
+        let (base, with) = &self.built;
+        let own = with.code_size - with.runtime_size;
+        (with.runtime_size > 0).then(|| own as f64 / base.code_size as f64)
+    }
+
     /// User time of the build, variant to baseline.
     #[must_use]
     pub fn build_ratio(&self) -> f64 {
@@ -186,7 +194,11 @@ pub fn line(program: &str, variant: &str, measured: &Measured) -> String {
     {
         let _ = write!(text, " updates {updates:.0}‰ pushes {pushes:.0}‰");
     }
-    let _ = write!(text, " code {:.3} build {:.3}", measured.code_ratio(), measured.build_ratio());
+    let _ = write!(text, " code {:.3}", measured.code_ratio());
+    if let Some(own) = measured.own_code_ratio() {
+        let _ = write!(text, " ({own:.3} without the runtime)");
+    }
+    let _ = write!(text, " build {:.3}", measured.build_ratio());
     if let Some(recorded) = &measured.recorded {
         let Recorded { bytes, compressed, events, chunks, wrong, missing } = recorded;
         let _ = write!(text, " recorded {bytes} bytes (zstd {compressed})");
