@@ -153,7 +153,7 @@ fn what_the_stack_does_not_show_is_a_boundary() {
             "module" => &["<uninstrumented>", "<unknown>", "generated", "main"],
             _ => &["<uninstrumented>", "<unknown>"],
         };
-        let signal = ["on_signal", "<tail>", "<uninstrumented>", "<signal>", "<uninstrumented>", "main"];
+        let signal = ["on_signal", "<tail>", "<signal>", "<uninstrumented>", "main"];
         let thread = ["job", "<tail>", "<thread>", "main"];
         for (way, expected) in [
             ("thread", &thread[..]),
