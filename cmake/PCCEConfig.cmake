@@ -9,7 +9,7 @@
 # such a library is instrumented where an instrumented executable or shared library is linked with it. There is a
 # keyword for each flag of the wrapper: VERIFY is --pcce-verify, TARGETS NAME… is --pcce-targets=NAME,…, PROFILE_USE
 # FILE is --pcce-profile-use=FILE, and so on (`pcce-clang --pcce-help` lists them). Names of files are relative to the
-# source folder.
+# source folder. KEEP 1 is --pcce-keep, and KEEP DIR --pcce-keep=DIR, with a whole name.
 #
 # Imported targets:
 #   PCCE::runtime         the runtime's static library and pcce.h: for targets that call pcce_token() and are not instrumented

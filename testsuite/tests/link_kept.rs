@@ -94,7 +94,7 @@ fn the_same_program_is_made_again() {
     for (name, compiles, links) in [
         // The output's name is in it: it has versions, and no SONAME.
         ("program", "-g", "-pie -rdynamic -Wl,--version-script=versions"),
-        ("static", "", "-static"),
+        ("static", "--pcce-no-callback=silent", "-static"),
         ("gc", "-ffunction-sections", "-Wl,--gc-sections -Wl,-s -no-pie -pthread"),
         ("hybrid", "--pcce-hybrid", "-Wl,--whole-archive,-lsame,--no-whole-archive"),
         ("library", "-g -fPIC", "-shared -Wl,--version-script=versions -Wl,-soname,libx.so"),
@@ -103,6 +103,7 @@ fn the_same_program_is_made_again() {
         let (folder, away, other) = (base.join("build"), base.join("away"), base.join("other"));
         fs::create_dir_all(&folder).unwrap();
         fs::create_dir_all(&other).unwrap();
+        fs::write(folder.join("silent"), "puts\n").unwrap();
         build(&folder, compiles);
         for linker in LINKERS {
             // A static link finds no scripts by `-l`.

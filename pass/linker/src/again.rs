@@ -12,7 +12,7 @@ use crate::inputs::tail;
 use crate::kept::{self, Kept, Manifest, Name, Plain};
 use crate::linked::{Linked, canonical};
 use crate::links::Links;
-use crate::scratch::{Scratch, with_names};
+use crate::scratch::{Scratch, Surroundings, with_names};
 use crate::{Error, Generate, Generated, keep};
 
 /// What was kept of a program: the file itself, or for a program the one beside it, or in one of the folders by its
@@ -95,7 +95,7 @@ pub fn again(
     names.push((image.clone(), target.clone()));
     let variables = manifest.variables.iter();
     let variables = variables.map(|(name, value)| (name.clone(), value.clone().map(|Name(value)| value)));
-    scratch.surroundings = Some((folder, variables.collect()));
+    scratch.surroundings = Some(Surroundings { folder, variables: variables.collect() });
     let links = Links {
         linker: manifest.linker.path(),
         output: image.clone(),
@@ -111,8 +111,9 @@ pub fn again(
         Error::Again(String::from_utf8_lossy(&said).into_owned())
     };
     let code = links.run(generate).map_err(with_users_names)?;
-    if code != Some(ExitCode::SUCCESS) {
-        return Ok(code.unwrap_or(ExitCode::FAILURE));
+    let code = code.ok_or_else(|| Error::KeptDiffers("no module is linked".to_owned()))?;
+    if code != ExitCode::SUCCESS {
+        return Ok(code);
     }
     let is_other = manifest.build_id != kept::build_id(&image);
     if is_other && !other.any {

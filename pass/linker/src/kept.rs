@@ -27,6 +27,8 @@ const HASH: usize = 32;
 const HEADER: u64 = (MAGIC.len() + 4 + HASH) as u64;
 /// Contents are at most so many times as long as what they are compressed to, or so long.
 const MOST: (u64, u64) = (4096, 1 << 20);
+/// What stands for the folder of contents begins with this; a number follows.
+const ROOT: &str = "/.pcce-kept-";
 /// Level 3 is zstd's own choice.
 const LEVEL: i32 = 3;
 
@@ -297,6 +299,10 @@ impl Kept {
         (&file).take(of_manifest).read_to_end(&mut manifest).map_err(Error::file(path))?;
         let manifest: Manifest =
             serde_json::from_slice(&manifest).map_err(|error| damaged(&error.to_string()))?;
+        // What stands for nothing stands everywhere.
+        if !manifest.root.0.as_bytes().starts_with(ROOT.as_bytes()) {
+            return Err(damaged("its folder has another name"));
+        }
         let whole = manifest.files.iter().try_fold(0_u64, |sum, content| sum.checked_add(content.size));
         let most = of_contents.saturating_mul(MOST.0).max(MOST.1);
         if whole.is_none_or(|whole| whole > most) {
@@ -324,7 +330,10 @@ impl Kept {
             let parent = parent.filter(|_| path != folder).ok_or_else(|| damaged("a file has no name"))?;
             fs::create_dir_all(parent).map_err(Error::file(parent))?;
             // No file takes another one's place.
-            let mut new = File::create_new(&path).map_err(Error::file(&path))?;
+            let mut new = File::create_new(&path).map_err(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => damaged("two files have one name"),
+                _ => Error::file(&path)(error),
+            })?;
             let mut part = BufReader::new((&mut packed).take(content.size));
             let size = io::copy(&mut part, &mut new).map_err(broken)?;
             if size != content.size {
@@ -352,7 +361,7 @@ impl Kept {
 
 /// What stands for `folder` in the words and scripts: something that is in none of them.
 pub fn root_for<'a>(texts: impl Iterator<Item = &'a OsStr> + Clone) -> PathBuf {
-    let mut roots = (0..).map(|number: u64| PathBuf::from(format!("/.pcce-kept-{number}")));
+    let mut roots = (0..).map(|number: u64| PathBuf::from(format!("{ROOT}{number}")));
     let is_in = |root: &Path, text: &OsStr| {
         let root = root.as_os_str().as_bytes();
         text.as_bytes().windows(root.len()).any(|part| part == root)

@@ -23,8 +23,16 @@ const LONG: usize = 100_000;
 pub struct Scratch {
     folder: TempDir,
     state: Arc<State>,
-    /// Of a link that is made again: programs run in a folder of it, with these variables, as they were then.
-    pub surroundings: Option<(PathBuf, Vec<(String, Option<OsString>)>)>,
+    /// Of a link that is made again: how programs run.
+    pub surroundings: Option<Surroundings>,
+}
+
+/// Where programs run that ran before, and how their environment was.
+pub struct Surroundings {
+    /// A folder of this link.
+    pub folder: PathBuf,
+    /// Variables; without a value they are not set.
+    pub variables: Vec<(String, Option<OsString>)>,
 }
 
 /// What a signal has to end.
@@ -108,7 +116,7 @@ impl Scratch {
         variables: &[(&'static str, OsString)],
     ) -> Result<Output, Error> {
         let mut command = process::Command::new(program);
-        if let Some((folder, variables)) = &self.surroundings {
+        if let Some(Surroundings { folder, variables }) = &self.surroundings {
             command.current_dir(folder);
             for (name, value) in variables {
                 match value {

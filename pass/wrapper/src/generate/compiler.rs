@@ -40,7 +40,7 @@ pub struct Compiler {
     hash: Sha256,
     /// Whether the hash is of all.
     known: bool,
-    /// The files that code depends on.
+    /// The files that code depends on, beside those that were read when the modules were compiled.
     pub files: Vec<PathBuf>,
     /// The profile of calls that the options name.
     pub profile: Option<PathBuf>,
@@ -82,7 +82,12 @@ impl Compiler {
             files.extend([word.as_bytes(), value].map(|name| folder.join(OsStr::from_bytes(name))));
         }
         let options = pcce_options::PassOptions::read([&*recorded.options]).unwrap_or_default();
-        files.extend(options.files.iter().map(|file| folder.join(file)));
+        // Facts have what these say, and they may be gone.
+        let lists = options.common.targets.iter().filter_map(|name| name.strip_prefix('@')).map(Path::new);
+        let lists: Vec<&Path> =
+            lists.chain(options.common.no_callback.iter().map(PathBuf::as_path)).collect();
+        let others = options.files.iter().filter(|file| !lists.contains(&file.as_path()));
+        files.extend(others.map(|file| folder.join(file)));
         let profile = options.common.profile_use.map(|file| folder.join(file));
         if let Some(program) = own.as_ref().and_then(|own| own.first()) {
             files.extend(libraries(Path::new(program)));
