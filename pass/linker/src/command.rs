@@ -155,6 +155,11 @@ impl Command {
         self.has(Meaning::Relocatable)
     }
 
+    /// Whether they ask for equal functions to become one.
+    pub fn folds(&self) -> bool {
+        self.has(Meaning::Folding)
+    }
+
     /// Whether they ask for a program at fixed addresses.
     pub fn is_at_fixed_addresses(&self) -> bool {
         self.has(Meaning::Fixed)

@@ -80,7 +80,13 @@ impl Inputs {
                     }
                     texts[0] = whole(path.as_os_str())?;
                 }
-                Some(Meaning::Output | Meaning::SideText | Meaning::SideFile | Meaning::Quoting) => {
+                Some(
+                    Meaning::Output
+                    | Meaning::SideText
+                    | Meaning::SideFile
+                    | Meaning::Quoting
+                    | Meaning::Folding,
+                ) => {
                     texts.clear();
                 }
                 Some(Meaning::Folder | Meaning::Root) => {

@@ -199,6 +199,7 @@ impl<'a> Links<'a> {
                         | Meaning::SideFile
                         | Meaning::Objects
                         | Meaning::Quoting
+                        | Meaning::Folding
                         | Meaning::Refused
                 )
             )
@@ -262,7 +263,8 @@ impl<'a> Links<'a> {
 
     /// Links into the user's output.
     fn second(&self, inputs: &Inputs, variables: &[(&'static str, OsString)]) -> Result<Output, Error> {
-        let kept = inputs.words.iter().filter(|(word, _)| word.meaning() != Some(Meaning::Quoting));
+        let is_left_out = |word: &Word| matches!(word.meaning(), Some(Meaning::Quoting | Meaning::Folding));
+        let kept = inputs.words.iter().filter(|(word, _)| !is_left_out(word));
         let words: Vec<OsString> = kept.flat_map(|(_, texts)| texts.clone()).collect();
         self.scratch.writes(true);
         self.scratch.run_with(self.linker, &words, variables)

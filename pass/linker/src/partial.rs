@@ -121,6 +121,7 @@ pub fn pack(command: &Command, linked: &Linked, linker: &Path) -> Result<Vec<u8>
                 | Meaning::SideFile
                 | Meaning::Objects
                 | Meaning::Quoting
+                | Meaning::Folding
                 | Meaning::Library
                 | Meaning::Folder,
             ) => {}

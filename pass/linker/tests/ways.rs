@@ -147,7 +147,7 @@ fn names_are_bound_as_the_options_say() {
 }
 
 #[test]
-fn equal_code_is_folded_in_the_second_link_only() {
+fn equal_code_is_not_folded() {
     each(|project| {
         project.module("main.o", "int a(void); int b(void); int main(void) { return a() + b() + VALUE(1); }");
         project.module("a.o", "int a(void) { return VALUE(2); }");
@@ -162,6 +162,19 @@ fn equal_code_is_folded_in_the_second_link_only() {
             }
             project.link(&[&["-o", "program", fold, "start.o", "main.o", "a.o", "b.o"][..], flags].concat());
             assert_eq!(project.status(), 7, "{flags:?}");
+        }
+        project.module("c.o", "int a(void) { return VALUE(2); }");
+        project.module("d.o", "int b(void) { return VALUE(2); }");
+        for flags in [&[fold][..], &["-icf=safe"], &["--icf", "all"]] {
+            if project.linker == "ld.bfd" && flags != [fold] || project.linker == "ld.gold" && flags.len() > 1
+            {
+                continue;
+            }
+            project.link(&[&["-o", "program", "start.o", "main.o", "c.o", "d.o"][..], flags].concat());
+            let symbols = run(project.command("nm").arg("program"));
+            let address = |name: &str| symbols.lines().find_map(|line| line.strip_suffix(name));
+            let (a, b) = (address(" T a"), address(" T b"));
+            assert!(a.is_some() && b.is_some() && a != b, "{flags:?}: {symbols}");
         }
     });
 }

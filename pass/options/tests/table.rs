@@ -178,7 +178,7 @@ fn options_that_do_nothing_are_refused() {
         ("--pcce-trace-only=f", ANYWHERE, "--pcce-trace=blocks"),
         ("--pcce-llvm=19", ANYWHERE, ""),
         ("--pcce-heap", ANYWHERE, ""),
-        ("--pcce-keep", &[Relink], ""),
+        ("--pcce-keep", &[Link], ""),
         ("--pcce-launch=", ANYWHERE, ""),
         ("--pcce-help", ANYWHERE, ""),
     ];

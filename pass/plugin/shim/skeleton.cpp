@@ -78,6 +78,8 @@ void pcce_shim_replace_body(LLVMValueRef V, const char *Asm, size_t Len) {
   Function &F = *unwrap<Function>(V);
   LLVMContext &Context = F.getContext();
   const GlobalValue::LinkageTypes Linkage = F.getLinkage();
+  SmallString<64> Name;
+  Mangler().getNameWithPrefix(Name, &F, /*CannotUsePrivateLabel=*/false);
   F.deleteBody();
   F.setLinkage(Linkage);
   F.setPersonalityFn(nullptr);
@@ -87,6 +89,11 @@ void pcce_shim_replace_body(LLVMValueRef V, const char *Asm, size_t Len) {
   F.setAttributes(AttributeList());
   // Some conventions want attributes of parameters.
   F.setCallingConv(CallingConv::C);
+  // Of others, and of its parameters, its name in assembly is made (vectorcall).
+  SmallString<64> Now;
+  Mangler().getNameWithPrefix(Now, &F, /*CannotUsePrivateLabel=*/false);
+  if (Now != Name)
+    F.setName("\1" + Name);
   F.clearGC();
   // Its size is not the function's.
   F.setAlignment(MaybeAlign());

@@ -85,6 +85,8 @@ pub struct Command {
     pub no_pie: bool,
     /// The link makes an object file (`-r`).
     pub relocatable: bool,
+    /// The linker folds equal functions.
+    pub folds: bool,
     /// Version scripts may name defined symbols only, the user said.
     pub no_undefined_version: bool,
     /// The user chose a kind of build id, or none.
@@ -155,6 +157,7 @@ impl Command {
             r#static: given(&["-static", "--static", "-static-pie"]),
             no_pie: no_pie || for_linker.is_at_fixed_addresses(),
             relocatable: given(&["-r"]) || for_linker.is_partial(),
+            folds: for_linker.folds(),
             no_undefined_version: to_linker(&["--no-undefined-version", "-no-undefined-version"]),
             build_id: linker.iter().any(|a| a.starts_with(b"--build-id") || a.starts_with(b"-build-id")),
             linker: user_linker(&options),

@@ -173,6 +173,9 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         added.path("--ld-path=", &facts.files.linker);
         plan.keep.clone_from(&arguments.own.keep);
         plan.needs.push(facts.files.linker.clone());
+    } else if links && command.folds {
+        // Of functions that are one nobody could tell which is active. In link mode `pcce-ld` leaves the flag out.
+        added.flag("-Wl,--icf=none");
     }
     if links {
         if arguments.own.heap && command.r#static && !command.relocatable {

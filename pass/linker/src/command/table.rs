@@ -69,6 +69,8 @@ pub enum Meaning {
     CompilesOnly,
     /// How response files are read; they are open behind [`super::Command`].
     Quoting,
+    /// Equal functions become one. No link does that: nobody could tell which of them is active.
+    Folding,
     /// Nothing can be linked twice with it.
     Refused,
 }
@@ -97,6 +99,7 @@ pub const LONG: &[(Takes, Meaning, &[&str])] = &[
     (Nothing, Fixed, &["no-pie", "no-pic-executable", "nopie"]),
     (Nothing, Question, &["help", "version", "target-help", "print-output-format", "print-sysroot", "run"]),
     (Joined, Quoting, &["rsp-quoting"]),
+    (Value, Folding, &["icf"]),
     (Nothing, CompilesOnly, &["lto-emit-asm", "lto-emit-llvm"]),
     (Joined, CompilesOnly, &["thinlto-index-only"]),
     (Value, Plugin, &["load-pass-plugin"]),
@@ -128,7 +131,6 @@ pub const LONG: &[(Takes, Meaning, &[&str])] = &[
         Value,
         SecondOnly,
         &[
-            "icf",
             "keep-unique",
             "icf-iterations",
             "opt-remarks-format",

@@ -93,6 +93,10 @@ fn the_table_of_lto_mode() {
         ("-fno-lto a.c", format!("{PLUGIN} {LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS} {HEADER}")),
         ("-flto=thin a.o", format!("{LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
         ("-fuse-ld=lld a.o", format!("-flto {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
+        (
+            "-fuse-ld=lld -Wl,--icf=all a.o",
+            format!("-flto {LTO_LINK} -Wl,--icf=none {ID} {ARCHIVE} {EXPORTS}"),
+        ),
         ("-static a.o", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE}")),
         ("-static-pie a.o", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE}")),
         ("-nostdlib a.o", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
