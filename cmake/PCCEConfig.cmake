@@ -1,11 +1,10 @@
 # find_package(PCCE): calling context encoding for the targets of a project that clang compiles.
 #
-#   pcce_instrument(TARGET… [MODE link|lto|module|link] [VERIFY] [TARGETS NAME…] [OPTION [VALUE…]]…)
+#   pcce_instrument(TARGET… [MODE link|lto|module] [VERIFY] [TARGETS NAME…] [OPTION [VALUE…]]…)
 #
 # instruments targets (executables and libraries of this project): the wrapper compiler is put as a launcher in front of
-# clang, where they are compiled and where they are linked. In link mode, which MODE is without it, each source is
-# instrumented when it is compiled, and what is linked is encoded behind its link: instrument what a static or object
-# library is linked into as well. In lto mode (also without MODE where the target has -flto, TARGETS, HYBRID or TRACE)
+# clang, where they are compiled and where they are linked. In link mode, which MODE is without it, objects have no code
+# until what is linked is encoded, in its link: instrument what a static or object library is linked into as well. In lto mode (also without MODE where the target has -flto, TARGETS, HYBRID or TRACE)
 # such a library is instrumented where an instrumented executable or shared library is linked with it. There is a
 # keyword for each flag of the wrapper: VERIFY is --pcce-verify, TARGETS NAME… is --pcce-targets=NAME,…, PROFILE_USE
 # FILE is --pcce-profile-use=FILE, and so on (`pcce-clang --pcce-help` lists them). Names of files are relative to the
@@ -78,15 +77,15 @@ function(pcce_instrument)
   cmake_parse_arguments(PARSE_ARGV 0 arg "${_PCCE_SWITCHES}" "MODE;${_PCCE_VALUES}" "${_PCCE_LISTS}")
   set(targets ${arg_UNPARSED_ARGUMENTS})
   if(NOT targets)
-    message(FATAL_ERROR "pcce_instrument: no target is named: pcce_instrument(TARGET… [MODE link|lto|module|link] [VERIFY] [TARGETS NAME…] [OPTION [VALUE…]]…)")
+    message(FATAL_ERROR "pcce_instrument: no target is named: pcce_instrument(TARGET… [MODE link|lto|module] [VERIFY] [TARGETS NAME…] [OPTION [VALUE…]]…)")
   endif()
   if(arg_KEYWORDS_MISSING_VALUES)
     message(FATAL_ERROR "pcce_instrument: ${arg_KEYWORDS_MISSING_VALUES} has no value behind it")
   endif()
   set(flags "")
   if(DEFINED arg_MODE)
-    if(NOT arg_MODE MATCHES "^(link|lto|module|link)$")
-      message(FATAL_ERROR "pcce_instrument: MODE is `${arg_MODE}`, and there are `link`, `lto`, `module` and `link`")
+    if(NOT arg_MODE MATCHES "^(link|lto|module)$")
+      message(FATAL_ERROR "pcce_instrument: MODE is `${arg_MODE}`, and there are `link`, `lto` and `module`")
     endif()
     list(APPEND flags "--pcce-mode=${arg_MODE}")
   endif()

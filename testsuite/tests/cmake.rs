@@ -194,7 +194,7 @@ fn errors_name_the_cause_and_the_cure() {
             "mode",
             [&clang, &clangxx],
             "-DOPTIONS=MODE;thin",
-            vec!["`thin`", "`link`, `lto`, `module` and `link`"],
+            vec!["`thin`", "`link`, `lto` and `module`"],
         ),
         ("target", [&clang, &clangxx], "-DOPTIONS=nowhere", vec!["no target `nowhere`"]),
     ] {
