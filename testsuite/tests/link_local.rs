@@ -1,4 +1,4 @@
-//! Pointers that are compared with functions which are local to another module.
+//! Pointers that are compared with functions which are local to another module, and modules of which all is local.
 
 use std::fs;
 
@@ -62,5 +62,32 @@ fn local_functions_of_one_name_are_told_apart() {
             let compared = symbols.stdout.lines().filter(|line| line.contains(" step.pcce_local."));
             assert_eq!(compared.count(), 2, "{flags}: {}", symbols.stdout);
         }
+    }
+}
+
+/// A command may compile a source twice, and link both, if all that it defines is local or weak.
+#[test]
+fn a_source_may_be_there_twice() {
+    let folder = work_folder("relink/twice");
+    let twice = "#include <pcce.h>\n#include <stdio.h>\nstatic int times;\n\
+        static void shows(void) { puts(PCCE_TOKEN); }\n\
+        __attribute__((constructor)) static void begins(void) { times++; shows(); }\n";
+    fs::write(folder.join("twice.c"), twice).unwrap();
+    fs::write(folder.join("main.c"), "int main(void) { return 0; }\n").unwrap();
+    let mut link = command(artifact("pcce-clang"), &["--pcce-mode=relink", "--pcce-verify", "-O0", "-g"]);
+    let _ = run(link.args(["main.c", "twice.c", "twice.c", "-o", "program"]).current_dir(&folder))
+        .expect_success();
+    let report = folder.join("report");
+    let _ = fs::remove_file(&report);
+    let output =
+        run(command(folder.join("program"), &[]).env("PCCE_VERIFY_REPORT", &report)).expect_success();
+    let report = fs::read_to_string(&report).unwrap();
+    assert!(report.contains(" 0 mismatches") && !report.contains(" 0 contexts"), "{report}");
+    let tokens: Vec<&str> = output.stdout.lines().collect();
+    assert_eq!(tokens.len(), 2, "{}", output.stdout);
+    for token in tokens {
+        let decoded = run(command(artifact("pcce"), &["decode", "program", token]).current_dir(&folder));
+        let (shows, begins) = (decoded.stdout.find("shows"), decoded.stdout.find("begins"));
+        assert!(shows.is_some() && shows < begins, "{}", decoded.describe());
     }
 }

@@ -152,3 +152,34 @@ fn lists_take_the_same_names() {
     }
     assert!(!said.contains("app::h*"), "{said}");
 }
+
+/// Each inlined copy of a line counts.
+#[test]
+fn inlined_copies_of_lines_are_counted() {
+    let folder = work_folder("trace_names/copies");
+    let text = "#include <stdio.h>\nstatic unsigned state = 5;\nstatic inline unsigned next(void)\n{\n  \
+        state = state * 1103515245 + 12345;\n  return (state >> 16) & 0x7fff;\n}\nint main(void)\n{\n  \
+        for (int i = 0; i < 10; i++)\n  {\n    unsigned x = next();\n    unsigned y = next();\n    \
+        if (next() % 3)\n      puts(\"odd\");\n    printf(\"%u %u\\n\", x, y);\n  }\n  return 0;\n}\n";
+    fs::write(folder.join("copies.c"), text).unwrap();
+    for mode in ["--pcce-mode=relink", "--pcce-mode=lto"] {
+        for level in ["-O0", "-O1"] {
+            let words = ["--pcce-trace=blocks", "-g", mode, level, "copies.c", "-o", "program"];
+            let _ = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
+            let _ = fs::remove_file(folder.join("trace"));
+            let _ = run(command(folder.join("program"), &[]).env("PCCE_TRACE", folder.join("trace")))
+                .expect_success();
+            let pcce = |words: &[&str]| {
+                let mut pcce = command(artifact("pcce"), &["trace"]);
+                run(pcce.args(words).args(["program", "trace"]).current_dir(&folder)).expect_success().stdout
+            };
+            let covered = pcce(&["coverage"]);
+            for line in ["DA:5,30", "DA:6,30", "DA:14,10", "DA:16,10"] {
+                assert!(covered.lines().any(|found| found == line), "{mode} {level}, {line}: {covered}");
+            }
+            // Each block tells of each line once.
+            let shown = pcce(&["show", "--lines"]);
+            assert!(shown.contains("copies.c:") && !shown.contains("6, 5"), "{mode} {level}: {shown}");
+        }
+    }
+}

@@ -102,9 +102,10 @@ pub struct Node {
     pub site: Option<u32>,
     /// Of a call: its locations, innermost first, as in [`crate::Site::locations`]. Of a block, those of its beginning.
     pub locations: Vec<Location>,
-    /// Of a block: the lines of its code, each an index into [`Traced::files`] and a number from 1.
+    /// Of a block: the lines of its code, each an index into [`Traced::files`], a number from 1, and the inlined copy
+    /// that it is of: from 1 in each function, and 0 for the function's own code.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub lines: Vec<(u32, u32)>,
+    pub lines: Vec<(u32, u32, u32)>,
 }
 
 /// What an event is.
@@ -271,7 +272,7 @@ impl Traced {
                     && node.bits <= 32
                     && node.unwinds_to.is_none_or(|pad| (pad as usize) < function.nodes.len())
                     && node.locations.iter().all(location)
-                    && node.lines.iter().all(|&(file, _)| (file as usize) < self.files.len())
+                    && node.lines.iter().all(|&(file, ..)| (file as usize) < self.files.len())
             })
     }
 }

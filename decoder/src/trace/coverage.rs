@@ -63,8 +63,9 @@ impl Coverage {
     pub fn write(&self, tables: &Tables, out: &mut dyn Write) -> io::Result<()> {
         let mut files: BTreeMap<&str, File<'_>> = BTreeMap::new();
         for function in 0..tables.function_count() as u32 {
-            // A line may be in several blocks of a function: it was executed as often as the one that was most.
-            let mut lines: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+            // A line of one inlined copy may be in several blocks of a function: it was executed as often as the one
+            // that was most.
+            let mut lines: BTreeMap<(u32, u32, u32), u64> = BTreeMap::new();
             for block in tables.blocks(function) {
                 for &line in tables.lines(block) {
                     let count = lines.entry(line).or_default();
@@ -72,13 +73,13 @@ impl Coverage {
                 }
             }
             let first = tables.blocks(function).flat_map(|block| tables.lines(block)).next();
-            if let Some(&(file, line)) = first {
+            if let Some(&(file, line, _)) = first {
                 let name = tables.linkage_name(tables.name_of(function));
                 let count = self.entered[function as usize];
                 let known = files.entry(tables.file(file)).or_default().functions.entry(name);
                 known.or_insert((line, 0)).1 += count;
             }
-            for ((file, line), count) in lines {
+            for ((file, line, _), count) in lines {
                 *files.entry(tables.file(file)).or_default().lines.entry(line).or_default() += count;
             }
         }

@@ -236,7 +236,13 @@ fn passes_on(tables: &Tables, pad: u32) -> bool {
 fn lines(tables: &Tables, node: u32, style: &Style, line: &mut String) {
     use std::fmt::Write as _;
     let mut last = None;
-    for &(file, number) in tables.lines(node) {
+    let mut told = Vec::new();
+    for &(file, number, _) in tables.lines(node) {
+        // One that was inlined several times is told once.
+        if told.contains(&(file, number)) {
+            continue;
+        }
+        told.push((file, number));
         let _ = match last.replace(file) == Some(file) {
             true => write!(line, ", {number}"),
             false => {

@@ -131,8 +131,8 @@ pub struct Tables {
     /// The same of nodes, by their call sites.
     by_site: HashMap<(u32, u64), u32>,
     places: HashMap<(u32, u64), Place>,
-    /// The lines of blocks: files and numbers.
-    lines: Vec<(u32, u32)>,
+    /// The lines of blocks.
+    lines: Vec<(u32, u32, u32)>,
     /// By node, where its lines begin; they end where the next one's do.
     first_lines: Vec<u32>,
     /// By node, its code and how many bits that has.
@@ -194,7 +194,8 @@ impl Tables {
                     locations: node.locations.len() as u32,
                 });
                 self.first_lines.push(self.lines.len() as u32);
-                self.lines.extend(node.lines.iter().map(|&(file, line)| (first_file + file, line)));
+                self.lines
+                    .extend(node.lines.iter().map(|&(file, line, copy)| (first_file + file, line, copy)));
                 self.codes.push((node.code, u32::from(node.bits)));
                 if let Some(site) = node.site.filter(|_| module.sites != 0) {
                     let site = module.sites.wrapping_add(site.into());
@@ -330,9 +331,9 @@ impl Tables {
         self.by_site.get(&(image, address)).copied()
     }
 
-    /// The lines of a block: the number of the file, and that of the line.
+    /// The lines of a block: the numbers of the file, of the line, and of the inlined copy that it is of.
     #[must_use]
-    pub fn lines(&self, node: u32) -> &[(u32, u32)] {
+    pub fn lines(&self, node: u32) -> &[(u32, u32, u32)] {
         let end = self.first_lines.get(node as usize + 1).map_or(self.lines.len(), |end| *end as usize);
         &self.lines[self.first_lines[node as usize] as usize..end]
     }

@@ -189,7 +189,12 @@ impl Linked {
                 (Some(name), Some(archive)) => {
                     // gold and mold name members of thin archives by their whole paths.
                     let path = Path::new(OsStr::from_bytes(name));
-                    let is = |member: &Member| member.name == *name || archive.thin && member.file == path;
+                    // lld leaves out blanks at the end.
+                    let is = |member: &Member| {
+                        member.name == *name
+                            || member.name.trim_ascii_end() == name
+                            || archive.thin && member.file == path
+                    };
                     let numbers = (0..archive.members.len()).filter(|n| is(&archive.members[*n]));
                     objects.extend(numbers.map(|number| member_of(&archive, file, number)));
                 }

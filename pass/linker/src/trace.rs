@@ -25,9 +25,27 @@ pub struct Traced {
     pub member: Option<Vec<u8>>,
 }
 
+/// Names have at most so many lines.
+const MOST_LINES: usize = 4;
+
 /// Reads what a linker has printed. What names no file is something else.
 pub fn read(output: &[u8]) -> Vec<Traced> {
-    output.split(|byte| *byte == b'\n').filter_map(line).collect()
+    let ends: Vec<usize> =
+        (0..output.len()).filter(|at| output[*at] == b'\n').chain([output.len()]).collect();
+    let mut traced = Vec::new();
+    let (mut start, mut number) = (0, 0);
+    while number < ends.len() {
+        // A name may have line breaks of its own.
+        let found = (number..ends.len().min(number + MOST_LINES))
+            .find_map(|last| Some((line(&output[start..ends[last]])?, last)));
+        if let Some((file, last)) = found {
+            traced.push(file);
+            number = last;
+        }
+        start = ends[number] + 1;
+        number += 1;
+    }
+    traced
 }
 
 fn line(line: &[u8]) -> Option<Traced> {
@@ -89,5 +107,17 @@ mod tests {
             traced.iter().map(|t| t.member.as_deref().map(|m| str::from_utf8(m).unwrap())).collect();
         assert_eq!(members, [None, Some("a b.o"), Some("c(d).o"), None, Some("e.o")]);
         assert!(traced.iter().all(|traced| traced.file == archive));
+    }
+
+    #[test]
+    fn names_have_line_breaks() {
+        let folder = tempfile::tempdir().unwrap();
+        let [object, plain] = ["a\nb\n.o", "c.o"].map(|name| folder.path().join(name));
+        for file in [&object, &plain] {
+            std::fs::write(file, "").unwrap();
+        }
+        let text = format!("removing\n{0}\n{1}\n\ntrace: {0}\n{1}", object.display(), plain.display());
+        let files: Vec<_> = read(text.as_bytes()).into_iter().map(|traced| traced.file).collect();
+        assert_eq!(files, [object.clone(), plain.clone(), object, plain]);
     }
 }

@@ -244,6 +244,7 @@ impl Function {
 }
 
 /// One source location of an instruction.
+#[derive(PartialEq, Eq)]
 pub struct SourceLocation {
     /// Linkage name of the source function.
     pub name: String,

@@ -26,6 +26,10 @@ pub const VARIABLE: &str = "PCCE_OPTIONS";
 /// The environment variable that says how a module is compiled, for the link that generates its code.
 pub const COMMAND_VARIABLE: &str = "PCCE_COMMAND";
 
+/// The environment variable that says that a command compiles a source more than once, and links all of it: its modules
+/// have nothing that tells them apart.
+pub const REPEATED_VARIABLE: &str = "PCCE_REPEATED";
+
 /// The environment variable in which `pcce-ld` reads the names of the options that a link has, separated by `;`: all
 /// that is linked must have been compiled with them.
 pub const ASKED_VARIABLE: &str = "PCCE_ASKED_FOR";

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use pcce_abi::skeleton;
 use pcce_model::slice::{Facts, Sites, called};
@@ -39,7 +40,14 @@ pub fn kept(module: Module<'_>) -> Kept {
     let document: serde_json::Value = serde_json::from_str(&command).unwrap_or_default();
     let text = |name: &str| Path::new(document[name].as_str().unwrap_or_default());
     let output = text("output").strip_prefix(text("folder")).unwrap_or(text("output"));
-    let id = fnv1a(output.as_os_str().as_encoded_bytes(), bitcode.bytes());
+    let mut name = output.as_os_str().as_encoded_bytes().to_vec();
+    if std::env::var_os(pcce_options::REPEATED_VARIABLE).is_some() {
+        // Each compilation is a process.
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        name.extend(time.to_le_bytes());
+        name.extend(std::process::id().to_le_bytes());
+    }
+    let id = fnv1a(&name, bitcode.bytes());
     Kept { command, bitcode, id }
 }
 

@@ -28,6 +28,7 @@ pub mod plan;
 pub mod recorded;
 pub mod thin_lto;
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -244,6 +245,10 @@ fn run(language: Language) -> Result<ExitCode, Error> {
         let recorded = recorded::record(&words, &compiler, (&options, &facts.working_directory, output));
         let recorded = serde_json::to_string(&recorded).expect("text serialises");
         variables.push((pcce_options::COMMAND_VARIABLE, recorded.into()));
+        let inputs = words.iter().filter(|word| word.role == args::Role::Input).map(|word| word.bytes());
+        if inputs.clone().collect::<HashSet<_>>().len() < inputs.count() {
+            variables.push((pcce_options::REPEATED_VARIABLE, "1".into()));
+        }
     }
     if let Some(name) = &plan.linker {
         variables.push((pcce_options::ASKED_VARIABLE, plan.asked_for.join(";").into()));

@@ -170,7 +170,7 @@ fn row(
         });
     let mut nodes: Vec<tables::Node> = nodes.collect();
     for (row, node) in nodes.iter_mut().zip(&traced.nodes) {
-        row.lines = node.lines.iter().map(|l| (files.number(&l.file), l.line)).collect();
+        row.lines = node.lines.iter().map(|(l, copy)| (files.number(&l.file), l.line, *copy)).collect();
     }
     tables::Function { name, first: placement.first, nodes, sets: placement.sets, checked: traced.leaves }
 }

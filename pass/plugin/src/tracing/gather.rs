@@ -38,7 +38,7 @@ pub struct Node<'m> {
     /// Of a call: the landing pad to which exceptions lead.
     pub unwinds_to: Option<u32>,
     /// Of a block: its lines.
-    pub lines: Vec<SourceLocation>,
+    pub lines: Vec<Line>,
 }
 
 /// Reads the instrumented functions, in the order of their numbers. `blocks`: these are nodes, too.
@@ -115,16 +115,45 @@ fn mark_leaving(functions: &mut [Traced<'_>]) {
     }
 }
 
-/// The lines of a block, each once, in the order of its instructions.
-fn lines(block: llvm::Block<'_>) -> Vec<SourceLocation> {
-    let mut lines: Vec<SourceLocation> = Vec::new();
-    for location in block.instructions().filter_map(|i| i.locations().into_iter().next()) {
-        let same = |line: &SourceLocation| line.line == location.line && line.file == location.file;
-        if location.line != 0 && !lines.iter().any(same) {
-            lines.push(location);
+/// A line of a block, and the number of the inlined copy of a function in which it is, as [`Copies`] counts them.
+type Line = (SourceLocation, u32);
+
+/// The places to which code was inlined in a function, each with the calls further out. The function's own is 0.
+#[derive(Default)]
+struct Copies(Vec<Vec<SourceLocation>>);
+
+impl Copies {
+    /// The lines of a block, each once for each copy, in the order of its instructions.
+    fn lines(&mut self, block: llvm::Block<'_>) -> Vec<Line> {
+        let mut lines: Vec<Line> = Vec::new();
+        for mut locations in block.instructions().map(Instruction::locations) {
+            if locations.first().is_none_or(|location| location.line == 0) {
+                continue;
+            }
+            let location = locations.remove(0);
+            let copy = self.number(locations);
+            let same =
+                |(line, of): &Line| *of == copy && line.line == location.line && line.file == location.file;
+            if !lines.iter().any(same) {
+                lines.push((location, copy));
+            }
         }
+        lines
     }
-    lines
+
+    fn number(&mut self, places: Vec<SourceLocation>) -> u32 {
+        if places.is_empty() {
+            return 0;
+        }
+        let known = self.0.iter().position(|known| *known == places);
+        known.map_or_else(
+            || {
+                self.0.push(places);
+                self.0.len() as u32
+            },
+            |number| number as u32 + 1,
+        )
+    }
 }
 
 struct Reader<'a, 'm> {
@@ -149,6 +178,7 @@ impl<'m> Reader<'_, 'm> {
         let mut flow = Flow::default();
         let mut nodes: Vec<Node<'m>> = Vec::new();
         let mut pads: HashMap<llvm::Block<'m>, u32> = HashMap::new();
+        let mut copies = Copies::default();
         for (&block, frequency) in blocks.iter().zip(frequencies) {
             let first = nodes.len();
             let mut push = |kind, at, role| {
@@ -185,7 +215,7 @@ impl<'m> Reader<'_, 'm> {
                 push(kind, instruction, role);
             }
             if let Some(node) = nodes[first..].iter_mut().find(|node| node.kind == Kind::Block) {
-                node.lines = lines(block);
+                node.lines = copies.lines(block);
             }
             let end = block.terminator();
             let successors = match end.as_call().and_then(|call| call.normal_destination()) {
