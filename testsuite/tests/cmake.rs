@@ -190,12 +190,7 @@ fn errors_name_the_cause_and_the_cure() {
     for (name, compilers, options, expected) in [
         ("gcc", [c, cxx], "-DOPTIONS=", vec!["GNU", cure.as_str()]),
         ("wrapper", [&wrappers[0], &wrappers[1]], "-DOPTIONS=", vec!["instruments every target by itself"]),
-        (
-            "mode",
-            [&clang, &clangxx],
-            "-DOPTIONS=MODE;thin",
-            vec!["`thin`", "`link`, `lto` and `module`"],
-        ),
+        ("mode", [&clang, &clangxx], "-DOPTIONS=MODE;thin", vec!["`thin`", "`link`, `lto` and `module`"]),
         ("target", [&clang, &clangxx], "-DOPTIONS=nowhere", vec!["no target `nowhere`"]),
     ] {
         let output = run(&mut configure(&build_folder(name), compilers, &[options]));

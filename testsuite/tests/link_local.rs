@@ -74,7 +74,7 @@ fn a_source_may_be_there_twice() {
         __attribute__((constructor)) static void begins(void) { times++; shows(); }\n";
     fs::write(folder.join("twice.c"), twice).unwrap();
     fs::write(folder.join("main.c"), "int main(void) { return 0; }\n").unwrap();
-    let mut link = command(artifact("pcce-clang"), &["--pcce-mode=relink", "--pcce-verify", "-O0", "-g"]);
+    let mut link = command(artifact("pcce-clang"), &["--pcce-mode=link", "--pcce-verify", "-O0", "-g"]);
     let _ = run(link.args(["main.c", "twice.c", "twice.c", "-o", "program"]).current_dir(&folder))
         .expect_success();
     let report = folder.join("report");

@@ -248,12 +248,12 @@ fn wide_programs_build_and_are_right() {
 /// Names of objects and members may have line breaks, and blanks at the end.
 #[test]
 fn names_of_objects_have_line_breaks_and_blanks() {
-    let folder = work_folder("relink_outside/names");
+    let folder = work_folder("link_outside/names");
     fs::write(folder.join("f.c"), "int f(int n) { return n; }\n").unwrap();
     let main = "#include <pcce.h>\n#include <stdio.h>\nint f(int);\nint main(void) { puts(PCCE_TOKEN); return f(0); }\n";
     fs::write(folder.join("main.c"), main).unwrap();
     let clang = |words: &[&str]| {
-        let mut clang = command(artifact("pcce-clang"), &["--pcce-mode=relink"]);
+        let mut clang = command(artifact("pcce-clang"), &["--pcce-mode=link"]);
         let _ = run(clang.args(words).current_dir(&folder)).expect_success();
     };
     clang(&["-c", "main.c", "-o", "ma\nin.o"]);

@@ -162,7 +162,7 @@ fn inlined_copies_of_lines_are_counted() {
         for (int i = 0; i < 10; i++)\n  {\n    unsigned x = next();\n    unsigned y = next();\n    \
         if (next() % 3)\n      puts(\"odd\");\n    printf(\"%u %u\\n\", x, y);\n  }\n  return 0;\n}\n";
     fs::write(folder.join("copies.c"), text).unwrap();
-    for mode in ["--pcce-mode=relink", "--pcce-mode=lto"] {
+    for mode in ["--pcce-mode=link", "--pcce-mode=lto"] {
         for level in ["-O0", "-O1"] {
             let words = ["--pcce-trace=blocks", "-g", mode, level, "copies.c", "-o", "program"];
             let _ = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
