@@ -4,7 +4,7 @@
 //# Cut
 //# Chain body: leaf < body < entry < <damaged>
 //# Chain deep: leaf < deep < <damaged>
-//# Chain[!module, !pic, !pic-no-pie] deep: leaf < <damaged>
+//# Chain[!module] deep: leaf < <damaged>
 //# Chain called-back: leaf < called_back < <damaged>
 //# Chain resumer: leaf < resume < main
 //# Chain resumer: leaf < resume < elsewhere < main
