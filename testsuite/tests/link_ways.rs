@@ -150,7 +150,8 @@ fn shown(folder: &Path, way: &Way, mode: &str, linker: &str) -> String {
 fn builds_of_all_kinds_show_the_same_contexts() {
     let folder = work_folder("link_ways");
     for way in &WAYS {
-        let expected = shown(&folder, way, "module", "bfd");
+        // A module by itself does not know whose name a linker has made.
+        let expected = shown(&folder, way, "module", "bfd").replace("<other, not instrumented>;", "");
         assert!(expected.lines().count() >= 2 && expected.contains(" main;"), "{}: {expected}", way.name);
         for linker in LINKERS {
             assert_eq!(shown(&folder, way, "link", linker), expected, "{} by {linker}", way.name);
