@@ -1,5 +1,4 @@
-//! Contexts at any instruction of programs whose calls in tail position are jumps: in link mode through stubs that add,
-//! and in silent functions.
+//! Contexts at any instruction of programs whose calls in tail position are jumps, and in silent functions.
 
 use std::collections::HashMap;
 use std::fs;
@@ -81,8 +80,8 @@ fn calls(caller: &str, callee: &str) -> bool {
     callees.contains(&callee)
 }
 
-/// Link mode: calls in tail position, where what called or jumped there may have left. The unwinder does not see who has
-/// left; what it sees must be shown, and what is shown beside that must be calls of the program.
+/// Link mode: calls in tail position, where what called or jumped there may have left. The unwinder does not see who
+/// has left; what it sees must be shown, and what is shown beside that must be calls of the program.
 #[test]
 fn every_point_of_calls_that_are_jumps() {
     for (name, flags, bias) in [
@@ -130,8 +129,8 @@ fn every_point_of_calls_that_are_jumps() {
     }
 }
 
-/// Silent functions on a cycle of tail calls: wherever one of them was reached, any number of them may have left before
-/// it, and that is said there, and nowhere else.
+/// Silent functions on a cycle of tail calls: wherever one of them was reached, any number of them may have left
+/// before it, and that is said there, and nowhere else.
 #[test]
 fn every_point_of_silent_cycles_of_tail_calls() {
     for mode in ["lto", "module", "link"] {

@@ -89,8 +89,8 @@ pub struct PlannedFunction {
     pub frame: Option<FrameBegins>,
     /// The site of its own entry, if it pushes there always.
     pub entry_site: Option<u32>,
-    /// This is added to the function's id to make a context number; [`pcce_abi::NO_RANGE`]: the function has no range of
-    /// numbers.
+    /// This is added to the function's id to make a context number; [`pcce_abi::NO_RANGE`]: the function has no range
+    /// of numbers.
     pub base: u64,
     /// What its calls do that must stay tail calls.
     pub leaves: Leaves,

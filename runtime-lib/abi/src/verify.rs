@@ -1,7 +1,8 @@
 //! Verify mode: the records of activations, and the tables by which the runtime decodes contexts.
 //!
-//! The tables hold no addresses, but distances. So nothing in them is left for the loader to do. The records of all modules of an image are in one section ([`RECORDS_SECTION`]): those of a module
-//! follow each other in the order of its functions, and its open node's comes last.
+//! The tables hold no addresses, but distances. So nothing in them is left for the loader to do. The records of all
+//! modules of an image are in one section ([`RECORDS_SECTION`]): those of a module follow each other in the order of
+//! its functions, and its open node's comes last.
 
 use core::marker::PhantomData;
 use core::slice;
