@@ -86,8 +86,7 @@ pub enum Role {
     /// It is this function of this module: indices into [`Dictionary::modules`](crate::Dictionary) and
     /// [`functions`](crate::Module).
     Instrumented(u32, u32),
-    /// It changes the id, and no row of the dictionary is known to be its own. Where its states are known, it is a stub
-    /// of link mode, which stands between a call and its callee.
+    /// It changes the id, and no row of the dictionary is known to be its own.
     Opaque,
 }
 

@@ -1,5 +1,5 @@
-//! Unlinked records: a module of link mode inside an object file. It is not encoded yet. The link step replaces the
-//! unlinked records of a program by one [linked](crate::linked) one.
+//! Unlinked records: what the pass has read of a module of link mode, in a section of its object file. It is not
+//! encoded yet. The link step makes one [linked](crate::linked) record of those of a program.
 
 use serde::Serialize;
 

@@ -221,7 +221,7 @@ fn text_line(
     }
 }
 
-/// Whether nothing can come behind a landing pad but that the exception goes on.
+/// Whether the exception is always passed on behind a landing pad.
 fn passes_on(tables: &Tables, pad: u32) -> bool {
     let only = |node: &u32| {
         let choice = tables.choices[tables.nodes[*node as usize].next as usize];

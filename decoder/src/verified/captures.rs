@@ -45,11 +45,11 @@ pub struct Captures {
     pub partly: u64,
     /// Captures that the shadow stack does not know: control had just come back to an activation further out.
     pub without_list: u64,
-    /// Those of other programs.
+    /// Captures of other programs.
     pub of_others: u64,
-    /// Those with calls of an image that is not in verify mode: none of its functions was ever on the shadow stack.
+    /// Captures with calls of an image that is not in verify mode: none of its functions was ever on the shadow stack.
     pub mixed: u64,
-    /// Those that show other calls than the shadow stack has, or could not be decoded.
+    /// Captures that show other calls than the shadow stack has, or could not be decoded.
     pub wrong: u64,
     /// The first of them.
     pub shown: Vec<String>,

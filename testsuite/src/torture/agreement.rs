@@ -1,11 +1,9 @@
 //! Whether a decoded chain is that of a backtrace.
-use std::collections::{BTreeMap, HashSet};
-use std::fs;
+use std::collections::HashSet;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
-use object::{Object as _, ObjectSymbol as _, SymbolKind};
 
 use crate::chain::{Frame, is_push_thunk};
 use crate::llvm;
@@ -27,42 +25,21 @@ impl Transfers {
             Command::new(llvm("llvm-objdump")).args(["-d", "--no-show-raw-insn"]).arg(executable).output();
         let text = crate::checked("llvm-objdump", output)?.stdout;
         let text = String::from_utf8_lossy(&text);
-        let functions = functions(executable)?;
         let mut transfers = Self::default();
         let mut function = "";
-        let mut lines = Vec::new();
         for line in text.lines() {
             if let Some(name) = line.split_once(" <").and_then(|(_, name)| name.strip_suffix(">:")) {
                 function = name;
-            } else if let Some(line) = Line::of(line, function) {
-                lines.push(line);
+            } else if let Some(line) = Line::of(line, function).filter(Line::is_transfer) {
+                transfers.add(&line);
             }
-        }
-        for line in lines.iter().filter(|line| line.is_transfer()) {
-            transfers.add(line, line.target, line.instruction.starts_with('c'));
-            // A stub of link mode has no name. It calls or jumps to what it stands for, or hands that to who does.
-            let Some(stub) = line.leads_to().filter(|&at| !is_in_function(&functions, at)) else { continue };
-            let behind = &lines[lines.partition_point(|other| other.address < stub)..];
-            // Values of more than 31 bits are added by code without a name, too.
-            let adds = |line: &Line<'_>| {
-                line.instruction.starts_with('c')
-                    && line.leads_to().is_some_and(|at| !is_in_function(&functions, at))
-            };
-            let leads_on = |line: &Line<'_>| line.is_transfer() && !adds(line);
-            let Some(end) = behind.iter().position(leads_on) else { continue };
-            let handed = behind[..end].iter().find(|line| line.hands_callee());
-            let target = match handed {
-                _ if !is_push_thunk(behind[end].target.trim_matches(['<', '>'])) => behind[end].target,
-                Some(line) => line.target,
-                None => "*%r10",
-            };
-            transfers.add(line, target, line.instruction.starts_with('c'));
         }
         Ok(transfers)
     }
 
-    fn add(&mut self, line: &Line<'_>, target: &str, is_call: bool) {
-        let function = line.function.to_owned();
+    fn add(&mut self, line: &Line<'_>) {
+        let (function, target) = (line.function.to_owned(), line.target);
+        let is_call = line.instruction.starts_with('c');
         if target.starts_with('*') {
             match is_call {
                 true => self.calls_through_pointers.insert(function),
@@ -104,57 +81,25 @@ impl Transfers {
 
 /// A line of the disassembly.
 struct Line<'t> {
-    address: u64,
     function: &'t str,
     instruction: &'t str,
-    /// With its operands.
-    text: &'t str,
     /// Its last word: a symbol with a distance, or a register or memory behind an asterisk.
     target: &'t str,
-    /// The word before.
-    at: &'t str,
 }
 
 impl<'t> Line<'t> {
     fn of(line: &'t str, function: &'t str) -> Option<Self> {
         let (address, rest) = line.trim_start().split_once(':')?;
-        let address = u64::from_str_radix(address, 16).ok()?;
+        u64::from_str_radix(address, 16).ok()?;
         let mut words = rest.split_whitespace().filter(|word| *word != "cs");
         let instruction = words.next()?;
         let target = words.next_back().unwrap_or("");
-        Some(Self { address, function, instruction, text: rest, target, at: words.next_back().unwrap_or("") })
+        Some(Self { function, instruction, target })
     }
 
     fn is_transfer(&self) -> bool {
         self.instruction.starts_with('j') || matches!(self.instruction, "callq" | "call")
     }
-
-    /// Whether it puts the address of a function where the runtime's routines find their callee.
-    fn hands_callee(&self) -> bool {
-        self.instruction.starts_with("lea") && self.named() && self.text.contains(" %r10 ")
-    }
-
-    fn named(&self) -> bool {
-        self.target.starts_with('<')
-    }
-
-    /// The address where it leads, if that is not where a symbol is.
-    fn leads_to(&self) -> Option<u64> {
-        let distant = self.named() && self.target.contains('+');
-        distant.then(|| u64::from_str_radix(self.at.strip_prefix("0x")?, 16).ok())?
-    }
-}
-
-/// Where the functions of a program are, as its symbols say: beginnings and ends.
-fn functions(executable: &Path) -> Result<BTreeMap<u64, u64>> {
-    let data = fs::read(executable)?;
-    let file = object::File::parse(&*data)?;
-    let code = file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text);
-    Ok(code.map(|symbol| (symbol.address(), symbol.address() + symbol.size())).collect())
-}
-
-fn is_in_function(functions: &BTreeMap<u64, u64>, address: u64) -> bool {
-    functions.range(..=address).next_back().is_some_and(|(_, &end)| address < end)
 }
 
 /// What a function transfers control to that pushes for it.
