@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
+use pcce_abi::skeleton::FUNCTION_SYMBOLS;
 
 use crate::chain::{Frame, is_push_thunk};
 use crate::llvm;
@@ -29,7 +30,7 @@ impl Transfers {
         let mut function = "";
         for line in text.lines() {
             if let Some(name) = line.split_once(" <").and_then(|(_, name)| name.strip_suffix(">:")) {
-                function = name;
+                function = own_name(name);
             } else if let Some(line) = Line::of(line, function).filter(Line::is_transfer) {
                 transfers.add(&line);
             }
@@ -46,6 +47,7 @@ impl Transfers {
                 false => self.jumps_through_pointers.insert(function),
             };
         } else if let Some(target) = target.strip_prefix('<').and_then(|target| target.strip_suffix('>')) {
+            let target = own_name(target);
             match is_call {
                 true => self.calls.insert((function, target.to_owned())),
                 false => self.jumps.insert((function, target.to_owned())),
@@ -77,6 +79,11 @@ impl Transfers {
             || self.calls.contains(&(from.to_owned(), to.to_owned()))
             || thunks(&self.calls, from).any(|thunk| self.call(thunk, to))
     }
+}
+
+/// The name of a function, which link mode gives a further one where other modules name it.
+fn own_name(symbol: &str) -> &str {
+    symbol.split(FUNCTION_SYMBOLS).next().unwrap_or(symbol)
 }
 
 /// A line of the disassembly.
