@@ -58,7 +58,8 @@ pub fn merge(
     let number = |(m, f): Place| FunctionId::new((bases[m] + f) as u32);
     let mut types: HashMap<&str, TypeId> = HashMap::new();
     let mut functions = Vec::with_capacity(next);
-    let mut taken: HashSet<Place> = HashSet::new();
+    let names = modules.iter().flat_map(|module| &module.names);
+    let mut taken: HashSet<Place> = names.flat_map(|name| scratch.named(name)).collect();
     let mut taken_outside: Vec<(String, TypeId)> = Vec::new();
     let mut known_outside: HashSet<(&str, TypeId)> = HashSet::new();
     for (m, facts) in modules.iter().enumerate().filter_map(|(m, module)| Some((m, module.facts.as_ref()?))) {
@@ -159,6 +160,7 @@ struct Entered {
 impl Entered {
     fn find(scratch: &Scratch, modules: &[Module], plain: impl Iterator<Item = String>) -> Self {
         let mut names: BTreeSet<String> = plain.collect();
+        names.extend(modules.iter().flat_map(|module| module.names.iter().cloned()));
         let mut opaque = false;
         for facts in modules.iter().filter_map(|module| module.facts.as_ref()) {
             names.extend(facts.reached.iter().chain(&facts.assembly.names).cloned());
