@@ -62,7 +62,10 @@ pub fn merge(
     let mut taken: HashSet<Place> = names.flat_map(|name| scratch.named(name)).collect();
     let mut taken_outside: Vec<(String, TypeId)> = Vec::new();
     let mut known_outside: HashSet<(&str, TypeId)> = HashSet::new();
-    for (m, facts) in modules.iter().enumerate().filter_map(|(m, module)| Some((m, module.facts.as_ref()?))) {
+    let with_facts = modules.iter().enumerate();
+    let with_facts =
+        with_facts.filter_map(|(m, module)| module.facts.as_ref().map(|facts| (m, module, facts)));
+    for (m, module, facts) in with_facts {
         let mut renumbered = Vec::with_capacity(facts.types.len());
         for ty in &facts.types {
             let next = TypeId(types.len() as u32);
@@ -70,6 +73,19 @@ pub fn merge(
         }
         let ty = |ty: TypeId| renumbered[ty.0 as usize];
         let own = |callee: FunctionId| number((m, callee.index()));
+        if wanted.traces {
+            let callees = facts.functions.iter().flat_map(|function| &function.calls).filter_map(|call| {
+                let CallKind::Direct(callee) = call.kind else { return None };
+                Some((callee, &facts.functions[callee.index()]))
+            });
+            for (callee, function) in callees.filter(|(_, function)| function.external) {
+                let mut named = scratch.named(&function.name).peekable();
+                if named.peek().is_some() && named.all(|place| place != (m, callee.index())) {
+                    let (module, function) = (module.name().to_owned(), function.name.clone());
+                    return Err(Error::Replaced { module, function });
+                }
+            }
+        }
         for (name, of_type) in &facts.declared {
             let ty = ty(*of_type);
             let is_outside = !options.publishes && scratch.named(name).next().is_none();
