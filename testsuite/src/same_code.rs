@@ -43,7 +43,7 @@ pub const FLAGS: [&str; 40] = [
     "-O2 -mno-red-zone",
     "-O2 -mspeculative-load-hardening",
     "-O2 -mretpoline",
-    "-O2 -mrelax-relocations=no",
+    "-O2 -Wa,-mrelax-relocations=no",
     "-O2 -ffast-math",
     "-O2 -ftrivial-auto-var-init=pattern -fzero-call-used-regs=used",
     "-O2 -fno-unwind-tables -fno-asynchronous-unwind-tables",
