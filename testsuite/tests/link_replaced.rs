@@ -96,6 +96,39 @@ fn a_local_name_leads_to_the_modules_own_function() {
     }
 }
 
+/// Whoever calls a function of such a name says nothing, so it must know its names when it is compiled.
+#[test]
+fn a_function_gets_no_name_of_one_that_does_not_call_back() {
+    let folder = work_folder("link_replaced/listed");
+    let named = |how: &str| format!("char *own(const char *name) {{ return (char *)name; }}\n{how}\n");
+    compile(&folder, "plain.c", &named(""), &["-fPIC"]);
+    compile(&folder, "set.c", &named("__asm__(\".globl getenv\\n.set getenv, own\");"), &["-fPIC"]);
+    compile(&folder, "version.c", &named("__asm__(\".symver own, getenv@@V1\");"), &["-fPIC"]);
+    let alias = "char *getenv(const char *) __attribute__((alias(\"own\")));";
+    compile(&folder, "alias.c", &named(alias), &["-fPIC"]);
+    let chosen = "static char *(*choose(void))(const char *) { return own; }\n\
+                  char *getenv(const char *) __attribute__((ifunc(\"choose\")));";
+    compile(&folder, "chosen.c", &named(chosen), &["-fPIC"]);
+    fs::write(folder.join("map"), "V1 { global: *; };\n").unwrap();
+    for (words, allowed) in [
+        (&["plain.o"][..], true),
+        (&["alias.o"], true),
+        (&["chosen.o"], true),
+        (&["plain.o", "-Wl,--defsym=getenv=own"], false),
+        (&["set.o"], false),
+        (&["version.o", "-Wl,--version-script=map"], false),
+    ] {
+        for linker in LINKERS {
+            let mut link = command(artifact("pcce-clang"), &OWN);
+            link.args(["-shared", "-o", "libown.so", &format!("-fuse-ld={linker}")]).args(words);
+            let linked = run(link.current_dir(&folder));
+            let message = "`own` is called by the name `getenv` in this program";
+            let refused = linked.status != 0 && linked.stderr.contains(message);
+            assert!(if allowed { linked.status == 0 } else { refused }, "{words:?}: {}", linked.describe());
+        }
+    }
+}
+
 /// A trace says which function was called before the linker has bound the name.
 #[test]
 fn a_trace_of_a_replaced_function_is_refused() {

@@ -6,8 +6,8 @@ use pcce_encoding::FunctionId;
 use pcce_model::slice::Options;
 use pcce_model::slice::{Facts, called};
 use pcce_model::{
-    AddressPlaces, CallKind, Function, NoCallback, TailCallee, Targets, TypeId, Wanted, makes_streams,
-    sets_handlers,
+    AddressPlaces, CallKind, Function, NoCallback, TailCallee, Targets, TypeId, Unannounced, Wanted,
+    makes_streams, sets_handlers,
 };
 
 use crate::Error;
@@ -129,6 +129,14 @@ pub fn merge(
             }
             entered.set(&mut new, place, scratch);
             functions.push(new);
+        }
+    }
+    for (name, (m, f)) in scratch.called_so(|name| no_callback.names_of_c(name)) {
+        let function = &functions[number((m, f)).index()];
+        let mut names = function.aliases.iter().chain([&function.name]);
+        if function.unannounced != Unannounced::Anyhow && !names.any(|known| known == name) {
+            let (module, function) = (modules[m].name().to_owned(), function.name.clone());
+            return Err(Error::Listed { module, function, name: name.to_owned() });
         }
     }
     let looks = || match targets {
