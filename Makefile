@@ -20,6 +20,8 @@
 #                   what an encoding of calls between images would bring to perl and CPython with their modules (an hour)
 #   make torture    kills programs at random instructions, N of each, and compares their crash reports with gdb's backtraces
 #                   (PROGRAMS="lua sqlite3", SEED=1, VARIANT=link for link mode), and core files of xz with threads
+#   make same-code  code that is generated of what objects keep, beside the plain compiler's, for each module of real programs with
+#                   SETS sets of flags (3 without it; PROGRAMS="lua jq")
 #   make matrix     programs built with all flags and attributes that are known, compared with backtraces (N cases, SEED=1,
 #                   ONLY="-O2 -fcf-protection": cases with these words, MODES="lto link")
 #   make parts      runs of programs that differ, or do not: N collections of each kind (200 without it, SEED=1), whether they are
@@ -44,7 +46,7 @@ RELEASE := $(CARGO_TARGET_DIR)/release
 
 export PREFIX DESTDIR LLVM
 
-.PHONY: all build tools install uninstall deb deb-check test test-all suite smoke demo evaluate torture matrix soak packages guide fuzz heap-cost numbers-cost images-cost parts slurm clean
+.PHONY: all build tools install uninstall deb deb-check test test-all suite smoke demo evaluate torture matrix same-code soak packages guide fuzz heap-cost numbers-cost images-cost parts slurm clean
 all: build
 
 define runtime
@@ -132,6 +134,10 @@ parts: tools
 slurm: tools
 	scripts/setup test $(LLVM)
 	PCCE_SLURM_ROUNDS=$(or $(N),5) $(CARGO) test -p pcce-testsuite $(FEATURES) --test slurm -- --ignored --nocapture
+
+same-code: tools
+	scripts/setup evaluate $(LLVM)
+	$(RELEASE)/same_code $(if $(PROGRAMS),--programs "$(PROGRAMS)") $(if $(SETS),--sets $(SETS))
 
 soak: tools
 	$(RELEASE)/soak $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(GENERATOR),--generator $(GENERATOR)) $(if $(TRACED),--traced)

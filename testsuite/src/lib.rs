@@ -17,6 +17,7 @@
 //!   crash reports and core files, compared with other unwinders ([`chain`]);
 //! - [`evaluation`], `tests/real_programs.rs`, `tests/cmake.rs`: programs and builds of other people;
 //! - [`images`], `bin/images.rs`, `images/`: what an encoding of calls between images would bring (docs/images.md);
+//! - [`same_code`], `tests/link.rs`, `bin/same_code.rs`: code that is generated of bitcode in objects;
 //! - [`packages`], `bin/packages.rs`: Debian's packages in verify mode, with the tests that they bring;
 //! - `tests/debuggers.rs`: `pcce bt` in gdb and lldb;
 //! - `tests/install.rs`: what is installed, and the Debian package;
@@ -34,6 +35,7 @@ pub mod packages;
 pub mod program;
 pub mod progress;
 pub mod runner;
+pub mod same_code;
 pub mod torture;
 pub mod words;
 

@@ -1,8 +1,10 @@
 //! Objects whose code is generated at the link.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
+use pcce_testsuite::same_code::{Outcome, compare, sets_of};
 use pcce_testsuite::{artifact, command, llvm, run, work_folder};
 
 /// Sources with all that code generation can do something about, by their flags.
@@ -15,40 +17,9 @@ const SOURCES: [(&str, &[&str]); 6] = [
     ("threads.cpp", &["-pthread"]),
 ];
 
-/// Flags of which code generation sees something.
-const FLAGS: [&str; 24] = [
-    "-O0",
-    "-O1",
-    "-O2",
-    "-O3",
-    "-Os",
-    "-Oz",
-    "-O2 -g",
-    "-O2 -gdwarf-4 -gz",
-    "-O2 -fPIC",
-    "-O2 -fno-pic",
-    "-O2 -fPIC -fvisibility=hidden",
-    "-O2 -ffunction-sections -fdata-sections",
-    "-O2 -fcf-protection",
-    "-O2 -fstack-protector-all",
-    "-O2 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer",
-    "-O2 -march=x86-64-v3",
-    "-O2 -mcmodel=medium",
-    "-O2 -fno-plt -fPIC",
-    "-O2 -ffast-math",
-    "-O2 -fno-unwind-tables -fno-asynchronous-unwind-tables",
-    "-O2 -mllvm -x86-asm-syntax=intel",
-    "-O2 -fsanitize=undefined",
-    "-O2 -fwrapv -fno-strict-aliasing -fno-jump-tables",
-    "-O2 -fpatchable-function-entry=4",
-];
-
-/// The code of an object, with its relocations.
-fn code(object: &Path) -> String {
-    let words = ["-d", "-r", "--no-show-raw-insn", object.to_str().unwrap()];
-    let text = run(&mut command(llvm("llvm-objdump"), &words)).expect_success().stdout;
-    text.lines().filter(|line| !line.contains("file format")).collect::<Vec<_>>().join("\n")
-}
+/// With how many sets of flags each source is compared, so that each set has two sources or three; `make same-code` has
+/// the other pairs.
+const SETS: usize = 16;
 
 /// What an object keeps is what code generation gets: bitcode that nothing is changed in gives the code that the plain
 /// compiler makes of the source.
@@ -56,33 +27,14 @@ fn code(object: &Path) -> String {
 fn bitcode_that_is_kept_gives_the_plain_code() {
     let folder = work_folder("link/code");
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
-    let include = artifact("include").display().to_string();
-    for (source, own) in SOURCES {
+    let include = artifact("include").into_os_string();
+    for (number, (source, own)) in SOURCES.into_iter().enumerate() {
         let compiler = if source.ends_with(".c") { "clang" } else { "clang++" };
-        for flags in FLAGS {
-            let words: Vec<&str> = flags.split(' ').chain(own.iter().copied()).collect();
-            let place = |name: &str| folder.join(name).display().to_string();
-            let source = programs.join(source).display().to_string();
-            let build = |compiler: std::path::PathBuf, extra: &[&str], output: &str| {
-                let mut clang = command(compiler, extra);
-                let clang = clang.args(&words).args(["-w", "-c", &source, "-o", output]);
-                let _ = run(clang.current_dir(&folder)).expect_success();
-            };
-            build(llvm(compiler), &["-I", &include], &place("plain.o"));
-            build(artifact(&format!("pcce-{compiler}")), &["--pcce-mode=link"], &place("skeleton.o"));
-            for section in ["bitcode", "command"] {
-                let dump = format!("--dump-section=.pcce.{section}={}", place(section));
-                let _ = run(&mut command("objcopy", &[&dump, &place("skeleton.o"), "/dev/null"]))
-                    .expect_success();
-            }
-            let recorded: serde_json::Value =
-                serde_json::from_slice(&fs::read(folder.join("command")).unwrap()).unwrap();
-            let mut again = command(recorded["compiler"].as_str().unwrap(), &[]);
-            again.args(recorded["words"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()));
-            again.args(["-w", "-Qunused-arguments", "-Xclang", "-disable-llvm-passes", "-c", "-x", "ir"]);
-            again.args([&place("bitcode"), "-o", &place("again.o")]);
-            let _ = run(again.current_dir(&folder)).expect_success();
-            assert_eq!(code(&folder.join("again.o")), code(&folder.join("plain.o")), "{source} {flags}");
+        for flags in sets_of(number, SETS).unwrap() {
+            let mut words = vec!["-I".into(), include.clone(), programs.join(source).into_os_string()];
+            words.extend(flags.split(' ').chain(own.iter().copied()).map(OsString::from));
+            let outcome = compare(compiler, &words, &folder, &folder);
+            assert!(matches!(outcome, Ok(Outcome::Same)), "{source} {flags}: {outcome:?}");
         }
     }
 }

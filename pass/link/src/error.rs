@@ -61,6 +61,30 @@ pub enum Error {
         /// The name of an option.
         option: String,
     },
+    /// A traced module calls a function of its own by a name that the linker gives another one.
+    #[error(
+        "{module}: `{function}` is another function in this program than in the module (by `-z muldefs`, `--defsym`, \
+         `--wrap` or objcopy), and its trace would name the wrong one; leave that out, or use `--pcce-mode=lto`"
+    )]
+    Replaced {
+        /// The module's identifier.
+        module: String,
+        /// The function.
+        function: String,
+    },
+    /// A function has the name of one that is known not to call back, and was not compiled by that name.
+    #[error(
+        "{module}: `{function}` is called by the name `{name}` in this program, and calls of functions of that name do \
+         not say where they are; give the function that name in its source (an alias will do)"
+    )]
+    Listed {
+        /// The module's identifier.
+        module: String,
+        /// The function.
+        function: String,
+        /// The name.
+        name: String,
+    },
     /// The model says something against the program.
     #[error(transparent)]
     Model(#[from] pcce_model::Error),

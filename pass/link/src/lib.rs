@@ -54,6 +54,8 @@ pub struct Module {
     /// Its symbols; none if it has no function to instrument.
     symbols: dictionary::Module,
     facts: Option<Facts>,
+    /// The names in its object, if it has no functions: its data may have the addresses of others' functions.
+    names: Vec<String>,
     /// Its bitcode.
     pub bitcode: Vec<u8>,
     /// How it was compiled, a JSON document.
@@ -66,7 +68,7 @@ impl Module {
     /// # Errors
     /// It is no skeleton, or damaged.
     pub fn read(id: u64, object: &[u8]) -> Result<Self, Error> {
-        use object::{Object, ObjectSection};
+        use object::{Object, ObjectSection, ObjectSymbol};
         let file = object::File::parse(object).map_err(|what| Error::NotElf(what.to_string()))?;
         let content = |name: &str| {
             let section = file.section_by_name(name);
@@ -76,7 +78,10 @@ impl Module {
         let bitcode = content(skeleton::BITCODE_SECTION).ok_or(missing(skeleton::BITCODE_SECTION))?;
         let command = content(skeleton::COMMAND_SECTION).ok_or(missing(skeleton::COMMAND_SECTION))?;
         let Some(record) = content(skeleton::FACTS_SECTION) else {
-            return Ok(Self { id, symbols: dictionary::Module::default(), facts: None, bitcode, command });
+            let symbols = file.symbols().filter(|symbol| !symbol.is_local());
+            let names = symbols.filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect();
+            let symbols = dictionary::Module::default();
+            return Ok(Self { id, symbols, facts: None, names, bitcode, command });
         };
         let records = section::parse(&record)?;
         let Some(Record::Unlinked(unlinked)) = records.into_iter().next() else {
@@ -85,7 +90,7 @@ impl Module {
         let bad = |cause: String| Error::Facts { module: unlinked.module.name.clone(), cause };
         let facts: Facts = serde_json::from_str(&unlinked.facts).map_err(|error| bad(error.to_string()))?;
         check(&facts, &unlinked.module).map_err(|what| bad(what.to_owned()))?;
-        Ok(Self { id, symbols: unlinked.module, facts: Some(facts), bitcode, command })
+        Ok(Self { id, symbols: unlinked.module, facts: Some(facts), names: Vec::new(), bitcode, command })
     }
 
     /// Its name, for people.

@@ -6,8 +6,8 @@ use pcce_encoding::FunctionId;
 use pcce_model::slice::Options;
 use pcce_model::slice::{Facts, called};
 use pcce_model::{
-    AddressPlaces, CallKind, Function, NoCallback, TailCallee, Targets, TypeId, Wanted, makes_streams,
-    sets_handlers,
+    AddressPlaces, CallKind, Function, NoCallback, TailCallee, Targets, TypeId, Unannounced, Wanted,
+    makes_streams, sets_handlers,
 };
 
 use crate::Error;
@@ -58,10 +58,14 @@ pub fn merge(
     let number = |(m, f): Place| FunctionId::new((bases[m] + f) as u32);
     let mut types: HashMap<&str, TypeId> = HashMap::new();
     let mut functions = Vec::with_capacity(next);
-    let mut taken: HashSet<Place> = HashSet::new();
+    let names = modules.iter().flat_map(|module| &module.names);
+    let mut taken: HashSet<Place> = names.flat_map(|name| scratch.named(name)).collect();
     let mut taken_outside: Vec<(String, TypeId)> = Vec::new();
     let mut known_outside: HashSet<(&str, TypeId)> = HashSet::new();
-    for (m, facts) in modules.iter().enumerate().filter_map(|(m, module)| Some((m, module.facts.as_ref()?))) {
+    let with_facts = modules.iter().enumerate();
+    let with_facts =
+        with_facts.filter_map(|(m, module)| module.facts.as_ref().map(|facts| (m, module, facts)));
+    for (m, module, facts) in with_facts {
         let mut renumbered = Vec::with_capacity(facts.types.len());
         for ty in &facts.types {
             let next = TypeId(types.len() as u32);
@@ -69,6 +73,19 @@ pub fn merge(
         }
         let ty = |ty: TypeId| renumbered[ty.0 as usize];
         let own = |callee: FunctionId| number((m, callee.index()));
+        if wanted.traces {
+            let callees = facts.functions.iter().flat_map(|function| &function.calls).filter_map(|call| {
+                let CallKind::Direct(callee) = call.kind else { return None };
+                Some((callee, &facts.functions[callee.index()]))
+            });
+            for (callee, function) in callees.filter(|(_, function)| function.external) {
+                let mut named = scratch.named(&function.name).peekable();
+                if named.peek().is_some() && named.all(|place| place != (m, callee.index())) {
+                    let (module, function) = (module.name().to_owned(), function.name.clone());
+                    return Err(Error::Replaced { module, function });
+                }
+            }
+        }
         for (name, of_type) in &facts.declared {
             let ty = ty(*of_type);
             let is_outside = !options.publishes && scratch.named(name).next().is_none();
@@ -112,6 +129,14 @@ pub fn merge(
             }
             entered.set(&mut new, place, scratch);
             functions.push(new);
+        }
+    }
+    for (name, (m, f)) in scratch.called_so(|name| no_callback.names_of_c(name)) {
+        let function = &functions[number((m, f)).index()];
+        let mut names = function.aliases.iter().chain([&function.name]);
+        if function.unannounced != Unannounced::Anyhow && !names.any(|known| known == name) {
+            let (module, function) = (modules[m].name().to_owned(), function.name.clone());
+            return Err(Error::Listed { module, function, name: name.to_owned() });
         }
     }
     let looks = || match targets {
@@ -159,6 +184,7 @@ struct Entered {
 impl Entered {
     fn find(scratch: &Scratch, modules: &[Module], plain: impl Iterator<Item = String>) -> Self {
         let mut names: BTreeSet<String> = plain.collect();
+        names.extend(modules.iter().flat_map(|module| module.names.iter().cloned()));
         let mut opaque = false;
         for facts in modules.iter().filter_map(|module| module.facts.as_ref()) {
             names.extend(facts.reached.iter().chain(&facts.assembly.names).cloned());

@@ -25,6 +25,8 @@ pub struct Scratch {
     symbols: HashMap<String, Vec<u64>>,
     /// Names of dynamic symbols, and addresses of those that the file defines.
     dynamic: Vec<(String, u64)>,
+    /// Addresses of functions that choose another one for a name (`ifunc`).
+    resolvers: HashSet<u64>,
     /// Where the loader and the system begin.
     entries: Vec<u64>,
 }
@@ -51,6 +53,7 @@ impl Scratch {
             calls: HashMap::new(),
             symbols: HashMap::new(),
             dynamic: Vec::new(),
+            resolvers: HashSet::new(),
             entries: vec![header.e_entry(endian)],
         };
         let ids: HashMap<u64, usize> = modules.iter().enumerate().map(|(m, module)| (module.id, m)).collect();
@@ -64,6 +67,9 @@ impl Scratch {
         };
         for symbol in file.symbols().filter(is_placed) {
             let Ok(name) = symbol.name() else { continue };
+            if symbol.elf_symbol().st_type() == elf::STT_GNU_IFUNC {
+                scratch.resolvers.insert(symbol.address());
+            }
             scratch.symbols.entry(name.to_owned()).or_default().push(symbol.address());
         }
         for symbol in file.dynamic_symbols() {
@@ -135,6 +141,14 @@ impl Scratch {
     pub fn named(&self, name: &str) -> impl Iterator<Item = Place> {
         let addresses = self.symbols.get(name).into_iter().flatten();
         addresses.filter_map(|address| self.owners.get(address).copied())
+    }
+
+    /// The functions that have a name for which `is_one` holds, with it. Not those that only choose another one for it.
+    pub fn called_so(&self, is_one: impl Fn(&str) -> bool) -> impl Iterator<Item = (&str, Place)> {
+        let symbols = self.symbols.iter().flat_map(|(name, places)| places.iter().map(move |at| (name, at)));
+        let all = symbols.chain(self.dynamic.iter().map(|(name, address)| (name, address)));
+        let places = all.filter(move |(name, at)| is_one(name) && !self.resolvers.contains(at));
+        places.filter_map(|(name, at)| Some((&**name, *self.owners.get(at)?)))
     }
 
     /// The names that lead to functions: to which, and how many other addresses have the name.

@@ -339,6 +339,11 @@ impl NoCallback {
             || self.trusts_strings && is_of_string(name)
     }
 
+    /// Whether functions of this name are known not to call back in every program.
+    pub fn names_of_c(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
     /// Whether the name is on one of the lists, whoever may call back.
     pub fn lists(&self, name: &str) -> bool {
         self.names.contains(name) || self.streams.contains(name) || self.is_of_cxx(name)

@@ -80,6 +80,11 @@ uint32_t pcce_shim_linkage_facts(LLVMValueRef V) {
     Facts |= 4;
   if (G->isDeclarationForLinker())
     Facts |= 8;
+  // As AsmPrinter::getSymbolPreferLocal does.
+  const Module &M = *G->getParent();
+  if (G->canBenefitFromLocalAlias() && G->isDSOLocal() && M.getPICLevel() != PICLevel::NotPIC &&
+      M.getPIELevel() == PIELevel::Default)
+    Facts |= 16;
   return Facts;
 }
 

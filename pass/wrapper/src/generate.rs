@@ -40,23 +40,38 @@ use split::Split;
 /// What can go wrong, as `pcce-ld` says it.
 pub type Failure = Box<dyn StdError + Send + Sync>;
 
-/// Generates code with the plugin.
+/// Generates code with the pass, for whatever LLVM a module was compiled with.
 pub struct Generator {
-    /// The pass.
-    pub plugin: PathBuf,
+    executable: PathBuf,
     /// What is asked for in the place of what the modules were compiled with.
     pub instead: pcce_link::Wanted,
 }
 
 impl Generator {
-    /// With the plugin beside this executable.
+    /// With the plugins beside this executable.
     ///
     /// # Errors
     /// Nobody tells where that is.
     pub fn new() -> io::Result<Self> {
         let executable = env::current_exe().and_then(fs::canonicalize)?;
-        let files = install::Files::beside(&executable, install::LLVM, |path| path.exists());
-        Ok(Self { plugin: files.plugin, instead: pcce_link::Wanted::default() })
+        Ok(Self { executable, instead: pcce_link::Wanted::default() })
+    }
+
+    /// The pass for an LLVM.
+    ///
+    /// # Errors
+    /// PCCE is not installed for it.
+    fn plugin(&self, llvm: u32, of: &str) -> Result<PathBuf, Failure> {
+        let plugin = install::Files::beside(&self.executable, llvm, |path| path.exists()).plugin;
+        if plugin.exists() {
+            return Ok(plugin);
+        }
+        let plugin = plugin.display();
+        Err(format!(
+            "{of} was compiled with LLVM {llvm}, and the pass for it ({plugin}) is not here; install PCCE for LLVM \
+             {llvm} beside this one, or compile with another `--pcce-llvm`"
+        )
+        .into())
     }
 }
 
@@ -84,7 +99,7 @@ impl Generate for Generator {
         let mut compilers: Vec<Compiler> = Vec::new();
         let mut debug_files = split::Files::of(first.target)?;
         let mut how = Vec::with_capacity(modules.len());
-        for module in &modules {
+        for (module, linked) in modules.iter().zip(first.modules) {
             let recorded: Recorded = serde_json::from_slice(&module.command)?;
             let compiler = match commands.entry(&module.command) {
                 Entry::Occupied(known) => *known.get(),
@@ -93,7 +108,8 @@ impl Generate for Generator {
                     *new.insert(match known {
                         Some(known) => known,
                         None => {
-                            compilers.push(Compiler::new(recorded.clone(), &self.plugin)?);
+                            let plugin = self.plugin(recorded.llvm, &linked.shown)?;
+                            compilers.push(Compiler::new(recorded.clone(), &plugin)?);
                             compilers.len() - 1
                         }
                     })
@@ -158,7 +174,9 @@ impl Generate for Generator {
             let options = env::var_os(pcce_options::VARIABLE).unwrap_or_default();
             let mut decided = Sha256::new();
             modules.iter().filter_map(|module| keys.get(&module.id)).for_each(|key| decided.update(key));
-            let key = thin_lto::key(&self.plugin, &options, &[], &hex(&decided.finalize()));
+            // One linker compiles, so all have one LLVM.
+            let plugin = compilers.first().map_or(Path::new(""), |compiler| &compiler.plugin);
+            let key = thin_lto::key(plugin, &options, &[], &hex(&decided.finalize()));
             generated.words.extend(["-mllvm".into(), key]);
             let slice = [&*options, OsStr::new(";slice="), first.folder.as_os_str()].into_iter().collect();
             generated.variables.push((pcce_options::VARIABLE, slice));

@@ -19,6 +19,8 @@ use crate::command::splits_dwarf;
 pub struct Recorded {
     /// The compiler, absolute where it is known.
     pub compiler: String,
+    /// The major version of its LLVM.
+    pub llvm: u32,
     /// The words for code generation.
     pub words: Vec<String>,
     /// The options of the pass ([`pcce_options::VARIABLE`]).
@@ -101,8 +103,12 @@ const BEGINNINGS: [&[u8]; 16] = [
     b"-save-temps=",
 ];
 
-/// Records the command `words` of a compiler. `options`: those of the pass.
-pub fn record(words: &[Word], compiler: &Path, (options, folder, output): (&str, &Path, &Path)) -> Recorded {
+/// Records the command `words` of a compiler, and the version of its LLVM. `options`: those of the pass.
+pub fn record(
+    words: &[Word],
+    (compiler, llvm): (&Path, u32),
+    (options, folder, output): (&str, &Path, &Path),
+) -> Recorded {
     let mut kept: Vec<String> = Vec::new();
     let mut drops_value = false;
     for word in words {
@@ -126,6 +132,7 @@ pub fn record(words: &[Word], compiler: &Path, (options, folder, output): (&str,
     let text = |path: &Path| path.to_string_lossy().into_owned();
     Recorded {
         compiler: text(compiler),
+        llvm,
         words: kept,
         options: options.to_owned(),
         folder: text(folder),
@@ -181,7 +188,7 @@ mod tests {
         ] {
             let arguments = args::parse(line.split(' ').map(Into::into), |_| None).unwrap();
             let recorded =
-                record(&arguments.words, Path::new("clang"), ("", Path::new("/"), Path::new("a.o")));
+                record(&arguments.words, (Path::new("clang"), 19), ("", Path::new("/"), Path::new("a.o")));
             assert_eq!(recorded.words.join(" "), kept, "{line}");
         }
     }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,6 +45,17 @@ pub struct Built {
     /// How many of them are functions of the runtime library, as far as symbols tell.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub runtime_size: u64,
+}
+
+/// A command of a compiler.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// Where it ran.
+    pub folder: PathBuf,
+    /// Whether it is that of C++.
+    pub cxx: bool,
+    /// All words behind the compiler.
+    pub words: Vec<OsString>,
 }
 
 fn is_zero(size: &u64) -> bool {
@@ -161,7 +173,7 @@ impl Workshop {
                 checked("cp", copied)?;
             }
         }
-        self.shell(program, variant, false, &program.prepare, &folder)
+        self.shell(program, variant, &self.compilers(variant, false)?, &program.prepare, &folder)
             .with_context(|| format!("preparing the sources of {}", program.name))?;
         fs::write(stamp, prepared)?;
         Ok(folder)
@@ -172,14 +184,10 @@ impl Workshop {
     /// # Errors
     /// What failed, with the end of its output.
     pub fn build(&self, program: &Program, sources: &Path, variant: &Variant, verify: bool) -> Result<Built> {
-        let folder = self.root.join("build").join(&program.name);
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(folder.parent().expect("has a parent"))?;
-        let copied = Command::new("cp").arg("-a").arg(sources).arg(&folder).output();
-        checked("cp", copied)?;
+        let folder = self.copy(program, sources)?;
         let name = if verify { variant.folder_name() + "-verify" } else { variant.folder_name() };
         let usage = self
-            .shell(program, variant, verify, &program.build, &folder)
+            .shell(program, variant, &self.compilers(variant, verify)?, &program.build, &folder)
             .with_context(|| format!("building {} ({name})", program.name))?;
         let executables = self.root.join("executables").join(&program.name);
         let take = |built: &Path, to: PathBuf| -> Result<PathBuf> {
@@ -214,6 +222,50 @@ impl Workshop {
         Ok(built)
     }
 
+    /// A fresh copy of a program's prepared sources, in which it can be built.
+    fn copy(&self, program: &Program, sources: &Path) -> Result<PathBuf> {
+        let folder = self.root.join("build").join(&program.name);
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.parent().expect("has a parent"))?;
+        let copied = Command::new("cp").arg("-a").arg(sources).arg(&folder).output();
+        checked("cp", copied)?;
+        Ok(folder)
+    }
+
+    /// Builds a program, and returns the commands of the compilers. The folder in which it was built stays.
+    ///
+    /// # Errors
+    /// What failed, with the end of its output.
+    pub fn commands(&self, program: &Program, sources: &Path, variant: &Variant) -> Result<Vec<Compiled>> {
+        let folder = self.copy(program, sources)?;
+        let compilers = self.root.join("compilers").join(variant.folder_name() + "-recorded");
+        let plain = self.compilers(variant, false)?;
+        let record = folder.with_extension("commands");
+        let _ = fs::remove_file(&record);
+        for name in ["cc", "c++"] {
+            let text = format!(
+                "#!/bin/sh\nset -- \"$@\" --start-no-unused-arguments {} --end-no-unused-arguments\n\
+                 printf '%s\\0' \"$PWD\" {name} $# \"$@\" >> '{}'\nexec '{}' \"$@\"\n",
+                variant.flags,
+                record.display(),
+                plain.join(name).display()
+            );
+            script(&compilers.join(name), &text)?;
+        }
+        self.shell(program, variant, &compilers, &program.build, &folder)
+            .with_context(|| format!("building {}", program.name))?;
+        let data = fs::read(&record).with_context(|| record.display().to_string())?;
+        let mut words = data.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec()));
+        let mut commands = Vec::new();
+        while let (Some(folder), Some(compiler), Some(count)) = (words.next(), words.next(), words.next()) {
+            let count = count.to_string_lossy().parse().context("the record of commands is cut")?;
+            let folder = folder.into();
+            let cxx = compiler == "c++";
+            commands.push(Compiled { folder, cxx, words: words.by_ref().take(count).collect() });
+        }
+        Ok(commands)
+    }
+
     /// Compiles a C source file in the variant.
     ///
     /// # Errors
@@ -240,14 +292,14 @@ impl Workshop {
         &self,
         program: &Program,
         variant: &Variant,
-        verify: bool,
+        compilers: &Path,
         commands: &str,
         folder: &Path,
     ) -> Result<Usage> {
         let log = self.root.join("logs").join(&program.name);
         fs::create_dir_all(&log)?;
         let mut environment: Vec<(String, OsString)> = vec![
-            ("EVALUATION_COMPILERS".into(), self.compilers(variant, verify)?.into()),
+            ("EVALUATION_COMPILERS".into(), compilers.into()),
             ("CC".into(), self.bin().join("cc").into()),
             ("CXX".into(), self.bin().join("c++").into()),
             ("AR".into(), llvm("llvm-ar").into()),

@@ -7,7 +7,7 @@ use pcce_encoding::FunctionId;
 use super::assembly;
 use super::eligible::Eligibility;
 use super::named::{Named, Uses};
-use super::resolve::{Target, name_of, resolve};
+use super::resolve::{Binding, Target, name_of, resolve};
 use crate::code::{Code, FunctionCode};
 use crate::llvm::{self, Instruction, Module, Opcode, Signature, TailCall};
 use pcce_model::{
@@ -29,9 +29,8 @@ const TRANSPARENT: [&str; 4] =
 pub struct Knowledge<'a, 'm> {
     /// Functions that do not call back.
     pub no_callback: &'a NoCallback,
-    /// The module is the whole program after link-time resolution, so a definition in a comdat group is the one that
-    /// was kept.
-    pub whole_program: bool,
+    /// Who says which definition of a name runs.
+    pub binding: Binding,
     /// The call graph will have an open node.
     pub open: bool,
     /// The code is an executable's for sure, and that is encoded as a whole.
@@ -175,7 +174,7 @@ impl<'m> Reader<'_, 'm> {
 
     fn add_tail_callees(&mut self, call: llvm::Call<'m>, to: &mut Vec<TailCallee>) {
         let ty = self.type_id(call.signature());
-        match resolve(call.called(), self.knowledge.whole_program) {
+        match resolve(call.called(), self.knowledge.binding) {
             Target::Function { value, exact } => {
                 let known = self.index.get(&value);
                 to.extend(known.map(|&callee| TailCallee::Known(callee)));
@@ -196,7 +195,7 @@ impl<'m> Reader<'_, 'm> {
         function: &mut Function,
         code: &mut FunctionCode<'m>,
     ) -> Option<CallKind> {
-        match resolve(call.called(), self.knowledge.whole_program) {
+        match resolve(call.called(), self.knowledge.binding) {
             Target::Asm(text) => {
                 if !assembly::may_call(&text) {
                     return None;

@@ -15,4 +15,4 @@ pub use assembly::names as assembly_names;
 pub use entered::{Entered, are_called_within, entered_but_as_handlers, entered_unpushed, entered_unseen};
 pub use gather::{Gathered, Knowledge, gather};
 pub use named::Named;
-pub use resolve::{Target, is_exact, resolve};
+pub use resolve::{Binding, Target, is_exact, resolve};

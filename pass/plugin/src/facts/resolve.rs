@@ -19,18 +19,37 @@ pub enum Target<'m> {
     },
 }
 
+/// Who says which definition of a name runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Binding {
+    /// The module: it is the whole program after link-time resolution, so that a definition in a comdat group is the
+    /// one that was kept.
+    Program,
+    /// The definition's linkage.
+    Linkage,
+    /// The linker, which binds the skeleton's calls as it will bind those of the code: options and tools may give a
+    /// name that the module defines another function (`-z muldefs`, `--defsym`, `objcopy --weaken`).
+    Linker,
+}
+
 /// Whether the function's definition in this module is the one that runs.
-pub fn is_exact(function: Function<'_>, whole_program: bool) -> bool {
-    !function.is_intrinsic() && runs(function.linkage(), whole_program)
+pub fn is_exact(function: Function<'_>, binding: Binding) -> bool {
+    !function.is_intrinsic() && runs(function.linkage(), binding)
 }
 
 /// Whether the definition with this linkage is the one that runs.
-fn runs(linkage: LinkageFacts, whole_program: bool) -> bool {
-    linkage.exact && (linkage.local || !linkage.comdat || whole_program)
+fn runs(linkage: LinkageFacts, binding: Binding) -> bool {
+    linkage.exact
+        && (linkage.local
+            || match binding {
+                Binding::Program => true,
+                Binding::Linkage => !linkage.comdat,
+                Binding::Linker => linkage.by_local_name,
+            })
 }
 
 /// What a called operand is.
-pub fn resolve(called: Operand<'_>, whole_program: bool) -> Target<'_> {
+pub fn resolve(called: Operand<'_>, binding: Binding) -> Target<'_> {
     if let Some(text) = called.asm_text() {
         return Target::Asm(text);
     }
@@ -38,7 +57,7 @@ pub fn resolve(called: Operand<'_>, whole_program: bool) -> Target<'_> {
     let (mut all_exact, mut own) = (true, false);
     while let Some(alias) = value.as_alias() {
         let linkage = alias.linkage();
-        all_exact &= runs(linkage, whole_program);
+        all_exact &= runs(linkage, binding);
         // A local name stands for the body in this object, whatever runs by the function's own name.
         own |= all_exact && linkage.local;
         value = alias.aliasee();
@@ -46,9 +65,7 @@ pub fn resolve(called: Operand<'_>, whole_program: bool) -> Target<'_> {
     match value.as_function() {
         None => Target::Pointer,
         Some(value) if value.is_intrinsic() => Target::Intrinsic(value),
-        Some(value) => {
-            Target::Function { value, exact: own || all_exact && runs(value.linkage(), whole_program) }
-        }
+        Some(value) => Target::Function { value, exact: own || all_exact && runs(value.linkage(), binding) },
     }
 }
 

@@ -225,6 +225,8 @@ pub struct LinkageFacts {
     pub comdat: bool,
     /// There is no definition in this module, or only one for the optimiser (`available_externally`).
     pub declaration: bool,
+    /// Code of this module refers to it by a local name beside its own, which leads to this definition always.
+    pub by_local_name: bool,
 }
 
 impl LinkageFacts {
@@ -233,7 +235,13 @@ impl LinkageFacts {
     pub(super) unsafe fn of(global: LLVMValueRef) -> Self {
         // SAFETY: by the contract.
         let bits = unsafe { pcce_shim_linkage_facts(global) };
-        Self { local: bits & 1 != 0, exact: bits & 2 != 0, comdat: bits & 4 != 0, declaration: bits & 8 != 0 }
+        Self {
+            local: bits & 1 != 0,
+            exact: bits & 2 != 0,
+            comdat: bits & 4 != 0,
+            declaration: bits & 8 != 0,
+            by_local_name: bits & 16 != 0,
+        }
     }
 }
 

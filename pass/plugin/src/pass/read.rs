@@ -9,7 +9,7 @@ use pcce_options::Granularity;
 use super::Job;
 use crate::code::Code;
 use crate::error::Error;
-use crate::facts::{self, Gathered, Named};
+use crate::facts::{self, Binding, Gathered, Named};
 use crate::llvm::{self, Module};
 use crate::prepare::{self, targets};
 
@@ -48,8 +48,7 @@ impl Job<'_> {
         let compared = if let Some(profile) = &mut profile {
             warnings.extend(profile.report(&self.identifier, &program.counts));
             let encoded = (encoding, &self.encoding);
-            !self.options.basic
-                && targets::compare_counted(profile, program, code, encoded, self.whole_program)
+            !self.options.basic && targets::compare_counted(profile, program, code, encoded, self.binding())
         } else {
             self.open
                 && !self.linked
@@ -95,12 +94,22 @@ impl Job<'_> {
         Ok((program, code, types, named))
     }
 
+    /// Who says which definition of a name runs.
+    pub(super) fn binding(&self) -> Binding {
+        match () {
+            () if self.whole_program => Binding::Program,
+            // A traced function is entered behind its entry by calls whose callee is known, whatever the linker says.
+            () if self.linked && self.options.common.trace.is_none() => Binding::Linker,
+            () => Binding::Linkage,
+        }
+    }
+
     /// Reads the functions and their calls.
     pub(super) fn gather_functions<'m>(&self, module: Module<'m>) -> (Gathered<'m>, Code<'m>) {
         let unpushed = facts::entered_unpushed(module, &self.no_callback, &self.entered);
         let knowledge = facts::Knowledge {
             no_callback: &self.no_callback,
-            whole_program: self.whole_program,
+            binding: self.binding(),
             open: self.open,
             in_executable: self.in_executable(),
             unpushed: &unpushed,

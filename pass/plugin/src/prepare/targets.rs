@@ -14,7 +14,7 @@ use pcce_encoding::{Encoding, Options};
 use crate::code::Code;
 use pcce_model::{CallKind, NoCallback, Profile, Program};
 
-use crate::facts::is_exact;
+use crate::facts::{Binding, is_exact};
 use crate::llvm::{Function, Module, Signature};
 
 /// With more guesses for a call, none is compared.
@@ -32,7 +32,7 @@ pub fn compare_guessed<'m>(
     let mut guesses: HashMap<Signature<'m>, Vec<Function<'m>>> = HashMap::new();
     for function in module.functions() {
         let direct = if function.has_body() {
-            is_exact(function, true)
+            is_exact(function, Binding::Program)
         } else {
             !function.is_intrinsic() && no_callback.contains(&function.name())
         };
@@ -64,11 +64,10 @@ pub fn compare_counted(
     program: &Program,
     code: &Code<'_>,
     (encoding, options): (&Encoding, &Options),
-    whole_program: bool,
+    binding: Binding,
 ) -> bool {
-    let candidates = profile.candidates(program, encoding, options, |function| {
-        is_exact(code.function(function).value, whole_program)
-    });
+    let candidates = profile
+        .candidates(program, encoding, options, |function| is_exact(code.function(function).value, binding));
     let compared = candidates.into_iter().filter(|candidate| {
         let call = code.call(candidate.function, candidate.call);
         code.compare_target(call, candidate.callee)

@@ -15,7 +15,7 @@ use super::APPEND;
 use super::gather::Traced;
 use crate::code::Code;
 use crate::contexts::emit::bytes;
-use crate::facts::{Target, resolve};
+use crate::facts::{Binding, Target, resolve};
 use crate::llvm::{Address, Alias, Builder, Constant, Function, Instruction, Module, TailCall};
 use crate::places;
 
@@ -59,7 +59,7 @@ pub struct Before<'m> {
     untraced: HashSet<Function<'m>>,
     /// Functions that may be entered by such calls, or through pointers.
     entered: HashSet<Function<'m>>,
-    whole_program: bool,
+    binding: Binding,
 }
 
 /// Adds what writes the trace, as far as it leaves blocks and calls as they are.
@@ -69,7 +69,7 @@ pub fn insert<'m>(
     code: &Code<'m>,
     functions: Vec<Traced<'m>>,
     (mut names, (name, key), verify): (Strings, (&str, u64), bool),
-    whole_program: bool,
+    binding: Binding,
 ) -> Before<'m> {
     let read = program.iter().zip(&functions).filter(|(_, traced)| !traced.skipped);
     let values: HashSet<Function<'m>> = read.map(|((id, _), _)| code.function(id).value).collect();
@@ -132,7 +132,7 @@ pub fn insert<'m>(
     };
     let calls = functions.iter().map(|f| f.nodes.iter().map(|node| node.call).collect()).collect();
     let skipped = functions.iter().map(|function| function.skipped).collect();
-    Before { traced, calls, skipped, untraced, entered, whole_program }
+    Before { traced, calls, skipped, untraced, entered, binding }
 }
 
 /// A function's tables.
@@ -330,7 +330,7 @@ pub fn finish(module: Module<'_>, mut before: Before<'_>, plan: &[PlannedFunctio
     for function in module.functions().into_iter().filter(|f| f.has_body() && !before.untraced.contains(f)) {
         let calls: Vec<_> = function.instructions().filter_map(Instruction::as_call).collect();
         for call in calls {
-            if let Target::Function { value, exact: true } = resolve(call.called(), before.whole_program)
+            if let Target::Function { value, exact: true } = resolve(call.called(), before.binding)
                 && before.entered.contains(&value)
             {
                 let name = format!(".L__pcce_behind.{}", places.len());

@@ -246,7 +246,7 @@ impl<'m> Reader<'_, 'm> {
         number: Option<usize>,
         twice: bool,
     ) -> Option<Kind> {
-        let target = resolve(call.called(), self.calls.whole_program);
+        let target = resolve(call.called(), self.calls.binding);
         let mut name = || match &target {
             Target::Function { value, .. } => Some(self.names.number(&value.name())),
             Target::Intrinsic(_) | Target::Pointer | Target::Asm(_) => None,

@@ -16,6 +16,7 @@ use pcce_options::{Granularity, PassOptions};
 
 use crate::code::Code;
 use crate::error::Error;
+use crate::facts::Binding;
 use crate::llvm::Module;
 
 /// What must be known when contexts are done.
@@ -29,8 +30,8 @@ pub enum Before<'m> {
 /// What calls may do.
 #[derive(Clone, Copy)]
 pub struct Calls {
-    /// The module has all callers of its functions but libraries.
-    pub whole_program: bool,
+    /// Who says which definition of a name runs. A whole program has all callers of its functions but libraries.
+    pub binding: Binding,
     /// Calls of libraries' functions that are known to call nothing back may call functions of the program all the
     /// same, in the place of the libraries' own (`malloc`).
     pub libraries: bool,
@@ -86,7 +87,7 @@ pub fn insert<'m>(
     let mut names = Strings::default();
     let (mut skipped, unused) = skipped(program, code, options)?;
     // Other modules may have what this one has not.
-    warnings.extend(unused.into_iter().filter(|_| calls.whole_program));
+    warnings.extend(unused.into_iter().filter(|_| calls.binding == Binding::Program));
     skipped.iter_mut().zip(left_out).for_each(|(skipped, left_out)| *skipped |= left_out);
     let blocks = options.common.trace == Some(Granularity::Blocks);
     let functions = gather::gather(module, (program, code), (calls, blocks), &mut names, &skipped);
@@ -94,7 +95,7 @@ pub fn insert<'m>(
         return Ok(Before::Numbers(baseline::insert(module, program, code, &functions, baseline)));
     }
     let given = (names, (name, key), options.common.verify);
-    Ok(Before::Codes(Box::new(emit::insert(module, program, code, functions, given, calls.whole_program))))
+    Ok(Before::Codes(Box::new(emit::insert(module, program, code, functions, given, calls.binding))))
 }
 
 /// Which functions are left out, and which names have named none.

@@ -32,7 +32,8 @@ const PLUGIN: &str = "-fpass-plugin=";
 pub struct Compiler {
     /// As the objects have it.
     pub recorded: Recorded,
-    plugin: PathBuf,
+    /// The pass.
+    pub plugin: PathBuf,
     /// The compiler's own command, without inputs and outputs; none where there are several commands, or where it
     /// cannot be told.
     own: Option<Vec<OsString>>,

@@ -1,0 +1,113 @@
+//! Whether what objects keep gives the plain compiler's code, for the programs of the evaluation: `make same-code`.
+//!
+//! Each program is built once, and the commands of its compilers are recorded. Then each module is compared
+//! ([`pcce_testsuite::same_code`]) with some sets of flags behind its own. Which ones goes around, so that a program of
+//! some modules has all sets.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+use pcce_testsuite::evaluation::build::Workshop;
+use pcce_testsuite::evaluation::program::{Program, Variant};
+use pcce_testsuite::progress::Progress;
+use pcce_testsuite::same_code::{Compilation, FLAGS, Outcome, compare, sets_of};
+use pcce_testsuite::target;
+use rayon::prelude::*;
+
+/// Compares the code that is generated of what objects keep with the plain compiler's.
+#[derive(Parser)]
+struct Arguments {
+    /// Programs of the evaluation, separated by blanks; all in C and C++ without it
+    #[arg(long, value_delimiter = ' ')]
+    programs: Vec<String>,
+    /// With how many of the sets of flags each module is compared
+    #[arg(long, default_value_t = 3)]
+    sets: usize,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(e) => {
+            eprintln!("same_code: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What was seen of a set of flags: how often code was the same, differed, and was not compiled.
+type Counts = BTreeMap<&'static str, [u64; 3]>;
+
+fn run(arguments: &Arguments) -> Result<bool> {
+    let root = target().join("same_code");
+    let workshop = Workshop::new(root.clone())?;
+    let variant = Variant::named("plain-module", &target().join("release"))?;
+    let programs: Vec<Program> = match &arguments.programs[..] {
+        [] => Program::all()?.into_iter().filter(|program| !program.rust).collect(),
+        names => names.iter().map(|name| Program::named(name)).collect::<Result<_>>()?,
+    };
+    let progress = Progress::new(programs.len(), "programs");
+    let mut total = Counts::new();
+    for program in &programs {
+        progress.say(&format!("{}: building", program.name));
+        let sources = workshop.sources(program, &variant)?;
+        let commands = workshop.commands(program, &sources, &variant)?;
+        let modules: Vec<_> = commands
+            .iter()
+            .filter_map(|command| Some((command, Compilation::read(&command.words)?)))
+            .collect();
+        progress.say(&format!("{}: {} modules", program.name, modules.len()));
+        let compared: Vec<(&'static str, String, Outcome)> = modules
+            .par_iter()
+            .enumerate()
+            .map(|(number, (command, compilation))| {
+                let scratch = root.join("scratch").join(format!("{}-{number}", program.name));
+                fs::create_dir_all(&scratch)?;
+                let compiler = if command.cxx { "clang++" } else { "clang" };
+                let mut found = Vec::new();
+                for flags in sets_of(number, arguments.sets)? {
+                    let mut words = compilation.words.clone();
+                    words.extend(flags.split(' ').map(Into::into));
+                    let source = compilation.source.display().to_string();
+                    let outcome = compare(compiler, &words, &command.folder, &scratch);
+                    found.push((flags, source, outcome.with_context(|| format!("{words:?}"))?));
+                }
+                fs::remove_dir_all(&scratch)?;
+                Ok(found)
+            })
+            .collect::<Result<Vec<_>>>()?
+            .concat();
+        let mut counts = [0; 3];
+        for (flags, source, outcome) in compared {
+            let kind = match &outcome {
+                Outcome::Same => 0,
+                Outcome::Differs(_) => 1,
+                Outcome::NotCompiled => 2,
+            };
+            counts[kind] += 1;
+            total.entry(flags).or_default()[kind] += 1;
+            if let Outcome::Differs(what) = outcome {
+                println!("{}: {source} {flags}: {what}", program.name);
+            }
+        }
+        let [same, differ, not_compiled] = counts;
+        progress.line(&format!(
+            "{}: {} modules, {same} comparisons of the same code, {differ} of other code, {not_compiled} not compiled",
+            program.name,
+            modules.len()
+        ));
+        progress.done();
+        fs::remove_dir_all(root.join("build").join(&program.name))?;
+    }
+    progress.end();
+    let differ: u64 = total.values().map(|counts| counts[1]).sum();
+    for (flags, [same, differs, not_compiled]) in &total {
+        println!("{flags}: same {same}, other {differs}, not compiled {not_compiled}");
+    }
+    println!("{} of {} sets of flags, {differ} comparisons of other code", total.len(), FLAGS.len());
+    Ok(differ == 0)
+}
