@@ -12,6 +12,9 @@ use pcce_encoding::{Encoding, FunctionId};
 
 use crate::{Call, CallKind, Function, Program, Source};
 
+/// What the name of a thunk has behind its caller's; the second one and further ones have their number behind that.
+pub const PUSH_THUNK: &str = ".pcce_push";
+
 /// With more expected pushes for each activation, a function has the frame itself: a call of a thunk costs some five
 /// instructions, and room for a frame two or more.
 const SELDOM: f64 = 0.25;
@@ -73,8 +76,8 @@ fn choose(program: &Program, encoding: &Encoding, source: &dyn Source) -> Vec<Th
         // The suffix that LLVM would choose is another one in a copy of the module.
         thunks.extend((1..).zip(possible).map(|(nth, call)| {
             let name = match nth {
-                1 => format!("{}.pcce_push", function.name),
-                _ => format!("{}.pcce_push.{nth}", function.name),
+                1 => format!("{}{PUSH_THUNK}", function.name),
+                _ => format!("{}{PUSH_THUNK}.{nth}", function.name),
             };
             Thunk { caller: id, call, name }
         }));

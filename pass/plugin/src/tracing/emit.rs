@@ -8,6 +8,7 @@ use pcce_dictionary::Location;
 use pcce_dictionary::trace::{self as tables, Kind};
 use pcce_encoding::FunctionId;
 use pcce_model::plan::{PlannedFunction, Strings};
+use pcce_model::thunks::PUSH_THUNK;
 use pcce_model::{CallKind, Program, TailCallee};
 use pcce_tracing::{Code as Bits, Placement, place, tell_recursion};
 
@@ -327,7 +328,13 @@ pub fn finish(module: Module<'_>, mut before: Before<'_>, plan: &[PlannedFunctio
     let pending = module.const_offset(block, trace::PENDING);
     module.append_bits(APPEND, pending, functions::FLUSH, (tables::PLACES, TRACED));
     let mut places: HashMap<Function<'_>, Alias<'_>> = HashMap::new();
-    for function in module.functions().into_iter().filter(|f| f.has_body() && !before.untraced.contains(f)) {
+    // What a function calls by a thunk, it calls.
+    let untraced: HashSet<String> = before.untraced.iter().map(|function| function.name()).collect();
+    let calls_for_untraced = |thunk: &Function<'_>| {
+        thunk.name().rsplit_once(PUSH_THUNK).is_some_and(|(caller, _)| untraced.contains(caller))
+    };
+    let functions = module.functions().into_iter().filter(|function| function.has_body());
+    for function in functions.filter(|f| !before.untraced.contains(f) && !calls_for_untraced(f)) {
         let calls: Vec<_> = function.instructions().filter_map(Instruction::as_call).collect();
         for call in calls {
             if let Target::Function { value, exact: true } = resolve(call.called(), before.binding)
