@@ -23,7 +23,7 @@ const LIBRARY: &str = "#include \"show.h\"\nNOINLINE int inner(int n) { int r = 
     NOINLINE int outer(int n) { int r = inner(n) + inner(n + 1); KEEP; return r; }\n";
 const CALLS_OUTER: &str = "int outer(int);\nint main(void) { return outer(1) + outer(5) == 0; }\n";
 
-const WAYS: [Way; 11] = [
+const WAYS: [Way; 12] = [
     Way {
         name: "exclude-libs",
         files: &[
@@ -120,6 +120,19 @@ const WAYS: [Way; 11] = [
         files: &[("a.c", LIBRARY), ("main.c", CALLS_OUTER)],
         commands: "$CC -c a.c main.c\n$LD a.o main.o -Wl,-Map=program.map -o program\n\
             grep -q outer program.map\n$LD a.o main.o -o /dev/null\ntest -c /dev/null",
+    },
+    // `make` finds all that the program is made of, and nothing newer.
+    Way {
+        name: "dependency-file",
+        files: &[
+            ("a.c", LIBRARY),
+            ("main.c", CALLS_OUTER),
+            (
+                "Makefile",
+                "program: a.o main.o\n\t$(LD) a.o main.o -Wl,--dependency-file=deps -o program\n-include deps\n",
+            ),
+        ],
+        commands: "$CC -c a.c main.c\nmake -s LD=\"$LD\"\ngrep -q 'main.o' deps\nmake -q LD=\"$LD\"",
     },
     Way {
         name: "lists",

@@ -196,10 +196,12 @@ impl Command {
         })
     }
 
-    /// The text files in which names of linked files stand when the linker has written them.
-    pub fn side_texts(&self) -> Vec<PathBuf> {
+    /// The text files in which names of linked files stand when the linker has written them, and whether `make` reads
+    /// them.
+    pub fn side_texts(&self) -> Vec<(PathBuf, bool)> {
         let texts = self.words.iter().filter(|word| word.meaning() == Some(Meaning::SideText));
-        texts.filter_map(Word::value).map(PathBuf::from).collect()
+        let for_make = |word: &Word| word.texts[0].to_string_lossy().contains("dependency-file");
+        texts.filter_map(|word| Some((PathBuf::from(word.value()?), for_make(word)))).collect()
     }
 }
 

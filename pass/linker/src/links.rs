@@ -274,10 +274,16 @@ impl<'a> Links<'a> {
     fn finish(&self, inputs: &Inputs, result: &Output) -> Result<(), Error> {
         self.say(&result.stdout, &inputs.copies, &mut std::io::stdout());
         self.say(&result.stderr, &inputs.copies, &mut std::io::stderr());
-        // Dependency files have names as `make` reads them.
-        let mut names = inputs.copies.clone();
-        names.extend(inputs.copies.iter().map(|(copy, file)| (for_make(copy), for_make(file))));
-        for file in self.command.side_texts() {
+        for (file, is_for_make) in self.command.side_texts() {
+            let mut names = inputs.copies.clone();
+            if is_for_make {
+                // What was added depends on the user's files, and is gone when `make` looks.
+                let first = names.first().map(|(_, file)| file.clone()).into_iter();
+                names.extend(
+                    first.flat_map(|first| inputs.extra.iter().map(move |e| (e.clone(), first.clone()))),
+                );
+                names.iter_mut().for_each(|(copy, file)| (*copy, *file) = (for_make(copy), for_make(file)));
+            }
             if fs::metadata(&file).is_ok_and(|data| data.is_file()) {
                 let text = fs::read(&file).map_err(Error::file(&file))?;
                 fs::write(&file, with_names(&text, &names)).map_err(Error::file(&file))?;
