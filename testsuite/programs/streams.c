@@ -1,11 +1,17 @@
 // Streams and conversions of the program's own: stdio's functions call back, so their calls push. A module by itself
-// does not know whether all calls do.
-//# Chain[lto] write: on_write < <fputs> < print < main
-//# Chain[!lto] write: on_write < <unknown fputs> < print < main
-//# Chain[lto] convert: on_convert < <printf> < convert < main
-//# Chain[!lto] convert: on_convert < <unknown printf> < convert < main
-//# Chain[lto] close: on_close < <fclose> < main
-//# Chain[!lto] close: on_close < <unknown fclose> < main
+// does not know whether all calls do, nor does one whose code may be a shared library's.
+//# Chain write: on_write < <fputs> < print < main
+//# Chain[module] write: on_write < <unknown fputs> < print < main
+//# Chain[link, pic] write: on_write < <unknown fputs> < print < main
+//# Chain[link, pic-no-pie] write: on_write < <unknown fputs> < print < main
+//# Chain convert: on_convert < <printf> < convert < main
+//# Chain[module] convert: on_convert < <unknown printf> < convert < main
+//# Chain[link, pic] convert: on_convert < <unknown printf> < convert < main
+//# Chain[link, pic-no-pie] convert: on_convert < <unknown printf> < convert < main
+//# Chain close: on_close < <fclose> < main
+//# Chain[module] close: on_close < <unknown fclose> < main
+//# Chain[link, pic] close: on_close < <unknown fclose> < main
+//# Chain[link, pic-no-pie] close: on_close < <unknown fclose> < main
 //# Chain after: main
 //# Flags: -Wno-format
 //# Fixed after

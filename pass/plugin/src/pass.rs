@@ -146,8 +146,8 @@ impl<'a> Job<'a> {
         let for_library = module.has_flag("PIC Level") && !module.has_flag("PIE Level");
         let open = whole_program && options.makes_executable().unwrap_or(!for_library);
         let linked = matches!(phase, Phase::End | Phase::Slice);
-        // What other modules of the program do is not known.
-        let entered = Entered::new(module, open);
+        // What other modules of the program do is not known here, but where the step at the link encodes them all.
+        let entered = Entered::new(module, open || linked && !for_library);
         let open = open || linked;
         let common = &options.common;
         let trusts_streams = open && !linked && !entered.makes_streams();
