@@ -113,6 +113,13 @@ impl Interruption {
         self.detached && self.end == End::Outermost
     }
 
+    /// A point of which nothing is known: code in no file.
+    pub fn unknown() -> Self {
+        let mut found = Self::new();
+        (found.end, found.exact, found.len, found.addresses[0]) = (End::Lost, 1, 1, 1);
+        found
+    }
+
     /// Leaves the innermost address out.
     pub fn leave_first_out(&mut self) {
         self.addresses.copy_within(1..self.len.max(1), 0);
@@ -136,21 +143,24 @@ impl Interruption {
     /// there, or 0; `most`: so many activations at most.
     #[inline(never)]
     pub fn walk<'p>(registers: Registers, top: usize, most: usize, process: &mut impl Process<'p>) -> Self {
-        let (addresses, frames) = ([0; MAX_ADDRESSES], [0; MAX_ADDRESSES]);
-        let mut found = Self {
-            addresses,
-            frames,
-            exact: 0,
-            len: 0,
-            left_out: (MAX_ADDRESSES, 0),
-            end: End::Bound,
-            detached: false,
-        };
+        let mut found = Self::new();
         let sp = registers.sp();
         found.walk_from(registers, top, most, process);
         let below = top < sp || found.end == End::Outermost;
         found.detached = top != 0 && found.end != End::Pushed && below;
         found
+    }
+
+    fn new() -> Self {
+        Self {
+            addresses: [0; MAX_ADDRESSES],
+            frames: [0; MAX_ADDRESSES],
+            exact: 0,
+            len: 0,
+            left_out: (MAX_ADDRESSES, 0),
+            end: End::Bound,
+            detached: false,
+        }
     }
 
     /// Adds an address, or leaves it out; false if there is no room.
@@ -357,21 +367,9 @@ fn step<'p, P: Process<'p>>(
 mod tests {
     use super::*;
 
-    fn none() -> Interruption {
-        Interruption {
-            addresses: [0; MAX_ADDRESSES],
-            frames: [0; MAX_ADDRESSES],
-            exact: 0,
-            len: 0,
-            left_out: (MAX_ADDRESSES, 0),
-            end: End::Bound,
-            detached: false,
-        }
-    }
-
     #[test]
     fn only_what_is_equal_to_a_return_address_is_left_out() {
-        let mut found = none();
+        let mut found = Interruption::new();
         assert!(found.add(1, true));
         for address in 2..=SURELY {
             assert!(found.add(address, false));

@@ -2,7 +2,7 @@
 
 use super::chain::Frames;
 use crate::abi::Link;
-use crate::fiber::is_lost;
+use crate::fiber::{is_lost, is_unknown};
 use crate::own::Own;
 use crate::signal;
 use crate::unwind::{End, Interruption, Process, Registers};
@@ -48,13 +48,14 @@ impl State {
     #[inline(always)]
     pub(super) fn walk(&mut self, registers: Registers, most: usize) -> Interruption {
         let link = self.lost.unwrap_or(self.top);
-        let point = Interruption::walk(registers, link.frame().addr(), most, &mut Own::new());
+        let mut point = Interruption::walk(registers, link.frame().addr(), most, &mut Own::new());
         if let Some(frame) = self.lost
             && point.end == End::Pushed
             && let Some(base) = Frames::new(true).base(frame)
         {
             (self.id, self.lost) = (self.id.wrapping_sub(base), None);
         }
+        point.detached |= is_unknown(self.top) && point.end != End::Pushed;
         point
     }
 }
