@@ -6,13 +6,14 @@
 //! announce switches.
 //!
 //! Where an exception or a jump arrives, the chain is still that of calls which are over, below the stack pointer: it
-//! ends in [`GONE`] there. Nothing is damaged, and nothing is known.
+//! ends in [`GONE_LINK`] there. Nothing is damaged, and nothing is known.
 use core::ptr::{dangling, null_mut};
 
 use crate::abi::chains::{self, GONE_ID};
 use crate::abi::{Frame, Link, Shadow, Tls};
 use crate::state::tls;
 use crate::sys;
+use crate::thread::key;
 use crate::x86_64::stack_pointer;
 use pcce_system::kept::auxiliary;
 
@@ -30,7 +31,7 @@ pub struct Fiber {
 /// [`stack_high`](crate::abi::Tls::stack_high) where nothing is known of the stack.
 pub const ANYWHERE: usize = usize::MAX;
 
-struct Shared(Frame);
+struct Shared([Frame; 2]);
 
 // SAFETY: never written: it is in memory that can only be read.
 unsafe impl Sync for Shared {}
@@ -39,31 +40,29 @@ unsafe impl Sync for Shared {}
 pub const UNKNOWN_SITE: *const u8 = dangling();
 const _: () = assert!(align_of::<u8>() as u64 == chains::UNKNOWN);
 
-/// Stands for frames that must not be looked at.
-static UNKNOWN: Shared = Shared(Frame::new(Link::NULL, 0, UNKNOWN_SITE));
+/// Stand for frames that must not be looked at, and for those of calls that a jump or an exception has left.
+static UNKNOWN: Shared =
+    Shared([Frame::new(Link::NULL, 0, UNKNOWN_SITE), Frame::new(Link::NULL, GONE_ID, UNKNOWN_SITE)]);
 
-/// To [`UNKNOWN`].
-pub const UNKNOWN_LINK: Link = Link::new((&raw const UNKNOWN.0).cast_mut());
+/// To the first of [`UNKNOWN`].
+pub const UNKNOWN_LINK: Link = Link::new((&raw const UNKNOWN.0[0]).cast_mut());
 
-/// Stands for the frames of calls that a jump or an exception has left.
-static GONE: Shared = Shared(Frame::new(Link::NULL, GONE_ID, UNKNOWN_SITE));
+/// To the second one.
+pub const GONE_LINK: Link = Link::new((&raw const UNKNOWN.0[1]).cast_mut());
 
-/// To [`GONE`].
-pub const GONE_LINK: Link = Link::new((&raw const GONE.0).cast_mut());
-
-/// Whether `top` is [`UNKNOWN`] or [`GONE`].
+/// Whether `top` is one of [`UNKNOWN`].
 pub fn is_unknown(top: Link) -> bool {
-    top == UNKNOWN_LINK || top == GONE_LINK
+    top.frame().addr().wrapping_sub(UNKNOWN_LINK.frame().addr()) < size_of::<Shared>()
 }
 
-/// Whether `top`, which is not that of the activations at a point, may be that of calls which are over: it is [`GONE`],
-/// or nothing is known of the stack.
+/// Whether `top`, which is not that of the activations at a point, may be that of calls which are over: it is
+/// [`GONE_LINK`], or nothing is known of the stack.
 pub fn is_gone(top: Link) -> bool {
     // SAFETY: this thread's block.
     top == GONE_LINK || unsafe { (*tls()).stack_high } == ANYWHERE
 }
 
-/// `top` if its chain can be followed, else [`UNKNOWN`] or [`GONE`].
+/// `top` if its chain can be followed, else one of [`UNKNOWN`].
 #[inline(always)]
 pub fn followed(top: Link) -> Link {
     followed_from(stack_pointer(), top)
@@ -132,6 +131,7 @@ fn elsewhere(sp: usize, top: Link) -> Link {
         if (*block).stack_high == 0 && sys::gettid() != sys::getpid() {
             // Code without the pass started the thread: nothing is known of its stack.
             (*block).stack_high = ANYWHERE;
+            key::watch();
         }
         if (*block).stack_high == ANYWHERE || on((*block).stack_low, (*block).stack_high) {
             return top;

@@ -113,13 +113,6 @@ impl Interruption {
         self.detached && self.end == End::Outermost
     }
 
-    /// A point of which nothing is known: code in no file.
-    pub fn unknown() -> Self {
-        let mut found = Self::new();
-        (found.end, found.exact, found.len, found.addresses[0]) = (End::Lost, 1, 1, 1);
-        found
-    }
-
     /// Leaves the innermost address out.
     pub fn leave_first_out(&mut self) {
         self.addresses.copy_within(1..self.len.max(1), 0);

@@ -106,13 +106,10 @@ impl Frames {
 /// The point that a signal interrupted. `context`: what its frame holds; null if a sanitizer has called the handler
 /// late. `prev`: from there on the chain was to be followed there.
 pub fn interrupted(context: usize, prev: Link, process: &mut Own) -> Option<Interruption> {
-    let mut point = match context {
-        0 => Interruption::unknown(),
-        _ => {
-            let registers = Registers::interrupted(process, context)?;
-            Interruption::walk(registers, prev.frame().addr(), BELOW_HANDLERS, process)
-        }
-    };
+    // Where no code can be, so that nothing more is found.
+    let registers =
+        if context == 0 { Registers::at(1, 0) } else { Registers::interrupted(process, context)? };
+    let mut point = Interruption::walk(registers, prev.frame().addr(), BELOW_HANDLERS, process);
     point.detached |= is_unknown(prev);
     Some(point)
 }

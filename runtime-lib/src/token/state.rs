@@ -22,7 +22,7 @@ pub struct State {
 
 impl State {
     /// `id` and `top` as the thread's block has them, and what became of `top`.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn new(id: u64, top: Link, followed: Link) -> Self {
         if is_lost(top, followed) {
             return Self { id, top: followed, relative: true, lost: Some(top) };
@@ -45,7 +45,7 @@ impl State {
 
     /// The way from the activation with these registers outwards. If it leads to an owner of a lost frame, the id is
     /// known. `most`: so many activations at most.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn walk(&mut self, registers: Registers, most: usize) -> Interruption {
         let link = self.lost.unwrap_or(self.top);
         let mut point = Interruption::walk(registers, link.frame().addr(), most, &mut Own::new());
