@@ -99,6 +99,17 @@ fn threads_that_wait_lose_nothing_at_an_exit() {
     assert_eq!(count(main, "note"), 4, "up to the crash: {main:?}");
 }
 
+/// A call through a null pointer crashes in no code.
+#[test]
+fn a_jump_to_nowhere_loses_nothing() {
+    let folder = work_folder("trace_ends/nowhere");
+    for mode in MODES {
+        let program = build(&folder, "ends.c", &[mode, "--pcce-crash-report"]);
+        let main = &calls(&program, "nowhere", None)[0].0;
+        assert_eq!(count(main, "note"), 4, "{mode}: {main:?}");
+    }
+}
+
 /// Recursion that no branch decides is told call by call, though it writes nothing else.
 #[test]
 fn endless_recursion_is_in_the_trace() {

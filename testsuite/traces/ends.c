@@ -63,6 +63,11 @@ int main(int argc, char **argv) {
     while (wait(NULL) > 0) {}
     return 0;
   }
+  if (!strcmp(way, "nowhere")) {
+    void (*volatile nowhere)(void) = NULL;
+    work(10);
+    nowhere();
+  }
   if (strncmp(way, "threads", 7)) {
     if (fork() == 0) return child(way);
     wait(NULL);
