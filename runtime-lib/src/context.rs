@@ -7,7 +7,7 @@ use core::slice;
 use crate::abi::numbers::{PointEnd, pair};
 use crate::abi::{Frame, INTERNED, Link, NO_RANGE};
 use crate::chains::{ADDRESS, CHAINS, END, LEFT, OFFSET, POINT, RANGE};
-use crate::fiber::{Links, UNKNOWN_SITE, followed, is_on_stack, is_unknown, relative};
+use crate::fiber::{Links, UNKNOWN_SITE, followed, is_gone, is_on_stack, is_unknown, relative};
 use crate::offset;
 use crate::own::Own;
 use crate::place;
@@ -15,7 +15,7 @@ use crate::signal::{self, SignalFrame};
 use crate::state::{current, read, tls};
 use crate::sys;
 use crate::token::{self, State};
-use crate::unwind::{Interruption, Registers};
+use crate::unwind::Interruption;
 
 /// The interned number of the chain that starts at `top`; 0 for no frame, and also if there is no
 /// memory (then `None` says so).
@@ -167,21 +167,27 @@ impl Drop for Fresh {
 unsafe fn point_number(number: u64, frame: *const SignalFrame) -> Option<u64> {
     // SAFETY: by the contract, and what the frame holds of the signal lives as long as it.
     let (context, prev) = unsafe { ((*frame).context as usize, (*frame).frame.prev) };
-    let top = prev.frame().addr();
-    let process = &mut Own::new();
-    let registers = Registers::interrupted(process, context)?;
-    let point = Interruption::walk(registers, top, token::BELOW_HANDLERS, process);
-    addresses_number(number, &point, false, prev.is_relative())
+    let point = token::interrupted(context, prev, &mut Own::new())?;
+    addresses_number(number, &point, is_gone(prev), false, prev.is_relative())
 }
 
-/// Adds the addresses of a point to a number. `relative`: the id counts from that of a frame.
-fn addresses_number(mut number: u64, point: &Interruption, other_state: bool, relative: bool) -> Option<u64> {
+/// Adds the addresses of a point to a number. `gone`: where the chain is not that of the activations there, it may be
+/// that of calls which are over. `relative`: the id counts from that of a frame.
+fn addresses_number(
+    mut number: u64,
+    point: &Interruption,
+    gone: bool,
+    other_state: bool,
+    relative: bool,
+) -> Option<u64> {
     for (address, exact) in point.addresses() {
         let name = place::name(address as *const u8)?;
         number = CHAINS.insert(&[number, name | ADDRESS, exact.into()], ())?;
     }
     let left_out = point.left_out().map_or((0, 0), |(first, last)| (first as u8, last as u8));
-    let end = PointEnd { end: point.end as u8, detached: point.detached, other_state, relative, left_out };
+    let detached = point.detached;
+    let gone = detached && (gone || point.is_whole());
+    let end = PointEnd { end: point.end as u8, detached, other_state, relative, left_out, gone };
     CHAINS.insert(&[number, END, end.bits()], ())
 }
 
@@ -357,7 +363,7 @@ pub extern "C" fn pcce_context() -> u64 {
 
 /// The number of a point in code that is not instrumented, as the token would describe it. None if there is no memory.
 fn outside_number(state: State, mut point: Interruption) -> Option<u64> {
-    let other_state = point.is_whole() || state.is_lost();
+    let other_state = point.detached || state.is_lost();
     let mut relative = state.is_relative();
     // SAFETY: the calling thread's own chain, kept intact by emitted code.
     let chain = if point.detached { 0 } else { unsafe { chain_number(state.top) }? };
@@ -365,7 +371,7 @@ fn outside_number(state: State, mut point: Interruption) -> Option<u64> {
         (point.detached, relative) = (false, false);
     }
     let number = CHAINS.insert(&[chain, POINT, state.id], ())?;
-    addresses_number(number, &point, other_state, relative)
+    addresses_number(number, &point, is_gone(state.top), other_state, relative)
 }
 
 #[cfg(test)]

@@ -4,11 +4,16 @@
 //! frames only where it runs on the stack that is known to be the thread's current one, and the chain lies on that
 //! stack, too ([`followed`]); everywhere else the chain ends in [`UNKNOWN`], an explicit boundary. The public functions
 //! announce switches.
+//!
+//! Where an exception or a jump arrives, the chain is still that of calls which are over, below the stack pointer: it
+//! ends in [`GONE_LINK`] there. Nothing is damaged, and nothing is known.
 use core::ptr::{dangling, null_mut};
 
+use crate::abi::chains::{self, GONE_ID};
 use crate::abi::{Frame, Link, Shadow, Tls};
 use crate::state::tls;
 use crate::sys;
+use crate::thread::key;
 use crate::x86_64::stack_pointer;
 use pcce_system::kept::auxiliary;
 
@@ -26,26 +31,38 @@ pub struct Fiber {
 /// [`stack_high`](crate::abi::Tls::stack_high) where nothing is known of the stack.
 pub const ANYWHERE: usize = usize::MAX;
 
-struct Shared(Frame);
+struct Shared([Frame; 2]);
 
 // SAFETY: never written: it is in memory that can only be read.
 unsafe impl Sync for Shared {}
 
 /// The site of [`UNKNOWN`]: no image holds it, so a token ends there as damaged.
 pub const UNKNOWN_SITE: *const u8 = dangling();
+const _: () = assert!(align_of::<u8>() as u64 == chains::UNKNOWN);
 
-/// Stands for frames that must not be looked at.
-static UNKNOWN: Shared = Shared(Frame::new(Link::NULL, 0, UNKNOWN_SITE));
+/// Stand for frames that must not be looked at, and for those of calls that a jump or an exception has left.
+static UNKNOWN: Shared =
+    Shared([Frame::new(Link::NULL, 0, UNKNOWN_SITE), Frame::new(Link::NULL, GONE_ID, UNKNOWN_SITE)]);
 
-/// To [`UNKNOWN`].
-pub const UNKNOWN_LINK: Link = Link::new((&raw const UNKNOWN.0).cast_mut());
+/// To the first of [`UNKNOWN`].
+pub const UNKNOWN_LINK: Link = Link::new((&raw const UNKNOWN.0[0]).cast_mut());
 
-/// Whether `top` is [`UNKNOWN`].
+/// To the second one.
+pub const GONE_LINK: Link = Link::new((&raw const UNKNOWN.0[1]).cast_mut());
+
+/// Whether `top` is one of [`UNKNOWN`].
 pub fn is_unknown(top: Link) -> bool {
-    top == UNKNOWN_LINK
+    top.frame().addr().wrapping_sub(UNKNOWN_LINK.frame().addr()) < size_of::<Shared>()
 }
 
-/// `top` if its chain can be followed, else [`UNKNOWN`].
+/// Whether `top`, which is not that of the activations at a point, may be that of calls which are over: it is
+/// [`GONE_LINK`], or nothing is known of the stack.
+pub fn is_gone(top: Link) -> bool {
+    // SAFETY: this thread's block.
+    top == GONE_LINK || unsafe { (*tls()).stack_high } == ANYWHERE
+}
+
+/// `top` if its chain can be followed, else one of [`UNKNOWN`].
 #[inline(always)]
 pub fn followed(top: Link) -> Link {
     followed_from(stack_pointer(), top)
@@ -91,11 +108,16 @@ pub fn is_lost(link: Link, followed: Link) -> bool {
     link.is_relative() && is_unknown(followed)
 }
 
-/// The stack is not the one in the thread's block.
+/// The stack is not the one in the thread's block, or `top` is below the stack pointer.
 #[cold]
 fn elsewhere(sp: usize, top: Link) -> Link {
     let address = top.frame().addr();
-    let on = |low: usize, high: usize| low <= sp && sp <= address && address < high;
+    let (mut sp_known, mut top_known) = (false, false);
+    let mut on = |low: usize, high: usize| {
+        let inside = |place: usize| low <= place && place < high;
+        (sp_known, top_known) = (sp_known | inside(sp), top_known | inside(address));
+        inside(sp) && inside(address) && sp <= address
+    };
     let block = tls();
     // SAFETY: this thread's block, and plain system calls.
     unsafe {
@@ -109,21 +131,20 @@ fn elsewhere(sp: usize, top: Link) -> Link {
         if (*block).stack_high == 0 && sys::gettid() != sys::getpid() {
             // Code without the pass started the thread: nothing is known of its stack.
             (*block).stack_high = ANYWHERE;
+            key::watch();
         }
-        if (*block).stack_high == ANYWHERE {
+        if (*block).stack_high == ANYWHERE || on((*block).stack_low, (*block).stack_high) {
             return top;
         }
         // A signal handler on its own stack: the chain begins there, and goes on where the signal struck.
-        if let Some(stack) = sys::alternate_stack()
-            && stack.ss_flags & libc::SS_ONSTACK != 0
-        {
+        if let Some(stack) = sys::alternate_stack() {
             let low = stack.ss_sp as usize;
-            if on(low, low.saturating_add(stack.ss_size)) {
+            if on(low, low.saturating_add(stack.ss_size)) && stack.ss_flags & libc::SS_ONSTACK != 0 {
                 return top;
             }
         }
     }
-    UNKNOWN_LINK
+    if sp_known && top_known { GONE_LINK } else { UNKNOWN_LINK }
 }
 
 /// The links of a chain that [`followed`] let through.
@@ -160,7 +181,7 @@ impl Links {
         let to = prev.frame();
         // A link leads upwards; only that of a signal handler on its own stack may lead anywhere on the thread's.
         let possible = if inside(frame) { frame < to && inside(to) } else { frame < to || inside(to) };
-        if prev.is_null() || possible || self.high == ANYWHERE || self.high == 0 {
+        if prev.is_null() || possible || prev == GONE_LINK || self.high == ANYWHERE || self.high == 0 {
             prev
         } else {
             UNKNOWN_LINK

@@ -11,7 +11,7 @@ use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::abi::{Link, Shadow};
-use crate::fiber::UNKNOWN_LINK;
+use crate::fiber::GONE_LINK;
 use crate::image::Image;
 use crate::state::tls;
 use crate::trace;
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn prepare(buffer: *const u64) {
             false => transmute::<*mut (), ShadowAt>(shadow_at)(sp, top),
         };
         // Who interrupts in between finds a chain that is known to tell nothing.
-        (&raw mut (*block).top).write_volatile(UNKNOWN_LINK);
+        (&raw mut (*block).top).write_volatile(GONE_LINK);
         (&raw mut (*block).id).write_volatile(id);
         (&raw mut (*block).shadow).write_volatile(shadow);
         (&raw mut (*block).call).write_volatile(null());

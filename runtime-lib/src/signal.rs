@@ -10,12 +10,11 @@ use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
 use crate::abi::{Frame, Link, Shadow};
-use crate::fiber::{followed_from, is_lost};
+use crate::fiber::followed_from;
 use crate::state::tls;
 use crate::trace;
 use crate::when;
 use crate::x86_64::stack_pointer;
-use pcce_system::weak_address;
 
 /// Signals are numbered from 1 to 64.
 const SIGNALS: usize = 65;
@@ -42,11 +41,14 @@ unsafe extern "C" {
 /// Libc's function of a name, or who else's it is: where the name is the runtime's, the other one.
 macro_rules! libcs {
     ($type:ty, $function:path, $other:literal) => {{
-        let other = weak_address!($other);
+        let other = pcce_system::weak_address!($other);
         // SAFETY: a function of this type, if it is there.
-        if other.is_null() { $function as $type } else { unsafe { transmute::<*const u8, $type>(other) } }
+        unsafe {
+            if other.is_null() { $function as $type } else { core::mem::transmute::<*const u8, $type>(other) }
+        }
     }};
 }
+pub(crate) use libcs;
 
 fn libc_signal() -> Installer {
     libcs!(Installer, signal, "__pcce_libc_signal")
@@ -66,7 +68,7 @@ pub fn libc_sigaction() -> Action {
 pub struct SignalFrame {
     /// The state of the interrupted code, whatever it is there. Its site is [`__pcce_signal_site`].
     pub frame: Frame,
-    /// The registers of the interrupted code; null if its state is not known.
+    /// The registers of the interrupted code; null if they are not known.
     pub context: *const libc::ucontext_t,
     /// Verify mode: the interrupted code's innermost record.
     pub shadow: *mut Shadow,
@@ -118,10 +120,8 @@ unsafe extern "C" fn __pcce_signal_trampoline(signal: c_int, info: *mut c_void, 
         };
         let prev = followed_from(sp, interrupted_top);
         let frame = Frame::new(prev, interrupted_id, &raw const __pcce_signal_site);
-        let lost = is_lost(interrupted_top, prev);
         let interrupted_at = if now { context.cast::<libc::ucontext_t>() } else { null() };
-        let context_known = if lost || !now { null() } else { context.cast() };
-        let mut frame = SignalFrame { frame, context: context_known, shadow: interrupted };
+        let mut frame = SignalFrame { frame, context: interrupted_at, shadow: interrupted };
         compiler_fence(Ordering::Release);
         // The interrupted function is not at a call: the handler's chain is not a continuation of its own.
         shadow.write_volatile(null_mut());

@@ -4,13 +4,19 @@
 //! [`__pcce_std_thread`] called in front of libstdc++'s `std::thread::_M_start_thread`. They write the token of the
 //! creating context into a [`Creation`], a page of its own that belongs to the new thread and is given back when the
 //! thread has ended. The new thread begins in [`__pcce_thread_start`], which calls the program's start routine.
-use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+//!
+//! Executables have such functions in libc's place, too (`libpcce_libc.a`), for other code. What creates threads there
+//! has no token; but what runs in them begins, and ends, as elsewhere.
+mod create;
+pub mod key;
+
+use core::ffi::{CStr, c_char, c_void};
 use core::mem::{MaybeUninit, offset_of};
 use core::ptr::{copy_nonoverlapping, null, null_mut};
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::abi::layout;
 use crate::abi::token::SUBMITTED;
-use crate::abi::{Link, layout};
 use crate::alternate;
 use crate::own::Own;
 use crate::state::tls;
@@ -26,20 +32,18 @@ const PAGE: usize = layout::CREATION_SIZE as usize;
 const TEXT: usize = PAGE - 9 * size_of::<usize>();
 /// Behind the last token where older ones were left out: of the creation of a thread, and of the submission of a task.
 const CUT: [&[u8]; 2] = [b"+~", b"+@~"];
-/// `PTHREAD_DESTRUCTOR_ITERATIONS`.
-const DESTRUCTOR_ROUNDS: usize = 4;
-
 type Start = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 
 /// How a thread was created, and what it has to run.
 #[repr(C)]
 pub struct Creation {
-    /// For `std::thread`: libstdc++ takes the record for a `std::thread::_State`.
+    /// For `std::thread`: libstdc++ takes the record for a `std::thread::_State`. Null where other code creates the
+    /// thread, of which nothing is told then.
     methods: *const Methods,
     pub(super) start: Start,
     pub(super) argument: *mut c_void,
     stack_size: usize,
-    /// How often the destructor of [`KEY`] was called.
+    /// How often the destructor of the key was called.
     rounds: usize,
     /// For crash reports; null without.
     alternate_stack: *mut c_void,
@@ -66,19 +70,7 @@ struct Methods {
 
 static METHODS: Methods = Methods { destroy: delete_state, delete: delete_state, run: __pcce_thread_start };
 
-/// The key whose destructor gives the record back, plus 1; 0 while there is none. A destructor, since those of the
-/// program may ask for the thread's token.
-static KEY: AtomicU64 = AtomicU64::new(0);
-
 unsafe extern "C" {
-    // libc's declaration has a start routine that is safe to call.
-    fn pthread_create(
-        thread: *mut libc::pthread_t,
-        attributes: *const libc::pthread_attr_t,
-        start: Start,
-        argument: *mut c_void,
-    ) -> c_int;
-    fn thrd_create(thread: *mut libc::pthread_t, start: Start, argument: *mut c_void) -> c_int;
     fn __pcce_thread_start(creation: *mut c_void) -> *mut c_void;
 }
 
@@ -86,12 +78,19 @@ unsafe extern "C" {
 pub unsafe extern "C" fn enter(creation: *mut Creation) {
     // SAFETY: this thread's block, and its own record, which the destructor of the key gives back.
     unsafe {
+        // That of other code's call: libstdc++ has made it, and was told to call this, too.
+        let outer: *mut Creation = (*tls()).creation.cast();
         (*tls()).creation = creation.cast();
         own_stack(creation);
-        trace::begin_thread((*creation).trace);
-        (*creation).alternate_stack = alternate::begin_thread();
+        if !(*creation).methods.is_null() {
+            trace::begin_thread((*creation).trace);
+            (*creation).alternate_stack = alternate::begin_thread();
+        }
         // Without memory for the value, the page is lost.
-        libc::pthread_setspecific((KEY.load(Ordering::Relaxed) - 1) as c_uint, creation.cast());
+        key::keep(creation);
+        if !outer.is_null() {
+            give_back(outer);
+        }
     }
 }
 
@@ -106,46 +105,12 @@ unsafe fn own_stack(creation: *const Creation) {
 
 /// All activations of the start routine are gone, and their frames with them; so is the fiber in which it ended, if it
 /// was in one.
-pub unsafe extern "C" fn leave(creation: *mut Creation) {
+pub unsafe extern "C" fn leave() {
     // SAFETY: this thread's block and record.
     unsafe {
-        own_stack(creation);
+        own_stack((*tls()).creation.cast());
         trace::unwound();
-        forget_calls();
-    }
-}
-
-/// All calls of this thread have ended, without a word.
-///
-/// # Safety
-/// So it is.
-pub unsafe fn forget_calls() {
-    // SAFETY: this thread's block.
-    unsafe {
-        let block = tls();
-        (*block).top = Link::NULL;
-        (*block).id = 0;
-        (*block).shadow = null_mut();
-        (*block).busy = 0;
-        ((*block).left, (*block).shadow_left) = (0, 0);
-        (*block).call = core::ptr::null();
-    }
-}
-
-/// The destructor of [`KEY`]: in the last round, behind all destructors of the program that do the same.
-unsafe extern "C" fn end(creation: *mut c_void) {
-    let creation: *mut Creation = creation.cast();
-    // SAFETY: the record of this thread.
-    unsafe {
-        (*creation).rounds += 1;
-        let key = (KEY.load(Ordering::Relaxed) - 1) as c_uint;
-        if (*creation).rounds < DESTRUCTOR_ROUNDS && libc::pthread_setspecific(key, creation.cast()) == 0 {
-            return;
-        }
-        alternate::end_thread((*creation).alternate_stack);
-        (&raw mut (*tls()).creation).write_volatile(null_mut());
-        compiler_fence(Ordering::SeqCst);
-        give_back(creation);
+        key::forget_calls();
     }
 }
 
@@ -160,6 +125,7 @@ fn page() -> *mut Creation {
     sys::map(PAGE, 0).cast()
 }
 
+#[inline(never)]
 unsafe fn give_back(creation: *mut Creation) {
     let mut slots = SPARE.iter();
     let kept =
@@ -170,27 +136,14 @@ unsafe fn give_back(creation: *mut Creation) {
     }
 }
 
-/// Whether [`KEY`] is there.
-fn has_key() -> bool {
-    if KEY.load(Ordering::Relaxed) != 0 {
-        return true;
-    }
-    let mut key: libc::pthread_key_t = 0;
-    // SAFETY: a plain call; nobody else has seen the key that loses the race.
-    unsafe {
-        if libc::pthread_key_create(&raw mut key, Some(end)) != 0 {
-            return false;
-        }
-        if KEY.compare_exchange(0, u64::from(key) + 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-            libc::pthread_key_delete(key);
-        }
-    }
-    true
-}
-
-/// The record of a thread that is created at `site`; null if there is no memory or no key for it.
-unsafe fn new(start: Start, argument: *mut c_void, stack_size: usize, site: *const u8) -> *mut Creation {
-    if !has_key() {
+/// The record of a thread that is created at `site`, or by other code; null if there is no memory or no key for it.
+unsafe fn new(
+    start: Start,
+    argument: *mut c_void,
+    stack_size: usize,
+    site: Option<*const u8>,
+) -> *mut Creation {
+    if !key::is_there() {
         return null_mut();
     }
     // SAFETY: the record is ours alone. `text` has room for what is copied.
@@ -199,16 +152,19 @@ unsafe fn new(start: Start, argument: *mut c_void, stack_size: usize, site: *con
         if creation.is_null() {
             return null_mut();
         }
-        (*creation).methods = &raw const METHODS;
+        (*creation).methods = if site.is_some() { &raw const METHODS } else { null() };
         (*creation).start = start;
         (*creation).argument = argument;
         (*creation).stack_size = stack_size;
         (*creation).trace = trace::here();
         (*creation).rounds = 0;
         (*creation).alternate_stack = null_mut();
-        let text: *mut u8 = (&raw mut (*creation).text).cast();
-        __pcce_token(text.cast::<c_char>(), room(TEXT), site);
-        (*creation).len = with_origin(text, TEXT);
+        (*creation).len = 0;
+        if let Some(site) = site {
+            let text: *mut u8 = (&raw mut (*creation).text).cast();
+            __pcce_token(text.cast::<c_char>(), room(TEXT), site);
+            (*creation).len = with_origin(text, TEXT);
+        }
         creation
     }
 }
@@ -304,58 +260,6 @@ unsafe fn stack_size(attributes: *const libc::pthread_attr_t) -> usize {
     size
 }
 
-/// `pthread_create`, called at `site`.
-///
-/// # Safety
-/// As `pthread_create`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __pcce_pthread_create(
-    thread: *mut libc::pthread_t,
-    attributes: *const libc::pthread_attr_t,
-    start: Start,
-    argument: *mut c_void,
-    site: *const u8,
-) -> c_int {
-    // SAFETY: passed on; a record that no thread got is given back.
-    unsafe {
-        let creation = new(start, argument, stack_size(attributes), site);
-        if creation.is_null() {
-            return pthread_create(thread, attributes, start, argument);
-        }
-        let result = pthread_create(thread, attributes, __pcce_thread_start, creation.cast());
-        if result != 0 {
-            give_back(creation);
-        }
-        result
-    }
-}
-
-/// `thrd_create` of C11, called at `site`. The start routine returns an `int`, in the same register.
-///
-/// # Safety
-/// As `thrd_create`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __pcce_thrd_create(
-    thread: *mut libc::pthread_t,
-    start: Start,
-    argument: *mut c_void,
-    site: *const u8,
-) -> c_int {
-    // SAFETY: as in __pcce_pthread_create().
-    unsafe {
-        let creation = new(start, argument, stack_size(core::ptr::null()), site);
-        if creation.is_null() {
-            return thrd_create(thread, start, argument);
-        }
-        let result = thrd_create(thread, __pcce_thread_start, creation.cast());
-        // thrd_success is 0.
-        if result != 0 {
-            give_back(creation);
-        }
-        result
-    }
-}
-
 /// Before `std::thread::_M_start_thread` is called at `site`: puts a state of our own around the thread's.
 ///
 /// # Safety
@@ -369,7 +273,7 @@ pub unsafe extern "C" fn __pcce_std_thread(state: *mut *mut c_void, site: *const
             return;
         }
         let methods: *const Methods = *inner.cast();
-        let creation = new((*methods).run, inner, stack_size(core::ptr::null()), site);
+        let creation = new((*methods).run, inner, stack_size(null()), Some(site));
         if !creation.is_null() {
             *state = creation.cast();
         }
@@ -475,7 +379,7 @@ mod tests {
         for i in 0..400usize {
             // SAFETY: this thread's block and records; the parent's is given back when its child has been made.
             unsafe {
-                let creation = new(start, null_mut(), 0, &raw const SITE);
+                let creation = new(start, null_mut(), 0, Some(&raw const SITE));
                 assert!(!creation.is_null());
                 let parent = (*tls()).creation;
                 if parent != old {

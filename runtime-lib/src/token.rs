@@ -12,7 +12,7 @@ mod writer;
 use core::ffi::c_char;
 use core::ptr::null;
 
-pub use self::chain::{BELOW_HANDLERS, task};
+pub use self::chain::{interrupted, task};
 pub use self::state::State;
 use self::state::interrupted_at;
 use self::watch::{Taken, show};
@@ -204,7 +204,7 @@ unsafe fn walked_token(
     State { id, mut top, mut relative, lost }: State,
     mut flags: u8,
 ) -> usize {
-    if point.is_whole() || lost.is_some() {
+    if point.detached || lost.is_some() {
         flags |= flag::OTHER_STATE;
     }
     if point.is_whole() {

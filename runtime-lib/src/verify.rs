@@ -49,7 +49,7 @@ use crate::signal;
 use crate::state::{current, tls};
 use crate::sys;
 use crate::text::print_to;
-use crate::thread::forget_calls;
+use crate::thread::key::forget_calls;
 use crate::when::{self, Kind};
 use pcce_system::weak_address;
 

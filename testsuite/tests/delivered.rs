@@ -1,56 +1,65 @@
-//! Contexts while an exception is delivered: at each instruction of the unwinder, too.
+//! Contexts while an exception or a jump is delivered: at each instruction of the unwinder, too.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use pcce_testsuite::{artifact, command, repository, run, run_with_input, work_folder};
 
+/// The contexts of tokens or numbers.
+fn contexts<'t>(program: &Path, numbers: &Path, tokens: &[&'t str]) -> HashMap<&'t str, String> {
+    let mut tokens = tokens.to_vec();
+    tokens.sort_unstable();
+    tokens.dedup();
+    let mut pcce = command(artifact("pcce"), &["decode", "--format", "folded", "--short", "--numbers"]);
+    let decoded = run_with_input(pcce.arg(numbers).arg(program), &tokens.join("\n")).expect_success().stdout;
+    assert_eq!(tokens.len(), decoded.lines().count());
+    let contexts = decoded.lines().map(|line| line.rsplit_once(' ').expect("a context and its number").0);
+    tokens.into_iter().zip(contexts.map(str::to_owned)).collect()
+}
+
 /// The unwinder gives its own frames another frame's registers and return address, some instructions before it leaves
-/// them. What is shown there is right, or says that calls are not known.
+/// them, and a jump arrives with what its start has pushed. What is shown there is right, or says that calls are not
+/// known. Nothing is damaged. What a handler takes for itself says the same as what it asks for.
 #[test]
-fn no_frame_is_wrong_while_an_exception_is_delivered() {
+fn no_frame_is_wrong_while_an_exception_or_a_jump_is_delivered() {
     let work = work_folder("delivered");
     let source = repository().join("testsuite/stepping/delivered.cpp").display().to_string();
     let include = format!("-I{}", repository().join("runtime-lib/include").display());
-    for flags in [
-        "-O2 --pcce-mode=link",
-        "-O0 --pcce-mode=link",
-        "-O2 --pcce-mode=lto -static",
-        "-O1 --pcce-mode=lto -fno-omit-frame-pointer",
-        "-O0 --pcce-mode=module",
+    for (flags, arguments) in [
+        ("-O2 --pcce-mode=link", &[][..]),
+        ("-O0 --pcce-mode=link", &["thread"]),
+        ("-O2 --pcce-mode=lto -static", &[]),
+        ("-O1 --pcce-mode=lto -fno-omit-frame-pointer", &["thread"]),
+        ("-O2 --pcce-mode=lto --pcce-hybrid", &[]),
+        ("-O0 --pcce-mode=module", &[]),
     ] {
-        let program = work.join("program").display().to_string();
-        let words = ["-g", &include, &source, "-o", &program];
+        let program = work.join("program");
+        let words = ["-g", "-pthread", &include, &source, "-o", &program.display().to_string()];
         let mut build = command(artifact("pcce-clang++"), &words);
         let _ = run(build.args(flags.split(' '))).expect_success();
-        let output = run(&mut command(&program, &[])).expect_success().stdout;
-        let points: Vec<(usize, &str)> = output
-            .lines()
-            .map(|line| line.split_once(' ').expect("a number and a token"))
-            .map(|(active, token)| (active.parse().expect("a number"), token))
-            .collect();
-        let mut tokens: Vec<&str> = points.iter().map(|(_, token)| *token).collect();
-        tokens.sort_unstable();
-        tokens.dedup();
-        let words = ["decode", &program, "--format", "folded", "--short"];
-        let decoded = run_with_input(&mut command(artifact("pcce"), &words), &tokens.join("\n"));
-        let decoded = decoded.expect_success().stdout;
-        let contexts: HashMap<&str, &str> = tokens.iter().copied().zip(decoded.lines()).collect();
-        assert_eq!(contexts.len(), decoded.lines().count());
+        let numbers = work.join("numbers");
+        let _ = std::fs::remove_file(&numbers);
+        let mut start = command(&program, arguments);
+        let output = run(start.env("PCCE_NUMBERS", &numbers)).expect_success().stdout;
+        let points: Vec<Vec<&str>> = output.lines().map(|line| line.split(' ').collect()).collect();
+        let tokens: Vec<&str> = points.iter().flat_map(|words| &words[1..]).copied().collect();
+        let contexts = contexts(&program, &numbers, &tokens);
+        let outermost = if arguments.is_empty() { "main" } else { "steps" };
         let mut unknown = 0;
-        for &(active, token) in &points {
-            let context = contexts[token].rsplit_once(' ').expect("a context and its number").0;
+        for point in &points {
+            let active: usize = point[0].parse().expect("a number");
+            let [context, own, numbered] = [1, 2, 3].map(|i| contexts[point[i]].as_str());
             let frames: Vec<&str> = context.split(';').collect();
             let count = |name: &str| frames.iter().filter(|frame| **frame == name).count();
-            let is_unknown =
-                ["<unknown calls", "<the stack was damaged"].iter().any(|said| context.contains(said));
+            let is_unknown = context.contains("<unknown calls");
             unknown += usize::from(is_unknown);
             // The program counts a call some instructions behind its beginning, and up to some before its end.
             let most = count("climb") <= active + 1 && count("main") <= 1 && count("once") <= 1;
-            let all = is_unknown || count("climb") >= active && frames[0] == "main";
-            assert!(
-                most && all && !context.contains("left by"),
-                "{flags}: {active} of climb in {context}, {token}"
-            );
+            let all = is_unknown || count("climb") >= active && frames[0] == outermost;
+            let is_healthy = !context.contains("damaged") && !context.contains("left by");
+            assert!(most && all && is_healthy, "{flags}: {active} of climb in {context}, {}", point[1]);
+            let expected = format!("{context};<signal handler called>;trap");
+            assert_eq!((own, numbered), (&*expected, &*expected), "{flags}: {point:?}");
         }
         assert!(points.len() > 50_000, "{flags}: {} points", points.len());
         assert!(unknown * 20 < points.len(), "{flags}: {unknown} of {} points are not known", points.len());

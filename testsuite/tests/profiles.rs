@@ -296,8 +296,14 @@ fn what_a_signal_ends_has_its_profiles() {
             ("exit", 5, ""),
         ] {
             let _ = fs::remove_file(&file);
-            let mut ended = command(&program, &[how]);
-            ended.current_dir(&folder).env("PCCE_SAMPLE", "997").env(format!("{variable}_PROFILE"), &file);
+            // A shell that starts the tests in the background has some signals ignored for them.
+            let mut ended = command("env", &["--default-signal=HUP,INT,TERM"]);
+            ended
+                .arg(&program)
+                .arg(how)
+                .current_dir(&folder)
+                .env("PCCE_SAMPLE", "997")
+                .env(format!("{variable}_PROFILE"), &file);
             let output = run(&mut ended);
             let found = (output.status, &*output.stdout, &*output.stderr);
             assert_eq!(found, (status, printed, ""), "{kind} {how}");

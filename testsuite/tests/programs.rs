@@ -107,6 +107,7 @@ programs! {
     templates.cpp,
     thread_end.c,
     thread_exit.cpp,
+    thread_other.c,
     thread_starters.c,
     thread_stress.cpp,
     thin.cpp,

@@ -99,6 +99,31 @@ fn threads_that_wait_lose_nothing_at_an_exit() {
     assert_eq!(count(main, "note"), 4, "up to the crash: {main:?}");
 }
 
+/// A daemon's parent ends in the C library, where nothing of it is written.
+#[test]
+fn daemons_are_in_the_trace() {
+    for mode in MODES {
+        let program = build(&work_folder(&format!("trace_ends/daemon{mode}")), "ends.c", &[mode]);
+        let streams = calls(&program, "daemon", None);
+        let process = |events: &[Value]| events[0]["process"].as_u64();
+        let of_child = streams.iter().find(|(_, events)| process(events) != process(&streams[0].1));
+        let (calls, events) = of_child.expect("a child");
+        assert_eq!((count(calls, "work"), count(calls, "note")), (1, 3), "{mode}: {calls:?}");
+        assert!(events.iter().all(|event| event["kind"] != "gap"), "{mode}: {events:?}");
+    }
+}
+
+/// A call through a null pointer crashes in no code.
+#[test]
+fn a_jump_to_nowhere_loses_nothing() {
+    let folder = work_folder("trace_ends/nowhere");
+    for mode in MODES {
+        let program = build(&folder, "ends.c", &[mode, "--pcce-crash-report"]);
+        let main = &calls(&program, "nowhere", None)[0].0;
+        assert_eq!(count(main, "note"), 4, "{mode}: {main:?}");
+    }
+}
+
 /// Recursion that no branch decides is told call by call, though it writes nothing else.
 #[test]
 fn endless_recursion_is_in_the_trace() {

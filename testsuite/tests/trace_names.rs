@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{Output, artifact, command, repository, run, work_folder};
+use pcce_testsuite::{Output, artifact, command, json_lines, repository, run, work_folder};
 
 /// Builds the program with these flags.
 fn build(flags: &[&str], program: &Path) -> Output {
@@ -180,6 +180,55 @@ fn inlined_copies_of_lines_are_counted() {
             // Each block tells of each line once.
             let shown = pcce(&["show", "--lines"]);
             assert!(shown.contains("copies.c:") && !shown.contains("6, 5"), "{mode} {level}: {shown}");
+        }
+    }
+}
+
+/// A call by name of a function of another file is one call, and not one of code that is not instrumented which calls
+/// the function.
+#[test]
+fn calls_between_files_are_told_once() {
+    let folder = work_folder("traces/files");
+    let texts = [
+        "int half(int n); void two(int n);\n\
+         int main(void) { for (int i = 0; i < 10; i++) half(i); two(1); return 0; }\n",
+        "volatile int s; int quarter(int n);\nint half(int n) { s += n; return n / 2; }\n\
+         void two(int n) { half(n); half(n + 1); quarter(n); }\n",
+        "int half(int n);\nint quarter(int n) { return half(half(n)); }\n",
+    ];
+    let sources: Vec<PathBuf> = (1..=3).map(|number| folder.join(format!("{number}.c"))).collect();
+    for (source, text) in sources.iter().zip(texts) {
+        fs::write(source, text).expect("room on the disk");
+    }
+    let (program, trace) = (folder.join("program"), folder.join("trace"));
+    for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"] {
+        let mut build = command(artifact("pcce-clang"), &["--pcce-trace", "-g", "-O1", "-fno-inline", mode]);
+        let _ = run(build.args(&sources).arg("-o").arg(&program)).expect_success();
+        let _ = fs::remove_file(&trace);
+        let _ = run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
+        let files = [&*program, &*trace];
+        let report = pcce(&["trace", "report", "--format", "json"], &files).expect_success().stdout;
+        let mut rows: Vec<(String, u64)> = json_lines(&report)
+            .iter()
+            .filter_map(|row| Some((row["function"].as_str()?.to_owned(), row["calls"].as_u64()?)))
+            .collect();
+        rows.sort();
+        let expected = [("half", 14), ("main", 1), ("quarter", 1), ("two", 1)];
+        assert_eq!(rows, expected.map(|(name, calls)| (name.to_owned(), calls)), "{mode}: {report}");
+        let folded = pcce(&["trace", "export", "--format", "folded"], &files).expect_success().stdout;
+        let mut stacks: Vec<&str> =
+            folded.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
+        stacks.sort_unstable();
+        let expected =
+            ["main", "main;half", "main;two", "main;two;half", "main;two;quarter", "main;two;quarter;half"];
+        assert!(stacks.iter().all(|stack| expected.contains(stack)), "{mode}: {folded}");
+        assert!(stacks.contains(&"main;two;quarter;half"), "{mode}: {folded}");
+        let shown = pcce(&["trace", "show"], &files).expect_success().stdout;
+        assert_eq!(shown.matches("two").count(), 1, "{mode}: {shown}");
+        assert_eq!(shown.matches("half").count(), 14, "{mode}: {shown}");
+        for number in 1..40 {
+            let at = pcce(&["trace", "at"], &[&*program, &*trace, Path::new(&number.to_string())]);
+            assert!(!at.stdout.contains("not instrumented"), "{mode}: event {number}: {}", at.stdout);
         }
     }
 }

@@ -1,5 +1,6 @@
 // How processes and threads can end: children of fork with a few events, threads that others do not wait for, and
 // recursion that nothing ends. See testsuite/tests/trace_ends.rs.
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -62,6 +63,15 @@ int main(int argc, char **argv) {
     pthread_join(thread, NULL);
     while (wait(NULL) > 0) {}
     return 0;
+  }
+  if (!strcmp(way, "daemon")) { // whose parent ends in libc, and writes nothing more
+    if (daemon(1, 1)) return 1;
+    return work(7) != 7;
+  }
+  if (!strcmp(way, "nowhere")) {
+    void (*volatile nowhere)(void) = NULL;
+    work(10);
+    nowhere();
   }
   if (strncmp(way, "threads", 7)) {
     if (fork() == 0) return child(way);

@@ -1,6 +1,7 @@
 //! From a thread's registers to its token: what the runtime library does in `token.rs` and `chain.rs`.
 
 use pcce_abi as abi;
+use pcce_abi::chains::{GONE_ID, UNKNOWN};
 use pcce_abi::layout;
 use pcce_abi::unwind::{End, Interruption, MAX_ACTIVATIONS, Process, Registers, Tables};
 
@@ -111,15 +112,24 @@ impl Walk<'_> {
         let together = self.stack.is_some_and(|(low, high)| low <= sp && sp <= frame && frame < high);
         let followed = top == 0 || point.end == End::Pushed || together;
         let detached = point.detached || !followed;
+        let both = |(low, high): (u64, u64)| (low..high).contains(&sp) && (low..sp).contains(&frame);
+        let gone = self.unknown(top) == Some(GONE_ID) || self.stack.is_some_and(both);
         let id = self.base(top).filter(|_| followed || frame == top).map(|base| id.wrapping_sub(base));
         let base = if detached { 0 } else { self.offset_base(top) };
         self.token.point = Some(self.point(id.unwrap_or(0), &point, base));
-        self.token.other_state = point.is_whole() || id.is_none();
-        self.token.damaged = detached && !point.is_whole();
+        self.token.other_state = detached || id.is_none();
+        self.token.damaged = detached && !point.is_whole() && !gone;
         self.token.start_missing = self.token.damaged && frame != top;
         if !detached {
             self.frames(top);
         }
+    }
+
+    /// What stands for frames that are not known, if a link leads there: the id of that frame.
+    fn unknown(&self, link: u64) -> Option<u64> {
+        let word = |offset: u64| self.core.word(frame(link).checked_add(offset)?);
+        let is_one = link != 0 && word(layout::FRAME_SITE) == Some(UNKNOWN);
+        is_one.then(|| word(layout::FRAME_ID)).flatten()
     }
 
     /// What the ids of the sub-path count from that a link's frame begins.
@@ -165,11 +175,17 @@ impl Walk<'_> {
         if Some(site) == self.places.signal_site {
             let process = &mut Snapshot { core: self.core };
             let registers = word(4).and_then(|c| Registers::interrupted(process, c as usize))?;
-            let point = Interruption::walk(registers, to as usize, MAX_ACTIVATIONS, process);
+            let mut point = Interruption::walk(registers, to as usize, MAX_ACTIVATIONS, process);
+            let unknown = self.unknown(prev);
+            point.detached |= unknown.is_some();
             let before = self.token.frames.len();
             let base = if point.detached { 0 } else { self.offset_base(prev) };
             let row = self.point(id, &point, base);
             self.token.signals.push((before, row));
+            if point.detached && (point.is_whole() || unknown == Some(GONE_ID)) {
+                self.token.other_state = true;
+                return Some((0, true));
+            }
             return Some((prev, possible && !point.detached));
         }
         let image = self.core.images.iter().find(|i| i.contains(site))?;

@@ -186,9 +186,11 @@ impl Decoding<'_, '_> {
             while let Some((_, point)) = signals.next_if(|(at, _)| *at == number) {
                 self.below_handler(self.called(above));
                 self.context.push(Piece::Signal);
-                let more = token.cut || token.damaged || frame.is_some() || signals.peek().is_some();
+                let follows = frame.is_some() || signals.peek().is_some();
+                let more = token.cut || token.damaged || follows;
+                let known = follows || !token.other_state;
                 let below = self.below_point(token, number, signals.peek().map(|s| s.0));
-                Joined { above, consumed } = self.point(point, &below, more, true)?;
+                Joined { above, consumed } = self.point(point, &below, more, known)?;
             }
             let Some(frame) = frame else { break };
             let count = frame.count - u64::from(std::mem::take(&mut consumed));

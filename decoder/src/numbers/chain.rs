@@ -143,7 +143,7 @@ impl Walk<'_> {
             }
             Entry::Point { outer, id } => {
                 let end = self.end_point(id, true)?;
-                self.token.other_state = end.other_state;
+                self.token.other_state |= end.other_state;
                 Ok(outer)
             }
             Entry::Signal { outer, id } => {
@@ -209,8 +209,9 @@ impl Walk<'_> {
         self.relative = end.relative;
         if end.detached {
             self.detached = true;
-            self.token.damaged = true;
-            self.token.start_missing = end.relative;
+            self.token.other_state = true;
+            self.token.damaged = !end.gone;
+            self.token.start_missing = end.relative && !end.gone;
         }
         if capture {
             self.token.point = Some(point);

@@ -155,7 +155,8 @@ pub struct Token {
     pub capture: Option<Capture>,
     /// The interrupted point at which the token was taken; then there is no capture.
     pub point: Option<Point>,
-    /// Whether the id of `point` may be another one than was there.
+    /// Whether the id of `point`, or that of the last one of `signals` if the token ends there, may be another one than
+    /// was there.
     pub other_state: bool,
     /// The pushed frames, the innermost (last pushed) first.
     pub frames: Vec<PushedFrame>,

@@ -93,6 +93,10 @@ impl Token {
                 return Err(TokenError::Malformed { position, what });
             }
         }
+        if self.other_state && self.point.is_none() && self.signals.is_empty() {
+            let what = "a flag about an interrupted point, and no such point";
+            return Err(TokenError::Malformed { position: 0, what });
+        }
         Ok(())
     }
 
@@ -191,9 +195,6 @@ fn check_flags(flags: u8, version: u32) -> Result<(), TokenError> {
         1 if has(!BOTH) => "a flag that version 1 does not have",
         _ if has(!(BOTH | POINTS)) => "a flag that version 2 does not have",
         _ if has(flag::CAPTURE) && has(flag::POINT) => "a capture and an interrupted point",
-        _ if has(flag::OTHER_STATE) && !has(flag::POINT) => {
-            "a flag about an interrupted point, and no such point"
-        }
         _ => return Ok(()),
     };
     Err(TokenError::Malformed { position: 0, what })

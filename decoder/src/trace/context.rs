@@ -36,6 +36,13 @@ pub fn context<'t>(tables: &'t Tables, event: &Event, stack: &[Active]) -> Vec<F
                 Some(caller) if tables.is_call(caller.node) => {
                     frames.push(tables.frame(FrameKind::Uninstrumented, None));
                 }
+                // It has called this one, of that name, which may have returned.
+                Some(caller)
+                    if stack
+                        .get(place + 1)
+                        .map(|inner| inner.function)
+                        .or((event.kind == EventKind::Return).then_some(event.function))
+                        .is_some_and(|inner| tables.calls(caller.node, inner)) => {}
                 Some(caller) => {
                     frames.push(tables.frame(FrameKind::Uninstrumented, tables.callee(caller.node)));
                 }

@@ -110,7 +110,18 @@ pub fn at<'t>(
     let mut machine = reader.machine(stream);
     while let Some(event) = machine.next() {
         if event.kind.is_counted() && machine.events() == number {
-            write_context(reader, stream, &machine, &event, style, json, out)?;
+            let mut text = Vec::new();
+            write_context(reader, stream, &machine, &event, style, json, &mut text)?;
+            // What was called by name is known where it is entered.
+            if event.kind == EventKind::Open
+                && let Some(entered) = machine.next()
+                && entered.kind == EventKind::Entered
+                && reader.programs.tables.calls(event.node, entered.function)
+            {
+                text.clear();
+                write_context(reader, stream, &machine, &event, style, json, &mut text)?;
+            }
+            out.write_all(&text)?;
             return Ok((true, machine.finish()?));
         }
     }

@@ -58,6 +58,17 @@ impl Totals {
                 }
                 active[span.callee as usize] += 1;
             }
+            Change::Found(span, before) => {
+                let calls = u64::from(event.kind != EventKind::Active);
+                let [before, callee] = [before, span.callee].map(|callee| callee as usize);
+                rows[before].calls -= calls;
+                active[before] -= 1;
+                rows[callee].calls += calls;
+                if active[callee] == 0 {
+                    since[callee] = since[before];
+                }
+                active[callee] += 1;
+            }
             Change::End(span) => {
                 let active = &mut active[span.callee as usize];
                 *active -= 1;

@@ -84,7 +84,16 @@ pub fn show<'t>(
         let mut machine = reader.machine(stream);
         let (mut inside, mut pending) = (None, false);
         let mut line = String::new();
+        let mut last: Option<Event> = None;
         while let Some(event) = machine.next() {
+            // The call that was told has entered the function of that name.
+            let is_told = event.kind == EventKind::Entered
+                && last.is_some_and(|last| {
+                    last.kind == EventKind::Open
+                        && last.depth + 1 == event.depth
+                        && tables.calls(last.node, event.function)
+                });
+            last = Some(event);
             let base = match &selection.functions {
                 None => Some(0),
                 Some(functions) => {
@@ -108,6 +117,7 @@ pub fn show<'t>(
             let time = selection.times.then(|| machine.time().saturating_sub(begin));
             match json {
                 true => json_line(tables, stream, &machine, &event, time, &mut line),
+                false if is_told => {}
                 false => text_line(tables, &machine, &event, (base, time), style, &mut line),
             }
             out.write_all(line.as_bytes())?;

@@ -24,6 +24,8 @@ pub struct Span {
 pub enum Change {
     /// It begins.
     Begin(Span),
+    /// The one that began last is a call of its callee. What was taken for that has the same name.
+    Found(Span, Callee),
     /// It ends.
     End(Span),
 }
@@ -32,6 +34,9 @@ pub enum Change {
 #[derive(Debug, Default)]
 pub struct Spans {
     open: Vec<Span>,
+    /// The innermost is a call of unknown code that has just begun: if what is entered next is the function of its
+    /// name, that was called.
+    is_unknown: bool,
 }
 
 impl Spans {
@@ -39,20 +44,29 @@ impl Spans {
     #[inline]
     pub fn event(&mut self, tables: &Tables, event: &Event, now: u64, mut sink: impl FnMut(Change)) {
         let span = |callee| Span { callee, depth: event.depth, node: event.node, start: now };
+        if std::mem::take(&mut self.is_unknown)
+            && matches!(event.kind, EventKind::Entered | EventKind::Active)
+            && let Some(call) = self.open.last_mut()
+            && event.depth == call.depth + 1
+            && tables.calls(call.node, event.function)
+        {
+            let before = std::mem::replace(&mut call.callee, event.function);
+            sink(Change::Found(*call, before));
+            return;
+        }
         match event.kind {
             EventKind::Call | EventKind::Entered | EventKind::Leave => {
                 self.close(event.depth, &mut sink);
                 self.open(span(event.function), sink);
             }
-            EventKind::Active => {
+            EventKind::Active if event.function != NONE => {
                 self.close(event.depth, &mut sink);
-                let callee =
-                    if event.function == NONE { tables.callee_of(event.node) } else { event.function };
-                self.open(span(callee), sink);
+                self.open(span(event.function), sink);
             }
-            EventKind::Open => {
+            EventKind::Active | EventKind::Open => {
                 self.close(event.depth, &mut sink);
                 self.open(span(tables.callee_of(event.node)), sink);
+                self.is_unknown = true;
             }
             EventKind::Closed | EventKind::Twice | EventKind::LeaveOpen => {
                 self.close(event.depth, &mut sink);

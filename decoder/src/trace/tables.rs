@@ -428,6 +428,14 @@ impl Tables {
         matches!(node.op, Op::Call | Op::Leave).then_some(node.target)
     }
 
+    /// Whether a node of a call of unknown code names this function: if that is entered, it was called.
+    #[must_use]
+    pub fn calls(&self, node: u32, function: u32) -> bool {
+        let is_open = self.nodes.get(node as usize).is_some_and(|node| node.op == Op::Open);
+        let name = self.functions.get(function as usize).map(|_| self.name_of(function));
+        is_open && name.is_some() && self.callee(node) == name
+    }
+
     /// Whether a node calls a traced function by name.
     #[must_use]
     pub fn is_call(&self, node: u32) -> bool {

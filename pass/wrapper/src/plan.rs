@@ -320,7 +320,13 @@ fn add_runtime(
         // One runtime for the process: shared libraries find the executable's. Where
         // there are none, exporting does harm: a static-pie program with an exported
         // thread-local variable crashes at its start when GNU ld 2.40 linked it.
-        if !command.r#static {
+        if command.r#static {
+            for (name, leads_to) in exports::CREATES {
+                added.flag(&format!(
+                    "-Wl,-u,__{name},--defsym=__pcce_libc_{name}=__{name},--defsym={name}={leads_to}"
+                ));
+            }
+        } else {
             added.for_linker("", &files.libc_archive());
             needs.push(files.libc_archive());
             // gold takes no patterns, and no linker minds a name that is not there.

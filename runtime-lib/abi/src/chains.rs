@@ -25,6 +25,8 @@ pub const NO_IMAGE: u64 = 1;
 /// Stands for the site in keys of what cannot be followed; the last word tells whether nobody knows where the sub-path
 /// further in starts.
 pub const UNKNOWN: u64 = 1;
+/// Of the two frames with this site that stand for others: the id of the one for frames of calls that are over.
+pub const GONE_ID: u64 = 1;
 /// Stands for the site in keys whose last word is a number in a function's range. No address of a site.
 pub const RANGE: u64 = 2;
 /// Stands for the site in keys whose last word is a stack offset, and whose first one the number of what has it.

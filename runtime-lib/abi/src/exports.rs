@@ -4,7 +4,7 @@
 use crate::{MAIN_BASE_SYMBOL, REPLACED, SIGNAL_SITE_SYMBOL, TLS_SYMBOL, VERSION_SYMBOL, functions};
 
 /// What every archive defines for the C API, for the start of the program, and for code of the pass.
-pub const RUNTIME: [&str; 39] = [
+pub const RUNTIME: [&str; 42] = [
     "pcce_context",
     "pcce_numbers",
     "pcce_token",
@@ -20,6 +20,7 @@ pub const RUNTIME: [&str; 39] = [
     "pcce_trace_stop",
     "pcce_trace_mark",
     "pcce_trace_flush",
+    "__pcce_threads_start",
     "__pcce_crash_start",
     "__pcce_sample_start",
     "__pcce_numbers_start",
@@ -39,6 +40,9 @@ pub const RUNTIME: [&str; 39] = [
     functions::PTHREAD_CREATE,
     functions::THRD_CREATE,
     functions::STD_THREAD,
+    // For `libpcce_libc.a`.
+    CREATES[0].1,
+    CREATES[1].1,
     functions::SETJMP,
     functions::LONGJMP,
     // For `libpcce_libc.a`.
@@ -95,7 +99,7 @@ pub const TRACE: [&str; 27] = [
 ];
 
 /// What `libpcce_libc.a` defines in libc's place, and where each leads.
-pub const INTERPOSED: [(&str, &str); 13] = [
+pub const INTERPOSED: [(&str, &str); 15] = [
     ("setjmp", functions::SETJMP),
     ("_setjmp", functions::SETJMP),
     ("__sigsetjmp", functions::SETJMP),
@@ -109,7 +113,13 @@ pub const INTERPOSED: [(&str, &str); 13] = [
     REPLACED[3],
     REPLACED[4],
     REPLACED[5],
+    CREATES[0],
+    CREATES[1],
 ];
+
+/// Of these, those that static programs have, too. Libc's own function of the name is `__NAME` there.
+pub const CREATES: [(&str, &str); 2] =
+    [("pthread_create", "__pcce_other_pthread_create"), ("thrd_create", "__pcce_other_thrd_create")];
 
 /// What the heap profiler defines in libc's place, and the name that each has until the archive is made.
 pub const ALLOCATION: [(&str, &str); 13] = [

@@ -125,6 +125,9 @@ pub struct PointEnd {
     pub relative: bool,
     /// The first and the last address in front of which some are left out; (0, 0) if none are.
     pub left_out: (u8, u8),
+    /// With `detached`: nothing was found damaged, since the chain is that of calls which are over, or the addresses
+    /// are all.
+    pub gone: bool,
 }
 
 impl PointEnd {
@@ -137,12 +140,13 @@ impl PointEnd {
             | (self.relative as u64) << 4
             | (self.left_out.0 as u64) << 5
             | (self.left_out.1 as u64) << 13
+            | (self.gone as u64) << 21
     }
 
     /// The inverse of [`bits`](Self::bits).
     #[must_use]
     pub const fn from_bits(bits: u64) -> Option<Self> {
-        if bits >= 1 << 21 {
+        if bits >= 1 << 22 {
             return None;
         }
         Some(Self {
@@ -151,6 +155,7 @@ impl PointEnd {
             other_state: bits >> 3 & 1 == 1,
             relative: bits >> 4 & 1 == 1,
             left_out: ((bits >> 5) as u8, (bits >> 13) as u8),
+            gone: bits >> 21 == 1,
         })
     }
 }

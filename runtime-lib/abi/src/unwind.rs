@@ -136,21 +136,24 @@ impl Interruption {
     /// there, or 0; `most`: so many activations at most.
     #[inline(never)]
     pub fn walk<'p>(registers: Registers, top: usize, most: usize, process: &mut impl Process<'p>) -> Self {
-        let (addresses, frames) = ([0; MAX_ADDRESSES], [0; MAX_ADDRESSES]);
-        let mut found = Self {
-            addresses,
-            frames,
-            exact: 0,
-            len: 0,
-            left_out: (MAX_ADDRESSES, 0),
-            end: End::Bound,
-            detached: false,
-        };
+        let mut found = Self::new();
         let sp = registers.sp();
         found.walk_from(registers, top, most, process);
         let below = top < sp || found.end == End::Outermost;
         found.detached = top != 0 && found.end != End::Pushed && below;
         found
+    }
+
+    fn new() -> Self {
+        Self {
+            addresses: [0; MAX_ADDRESSES],
+            frames: [0; MAX_ADDRESSES],
+            exact: 0,
+            len: 0,
+            left_out: (MAX_ADDRESSES, 0),
+            end: End::Bound,
+            detached: false,
+        }
     }
 
     /// Adds an address, or leaves it out; false if there is no room.
@@ -357,21 +360,9 @@ fn step<'p, P: Process<'p>>(
 mod tests {
     use super::*;
 
-    fn none() -> Interruption {
-        Interruption {
-            addresses: [0; MAX_ADDRESSES],
-            frames: [0; MAX_ADDRESSES],
-            exact: 0,
-            len: 0,
-            left_out: (MAX_ADDRESSES, 0),
-            end: End::Bound,
-            detached: false,
-        }
-    }
-
     #[test]
     fn only_what_is_equal_to_a_return_address_is_left_out() {
-        let mut found = none();
+        let mut found = Interruption::new();
         assert!(found.add(1, true));
         for address in 2..=SURELY {
             assert!(found.add(address, false));

@@ -3,14 +3,14 @@
 use core::ptr::null;
 
 use crate::abi::{Frame, Link, SiteByte};
-use crate::fiber::Links;
+use crate::fiber::{Links, is_unknown};
 use crate::offset;
 use crate::own::Own;
 use crate::signal::SignalFrame;
 use crate::unwind::{Interruption, Process, Registers};
 
 /// So many activations are walked at most where a handler was called: contexts of handlers are taken often.
-pub const BELOW_HANDLERS: usize = 1 << 14;
+const BELOW_HANDLERS: usize = 1 << 14;
 
 /// The chain of frames, read with the care that is needed.
 pub(super) struct Frames {
@@ -99,9 +99,19 @@ impl Frames {
         let context = link.frame().wrapping_add(1).cast::<*const libc::ucontext_t>();
         debug_assert_eq!(core::mem::offset_of!(SignalFrame, context), size_of::<Frame>());
         let context = self.process.word(context as usize)? as usize;
-        let registers = Registers::interrupted(&mut self.process, context)?;
-        Some(Interruption::walk(registers, prev.frame().addr(), BELOW_HANDLERS, &mut self.process))
+        interrupted(context, prev, &mut self.process)
     }
+}
+
+/// The point that a signal interrupted. `context`: what its frame holds; null if a sanitizer has called the handler
+/// late. `prev`: from there on the chain was to be followed there.
+pub fn interrupted(context: usize, prev: Link, process: &mut Own) -> Option<Interruption> {
+    // Where no code can be, so that nothing more is found.
+    let registers =
+        if context == 0 { Registers::at(1, 0) } else { Registers::interrupted(process, context)? };
+    let mut point = Interruption::walk(registers, prev.frame().addr(), BELOW_HANDLERS, process);
+    point.detached |= is_unknown(prev);
+    Some(point)
 }
 
 /// The address that is behind the innermost frame that runs a task, of a chain whose first link can be followed.

@@ -6,7 +6,7 @@ use super::writer::Writer;
 use crate::image::Image;
 use pcce_system::kept::auxiliary;
 
-/// Images that one token can name; a frame beyond them ends the token as damaged.
+/// Images that one token can name; one with more is cut.
 const MAX_IMAGES: usize = 64;
 
 /// The images named so far in the token that is being written.
@@ -41,6 +41,10 @@ impl Images {
         self.list[self.count].write(image);
         self.count += 1;
         Some((self.count - 1, true))
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.count == MAX_IMAGES
     }
 
     fn get(&self, i: usize) -> &Image {

@@ -2,7 +2,7 @@
 
 use super::chain::Frames;
 use crate::abi::Link;
-use crate::fiber::is_lost;
+use crate::fiber::{is_lost, is_unknown};
 use crate::own::Own;
 use crate::signal;
 use crate::unwind::{End, Interruption, Process, Registers};
@@ -22,7 +22,7 @@ pub struct State {
 
 impl State {
     /// `id` and `top` as the thread's block has them, and what became of `top`.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn new(id: u64, top: Link, followed: Link) -> Self {
         if is_lost(top, followed) {
             return Self { id, top: followed, relative: true, lost: Some(top) };
@@ -45,16 +45,17 @@ impl State {
 
     /// The way from the activation with these registers outwards. If it leads to an owner of a lost frame, the id is
     /// known. `most`: so many activations at most.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn walk(&mut self, registers: Registers, most: usize) -> Interruption {
         let link = self.lost.unwrap_or(self.top);
-        let point = Interruption::walk(registers, link.frame().addr(), most, &mut Own::new());
+        let mut point = Interruption::walk(registers, link.frame().addr(), most, &mut Own::new());
         if let Some(frame) = self.lost
             && point.end == End::Pushed
             && let Some(base) = Frames::new(true).base(frame)
         {
             (self.id, self.lost) = (self.id.wrapping_sub(base), None);
         }
+        point.detached |= is_unknown(self.top) && point.end != End::Pushed;
         point
     }
 }

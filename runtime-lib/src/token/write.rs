@@ -8,6 +8,7 @@ use super::images::{Images, place};
 use super::writer::Writer;
 use crate::abi::token::{PREFIXES, SITE_LEFT, WITH_OFFSETS, flag, kind, zigzag};
 use crate::abi::{Frame, Link, SiteByte};
+use crate::fiber::is_gone;
 use crate::offset;
 use crate::signal;
 use crate::state::tls;
@@ -22,10 +23,23 @@ struct Extent {
     /// Whether the shortest token (no frame) fits.
     fits_at_all: bool,
     damaged: bool,
+    /// Whether there are more images than a token names.
+    full: bool,
+    /// Whether the token ends with a point whose id is not known.
+    id_unknown: bool,
     /// Whether the ids of the outermost sub-path that was written count from those of a frame that was not; the same
     /// for the runs that fit.
     start_missing: bool,
     start_missing_if_cut: bool,
+}
+
+impl Extent {
+    /// At a point that has the chain from `top` on: whether the token ends there.
+    fn ends_at(&mut self, point: &Interruption, top: Link) -> bool {
+        self.id_unknown = point.detached;
+        self.damaged = point.detached && !point.is_whole() && !is_gone(top);
+        point.detached
+    }
 }
 
 /// What is to be written.
@@ -107,6 +121,8 @@ unsafe fn write(
         runs_that_fit: 0,
         fits_at_all: false,
         damaged: false,
+        full: false,
+        id_unknown: false,
         start_missing: context.relative,
         start_missing_if_cut: context.relative,
     };
@@ -132,7 +148,7 @@ unsafe fn write(
         // The first images of a token are never too many.
         Capture::Point(point) => {
             write_point(&mut out, &mut images, context.id, point, with_offsets.then_some(base));
-            extent.damaged = point.detached;
+            extent.ends_at(point, context.top);
         }
     }
     extent.fits_at_all = out.finished_len() <= limit;
@@ -161,11 +177,10 @@ unsafe fn write(
             };
             out.varint(kind::SIGNAL);
             if !write_point(&mut out, &mut images, frame.id, &point, with_offsets.then_some(base)) {
-                extent.damaged = true;
+                extent.full = true;
                 break;
             }
-            if point.detached {
-                extent.damaged = true;
+            if extent.ends_at(&point, frame.prev) {
                 next = None;
             }
         } else {
@@ -178,7 +193,7 @@ unsafe fn write(
                 next = elements.take();
             }
             let Some((number, new)) = images.number(place(frame.site()), false) else {
-                extent.damaged = true;
+                (extent.full, extent.damaged) = (images.is_full(), !images.is_full());
                 break;
             };
             out.varint((number as u64) << version.min(2) | u64::from(count > 1));
@@ -243,7 +258,7 @@ pub(super) unsafe fn token(buf: *mut c_char, size: usize, flags: u8, context: &C
     // SAFETY: the caller's buffer, and `limit < size` or 0; the chain is as the caller says.
     let (written, extent) = unsafe { write(buf, limit, version, flags, context, usize::MAX, limit) };
     // Measured by that: a token that does not fit is cut between frames, and says so.
-    if extent.len <= limit && !extent.damaged {
+    if extent.len <= limit && !extent.damaged && !extent.full && !extent.id_unknown {
         end(written);
         return extent.len;
     }
@@ -252,9 +267,12 @@ pub(super) unsafe fn token(buf: *mut c_char, size: usize, flags: u8, context: &C
         return extent.len;
     }
     let cut = extent.len > limit;
-    let (what, start_missing) = match cut {
-        true => (flag::CUT, extent.start_missing_if_cut),
-        false => (flag::DAMAGED, extent.start_missing),
+    let state = if extent.id_unknown { flag::OTHER_STATE } else { 0 };
+    let (what, start_missing) = match () {
+        () if cut => (flag::CUT, extent.start_missing_if_cut),
+        () if extent.full => (flag::CUT, extent.start_missing),
+        () if extent.damaged => (flag::DAMAGED | state, extent.start_missing),
+        () => (state, false),
     };
     let flags = flags | what | if start_missing { flag::START_MISSING } else { 0 };
     let runs = if cut { extent.runs_that_fit } else { usize::MAX };

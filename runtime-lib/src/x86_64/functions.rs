@@ -109,7 +109,6 @@ global_asm!(
     "ret",
     ".cfi_restore_state",
     "2:",
-    "mov rdi, rbx",
     "call {leave}",
     "mov rdi, rsp",
     "call __pthread_unwind_next@PLT",
@@ -128,6 +127,7 @@ global_asm!(
 global_asm!(
     ".pushsection .init_array.00001,\"aw\",@init_array",
     ".p2align 3",
+    ".quad __pcce_threads_start",
     ".quad __pcce_crash_start",
     ".quad __pcce_sample_start",
     ".quad __pcce_numbers_start",

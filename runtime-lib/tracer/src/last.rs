@@ -60,7 +60,9 @@ fn appended(at: usize, block: usize) -> Option<u32> {
     // The last byte of the instruction before, and this one.
     let mut code = [0_u8; 10];
     if !sys::copy_from(at.wrapping_sub(1), &mut code) {
-        return None;
+        // Behind a jump to nowhere no code was executed.
+        let mut reads = |from: usize| sys::copy_from(from, &mut code[..1]);
+        return (!reads(at) && reads(__pcce_trace_last as *const () as usize)).then_some(0);
     }
     let [moved, 0x64, rex, opcode, operand, index, offset @ ..] = code else { return Some(0) };
     // `inc`, or `add` of a number, to a word of the thread.

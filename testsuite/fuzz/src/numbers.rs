@@ -69,7 +69,14 @@ impl Maker {
             PointEnd::Lost => 3,
         };
         let left_out = point.left_out.map_or((0, 0), |(first, last)| (first as u8, last as u8));
-        let end = End { end, detached: false, other_state: token.other_state, relative: false, left_out };
+        let end = End {
+            end,
+            detached: false,
+            other_state: token.other_state,
+            relative: false,
+            left_out,
+            gone: false,
+        };
         self.add(Entry::End { outer, end })
     }
 

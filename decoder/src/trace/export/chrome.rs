@@ -44,6 +44,7 @@ pub fn chrome<'t>(
                         let name = &names[span.callee as usize];
                         writeln!(out, r#",{{"ph":"B",{place},"ts":{time},"name":{name}}}"#)
                     }
+                    Change::Found(..) => Ok(()),
                     Change::End(_) => writeln!(out, r#",{{"ph":"E",{place},"ts":{time}}}"#),
                 };
                 if let Err(error) = written

@@ -95,6 +95,11 @@ pub fn folded<'t>(
                     let parent = *active.last().unwrap_or(&0);
                     active.push(contexts.below(parent, span.callee));
                 }
+                Change::Found(span, _) => {
+                    active.pop();
+                    let parent = *active.last().unwrap_or(&0);
+                    active.push(contexts.below(parent, span.callee));
+                }
                 Change::End(_) => {
                     active.pop();
                 }

@@ -128,6 +128,7 @@ pub fn perfetto<'t>(
                         }
                         packet
                     }
+                    Change::Found(..) => return,
                     Change::End(_) => packet(TrackEvent { r#type: Some(SLICE_END), ..TrackEvent::default() }),
                 };
                 if result.is_ok() {

@@ -26,6 +26,8 @@ impl Machine<'_> {
                         return Err(event);
                     }
                     Ready::Bits | Ready::Special | Ready::End(true) => {}
+                    // The process was forked there, in unknown code.
+                    Ready::End(false) if self.limit <= self.bits.position() => {}
                     Ready::End(false) => return Err(Some(self.stop(false))),
                     Ready::Changed => return Err(None),
                 }

@@ -22,6 +22,19 @@ impl std::fmt::Display for Exports {
     }
 }
 
+/// What static programs have in libc's place.
+struct Creates;
+const CREATES: Creates = Creates;
+
+impl std::fmt::Display for Creates {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "-Wl,-u,__pthread_create,--defsym=__pcce_libc_pthread_create=__pthread_create,")?;
+        write!(f, "--defsym=pthread_create=__pcce_other_pthread_create ")?;
+        write!(f, "-Wl,-u,__thrd_create,--defsym=__pcce_libc_thrd_create=__thrd_create,")?;
+        write!(f, "--defsym=thrd_create=__pcce_other_thrd_create")
+    }
+}
+
 fn facts() -> Facts {
     Facts {
         files: Files {
@@ -97,8 +110,8 @@ fn the_table_of_lto_mode() {
             "-fuse-ld=lld -Wl,--icf=all a.o",
             format!("-flto {LTO_LINK} -Wl,--icf=none {ID} {ARCHIVE} {EXPORTS}"),
         ),
-        ("-static a.o", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE}")),
-        ("-static-pie a.o", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE}")),
+        ("-static a.o", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE} {CREATES}")),
+        ("-static-pie a.o", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE} {CREATES}")),
         ("-nostdlib a.o", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
         ("-shared a.o", format!("-flto {LLD} {LTO_LINK} {ID} {SHARED}")),
         ("-r a.o", format!("-flto {LLD} {LTO_LINK}")),
@@ -126,7 +139,7 @@ fn the_table_of_module_mode() {
         ("a.o -o x", format!("{ID} {ARCHIVE} {EXPORTS}")),
         ("a.c -o x", format!("{PLUGIN} {ID} {ARCHIVE} {EXPORTS} {HEADER}")),
         ("-fuse-ld=gold a.o", format!("{ID} {ARCHIVE} {EXPORTS}")),
-        ("-static-pie a.o", format!("{ID} {ARCHIVE}")),
+        ("-static-pie a.o", format!("{ID} {ARCHIVE} {CREATES}")),
         ("-shared a.o", format!("{ID} {SHARED}")),
         ("-r a.o", String::new()),
     ] {

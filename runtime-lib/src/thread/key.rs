@@ -1,0 +1,118 @@
+//! The end of threads: keys, whose destructors tell.
+//!
+//! Threads that begin in the runtime's function keep their record in one. In others nothing tells when `pthread_exit`
+//! or a cancellation has ended their calls, but that the destructor of another key is called. That is the first key of
+//! the process, so that the destructor comes in front of those of the program.
+
+use core::ffi::{c_int, c_uint, c_void};
+use core::ptr::{null, null_mut};
+use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+
+use super::{Creation, give_back};
+use crate::abi::Link;
+use crate::state::tls;
+use crate::{alternate, sys, trace};
+
+/// The key whose destructor gives the record back, plus 1; 0 while there is none. A destructor, since those of the
+/// program may ask for the thread's token.
+static KEY: AtomicU64 = AtomicU64::new(0);
+/// The first key, plus 1.
+static FIRST: AtomicU64 = AtomicU64::new(0);
+/// `PTHREAD_DESTRUCTOR_ITERATIONS`.
+const DESTRUCTOR_ROUNDS: usize = 4;
+/// glibc has room for the values of so many keys in each thread, and allocates for others.
+const ROOM: u64 = 32;
+
+/// Makes a key, unless it is there; false if there are too many.
+fn make(key: &AtomicU64, end: unsafe extern "C" fn(*mut c_void)) -> bool {
+    if key.load(Ordering::Relaxed) != 0 {
+        return true;
+    }
+    let mut new: libc::pthread_key_t = 0;
+    // SAFETY: a plain call; nobody else has seen the key that loses the race.
+    unsafe {
+        if libc::pthread_key_create(&raw mut new, Some(end)) != 0 {
+            return false;
+        }
+        if key.compare_exchange(0, u64::from(new) + 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            libc::pthread_key_delete(new);
+        }
+    }
+    true
+}
+
+/// Whether the key of records is there.
+pub fn is_there() -> bool {
+    make(&KEY, end)
+}
+
+/// Has the destructor of a record called (again); false without memory.
+pub fn keep(creation: *mut Creation) -> bool {
+    // SAFETY: a plain call.
+    unsafe {
+        libc::pthread_setspecific((KEY.load(Ordering::Relaxed) - 1) as c_uint, creation.cast_const().cast())
+            == 0
+    }
+}
+
+/// Has the end of this thread told, which did not begin in the runtime's function. A signal handler may call this.
+pub fn watch() {
+    let key = FIRST.load(Ordering::Relaxed);
+    if (1..=ROOM).contains(&key) {
+        // SAFETY: a plain call; any value that is not null.
+        unsafe { libc::pthread_setspecific((key - 1) as c_uint, (&raw const FIRST).cast()) };
+    }
+}
+
+/// The initial thread begins.
+#[unsafe(no_mangle)]
+pub extern "C" fn __pcce_threads_start(_: c_int) {
+    if make(&FIRST, ended) {
+        watch();
+    }
+}
+
+/// The destructor of [`FIRST`].
+unsafe extern "C" fn ended(_: *mut c_void) {
+    // SAFETY: this thread's block; all of its calls have ended.
+    unsafe {
+        // Of the initial thread the tracer knows it.
+        if (*tls()).top != Link::NULL && sys::gettid() != sys::getpid() {
+            trace::unwound();
+        }
+        forget_calls();
+    }
+}
+
+/// The destructor of [`KEY`]: in the last round, behind all destructors of the program that do the same.
+unsafe extern "C" fn end(creation: *mut c_void) {
+    let creation: *mut Creation = creation.cast();
+    // SAFETY: the record of this thread.
+    unsafe {
+        (*creation).rounds += 1;
+        if (*creation).rounds < DESTRUCTOR_ROUNDS && keep(creation) {
+            return;
+        }
+        alternate::end_thread((*creation).alternate_stack);
+        (&raw mut (*tls()).creation).write_volatile(null_mut());
+        compiler_fence(Ordering::SeqCst);
+        give_back(creation);
+    }
+}
+
+/// All calls of this thread have ended, without a word.
+///
+/// # Safety
+/// So it is.
+pub unsafe fn forget_calls() {
+    // SAFETY: this thread's block.
+    unsafe {
+        let block = tls();
+        (*block).top = Link::NULL;
+        (*block).id = 0;
+        (*block).shadow = null_mut();
+        (*block).busy = 0;
+        ((*block).left, (*block).shadow_left) = (0, 0);
+        (*block).call = null();
+    }
+}
