@@ -481,6 +481,21 @@ fn jumps_leave_what_is_left_out() {
     }
 }
 
+/// The tracer's names that only its own image knows are not to be exported, of which gold warns.
+#[test]
+fn linkers_have_nothing_to_warn_of() {
+    let source = repository().join("testsuite/traces/left_out_push.c");
+    for mode in ["module", "link"] {
+        for linker in ["bfd", "gold", "lld", "mold"] {
+            let folder = work_folder(&format!("traces/warnings-{mode}-{linker}"));
+            let words = [format!("--pcce-mode={mode}"), format!("-fuse-ld={linker}")];
+            let flags = [&*words[0], &*words[1], "-Wl,--fatal-warnings"];
+            let (program, trace) = traced(&source, &flags, &folder);
+            assert!(pcce(&["show"], (&program, &trace)).expect_success().stdout.contains("again"));
+        }
+    }
+}
+
 #[test]
 fn push_thunks_of_what_is_left_out_enter_as_it_does() {
     let source = repository().join("testsuite/traces/left_out_push.c");

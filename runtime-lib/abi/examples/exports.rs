@@ -1,7 +1,7 @@
 //! Prints the lists of `pcce_abi::exports` for `scripts/build-runtime`: lines of a list's name, a symbol, and the
 //! name that the symbol gets.
 
-use pcce_abi::exports::{ALLOCATION, INTERPOSED, RUNTIME, TRACE, VERIFY};
+use pcce_abi::exports::{ALLOCATION, INTERPOSED, RUNTIME, TRACE, TRACE_WITHIN, VERIFY};
 
 fn main() {
     for symbol in RUNTIME {
@@ -10,7 +10,7 @@ fn main() {
     for symbol in VERIFY {
         println!("verify {symbol} {symbol}");
     }
-    for symbol in TRACE {
+    for symbol in TRACE.iter().chain(&TRACE_WITHIN) {
         println!("trace {symbol} {symbol}");
     }
     for (name, leads_to) in INTERPOSED {

@@ -65,11 +65,10 @@ pub const VERIFY: [&str; 8] = [
     crate::REPLACED_ENDS[0].1,
 ];
 
-/// What the tracer defines (`libpcce_trace.a`).
-pub const TRACE: [&str; 27] = [
+/// What the tracer defines (`libpcce_trace.a`), for programs and shared libraries.
+pub const TRACE: [&str; 14] = [
     crate::trace::TLS_SYMBOL,
     crate::trace::functions::FLUSH,
-    crate::trace::functions::ENTER,
     crate::trace::functions::ENTER_LIBRARY,
     crate::trace::functions::LANDED,
     crate::trace::functions::RETURNED,
@@ -83,6 +82,11 @@ pub const TRACE: [&str; 27] = [
     "__pcce_trace_end",
     // For traced shared libraries, when they are loaded.
     "__pcce_trace_loaded",
+];
+
+/// What it defines for the image that it is in: hidden, so that linkers would have nothing to export.
+pub const TRACE_WITHIN: [&str; 13] = [
+    crate::trace::functions::ENTER,
     // For the runtime.
     "__pcce_trace_handler",
     "__pcce_trace_handler_end",
