@@ -327,6 +327,11 @@ unsafe fn crashed_again(again: &Crash) {
     }
 }
 
+/// Whether a thread of the process has crashed, and reports it.
+pub fn reports() -> bool {
+    state().reporter.load(Ordering::Relaxed) != 0
+}
+
 /// Keeps a thread where it is while another one reports, and then ends the process.
 fn stay() {
     const PAUSE: i64 = 5_000_000;

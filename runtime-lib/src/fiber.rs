@@ -12,9 +12,9 @@ use core::ptr::{dangling, null_mut};
 use crate::abi::chains::{self, GONE_ID};
 use crate::abi::{Frame, Link, Shadow, Tls};
 use crate::state::tls;
-use crate::sys;
 use crate::thread::key;
 use crate::x86_64::stack_pointer;
+use crate::{crash, sys};
 use pcce_system::kept::auxiliary;
 
 /// `struct pcce_fiber` of the header: the state of a fiber while another one runs.
@@ -131,7 +131,10 @@ fn elsewhere(sp: usize, top: Link) -> Link {
         if (*block).stack_high == 0 && sys::gettid() != sys::getpid() {
             // Code without the pass started the thread: nothing is known of its stack.
             (*block).stack_high = ANYWHERE;
-            key::watch();
+            // A thread that has crashed may have lost the memory that this writes, and has no end to tell of.
+            if !crash::reports() {
+                key::watch();
+            }
         }
         if (*block).stack_high == ANYWHERE || on((*block).stack_low, (*block).stack_high) {
             return top;

@@ -342,7 +342,7 @@ impl<'a> Places<'a> {
         match piece {
             Piece::Site(site) => self.step(|record| record.site == Some(site), |_| false),
             Piece::Signal => {
-                self.innermost = true;
+                (self.innermost, self.jumps) = (true, false);
                 let other = self.other_handlers;
                 self.step(|record| record.signal, |_| other);
             }
@@ -369,8 +369,9 @@ impl<'a> Places<'a> {
     fn step(&mut self, is_call: impl Fn(&Record) -> bool, stays: impl Fn(usize) -> bool) {
         let mut next = Vec::with_capacity(self.at.len() + 1);
         for &place in &self.at {
-            // The records that a jump has dropped are those of the first calls.
-            if stays(place) || self.jumps && place == 0 || self.open && place == self.records.len() {
+            // The records that a jump has dropped are those of the first calls of its point.
+            let is_first = place.checked_sub(1).is_none_or(|inner| self.records[inner].signal);
+            if stays(place) || self.jumps && is_first || self.open && place == self.records.len() {
                 next.push(place);
             }
             if self.records.get(place).is_some_and(&is_call) {

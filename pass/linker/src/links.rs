@@ -282,7 +282,9 @@ impl<'a> Links<'a> {
                 names.extend(
                     first.flat_map(|first| inputs.extra.iter().map(move |e| (e.clone(), first.clone()))),
                 );
-                names.iter_mut().for_each(|(copy, file)| (*copy, *file) = (for_make(copy), for_make(file)));
+                // Not every linker writes them as `make` reads them.
+                let escaped: Vec<_> = names.iter().map(|(c, file)| (for_make(c), for_make(file))).collect();
+                names.extend(escaped);
             }
             if fs::metadata(&file).is_ok_and(|data| data.is_file()) {
                 let text = fs::read(&file).map_err(Error::file(&file))?;
