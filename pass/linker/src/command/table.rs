@@ -50,7 +50,8 @@ pub enum Meaning {
     Fixed,
     /// The linker answers, and does not link.
     Question,
-    /// The first link leaves it out: it asks for side files, for further output, or changes what is in the output.
+    /// The first link leaves it out: it asks for side files, for further output, or changes what is in the output, or what
+    /// ends a link (the first one warns of what only generated code has).
     SecondOnly,
     /// The same; it names a text in which names of linked files stand.
     SideText,
@@ -154,6 +155,7 @@ pub const LONG: &[(Takes, Meaning, &[&str])] = &[
             "cref",
             "discard-all",
             "emit-relocs",
+            "fatal-warnings",
             "gdb-index",
             "opt-remarks-with-hotness",
             "perf",
