@@ -98,6 +98,7 @@ programs! {
     streams.c,
     strings.cpp,
     streams_library.c,
+    table_only.c,
     tailcalls.c,
     targets.c,
     targets_cxx.cpp,

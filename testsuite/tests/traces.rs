@@ -481,44 +481,6 @@ fn jumps_leave_what_is_left_out() {
     }
 }
 
-/// The tracer's names that only its own image knows are not to be exported, of which gold warns.
-#[test]
-fn linkers_have_nothing_to_warn_of() {
-    let source = repository().join("testsuite/traces/left_out_push.c");
-    for mode in ["module", "link"] {
-        for linker in ["bfd", "gold", "lld", "mold"] {
-            let folder = work_folder(&format!("traces/warnings-{mode}-{linker}"));
-            let words = [format!("--pcce-mode={mode}"), format!("-fuse-ld={linker}")];
-            let flags = [&*words[0], &*words[1], "-Wl,--fatal-warnings"];
-            let (program, trace) = traced(&source, &flags, &folder);
-            assert!(pcce(&["show"], (&program, &trace)).expect_success().stdout.contains("again"));
-        }
-    }
-}
-
-#[test]
-fn push_thunks_of_what_is_left_out_enter_as_it_does() {
-    let source = repository().join("testsuite/traces/left_out_push.c");
-    for mode in ["lto", "module", "link"] {
-        for what in ["", "=blocks"] {
-            let folder = work_folder(&format!("traces/left_out_push-{mode}{what}"));
-            let trace_flag = format!("--pcce-trace{what}");
-            let mode = format!("--pcce-mode={mode}");
-            let flags = ["-O1", "-g", "--pcce-verify", &mode, &trace_flag, "--pcce-trace-skip=skip_*"];
-            let (program, trace) = traced(&source, &flags, &folder);
-            let shown = pcce(&["show"], (&program, &trace)).expect_success().stdout;
-            let names: Vec<&str> =
-                shown.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
-            let names: Vec<&str> = names.into_iter().filter(|name| *name != "line").collect();
-            let calls = ["main", "again", "skip_choose", "again", "again", "skip_choose", "again"];
-            let calls = [&calls[..], &["again", "skip_choose", "again", "<end>"]].concat();
-            assert_eq!(names, calls, "{mode} {what}: {shown}");
-            let checked = pcce(&["check"], (&program, &trace)).expect_success();
-            assert!(checked.stdout.contains(", 0 chunks do not match"), "{}", checked.describe());
-        }
-    }
-}
-
 /// Between an operation and the call that it is for, pending bits are written: values are in vector registers there.
 #[test]
 fn values_in_vector_registers_are_kept() {

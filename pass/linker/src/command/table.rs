@@ -50,8 +50,8 @@ pub enum Meaning {
     Fixed,
     /// The linker answers, and does not link.
     Question,
-    /// The first link leaves it out: it asks for side files, for further output, or changes what is in the output, or what
-    /// ends a link (the first one warns of what only generated code has).
+    /// The first link leaves it out: it asks for side files, for further output, or changes what is in the output, or
+    /// what ends a link (the first one warns of what only generated code has).
     SecondOnly,
     /// The same; it names a text in which names of linked files stand.
     SideText,

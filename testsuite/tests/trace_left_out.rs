@@ -1,0 +1,60 @@
+//! Traces of programs that leave functions out, and what linkers say of traced programs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pcce_testsuite::{artifact, command, repository, run, work_folder};
+
+/// Builds a program that is traced, and runs it.
+fn traced(source: &Path, flags: &[&str], folder: &Path) -> (PathBuf, PathBuf) {
+    let (program, trace) = (folder.join("program"), folder.join("trace"));
+    let mut build = command(artifact("pcce-clang"), &["--pcce-trace", "-g"]);
+    let _ = run(build.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
+    let _ = fs::remove_file(&trace);
+    let mut start = command(&program, &[]);
+    start.env("PCCE_TRACE", &trace).env("PCCE_VERIFY_REPORT", folder.join("report"));
+    let _ = run(&mut start).expect_success();
+    (program, trace)
+}
+
+fn pcce(subcommand: &str, files: (&Path, &Path)) -> String {
+    run(command(artifact("pcce"), &["trace", subcommand]).args([files.0, files.1])).expect_success().stdout
+}
+
+/// The tracer's names that only its own image knows are not to be exported, of which gold warns.
+#[test]
+fn linkers_have_nothing_to_warn_of() {
+    let source = repository().join("testsuite/traces/left_out_push.c");
+    for mode in ["module", "link"] {
+        for linker in ["bfd", "gold", "lld", "mold"] {
+            let folder = work_folder(&format!("traces/warnings-{mode}-{linker}"));
+            let words = [format!("--pcce-mode={mode}"), format!("-fuse-ld={linker}")];
+            let flags = [&*words[0], &*words[1], "-Wl,--fatal-warnings"];
+            let (program, trace) = traced(&source, &flags, &folder);
+            assert!(pcce("show", (&program, &trace)).contains("again"));
+        }
+    }
+}
+
+#[test]
+fn push_thunks_of_what_is_left_out_enter_as_it_does() {
+    let source = repository().join("testsuite/traces/left_out_push.c");
+    for mode in ["lto", "module", "link"] {
+        for what in ["", "=blocks"] {
+            let folder = work_folder(&format!("traces/left_out_push-{mode}{what}"));
+            let trace_flag = format!("--pcce-trace{what}");
+            let mode = format!("--pcce-mode={mode}");
+            let flags = ["-O1", "-g", "--pcce-verify", &mode, &trace_flag, "--pcce-trace-skip=skip_*"];
+            let (program, trace) = traced(&source, &flags, &folder);
+            let shown = pcce("show", (&program, &trace));
+            let names: Vec<&str> =
+                shown.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
+            let names: Vec<&str> = names.into_iter().filter(|name| *name != "line").collect();
+            let calls = ["main", "again", "skip_choose", "again", "again", "skip_choose", "again"];
+            let calls = [&calls[..], &["again", "skip_choose", "again", "<end>"]].concat();
+            assert_eq!(names, calls, "{mode} {what}: {shown}");
+            let checked = pcce("check", (&program, &trace));
+            assert!(checked.contains(", 0 chunks do not match"), "{checked}");
+        }
+    }
+}
