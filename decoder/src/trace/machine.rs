@@ -291,7 +291,7 @@ impl<'t> Machine<'t> {
     pub(super) fn snapshot_at(mut self, position: u64) -> Option<Snapshot> {
         self.limit = position;
         while self.next().is_some() {}
-        (self.state == State::Open && self.bits.position() == position).then_some(Snapshot {
+        (self.state == State::Open && self.bits.position() >= position).then_some(Snapshot {
             stack: self.stack,
             jumps: self.jumps,
             landings: self.landings,
