@@ -125,7 +125,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What stands for frames that are not known, if a link leads there: the id of that frame.
+    /// The id of the frame that stands for unknown frames, if a link leads to one.
     fn unknown(&self, link: u64) -> Option<u64> {
         let word = |offset: u64| self.core.word(frame(link).checked_add(offset)?);
         let is_one = link != 0 && word(layout::FRAME_SITE) == Some(UNKNOWN);

@@ -155,8 +155,8 @@ pub struct Token {
     pub capture: Option<Capture>,
     /// The interrupted point at which the token was taken; then there is no capture.
     pub point: Option<Point>,
-    /// Whether the id of `point`, or that of the last one of `signals` if the token ends there, may be another one than
-    /// was there.
+    /// Whether the id of `point` may differ from the thread's id at that point. If the token ends at the last one of
+    /// `signals`, the flag is about that point.
     pub other_state: bool,
     /// The pushed frames, the innermost (last pushed) first.
     pub frames: Vec<PushedFrame>,

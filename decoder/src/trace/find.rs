@@ -112,7 +112,7 @@ pub fn at<'t>(
         if event.kind.is_counted() && machine.events() == number {
             let mut text = Vec::new();
             write_context(reader, stream, &machine, &event, style, json, &mut text)?;
-            // What was called by name is known where it is entered.
+            // The next event tells whether the named function was entered.
             if event.kind == EventKind::Open
                 && let Some(entered) = machine.next()
                 && entered.kind == EventKind::Entered

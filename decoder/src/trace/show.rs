@@ -231,7 +231,7 @@ fn text_line(
     }
 }
 
-/// Whether the exception is always passed on behind a landing pad.
+/// Whether code behind a landing pad passes the exception on in each case.
 fn passes_on(tables: &Tables, pad: u32) -> bool {
     let only = |node: &u32| {
         let choice = tables.choices[tables.nodes[*node as usize].next as usize];
