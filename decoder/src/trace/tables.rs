@@ -428,7 +428,8 @@ impl Tables {
         matches!(node.op, Op::Call | Op::Leave).then_some(node.target)
     }
 
-    /// Whether a node is a call of unknown code by the name of this function. Then an entry of the function is that call.
+    /// Whether a node is a call of unknown code by the name of this function. Then an entry of the function is that
+    /// call.
     #[must_use]
     pub fn calls(&self, node: u32, function: u32) -> bool {
         let is_open = self.nodes.get(node as usize).is_some_and(|node| node.op == Op::Open);

@@ -73,18 +73,11 @@ pub fn merge(
         }
         let ty = |ty: TypeId| renumbered[ty.0 as usize];
         let own = |callee: FunctionId| number((m, callee.index()));
-        if wanted.traces {
-            let callees = facts.functions.iter().flat_map(|function| &function.calls).filter_map(|call| {
-                let CallKind::Direct(callee) = call.kind else { return None };
-                Some((callee, &facts.functions[callee.index()]))
-            });
-            for (callee, function) in callees.filter(|(_, function)| function.external) {
-                let mut named = scratch.named(&function.name).peekable();
-                if named.peek().is_some() && named.all(|place| place != (m, callee.index())) {
-                    let (module, function) = (module.name().to_owned(), function.name.clone());
-                    return Err(Error::Replaced { module, function });
-                }
-            }
+        if wanted.traces
+            && let Some(function) = replaced(scratch, m, &facts.functions)
+        {
+            let (module, function) = (module.name().to_owned(), function.name.clone());
+            return Err(Error::Replaced { module, function });
         }
         for (name, of_type) in &facts.declared {
             let ty = ty(*of_type);
@@ -160,6 +153,21 @@ pub fn merge(
     }
     let (options, wanted) = (options.clone(), wanted.clone());
     Ok(Some(Merged { functions, options, targets, wanted, taken, taken_outside }))
+}
+
+/// A function that the module calls as its own, and whose name is another one's in this program.
+fn replaced<'f>(scratch: &Scratch, module: usize, functions: &'f [Function]) -> Option<&'f Function> {
+    let calls = functions.iter().flat_map(|function| &function.calls);
+    let callees = calls.filter_map(|call| match call.kind {
+        CallKind::Direct(callee) => Some(callee.index()),
+        _ => None,
+    });
+    let is_replaced = |callee: usize| {
+        let mut named = scratch.named(&functions[callee].name).peekable();
+        named.peek().is_some() && named.all(|place| place != (module, callee))
+    };
+    let mut external = callees.filter(|&callee| functions[callee].external);
+    external.find(|&callee| is_replaced(callee)).map(|callee| &functions[callee])
 }
 
 /// Which functions do not call back, in a program like this, as far as its modules' code does not matter.

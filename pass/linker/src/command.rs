@@ -199,9 +199,12 @@ impl Command {
     /// The text files in which names of linked files stand when the linker has written them, and whether `make` reads
     /// them.
     pub fn side_texts(&self) -> Vec<(PathBuf, bool)> {
-        let texts = self.words.iter().filter(|word| word.meaning() == Some(Meaning::SideText));
-        let for_make = |word: &Word| word.texts[0].to_string_lossy().contains("dependency-file");
-        texts.filter_map(|word| Some((PathBuf::from(word.value()?), for_make(word)))).collect()
+        let texts = self.words.iter().filter_map(|word| match word.meaning()? {
+            Meaning::SideText => Some((word.value()?.into(), false)),
+            Meaning::Dependencies => Some((word.value()?.into(), true)),
+            _ => None,
+        });
+        texts.collect()
     }
 }
 

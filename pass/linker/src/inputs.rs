@@ -83,6 +83,7 @@ impl Inputs {
                 Some(
                     Meaning::Output
                     | Meaning::SideText
+                    | Meaning::Dependencies
                     | Meaning::SideFile
                     | Meaning::Quoting
                     | Meaning::Folding,

@@ -196,6 +196,7 @@ impl<'a> Links<'a> {
                         | Meaning::SecondOnly
                         | Meaning::SecondReads
                         | Meaning::SideText
+                        | Meaning::Dependencies
                         | Meaning::SideFile
                         | Meaning::Objects
                         | Meaning::Quoting

@@ -118,6 +118,7 @@ pub fn pack(command: &Command, linked: &Linked, linker: &Path) -> Result<Vec<u8>
             Some(
                 Meaning::Output
                 | Meaning::SideText
+                | Meaning::Dependencies
                 | Meaning::SideFile
                 | Meaning::Objects
                 | Meaning::Quoting

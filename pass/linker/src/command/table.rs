@@ -55,6 +55,8 @@ pub enum Meaning {
     SecondOnly,
     /// The same; it names a text in which names of linked files stand.
     SideText,
+    /// The same; `make` reads the text.
+    Dependencies,
     /// The same; it names another file that the linker writes.
     SideFile,
     /// The same: the linker leaves the objects there that it compiles. Where it does, they are compared with the
@@ -104,7 +106,8 @@ pub const LONG: &[(Takes, Meaning, &[&str])] = &[
     (Nothing, CompilesOnly, &["lto-emit-asm", "lto-emit-llvm"]),
     (Joined, CompilesOnly, &["thinlto-index-only"]),
     (Value, Plugin, &["load-pass-plugin"]),
-    (Value, SideText, &["dependency-file", "Map"]),
+    (Value, SideText, &["Map"]),
+    (Value, Dependencies, &["dependency-file"]),
     (Value, Objects, &["lto-obj-path"]),
     (Value, SideFile, &["opt-remarks-filename", "out-implib", "reproduce"]),
     (Joined, SideFile, &["save-temps", "time-trace"]),
