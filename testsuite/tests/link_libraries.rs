@@ -222,6 +222,11 @@ fn libraries_may_have_no_functions() {
     for mode in ["link", "module"] {
         for linker in ["bfd", "gold", "lld", "mold"] {
             pcce(&folder, mode, &format!("-fPIC -shared -fuse-ld={linker} data.cpp -o libdata.so"));
+            // An object that does not say otherwise gives the whole program a stack with code.
+            let headers =
+                run(command("readelf", &["-lW", "libdata.so"]).current_dir(&folder)).expect_success();
+            let stack = headers.stdout.lines().find(|line| line.contains("GNU_STACK"));
+            assert!(stack.is_some_and(|line| line.contains(" RW ")), "{mode} {linker}: {stack:?}");
             pcce(&folder, mode, &format!("-fuse-ld={linker} main.cpp -L. -ldata -o program"));
             let mut program = command(folder.join("program"), &[]);
             let _ = run(program.env("LD_LIBRARY_PATH", &folder)).expect_success();

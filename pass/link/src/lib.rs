@@ -237,7 +237,7 @@ impl Encoded {
             wanted: Wanted::default(),
         };
         let orders = modules.iter().map(order).collect();
-        Self { orders, ..Self::default() }
+        Self { orders, tables: tables::NO_CODE_ON_STACK.to_owned(), ..Self::default() }
     }
 }
 

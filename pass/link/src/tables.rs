@@ -64,9 +64,12 @@ pub fn assembly(
     let _ = writeln!(asm, ".incbin \"{file}\", 0, {SITES_ADDRESS_OFFSET}");
     let _ = writeln!(asm, ".quad {SITES}");
     let _ = writeln!(asm, ".incbin \"{file}\", {}", SITES_ADDRESS_OFFSET + 8);
-    asm.push_str(".section .note.GNU-stack,\"\",@progbits\n");
+    asm.push_str(NO_CODE_ON_STACK);
     Ok((asm, record))
 }
+
+/// Linkers let an object without this section have an executable stack, and with it the whole program.
+pub const NO_CODE_ON_STACK: &str = ".section .note.GNU-stack,\"\",@progbits\n";
 
 /// A symbol for what follows, which the whole image knows, and no other.
 pub fn object(asm: &mut String, name: &str, len: usize) {
