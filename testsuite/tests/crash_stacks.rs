@@ -171,3 +171,42 @@ fn what_the_stack_does_not_show_is_a_boundary() {
         }
     }
 }
+
+/// The contexts of the thread that dies, as its report has them.
+fn ends(program: &Path) -> Vec<String> {
+    let contexts = decoded(program, &report(program, &[]));
+    functions(&serde_json::from_str(contexts.lines().next().expect("a context")).expect("JSON"))
+}
+
+/// Whoever has pushed owns the innermost frame, though nobody sees where its own frame is.
+#[test]
+fn without_unwind_tables_a_call_of_a_library_is_shown_once() {
+    let folder = work_folder("crash_stacks/tables");
+    let without = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"];
+    for mode in MODES {
+        for more in [&without[..], &["-Wl,--no-eh-frame-hdr"], &[]] {
+            let program = build_with(&folder, mode, &["no_tables.c"], more);
+            let mut found = ends(&program);
+            let own = found.split_off(found.iter().position(|f| f == "ends").expect("it is active"));
+            assert_eq!(own, ["ends", "leads", "main"], "{mode} {more:?}");
+            assert!(found.iter().all(|inner| inner == "<uninstrumented>"), "{mode} {more:?}: {found:?}");
+        }
+    }
+}
+
+/// A call by name is said to have led elsewhere only where it has.
+#[test]
+fn a_call_by_name_is_not_said_to_have_left() {
+    let folder = work_folder("crash_stacks/name");
+    for mode in MODES {
+        let program = build_with(&folder, mode, &["by_name.c"], &[]);
+        let contexts = decoded(&program, &report(&program, &[]));
+        let frames: Value = serde_json::from_str(contexts.lines().next().expect("a context")).expect("JSON");
+        let frames = frames["frames"].as_array().expect("frames");
+        let is_false = |frame: &Value| frame["kind"] == "tail" && frame["function"] == "dies";
+        assert!(!frames.is_empty() && !frames.iter().any(is_false), "{mode}: {contexts}");
+        let found = ends(&program);
+        assert!(found.first().is_some_and(|inner| inner == "dies"), "{mode}: {found:?}");
+        assert!(found.contains(&"calls".to_owned()), "{mode}: {found:?}");
+    }
+}

@@ -100,7 +100,8 @@ impl<'d> Decoding<'d, '_> {
         let mut inner: Option<Inner<'d>> = None;
         let stop = |above| Ok(Joined { above, consumed: false });
         // Whether the innermost frame is that of the activation with an address.
-        let is_owner = |number: usize| point.end == PointEnd::Pushed && number + 1 == point.addresses.len();
+        let is_last = |number: usize| number + 1 == point.addresses.len();
+        let is_owner = |number: usize| point.end == PointEnd::Pushed && is_last(number);
         for (number, address) in point.addresses.iter().enumerate() {
             if point.left_out.is_some_and(|(first, last)| (first..=last).contains(&number)) {
                 self.context.push(Piece::Unknown(None));
@@ -135,7 +136,10 @@ impl<'d> Decoding<'d, '_> {
                 outermost = Some((owner, self.context.pieces.len()));
                 continue;
             }
-            if is_owner(number) {
+            // Nobody sees where frames of code without unwind tables are. But it has pushed, and nobody further in has.
+            let seen = point.left_out.is_none() && added.is_some();
+            let has_pushed = is_last(number) && state == State::Pushed && seen;
+            if is_owner(number) || has_pushed && point.end == PointEnd::Lost {
                 return self.pushed(owner, below);
             }
             // A stack that ends before the innermost frame is another one than that of the frame.
@@ -269,10 +273,11 @@ impl<'d> Decoding<'d, '_> {
         let CallAt { image, code, callee, marked } = *call;
         let functions = &self.images.symbols.functions;
         match (callee, inner) {
-            (Some(callee), Some(inner))
-                if inner.is_called(image, callee, code)
-                    && !marked
-                    && !inner.owner.is_some_and(|owner| functions[owner as usize].comes_back) => {}
+            (Some(callee), Some(inner)) if inner.is_called(image, callee, code) && !marked => {
+                // It is the activation that the call has made, or one that jumps have led to since.
+                let comes_back = inner.owner.is_some_and(|owner| functions[owner as usize].comes_back);
+                self.context.pieces.extend(comes_back.then_some(Piece::Tail(None)));
+            }
             // Other code calls on as it likes.
             (Some(callee), Some(inner)) if inner.owner.is_some() || code.is_instrumented(callee) => {
                 self.context.push(Piece::Named(FrameKind::Tail, image, callee));
