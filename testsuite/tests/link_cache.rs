@@ -7,7 +7,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pcce_testsuite::{Output, artifact, command, llvm, run, work_folder};
+use pcce_testsuite::{Output, artifact, command, llvm, run, run_with_input, work_folder};
 use sha2::{Digest, Sha256};
 
 /// The modules of a program.
@@ -90,6 +90,64 @@ fn links_generate_what_is_new() {
     fs::write(folder.join("file"), "").unwrap();
     let nowhere = linked(link(&folder, "program").env("PCCE_CACHE", folder.join("file/cache")), program());
     assert_eq!(nowhere, linked(&mut link(&folder, "program"), program()));
+}
+
+/// Programs that share an archive share its code, though what calls add is not the same: only that is written into it.
+#[test]
+fn programs_share_the_code_of_an_archive() {
+    let folder = work_folder("link_cache/programs");
+    let cache = folder.join("cache");
+    // The first call of `leaf` is the frequent one, which adds nothing; the other adds the number of contexts of `one`.
+    let modules = [
+        ("one.c", "int leaf(int);\nint one(int n) { for (int i = 0; i <= n; i++) leaf(i); return n; }\n"),
+        ("two.c", "int leaf(int);\nint two(int n) { return leaf(n) + 1; }\n"),
+        (
+            "leaf.c",
+            "#include <pcce.h>\n#include <stdio.h>\nint leaf(int n) { return puts(PCCE_TOKEN) + n; }\n",
+        ),
+    ];
+    let flags = ["--pcce-verify", "-fno-inline"];
+    for (name, text) in modules {
+        fs::write(folder.join(name), text).unwrap();
+        compile_one(&folder, name, &flags);
+    }
+    let members = ["one.o", "two.o", "leaf.o"];
+    let _ = run(command("ar", &["rcs", "libm.a"]).args(members).current_dir(&folder)).expect_success();
+    // Each has further ways to what is in the archive, in front of those that all have.
+    let functions: Vec<String> = (0..4).map(|n| format!("f{n}")).collect();
+    for (count, program) in functions.iter().enumerate() {
+        let mut text = "int one(int), two(int);\n".to_owned();
+        for f in &functions[..count] {
+            text += &format!("int {f}(int n) {{ return one(n) + one(n + 1); }}\n");
+        }
+        let calls: Vec<String> = functions[..count].iter().map(|f| format!(" + {f}(1)")).collect();
+        text += &format!("int main(void) {{ return (one(2) + two(1){}) == -1; }}\n", calls.concat());
+        let source = format!("{program}.c");
+        fs::write(folder.join(&source), text).unwrap();
+        compile_one(&folder, &source, &flags);
+        let link = || {
+            let object = format!("{program}.o");
+            let mut link =
+                command(artifact("pcce-clang"), &["-o", program, &object, "libm.a", "--pcce-verify"]);
+            link.current_dir(&folder).env("PCCE_CACHE", &cache);
+            link
+        };
+        let _ = run(&mut link()).expect_success();
+        assert_eq!(entries(&cache).len(), members.len() + 1 + count, "{program}");
+        let output = run(&mut Command::new(folder.join(program))).expect_success();
+        let filter = &["filter", program, "--format", "folded"];
+        let decoded = run_with_input(command(artifact("pcce"), filter).current_dir(&folder), &output.stdout);
+        let chains = decoded.expect_success().stdout;
+        for f in &functions[..count] {
+            assert_eq!(chains.matches(&format!("main;{f};one;leaf\n")).count(), 5, "{chains}");
+        }
+        assert_eq!(chains.matches("main;one;leaf\n").count(), 3, "{chains}");
+        assert_eq!(chains.matches("main;two;leaf\n").count(), 1, "{chains}");
+        assert_eq!(chains.lines().count(), 4 + 5 * count);
+        let shared = fs::read(folder.join(program)).unwrap();
+        let _ = run(link().env("PCCE_CACHE", "")).expect_success();
+        assert!(fs::read(folder.join(program)).unwrap() == shared, "{program}");
+    }
 }
 
 /// An entry that is not what its name says is made again, even where all that the cache says of it is right.

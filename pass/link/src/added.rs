@@ -282,6 +282,7 @@ impl<'a> Added<'a> {
                 functions: functions.collect(),
                 thunks: thunks.collect(),
                 counts: None,
+                widths: None,
             },
             sites: self.symbols[m].sites.len(),
             wanted: module.facts.as_ref().map(|facts| facts.wanted.clone()).unwrap_or_default(),

@@ -195,7 +195,7 @@ fn check_numbers(functions: &[Function], types: &[String]) -> Result<(), &'stati
 }
 
 /// What is to be done with a module.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 pub struct Order {
     /// The module's id, in hexadecimal digits.
     id: String,
@@ -207,6 +207,15 @@ pub struct Order {
     sites: usize,
     /// What its facts say that options name.
     wanted: Wanted,
+}
+
+impl Order {
+    /// The same for all programs in which only values differ, and the values ([`Slice::unbind`]).
+    pub fn without_values(&self) -> (Self, Vec<i64>) {
+        let mut order = self.clone();
+        let values = order.slice.unbind();
+        (order, values)
+    }
 }
 
 /// What the second link needs.

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod begins;
+pub mod bound;
 mod error;
 mod graph;
 mod groups;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use pcce_encoding::{Encoding, FunctionId};
 
 use crate::begins;
+use crate::bound::Width;
 use crate::hybrid::{self, Used};
 use crate::plan::{self, Action, PlannedCall, PlannedFunction, Push};
 use crate::thunks::Thunk;
@@ -101,6 +102,8 @@ pub struct Slice {
     pub thunks: Vec<SliceThunk>,
     /// What is counted, in a program that counts its calls.
     pub counts: Option<SliceCounts>,
+    /// The values that calls add are not known: [`Does::Add`] has places in this list, which says how wide they are.
+    pub widths: Option<Vec<Width>>,
 }
 
 /// What a module counts.
@@ -330,6 +333,10 @@ impl<'a> Decided<'a> {
         // Of a function that is not in the program no calls are left.
         let sites = &sites[..sites.len().min(function.calls.len())];
         let calls = sites.iter().enumerate().filter_map(|(c, sites)| Some(self.call((id, c), (*sites)?)));
+        let calls: Vec<SliceCall> = calls.collect();
+        // Nothing else has numbers.
+        let numbers = calls.iter().any(|call| call.does == Does::Replace(RuntimeCall::Context));
+        let base = || ranges::base(self.encoding, id, self.ranges[id.index()]);
         SliceFunction {
             kept,
             escapes: function.external || function.otherwise_used,
@@ -337,13 +344,13 @@ impl<'a> Decided<'a> {
             silent: function.silent,
             unannounced: function.unannounced,
             entry: self.encoding.is_entry(id),
-            base: ranges::base(self.encoding, id, self.ranges[id.index()]),
+            base: if numbers { base() } else { pcce_abi::NO_RANGE },
             needs_offset: self.needs_offset(id),
             begins_stack: self.used.is_some() && hybrid::is_main(self.program, id),
             // One that turns out to be silent does not push.
             entry_site: entry_site.filter(|_| function.unannounced == Unannounced::Anyhow),
             own_calls: own_calls as u32,
-            calls: calls.collect(),
+            calls,
             compared,
         }
     }

@@ -102,7 +102,14 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
             let names = module.hidden_variable(skeleton::TARGET_NAMES, module.ptr());
             count::add(module, (&program, &code), (name, &counted), (names, counts.reached), file);
         }
-        rewrite::rewrite_by_slice(module, (&program, &functions), &code, (id, sites), job.options);
+        rewrite::rewrite_by_slice(
+            module,
+            (&program, &functions),
+            &code,
+            (id, sites),
+            slice.widths.clone(),
+            job.options,
+        );
         if let Some(traced) = traced {
             tracing::finish(module, traced, &functions, &skeleton::sites_symbol(id));
         }

@@ -4,13 +4,15 @@
 //! 1. [`compiler`]: how the code of a module is generated, and what else it depends on;
 //! 2. [`objects`]: the cache of objects that earlier links have made of the same;
 //! 3. [`split`]: where debug information goes that is not in the objects;
-//! 4. [`jobs`]: the compilers that make the others, as many at once as `make` allows ([`tokens`]).
+//! 4. [`jobs`]: the compilers that make the others, as many at once as `make` allows ([`tokens`]);
+//! 5. [`values`]: what is written into all of them then.
 
 pub mod compiler;
 pub mod jobs;
 pub mod objects;
 pub mod split;
 pub mod tokens;
+pub mod values;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -152,7 +154,7 @@ impl Generate for Generator {
         }
         let mut generated = Generated::default();
         let own = modules.iter().zip(first.modules).filter(|(_, linked)| !linked.by_linker);
-        generated.objects = own.map(|(module, _)| (module.id, round.file(module, "o"))).collect();
+        generated.objects = own.map(|(module, _)| (module.id, round.object(module))).collect();
         generated.extra.push(first.folder.join("tables.o"));
         let mut says = Sha256::new();
         compilers.iter().for_each(|compiler| says.update(compiler.says));
@@ -213,6 +215,11 @@ impl Round<'_> {
         self.first.folder.join(format!("{:016x}.{ending}", module.id))
     }
 
+    /// The object of a module that is linked.
+    fn object(&self, module: &Module) -> PathBuf {
+        self.file(module, "linked.o")
+    }
+
     /// Makes the objects, but for those that are there, and the tables. `keys`: of those, by module. Returns all.
     fn generate(
         &self,
@@ -220,10 +227,19 @@ impl Round<'_> {
         keys: &mut HashMap<u64, [u8; 32]>,
     ) -> Result<Vec<PathBuf>, Failure> {
         let mut missing: Vec<Product> = Vec::new();
+        let mut values: HashMap<u64, Vec<i64>> = HashMap::new();
         let modules = self.modules.iter().zip(&encoded.orders).zip(self.first.modules).zip(self.how);
         for (((module, order), linked), (compiler, split)) in modules {
             let by = &self.compilers[*compiler];
-            let order = serde_json::to_vec(order)?;
+            // What the linker compiles, and what others assemble, has its values from the beginning.
+            let shared = (by.is_known() && !linked.by_linker).then(|| order.without_values());
+            let order = match shared {
+                Some((order, list)) => {
+                    values.insert(module.id, list);
+                    serde_json::to_vec(&order)?
+                }
+                None => serde_json::to_vec(order)?,
+            };
             let mut hash = by.hash();
             let name = split.as_ref().map(|split| split.name.as_os_str().as_bytes());
             for part in [&*module.bitcode, &*order].into_iter().chain(name) {
@@ -276,7 +292,20 @@ impl Round<'_> {
                 }
             }
         }
-        Ok(self.modules.iter().map(|module| self.file(module, "o")).collect())
+        let mut objects = Vec::with_capacity(self.modules.len());
+        for (module, linked) in self.modules.iter().zip(self.first.modules) {
+            objects.push(self.object(module));
+            if linked.by_linker {
+                continue;
+            }
+            let mut object = fs::read(self.file(module, "o"))?;
+            let values = values.remove(&module.id).unwrap_or_default();
+            values::bind(&mut object, &values).map_err(|what| {
+                format!("code of {} cannot be used: {what}; please report it", linked.shown)
+            })?;
+            fs::write(self.object(module), object)?;
+        }
+        Ok(objects)
     }
 }
 

@@ -29,6 +29,10 @@ pub const KEY_SECTION: &str = ".pcce.key";
 /// Section of generated objects with how their calls leave the stack, a JSON document, if the program is to have a
 /// hybrid encoding. Linkers leave it out.
 pub const FRAMES_SECTION: &str = ".pcce.frames";
+/// Section of generated objects with the values that are written into their code before they are linked: for each two
+/// little endian numbers of 32 bits, places in the list of the module's values, of which the first is subtracted from
+/// the second. Code refers to it by relocations that say where the value is to stand. Linkers leave it out.
+pub const VALUES_SECTION: &str = ".pcce.values";
 /// Section with the module's bitcode as code generation gets it. Linkers leave it out, like the next ones.
 pub const BITCODE_SECTION: &str = ".pcce.bitcode";
 /// Section with what the pass has read of the module: an unlinked record.

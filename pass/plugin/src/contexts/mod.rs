@@ -6,4 +6,5 @@ mod found;
 pub mod frames;
 pub mod rewrite;
 mod sequences;
+mod values;
 mod verify;

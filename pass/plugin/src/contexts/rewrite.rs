@@ -5,10 +5,12 @@ use pcce_encoding::FunctionId;
 use pcce_options::PassOptions;
 
 use super::sequences::Rewriter;
+use super::values::Values;
 use super::{emit, verify};
 use crate::code::Code;
 use crate::llvm::{Address, Module};
 use pcce_model::Program;
+use pcce_model::bound::Width;
 use pcce_model::plan::{Action, Plan, PlannedFunction};
 use pcce_model::thunks::Thunk;
 
@@ -24,6 +26,8 @@ pub struct Symbols<'m> {
     pub left: Address<'m>,
     /// The site array.
     pub sites: Address<'m>,
+    /// What calls add, where that is not known.
+    pub values: Option<Values>,
     /// Verify mode.
     pub verify: Option<verify::Symbols<'m>>,
 }
@@ -45,12 +49,13 @@ pub fn rewrite<'m>(
 }
 
 /// Rewrites a module by what is decided of it elsewhere, where its tables are, too. `id`: the module's; `sites`: how
-/// many it has.
+/// many it has; `widths`: of the values, if these are not known ([`Slice::widths`](pcce_model::slice::Slice)).
 pub fn rewrite_by_slice<'m>(
     module: Module<'m>,
     (program, planned): (&Program, &[PlannedFunction]),
     code: &Code<'m>,
     (id, sites): (u64, usize),
+    widths: Option<Vec<Width>>,
     options: &PassOptions,
 ) {
     let tls = module.external_thread_local(abi::TLS_SYMBOL, layout::TLS_SIZE, layout::TLS_ALIGN);
@@ -61,6 +66,7 @@ pub fn rewrite_by_slice<'m>(
         left: module.const_offset(tls, layout::TLS_LEFT),
         call: options.publish.then(|| module.const_offset(tls, layout::TLS_CALL)),
         sites,
+        values: widths.map(Values::new),
         verify: options.common.verify.then(|| {
             let len = program.functions.len() * size_of::<abi::FunctionRecord>();
             let records = module.hidden_variable(&skeleton::records_symbol(id), module.bytes(len as u64));
@@ -70,6 +76,7 @@ pub fn rewrite_by_slice<'m>(
     refer_to_runtime(module);
     replace(module, options);
     rewrite_functions(module, (program, planned), code, &symbols);
+    symbols.values.iter().for_each(|values| values.emit(module));
 }
 
 /// Lets the runtime's functions take the place of others.
@@ -131,6 +138,7 @@ fn symbols<'m>(
         left: module.const_offset(tls, layout::TLS_LEFT),
         call: options.publish.then(|| module.const_offset(tls, layout::TLS_CALL)),
         sites,
+        values: None,
         verify: options.common.verify.then(|| verify::symbols(module, program, plan, sites, tls)),
     };
     refer_to_runtime(module);

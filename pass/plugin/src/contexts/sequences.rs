@@ -252,12 +252,19 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         }
     }
 
-    fn add(&self, value: u64) {
-        if value == 0 {
+    /// The id is the function's own and `old`; from now on it is that and `new`.
+    fn add(&self, old: u64, new: u64) {
+        if old == new {
             return;
         }
         let b = self.b;
-        b.store(b.add(b.load_word(self.symbols.id), b.module.const_i64(value)), self.symbols.id);
+        match &self.symbols.values {
+            Some(values) => values.add(b, (old, new), self.symbols.id),
+            None => {
+                let value = b.module.const_i64(new.wrapping_sub(old));
+                b.store(b.add(b.load_word(self.symbols.id), value), self.symbols.id);
+            }
+        }
     }
 
     /// Begins the frame where that is best, outside of pushes.
@@ -318,7 +325,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             self.b.store(self.b.module.const_i64(0), self.b.offset(shadow, layout::SHADOW_LEFT));
         }
         match call.action {
-            Action::Add(value) => self.add(value.wrapping_sub(call.left)),
+            Action::Add(value) => self.add(call.left, value),
             Action::Push(push) => {
                 let frame = self.frame.expect("made for every function that pushes");
                 if self.planned.frame.as_ref().is_some_and(|begins| begins.at_pushes.contains(&call.call)) {
@@ -338,7 +345,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
 
     fn behind_call(&self, call: &PlannedCall) {
         match call.action {
-            Action::Add(value) if !call.stays => self.add(value.wrapping_neg()),
+            Action::Add(value) if !call.stays => self.add(value, 0),
             Action::Push(push) => self.pop(self.frame.expect("made for every function that pushes"), push),
             Action::Publish => self.publish(None),
             Action::Add(_) | Action::None | Action::Replace(_) => {}

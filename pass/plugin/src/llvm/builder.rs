@@ -1,11 +1,12 @@
 //! Emits instructions in front of a given one.
 
-use inkwell::AtomicOrdering;
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::builder::{Builder as LlvmBuilder, BuilderError};
+use inkwell::types::FunctionType;
 use inkwell::values::{
-    AsValueRef, BasicMetadataValueEnum, BasicValueEnum, FunctionValue, IntValue, PointerValue,
+    AsValueRef, BasicMetadataValueEnum, BasicValueEnum, CallSiteValue, FunctionValue, IntValue, PointerValue,
 };
+use inkwell::{AddressSpace, AtomicOrdering};
 use llvm_sys::core::*;
 use llvm_sys::debuginfo::LLVMInstructionGetDebugLoc;
 use llvm_sys::prelude::*;
@@ -106,6 +107,47 @@ impl<'m> Builder<'m> {
     /// `a + b`, modulo 2⁶⁴.
     pub fn add(&self, a: Word<'m>, b: Word<'m>) -> Word<'m> {
         Word(built(self.llvm.build_int_add::<IntValue<'m>>(a.0, b.0, "")))
+    }
+
+    /// Adds what an assembler's expression says to a word, by one instruction.
+    pub fn add_immediate(&self, expression: &str, word: Address<'m>) {
+        let ty = self
+            .module
+            .context()
+            .void_type()
+            .fn_type(&[self.module.context().ptr_type(AddressSpace::default()).into(); 2], false);
+        let text = format!("addq $${expression}, $0");
+        let places = "=*m,*m,~{flags}";
+        let call = self.assembly(ty, text, places, &[word, word]);
+        let kind = Attribute::get_named_enum_kind_id("elementtype");
+        let of_word =
+            self.module.context().create_type_attribute(kind, self.module.context().i64_type().into());
+        (0..2).for_each(|word| call.add_attribute(AttributeLoc::Param(word), of_word));
+    }
+
+    /// What an assembler's expression says.
+    pub fn immediate(&self, expression: &str) -> Word<'m> {
+        let ty = self.module.context().i64_type().fn_type(&[], false);
+        let call = self.assembly(ty, format!("movabsq $${expression}, $0"), "=r", &[]);
+        // SAFETY: a call that was just made, and returns a word.
+        Word(unsafe { IntValue::new(call.as_value_ref()) })
+    }
+
+    /// An instruction that does not throw.
+    fn assembly(
+        &self,
+        ty: FunctionType<'m>,
+        text: String,
+        places: &str,
+        operands: &[Address<'m>],
+    ) -> CallSiteValue<'m> {
+        let context = self.module.context();
+        let code = context.create_inline_asm(ty, text, places.to_owned(), true, false, None, false);
+        let operands: Vec<BasicMetadataValueEnum<'_>> = operands.iter().map(|v| v.0.into()).collect();
+        let call = built(self.llvm.build_indirect_call(ty, code, &operands, ""));
+        let kind = Attribute::get_named_enum_kind_id("nounwind");
+        call.add_attribute(AttributeLoc::Function, context.create_enum_attribute(kind, 0));
+        call
     }
 
     /// Calls a function of another object.
