@@ -185,6 +185,7 @@ fn code() -> Code {
         calls: vec![(0x15, 0)],
         frame_offset: None,
         frame_position: None,
+        stays: false,
     };
     Code { names: names.map(str::to_owned).into(), functions: (0..4).map(row).collect(), ..Code::default() }
 }

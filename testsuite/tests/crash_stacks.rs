@@ -210,3 +210,44 @@ fn a_call_by_name_is_not_said_to_have_left() {
         assert!(found.contains(&"calls".to_owned()), "{mode}: {found:?}");
     }
 }
+
+/// Where unwind tables are missing, or wrong, nothing that is not there is shown.
+#[test]
+fn what_unwind_tables_do_not_say_is_unknown() {
+    let folder = work_folder("crash_stacks/steps");
+    let without = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"];
+    for mode in ["link", "lto"] {
+        for (way, more) in [
+            ("hoisted", &[][..]),
+            ("assembly", &[]),
+            ("pushed", &without),
+            ("pushed", &["-Wl,--no-eh-frame-hdr"]),
+            ("pushed", &[]),
+        ] {
+            let program = build_with(&folder, mode, &["steps.c"], more);
+            let output = run(&mut command(&program, &[way])).expect_success().stdout;
+            let filter = &["filter", &program.display().to_string(), "--format", "folded"];
+            let decoded = run_with_input(&mut command(artifact("pcce"), filter), &output).expect_success();
+            let (mut exact, mut unknown) = (0, 0);
+            for line in decoded.stdout.lines() {
+                let (expected, shown) = line.split_once(' ').expect("a chain and a context");
+                let (above, function) = expected.rsplit_once(';').expect("a function");
+                // What is known stands outside of the boundary, and only the function itself inside.
+                match shown.split_once("<unknown calls") {
+                    None => assert_eq!(shown, expected, "{mode} {way} {more:?}"),
+                    Some((outer, inner)) => {
+                        let outer_fits = format!("{above};{function};").starts_with(outer);
+                        let inner = inner.split_once('>').expect("it ends").1;
+                        let inner_fits = inner.is_empty() || inner == format!(";{function}");
+                        assert!(outer_fits && inner_fits, "{mode} {way} {more:?}: {line}");
+                    }
+                }
+                *if shown == expected { &mut exact } else { &mut unknown } += 1;
+            }
+            assert!(
+                exact > 2 * unknown,
+                "{mode} {way} {more:?}: {exact} points are known, {unknown} are not"
+            );
+        }
+    }
+}

@@ -76,6 +76,9 @@ pub struct FunctionCode {
     /// How far the frame that the function pushes is below the canonical frame address, if it is the same at each push.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame_position: Option<u32>,
+    /// No jump leaves its activation to another function.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stays: bool,
 }
 
 /// What the dictionary says of a function.

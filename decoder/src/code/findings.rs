@@ -22,6 +22,8 @@ pub(super) struct Findings {
     pub(super) frame_offset: Common,
     /// How far the pushed frame is below the canonical frame address at each push.
     pub(super) frame_position: Common,
+    /// No jump leaves the activation to another function.
+    pub(super) stays: bool,
 }
 
 /// A distance that all of a function's instructions of a kind have in common.
@@ -61,6 +63,7 @@ pub(super) fn findings(function: &Function, image: &dyn Surroundings, pads: &[La
         states: vec![State::Unknown; function.instructions.len()],
         frame_offset: Common::Unknown,
         frame_position: Common::Unknown,
+        stays: false,
     })
 }
 
@@ -72,6 +75,7 @@ impl Flow<'_> {
         let mut states: Vec<Option<State>> = vec![None; count];
         let mut unknown: Vec<std::ops::RangeInclusive<usize>> = Vec::new();
         let (mut frame_offset, mut frame_position) = (Common::Unseen, Common::Unseen);
+        let mut stays = function.falls_through_to().is_none();
         // The id at the function's ends.
         let mut ends_with: BTreeMap<usize, State> = BTreeMap::new();
         let leaders: Vec<usize> = self.leaders.iter().copied().collect();
@@ -89,7 +93,9 @@ impl Flow<'_> {
                         *seen = State::Unknown;
                     }
                     let instruction = &function.instructions[i];
-                    if self.effects.leaves(&machine, instruction) {
+                    let leaves = self.effects.leaves(&machine, instruction);
+                    stays &= !leaves || instruction.flow_control() == FlowControl::Return;
+                    if leaves {
                         let mut end = machine.clone();
                         if instruction.flow_control() == FlowControl::UnconditionalBranch {
                             self.effects.call(&mut end, instruction, 0);
@@ -117,6 +123,7 @@ impl Flow<'_> {
                         }
                         _ => false,
                     };
+                    stays &= !exit || instruction.flow_control() == FlowControl::Return;
                     // It does not hold together, or the activation goes on elsewhere.
                     if exit && stack != Some(0) {
                         (frame_offset, frame_position) = (Common::Unknown, Common::Unknown);
@@ -154,13 +161,13 @@ impl Flow<'_> {
             inner || (state.is_none() && !is_padding(i))
         };
         if function.instructions.iter().zip(&states).any(missed) {
-            (frame_offset, frame_position) = (Common::Unknown, Common::Unknown);
+            (frame_offset, frame_position, stays) = (Common::Unknown, Common::Unknown, false);
         }
         let mut states: Vec<State> = states.into_iter().map(|s| s.unwrap_or(State::Unknown)).collect();
         for range in unknown {
             states[range].fill(State::Unknown);
         }
-        Some(Findings { states, frame_offset, frame_position })
+        Some(Findings { states, frame_offset, frame_position, stays })
     }
 }
 

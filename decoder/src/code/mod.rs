@@ -147,6 +147,7 @@ fn row(range: &Range<'_>, name: u32) -> FunctionCode {
         calls: Vec::new(),
         frame_offset: None,
         frame_position: None,
+        stays: false,
     }
 }
 
@@ -181,6 +182,7 @@ impl Table {
         {
             row.frame_offset = findings.frame_offset.known();
             row.frame_position = findings.frame_position.known();
+            row.stays = findings.stays;
         }
         for (address, state) in function.addresses().zip(findings.states) {
             let place = self.lines.at(address, &mut self.names);

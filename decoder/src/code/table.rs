@@ -28,6 +28,8 @@ pub(crate) struct CodeTable {
     functions: Vec<FunctionCode>,
     /// Names of instrumented functions.
     instrumented: HashSet<u32>,
+    /// Those of them that leave their activations to no other function.
+    staying: HashSet<u32>,
     /// Whether all frames on which a hybrid encoding relies were found to be so. Otherwise stack offsets tell nothing.
     pub(crate) frames_hold: bool,
     /// Indices of instrumented functions, by module and function of the dictionary.
@@ -116,9 +118,14 @@ impl CodeTable {
         let open_thunks = open_thunks(&code);
         let names =
             code.names.iter().map(|n| Name { linkage: n.as_str().into(), demangled: OnceLock::new() });
-        let instrumented = code.functions.iter().filter(|f| matches!(f.role, Role::Instrumented(..)));
+        let is_instrumented = |f: &&FunctionCode| matches!(f.role, Role::Instrumented(..));
+        let instrumented: HashSet<u32> =
+            code.functions.iter().filter(is_instrumented).map(|f| f.name).collect();
+        let whole = code.functions.iter().filter(|f| !f.part);
+        let leaving: HashSet<u32> = whole.filter(|f| !f.stays).map(|f| f.name).collect();
         Ok(Self {
-            instrumented: instrumented.map(|f| f.name).collect(),
+            staying: instrumented.difference(&leaving).copied().collect(),
+            instrumented,
             frames_hold: false,
             rows,
             open_thunks,
@@ -150,6 +157,11 @@ impl CodeTable {
     /// Whether an instrumented function has this name.
     pub(crate) fn is_instrumented(&self, name: u32) -> bool {
         self.instrumented.contains(&name)
+    }
+
+    /// Whether an instrumented function has this name, and all that have it leave their activations to no other one.
+    pub(crate) fn stays(&self, name: u32) -> bool {
+        self.staying.contains(&name)
     }
 
     pub(crate) fn linkage(&self, name: u32) -> &str {
@@ -253,6 +265,7 @@ mod tests {
             calls,
             frame_offset,
             frame_position: None,
+            stays: false,
         }
     }
 

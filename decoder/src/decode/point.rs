@@ -62,6 +62,8 @@ enum Active<'d> {
     OpenThunk(Inner<'d>, u32),
     /// Nobody knows.
     Lost,
+    /// The call there does not lead to what is further in: what was found since an instruction is not as it seems.
+    Misfit,
     /// This function, which has done that to the id.
     Instrumented(u32, State),
 }
@@ -102,11 +104,17 @@ impl<'d> Decoding<'d, '_> {
         // Whether the innermost frame is that of the activation with an address.
         let is_last = |number: usize| number + 1 == point.addresses.len();
         let is_owner = |number: usize| point.end == PointEnd::Pushed && is_last(number);
+        // The pieces up to the last address that is no return address.
+        let mut certain = self.context.pieces.len();
         for (number, address) in point.addresses.iter().enumerate() {
+            if number.checked_sub(1).is_some_and(|before| point.addresses[before].exact) {
+                certain = self.context.pieces.len();
+            }
             if point.left_out.is_some_and(|(first, last)| (first..=last).contains(&number)) {
                 self.context.push(Piece::Unknown(None));
                 inner = None;
             }
+            let before = self.context.pieces.len();
             let (owner, state) = match self.active(point, number, below, &mut inner)? {
                 Active::Plain => continue,
                 Active::Jump => {
@@ -120,6 +128,11 @@ impl<'d> Decoding<'d, '_> {
                     continue;
                 }
                 Active::Lost => return stop(Above::Interrupted),
+                // Compilers' unwind tables are wrong in places, and do not know what assembly does.
+                Active::Misfit => {
+                    self.context.pieces.truncate(certain);
+                    return stop(Above::Interrupted);
+                }
                 Active::Instrumented(owner, state) => (owner, state),
             };
             if number < last_signal {
@@ -137,10 +150,15 @@ impl<'d> Decoding<'d, '_> {
                 continue;
             }
             // Nobody sees where frames of code without unwind tables are. But it has pushed, and nobody further in has.
+            let no_tables = point.end == PointEnd::Lost && is_last(number);
             let seen = point.left_out.is_none() && added.is_some();
-            let has_pushed = is_last(number) && state == State::Pushed && seen;
-            if is_owner(number) || has_pushed && point.end == PointEnd::Lost {
+            if is_owner(number) || no_tables && seen && state == State::Pushed {
                 return self.pushed(owner, below);
+            }
+            // The frame is this activation's, which has pushed and left the id alone, or that of another one.
+            if no_tables && state == State::Added(0) && self.is_of(below.frame, owner) {
+                self.context.pieces.truncate(before);
+                return stop(Above::Interrupted);
             }
             // A stack that ends before the innermost frame is another one than that of the frame.
             if point.end == PointEnd::Outermost && more {
@@ -201,6 +219,10 @@ impl<'d> Decoding<'d, '_> {
         }
         let at = if address.exact { address.address } else { address.address.wrapping_sub(1) };
         let Some(image) = self.context.image(address.image) else {
+            // Nobody knows whether that is code at all.
+            if !address.exact && point.end == PointEnd::Lost && number + 1 == point.addresses.len() {
+                return Ok(Active::Lost);
+            }
             self.below_plain(inner.take());
             self.plain(None);
             return Ok(Active::Plain);
@@ -222,7 +244,11 @@ impl<'d> Decoding<'d, '_> {
             let Some(callee) = table::callee(function, address.address) else { return Ok(Active::Lost) };
             let last = point.end == PointEnd::Pushed && number + 1 == point.addresses.len();
             let marked = last && below.frame.is_some_and(|frame| frame.left);
-            self.below_address(&CallAt { image, code, callee, marked }, inner.take());
+            let call = CallAt { image, code, callee, marked };
+            if self.misfits(&call, inner.as_ref()) {
+                return Ok(Active::Misfit);
+            }
+            self.below_address(&call, inner.take());
         }
         let jumped_to = owner.is_some_and(|owner| self.images.symbols.functions[owner as usize].jumped_to);
         let name = code.linkage(function.name);
@@ -266,6 +292,16 @@ impl<'d> Decoding<'d, '_> {
             self.context.push_of(piece, owner);
         }
         Ok(Active::Instrumented(owner, state))
+    }
+
+    /// Whether what is further in cannot have been reached from a call, since what that calls leaves its activation to
+    /// nobody.
+    fn misfits(&self, call: &CallAt<'_>, inner: Option<&Inner<'_>>) -> bool {
+        let CallAt { image, code, callee, marked } = *call;
+        let (Some(callee), Some(inner)) = (callee, inner) else { return false };
+        // In a library another one's function of the name may be called.
+        let is_bound_by_link = self.images.open_encoding_of(image).is_some();
+        is_bound_by_link && !marked && code.stays(callee) && !inner.is_called(image, callee, code)
     }
 
     /// Adds what lies between a call and the function further in.
@@ -355,6 +391,13 @@ impl<'d> Decoding<'d, '_> {
                 Above::Interrupted
             }
         }
+    }
+
+    /// Whether a function has pushed a frame.
+    fn is_of(&self, frame: Option<&PushedFrame>, function: u32) -> bool {
+        let symbols = &self.images.symbols;
+        let site = frame.and_then(|frame| symbols.site_at(self.context.image(frame.image)?, frame.site));
+        site.is_some_and(|site| symbols.sites[site as usize].function == function)
     }
 
     /// Adds the sub-path of a function that owns the innermost frame.

@@ -28,6 +28,7 @@ pub fn code(dictionary: &Dictionary) -> Code {
         calls: vec![(0x15, count + 1), (0x45, 0)],
         frame_offset: None,
         frame_position: None,
+        stays: false,
     };
     let names: Vec<String> = module
         .functions
