@@ -159,8 +159,6 @@ pub struct Machine<'t> {
     was_counted: bool,
     /// Of verify mode: events and hash where reading begins.
     counted_before: Option<(u64, u64)>,
-    /// Where to stop.
-    limit: u64,
 }
 
 impl Iterator for Machine<'_> {
@@ -173,7 +171,7 @@ impl Iterator for Machine<'_> {
                     Ok(node) => return Some(self.node(node)),
                     Err(told) => told,
                 },
-                State::Open if self.limit <= self.bits.position() => return None,
+                State::Open if self.bits.is_at_limit() => return None,
                 State::Open => self.open(),
                 State::Check(choice) => self.check(choice),
                 State::Unwinding => self.unwinding(),
@@ -239,7 +237,6 @@ impl<'t> Machine<'t> {
             then: State::Skip,
             was_counted: false,
             counted_before: None,
-            limit: u64::MAX,
         }
     }
 
@@ -287,11 +284,12 @@ impl<'t> Machine<'t> {
         self.bits.error.take().map_or(Ok(self.gaps), Err)
     }
 
-    /// The stack at a place where the innermost code is unknown; None if there is no such place.
+    /// The stack at a place, if the innermost code is unknown there. Nothing that comes behind the place is read: where
+    /// its stack is not known, that of another place is none.
     pub(super) fn snapshot_at(mut self, position: u64) -> Option<Snapshot> {
-        self.limit = position;
+        self.bits.stop_at(position);
         while self.next().is_some() {}
-        (self.state == State::Open && self.bits.position() >= position).then_some(Snapshot {
+        (self.state == State::Open && self.bits.is_at_limit()).then_some(Snapshot {
             stack: self.stack,
             jumps: self.jumps,
             landings: self.landings,
@@ -422,10 +420,9 @@ impl<'t> Machine<'t> {
     fn open(&mut self) -> Option<Event> {
         if self.bits.left == 0 {
             match self.ready() {
-                // The place may be another one now, and that where to stop.
-                Ready::Bits => return None,
-                Ready::Special if self.limit <= self.bits.position() => return None,
+                Ready::Bits => {}
                 Ready::Special => return self.special(false),
+                Ready::End(_) if self.bits.is_at_limit() => return None,
                 Ready::End(ended) => return Some(self.stop(ended)),
                 Ready::Changed => return None,
             }
