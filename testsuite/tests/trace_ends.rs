@@ -325,3 +325,33 @@ fn ended_thread(folder: &Path, way: &str, exact: bool, what: &str) {
     let check = pcce(&["check"]);
     assert!(check.stdout.contains(", 0 chunks do not match"), "{what}: {}", check.describe());
 }
+
+/// A forked child begins in the calls of its parent: all that tells of calls knows them, and no event is left out.
+#[test]
+fn children_begin_in_what_their_parents_had_called() {
+    for mode in MODES {
+        let program =
+            build(&work_folder(&format!("trace_ends/inherited{mode}")), "ends.c", &[mode, "-fno-inline"]);
+        let streams = calls(&program, "exit", None);
+        let (_, child) = &streams[1];
+        let began = child.iter().take_while(|event| event["kind"] == "active");
+        let began: Vec<_> =
+            began.map(|event| (event["function"].as_str(), event["depth"].as_u64())).collect();
+        assert_eq!(began, [(Some("main"), Some(0)), (Some("fork"), Some(1))], "{mode}: {child:?}");
+        let trace = program.with_extension("trace");
+        let pcce = |words: &[&str]| {
+            let mut pcce = command(artifact("pcce"), &["trace"]);
+            run(pcce.args(words).arg(&program).arg(&trace)).expect_success().stdout
+        };
+        let folded = pcce(&["export", "--format", "folded"]);
+        assert!(folded.contains("main;child;work;note 3\n"), "{mode}: {folded}");
+        let sum: u64 =
+            folded.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum();
+        let report = pcce(&["report"]);
+        assert!(report.starts_with(&format!("{sum} events, ")), "{mode}: {folded}{report}");
+        let row = report.lines().find(|line| line.ends_with("  main")).expect("a row");
+        assert_eq!(row.split_whitespace().next(), Some("1"), "{mode}: it was called once: {report}");
+        let chrome = pcce(&["export", "--format", "chrome"]);
+        assert_eq!(chrome.matches(r#""name":"main""#).count(), 2, "{mode}: {chrome}");
+    }
+}

@@ -331,7 +331,8 @@ impl Tables {
         self.by_site.get(&(image, address)).copied()
     }
 
-    /// The lines that begin behind a node of a block: the numbers of the file, of the line, and of the inlined copy that it is of.
+    /// The lines that begin behind a node of a block: the numbers of the file, of the line, and of the inlined copy
+    /// that it is of.
     #[must_use]
     pub fn lines(&self, node: u32) -> &[(u32, u32, u32)] {
         let end = self.first_lines.get(node as usize + 1).map_or(self.lines.len(), |end| *end as usize);

@@ -30,4 +30,10 @@ impl Machine<'_> {
             counted: self.certain.then_some((self.counted, self.hash)),
         })
     }
+
+    /// What is active where the stream was forked is told where it begins.
+    pub(super) fn inherits(&mut self) {
+        self.then = self.state;
+        self.state = self.told_next(1);
+    }
 }

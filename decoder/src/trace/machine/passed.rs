@@ -4,8 +4,8 @@ use super::{Event, EventKind, Machine};
 use crate::trace::tables::{NONE, Op};
 
 impl Machine<'_> {
-    /// The call of which the last event tells that it has returned, or will return next: that which came before it in its
-    /// activation. With the depth of what comes behind it. [`Tables::lines`](super::Tables::lines) has its lines.
+    /// The call of which the last event tells that it has returned, or will return next: that which came before it in
+    /// its activation. With the depth of what comes behind it. [`Tables::lines`](super::Tables::lines) has its lines.
     pub(in crate::trace) fn passed(&self, event: &Event) -> Option<(u32, u32)> {
         let (node, depth) = match event.kind {
             // Nothing is active in what came last.
