@@ -355,3 +355,31 @@ fn children_begin_in_what_their_parents_had_called() {
         assert_eq!(chrome.matches(r#""name":"main""#).count(), 2, "{mode}: {chrome}");
     }
 }
+
+/// Destructors of a static program may have `exit` call more, behind all of them: what is called is in a stream of its
+/// own, of which nobody can say that it has ended.
+#[test]
+fn what_static_programs_call_last_is_not_missing_in_silence() {
+    let folder = work_folder("trace_ends/static");
+    let text = "#include <cstdlib>\n#define NEW __attribute__((noinline))\nvolatile int seen;\n\
+        struct Object { NEW Object() { seen++; } NEW ~Object() { seen++; } };\nNEW void late() { static Object object; }\n\
+        NEW void last() { seen++; }\n\
+        __attribute__((destructor)) static void destroys() { late(); atexit(last); }\nint main() { return 0; }\n";
+    fs::write(folder.join("program.cpp"), text).unwrap();
+    for mode in MODES {
+        for linked in ["-static", "-static-pie", "-pie"] {
+            let mut clang = command(artifact("pcce-clang++"), &["--pcce-trace", "-g", "-O1", mode, linked]);
+            let _ = run(clang.args(["program.cpp", "-o", "program"]).current_dir(&folder)).expect_success();
+            let streams = calls(&folder.join("program"), "", None);
+            let all: Vec<_> = streams.iter().flat_map(|(calls, _)| calls.clone()).collect();
+            for function in
+                ["main", "destroys()", "late()", "Object::Object()", "last()", "Object::~Object()"]
+            {
+                assert!(count(&all, function) > 0, "{mode} {linked} {function}: {all:?}");
+            }
+            let ended = streams.iter().map(|(_, events)| events.last().expect("an end")["ended"] == true);
+            let expected = if linked == "-pie" { &[true][..] } else { &[true, false] };
+            assert_eq!(ended.collect::<Vec<_>>(), expected, "{mode} {linked}");
+        }
+    }
+}
