@@ -30,6 +30,8 @@ fn read(file: &TraceFile, programs: &Programs, stream: u64) -> (Vec<Expected>, &
         match event.kind {
             pcce::trace::EventKind::End(pcce::trace::End::Ended) => end = "ended",
             pcce::trace::EventKind::End(pcce::trace::End::Open) => end = "open",
+            // What a stream begins in that was forked.
+            pcce::trace::EventKind::Active if events.is_empty() => {}
             kind => events.push((kind.name(), event.depth, event.function, event.node)),
         }
     }
@@ -204,6 +206,55 @@ fn lost_chunks_are_gaps() {
         }
     }
     assert!(behind > 500, "{behind}");
+}
+
+/// What was forked where its parent is not known tells nothing that did not happen: it goes on from nothing, or from
+/// what the parent knew again in front of the fork.
+#[test]
+fn forks_behind_gaps_tell_nothing_false() {
+    let (mut unknown, mut known) = (0, 0);
+    for seed in 0..3000 {
+        let mut random = Random::new(seed + 1);
+        let world = World::random(&mut random);
+        let programs = programs(&world);
+        let mut parent = Run::new(&world, seed + 5, 1000, Writer::new(8));
+        parent.thread();
+        let chunks = parent.writer.done.len();
+        if chunks < 3 {
+            continue;
+        }
+        let visit = 1 + random.below(parent.positions.len() as u64);
+        let position = parent.positions[visit as usize - 1];
+        let mut child = Run::new(&world, seed + 5, 1000, Writer::new(8)).forked(visit, seed + 1000);
+        child.thread();
+        let of_child = StreamOf {
+            number: 2,
+            process: 80,
+            thread: 80,
+            parent: 1,
+            parent_position: position,
+            begin: BEGIN_FORKED,
+            ..StreamOf::first()
+        };
+        let mut file = FileOf::new(&world);
+        file.stream(&StreamOf::first(), &parent.writer.done, false);
+        let lost = random.below(chunks as u64) as usize;
+        file.bytes[(world.images.len() + 1 + lost) * 65536 + 136] ^= 1;
+        file.stream(&of_child, &child.writer.done, false);
+        let file = TraceFile::from_bytes(file.bytes).expect("it is a trace");
+        let (found, ..) = read(&file, &programs, 2);
+        let same = |a: &Expected, b: &Expected| (a.0, a.2, a.3) == (b.0, b.2, b.3);
+        let sure = found.iter().position(|event| event.0 == "gap").unwrap_or(found.len());
+        let is_exact = found[..sure].iter().zip(&child.events).all(|(a, b)| same(a, b));
+        assert!(is_exact && sure <= child.events.len(), "seed {seed}: {:?}", &found[..sure]);
+        let mut happened = child.events[sure..].iter();
+        for event in found[sure..].iter().filter(|event| event.0 != "gap") {
+            assert!(happened.any(|other| same(other, event)), "seed {seed}: {event:?} did not happen");
+        }
+        unknown += usize::from(sure == 0 && !found.is_empty());
+        known += usize::from(sure > 0 && position >> 40 > lost as u64);
+    }
+    assert!(unknown > 200 && known > 50, "{unknown} {known}");
 }
 
 /// Whatever the bytes, there is an end, and nothing refers to what is not there.

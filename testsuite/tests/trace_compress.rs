@@ -94,6 +94,46 @@ fn a_killed_programs_trace_is_compressed_as_far_as_it_goes() {
     }
 }
 
+/// Who stops it has two traces, and each can be read. The program goes on, and is not harmed.
+#[test]
+fn compressing_can_be_stopped() {
+    let folder = work_folder("trace-compress/stopped");
+    let (trace, packed) = (folder.join("trace"), folder.join("trace.zst"));
+    for signal in ["-TERM", "-HUP"] {
+        let mut program = start(&trace, "2000", &[]);
+        let mut compress = command(artifact("pcce"), &["trace", "compress"]);
+        let compress = compress.arg(&trace).stderr(Stdio::piped()).spawn().expect("pcce");
+        thread::sleep(Duration::from_millis(200));
+        let _ = run(&mut command("kill", &[signal, &compress.id().to_string()])).expect_success();
+        let stopped = compress.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&stopped.stderr);
+        assert!(stopped.status.code() == Some(2) && said.contains("compressing was stopped"), "{said}");
+        assert!(program.try_wait().expect("a child").is_none(), "the program was too fast for this test");
+        // Both processes.
+        let _ = run(&mut command("kill", &["-9", "--", &format!("-{}", program.id())])).expect_success();
+        let _ = program.wait().expect("it ends");
+        for file in [&packed, &trace] {
+            // Nothing that can be compared is wrong.
+            let _ = events(file);
+            let report = pcce(&["report"], &[busy(), file]);
+            let is_said = report.status == 2 && report.stderr.contains("something is missing");
+            let count =
+                report.stdout.split(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or_default();
+            assert!(is_said && count > 1000, "{}", report.describe());
+        }
+        fs::remove_file(&trace).unwrap();
+        fs::remove_file(&packed).unwrap();
+    }
+    // Where nothing was given back, all is as it was.
+    let mut program = start(&trace, "20", &[]);
+    assert!(program.wait().expect("it ends").success());
+    let before = events(&trace);
+    let mut compress = command(artifact("pcce"), &["trace", "compress"]).arg(&trace).spawn().expect("pcce");
+    let _ = run(&mut command("kill", &["-TERM", &compress.id().to_string()]));
+    let _ = compress.wait().expect("it ends");
+    assert_eq!(events(if trace.exists() { &trace } else { &packed }), before);
+}
+
 #[test]
 fn a_ring_is_compressed_when_the_program_has_ended() {
     let folder = work_folder("trace-compress/ring");

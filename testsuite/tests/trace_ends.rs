@@ -325,3 +325,61 @@ fn ended_thread(folder: &Path, way: &str, exact: bool, what: &str) {
     let check = pcce(&["check"]);
     assert!(check.stdout.contains(", 0 chunks do not match"), "{what}: {}", check.describe());
 }
+
+/// A forked child begins in the calls of its parent: all that tells of calls knows them, and no event is left out.
+#[test]
+fn children_begin_in_what_their_parents_had_called() {
+    for mode in MODES {
+        let program =
+            build(&work_folder(&format!("trace_ends/inherited{mode}")), "ends.c", &[mode, "-fno-inline"]);
+        let streams = calls(&program, "exit", None);
+        let (_, child) = &streams[1];
+        let began = child.iter().take_while(|event| event["kind"] == "active");
+        let began: Vec<_> =
+            began.map(|event| (event["function"].as_str(), event["depth"].as_u64())).collect();
+        assert_eq!(began, [(Some("main"), Some(0)), (Some("fork"), Some(1))], "{mode}: {child:?}");
+        let trace = program.with_extension("trace");
+        let pcce = |words: &[&str]| {
+            let mut pcce = command(artifact("pcce"), &["trace"]);
+            run(pcce.args(words).arg(&program).arg(&trace)).expect_success().stdout
+        };
+        let folded = pcce(&["export", "--format", "folded"]);
+        assert!(folded.contains("main;child;work;note 3\n"), "{mode}: {folded}");
+        let sum: u64 =
+            folded.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum();
+        let report = pcce(&["report"]);
+        assert!(report.starts_with(&format!("{sum} events, ")), "{mode}: {folded}{report}");
+        let row = report.lines().find(|line| line.ends_with("  main")).expect("a row");
+        assert_eq!(row.split_whitespace().next(), Some("1"), "{mode}: it was called once: {report}");
+        let chrome = pcce(&["export", "--format", "chrome"]);
+        assert_eq!(chrome.matches(r#""name":"main""#).count(), 2, "{mode}: {chrome}");
+    }
+}
+
+/// Destructors of a static program may have `exit` call more, behind all of them: what is called is in a stream of its
+/// own, of which nobody can say that it has ended.
+#[test]
+fn what_static_programs_call_last_is_not_missing_in_silence() {
+    let folder = work_folder("trace_ends/static");
+    let text = "#include <cstdlib>\n#define NEW __attribute__((noinline))\nvolatile int seen;\n\
+        struct Object { NEW Object() { seen++; } NEW ~Object() { seen++; } };\nNEW void late() { static Object object; }\n\
+        NEW void last() { seen++; }\n\
+        __attribute__((destructor)) static void destroys() { late(); atexit(last); }\nint main() { return 0; }\n";
+    fs::write(folder.join("program.cpp"), text).unwrap();
+    for mode in MODES {
+        for linked in ["-static", "-static-pie", "-pie"] {
+            let mut clang = command(artifact("pcce-clang++"), &["--pcce-trace", "-g", "-O1", mode, linked]);
+            let _ = run(clang.args(["program.cpp", "-o", "program"]).current_dir(&folder)).expect_success();
+            let streams = calls(&folder.join("program"), "", None);
+            let all: Vec<_> = streams.iter().flat_map(|(calls, _)| calls.clone()).collect();
+            for function in
+                ["main", "destroys()", "late()", "Object::Object()", "last()", "Object::~Object()"]
+            {
+                assert!(count(&all, function) > 0, "{mode} {linked} {function}: {all:?}");
+            }
+            let ended = streams.iter().map(|(_, events)| events.last().expect("an end")["ended"] == true);
+            let expected = if linked == "-pie" { &[true][..] } else { &[true, false] };
+            assert_eq!(ended.collect::<Vec<_>>(), expected, "{mode} {linked}");
+        }
+    }
+}

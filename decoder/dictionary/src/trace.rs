@@ -102,8 +102,9 @@ pub struct Node {
     pub site: Option<u32>,
     /// Of a call: its locations, innermost first, as in [`crate::Site::locations`]. Of a block, those of its beginning.
     pub locations: Vec<Location>,
-    /// Of a block: the lines of its code, each an index into [`Traced::files`], a number from 1, and the inlined copy
-    /// that it is of: from 1 in each function, and 0 for the function's own code.
+    /// Where blocks are events: the lines of the block's code that begin behind this event of it, and in front of the
+    /// next one. Those of a call are executed if it returns. Each is an index into [`Traced::files`], a number from 1,
+    /// and the inlined copy that it is of: from 1 in each function, and 0 for the function's own code.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub lines: Vec<(u32, u32, u32)>,
 }

@@ -2,9 +2,11 @@
 
 mod args;
 mod names;
+mod signals;
 mod text;
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context, bail};
 use indicatif::{HumanBytes, ProgressBar};
@@ -236,11 +238,13 @@ fn diff(args: &DiffArgs) -> anyhow::Result<Status> {
 fn compress(path: &Path, output: Option<&Path>) -> anyhow::Result<Status> {
     let output = output.map_or_else(|| path.with_added_extension("zst"), Path::to_owned);
     let progress = ProgressBar::new_spinner();
+    let stopped = signals::until_ended().context("signals cannot be handled")?;
     let mut tell = |done: Compression| {
         let Compression { read, written, is_used } = done;
         let waits = if is_used { "; the program runs" } else { "" };
         progress.set_message(format!("{} compressed to {}{waits}", HumanBytes(read), HumanBytes(written)));
         progress.tick();
+        !stopped.load(Ordering::Relaxed)
     };
     let done = trace::compress(path, &output, &mut tell);
     progress.finish_and_clear();

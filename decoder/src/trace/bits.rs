@@ -29,6 +29,8 @@ pub(super) enum Item {
 
 /// So many words are read at a time.
 const BLOCK: usize = 1 << 13;
+/// In the place of a block's: nothing else is read of the chunk.
+const SKIPPED: u64 = u64::MAX;
 
 /// Reads a stream.
 #[derive(Debug)]
@@ -63,6 +65,9 @@ pub(super) struct Bits<'t> {
     taken: u64,
     specials: u64,
     loads: u64,
+    /// Nothing is read from this place on ([`position`]), and whether reading has come there.
+    limit: u64,
+    at_limit: bool,
     pub(super) error: Option<io::Error>,
 }
 
@@ -90,8 +95,20 @@ impl<'t> Bits<'t> {
             taken: 0,
             specials: 0,
             loads: 0,
+            limit: u64::MAX,
+            at_limit: false,
             error: None,
         }
+    }
+
+    /// Reads nothing from this place of the stream on.
+    pub(super) fn stop_at(&mut self, position: u64) {
+        self.limit = position;
+    }
+
+    /// Whether all was read in front of the place where reading stops, and nothing is left.
+    pub(super) fn is_at_limit(&self) -> bool {
+        self.at_limit && self.left == 0
     }
 
     /// The place in the stream ([`position`]).
@@ -152,7 +169,7 @@ impl<'t> Bits<'t> {
         self.sure = 0;
         self.block.clear();
         self.at = 0;
-        self.block_at = u64::MAX;
+        self.block_at = SKIPPED;
     }
 
     fn load(&mut self) -> Item {
@@ -176,9 +193,16 @@ impl<'t> Bits<'t> {
 
     fn next_word(&mut self) -> Item {
         let start = self.word_index();
+        if self.block_at != SKIPPED && self.here(start, 0).is_some_and(|here| here >= self.limit) {
+            self.at_limit = true;
+            return Item::End(false);
+        }
         let Some(word) = self.word() else {
             return match self.last.take().filter(|(words, _)| *words == start) {
-                Some((_, pending)) => self.fill(pending),
+                Some((_, pending)) => {
+                    (self.word_at, self.word_len) = (start, 1);
+                    self.fill(pending)
+                }
                 None => self.next_chunk(),
             };
         };
@@ -231,11 +255,19 @@ impl<'t> Bits<'t> {
 
     /// Takes the bits of a word: those below its leading one.
     fn fill(&mut self, word: u64) -> Item {
-        self.had = 63 - word.leading_zeros();
+        let bits = 63 - word.leading_zeros();
+        let cut = self.here(self.word_at, bits).is_some_and(|end| end > self.limit);
+        // It was pending in part where reading stops.
+        self.had = if cut { bits.min((self.limit & 0xff) as u32) } else { bits };
         self.left = self.had;
         self.taken += u64::from(self.had);
-        self.bits = if self.had == 0 { 0 } else { word << (64 - self.had) };
+        self.bits = if self.had == 0 { 0 } else { word << (64 - bits) };
         Item::Bits
+    }
+
+    /// A place in the chunk.
+    fn here(&self, words: u64, bits: u32) -> Option<u64> {
+        self.chunk.map(|chunk| position(chunk.sequence, words, bits))
     }
 
     /// Leaves words out.
@@ -323,6 +355,10 @@ impl<'t> Bits<'t> {
             let ended = |chunk: ChunkAt| chunk.end == ENDED && chunk.words <= chunk.there;
             return Item::End(!self.more && self.chunk.is_some_and(ended));
         };
+        if position(chunk.sequence, 0, 0) > self.limit {
+            // The place is where something is missing.
+            return Item::End(false);
+        }
         self.next += 1;
         match self.is_sound(&chunk) {
             Ok(true) => {}

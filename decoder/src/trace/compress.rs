@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pcce_abi::trace::{
     CHUNK_HEAD, CONTINUED, Chunk, FIRST, HEAD, KIND_IMAGE, RING, SYNCED, SYNCED_FOR, UNIT,
@@ -44,6 +44,9 @@ pub enum CompressError {
          compress the trace when the program has ended"
     )]
     Ring(PathBuf),
+    /// The user has stopped it.
+    #[error("{0}: compressing was stopped; the trace is as it was")]
+    Stopped(PathBuf),
     /// The compressed file cannot be written.
     #[error("{path}: cannot be written")]
     Output {
@@ -54,8 +57,8 @@ pub enum CompressError {
     },
     /// It could not be written any more. What was in both is lost in neither.
     #[error(
-        "{path}: {cause}; some of the trace's chunks are in this file only by now, and the others in {trace} only: \
-         pcce reads each of them, with gaps"
+        "{path}: {cause}; some of the trace's chunks are in this file only by now, and others in {trace} only: pcce \
+         reads each of them, with gaps"
     )]
     Parted {
         /// The compressed file.
@@ -79,14 +82,14 @@ pub struct Compression {
 }
 
 /// Compresses a trace, and removes it. As long as programs write it, it waits for more. `progress` is told now and then
-/// how far it is.
+/// how far it is, and says whether to go on.
 ///
 /// # Errors
 /// [`CompressError`]. Unless it says otherwise, the trace is as it was.
 pub fn compress(
     trace: &Path,
     to: &Path,
-    progress: &mut dyn FnMut(Compression),
+    progress: &mut dyn FnMut(Compression) -> bool,
 ) -> Result<Compression, CompressError> {
     let of_trace = |source| CompressError::Trace { path: trace.to_owned(), source };
     let of_system = |source: io::Error| of_trace(source.into());
@@ -118,6 +121,7 @@ pub fn compress(
         return Err(match cause {
             Cause::System(source) => of_output(source),
             Cause::Ring => CompressError::Ring(trace.to_owned()),
+            Cause::Stopped => CompressError::Stopped(trace.to_owned()),
         });
     }
     fs::remove_file(trace).map_err(of_system)?;
@@ -130,6 +134,7 @@ fn parted(trace: &Path, to: &Path, cause: Cause) -> CompressError {
         Cause::Ring => {
             io::Error::other("a program that keeps a ring (PCCE_TRACE_RING) writes the trace, too")
         }
+        Cause::Stopped => io::Error::other("compressing was stopped, and a program goes on to write"),
     };
     CompressError::Parted { path: to.to_owned(), trace: trace.to_owned(), cause }
 }
@@ -137,6 +142,7 @@ fn parted(trace: &Path, to: &Path, cause: Cause) -> CompressError {
 enum Cause {
     System(io::Error),
     Ring,
+    Stopped,
 }
 
 impl From<io::Error> for Cause {
@@ -150,6 +156,8 @@ impl From<io::Error> for Cause {
 struct Waiting {
     at: u64,
     size: u64,
+    /// It describes an image: who reads other chunks of the trace needs it.
+    is_image: bool,
 }
 
 struct Job {
@@ -165,14 +173,17 @@ struct Job {
 impl Job {
     /// How long it waits for more, where there is nothing to do.
     const PAUSE: Duration = Duration::from_millis(50);
+    /// What stops it may stop the program, too: so long it waits for that.
+    const GRACE: Duration = Duration::from_millis(500);
 
-    fn run(&mut self, lock: &File, progress: &mut dyn FnMut(Compression)) -> Result<(), Cause> {
+    fn run(&mut self, lock: &File, progress: &mut dyn FnMut(Compression) -> bool) -> Result<(), Cause> {
         self.context
             .set_parameter(CParameter::ChecksumFlag(true))
             .map_err(|code| io::Error::other(zstd_safe::get_error_name(code)))?;
         self.copy(0, FIRST.min(self.from.len()?))?;
         let mut waiting = Vec::new();
         let mut next = FIRST;
+        let mut stopped: Option<Instant> = None;
         loop {
             // Who writes the file has it locked.
             let is_used = match lock.try_lock() {
@@ -196,16 +207,25 @@ impl Job {
                     open.push(chunk);
                     continue;
                 }
+                if stopped.is_some_and(|since| since.elapsed() > Self::GRACE) {
+                    return Err(Cause::Stopped);
+                }
                 // A process that keeps a ring has said so before it began its first chunk.
                 if self.word(RING)? != 0 {
                     return Err(Cause::Ring);
                 }
                 self.copy(chunk.at, chunk.size)?;
-                self.give_back(chunk);
-                progress(self.done);
+                if !chunk.is_image {
+                    self.give_back(chunk);
+                }
+                if !progress(self.done) {
+                    stopped.get_or_insert_with(Instant::now);
+                }
             }
             waiting = open;
-            progress(self.done);
+            if !progress(self.done) && stopped.get_or_insert_with(Instant::now).elapsed() > Self::GRACE {
+                return Err(Cause::Stopped);
+            }
             if self.done == before {
                 thread::sleep(Self::PAUSE);
             }
@@ -213,7 +233,7 @@ impl Job {
         let len = self.from.len()?;
         for chunk in waiting {
             self.copy(chunk.at, chunk.size.min(len - chunk.at))?;
-            progress(self.done);
+            self.may_go_on(progress)?;
         }
         // Places that were taken, and have no chunk: nobody has come to write there, or it is damaged.
         while next < len {
@@ -227,24 +247,29 @@ impl Job {
                     next += UNIT;
                 }
             }
-            progress(self.done);
+            self.may_go_on(progress)?;
         }
         Ok(())
+    }
+
+    /// Where something was given back already, the rest is finished: it is not long, and makes one trace of two.
+    fn may_go_on(&self, progress: &mut dyn FnMut(Compression) -> bool) -> Result<(), Cause> {
+        if progress(self.done) || self.freed { Ok(()) } else { Err(Cause::Stopped) }
     }
 
     /// The chunk that begins there.
     fn chunk_at(&self, at: u64) -> io::Result<Option<Waiting>> {
         let mut head = [0; CHUNK_HEAD as usize];
         let is_whole = self.from.read(&mut head, at)? == head.len();
-        Ok(chunk_size(&head).filter(|_| is_whole).map(|size| Waiting { at, size }))
+        let is_image = u32_at(&head, offset_of!(Chunk, kind)) == KIND_IMAGE;
+        Ok(chunk_size(&head).filter(|_| is_whole).map(|size| Waiting { at, size, is_image }))
     }
 
     /// Whether nobody writes the chunk any more.
     fn has_ended(&self, chunk: Waiting) -> io::Result<bool> {
         let mut head = [0; CHUNK_HEAD as usize];
         self.from.read(&mut head, chunk.at)?;
-        Ok(u32_at(&head, offset_of!(Chunk, kind)) == KIND_IMAGE
-            || u32_at(&head, offset_of!(Chunk, end)) == CONTINUED)
+        Ok(chunk.is_image || u32_at(&head, offset_of!(Chunk, end)) == CONTINUED)
     }
 
     /// A word of the file's head.

@@ -15,8 +15,8 @@ use crate::printable::printable;
 pub struct Coverage {
     /// By function, how often it was entered.
     entered: Vec<u64>,
-    /// By node, how often the block was.
-    blocks: Vec<u64>,
+    /// By node, how often its lines were.
+    lines: Vec<u64>,
     /// Gaps in the streams.
     pub gaps: u64,
 }
@@ -30,13 +30,16 @@ pub fn coverage<'t>(
     streams: impl IntoIterator<Item = &'t Stream>,
 ) -> io::Result<Coverage> {
     let tables = &reader.programs.tables;
-    let (entered, blocks) = (vec![0; tables.function_count()], vec![0; tables.node_count()]);
-    let mut coverage = Coverage { entered, blocks, gaps: 0 };
+    let (entered, lines) = (vec![0; tables.function_count()], vec![0; tables.node_count()]);
+    let mut coverage = Coverage { entered, lines, gaps: 0 };
     for stream in streams {
         let mut machine = reader.machine(stream);
-        for event in machine.by_ref() {
+        while let Some(event) = machine.next() {
+            if let Some((call, _)) = machine.passed(&event) {
+                coverage.lines[call as usize] += 1;
+            }
             match event.kind {
-                EventKind::Block => coverage.blocks[event.node as usize] += 1,
+                EventKind::Block => coverage.lines[event.node as usize] += 1,
                 EventKind::Call | EventKind::Entered | EventKind::Leave => {
                     coverage.entered[event.function as usize] += 1;
                 }
@@ -66,13 +69,13 @@ impl Coverage {
             // A line of one inlined copy may be in several blocks of a function: it was executed as often as the one
             // that was most.
             let mut lines: BTreeMap<(u32, u32, u32), u64> = BTreeMap::new();
-            for block in tables.blocks(function) {
-                for &line in tables.lines(block) {
+            for node in tables.nodes_of(function) {
+                for &line in tables.lines(node) {
                     let count = lines.entry(line).or_default();
-                    *count = (*count).max(self.blocks[block as usize]);
+                    *count = (*count).max(self.lines[node as usize]);
                 }
             }
-            let first = tables.blocks(function).flat_map(|block| tables.lines(block)).next();
+            let first = tables.nodes_of(function).flat_map(|node| tables.lines(node)).next();
             if let Some(&(file, line, _)) = first {
                 let name = tables.linkage_name(tables.name_of(function));
                 let count = self.entered[function as usize];

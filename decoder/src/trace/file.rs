@@ -1,7 +1,7 @@
 //! The file of a trace: which chunks there are, of which streams, and the images of its processes. Only their heads are
 //! kept; words are read as they are needed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -162,8 +162,14 @@ pub struct TraceFile {
     pub cut: u64,
     /// So many streams were begun of which the file has nothing.
     pub lost: u64,
+    /// The oldest chunks of its streams were written over.
+    pub(super) is_ring: bool,
 }
 
+/// Rings are read at once, if they are not larger.
+const MOST_AT_ONCE: u64 = 1 << 30;
+/// So often they are read again, if they seem to be damaged.
+const READINGS: u32 = 4;
 /// Longer paths of images are cut.
 const MAX_PATH: usize = 4096;
 
@@ -210,6 +216,7 @@ impl TraceFile {
             damaged: 0,
             cut: 0,
             lost: 0,
+            is_ring: false,
         };
         let mut head = [0; RING as usize + 8];
         let read = trace.read(&mut head, 0)?;
@@ -219,7 +226,20 @@ impl TraceFile {
         check_head(&head[..read])?;
         let mut streams = BTreeMap::new();
         let word = |at: u64| u64_at(&head, at as usize);
-        let ring_end = if word(RING) == 0 { 0 } else { word(USED) };
+        if word(RING) != 0
+            && let Content::Plain(source) = &trace.content
+            && let Some(whole) = source.at_once(MOST_AT_ONCE)?
+        {
+            // A program that is running writes over its chunks while they are read.
+            let again = |read: Self| match read.damaged {
+                0 => Ok(read),
+                _ => source.at_once(MOST_AT_ONCE)?.map_or(Ok(read), Self::new),
+            };
+            // What is damaged may be a chunk that was just begun anew.
+            return (0..READINGS).try_fold(Self::new(whole)?, |read, _| again(read));
+        }
+        trace.is_ring = word(RING) != 0;
+        let ring_end = if trace.is_ring { word(USED) } else { 0 };
         let mut at = FIRST;
         while at < len {
             at += trace.chunk(at, ring_end, &mut streams)?;
@@ -227,7 +247,7 @@ impl TraceFile {
         trace.streams = streams.into_values().collect();
         trace.cut = word(USED).saturating_sub(len);
         // A ring writes over what ended threads have left.
-        if word(RING) == 0 {
+        if !trace.is_ring {
             let known = trace.streams.iter().chain(trace.rows.iter().map(|rows| &rows.stream));
             let known: BTreeSet<u64> = known.map(|stream| stream.number).collect();
             trace.lost = word(STREAMS).saturating_sub(known.len() as u64);
@@ -239,6 +259,13 @@ impl TraceFile {
             // Each is there once.
             trace.damaged += (all - stream.chunks.len()) as u64;
         }
+        // So is an image, and what a part tells of a chunk: one more stands in the place of something else.
+        let all = trace.images.len() + trace.rows.len();
+        let mut described = HashSet::new();
+        trace.images.retain(|image| described.insert((image.process, image.clock, image.loads, image.low)));
+        let mut told = HashSet::new();
+        trace.rows.retain(|rows| told.insert((rows.stream.number, rows.first, rows.part)));
+        trace.damaged += (all - trace.images.len() - trace.rows.len()) as u64;
         trace.images.sort_by_key(|image| image.clock);
         Ok(trace)
     }

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use pcce_abi::trace::{CACHE, CACHED_BITS, EXPECTED_BITS, Order, Special, hash};
 
+pub(super) use self::forks::Snapshot;
 use self::landings::Landings;
 use self::stacks::Stacks;
 use super::begin::Begin;
@@ -19,8 +20,10 @@ use super::reader::Reader;
 use super::tables::{NONE, Op, Tables};
 
 mod choose;
+mod forks;
 mod known;
 mod landings;
+mod passed;
 mod stacks;
 mod words;
 
@@ -103,17 +106,6 @@ pub struct Verified {
     pub uncertain: u64,
 }
 
-/// The stack of a stream at a place, to start another one with.
-#[derive(Clone, Debug)]
-pub(super) struct Snapshot {
-    stack: Vec<Active>,
-    jumps: Jumps,
-    landings: Landings,
-    stacks: Stacks,
-    /// Of verify mode: events and hash, if they are certain.
-    counted: Option<(u64, u64)>,
-}
-
 /// Reads a stream.
 #[derive(Debug)]
 pub struct Machine<'t> {
@@ -129,6 +121,8 @@ pub struct Machine<'t> {
     /// Functions of the cache.
     cache: Vec<u32>,
     order: Order,
+    /// What came in front of the last node in its activation, or [`NONE`].
+    before: u32,
     /// Events in a row that needed no word.
     idle: u32,
     events: u64,
@@ -159,8 +153,6 @@ pub struct Machine<'t> {
     was_counted: bool,
     /// Of verify mode: events and hash where reading begins.
     counted_before: Option<(u64, u64)>,
-    /// Where to stop.
-    limit: u64,
 }
 
 impl Iterator for Machine<'_> {
@@ -173,7 +165,7 @@ impl Iterator for Machine<'_> {
                     Ok(node) => return Some(self.node(node)),
                     Err(told) => told,
                 },
-                State::Open if self.limit <= self.bits.position() => return None,
+                State::Open if self.bits.is_at_limit() => return None,
                 State::Open => self.open(),
                 State::Check(choice) => self.check(choice),
                 State::Unwinding => self.unwinding(),
@@ -222,6 +214,7 @@ impl<'t> Machine<'t> {
             state: State::Open,
             cache: vec![NONE; CACHE],
             order: Order::new(),
+            before: NONE,
             idle: 0,
             events: 0,
             gaps: 0,
@@ -239,7 +232,6 @@ impl<'t> Machine<'t> {
             then: State::Skip,
             was_counted: false,
             counted_before: None,
-            limit: u64::MAX,
         }
     }
 
@@ -287,25 +279,12 @@ impl<'t> Machine<'t> {
         self.bits.error.take().map_or(Ok(self.gaps), Err)
     }
 
-    /// The stack at a place where the innermost code is unknown; None if there is no such place.
-    pub(super) fn snapshot_at(mut self, position: u64) -> Option<Snapshot> {
-        self.limit = position;
-        while self.next().is_some() {}
-        (self.state == State::Open && self.bits.position() >= position).then_some(Snapshot {
-            stack: self.stack,
-            jumps: self.jumps,
-            landings: self.landings,
-            stacks: self.stacks,
-            counted: self.certain.then_some((self.counted, self.hash)),
-        })
-    }
-
     /// A node comes.
     #[inline]
     fn node(&mut self, number: u32) -> Event {
         let node = &self.tables.nodes[number as usize];
         let last = self.stack.len() - 1;
-        self.stack[last].node = number;
+        self.before = std::mem::replace(&mut self.stack[last].node, number);
         self.events += 1;
         if self.verify {
             let was_counted = std::mem::take(&mut self.was_counted);
@@ -422,10 +401,9 @@ impl<'t> Machine<'t> {
     fn open(&mut self) -> Option<Event> {
         if self.bits.left == 0 {
             match self.ready() {
-                // The place may be another one now, and that where to stop.
-                Ready::Bits => return None,
-                Ready::Special if self.limit <= self.bits.position() => return None,
+                Ready::Bits => {}
                 Ready::Special => return self.special(false),
+                Ready::End(_) if self.bits.is_at_limit() => return None,
                 Ready::End(ended) => return Some(self.stop(ended)),
                 Ready::Changed => return None,
             }

@@ -57,17 +57,13 @@ impl<'t> Reader<'t> {
     /// Reads a stream from its beginning.
     #[must_use]
     pub fn machine(&self, stream: &'t Stream) -> Machine<'_> {
-        let start = if is_forked(stream) { self.start_of(stream, MAX_FORKS) } else { None };
-        Machine::new(self, stream, start)
+        Machine::new(self, stream, self.start_of(stream, MAX_FORKS))
     }
 
-    /// What was active where a stream was forked.
+    /// What was active where a stream was forked, if it was.
     fn start_of(&self, stream: &Stream, forks: u32) -> Option<Snapshot> {
-        let parent = self.file.stream(stream.parent)?;
-        let start = match is_forked(parent) {
-            true => Some(self.start_of(parent, forks.checked_sub(1)?)?),
-            false => None,
-        };
+        let parent = self.file.stream(stream.parent).filter(|_| is_forked(stream))?;
+        let start = self.start_of(parent, forks.checked_sub(1)?);
         Machine::new(self, parent, start).snapshot_at(stream.parent_position)
     }
 

@@ -49,17 +49,18 @@ impl Totals {
         if event.kind.is_counted() && event.kind != EventKind::Block && event.node != NONE {
             self.rows[tables.function_of(event.node) as usize].own += 1;
         }
+        let is_call = !matches!(event.kind, EventKind::Active | EventKind::Landed | EventKind::Again);
         let (rows, active, since) = (&mut self.rows, &mut self.active, &mut self.since);
         self.spans.event(tables, event, events, |change| match change {
             Change::Begin(span) => {
-                rows[span.callee as usize].calls += u64::from(event.kind != EventKind::Active);
+                rows[span.callee as usize].calls += u64::from(is_call);
                 if active[span.callee as usize] == 0 {
                     since[span.callee as usize] = time();
                 }
                 active[span.callee as usize] += 1;
             }
             Change::Found(span, before) => {
-                let calls = u64::from(event.kind != EventKind::Active);
+                let calls = u64::from(is_call);
                 let [before, callee] = [before, span.callee].map(|callee| callee as usize);
                 rows[before].calls -= calls;
                 active[before] -= 1;

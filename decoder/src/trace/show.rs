@@ -103,10 +103,26 @@ pub fn show<'t>(
             };
             let Some(base) = base else { continue };
             let number = machine.events();
-            let shown = (selection.lines || event.kind != EventKind::Block)
-                && number >= from
-                && selection.to.is_none_or(|to| number <= to)
-                && selection.depth.is_none_or(|depth| event.depth.saturating_sub(base) < depth);
+            let is_wanted = |number: u64, depth: u32| {
+                number >= from
+                    && selection.to.is_none_or(|to| number <= to)
+                    && selection.depth.is_none_or(|most| depth.saturating_sub(base) < most)
+            };
+            let time = selection.times.then(|| machine.time().saturating_sub(begin));
+            if selection.lines
+                && !json
+                && let Some((call, depth)) = machine.passed(&event)
+                && !tables.lines(call).is_empty()
+            {
+                let before = number - u64::from(event.kind.is_counted());
+                if is_wanted(before, depth) {
+                    line.clear();
+                    line.push_str(&start((base, time), before, depth));
+                    lines(tables, call, style, &mut line);
+                    writeln!(out, "{line}")?;
+                }
+            }
+            let shown = (selection.lines || event.kind != EventKind::Block) && is_wanted(number, event.depth);
             if !shown {
                 if selection.to.is_some_and(|to| number > to) {
                     break;
@@ -114,7 +130,6 @@ pub fn show<'t>(
                 continue;
             }
             line.clear();
-            let time = selection.times.then(|| machine.time().saturating_sub(begin));
             match json {
                 true => json_line(tables, stream, &machine, &event, time, &mut line),
                 false if is_told => {}
@@ -147,6 +162,14 @@ fn within(tables: &Tables, functions: &Named, event: &Event, inside: &mut Option
     *inside
 }
 
+/// What a line begins with.
+fn start((base, time): (u32, Option<u64>), number: u64, depth: u32) -> String {
+    let time = time.map_or(String::new(), |time| format!("{:>12.6} s ", time as f64 / 1e9));
+    let depth = depth.saturating_sub(base);
+    let start = format!("{time}{number:>8}  ") + &"  ".repeat(depth.min(MAX_INDENT) as usize);
+    if depth > MAX_INDENT { start + &format!("({depth}) ") } else { start }
+}
+
 fn text_line(
     tables: &Tables,
     machine: &Machine<'_>,
@@ -155,13 +178,7 @@ fn text_line(
     style: &Style,
     line: &mut String,
 ) {
-    let time = time.map_or(String::new(), |time| format!("{:>12.6} s ", time as f64 / 1e9));
-    let number = format!("{time}{:>8}  ", machine.events());
-    let depth = event.depth.saturating_sub(base);
-    let mut start = number + &"  ".repeat(depth.min(MAX_INDENT) as usize);
-    if depth > MAX_INDENT {
-        start += &format!("({depth}) ");
-    }
+    let start = start((base, time), machine.events(), event.depth);
     let indent = start.len();
     let boundary = |text: String| format!("{start}<{text}>\n");
     match event.kind {
@@ -242,7 +259,7 @@ fn passes_on(tables: &Tables, pad: u32) -> bool {
     ops.into_iter().find(|op| *op != Op::Block) == Some(Op::Resume)
 }
 
-/// The lines of a block: each file, and the numbers of its lines.
+/// The lines that begin behind a node: each file, and the numbers of its lines.
 fn lines(tables: &Tables, node: u32, style: &Style, line: &mut String) {
     use std::fmt::Write as _;
     let mut last = None;

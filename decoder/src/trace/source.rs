@@ -19,6 +19,22 @@ impl Source {
         }
     }
 
+    /// All bytes of a file in memory, as they are now; None where they are there already, or are more than `most`.
+    pub fn at_once(&self, most: u64) -> io::Result<Option<Self>> {
+        if matches!(self, Self::Memory(_)) {
+            return Ok(None);
+        }
+        let len = self.len()?;
+        let mut bytes = Vec::new();
+        if len > most || bytes.try_reserve_exact(len as usize).is_err() {
+            return Ok(None);
+        }
+        bytes.resize(len as usize, 0);
+        let read = self.read(&mut bytes, 0)?;
+        bytes.truncate(read);
+        Ok(Some(Self::Memory(bytes)))
+    }
+
     /// Fills the buffer from a byte on, as far as there are bytes. Returns how many there were.
     pub fn read(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         match self {

@@ -77,7 +77,13 @@ impl Spans {
             EventKind::Return | EventKind::OpenReturned | EventKind::Gap(_) => {
                 self.close(event.depth, &mut sink);
             }
-            EventKind::Landed | EventKind::Again => self.close(event.depth + 1, &mut sink),
+            EventKind::Landed | EventKind::Again => {
+                self.close(event.depth + 1, &mut sink);
+                // It was not known that it is active.
+                if self.open.last().is_none_or(|span| span.depth < event.depth) {
+                    self.open(span(event.function), sink);
+                }
+            }
             EventKind::Known
             | EventKind::Switched
             | EventKind::Handler

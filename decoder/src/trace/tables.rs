@@ -131,7 +131,7 @@ pub struct Tables {
     /// The same of nodes, by their call sites.
     by_site: HashMap<(u32, u64), u32>,
     places: HashMap<(u32, u64), Place>,
-    /// The lines of blocks.
+    /// The lines of nodes.
     lines: Vec<(u32, u32, u32)>,
     /// By node, where its lines begin; they end where the next one's do.
     first_lines: Vec<u32>,
@@ -331,7 +331,8 @@ impl Tables {
         self.by_site.get(&(image, address)).copied()
     }
 
-    /// The lines of a block: the numbers of the file, of the line, and of the inlined copy that it is of.
+    /// The lines that begin behind a node of a block: the numbers of the file, of the line, and of the inlined copy
+    /// that it is of.
     #[must_use]
     pub fn lines(&self, node: u32) -> &[(u32, u32, u32)] {
         let end = self.first_lines.get(node as usize + 1).map_or(self.lines.len(), |end| *end as usize);
@@ -348,12 +349,6 @@ impl Tables {
     #[must_use]
     pub fn has_blocks(&self) -> bool {
         self.nodes.iter().any(|node| node.op == Op::Block)
-    }
-
-    /// The blocks of a function.
-    pub fn blocks(&self, function: u32) -> impl Iterator<Item = u32> {
-        let Function { first_node, nodes, .. } = self.functions[function as usize];
-        (first_node..first_node + nodes).filter(|&node| self.nodes[node as usize].op == Op::Block)
     }
 
     /// The code of a node, and how many bits it has.

@@ -5,7 +5,7 @@ use core::mem::transmute;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
-use crate::abi::trace::{BEGIN_FORKED, Block, Gap, Special, special};
+use crate::abi::trace::{BEGIN_FORKED, BEGIN_ROOT, Block, Gap, Special, special};
 use crate::area::{self, __pcce_trace_empty, Area, State};
 use crate::stream::{self, Busy};
 use crate::stubs::block;
@@ -86,6 +86,10 @@ extern "C" fn end_of_process(_: *mut c_void) {
             handlers::end_outer(area);
             let _busy = Busy::new(block, area);
             stream::end(block, area);
+            // Handlers of `exit` that destructors of a static program have registered come behind this. What they call
+            // is in a stream of its own, which nobody ends.
+            stream::lose(block, area);
+            (*area).stream.begin = BEGIN_ROOT;
         }
     }
     last::of_others();

@@ -15,6 +15,8 @@ const MAX_CONTEXTS: usize = 1 << 20;
 const DEEPER: u32 = u32::MAX;
 /// In place of a callee: contexts beyond [`MAX_CONTEXTS`].
 const FURTHER: u32 = u32::MAX - 1;
+/// In place of a context: nothing is known of what is active.
+const UNKNOWN: &str = "<not known>";
 
 /// What was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,6 +110,9 @@ pub fn folded<'t>(
         folded.gaps += machine.finish()?;
     }
     let mut path = Vec::new();
+    if contexts.rows[0].events > 0 {
+        writeln!(out, "{UNKNOWN} {}", contexts.rows[0].events)?;
+    }
     for (number, &Context { callee, events, .. }) in contexts.rows.iter().enumerate().skip(1) {
         if events == 0 {
             continue;

@@ -27,7 +27,7 @@ impl Machine<'_> {
                     }
                     Ready::Bits | Ready::Special | Ready::End(true) => {}
                     // The process was forked there, in unknown code.
-                    Ready::End(false) if self.limit <= self.bits.position() => {}
+                    Ready::End(false) if self.bits.is_at_limit() => {}
                     Ready::End(false) => return Err(Some(self.stop(false))),
                     Ready::Changed => return Err(None),
                 }

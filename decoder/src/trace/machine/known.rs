@@ -31,8 +31,9 @@ impl<'t> Machine<'t> {
         }
         match self.reader.begin_at(self.stream, chunk) {
             Ok(Some(begin)) => {
-                // A ring begins where the chunks begin that it has kept.
-                let kept = first && begin.stack[0].function == OPEN;
+                // A ring begins where the chunks begin that it has kept, and reading where it was to begin.
+                let may_begin = self.reader.file.is_ring || self.stream.chunks.first() != Some(chunk);
+                let kept = first && may_begin && begin.stack[0].function == OPEN;
                 if kept || self.state == State::Skip {
                     self.state = State::Known(kept);
                 }

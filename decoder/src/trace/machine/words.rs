@@ -27,7 +27,7 @@ impl Machine<'_> {
                 }
             }
             self.bits.take();
-            if matches!(self.state, State::Lose(..) | State::Known(_)) {
+            if matches!(self.state, State::Lose(..) | State::Known(_) | State::Active(_)) {
                 return Ready::Changed;
             }
         }
@@ -55,8 +55,8 @@ impl Machine<'_> {
         let first = !std::mem::replace(&mut self.started, true);
         if chunk.begin == BEGIN_MIDDLE {
             self.state = State::Lose(Why::Middle, 0);
-        } else if chunk.begin == BEGIN_FORKED && chunk.sequence == 0 && !self.forked {
-            self.lose_at(Why::Parent);
+        } else if chunk.begin == BEGIN_FORKED && chunk.sequence == 0 {
+            if self.forked { self.inherits() } else { self.lose_at(Why::Parent) }
         } else if !follows {
             self.lose_at(Why::Missing);
         }

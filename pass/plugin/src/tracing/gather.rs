@@ -37,7 +37,7 @@ pub struct Node<'m> {
     pub call: Option<usize>,
     /// Of a call: the landing pad to which exceptions lead.
     pub unwinds_to: Option<u32>,
-    /// Of a block: its lines.
+    /// Where blocks are nodes: the lines that begin behind it, up to the block's next node.
     pub lines: Vec<Line>,
 }
 
@@ -123,22 +123,24 @@ type Line = (SourceLocation, u32);
 struct Copies(Vec<Vec<SourceLocation>>);
 
 impl Copies {
-    /// The lines of a block, each once for each copy, in the order of its instructions.
-    fn lines(&mut self, block: llvm::Block<'_>) -> Vec<Line> {
-        let mut lines: Vec<Line> = Vec::new();
-        for mut locations in block.instructions().map(Instruction::locations) {
-            if locations.first().is_none_or(|location| location.line == 0) {
-                continue;
+    /// Gives the nodes of a block its lines, each once for each copy, in the order of its instructions: to the node of
+    /// the block those up to its first event, to an event those behind it.
+    fn lines<'m>(&mut self, block: llvm::Block<'m>, nodes: &mut [Node<'m>]) {
+        let Some(mut at) = nodes.iter().position(|node| node.kind == Kind::Block) else { return };
+        for instruction in block.instructions() {
+            let mut locations = instruction.locations();
+            if locations.first().is_some_and(|location| location.line != 0) {
+                let location = locations.remove(0);
+                let copy = self.number(locations);
+                let same = |(line, of): &Line| {
+                    *of == copy && line.line == location.line && line.file == location.file
+                };
+                if !nodes.iter().flat_map(|node| &node.lines).any(same) {
+                    nodes[at].lines.push((location, copy));
+                }
             }
-            let location = locations.remove(0);
-            let copy = self.number(locations);
-            let same =
-                |(line, of): &Line| *of == copy && line.line == location.line && line.file == location.file;
-            if !lines.iter().any(same) {
-                lines.push((location, copy));
-            }
+            at += usize::from(nodes.get(at + 1).is_some_and(|next| next.at == instruction));
         }
-        lines
     }
 
     fn number(&mut self, places: Vec<SourceLocation>) -> u32 {
@@ -214,9 +216,7 @@ impl<'m> Reader<'_, 'm> {
                 };
                 push(kind, instruction, role);
             }
-            if let Some(node) = nodes[first..].iter_mut().find(|node| node.kind == Kind::Block) {
-                node.lines = copies.lines(block);
-            }
+            copies.lines(block, &mut nodes[first..]);
             let end = block.terminator();
             let successors = match end.as_call().and_then(|call| call.normal_destination()) {
                 Some(destination) => vec![destination],

@@ -1,0 +1,86 @@
+//! Rings: what is read of one that is being written, and what of one that was damaged.
+
+use std::fs;
+use std::mem::offset_of;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use pcce_abi::trace::{CHUNK, Chunk, KIND_IMAGE, KIND_STREAM, UNIT};
+use pcce_testsuite::{Output, artifact, command, run, work_folder};
+
+/// Calls in some threads: so many rounds, or for ever.
+const CALLS: &str = "#include <pthread.h>\n#include <stdlib.h>\n#define NEW __attribute__((noinline))\n\
+    static volatile unsigned seen;\nNEW static void one(int n) { seen += n; }\nNEW static void two(int n) { seen -= n; }\n\
+    static void (*volatile calls[2])(int) = {one, two};\nNEW static void some(long k) { for (int i = 0; i < 7; i++) calls[i * k & 1](i); }\n\
+    static void *runs(void *rounds) { for (long k = 0; k != (long)rounds; k++) some(k); return NULL; }\n\
+    int main(int count, char **words) { (void)count; pthread_t threads[4];\n  \
+      for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, runs, (void *)atol(words[1]));\n  \
+      for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);\n  return 0; }\n";
+
+fn build(folder: &Path) -> PathBuf {
+    let (source, program) = (folder.join("calls.c"), folder.join("calls"));
+    fs::write(&source, CALLS).expect("room on the disk");
+    let mut build = command(artifact("pcce-clang"), &["--pcce-trace", "-O1", "-pthread"]);
+    let _ = run(build.arg(&source).arg("-o").arg(&program)).expect_success();
+    program
+}
+
+fn pcce(words: &[&str], program: &Path, trace: &Path) -> Output {
+    run(command(artifact("pcce"), &[&["trace"], words].concat()).arg(program).arg(trace))
+}
+
+/// The last events of a program that goes on are those of one moment.
+#[test]
+fn a_ring_that_is_being_written_is_read_at_once() {
+    let folder = work_folder("trace_rings/running");
+    let (program, trace) = (build(&folder), folder.join("trace"));
+    let mut start = command(&program, &["-1"]);
+    start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_RING", "256K");
+    let mut running = start.spawn().expect("the program starts");
+    thread::sleep(Duration::from_millis(800));
+    let shown: Vec<Output> = (0..3).map(|_| pcce(&["show", "--last", "10000"], &program, &trace)).collect();
+    running.kill().expect("it runs");
+    let _ = running.wait().expect("it ends");
+    for output in shown {
+        let threads: Vec<usize> =
+            output.stdout.split("\nthread ").map(|thread| thread.lines().count()).collect();
+        let others = threads.get(1..).unwrap_or_default();
+        assert!(
+            others.len() == 4 && others.iter().all(|lines| *lines > 4000),
+            "{threads:?}: {}",
+            output.stderr
+        );
+    }
+}
+
+/// A chunk that stands in the place of another one, too.
+#[test]
+fn no_chunk_stands_twice_in_silence() {
+    let folder = work_folder("trace_rings/twice");
+    let (program, trace) = (build(&folder), folder.join("trace"));
+    let _ = run(command(&program, &["10"]).env("PCCE_TRACE", &trace).env("PCCE_TRACE_RING", "256K"))
+        .expect_success();
+    let whole = fs::read(&trace).expect("a trace");
+    let unit = UNIT as usize;
+    let chunks: Vec<(usize, u32)> = (unit..whole.len())
+        .step_by(unit)
+        .filter(|&at| whole[at..].starts_with(&CHUNK.to_le_bytes()))
+        .map(|at| (at, u32::from_le_bytes(whole[at + offset_of!(Chunk, kind)..][..4].try_into().unwrap())))
+        .collect();
+    let of_kind = |kind: u32| chunks.iter().filter(move |chunk| chunk.1 == kind).map(|chunk| chunk.0);
+    let before = pcce(&["report"], &program, &trace);
+    assert_eq!(before.stderr, "", "nothing is missing");
+    let mut copied = 0;
+    for from in of_kind(KIND_IMAGE).chain(of_kind(KIND_STREAM).take(2)) {
+        for to in of_kind(KIND_STREAM).filter(|to| *to != from) {
+            let mut damaged = whole.clone();
+            damaged.copy_within(from..from + unit, to);
+            fs::write(&trace, damaged).expect("room on the disk");
+            let report = pcce(&["report"], &program, &trace);
+            assert!(report.stderr.contains("1 chunks are damaged"), "{from} to {to}: {}", report.describe());
+            copied += 1;
+        }
+    }
+    assert!(copied > 10, "{copied}");
+}
