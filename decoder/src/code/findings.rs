@@ -75,7 +75,9 @@ impl Flow<'_> {
         let mut states: Vec<Option<State>> = vec![None; count];
         let mut unknown: Vec<std::ops::RangeInclusive<usize>> = Vec::new();
         let (mut frame_offset, mut frame_position) = (Common::Unseen, Common::Unseen);
-        let mut stays = function.falls_through_to().is_none();
+        // A jump to the function's end may be one to the next function.
+        let inside = function.jumps().all(|target| function.contains(target));
+        let mut stays = inside && function.falls_through_to().is_none();
         // The id at the function's ends.
         let mut ends_with: BTreeMap<usize, State> = BTreeMap::new();
         let leaders: Vec<usize> = self.leaders.iter().copied().collect();
@@ -123,7 +125,6 @@ impl Flow<'_> {
                         }
                         _ => false,
                     };
-                    stays &= !exit || instruction.flow_control() == FlowControl::Return;
                     // It does not hold together, or the activation goes on elsewhere.
                     if exit && stack != Some(0) {
                         (frame_offset, frame_position) = (Common::Unknown, Common::Unknown);
