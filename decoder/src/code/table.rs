@@ -1,6 +1,6 @@
 //! The machine code of an image as decoding needs it: checked, and looked up by address.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use pcce_abi::functions::OPEN_THUNK;
@@ -26,10 +26,8 @@ pub(crate) struct CodeTable {
     files: Vec<String>,
     places: Vec<Place>,
     functions: Vec<FunctionCode>,
-    /// Names of instrumented functions.
-    instrumented: HashSet<u32>,
-    /// Those of them that leave their activations to no other function.
-    staying: HashSet<u32>,
+    /// Names of instrumented functions, and whether all functions of a name leave their activations to no other one.
+    instrumented: HashMap<u32, bool>,
     /// Whether all frames on which a hybrid encoding relies were found to be so. Otherwise stack offsets tell nothing.
     pub(crate) frames_hold: bool,
     /// Indices of instrumented functions, by module and function of the dictionary.
@@ -119,12 +117,12 @@ impl CodeTable {
         let names =
             code.names.iter().map(|n| Name { linkage: n.as_str().into(), demangled: OnceLock::new() });
         let is_instrumented = |f: &&FunctionCode| matches!(f.role, Role::Instrumented(..));
-        let instrumented: HashSet<u32> =
-            code.functions.iter().filter(is_instrumented).map(|f| f.name).collect();
-        let whole = code.functions.iter().filter(|f| !f.part);
-        let leaving: HashSet<u32> = whole.filter(|f| !f.stays).map(|f| f.name).collect();
+        let named = code.functions.iter().filter(is_instrumented).map(|f| (f.name, true));
+        let mut instrumented: HashMap<u32, bool> = named.collect();
+        for function in code.functions.iter().filter(|f| !f.part && !f.stays) {
+            instrumented.entry(function.name).and_modify(|stays| *stays = false);
+        }
         Ok(Self {
-            staying: instrumented.difference(&leaving).copied().collect(),
             instrumented,
             frames_hold: false,
             rows,
@@ -156,12 +154,12 @@ impl CodeTable {
 
     /// Whether an instrumented function has this name.
     pub(crate) fn is_instrumented(&self, name: u32) -> bool {
-        self.instrumented.contains(&name)
+        self.instrumented.contains_key(&name)
     }
 
-    /// Whether an instrumented function has this name, and all that have it leave their activations to no other one.
+    /// An instrumented function has this name, and no function of the name leaves its activation to another one.
     pub(crate) fn stays(&self, name: u32) -> bool {
-        self.staying.contains(&name)
+        self.instrumented.get(&name).copied().unwrap_or(false)
     }
 
     pub(crate) fn linkage(&self, name: u32) -> &str {

@@ -10,6 +10,7 @@ use pcce_dictionary::code::{Role, State};
 
 use crate::code::table::{self, CodeTable};
 use crate::context::{FrameKind, Piece};
+use crate::symbols::Site;
 use crate::token::{OPEN_SITE, Point, PointEnd, PushedFrame};
 
 use super::error::DecodeError;
@@ -102,8 +103,7 @@ impl<'d> Decoding<'d, '_> {
         let mut inner: Option<Inner<'d>> = None;
         let stop = |above| Ok(Joined { above, consumed: false });
         // Whether the innermost frame is that of the activation with an address.
-        let is_last = |number: usize| number + 1 == point.addresses.len();
-        let is_owner = |number: usize| point.end == PointEnd::Pushed && is_last(number);
+        let is_owner = |number: usize| point.ends_at(number, PointEnd::Pushed);
         // The pieces up to the last address that is no return address.
         let mut certain = self.context.pieces.len();
         for (number, address) in point.addresses.iter().enumerate() {
@@ -150,13 +150,13 @@ impl<'d> Decoding<'d, '_> {
                 continue;
             }
             // Nobody sees where frames of code without unwind tables are. But it has pushed, and nobody further in has.
-            let no_tables = point.end == PointEnd::Lost && is_last(number);
+            let no_tables = point.ends_at(number, PointEnd::Lost);
             let seen = point.left_out.is_none() && added.is_some();
             if is_owner(number) || no_tables && seen && state == State::Pushed {
                 return self.pushed(owner, below);
             }
             // The frame is this activation's, which has pushed and left the id alone, or that of another one.
-            if no_tables && state == State::Added(0) && self.is_of(below.frame, owner) {
+            if no_tables && state == State::Added(0) && self.has_pushed(owner, below.frame) {
                 self.context.pieces.truncate(before);
                 return stop(Above::Interrupted);
             }
@@ -220,7 +220,7 @@ impl<'d> Decoding<'d, '_> {
         let at = if address.exact { address.address } else { address.address.wrapping_sub(1) };
         let Some(image) = self.context.image(address.image) else {
             // Nobody knows whether that is code at all.
-            if !address.exact && point.end == PointEnd::Lost && number + 1 == point.addresses.len() {
+            if !address.exact && point.ends_at(number, PointEnd::Lost) {
                 return Ok(Active::Lost);
             }
             self.below_plain(inner.take());
@@ -242,8 +242,8 @@ impl<'d> Decoding<'d, '_> {
         if owner.is_some() && !address.exact {
             // The stack was damaged, or the unwinder is about to leave it, where there is no call.
             let Some(callee) = table::callee(function, address.address) else { return Ok(Active::Lost) };
-            let last = point.end == PointEnd::Pushed && number + 1 == point.addresses.len();
-            let marked = last && below.frame.is_some_and(|frame| frame.left);
+            let is_owner = point.ends_at(number, PointEnd::Pushed);
+            let marked = is_owner && below.frame.is_some_and(|frame| frame.left);
             let call = CallAt { image, code, callee, marked };
             if self.misfits(&call, inner.as_ref()) {
                 return Ok(Active::Misfit);
@@ -294,8 +294,7 @@ impl<'d> Decoding<'d, '_> {
         Ok(Active::Instrumented(owner, state))
     }
 
-    /// Whether what is further in cannot have been reached from a call, since what that calls leaves its activation to
-    /// nobody.
+    /// A call cannot have led to the function further in: it calls another one, which leaves its activation to nobody.
     fn misfits(&self, call: &CallAt<'_>, inner: Option<&Inner<'_>>) -> bool {
         let CallAt { image, code, callee, marked } = *call;
         let (Some(callee), Some(inner)) = (callee, inner) else { return false };
@@ -393,28 +392,26 @@ impl<'d> Decoding<'d, '_> {
         }
     }
 
-    /// Whether a function has pushed a frame.
-    fn is_of(&self, frame: Option<&PushedFrame>, function: u32) -> bool {
-        let symbols = &self.images.symbols;
-        let site = frame.and_then(|frame| symbols.site_at(self.context.image(frame.image)?, frame.site));
-        site.is_some_and(|site| symbols.sites[site as usize].function == function)
+    /// A function has pushed this frame.
+    fn has_pushed(&self, function: u32, frame: Option<&PushedFrame>) -> bool {
+        frame.and_then(|frame| self.site_of(frame)).is_some_and(|site| site.function == function)
+    }
+
+    /// The site of a frame's call.
+    fn site_of(&self, frame: &PushedFrame) -> Option<&'d Site> {
+        let (symbols, image) = (&self.images.symbols, self.context.image(frame.image)?);
+        Some(&symbols.sites[symbols.site_at(image, frame.site)? as usize])
     }
 
     /// Adds the sub-path of a function that owns the innermost frame.
     fn pushed(&mut self, owner: u32, below: &Below<'_>) -> Result<Joined, DecodeError> {
-        let symbols = &self.images.symbols;
         let unknown = Ok(Joined { above: Above::Interrupted, consumed: false });
         let Some(frame) = below.frame else { return unknown };
         if frame.site == OPEN_SITE {
             // It pushed at its entry, for an open call: no thunk can do that for it.
             return Ok(Joined { above: Above::Root(owner), consumed: false });
         }
-        let Some(image) = self.context.image(frame.image) else { return unknown };
-        let Some(site) = symbols.site_at(image, frame.site) else { return unknown };
-        let site = &symbols.sites[site as usize];
-        if site.function != owner {
-            return unknown;
-        }
+        let Some(site) = self.site_of(frame).filter(|site| site.function == owner) else { return unknown };
         if site.kind == SiteKind::Entry {
             // Inside its own entry's frame the function is a root.
             return Ok(Joined { above: Above::Root(owner), consumed: false });

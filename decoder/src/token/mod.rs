@@ -146,6 +146,13 @@ pub struct Point {
     pub end: PointEnd,
 }
 
+impl Point {
+    /// This address is the last one, and the point ends so.
+    pub(crate) fn ends_at(&self, number: usize, end: PointEnd) -> bool {
+        self.end == end && number + 1 == self.addresses.len()
+    }
+}
+
 /// A context token, as numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Token {
