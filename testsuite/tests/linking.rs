@@ -79,7 +79,7 @@ fn a_mix_of_modes_is_instrumented_or_refused() {
                 if link == "module" && [main, work].contains(&"lto") {
                     assert_eq!(linked.status, 1, "{name}");
                     let culprit = &objects[usize::from(main != "lto")];
-                    let expected = format!("`{culprit}` was compiled in lto mode");
+                    let expected = format!("`{culprit}` holds bitcode");
                     assert!(linked.stderr.contains(&expected), "{}", linked.describe());
                     continue;
                 }

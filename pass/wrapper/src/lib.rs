@@ -99,9 +99,9 @@ pub enum Error {
     EmulatedTls,
     /// A link in another mode of what only a link in lto mode instruments.
     #[error(
-        "`{file}` was compiled in lto mode (it holds bitcode), and a link in {mode} mode would leave it without \
-         instrumentation; compile it with `--pcce-mode={mode}` as well, or link with `--pcce-mode=lto`. If it is \
-         to stay without: `objcopy --remove-section=.llvm.lto` takes the bitcode out of a file that has machine code, too",
+        "`{file}` holds bitcode, which a link in lto mode instruments, and a link in {mode} mode would leave without \
+         instrumentation; compile it with `--pcce-mode={mode}`, and without `-emit-llvm`, or link with \
+         `--pcce-mode=lto`. If it is to stay without: `objcopy --remove-section=.llvm.lto` takes the bitcode out of a file that has machine code, too",
         file = .file.display()
     )]
     BitcodeWithoutLto {

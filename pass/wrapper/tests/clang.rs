@@ -276,7 +276,9 @@ fn bitcode_in_a_link_in_module_mode_is_an_error() {
         let stderr = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{inputs:?}: {stderr}");
         assert!(
-            stderr.contains(culprit) && stderr.contains("was compiled in lto mode"),
+            stderr.contains(culprit)
+                && stderr.contains("holds bitcode")
+                && stderr.contains("without `-emit-llvm`"),
             "{inputs:?}: {stderr}"
         );
         // Where no mode is named, bitcode is linked in lto mode.
