@@ -83,3 +83,47 @@ fn exceptions_pass_calls_that_may_be_jumps() {
         assert_eq!(bare, expected, "{level} without asynchronous unwind tables");
     }
 }
+
+const EVEN: &str = "#include <pcce.h>
+#include <stdio.h>
+#include <stdlib.h>
+int odd(long), through(long);
+extern int (*next)(long);
+__attribute__((noinline)) int show(void) { puts(PCCE_TOKEN); return 1; }
+__attribute__((noinline)) int even(long n) { if (n == 0) { int r = show(); __asm__ volatile(\"\"); return r; } return odd(n - 1); }
+__attribute__((noinline)) int back(long n) { if (n == 0) { int r = show(); __asm__ volatile(\"\"); return r; } return through(n - 1); }
+int main(int c, char **v) {
+  next = back;
+  int r = even(4); __asm__ volatile(\"\");
+  r += even(2000000); __asm__ volatile(\"\");
+  r += through(5); __asm__ volatile(\"\");
+  r += through(2000001); __asm__ volatile(\"\");
+  return r != 4;
+}
+";
+const ODD: &str = "int even(long);
+int (*next)(long);
+__attribute__((noinline)) int odd(long n) { return even(n - 1); }
+__attribute__((noinline)) int through(long n) { return next(n - 1); }
+";
+
+/// Recursion by tail calls of two files, one of them through a pointer, needs no stack: as in the plain program, and in
+/// a program that is encoded as a whole.
+#[test]
+fn tail_calls_through_several_modules_recurse_without_stack() {
+    let folder = work_folder("link_tails/recursion");
+    fs::write(folder.join("even.c"), EVEN).unwrap();
+    fs::write(folder.join("odd.c"), ODD).unwrap();
+    let build = |program: &str, flags: &[&str]| {
+        built(&folder, "pcce-clang", ["even.c", "odd.c"], program, &[&["-O2"], flags].concat())
+    };
+    let expected = build("whole", &["--pcce-mode=lto"]);
+    assert_eq!(expected.lines().count(), 4, "{expected}");
+    assert!(expected.lines().all(|line| line.starts_with("main;") && line.ends_with(";show")), "{expected}");
+    for linker in ["bfd", "gold", "lld", "mold"] {
+        let linker = format!("-fuse-ld={linker}");
+        assert_eq!(build("linked", &[&linker]), expected, "{linker}");
+        assert_eq!(build("verified", &[&linker, "--pcce-verify"]), expected, "{linker}, verify mode");
+    }
+    assert_eq!(build("shared", &["-fPIC", "-pie", "--pcce-hybrid", "--pcce-mode=link"]), expected);
+}

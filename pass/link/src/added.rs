@@ -31,6 +31,9 @@ pub struct Added<'a> {
     places: Vec<Place>,
     /// The sites of its calls.
     sites: Vec<Vec<Option<Sites>>>,
+    /// The functions that leave their activations by calls which are on cycles: those calls, by their places in the
+    /// lists of the modules.
+    kept_tails: HashMap<FunctionId, Vec<usize>>,
     /// By module: how many functions, sites and bytes of site arrays the modules before it have.
     before: Vec<Before>,
     /// By module: the numbers of its names.
@@ -45,17 +48,24 @@ pub struct Added<'a> {
 }
 
 impl<'a> Added<'a> {
-    /// Nothing is added yet.
-    pub fn new(modules: &'a [Module]) -> Self {
+    /// Nothing is added yet. `kept_tails`: [`Merged::kept_tails`].
+    pub fn new(modules: &'a [Module], kept_tails: &[(FunctionId, usize)]) -> Self {
         let sites =
             modules.iter().flat_map(|module| module.facts.iter().flat_map(|facts| facts.sites.clone()));
+        let mut sites: Vec<Vec<Option<Sites>>> = sites.collect();
+        let mut kept_of: HashMap<FunctionId, Vec<usize>> = HashMap::new();
+        for &(caller, call) in kept_tails.iter().rev() {
+            sites[caller.index()].remove(call);
+            kept_of.entry(caller).or_default().push(call);
+        }
         let places = modules.iter().enumerate();
         let places = places.flat_map(|(m, module)| (0..module.functions().len()).map(move |f| (m, f)));
         Self {
             modules,
             symbols: modules.iter().map(|module| module.symbols.clone()).collect(),
             places: places.collect(),
-            sites: sites.collect(),
+            sites,
+            kept_tails: kept_of,
             before: Vec::new(),
             names: modules.iter().map(|module| numbers_of(&module.symbols.names)).collect(),
             compared: HashMap::new(),
@@ -224,7 +234,7 @@ impl<'a> Added<'a> {
 
     /// Lets cold pushes go through thunks ([`thunks`]).
     pub fn outline(&mut self, program: &mut Program, encoding: &mut Encoding) {
-        let answers = Answers { modules: self.modules, places: &self.places, program: &program.clone() };
+        let answers = Answers { added: self, program: &program.clone() };
         self.thunks = thunks::outline(program, encoding, &answers);
         for (t, thunk) in self.thunks.iter().enumerate() {
             let (module, caller) = self.places[thunk.caller.index()];
@@ -258,10 +268,16 @@ impl<'a> Added<'a> {
             entry_sites.zip(module.functions()).enumerate().map(|(f, (&entry_site, function))| {
                 let id = FunctionId::new((first + f) as u32);
                 let compared = self.compared.get(&id).cloned().unwrap_or_default();
-                let calls = (function.calls.len(), compared);
+                let kept = self.kept_tails.get(&id).map_or(&[][..], Vec::as_slice);
+                let calls = (function.calls.len() - kept.len(), compared);
                 let sites = (self.sites_of(id), entry_site);
                 let labelled = self.labelled.contains(&(m, f));
-                SliceFunction { labelled, ..decided.function(id, scratch.has((m, f)), sites, calls) }
+                let kept_tails = kept.iter().filter_map(|&call| function.calls[call].sibling).collect();
+                SliceFunction {
+                    labelled,
+                    kept_tails,
+                    ..decided.function(id, scratch.has((m, f)), sites, calls)
+                }
             });
         let own = self.places.len() - self.thunks.len();
         let thunks = self.thunks_of[m].iter().map(|&thunk| (&self.thunks[thunk], own + thunk));
@@ -358,8 +374,7 @@ fn new_site(
 
 /// What the facts say of code. Nothing else is asked for thunks.
 struct Answers<'a> {
-    modules: &'a [Module],
-    places: &'a [Place],
+    added: &'a Added<'a>,
     program: &'a Program,
 }
 
@@ -373,16 +388,23 @@ impl Source for Answers<'_> {
     }
 
     fn fits_thunk(&self, function: FunctionId, call: usize) -> bool {
-        let facts = |(module, function): Place| Some((self.modules[module].facts.as_ref()?, function));
-        let fits = |place| {
-            let (facts, function) = facts(place)?;
+        let facts = |id: FunctionId| {
+            let (module, function) = self.added.place(id);
+            Some((self.added.modules[module].facts.as_ref()?, function))
+        };
+        let fits = || {
+            let mut call = call;
+            // The calls that stay tail calls are not among the program's, the last of them first.
+            for &kept in self.added.kept_tails.get(&function).into_iter().flatten().rev() {
+                call += usize::from(kept <= call);
+            }
+            let (facts, function) = facts(function)?;
             facts.fits_thunk[function].get(call).copied()
         };
         let looks = |callee: FunctionId| {
-            let place = facts(self.places[callee.index()]);
-            place.is_some_and(|(facts, function)| facts.look_at_caller.contains(&(function as u32)))
+            facts(callee).is_some_and(|(facts, function)| facts.look_at_caller.contains(&(function as u32)))
         };
-        fits(self.places[function.index()]).unwrap_or(false)
+        fits().unwrap_or(false)
             && !matches!(self.program[function].calls[call].kind, CallKind::Direct(callee) if looks(callee))
     }
 }

@@ -288,7 +288,7 @@ pub fn encode(
         let encoding = pcce_encoding::encode(&program.graph, &numbering);
         Ok::<_, Error>((program, encoding))
     };
-    let mut added = Added::new(modules);
+    let mut added = Added::new(modules, &merged.kept_tails);
     let (mut program, mut encoding) = derived(&merged.functions, &|all| counts.find(all))?;
     let report = counts.report(&program);
     // Who counts leaves the calls as they are, to find them so when the profile is used.

@@ -7,7 +7,7 @@ use pcce_model::slice::Options;
 use pcce_model::slice::{Facts, called};
 use pcce_model::{
     AddressPlaces, CallKind, Function, NoCallback, TailCallee, Targets, TypeId, Unannounced, Wanted,
-    makes_streams, sets_handlers,
+    makes_streams, sets_handlers, tails,
 };
 
 use crate::Error;
@@ -18,6 +18,8 @@ use crate::scratch::{Place, Scratch};
 pub struct Merged {
     /// They.
     pub functions: Vec<Function>,
+    /// Calls that stay tail calls, by their places in the lists of their modules.
+    pub kept_tails: Vec<(FunctionId, usize)>,
     /// The options of the modules.
     pub options: Options,
     /// Targeted mode: the functions whose contexts are wanted.
@@ -151,8 +153,9 @@ pub fn merge(
         }
         taken_outside.retain(|(name, _)| no_callback.contains(name));
     }
+    let kept_tails = tails::keep_in_cycles(&mut functions, !scratch.is_library);
     let (options, wanted) = (options.clone(), wanted.clone());
-    Ok(Some(Merged { functions, options, targets, wanted, taken, taken_outside }))
+    Ok(Some(Merged { functions, kept_tails, options, targets, wanted, taken, taken_outside }))
 }
 
 /// A function that the module calls as its own, and whose name is another one's in this program.

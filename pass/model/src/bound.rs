@@ -88,6 +88,7 @@ mod tests {
             needs_offset: false,
             begins_stack: false,
             entry_site: None,
+            kept_tails: Vec::new(),
             own_calls: row.len() as u32,
             calls: row.iter().enumerate().map(call).collect(),
             compared: Vec::new(),

@@ -21,6 +21,7 @@ pub mod ranges;
 mod silent;
 mod site_bytes;
 pub mod slice;
+pub mod tails;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

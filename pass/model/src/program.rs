@@ -114,6 +114,9 @@ pub struct Call {
     pub compared: bool,
     /// Code generation may make a jump of it.
     pub may_be_jump: bool,
+    /// Code generation makes a jump of it if nothing is done behind it: its number among such calls of its function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sibling: Option<u32>,
     /// Derived: the group of functions that it may reach and that make calls which must stay tail calls, if there are
     /// any, and it does not push 0.
     #[serde(skip)]

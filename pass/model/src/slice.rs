@@ -166,7 +166,11 @@ pub struct SliceFunction {
     pub begins_stack: bool,
     /// The site of its own entry.
     pub entry_site: Option<u32>,
-    /// How many calls it has, without those of comparisons.
+    /// Its calls that stay tail calls, since they are on cycles through several modules: their numbers among those
+    /// that code generation makes jumps of ([`Call::sibling`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept_tails: Vec<u32>,
+    /// How many other calls it has, without those of comparisons.
     pub own_calls: u32,
     /// Its calls that have a site.
     pub calls: Vec<SliceCall>,
@@ -349,6 +353,7 @@ impl<'a> Decided<'a> {
             begins_stack: self.used.is_some() && hybrid::is_main(self.program, id),
             // One that turns out to be silent does not push.
             entry_site: entry_site.filter(|_| function.unannounced == Unannounced::Anyhow),
+            kept_tails: Vec::new(),
             own_calls: own_calls as u32,
             calls,
             compared,

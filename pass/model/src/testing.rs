@@ -21,6 +21,7 @@ pub fn call(kind: CallKind) -> Call {
         is_virtual: None,
         compared: false,
         may_be_jump: false,
+        sibling: None,
         tail_group: None,
         edge: None,
     }

@@ -59,7 +59,7 @@ pub fn capture(job: &Job<'_>, run: &mut Run) -> Result<(), Error> {
     let Kept { command, bitcode, id } = kept(run.module());
     let names = run.module().symbol_names();
     prepare::insert_late_calls(run);
-    job.prepare(run, |_| false);
+    job.prepare(run, |_| prepare::Elsewhere { escapes: false, kept_tails: &[] });
     let module = run.module();
     let facts = read(job, module)?;
     let bodies = bodies(job, module, facts.as_ref().map(|(facts, _)| facts), id);

@@ -15,7 +15,8 @@ use crate::contexts::{count, emit, rewrite};
 use crate::error::Error;
 use crate::llvm::{Call, CodeGeneration, Module, Run, byte_directive};
 use crate::pass::{Job, fnv1a};
-use crate::{prepare, tracing};
+use crate::prepare::{self, Elsewhere};
+use crate::tracing;
 
 /// What the step at the link hands over of a module.
 #[derive(serde::Deserialize)]
@@ -61,8 +62,10 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
     let &Order { ref id, ref name, ref slice, ref key, sites, .. } = order;
     let id = u64::from_str_radix(id, 16).map_err(|error| bad(error.to_string()))?;
     prepare::insert_late_calls(run);
-    let escapes = |number: usize| slice.functions.get(number).is_some_and(|function| function.escapes);
-    job.prepare(run, escapes);
+    job.prepare(run, |number| match slice.functions.get(number) {
+        Some(function) => Elsewhere { escapes: function.escapes, kept_tails: &function.kept_tails },
+        None => Elsewhere { escapes: false, kept_tails: &[] },
+    });
     let module = run.module();
     if let Some((mut program, mut code)) = job.gather_alone(module)? {
         // What is read is what was read when the module was compiled.

@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::facts::Entered;
 use crate::facts::eligible::Eligibility;
 use crate::llvm::{self, CodeGeneration, Module, Run};
+use crate::prepare::Elsewhere;
 use crate::{capture, generate, prepare, tracing};
 
 pub use read::Read;
@@ -216,10 +217,9 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Prepares the module. `escapes`: whether exceptions may leave the function of this number to code that is not
-    /// instrumented.
-    pub fn prepare(&self, run: &mut Run, escapes: impl Fn(usize) -> bool) {
-        prepare::control_flow(run, &self.no_callback, &self.entered, (self.in_executable(), escapes));
+    /// Prepares the module. `elsewhere`: what the rest of the program says of the function of this number.
+    pub fn prepare<'e>(&self, run: &mut Run, elsewhere: impl Fn(usize) -> Elsewhere<'e>) {
+        prepare::control_flow(run, &self.no_callback, &self.entered, (self.in_executable(), elsewhere));
     }
 
     /// Instruments the module, or a copy. `frames`: what is known of its code. Returns what the encoding relies on;
@@ -230,7 +230,7 @@ impl<'a> Job<'a> {
         frames: &Frames,
         warnings: &mut Vec<String>,
     ) -> Result<Option<Frames>, Error> {
-        self.prepare(run, |_| true);
+        self.prepare(run, |_| Elsewhere { escapes: true, kept_tails: &[] });
         let relied_on = self.instrument_prepared(run.module(), frames, warnings)?;
         if cfg!(debug_assertions) || self.options.check {
             run.verify()?;

@@ -103,6 +103,7 @@ impl<'m> Reader<'_, 'm> {
     fn read(&mut self, value: llvm::Function<'m>, frequencies: &[f64]) -> (Function, FunctionCode<'m>) {
         let mut function = self.facts(value);
         let mut code = FunctionCode::new(value);
+        let mut siblings = 0..;
         for ((number, block), &frequency) in (0..).zip(value.blocks()).zip(frequencies) {
             if block.is_landing_pad() {
                 code.comes_back.push(block);
@@ -116,12 +117,13 @@ impl<'m> Reader<'_, 'm> {
                     _ => {}
                 }
                 let Some(call) = instruction.as_call() else { continue };
+                let sibling = if call.is_sibling_call() { siblings.next() } else { None };
                 if call.tail_call() == TailCall::Must {
                     tail = Some(instruction);
                     self.add_tail_callees(call, &mut function.tail_callees);
                 } else if let Some(kind) = self.kind(call, &mut function, &mut code) {
                     self.uses.add(call, &kind);
-                    function.calls.push(self.call(call, kind, number, frequency));
+                    function.calls.push(Call { sibling, ..self.call(call, kind, number, frequency) });
                     code.calls.push(call);
                 }
             }
@@ -166,6 +168,7 @@ impl<'m> Reader<'_, 'm> {
             is_virtual: if indirect { call.is_virtual_call() } else { None },
             compared: indirect && call.is_compared(),
             may_be_jump: call.tail_call() == TailCall::May,
+            sibling: None,
             tail_group: None,
             edge: None,
             kind,

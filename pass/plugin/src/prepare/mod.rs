@@ -22,18 +22,27 @@ pub fn insert_late_calls(run: &mut Run) -> bool {
     run.insert_late_calls()
 }
 
-/// Lets control leave functions only where the pass can see it. `open`: the call graph will have an open node;
-/// `escapes`: whether exceptions may leave the instrumented function of this number to code that is not instrumented.
-pub fn control_flow(
+/// What the rest of the program says of the instrumented function of this number.
+#[derive(Clone, Copy)]
+pub struct Elsewhere<'a> {
+    /// Exceptions may leave it to code that is not instrumented.
+    pub escapes: bool,
+    /// Its calls on cycles of tail calls through several modules ([`pcce_model::Call::sibling`]).
+    pub kept_tails: &'a [u32],
+}
+
+/// Lets control leave functions only where the pass can see it. `open`: the call graph will have an open node.
+pub fn control_flow<'e>(
     run: &mut Run,
     no_callback: &NoCallback,
     entered: &Entered,
-    (open, escapes): (bool, impl Fn(usize) -> bool),
+    (open, elsewhere): (bool, impl Fn(usize) -> Elsewhere<'e>),
 ) {
     // Those that callers may enter without having pushed do so at their entry: they have to pop.
     let unpushed = entered_unpushed(run.module(), no_callback, entered);
     tails::unmark_inner_calls(run.module());
     tails::keep_in_cycles(run.module(), &unpushed);
+    tails::keep(run.module(), &Eligibility::new(run.module(), open), |number| elsewhere(number).kept_tails);
     // Where a variable is told at the beginning of a landing pad with phis, code generation of LLVM 19 puts the copies
     // for the phis in front of the pad's label, and exceptions miss them. The pass leaves it more copies to make.
     run.module().functions().into_iter().filter(|f| f.has_body()).for_each(Function::untell_in_pads);
@@ -42,7 +51,7 @@ pub fn control_flow(
     run.catch_escapes(|module| {
         let eligibility = Eligibility::new(module, open);
         let numbered = eligibility.instrumented(module).enumerate();
-        numbered.filter(|(number, _)| escapes(*number)).map(|(_, function)| function).collect()
+        numbered.filter(|(number, _)| elsewhere(*number).escapes).map(|(_, function)| function).collect()
     });
 }
 

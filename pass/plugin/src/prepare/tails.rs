@@ -1,19 +1,15 @@
-//! Ordinary tail calls in recursive cycles.
+//! Ordinary tail calls that stay such ([`pcce_model::tails`]).
 //!
-//! Nothing can be undone behind a tail call, so a call that is instrumented is none: it needs stack. Where tail calls
-//! alone make a cycle, the plain program recurses in constant stack, and any depth of it may be reached. There the
-//! calls stay tail calls, and from here on they are what those are that the language guarantees.
-//!
-//! A call through a pointer may reach any function of its type whose address this module takes. This is no matter of
-//! right contexts, only of which frames are kept, so the guess does no harm where it is wrong. Calls of other modules
-//! are taken to end: a cycle through modules compiled apart does need stack.
+//! A module by itself finds the cycles of its own calls. Calls of other modules are taken to end: only the step at the
+//! link sees cycles through several modules.
 
 use std::collections::{HashMap, HashSet};
 
-use pcce_encoding::{CallGraph, FunctionId, edges_on_cycles};
+use pcce_encoding::FunctionId;
 
-use crate::llvm::{Function, Module, Signature, TailCall};
-use pcce_model::{AddressPlaces, Pointer, TypeId, pointers_to};
+use crate::facts::eligible::Eligibility;
+use crate::llvm::{Call, Function, Module, Signature, TailCall};
+use pcce_model::{AddressPlaces, Pointer, TailCallee, TypeId, tails};
 
 /// Takes the mark off calls that are not the last of their functions. LLVM sets it wherever the callee does not see the
 /// caller's frame, and what has it is taken for a call that may become a jump.
@@ -31,46 +27,57 @@ pub fn unmark_inner_calls(module: Module<'_>) {
 pub fn keep_in_cycles<'m>(module: Module<'m>, unpushed: &HashSet<Function<'m>>) {
     let functions: Vec<Function<'m>> =
         module.functions().into_iter().filter(|f| f.has_body() && !unpushed.contains(f)).collect();
-    let mut graph = CallGraph::new();
     let index: HashMap<Function<'m>, FunctionId> =
-        functions.iter().map(|&function| (function, graph.add_function(false, false))).collect();
-    // One node for all calls through pointers that may reach the same functions.
-    let mut pointers: HashMap<Pointer, FunctionId> = HashMap::new();
+        (0..).map(FunctionId::new).zip(&functions).map(|(number, &function)| (function, number)).collect();
     let mut types: HashMap<Signature<'m>, TypeId> = HashMap::new();
+    let mut ty = |signature: Signature<'m>| {
+        let next = TypeId(types.len() as u32);
+        *types.entry(signature).or_insert(next)
+    };
     let mut calls = Vec::new();
     for &function in &functions {
-        for call in function.instructions().filter_map(|i| i.as_call()) {
-            if !call.is_sibling_call() {
-                continue;
-            }
+        for call in siblings(function) {
             let callee = match call.called().aliased().and_then(|target| index.get(&target)) {
-                Some(&callee) => callee,
-                None if call.called().is_pointer() => {
-                    let next = TypeId(types.len() as u32);
-                    let ty = *types.entry(call.signature()).or_insert(next);
-                    let pointer = Pointer { ty, is_virtual: call.is_virtual_call() };
-                    *pointers.entry(pointer).or_insert_with(|| graph.add_function(false, false))
-                }
+                Some(&callee) => TailCallee::Known(callee),
+                None if call.called().is_pointer() => TailCallee::Pointer(Pointer {
+                    ty: ty(call.signature()),
+                    is_virtual: call.is_virtual_call(),
+                }),
                 None => continue,
             };
-            graph.add_edge(index[&function], callee, 1.0);
-            calls.push(call);
+            calls.push((call, (index[&function], callee)));
         }
     }
-    for &function in &functions {
-        // No call goes to functions of other types.
-        let Some(&ty) = types.get(&function.signature()) else { continue };
+    let places = |function: &Function<'m>| {
         let (in_table, elsewhere) = function.address_places();
-        for pointer in pointers_to(ty, AddressPlaces { in_table, elsewhere }) {
-            if let Some(&node) = pointers.get(&pointer) {
-                graph.add_edge(node, index[&function], 1.0);
-            }
-        }
-    }
-    // The edges of the calls are the first ones.
-    for (call, on_cycle) in calls.into_iter().zip(edges_on_cycles(&graph)) {
+        (ty(function.signature()), AddressPlaces { in_table, elsewhere })
+    };
+    let functions: Vec<_> = functions.iter().map(places).collect();
+    let (calls, ends): (Vec<Call<'m>>, Vec<_>) = calls.into_iter().unzip();
+    for (call, on_cycle) in calls.into_iter().zip(tails::on_cycles(&functions, ends.into_iter())) {
         if on_cycle {
             module.keep_tail_call(call);
         }
     }
+}
+
+/// Marks the calls that the step at the link has found, behind the module's own. `kept`: their numbers in the function
+/// of this number.
+pub fn keep<'k>(module: Module<'_>, eligibility: &Eligibility<'_>, kept: impl Fn(usize) -> &'k [u32]) {
+    let functions: Vec<Function<'_>> = eligibility.instrumented(module).collect();
+    for (number, function) in functions.into_iter().enumerate() {
+        let kept = kept(number);
+        if kept.is_empty() {
+            continue;
+        }
+        let calls: Vec<Call<'_>> = siblings(function).collect();
+        // A number that there is not leaves a call too many, which is found.
+        let calls = kept.iter().filter_map(|&call| calls.get(call as usize));
+        calls.for_each(|&call| module.keep_tail_call(call));
+    }
+}
+
+/// The calls of a function that code generation makes jumps of.
+fn siblings<'m>(function: Function<'m>) -> impl Iterator<Item = Call<'m>> {
+    function.instructions().filter_map(|i| i.as_call()).filter(|call| call.is_sibling_call())
 }
