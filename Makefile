@@ -2,7 +2,7 @@
 #
 #   make build      plugin, wrappers, runtime library and decoder into target/release
 #   make test       formatting and lint checks, all tests, some fuzzing; LLVM 22 is built and tried
-#   make test-all   all tests with both versions of LLVM
+#   make test-all   all tests with both versions of LLVM, and programs in all cases
 #   make demo       instruments two programs, takes contexts and decodes them
 #   make evaluate   what the encoding costs, on real programs; `make evaluate PROGRAMS="lua perl" VARIANTS=lto
 #                   STEPS="time callgrind" PAIRS=15 TOOLS=FOLDER` evaluates less, or tools from elsewhere;
@@ -38,6 +38,8 @@ CARGO ?= cargo
 CARGO_TARGET_DIR ?= $(CURDIR)/target
 LLVM ?= 19
 ifneq ($(LLVM),19)
+# What does not depend on LLVM is compiled once.
+export CARGO_BUILD_BUILD_DIR := $(CARGO_TARGET_DIR)
 override CARGO_TARGET_DIR := $(CARGO_TARGET_DIR)/llvm$(LLVM)
 FEATURES := --no-default-features --features llvm$(LLVM)
 endif
@@ -82,6 +84,7 @@ deb-check: build
 test: suite
 	$(MAKE) smoke LLVM=22
 
+test-all: export PCCE_ALL_CASES := 1
 test-all: suite
 	$(MAKE) suite LLVM=22
 
@@ -94,9 +97,9 @@ suite: tools
 # What differs from one LLVM to the next, in little time.
 smoke: build
 	scripts/setup test $(LLVM)
-	$(CARGO) test -p pcce-testsuite $(FEATURES) --test ir --test versions --test rust
-	$(CARGO) test -p pcce-testsuite $(FEATURES) --test programs -- --exact \
-	    callbacks coroutines exceptions modules recursion thin threads
+	$(CARGO) test -p pcce-testsuite $(FEATURES) --test suite -- ir:: versions:: rust::
+	$(CARGO) test -p pcce-testsuite $(FEATURES) --test suite -- --exact \
+	    $(addprefix programs::,callbacks coroutines exceptions modules recursion thin threads)
 
 demo: build
 	scripts/setup demo $(LLVM)
@@ -129,11 +132,11 @@ matrix: tools
 parts: tools
 	scripts/setup test $(LLVM)
 	PCCE_PARTS_RUNS=$(or $(N),200) PCCE_PARTS_SEED=$(or $(SEED),1) \
-	    $(CARGO) test -p pcce-testsuite $(FEATURES) --test trace_ways -- --ignored --nocapture
+	    $(CARGO) test -p pcce-testsuite $(FEATURES) --test suite -- trace_ways:: --ignored --nocapture
 
 slurm: tools
 	scripts/setup test $(LLVM)
-	PCCE_SLURM_ROUNDS=$(or $(N),5) $(CARGO) test -p pcce-testsuite $(FEATURES) --test slurm -- --ignored --nocapture
+	PCCE_SLURM_ROUNDS=$(or $(N),5) $(CARGO) test -p pcce-testsuite $(FEATURES) --test suite -- slurm:: --ignored --nocapture
 
 same-code: tools
 	scripts/setup evaluate $(LLVM)

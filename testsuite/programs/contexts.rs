@@ -1,5 +1,5 @@
 //! Contexts of a Rust program: recursion, trait objects, closures, panics that unwind
-//! and are caught, a thread, a hook for panics. What must come out stands in `tests/rust.rs`.
+//! and are caught, a thread, a hook for panics. What must come out stands in `tests/suite/rust.rs`.
 
 use std::ffi::{CStr, c_char};
 use std::hint::black_box;

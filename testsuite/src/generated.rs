@@ -33,6 +33,8 @@ pub enum Generator {
 pub enum Builds {
     /// In each mode, with and without verify mode.
     All,
+    /// In each mode, in two of them in verify mode: modes take turns.
+    Turns,
     /// In one mode, with a trace and verify mode: modes, and calls or blocks, take turns.
     Traced,
 }
@@ -79,6 +81,10 @@ impl Builds {
         match self {
             Self::All => {
                 let builds = MODES.iter().flat_map(|&mode| [(mode, false), (mode, true)]);
+                (builds.collect(), flag(seed.is_multiple_of(2)))
+            }
+            Self::Turns => {
+                let builds = MODES.iter().zip(seed..).map(|(&mode, turn)| (mode, !turn.is_multiple_of(3)));
                 (builds.collect(), flag(seed.is_multiple_of(2)))
             }
             // Every other seed has further flags, in each mode, and with calls as with blocks.

@@ -1,27 +1,28 @@
 //! Harness of the end-to-end tests: finds what `make build` made, compiles programs with the wrappers, runs
 //! them with a time limit, and decodes what they print.
 //!
-//! The tests use the finished tools as a user does, as processes; nothing of them is linked in here.
+//! The tests (`suite/` is `tests/suite/`) use the finished tools as a user does, as processes; nothing of them is linked
+//! in here.
 //!
-//! - `programs/` and `tests/programs.rs`: programs with directives in comments ([`program`] is their reference);
-//! - `ir/` and `tests/ir.rs`: modules before and after the pass;
-//! - `profiles/` and `tests/profiles.rs`: heap profiles next to valgrind, CPU profiles; `profiles/measure`: what the
+//! - `programs/` and `suite/programs.rs`: programs with directives in comments ([`program`] is their reference);
+//! - `ir/` and `suite/ir.rs`: modules before and after the pass;
+//! - `profiles/` and `suite/profiles.rs`: heap profiles next to valgrind, CPU profiles; `profiles/measure`: what the
 //!   former cost;
-//! - `tests/verify_mode.rs`: verify mode finds mismatches where there are some;
-//! - `tests/clash.rs`: the runtime in programs of several languages, and the code of a direct call;
-//! - `tests/versions.rs`, `tests/rust.rs`: the build for LLVM 22 beside that for 19, and Rust programs, which need it;
-//! - [`generated`], `tests/generated.rs`, `bin/soak.rs`: random programs, by csmith and by generators of our own;
-//! - `matrix/`, [`matrix`], `tests/matrix.rs`, `bin/matrix.rs`: programs built with many flags and attributes, compared
+//! - `suite/verify_mode.rs`: verify mode finds mismatches where there are some;
+//! - `suite/clash.rs`: the runtime in programs of several languages, and the code of a direct call;
+//! - `suite/versions.rs`, `suite/rust.rs`: the build for LLVM 22 beside that for 19, and Rust programs, which need it;
+//! - [`generated`], `suite/generated.rs`, `bin/soak.rs`: random programs, by csmith and by generators of our own;
+//! - `matrix/`, [`matrix`], `suite/matrix.rs`, `bin/matrix.rs`: programs built with many flags and attributes, compared
 //!   with backtraces;
-//! - `stepping/`, `tests/anywhere.rs`, `tests/crash.rs`, [`torture`], `bin/torture.rs`: contexts at any instruction,
+//! - `stepping/`, `suite/anywhere.rs`, `suite/crash.rs`, [`torture`], `bin/torture.rs`: contexts at any instruction,
 //!   crash reports and core files, compared with other unwinders ([`chain`]);
-//! - [`evaluation`], `tests/real_programs.rs`, `tests/cmake.rs`: programs and builds of other people;
+//! - [`evaluation`], `suite/real_programs.rs`, `suite/cmake.rs`: programs and builds of other people;
 //! - [`images`], `bin/images.rs`, `images/`: what an encoding of calls between images would bring (docs/images.md);
-//! - [`same_code`], `tests/link.rs`, `bin/same_code.rs`: code that is generated of bitcode in objects;
+//! - [`same_code`], `suite/link.rs`, `bin/same_code.rs`: code that is generated of bitcode in objects;
 //! - [`packages`], `bin/packages.rs`: Debian's packages in verify mode, with the tests that they bring;
-//! - `tests/debuggers.rs`: `pcce bt` in gdb and lldb;
-//! - `tests/install.rs`: what is installed, and the Debian package;
-//! - `tests/guide.rs`: the commands of the user's guide and their output.
+//! - `suite/debuggers.rs`: `pcce bt` in gdb and lldb;
+//! - `suite/install.rs`: what is installed, and the Debian package;
+//! - `suite/guide.rs`: the commands of the user's guide and their output.
 
 pub mod captures;
 pub mod chain;

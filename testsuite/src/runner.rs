@@ -29,6 +29,9 @@ const PIC: [(bool, &str, &[&str]); 2] = [
     (false, "pic-no-pie", &["-fPIC", "-no-pie", "-Wno-unused-command-line-argument"]),
 ];
 
+/// The variable that asks for all cases of all programs (`make test-all`).
+const ALL_CASES: &str = "PCCE_ALL_CASES";
+
 /// Time that a compilation may take: much, since soak runs with the lowest priority.
 const COMPILE_LIMIT: Duration = Duration::from_secs(1800);
 
@@ -113,11 +116,26 @@ pub fn check(path: &Path) {
     assert!(failures.is_empty(), "\nin {}\n{}", folder.display(), failures.join("\n"));
 }
 
+/// Whether `make test-all` runs, which leaves no case out.
+#[must_use]
+pub fn all_cases() -> bool {
+    std::env::var_os(ALL_CASES).is_some()
+}
+
+/// The cases of a program: of modes, levels and shapes all that there are, each once with verify mode or without it, so
+/// that any two of the four come together. Which of both it is differs between programs. With the variable
+/// [`ALL_CASES`] each is built with and without.
 fn cases(program: &Program) -> Vec<Case> {
     let mut cases = Vec::new();
-    for mode in program.modes() {
-        for level in program.levels() {
-            for verify in [false, true] {
+    let all = all_cases();
+    let turn = program.name.bytes().fold(0, |sum, byte| sum + usize::from(byte));
+    let verify = |turns: usize| {
+        let with = (turn + turns) % 2 == 1;
+        [false, true].into_iter().filter(move |&verify| all || verify == with)
+    };
+    for (m, mode) in program.modes().into_iter().enumerate() {
+        for (l, level) in program.levels().into_iter().enumerate() {
+            for verify in verify(m + l) {
                 let mode = mode.clone();
                 cases.push(Case { mode, level: level.clone(), verify, shape: "", flags: vec!["-g".into()] });
             }
@@ -125,7 +143,7 @@ fn cases(program: &Program) -> Vec<Case> {
         // ThinLTO cannot have it.
         let is_thin = program.flags(&[]).iter().any(|flag| flag == "-flto=thin");
         if matches!(&*mode, "lto" | "link") && !is_thin {
-            for verify in [false, true] {
+            for verify in verify(usize::from(mode == "link")) {
                 let flags = vec!["-g".into(), build::HYBRID.into()];
                 let (mode, level) = (mode.clone(), "-O2".into());
                 cases.push(Case { mode, level, verify, shape: "hybrid", flags });
@@ -136,8 +154,8 @@ fn cases(program: &Program) -> Vec<Case> {
             let flags = ["-g"].iter().chain(*flags).map(|&f| f.to_owned()).collect();
             cases.push(Case { mode: mode.clone(), level: "-O2".into(), verify: *verify, shape, flags });
         }
-        for (shape, flags) in SHAPES.iter().filter(|_| program.has_shapes()) {
-            for verify in [false, true] {
+        for (s, (shape, flags)) in SHAPES.iter().enumerate().filter(|_| program.has_shapes()) {
+            for verify in verify(m + s) {
                 let flags = ["-g"].iter().chain(*flags).map(|&f| f.to_owned()).collect();
                 cases.push(Case { mode: mode.clone(), level: "-O2".into(), verify, shape, flags });
             }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{Encoding, Fragment, Module, section, upgrade, v1};
+use crate::{Encoding, Fragment, Module, section};
 
 /// First bytes of each fragment.
 pub const MAGIC: [u8; 8] = *b"PCCEfrag";
@@ -23,17 +23,12 @@ pub fn to_bytes(module: &Module, encodings: &[Encoding]) -> Vec<u8> {
     section::packed(MAGIC, &Borrowed { module, encodings })
 }
 
-/// Reads the unpacked payload of a version.
+/// Reads the unpacked payload.
 ///
 /// # Errors
 /// What is wrong with it.
-pub(crate) fn read(version: u32, json: &[u8], sites_address: u64) -> Result<Fragment, String> {
-    let mut fragment: Fragment = if version == v1::VERSION {
-        let module = serde_json::from_slice(json).map_err(|e| e.to_string())?;
-        upgrade::fragment(module).map_err(|what| format!("of schema version 1: {what}"))?
-    } else {
-        serde_json::from_slice(json).map_err(|e| e.to_string())?
-    };
+pub(crate) fn read(json: &[u8], sites_address: u64) -> Result<Fragment, String> {
+    let mut fragment: Fragment = serde_json::from_slice(json).map_err(|e| e.to_string())?;
     fragment.module.sites_address = sites_address;
     match fragment.encodings.iter().find(|encoding| (encoding.first_module, encoding.module_count) != (0, 1))
     {

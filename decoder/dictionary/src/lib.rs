@@ -12,8 +12,7 @@
 //! The types are plain values. They are checked for shape here (version, syntax) and for meaning
 //! (ranges, indices) by the decoder, which never trusts a file.
 //!
-//! Each version of the schema has a module of its own. The newest one is what is written and what everybody works with;
-//! those before it are frozen, and `upgrade` makes the newest one of what was read.
+//! Each version of the schema has a module of its own: [`v2`] is the only one that there is.
 
 pub mod calls;
 pub mod code;
@@ -23,8 +22,6 @@ pub mod section;
 pub mod trace;
 pub mod unlinked;
 mod unpack;
-mod upgrade;
-pub mod v1;
 pub mod v2;
 
 pub use v2::{
@@ -36,7 +33,7 @@ pub use unpack::{Unpacker, most_unpacked};
 
 use thiserror::Error;
 
-/// The schema version this build writes, and the newest one that it reads.
+/// The schema version that this build writes and reads.
 pub const SCHEMA_VERSION: u32 = v2::VERSION;
 
 /// Why a dictionary or a record was refused.
@@ -49,21 +46,15 @@ pub enum DictionaryError {
     /// The input is not JSON, or it is JSON of another shape, or it was cut.
     #[error("the dictionary is damaged: {0}; write it again with `pcce dict PROGRAM -o FILE`")]
     Syntax(String),
-    /// The dictionary was written by a newer release.
+    /// The dictionary was written by another release.
     #[error(
-        "the dictionary has schema version {found}, and this pcce reads versions 1 to {SCHEMA_VERSION}; use the \
+        "the dictionary has schema version {found}, and this pcce reads version {SCHEMA_VERSION}; use the \
          pcce of the release that wrote it, or a newer one"
     )]
     Version {
         /// Version in the file.
         found: u32,
     },
-    /// A dictionary of version 1 says what version 2 cannot say.
-    #[error(
-        "the dictionary has schema version 1, and what it says cannot be read as version {SCHEMA_VERSION}: {0}; \
-         build the program again, or use the pcce of the release that built it"
-    )]
-    Upgrade(String),
     /// A record of a section in an object file or program is damaged.
     #[error("section {section}, offset {offset}: {what}; build the program again")]
     Fragment {
@@ -77,7 +68,7 @@ pub enum DictionaryError {
     /// An object file was made by another release of the pass.
     #[error(
         "section {section}, offset {offset}: an object file has a dictionary of schema version {found}, and this \
-         pcce reads versions 1 to {SCHEMA_VERSION}; use the pcce of the release that built the program, or build \
+         pcce reads version {SCHEMA_VERSION}; use the pcce of the release that built the program, or build \
          all of it with this one"
     )]
     FragmentVersion {
@@ -90,7 +81,7 @@ pub enum DictionaryError {
     },
 }
 
-/// Reads the JSON form of a dictionary, of any version up to the newest one.
+/// Reads the JSON form of a dictionary.
 ///
 /// # Errors
 /// [`DictionaryError`]; never panics, whatever the bytes.
@@ -101,8 +92,6 @@ pub fn from_json(bytes: &[u8]) -> Result<Dictionary, DictionaryError> {
     let syntax = |e: serde_json::Error| DictionaryError::Syntax(e.to_string());
     match version(bytes).map_err(syntax)? {
         v2::VERSION => serde_json::from_slice(bytes).map_err(syntax),
-        v1::VERSION => upgrade::dictionary(serde_json::from_slice(bytes).map_err(syntax)?)
-            .map_err(DictionaryError::Upgrade),
         found => Err(DictionaryError::Version { found }),
     }
 }

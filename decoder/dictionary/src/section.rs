@@ -18,7 +18,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use crate::{DictionaryError, Fragment, Linked, Unlinked, Unpacker, fragment, linked, unlinked, v1, v2};
+use crate::{DictionaryError, Fragment, Linked, Unlinked, Unpacker, fragment, linked, unlinked, v2};
 
 /// Name of the section.
 pub const SECTION: &str = ".debug_pcce";
@@ -97,7 +97,7 @@ pub fn parse(section: &[u8]) -> Result<Vec<Record>, DictionaryError> {
             return Err(damaged("no record of a dictionary starts here".to_owned()));
         }
         let version = word(8);
-        if version != v2::VERSION && (magic, version) != (fragment::MAGIC, v1::VERSION) {
+        if version != v2::VERSION {
             return Err(DictionaryError::FragmentVersion { section: SECTION, offset, found: version });
         }
         let Some((payload, next)) = body.split_at_checked(word(12) as usize) else {
@@ -112,7 +112,7 @@ pub fn parse(section: &[u8]) -> Result<Vec<Record>, DictionaryError> {
         }
         let json = unpacker.unpack(payload).map_err(damaged)?;
         let record = match magic {
-            fragment::MAGIC => fragment::read(version, &json, address).map(Record::Fragment),
+            fragment::MAGIC => fragment::read(&json, address).map(Record::Fragment),
             unlinked::MAGIC => unlinked::read(&json, address).map(Record::Unlinked),
             _ if records.iter().any(|record| matches!(record, Record::Linked(_))) => {
                 Err("a second linked record".to_owned())

@@ -10,8 +10,9 @@ use pcce_dictionary::section::SITES_ADDRESS_OFFSET;
 use pcce_dictionary::{Dictionary, Encoding, Module};
 use serde_json::Value;
 
-use crate::elf::{Compression, Kind};
-use crate::{Target, app, code, edits, elf, linked, token};
+use crate::common::elf::{Compression, Kind};
+use crate::common::{self, code, elf, linked};
+use crate::{Target, edits, token};
 
 /// The first byte of an input says what the rest is: a file; or edits of the program's dictionary with its machine
 /// code, which is written as a JSON document or into a program; or edits of the dictionary of a program that was
@@ -28,19 +29,18 @@ const FRAMES: usize = 2_000;
 pub(crate) const TARGET: Target = Target { name: "dictionary", seeds, check };
 
 fn seeds() -> Vec<Vec<u8>> {
-    let (program, library) = (app::app(), app::lib());
+    let (program, library) = (common::app(), common::lib());
     let files = [
         pcce_dictionary::to_json(&program),
         pcce_dictionary::to_json(&library),
         include_bytes!("../../../decoder/dictionary/tests/golden/v2.json").to_vec(),
-        // Of the version before.
-        include_bytes!("../../../decoder/tests/golden/v1/recursion.json").to_vec(),
-        elf::program(&program, &app::APP),
+        include_bytes!("../../../decoder/tests/golden/v2/recursion.json").to_vec(),
+        elf::program(&program, &common::APP),
         elf::program(&linked::linked(), &linked::LINKED),
         unlinked(&serde_json::to_value(linked::linked()).expect("a dictionary is JSON"))
             .expect("it has modules"),
-        elf::elf(Some(&elf::section(&library)), Some(&app::LIB), Compression::Zlib, Kind::Shared),
-        elf::elf(Some(&elf::section(&library)), Some(&app::LIB), Compression::Zstd, Kind::Shared),
+        elf::elf(Some(&elf::section(&library)), Some(&common::LIB), Compression::Zlib, Kind::Shared),
+        elf::elf(Some(&elf::section(&library)), Some(&common::LIB), Compression::Zstd, Kind::Shared),
     ];
     let mut seeds: Vec<Vec<u8>> = files.map(|file| [&[FILE][..], &file].concat()).into();
     for form in [DOCUMENT, PROGRAM, LINKED_DOCUMENT, LINKED, UNLINKED] {
@@ -54,7 +54,7 @@ fn seeds() -> Vec<Vec<u8>> {
 fn document(form: u8) -> &'static Value {
     static DOCUMENTS: OnceLock<[Value; 2]> = OnceLock::new();
     let documents = DOCUMENTS.get_or_init(|| {
-        [app::app(), linked::linked()].map(|program| {
+        [common::app(), linked::linked()].map(|program| {
             let mut document = serde_json::to_value(&program).expect("a dictionary is JSON");
             document["code"] = serde_json::to_value(code::code(&program)).expect("a table is JSON");
             document
@@ -82,7 +82,7 @@ fn edited(form: u8, edits: &[u8]) -> Option<Vec<u8>> {
                 let section = pcce_dictionary::linked::to_bytes(&modules, &encodings);
                 elf::elf(Some(&section), Some(&linked::LINKED), Compression::None, Kind::Executable)
             } else {
-                elf::program(&Dictionary { modules, encodings, ..Dictionary::default() }, &app::APP)
+                elf::program(&Dictionary { modules, encodings, ..Dictionary::default() }, &common::APP)
             })
         }
     }

@@ -5,31 +5,19 @@
 //! wrong. The same checks run in the tests, over some thousand mutations, and under libFuzzer (`make fuzz N=1000000`),
 //! which looks for inputs that reach new code. To add a target, write its module and list it in [`TARGETS`].
 
-#[path = "../../../decoder/tests/common/mod.rs"]
-mod app;
 mod calls;
-#[path = "../../../decoder/tests/common/code.rs"]
-mod code;
+#[path = "../../../decoder/tests/suite/common/mod.rs"]
+mod common;
 mod core;
 mod dictionary;
 mod edits;
-#[path = "../../../decoder/tests/common/elf.rs"]
-mod elf;
 mod filter;
-#[path = "../../../decoder/tests/common/linked.rs"]
-mod linked;
 mod machine;
 mod numbers;
 mod oracle;
 mod profile;
-#[path = "../../../decoder/tests/common/simulated.rs"]
-mod simulated;
-#[path = "../../../decoder/tests/common/stream.rs"]
-mod stream;
 mod token;
 mod trace;
-#[path = "../../../decoder/tests/common/world.rs"]
-mod world;
 
 use std::sync::OnceLock;
 
@@ -67,8 +55,8 @@ pub const TARGETS: &[Target] = &[
 fn decoder() -> &'static Decoder {
     static DECODER: OnceLock<Decoder> = OnceLock::new();
     DECODER.get_or_init(|| {
-        let mut program = app::app();
-        program.code = Some(to_text(&code::code(&program)));
-        Decoder::new(&[program, app::lib()]).expect("they are dictionaries")
+        let mut program = common::app();
+        program.code = Some(to_text(&common::code::code(&program)));
+        Decoder::new(&[program, common::lib()]).expect("they are dictionaries")
     })
 }

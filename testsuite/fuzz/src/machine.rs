@@ -11,7 +11,7 @@ use pcce::{Context, Decoder, load, program};
 use pcce_dictionary::code::{Role, to_text};
 use pcce_dictionary::{Dictionary, fragment};
 
-use crate::{Target, app};
+use crate::{Target, common};
 
 pub(crate) const TARGET: Target = Target { name: "machine", seeds, check };
 
@@ -36,7 +36,7 @@ fn programs() -> &'static [(Vec<u8>, Dictionary); 2] {
 
 fn compile(folder: &Path, kind: &[&str]) -> (Vec<u8>, Dictionary) {
     let [content, file] = ["fragment", "file"].map(|name| folder.join(name));
-    let program = app::app();
+    let program = common::app();
     let fragment = fragment::to_bytes(&program.modules[0], &program.encodings[..1]);
     fs::write(&content, fragment).expect("a temporary file can be written");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/machine.c");
@@ -86,7 +86,7 @@ fn check(input: &[u8]) {
             let address = function.start + function.len * number / POINTS;
             let at = CodeAddress { image: 0, address, exact: true, distance: 0 };
             let point = Point { id: number, addresses: vec![at], left_out: None, end: PointEnd::Outermost };
-            let images = vec![BuildId::from_prefix(&app::APP)];
+            let images = vec![BuildId::from_prefix(&common::APP)];
             let token = Token { images, point: Some(point), ..Token::default() };
             match decoder.decode(&token, &mut context) {
                 Ok(()) => assert!(decoder.frames(&context).count() > 0),

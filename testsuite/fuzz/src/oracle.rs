@@ -5,7 +5,7 @@ use pcce::token::{BuildId, Token};
 use pcce::{Frame, FrameKind};
 use pcce_dictionary::{EdgeCode, Encoding, Module, SiteKind};
 
-use crate::app;
+use crate::common;
 
 /// Runs of more equal frames are not checked.
 const MAX_COUNT: u64 = 200;
@@ -62,7 +62,7 @@ struct Program {
 
 impl Program {
     fn new() -> Self {
-        let images = [(app::app(), &app::APP[..]), (app::lib(), &app::LIB)];
+        let images = [(common::app(), &common::APP[..]), (common::lib(), &common::LIB)];
         let modules = images.into_iter().flat_map(|(dictionary, id)| {
             // Each module has one of its own.
             let modules = dictionary.modules.into_iter().zip(dictionary.encodings);
@@ -170,7 +170,7 @@ mod tests {
     use pcce::Context;
 
     use super::*;
-    use crate::app::{site, token};
+    use crate::common::{site, token};
     use crate::decoder;
 
     #[test]

@@ -6,8 +6,8 @@ use pcce::session::{Outcome, Session};
 use pcce::token::{BuildId, CodeAddress, Point, PointEnd, PushedFrame, Token};
 use pcce::{Context, render::Format};
 
-use crate::app::{self, site, token};
-use crate::code::MAIN_CODE;
+use crate::common::code::MAIN_CODE;
+use crate::common::{self, site, token};
 use crate::{Target, decoder, oracle};
 
 /// The first byte of an input says what the rest is.
@@ -53,7 +53,7 @@ pub(crate) fn tokens() -> Vec<Token> {
         left_out: Some((1, 1)),
         end: PointEnd::Pushed,
     });
-    point.images = vec![BuildId::from_prefix(&app::APP), BuildId::from_prefix(&app::LIB)];
+    point.images = vec![BuildId::from_prefix(&common::APP), BuildId::from_prefix(&common::LIB)];
     let addresses = vec![address(1, 7, true)];
     point.signals = vec![(1, Point { id: 0, addresses, left_out: None, end: PointEnd::Lost })];
     all.push(point);

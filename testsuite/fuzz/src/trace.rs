@@ -6,9 +6,9 @@ use pcce_abi::trace::{CHUNK_HEAD, CONTINUED, ENDED, FIRST, OPEN as UNFINISHED, U
 use pcce_dictionary::trace::Kind;
 
 use crate::Target;
-use crate::simulated::Run;
-use crate::stream::{ChunkOf, FileOf, StreamOf, Writer};
-use crate::world::{Random, World};
+use crate::common::simulated::Run;
+use crate::common::stream::{ChunkOf, FileOf, StreamOf, Writer};
+use crate::common::world::{Random, World};
 
 pub(crate) const TARGET: Target = Target { name: "trace", seeds, check };
 
