@@ -77,6 +77,8 @@ pub struct Command {
     pub shared: bool,
     /// Bitcode goes into the object, too.
     pub embeds_bitcode: bool,
+    /// Stacks grow in pieces.
+    pub splits_stack: bool,
     /// Debug information goes into files of its own.
     pub split_dwarf: bool,
     /// The link makes a program that no shared library can join.
@@ -153,6 +155,7 @@ impl Command {
                 .rev()
                 .find(|option| option.starts_with(b"-fembed-bitcode"))
                 .is_some_and(|option| !option.ends_with(b"off") && !option.ends_with(b"marker")),
+            splits_stack: last(&options, "-fsplit-stack", "-fno-split-stack"),
             split_dwarf: splits_dwarf(options.iter().copied()),
             r#static: given(&["-static", "--static", "-static-pie"]),
             no_pie: no_pie || for_linker.is_at_fixed_addresses(),

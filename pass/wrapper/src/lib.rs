@@ -116,6 +116,12 @@ pub enum Error {
          `--pcce-mode=module`"
     )]
     EmbeddedBitcode,
+    /// Linkers rewrite such functions behind code generation.
+    #[error(
+        "`-fsplit-stack` does not go together with link mode: linkers change the code of functions with split stacks, and link mode \
+         lets none change what it has generated; leave it out, or use `--pcce-mode=module`"
+    )]
+    SplitStack,
     /// There is no clang of the version that the plugin was built for.
     #[error(
         "`{name}-{llvm}` is neither in PATH nor in {bin}; install it, on Debian with `apt-get install clang-{llvm} lld-{llvm}`",

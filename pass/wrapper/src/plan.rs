@@ -101,6 +101,9 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     if mode == Mode::Link && command.compiles && command.embeds_bitcode {
         return Err(Error::EmbeddedBitcode);
     }
+    if mode == Mode::Link && command.compiles && command.splits_stack {
+        return Err(Error::SplitStack);
+    }
     let whole_program = links && mode == Mode::Lto;
     // The linker generates the code, so that the pass runs there, in each module.
     let thin = links && mode == Mode::Link && command.lto == UserLto::Thin;
