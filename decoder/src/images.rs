@@ -1,7 +1,7 @@
 //! The images whose dictionaries were given: their symbols and encodings, and their machine code, which is read when it
 //! is first needed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -18,6 +18,8 @@ pub(crate) struct Images {
     pub(crate) symbols: Symbols,
     pub(crate) encodings: Encodings,
     code: Vec<ImageCode>,
+    /// See [`may_have_left`](Self::may_have_left).
+    leaving: OnceLock<Option<HashSet<u32>>>,
 }
 
 #[derive(Debug)]
@@ -78,6 +80,38 @@ impl Images {
         let encoding = self.encoding_of(site.function);
         let inside = std::ptr::eq(encoding, self.encoding_of(function));
         encoding.tail_groups.may_leave(group, function, inside)
+    }
+
+    /// Whether a function may leave its activation to another one; none where its machine code is not at hand.
+    fn leaves(&self, function: u32) -> Option<bool> {
+        let module = self.symbols.module_of(function);
+        let code = self.code(module.image).ok()??;
+        // A function that is not there is not active.
+        let found = code.of(module.number, function - module.first_function);
+        Some(found.is_some_and(|found| !found.stays))
+    }
+
+    /// Whether this function may have left its activation to another one; see
+    /// [`may_have_left`](Self::may_have_left).
+    pub(crate) fn function_may_have_left(&self, function: u32) -> bool {
+        self.leaves(function).unwrap_or(true)
+    }
+
+    /// Whether an instrumented function of this name, which other modules can call, may leave its activation to another
+    /// one. Else code of that name which is active is another body of it: of a copy that the linker took from an object
+    /// without the pass, or of an image that the loader has searched first. Yes, where machine code is not at hand.
+    pub(crate) fn may_have_left(&self, name: u32) -> bool {
+        let leaving = || {
+            let mut leaving = HashSet::new();
+            for (name, function) in self.symbols.called() {
+                if self.leaves(function)? {
+                    leaving.insert(name);
+                }
+            }
+            Some(leaving)
+        };
+        self.symbols.is_defined(name)
+            && self.leaving.get_or_init(leaving).as_ref().is_none_or(|leaving| leaving.contains(&name))
     }
 
     /// The machine code of an image; None if it is not at hand.

@@ -310,6 +310,12 @@ impl Symbols {
         external && own == name || self.aliases.contains(&(name, function))
     }
 
+    /// The names by which other modules can call functions, with these.
+    pub(crate) fn called(&self) -> impl Iterator<Item = (u32, u32)> {
+        let own = (0..).zip(&self.functions).filter(|(_, function)| function.external);
+        own.map(|(number, function)| (function.name, number)).chain(self.aliases.iter().copied())
+    }
+
     /// Whether an instrumented function that other modules can call has the name.
     pub(crate) fn is_defined(&self, name: u32) -> bool {
         self.names[name as usize].defined

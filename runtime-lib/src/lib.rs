@@ -35,6 +35,7 @@ mod offset;
 mod own;
 mod place;
 mod profile;
+mod runtimes;
 mod sample;
 mod signal;
 mod state;

@@ -32,7 +32,7 @@ use crate::x86_64::{here, stack_pointer};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_token(buf: *mut c_char, size: usize, site: *const u8) -> usize {
     // SAFETY: passed on.
-    unsafe { __pcce_token_below(buf, size, site, 0) }
+    unsafe { token_at_site(buf, size, site, 0) }
 }
 
 /// The same at a site whose function needs stack offsets. `cfa` is the canonical frame address of its activation.
@@ -46,6 +46,12 @@ pub unsafe extern "C" fn __pcce_token_below(
     site: *const u8,
     cfa: usize,
 ) -> usize {
+    // SAFETY: passed on.
+    unsafe { token_at_site(buf, size, site, cfa) }
+}
+
+/// Both, by no name: another runtime may have theirs ([`crate::runtimes`]).
+unsafe fn token_at_site(buf: *mut c_char, size: usize, site: *const u8, cfa: usize) -> usize {
     let (id, found) = current();
     let top = followed(found);
     // SAFETY: passed on.

@@ -12,6 +12,16 @@ use crate::unwind::Registers;
 pub use self::fault::{fault_of, go_back, sound_thread};
 pub use self::jump::jump_target;
 
+/// The runtime's version as the loader has bound its name: it is that of another runtime, where that comes first.
+pub fn bound_version() -> *const u8 {
+    let version;
+    // SAFETY: reads the global offset table.
+    unsafe {
+        asm!("mov {}, qword ptr [rip + __pcce_abi_v8@GOTPCREL]", out(reg) version, options(nostack, readonly, pure));
+    }
+    version
+}
+
 /// Where the stack of the thread ends.
 #[inline(always)]
 pub fn stack_pointer() -> usize {

@@ -57,9 +57,16 @@ impl Common {
     }
 }
 
-/// What the machine code of a function says; `pads` are its landing pads.
-pub(super) fn findings(function: &Function, image: &dyn Surroundings, pads: &[LandingPad]) -> Findings {
-    Flow::of(function, image, pads).and_then(Flow::findings).unwrap_or_else(|| Findings {
+/// What the machine code of a function says; `pads` are its landing pads, and `open_thunk` is where it jumps to push for
+/// its caller: that calls it again.
+pub(super) fn findings(
+    function: &Function,
+    image: &dyn Surroundings,
+    pads: &[LandingPad],
+    open_thunk: Option<u64>,
+) -> Findings {
+    let found = Flow::of(function, image, pads).and_then(|flow| flow.findings(open_thunk));
+    found.unwrap_or_else(|| Findings {
         states: vec![State::Unknown; function.instructions.len()],
         frame_offset: Common::Unknown,
         frame_position: Common::Unknown,
@@ -69,14 +76,15 @@ pub(super) fn findings(function: &Function, image: &dyn Surroundings, pads: &[La
 
 impl Flow<'_> {
     /// What was found. None if the function ends with another id than it found, or it is too much work.
-    fn findings(mut self) -> Option<Findings> {
+    fn findings(mut self, open_thunk: Option<u64>) -> Option<Findings> {
         let function = self.effects.function;
         let count = function.instructions.len();
         let mut states: Vec<Option<State>> = vec![None; count];
         let mut unknown: Vec<std::ops::RangeInclusive<usize>> = Vec::new();
         let (mut frame_offset, mut frame_position) = (Common::Unseen, Common::Unseen);
         // A jump to the function's end may be one to the next function.
-        let inside = function.jumps().all(|target| function.contains(target));
+        let is_thunk = |target: u64| Some(target) == open_thunk;
+        let inside = function.jumps().all(|target| function.contains(target) || is_thunk(target));
         let mut stays = inside && function.falls_through_to().is_none();
         // The id at the function's ends.
         let mut ends_with: BTreeMap<usize, State> = BTreeMap::new();
@@ -96,7 +104,9 @@ impl Flow<'_> {
                     }
                     let instruction = &function.instructions[i];
                     let leaves = self.effects.leaves(&machine, instruction);
-                    stays &= !leaves || instruction.flow_control() == FlowControl::Return;
+                    stays &= !leaves
+                        || instruction.flow_control() == FlowControl::Return
+                        || is_thunk(instruction.near_branch_target());
                     if leaves {
                         let mut end = machine.clone();
                         if instruction.flow_control() == FlowControl::UnconditionalBranch {
@@ -249,7 +259,7 @@ mod tests {
 
     fn found(parts: &[&[u8]]) -> (Common, Common) {
         let function = Function::new(&[(CODE, &parts.concat())]).expect("it is code");
-        let findings = findings(&function, &Image::default(), &[]);
+        let findings = findings(&function, &Image::default(), &[], None);
         assert_eq!(findings.states.len(), function.instructions.len());
         (findings.frame_offset, findings.frame_position)
     }
@@ -322,7 +332,7 @@ mod tests {
     /// The states before a function's instructions.
     fn states(parts: &[&[u8]], image: &Image, pads: &[LandingPad]) -> Vec<State> {
         let function = Function::new(&[(CODE, &parts.concat())]).expect("it is code");
-        findings(&function, image, pads).states
+        findings(&function, image, pads, None).states
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod unwind;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use object::{Object, ObjectSymbol};
+use pcce_abi::functions::OPEN_THUNK;
 use pcce_abi::trace;
 use pcce_dictionary::Module;
 use pcce_dictionary::code::{Code, FunctionCode, Role, State};
@@ -174,7 +175,12 @@ impl Table {
         start: u64,
         name_at: &BTreeMap<u64, Named<'_>>,
     ) {
-        let findings = findings::findings(function, image, pads);
+        let own = name_at.get(&start).map_or("", |name| name.0);
+        let is_thunk = |target: &u64| {
+            name_at.get(target).is_some_and(|name| name.0.strip_suffix(OPEN_THUNK) == Some(own))
+        };
+        let open_thunk = function.jumps().find(is_thunk);
+        let findings = findings::findings(function, image, pads, open_thunk);
         // A jump to where no function begins leads to more code of this one.
         let tail = |target| name_at.get(&target).is_some_and(|name| !name.0.is_empty());
         if function.exits().all(tail)

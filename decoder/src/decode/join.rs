@@ -35,6 +35,8 @@ impl Decoding<'_, '_> {
             _ => match above {
                 // What was called has left its activation to the root, or may have done so.
                 Above::Root(root) if left || self.images.may_leave(site, root) => self.left(),
+                // The target may be one of an image with another runtime.
+                Above::Root(_) if self.other_runtime => self.context.push(Piece::Unknown(None)),
                 // The target is known only as the root above.
                 Above::Root(_) | Above::UnknownModule(_) => {}
                 Above::NoCapture => self.context.push(Piece::Uninstrumented(None)),
@@ -69,7 +71,11 @@ impl Decoding<'_, '_> {
             Above::Root(root) if root == callee && !left => {}
             Above::Entered(function, 0) if function == callee => {}
             // The callee's own activation is gone, and what it called last runs in its place.
-            Above::Root(_) => self.context.push(Piece::Tail(name)),
+            Above::Root(_) if left || self.images.function_may_have_left(callee) => {
+                self.context.push(Piece::Tail(name));
+            }
+            // It is active, and of another image, which the loader has searched first.
+            Above::Root(_) => self.context.push(Piece::Uninstrumented(name)),
             // The module may have been entered without a push, too.
             Above::Entered(..) | Above::UnknownModule(_) | Above::Interrupted | Above::Plain(_) => {
                 self.context.push(Piece::Unknown(name));
@@ -88,7 +94,10 @@ impl Decoding<'_, '_> {
         match above {
             Above::Root(root) if symbols.is_called(root, name) && !left => {}
             Above::Entered(function, 0) if symbols.is_called(function, name) => {}
-            Above::Root(_) if defined => self.context.push(Piece::Tail(Some(name))),
+            Above::Root(_) if defined && self.other_runtime => self.context.push(Piece::Unknown(Some(name))),
+            Above::Root(_) if defined && left || self.images.may_have_left(name) => {
+                self.context.push(Piece::Tail(Some(name)));
+            }
             Above::Root(_) => self.context.push(Piece::Uninstrumented(Some(name))),
             // The function called may be the one in which the unknown sub-path starts.
             Above::UnknownModule(_) => {}

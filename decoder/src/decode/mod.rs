@@ -151,13 +151,14 @@ impl Decoder {
 
     fn decoding<'d, 'c>(&'d self, context: &'c mut Context) -> Decoding<'d, 'c> {
         context.clear();
-        Decoding { images: &self.images, context }
+        Decoding { images: &self.images, context, other_runtime: false }
     }
 }
 
 impl Decoding<'_, '_> {
     fn token(&mut self, token: &Token, of_program: bool, inner: Inner) -> Result<(), DecodeError> {
         self.resolve_images(token, of_program)?;
+        self.other_runtime = token.other_runtime;
         if token.with_offsets {
             // What the encoding relies on must be so, whether or not this token depends on it.
             for number in 0..self.context.images.len() {
@@ -373,6 +374,10 @@ impl Decoding<'_, '_> {
             // What the thread began with has left its activation to the root.
             Above::Root(_) if token.left && !token.cut && !token.damaged => self.left(),
             _ => {}
+        }
+        // Where the thread began is known to one of the runtimes only.
+        if token.other_runtime && !matches!(self.context.pieces.last(), Some(Piece::Unknown(_))) {
+            self.context.push(Piece::Unknown(None));
         }
         if token.cut {
             self.context.push(Piece::Truncated);

@@ -12,6 +12,8 @@ pub(super) struct Decoding<'d, 'c> {
     pub(super) images: &'d Images,
     /// The context as far as it is known.
     pub(super) context: &'c mut Context,
+    /// Calls of images with another runtime are missing in the token ([`Token::other_runtime`](crate::Token)).
+    pub(super) other_runtime: bool,
 }
 
 impl<'d> Decoding<'d, '_> {

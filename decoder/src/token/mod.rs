@@ -178,6 +178,8 @@ pub struct Token {
     pub start_missing: bool,
     /// The function with which the thread began has left its activation to another one, by a tail call.
     pub left: bool,
+    /// The process has another runtime, which other images' code tells: their calls may be missing anywhere.
+    pub other_runtime: bool,
     /// Whether the program has a hybrid encoding, whose tokens have stack offsets (pcce.txt §6).
     pub with_offsets: bool,
 }

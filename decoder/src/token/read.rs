@@ -64,6 +64,7 @@ impl Token {
         self.damaged = flags & flag::DAMAGED != 0;
         self.start_missing = flags & flag::START_MISSING != 0;
         self.left = flags & flag::LEFT != 0;
+        self.other_runtime = flags & flag::OTHER_RUNTIME != 0;
         self.capture = None;
         if flags & flag::CAPTURE != 0 {
             let number = reader.varint()?;
@@ -185,7 +186,8 @@ impl Token {
 
 /// Checks that the version has the flags, and that they go together.
 fn check_flags(flags: u8, version: u32) -> Result<(), TokenError> {
-    const BOTH: u8 = flag::CAPTURE | flag::CUT | flag::DAMAGED | flag::START_MISSING | flag::LEFT;
+    const BOTH: u8 =
+        flag::CAPTURE | flag::CUT | flag::DAMAGED | flag::START_MISSING | flag::LEFT | flag::OTHER_RUNTIME;
     const POINTS: u8 = flag::POINT | flag::OTHER_STATE;
     let has = |flag: u8| flags & flag != 0;
     let what = match version {

@@ -26,6 +26,7 @@ impl Token {
                 + u8::from(self.damaged) * flag::DAMAGED
                 + u8::from(self.start_missing) * flag::START_MISSING
                 + u8::from(self.left) * flag::LEFT
+                + u8::from(self.other_runtime) * flag::OTHER_RUNTIME
                 + u8::from(self.point.is_some()) * flag::POINT
                 + u8::from(self.other_state) * flag::OTHER_STATE,
         );

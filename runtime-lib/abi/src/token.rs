@@ -35,6 +35,8 @@ pub mod flag {
     pub const START_MISSING: u8 = 32;
     /// The function that the thread began with has left its activation to another one, by a tail call.
     pub const LEFT: u8 = 64;
+    /// The process has another runtime: calls of images that tell that one are missing.
+    pub const OTHER_RUNTIME: u8 = 128;
 }
 
 /// In the site of a frame: the function that was entered has left its activation to another one. No image is so large.

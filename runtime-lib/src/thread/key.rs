@@ -67,6 +67,7 @@ pub fn watch() {
 /// The initial thread begins.
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_threads_start(_: c_int) {
+    crate::runtimes::look();
     if make(&FIRST, ended) {
         watch();
     }

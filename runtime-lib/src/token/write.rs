@@ -10,6 +10,7 @@ use crate::abi::token::{PREFIXES, SITE_LEFT, WITH_OFFSETS, flag, kind, zigzag};
 use crate::abi::{Frame, Link, SiteByte};
 use crate::fiber::is_gone;
 use crate::offset;
+use crate::runtimes::{Runtimes, runtimes};
 use crate::signal;
 use crate::state::tls;
 use crate::unwind::Interruption;
@@ -254,6 +255,13 @@ pub(super) unsafe fn token(buf: *mut c_char, size: usize, flags: u8, context: &C
     };
     // SAFETY: this thread's block.
     let flags = if unsafe { (*tls()).left } != 0 { flags | flag::LEFT } else { flags };
+    let runtimes = runtimes();
+    let nothing = Context { capture: Capture::None, id: 0, top: Link::NULL, relative: false, suspect: false };
+    let (flags, context) = match runtimes {
+        Runtimes::One => (flags, context),
+        Runtimes::Several => (flags | flag::OTHER_RUNTIME, context),
+        Runtimes::Mixed => (flag::OTHER_RUNTIME, &nothing),
+    };
     let limit = size.saturating_sub(1);
     // SAFETY: the caller's buffer, and `limit < size` or 0; the chain is as the caller says.
     let (written, extent) = unsafe { write(buf, limit, version, flags, context, usize::MAX, limit) };

@@ -5,6 +5,7 @@ use core::mem::offset_of;
 
 use crate::abi::Tls;
 use crate::fiber::{begin, pcce_fiber_restore};
+use crate::runtimes::KNOWN;
 use crate::thread::{Creation, enter, leave};
 
 // Rust has no stable way to define an initial-exec thread-local variable with a C name.
@@ -132,4 +133,16 @@ global_asm!(
     ".quad __pcce_sample_start",
     ".quad __pcce_numbers_start",
     ".popsection",
+);
+
+// Says where the runtime is ([`crate::runtimes`]): an ELF note, since linkers hide no note.
+global_asm!(
+    ".pushsection .note.pcce,\"a\",@note",
+    ".p2align 2",
+    ".long 5, 8, 1",
+    ".asciz \"PCCE\"",
+    ".p2align 2",
+    ".quad {known} - .",
+    ".popsection",
+    known = sym KNOWN,
 );

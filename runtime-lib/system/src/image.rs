@@ -81,6 +81,39 @@ impl Image {
         Self::of(auxiliary(libc::AT_ENTRY) as *const u8)
     }
 
+    /// What the note of a runtime that is linked into the program refers to (`.note.pcce`); none where there is none.
+    /// The program is found by what the kernel says, whatever loader asks.
+    pub fn runtime_of_program() -> Option<*const u8> {
+        const HEAD: [u32; 5] = [5, 8, 1, u32::from_le_bytes(*b"PCCE"), 0];
+        let segments = auxiliary(libc::AT_PHDR) as *const libc::Elf64_Phdr;
+        if segments.is_null() {
+            return None;
+        }
+        // SAFETY: the kernel tells where the program headers of the program are.
+        let segments = unsafe { core::slice::from_raw_parts(segments, auxiliary(libc::AT_PHNUM)) };
+        // SAFETY: they are those of the running program.
+        let program = unsafe { Self::of_headers(segments, Self::NONE) }?;
+        for segment in segments.iter().filter(|segment| segment.p_type == libc::PT_NOTE) {
+            let start = program.load_bias.wrapping_add(segment.p_vaddr as usize) as *const u8;
+            let len = segment.p_memsz as usize;
+            if !program.contains(start) || len > program.end as usize - start as usize {
+                continue;
+            }
+            // mold puts notes of different alignment into one segment, so they cannot be followed by their lengths.
+            for at in (0..(len + 1).saturating_sub(size_of_val(&HEAD) + 8)).step_by(4) {
+                // SAFETY: within the segment, which is loaded.
+                unsafe {
+                    let distance = start.add(at).cast::<[u32; 5]>();
+                    if distance.read_unaligned() == HEAD {
+                        let distance = distance.add(1).cast::<u8>();
+                        return Some(distance.wrapping_offset(distance.cast::<isize>().read_unaligned()));
+                    }
+                }
+            }
+        }
+        None
+    }
+
     /// The image that contains an address.
     pub fn of(address: *const u8) -> Option<Self> {
         let found = find(address)?;

@@ -1,0 +1,63 @@
+//! How many runtimes the process has. It should have one: the executable exports its own, and its libraries find that.
+//! There are two where the executable hides its names (`--exclude-libs=ALL`, a version script), or where a library is
+//! loaded in front of them (`RTLD_DEEPBIND`) or by a static program. Each knows only its own images' calls then, and
+//! tokens say so.
+//!
+//! The executable's runtime is found by a note, which no linker hides and `strip` leaves.
+
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use crate::image::Image;
+use crate::x86_64::bound_version;
+
+const NOT_LOOKED: u8 = 0;
+const ONE: u8 = 1;
+const SEVERAL: u8 = 2;
+/// This copy is called by who has found it by its name, and has itself found another one's variables.
+const MIXED: u8 = 3;
+
+/// What is known. The executable's is told by the other runtime, too.
+pub static KNOWN: AtomicU8 = AtomicU8::new(NOT_LOOKED);
+
+/// What a token of this runtime is worth.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Runtimes {
+    /// All instrumented code of the process tells this one.
+    One,
+    /// Other images' code tells another one.
+    Several,
+    /// The state is another one's: nothing is known.
+    Mixed,
+}
+
+/// Looks, at the latest when a token is taken.
+pub fn runtimes() -> Runtimes {
+    let known = match KNOWN.load(Ordering::Relaxed) {
+        NOT_LOOKED => look(),
+        known => known,
+    };
+    match known {
+        ONE => Runtimes::One,
+        MIXED => Runtimes::Mixed,
+        _ => Runtimes::Several,
+    }
+}
+
+/// The start of the runtime whose names are found in front of others.
+pub fn look() -> u8 {
+    let own = (&raw const KNOWN).cast::<u8>();
+    let program = Image::runtime_of_program().unwrap_or(own);
+    let found = if program == own {
+        ONE
+    } else if Image::start_of(bound_version()) == Image::start_of(own) {
+        // SAFETY: the note is that of another copy of this library, and has the address of this variable there.
+        unsafe { (*program.cast::<AtomicU8>()).store(SEVERAL, Ordering::Relaxed) };
+        SEVERAL
+    } else {
+        MIXED
+    };
+    match KNOWN.compare_exchange(NOT_LOOKED, found, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => found,
+        Err(told) => told,
+    }
+}
