@@ -75,6 +75,9 @@ pub enum EventKind {
     End(End),
 }
 
+/// What [`EventKind::Known`] says where a ring begins.
+pub(super) const NOT_KEPT: &str = "what came before was not kept";
+
 /// How a stream ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {

@@ -428,6 +428,13 @@ impl TraceFile {
         self.streams.iter().filter(is_open).count()
     }
 
+    /// Of a ring: of how many of these streams the beginning was not kept.
+    #[must_use]
+    pub fn without_beginning(&self, streams: &[&Stream]) -> usize {
+        let is_cut_off = |stream: &&&Stream| stream.chunks.first().is_some_and(|chunk| chunk.sequence > 0);
+        if self.is_ring { streams.iter().filter(is_cut_off).count() } else { 0 }
+    }
+
     /// What is missing in the file itself, for people, each with how many places that is.
     #[must_use]
     pub fn missing(&self) -> Vec<(u64, String)> {

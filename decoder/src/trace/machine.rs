@@ -128,6 +128,8 @@ pub struct Machine<'t> {
     events: u64,
     /// How often nothing was known any more.
     gaps: u64,
+    /// A ring has not kept what came before.
+    cut_off: bool,
     /// Of verify mode: whether there is something to compare, how many events and which hash the stream has here, and
     /// whether that is certain.
     verify: bool,
@@ -218,6 +220,7 @@ impl<'t> Machine<'t> {
             idle: 0,
             events: 0,
             gaps: 0,
+            cut_off: false,
             verify: reader.verify,
             counted,
             hash,
@@ -271,12 +274,17 @@ impl<'t> Machine<'t> {
         self.verified
     }
 
-    /// How many gaps were met.
+    /// How many gaps were met. What a ring has not kept is one.
     ///
     /// # Errors
     /// The error with which reading the file has ended, if it has.
     pub fn finish(&mut self) -> std::io::Result<u64> {
         self.bits.error.take().map_or(Ok(self.gaps), Err)
+    }
+
+    /// How many of the gaps are what a ring has not kept: one, or none.
+    pub(super) fn cut_off(&self) -> u64 {
+        self.cut_off.into()
     }
 
     /// A node comes.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::event::{End, Event, EventKind};
+use super::event::{End, Event, EventKind, NOT_KEPT};
 use super::file::Stream;
 use super::machine::Machine;
 use super::named::{Met, Named};
@@ -138,6 +138,7 @@ pub fn show<'t>(
             out.write_all(line.as_bytes())?;
         }
         met.gaps += machine.finish()?;
+        met.cut_off += machine.cut_off();
     }
     Ok(met)
 }
@@ -211,7 +212,7 @@ fn text_line(
             style.frame(&tables.frame(FrameKind::Call, Some(tables.name_of(event.function))), indent, line);
             line.push_str(if event.kind == EventKind::Active { " [active]\n" } else { "\n" });
         }
-        EventKind::Known if event.value == 1 => *line = boundary("what came before was not kept".to_owned()),
+        EventKind::Known if event.value == 1 => *line = boundary(NOT_KEPT.to_owned()),
         EventKind::Known if event.value == 2 => *line = boundary("back on a stack that was left".to_owned()),
         EventKind::Switched => *line = boundary("on another stack".to_owned()),
         EventKind::Known => *line = boundary("what is active is known again".to_owned()),
