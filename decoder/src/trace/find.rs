@@ -94,8 +94,8 @@ pub fn find<'t>(
     Ok(met)
 }
 
-/// Writes the context of an event of a stream. Returns whether there is such an event, and how many gaps are in front of
-/// it; what a ring has not kept is none.
+/// Writes the context of an event of a stream. Returns whether there is such an event, and how many gaps are in front
+/// of it; what a ring has not kept is none.
 ///
 /// # Errors
 /// Those of reading the trace, and of `out`.

@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering;
 
 use crate::abi::trace::{Block, Gap, Special, cache_index, special};
 use crate::area::{self, Area, From, State};
+use crate::ends::{self, Ends};
 use crate::handlers;
 use crate::stream::{self, Busy};
 use crate::stubs::{BEHIND, block};
@@ -32,6 +33,10 @@ pub unsafe fn ready(block: *mut Block, sp: usize) -> *mut Area {
         if (*area).fast.alive.load(Ordering::Relaxed) == 0 && (*stream).state != State::New {
             process::notice_fork(area);
             stream::lose(block, area);
+        }
+        if (*stream).ends != Ends::Not {
+            let _busy = Busy::new(block, area);
+            ends::go_on(block, area);
         }
         if (*stream).state == State::New {
             let _busy = Busy::new(block, area);

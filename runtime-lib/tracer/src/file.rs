@@ -132,6 +132,20 @@ pub fn again(at: u64, size: u64) -> Option<*mut u8> {
     Some(mapped.cast())
 }
 
+/// Takes the space of a chunk again, of which a part was given back. False if there is none: then recording is off, and
+/// the user has been told.
+pub fn take_again(at: u64, size: u64) -> bool {
+    let Some(file) = file() else { return false };
+    match reserve(file, at, at + size) {
+        // Where none can be reserved, none was given back.
+        0 | libc::EOPNOTSUPP => true,
+        error => {
+            stop(b"it cannot grow", error);
+            false
+        }
+    }
+}
+
 /// Writes a chunk of so many bytes at once, its first word last: `head`, what follows it, and zeros. False if that
 /// cannot be.
 pub fn put(size: u64, head: &[u8], more: &[u8]) -> bool {

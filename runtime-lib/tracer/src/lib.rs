@@ -18,6 +18,8 @@ use pcce_abi as abi;
 use pcce_system::{early, image, output, shared, sys, weak_address};
 
 mod area;
+mod context;
+mod ends;
 mod events;
 mod file;
 mod handlers;

@@ -156,11 +156,10 @@ pub unsafe fn tell(stream: *mut Stream, words: &[u64], end: u32, is_over: bool) 
     // SAFETY: by the contract.
     unsafe {
         let kept = &raw mut (*stream).part;
-        if (*kept).rows.is_null() {
+        let row = row(stream);
+        if row.is_null() {
             return;
         }
-        let number = (*stream).sequence.wrapping_sub((*kept).first).min(ROWS - 1);
-        let row = (*kept).rows.byte_add(ROWS_AT as usize).cast::<Row>().add(number as usize);
         (&raw mut (*row).end).write_volatile(OPEN);
         compiler_fence(Ordering::Release);
         let mut samples = (&raw mut (*row).samples).cast::<u16>();
@@ -178,6 +177,33 @@ pub unsafe fn tell(stream: *mut Stream, words: &[u64], end: u32, is_over: bool) 
         if is_over {
             (*kept).fingerprint = fingerprint;
         }
+    }
+}
+
+/// More comes of the chunk of which the end was told.
+///
+/// # Safety
+/// Nobody else uses the stream.
+pub unsafe fn has_no_end(stream: *mut Stream) {
+    // SAFETY: by the contract.
+    unsafe {
+        let row = row(stream);
+        if !row.is_null() {
+            (&raw mut (*row).end).write_volatile(OPEN);
+        }
+    }
+}
+
+/// The row of the stream's chunk; null if there is none.
+unsafe fn row(stream: *mut Stream) -> *mut Row {
+    // SAFETY: by the caller.
+    unsafe {
+        let kept = &raw const (*stream).part;
+        if (*kept).rows.is_null() {
+            return null_mut();
+        }
+        let number = (*stream).sequence.wrapping_sub((*kept).first).min(ROWS - 1);
+        (*kept).rows.byte_add(ROWS_AT as usize).cast::<Row>().add(number as usize)
     }
 }
 

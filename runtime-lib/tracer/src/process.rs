@@ -1,20 +1,17 @@
 //! Beginnings and ends: of the process, its threads, and its forked children.
 
-use core::ffi::{c_int, c_uint, c_void};
+use core::ffi::{c_uint, c_void};
 use core::mem::transmute;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
-use crate::abi::trace::{BEGIN_FORKED, BEGIN_ROOT, Block, Gap, Special, special};
+use crate::abi::trace::{BEGIN_FORKED, Block, Gap, Special, special};
 use crate::area::{self, __pcce_trace_empty, Area, State};
+use crate::ends::{self, Ends};
 use crate::stream::{self, Busy};
 use crate::stubs::block;
 use crate::vectors::detect;
-use crate::{early, events, file, handlers, images, last, sys, weak_address};
-
-unsafe extern "C" {
-    fn __cxa_at_quick_exit(f: extern "C" fn(*mut c_void), dso: *mut c_void) -> c_int;
-}
+use crate::{early, events, file, handlers, images, sys, weak_address};
 
 /// `PTHREAD_DESTRUCTOR_ITERATIONS`.
 const DESTRUCTOR_ROUNDS: usize = 4;
@@ -50,19 +47,12 @@ pub extern "C" fn __pcce_trace_start() {
         if libc::pthread_key_create(&raw mut key, Some(end_of_thread)) == 0 {
             KEY.store(u64::from(key) + 1, Ordering::Relaxed);
         }
-        __cxa_at_quick_exit(end_of_process, null_mut());
+        ends::register(Ends::QuickExit);
     }
     sys::around_fork(Some(before_fork), in_child);
     images::start();
     file::start();
     READY.store(true, Ordering::Release);
-}
-
-/// Destructor. Those of the libraries follow: what is registered while `exit` runs, runs behind them.
-#[unsafe(no_mangle)]
-pub extern "C" fn __pcce_trace_end() {
-    // SAFETY: a plain call.
-    unsafe { sys::at_exit(end_of_process, null_mut(), null_mut()) };
 }
 
 core::arch::global_asm!(
@@ -75,41 +65,6 @@ core::arch::global_asm!(
     ".quad __pcce_trace_end",
     ".popsection",
 );
-
-extern "C" fn end_of_process(_: *mut c_void) {
-    let block = block();
-    // SAFETY: this thread's block, and its area.
-    unsafe {
-        if !area::of(block).is_null() {
-            let area = events::here();
-            end_handlers(area);
-            handlers::end_outer(area);
-            let _busy = Busy::new(block, area);
-            stream::end(block, area);
-            // Handlers of `exit` that destructors of a static program have registered come behind this. What they call
-            // is in a stream of its own, which nobody ends.
-            stream::lose(block, area);
-            (*area).stream.begin = BEGIN_ROOT;
-        }
-    }
-    last::of_others();
-}
-
-/// Ends the streams of the handlers that have interrupted the area's one, so that a part says of their last chunks,
-/// too, what they are. What interrupts meanwhile finds none of them.
-unsafe fn end_handlers(area: *mut Area) {
-    // SAFETY: by the caller: this thread's area, and with it those of its handlers.
-    unsafe {
-        // Handlers that come later have streams of their own.
-        let mut inner = (*area).stream.inner.swap(null_mut(), Ordering::AcqRel);
-        while !inner.is_null() {
-            if !is_foreign(inner) {
-                stream::end(&raw mut (*inner).stream.kept, inner);
-            }
-            inner = (*inner).stream.inner.load(Ordering::Acquire);
-        }
-    }
-}
 
 /// Whether the area was made in another process, of which this is a child.
 ///
@@ -291,6 +246,7 @@ extern "C" fn in_child() {
         let recorded = (*area).stream.state == State::Recording;
         let [number, position] = [(*area).stream.number, stream::here(block, area)];
         let stacks = (*area).stream.stacks.of_child(number);
+        let ends = (*area).stream.ends;
         stream::lose(block, area);
         if recorded {
             (*area).stream.stacks = stacks;
@@ -304,6 +260,9 @@ extern "C" fn in_child() {
         let _busy = Busy::new(block, area);
         if recorded {
             stream::begin(block, area);
+        }
+        if ends != Ends::Not {
+            ends::rest(block, area, ends);
         }
     }
 }
