@@ -73,6 +73,9 @@ pub(super) enum State {
     Active(usize),
     /// This node comes, of whose code so many bits are to come.
     Rest(u32, u32),
+    /// That nobody knows what came before the stream was forked is told; then this choice comes, or what unknown code
+    /// does ([`NONE`]).
+    Perhaps(u32),
     /// A special word stands where none can be: it is dealt with next.
     Unexpected,
     Done,
@@ -145,6 +148,8 @@ pub struct Machine<'t> {
     last: Option<ChunkAt>,
     /// It began with the stack of another stream.
     forked: bool,
+    /// Nothing is told behind the place where reading stops, though it may have come before.
+    halts: bool,
     /// A chunk has begun.
     started: bool,
     /// What is active where the chunk begins, before it is told.
@@ -162,7 +167,9 @@ impl Iterator for Machine<'_> {
 
     fn next(&mut self) -> Option<Event> {
         loop {
-            let told = match self.state {
+            let state = self.state;
+            let told = match state {
+                State::Choose(_) | State::Check(_) if self.halts_here() => return None,
                 State::Choose(choice) => match self.choose(choice) {
                     Ok(node) => return Some(self.node(node)),
                     Err(told) => told,
@@ -182,6 +189,7 @@ impl Iterator for Machine<'_> {
                     Ok(()) => return Some(self.node(node)),
                     Err(told) => told,
                 },
+                State::Perhaps(choice) => Some(self.perhaps(choice)),
                 State::Unexpected => self.special(true),
                 State::Done => return None,
             };
@@ -200,6 +208,7 @@ impl<'t> Machine<'t> {
             jumps: Jumps::default(),
             landings: Landings::default(),
             stacks: Stacks::default(),
+            state: State::Skip,
             counted: Some((0, 0)),
         });
         let certain = start.counted.is_some();
@@ -230,9 +239,10 @@ impl<'t> Machine<'t> {
             expected: VecDeque::new(),
             last: None,
             forked,
+            halts: false,
             started: false,
             begin: None,
-            then: State::Skip,
+            then: start.state,
             was_counted: false,
             counted_before: None,
         }

@@ -6,7 +6,7 @@ use super::event::{End, Event, EventKind, NOT_KEPT};
 use super::file::Stream;
 use super::machine::Machine;
 use super::named::{Met, Named};
-use super::reader::Reader;
+use super::reader::{Reader, forked};
 use super::spans::POINTER;
 use super::tables::{NONE, Op, Tables};
 use crate::context::{Frame, FrameKind};
@@ -45,7 +45,10 @@ pub fn heading(reader: &Reader<'_>, stream: &Stream) -> String {
         if stream.level > 1 {
             text += &format!(" of level {}", stream.level);
         }
-    } else if let Some(parent) = reader.file.stream(stream.parent) {
+    }
+    // A handler's stream has that of the interrupted code for its parent, if it was not forked.
+    let parent = reader.file.stream(stream.parent);
+    if let Some(parent) = parent.filter(|_| stream.level == 0 || forked(stream).is_some()) {
         text += match parent.process == stream.process {
             true => ", created by thread ",
             false => ", forked from thread ",
@@ -230,6 +233,11 @@ fn text_line(
         }
         EventKind::Handler => *line = boundary(format!("signal {}", event.value)),
         EventKind::HandlerEnd => *line = boundary("signal handler returned".to_owned()),
+        EventKind::Forked => {
+            let what = "forked by a signal handler, which had interrupted this: which of the calls next to this were made \
+                        before is not known";
+            *line = boundary(what.to_owned());
+        }
         EventKind::Interrupted => {
             let what = "interrupted for good, by a signal handler or the end of the thread: calls that had to come next \
                         may have been made";

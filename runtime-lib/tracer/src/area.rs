@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 
 use crate::abi::trace::{Block, CACHE, Chunk, Order};
 use crate::ends::Ends;
+use crate::forks::Fork;
 use crate::parts::Kept;
 use crate::stacks::Stacks;
 use crate::sys;
@@ -134,6 +135,8 @@ pub struct Stream {
     pub cancelled_anywhere: bool,
     /// How often the destructor of the thread's key was called.
     pub rounds: usize,
+    /// In a child that a handler has forked, which has interrupted this one.
+    pub fork: Fork,
     /// The process ends, and nothing has come since.
     pub ends: Ends,
     /// The next of all areas.

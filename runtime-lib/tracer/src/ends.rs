@@ -11,8 +11,8 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::abi::trace::{Block, OPEN};
 use crate::area::{self, Area, State};
+use crate::forks::is_foreign;
 use crate::parts::{self, Part};
-use crate::process::is_foreign;
 use crate::stream::{self, Busy};
 use crate::stubs::block;
 use crate::{events, file, handlers, last, stacks, sys};

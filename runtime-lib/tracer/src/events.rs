@@ -10,7 +10,7 @@ use crate::ends::{self, Ends};
 use crate::handlers;
 use crate::stream::{self, Busy};
 use crate::stubs::{BEHIND, block};
-use crate::{file, images, process, stacks};
+use crate::{file, forks, images, process, stacks};
 
 /// The area of the thread's stream, which has somewhere to write to. `sp`: where the stack of emitted code ends. Null
 /// if there is no memory.
@@ -30,10 +30,7 @@ pub unsafe fn ready(block: *mut Block, sp: usize) -> *mut Area {
             }
         }
         let stream = &raw mut (*area).stream;
-        if (*area).fast.alive.load(Ordering::Relaxed) == 0 && (*stream).state != State::New {
-            process::notice_fork(area);
-            stream::lose(block, area);
-        }
+        forks::adopt(block, area);
         if (*stream).ends != Ends::Not {
             let _busy = Busy::new(block, area);
             ends::go_on(block, area);

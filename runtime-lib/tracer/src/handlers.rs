@@ -16,6 +16,7 @@ use core::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
 use crate::abi::trace::{Block, Gap, Special, special};
 use crate::area::{self, Area, From, State};
 use crate::events;
+use crate::forks;
 use crate::last;
 use crate::stream::{self, Busy};
 use crate::stubs::{block, stored};
@@ -40,9 +41,11 @@ pub unsafe extern "C" fn __pcce_trace_handler(
     // SAFETY: this thread's block, and the areas of its streams.
     unsafe {
         let Some(outer) = area(block, frame) else { return };
+        // Where it stood in the process's parent, it stands no more.
+        (*outer).stream.fork.is_known &= forks::begin_at(block, outer, pc);
         let busy = (*outer).stream.busy.load(Ordering::Acquire);
         let found = match busy {
-            _ if (*outer).stream.state != State::Recording => None,
+            _ if (*outer).stream.state != State::Recording || forks::is_foreign(outer) => None,
             AWAY => None,
             0 if stored(pc) => Some(stream::here(block, outer) & !0xff),
             0 => Some(stream::here(block, outer)),
@@ -97,7 +100,9 @@ pub unsafe extern "C" fn __pcce_trace_handler_end(frame: usize) {
         leave_dead(block, frame - 1);
         let area = area::of(block);
         if !area.is_null() && (*area).stream.frame == frame {
+            let at = (*area).stream.interrupted;
             leave(block, area, special(Special::HandlerEnd, 0));
+            forks::begin_at(block, area::of(block), at);
         }
     }
 }

@@ -22,6 +22,7 @@ mod context;
 mod ends;
 mod events;
 mod file;
+mod forks;
 mod handlers;
 mod images;
 mod last;

@@ -3,11 +3,12 @@
 use core::ffi::{c_uint, c_void};
 use core::mem::transmute;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-use crate::abi::trace::{BEGIN_FORKED, Block, Gap, Special, special};
+use crate::abi::trace::{Block, Gap, Special, special};
 use crate::area::{self, __pcce_trace_empty, Area, State};
 use crate::ends::{self, Ends};
+use crate::forks::{self, is_foreign};
 use crate::stream::{self, Busy};
 use crate::stubs::block;
 use crate::vectors::detect;
@@ -21,8 +22,6 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 static READY: AtomicBool = AtomicBool::new(false);
 /// The key of the destructor for threads, plus 1; 0 while there is none.
 static KEY: AtomicU64 = AtomicU64::new(0);
-/// This process.
-static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 /// Constructor, also called by what runs earlier. By the exported name, so that of several tracers in a process the
 /// executable's is started.
@@ -40,7 +39,6 @@ pub extern "C" fn __pcce_trace_start() {
         return;
     }
     detect();
-    PROCESS.store(sys::getpid(), Ordering::Relaxed);
     let mut key: libc::pthread_key_t = 0;
     // SAFETY: plain calls. What is registered first runs last.
     unsafe {
@@ -49,7 +47,7 @@ pub extern "C" fn __pcce_trace_start() {
         }
         ends::register(Ends::QuickExit);
     }
-    sys::around_fork(Some(before_fork), in_child);
+    forks::start();
     images::start();
     file::start();
     READY.store(true, Ordering::Release);
@@ -65,15 +63,6 @@ core::arch::global_asm!(
     ".quad __pcce_trace_end",
     ".popsection",
 );
-
-/// Whether the area was made in another process, of which this is a child.
-///
-/// # Safety
-/// It is one of [`area::new`].
-pub unsafe fn is_foreign(area: *const Area) -> bool {
-    // SAFETY: areas stay where they are.
-    unsafe { (*area).fast.alive.load(Ordering::Relaxed) == 0 }
-}
 
 /// An area for a thread that has none. Null if there is no memory.
 ///
@@ -216,85 +205,6 @@ unsafe extern "C" fn end_of_thread(area: *mut c_void) {
             }
             area::give_back(inner);
             inner = next;
-        }
-    }
-}
-
-/// What is pending is the parent's.
-extern "C" fn before_fork() {
-    let block = block();
-    // SAFETY: this thread's block.
-    unsafe {
-        let area = area::of(block);
-        if !area.is_null() && (*area).stream.state == State::Recording && !is_foreign(area) {
-            let _busy = Busy::new(block, area);
-            stream::put(block, area, &[]);
-        }
-    }
-}
-
-/// The stream goes on as another one, which begins where the parent's is.
-extern "C" fn in_child() {
-    let block = block();
-    // SAFETY: this thread's block.
-    unsafe {
-        let area = area::of(block);
-        notice_fork(area);
-        if area.is_null() {
-            return;
-        }
-        let recorded = (*area).stream.state == State::Recording;
-        let [number, position] = [(*area).stream.number, stream::here(block, area)];
-        let stacks = (*area).stream.stacks.of_child(number);
-        let ends = (*area).stream.ends;
-        stream::lose(block, area);
-        if recorded {
-            (*area).stream.stacks = stacks;
-            (*area).stream.begin = BEGIN_FORKED;
-            (*area).stream.parent = number;
-            (*area).stream.parent_position = position;
-        }
-        // Also where the system cannot empty it.
-        (&raw mut (*area).fast).write_bytes(0, 1);
-        // At once: a child may have no events before it ends.
-        let _busy = Busy::new(block, area);
-        if recorded {
-            stream::begin(block, area);
-        }
-        if ends != Ends::Not {
-            ends::rest(block, area, ends);
-        }
-    }
-}
-
-/// If this process is another one than was known, a child: the other threads are not there. `area`: the calling
-/// thread's.
-///
-/// # Safety
-/// This thread's area, or null.
-pub unsafe fn notice_fork(area: *mut Area) {
-    let process = sys::getpid();
-    if PROCESS.swap(process, Ordering::Relaxed) == process {
-        return;
-    }
-    images::forget();
-    // SAFETY: areas stay where they are; those of this thread lead to each other.
-    unsafe {
-        let mut first = area;
-        while !first.is_null() && !(*first).stream.outer.is_null() {
-            first = (*first).stream.outer;
-        }
-        for other in area::all() {
-            let mut own = first;
-            while !own.is_null() && own != other {
-                own = (*own).stream.inner.load(Ordering::Relaxed);
-            }
-            if own.is_null() {
-                area::give_back(other);
-            } else if own != area {
-                // What they had is the parent's.
-                (&raw mut (*own).fast).write_bytes(0, 1);
-            }
         }
     }
 }

@@ -12,6 +12,8 @@ use crate::abi::trace::{
     OPEN, Order, RING_LEAST, Special, UNIT, checksum_on, end_checksum, head_checksum, position, special,
 };
 use crate::area::{self, Area, DUMMY, RING, State, Stream};
+use crate::ends::Ends;
+use crate::forks::{self, Fork};
 use crate::parts::{self, Part};
 use crate::stacks::Stacks;
 use crate::{context, file, images, sys};
@@ -139,7 +141,8 @@ pub unsafe fn lose(block: *mut Block, area: *mut Area) {
         (*stream).parent = 0;
         (*stream).parent_position = 0;
         (*stream).state = State::New;
-        (*stream).ends = crate::ends::Ends::Not;
+        (*stream).ends = Ends::Not;
+        (*stream).fork = Fork::NONE;
         (*stream).busy.store(0, Ordering::Relaxed);
         (*block).pending = 1;
     }
@@ -399,6 +402,7 @@ pub unsafe fn sync(block: *mut Block, area: *mut Area) {
 pub unsafe fn put(block: *mut Block, area: *mut Area, group: &[u64]) {
     // SAFETY: by the contract; there is room.
     unsafe {
+        forks::begin(block, area);
         if (*area).stream.state != State::Recording {
             (*block).pending = 1;
             return;
@@ -421,6 +425,7 @@ pub unsafe fn put(block: *mut Block, area: *mut Area, group: &[u64]) {
 pub unsafe fn put_here(block: *mut Block, area: *mut Area, word: u64) {
     // SAFETY: by the contract; there is room.
     unsafe {
+        forks::begin(block, area);
         let most = (*area).stream.limit + (HERE - MOST_HERE) * size_of::<u64>();
         if (*area).stream.state != State::Recording || (*block).next.addr() > most {
             return put(block, area, &[word]);
@@ -477,6 +482,7 @@ pub unsafe fn write(block: *mut Block, group: &[u64]) {
 pub unsafe fn flush(block: *mut Block, area: *mut Area) {
     // SAFETY: by the contract; there is room.
     unsafe {
+        forks::begin(block, area);
         let pending = (*block).pending;
         if (*area).stream.state == State::Idle {
             (*block).next = (&raw mut (*area).stream.dummy).cast();
