@@ -1,8 +1,9 @@
 //! Forked children: what their traces begin with, and what they leave to their parents.
 
+use std::collections::HashMap;
 use std::fs;
 
-use pcce_testsuite::{artifact, command, json_lines, run, work_folder};
+use pcce_testsuite::{artifact, command, json_lines, repository, run, work_folder};
 use serde_json::Value;
 
 const MODES: [&str; 3] = ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"];
@@ -76,5 +77,70 @@ fn handlers_may_fork() {
                 assert!(check.stdout.contains(", 0 chunks do not match"), "{what}: {}", check.describe());
             }
         }
+    }
+}
+
+/// What a process has called: `one`, `two`, and `compare`.
+type Calls = [i64; 3];
+
+/// A handler forks at any instruction, also of the tracer. The parent's trace stays exact. A child's has what the child
+/// did but for some calls next to the place, or says that it does not know.
+#[test]
+fn handlers_may_fork_anywhere() {
+    let folder = work_folder("trace_forks/timed");
+    let (program, trace) = (folder.join("program"), folder.join("trace"));
+    for (flags, ring) in [
+        (&["--pcce-trace", "--pcce-verify", "-O1"][..], false),
+        (&["--pcce-trace", "-O2", "-static"], false),
+        (&["--pcce-trace=blocks", "-O1"], true),
+    ] {
+        let mut clang = command(artifact("pcce-clang"), flags);
+        let source = repository().join("testsuite/traces/timed.c");
+        let _ = run(clang.arg("-g").arg(source).arg("-o").arg(&program)).expect_success();
+        let _ = fs::remove_file(&trace);
+        let mut start = command(&program, &["25"]);
+        start.env("PCCE_TRACE", &trace).envs(ring.then_some(("PCCE_TRACE_RING", "256K")));
+        let output = run(&mut start).expect_success();
+        let made: HashMap<u64, Calls> = output
+            .stdout
+            .lines()
+            .map(|line| {
+                let numbers: Vec<i64> = line.split(' ').map(|n| n.parse().expect("a number")).collect();
+                (numbers[0] as u64, [numbers[1], numbers[2], numbers[3]])
+            })
+            .collect();
+        assert_eq!(made.len(), 26, "{flags:?}: {}", output.describe());
+        let mut show = command(artifact("pcce"), &["trace", "show", "--format", "json"]);
+        let shown = run(show.arg(&program).arg(&trace));
+        let events = json_lines(&shown.stdout);
+        let parent = events[0]["process"].as_u64().expect("a number");
+        let mut told: HashMap<u64, Calls> = HashMap::new();
+        let mut unknown: HashMap<u64, bool> = HashMap::new();
+        for event in events.iter().filter(|event| event["level"] == 0) {
+            let process = event["process"].as_u64().expect("a number");
+            let kind = event["kind"].as_str().expect("a kind");
+            // Of a ring, what was forked from is not there.
+            *unknown.entry(process).or_default() |= kind == "gap" || ring && kind == "known";
+            let names = ["one", "two", "compare"];
+            let called = names.iter().position(|name| event["function"] == **name);
+            if let Some(called) = called.filter(|_| kind == "call" || kind == "entered") {
+                told.entry(process).or_default()[called] += 1;
+            }
+        }
+        let mut known = 0;
+        for (process, made) in &made {
+            assert!(!unknown[process] || *process != parent || ring, "{flags:?}: the parent");
+            if unknown[process] {
+                continue;
+            }
+            let told = told.get(process).copied().unwrap_or_default();
+            let most = if *process == parent { 0 } else { 12 };
+            let is_near = made.iter().zip(told).all(|(made, told)| made.abs_diff(told) <= most);
+            assert!(is_near, "{flags:?} {process}: {told:?}, not {made:?}");
+            known += 1;
+        }
+        assert!(known > 12 || ring, "{flags:?}: {known} children are known");
+        let check = run(command(artifact("pcce"), &["trace", "check"]).arg(&program).arg(&trace));
+        assert_ne!(check.status, 1, "{flags:?}: {}", check.describe());
     }
 }

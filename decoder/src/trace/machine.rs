@@ -156,6 +156,8 @@ pub struct Machine<'t> {
     begin: Option<Box<Begin>>,
     /// What comes behind what is active.
     then: State,
+    /// The cache that it begins with.
+    inherited: Option<(Vec<u32>, Order)>,
     /// Of verify mode: the next event was counted before the place where reading began.
     was_counted: bool,
     /// Of verify mode: events and hash where reading begins.
@@ -209,6 +211,7 @@ impl<'t> Machine<'t> {
             landings: Landings::default(),
             stacks: Stacks::default(),
             state: State::Skip,
+            cache: None,
             counted: Some((0, 0)),
         });
         let certain = start.counted.is_some();
@@ -243,6 +246,7 @@ impl<'t> Machine<'t> {
             started: false,
             begin: None,
             then: start.state,
+            inherited: start.cache,
             was_counted: false,
             counted_before: None,
         }

@@ -137,6 +137,9 @@ pub struct Stream {
     pub rounds: usize,
     /// In a child that a handler has forked, which has interrupted this one.
     pub fork: Fork,
+    /// In such a child, as long as it may go on with a change of the parent's stream: nothing of it is to be in the
+    /// file.
+    pub orphan: bool,
     /// The process ends, and nothing has come since.
     pub ends: Ends,
     /// The next of all areas.

@@ -11,9 +11,10 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::abi::trace::{Block, OPEN};
 use crate::area::{self, Area, State};
+use crate::busy::Busy;
 use crate::forks::is_foreign;
 use crate::parts::{self, Part};
-use crate::stream::{self, Busy};
+use crate::stream;
 use crate::stubs::block;
 use crate::{events, file, handlers, last, stacks, sys};
 

@@ -6,9 +6,10 @@ use core::sync::atomic::Ordering;
 
 use crate::abi::trace::{Block, Gap, Special, cache_index, special};
 use crate::area::{self, Area, From, State};
+use crate::busy::Busy;
 use crate::ends::{self, Ends};
 use crate::handlers;
-use crate::stream::{self, Busy};
+use crate::stream;
 use crate::stubs::{BEHIND, block};
 use crate::{file, forks, images, process, stacks};
 

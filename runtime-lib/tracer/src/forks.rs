@@ -7,12 +7,13 @@
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicI32, Ordering};
 
-use crate::abi::trace::{BEGIN_FORKED, BEGIN_INTERRUPTED, Block};
+use crate::abi::trace::{BEGIN_FORKED, BEGIN_INTERRUPTED, Block, FULL};
 use crate::area::{self, Area, State, Stream};
+use crate::busy::Busy;
 use crate::ends::{self, Ends};
-use crate::stream::{self, Busy};
+use crate::stream;
 use crate::stubs::block;
-use crate::{images, last, stubs, sys};
+use crate::{apart, images, last, stubs, sys};
 
 /// This process.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
@@ -112,9 +113,22 @@ pub unsafe fn notice_fork(area: *mut Area) {
         while !inner.is_null() && !(*inner).stream.outer.is_null() {
             let outer = (*inner).stream.outer;
             Fork::keep(outer, (*inner).stream.interrupted);
+            (*outer).stream.orphan |= (*outer).stream.busy.load(Ordering::Relaxed) != 0;
             inner = outer;
         }
+        if inner != area {
+            apart::keep();
+        }
     }
+}
+
+/// Whether the stream is the parent's, and was being changed where the process was forked.
+///
+/// # Safety
+/// The stream is this thread's.
+pub unsafe fn is_orphan(stream: *const Stream) -> bool {
+    // SAFETY: by the contract. Volatile: a handler forks.
+    unsafe { (&raw const (*stream).orphan).read_volatile() }
 }
 
 /// Where a stream stood when a handler interrupted it, which has forked this process.
@@ -173,7 +187,7 @@ pub unsafe fn adopt(block: *mut Block, area: *mut Area) {
     // SAFETY: by the contract.
     unsafe {
         let stream = &raw mut (*area).stream;
-        if !is_foreign(area) || (*stream).state == State::New {
+        if !(is_foreign(area) || is_orphan(stream)) || (*stream).state == State::New {
             return;
         }
         notice_fork(area);
@@ -218,7 +232,10 @@ pub unsafe fn begin(block: *mut Block, area: *mut Area) {
 pub unsafe fn begin_at(block: *mut Block, area: *mut Area, at: usize) -> bool {
     // SAFETY: by the contract.
     unsafe {
-        if is_foreign(area) && (*area).stream.busy.load(Ordering::Relaxed) == 0 && !stubs::within(at) {
+        // A full word goes to a stub next, which expects one.
+        let waits =
+            (*area).stream.busy.load(Ordering::Relaxed) != 0 || (*block).pending >= FULL || stubs::within(at);
+        if is_foreign(area) && !waits {
             let _busy = Busy::new(block, area);
             begin(block, area);
         }

@@ -15,10 +15,11 @@ use core::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
 
 use crate::abi::trace::{Block, Gap, Special, special};
 use crate::area::{self, Area, From, State};
+use crate::busy::Busy;
 use crate::events;
 use crate::forks;
 use crate::last;
-use crate::stream::{self, Busy};
+use crate::stream;
 use crate::stubs::{block, stored};
 
 /// [`Stream::busy`](crate::area::Stream::busy) while the block is not, or not wholly, the stream's.
@@ -70,7 +71,7 @@ pub unsafe extern "C" fn __pcce_trace_handler(
         (*stream).interrupted = pc;
         (*stream).jumped = 0;
         (*stream).alternate = [low, high];
-        if (*inner).fast.alive.load(Ordering::Relaxed) == 0 {
+        if forks::is_foreign(inner) || forks::is_orphan(stream) {
             // It has not begun in this process.
             stream::lose(&raw mut (*stream).kept, inner);
             (*stream).busy.store(AWAY, Ordering::Release);

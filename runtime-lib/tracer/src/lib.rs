@@ -17,7 +17,9 @@ extern crate std;
 use pcce_abi as abi;
 use pcce_system::{early, image, output, shared, sys, weak_address};
 
+mod apart;
 mod area;
+mod busy;
 mod context;
 mod ends;
 mod events;

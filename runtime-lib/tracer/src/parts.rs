@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use crate::abi::trace::parts::{self, Head, MOST, ROWS, ROWS_AT, Row};
 use crate::abi::trace::{CHUNK, CHUNK_HEAD, Chunk, KIND_PART, OPEN, UNIT, head_checksum};
 use crate::area::Stream;
+use crate::forks::is_orphan;
 use crate::image::Image;
 use crate::{file, sys};
 
@@ -89,7 +90,7 @@ pub unsafe fn begin(stream: *mut Stream, part: Part, sequence: u64) -> bool {
         if !(*kept).rows.is_null() && sequence.wrapping_sub((*kept).first) < ROWS {
             return true;
         }
-        let Some((_, mapped)) = file::take(UNIT) else { return false };
+        let Some((_, mapped)) = file::take(UNIT, || is_orphan(stream)) else { return false };
         if !(*kept).rows.is_null() {
             sys::unmap((*kept).rows.cast(), UNIT as usize);
         }
@@ -120,7 +121,9 @@ pub unsafe fn begun(stream: *mut Stream, chunk: *const Chunk) {
         (*rows).kind = KIND_PART;
         (*rows).head = head_checksum(&*rows.cast());
         compiler_fence(Ordering::Release);
-        (&raw mut (*rows).magic).write_volatile(CHUNK);
+        if !is_orphan(stream) {
+            (&raw mut (*rows).magic).write_volatile(CHUNK);
+        }
     }
 }
 

@@ -10,9 +10,10 @@ use core::ffi::c_void;
 
 use crate::abi::trace::{Block, Special, special};
 use crate::area::{self, __pcce_trace_empty, Area};
+use crate::busy::Busy;
 use crate::events::{self, describe, ready, stack_pointer};
 use crate::handlers;
-use crate::stream::{self, Busy};
+use crate::stream;
 use crate::stubs::block;
 
 /// What a stream has of stacks.

@@ -26,30 +26,6 @@ const RESERVE: usize = 9 + HERE + LAST as usize / size_of::<u64>();
 const HERE: usize = 64;
 const MOST_HERE: usize = 4;
 
-/// The stream is being changed, as long as this lives.
-pub struct Busy(*mut Area);
-
-impl Busy {
-    /// From here on.
-    ///
-    /// # Safety
-    /// The block is that of the thread, the area that of its stream.
-    pub unsafe fn new(block: *const Block, area: *mut Area) -> Self {
-        // SAFETY: by the contract.
-        unsafe { (*area).stream.busy.store(here(block, area) + 1, Ordering::Release) };
-        compiler_fence(Ordering::SeqCst);
-        Self(area)
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        compiler_fence(Ordering::SeqCst);
-        // SAFETY: by the contract of new().
-        unsafe { (*self.0).stream.busy.store(0, Ordering::Release) };
-    }
-}
-
 /// The first word of a chunk.
 fn words(chunk: *mut Chunk) -> *mut u64 {
     chunk.wrapping_byte_add(CHUNK_HEAD as usize).cast()
@@ -143,6 +119,7 @@ pub unsafe fn lose(block: *mut Block, area: *mut Area) {
         (*stream).state = State::New;
         (*stream).ends = Ends::Not;
         (*stream).fork = Fork::NONE;
+        (*stream).orphan = false;
         (*stream).busy.store(0, Ordering::Relaxed);
         (*block).pending = 1;
     }
@@ -213,13 +190,14 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
         let place = ring.as_ref().map(|ring| (sequence % ring.count) as usize);
         let taken = match (place.map(|place| (*stream).ring[place]), part) {
             (Some(offset), _) if sequence > 0 && offset > 0 => {
-                file::again(offset, size as u64).map(|mapped| (offset, mapped))
+                let mapped = file::again(offset, size as u64, || forks::is_orphan(stream));
+                mapped.map(|mapped| (offset, mapped))
             }
             (_, Some(part)) if !part.keeps(sequence) => {
                 let unkept = parts::unkept(stream);
                 (!unkept.is_null()).then_some((0, unkept))
             }
-            _ => file::take(size as u64),
+            _ => file::take(size as u64, || forks::is_orphan(stream)),
         };
         let Some((offset, mapped)) = taken else {
             if !(*stream).chunk.is_null() {
@@ -268,7 +246,9 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
         (*chunk).end = OPEN;
         (*chunk).head = head_checksum(&*chunk.cast());
         compiler_fence(Ordering::Release);
-        (&raw mut (*chunk).magic).write_volatile(CHUNK);
+        if !forks::is_orphan(stream) {
+            (&raw mut (*chunk).magic).write_volatile(CHUNK);
+        }
         if part.is_some() {
             parts::begun(stream, chunk);
         }
@@ -355,6 +335,9 @@ unsafe fn close(block: *const Block, area: *mut Area, end: u32) {
 pub unsafe fn give_back_behind(block: *const Block, stream: *const Stream) {
     // SAFETY: by the contract.
     unsafe {
+        if forks::is_orphan(stream) {
+            return;
+        }
         let used = ((*block).next.addr() - (*stream).chunk.addr()).next_multiple_of(4096) as u64;
         file::give_back((*stream).offset + used, (*stream).offset + (*stream).size as u64);
     }

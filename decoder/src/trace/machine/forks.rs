@@ -1,5 +1,7 @@
 //! Forked streams go on with the stack of their parent.
 
+use pcce_abi::trace::Order;
+
 use super::landings::Landings;
 use super::stacks::Stacks;
 use super::{Active, Event, EventKind, Machine, State};
@@ -15,6 +17,9 @@ pub(in crate::trace) struct Snapshot {
     pub(super) stacks: Stacks,
     /// What comes next.
     pub(super) state: State,
+    /// Where a handler had interrupted the stream: the cache, in which the function may have been found that is entered
+    /// next.
+    pub(super) cache: Option<(Vec<u32>, Order)>,
     /// Of verify mode: events and hash, if they are certain.
     pub(super) counted: Option<(u64, u64)>,
 }
@@ -45,6 +50,7 @@ impl Machine<'_> {
             landings: self.landings.clone(),
             stacks: self.stacks.clone(),
             state,
+            cache: self.halts.then(|| (self.cache.clone(), self.order.clone())),
             counted: self.certain.then_some((self.counted, self.hash)),
         }
     }
@@ -77,6 +83,9 @@ impl Machine<'_> {
 
     /// What is active where the stream was forked is told where it begins.
     pub(super) fn inherits(&mut self) {
+        if let Some((cache, order)) = self.inherited.take() {
+            (self.cache, self.order) = (cache, order);
+        }
         self.state = self.told_next(1);
     }
 
