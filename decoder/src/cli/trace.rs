@@ -46,7 +46,10 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
     let streams = streams(&file, args)?;
     let to_file = args.places.output.is_some();
     let json = |format: &ReportFormat| matches!(format, ReportFormat::Json);
-    let mut gaps = missing(&file, &args.trace);
+    // What a ring has kept is what they are asked for.
+    let shows = matches!(action, TraceAction::Show { function: None, .. } | TraceAction::At { .. });
+    let counted = if shows { &[][..] } else { &streams };
+    let mut gaps = missing(&file, &args.trace, counted);
     let mut status = Status::Done;
     let write = |write: &mut dyn FnMut(&mut dyn std::io::Write) -> std::io::Result<()>| {
         output(args.places.output.as_deref(), |out| write(out))
@@ -72,7 +75,7 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
                 met = trace::show(&reader, streams.clone(), &selection, &style, json(format), out)?;
                 Ok(())
             })?;
-            gaps += met.gaps;
+            gaps += if shows { met.gaps - met.cut_off } else { met.gaps };
             // Behind the last event that was asked for, nobody has looked.
             if let Some(function) = function.filter(|_| to.is_none()) {
                 status = function.tell(&programs, args.thread, &met, gaps, true);
@@ -203,8 +206,17 @@ fn complete(gaps: u64, of: &str) -> Status {
     Status::Failed
 }
 
-/// Says what is missing in the file of a trace. Returns at how many places.
-fn missing(file: &TraceFile, path: &Path) -> u64 {
+/// Says what is missing in the file of a trace, and in the beginnings of the streams that are counted from there.
+/// Returns at how many places the file lacks something.
+fn missing(file: &TraceFile, path: &Path, counted: &[&Stream]) -> u64 {
+    let cut_off = file.without_beginning(counted);
+    if cut_off > 0 {
+        note(&format!(
+            "{}: it is a ring (PCCE_TRACE_RING): of {cut_off} threads, or of their signal handlers, what came before was \
+             not kept",
+            path.display()
+        ));
+    }
     let missing = file.missing();
     for (_, what) in &missing {
         note(&format!("{}: {what}", path.display()));
@@ -231,7 +243,8 @@ fn diff(args: &DiffArgs) -> anyhow::Result<Status> {
         ReportFormat::Text => text::diff(&readers[0], &diff, *top, &style, out),
         ReportFormat::Json => text::diff_json(&readers[0], &diff, out),
     })?;
-    let gaps = diff.gaps + missing(&traces[0], one) + missing(&traces[1], two);
+    let all = |file: &TraceFile, path| missing(file, path, &file.streams.iter().collect::<Vec<_>>());
+    let gaps = diff.gaps + all(&traces[0], one) + all(&traces[1], two);
     Ok(complete(gaps, "the traces"))
 }
 

@@ -56,6 +56,9 @@ pub enum EventKind {
     /// A signal handler that had interrupted it was left by a jump, or the thread was ended: what had to come next may
     /// have come.
     Interrupted,
+    /// It goes on in a process that a signal handler has forked, which had interrupted it: what comes next may have
+    /// come before, and what came before may come next.
+    Forked,
     /// The thread was ended in the middle: of its activations none is there any more. Where something may have come in
     /// front of that, there is an [`Interrupted`](Self::Interrupted) in its place.
     Unwound,
@@ -74,6 +77,9 @@ pub enum EventKind {
     /// The stream ends. What was active is so still.
     End(End),
 }
+
+/// What [`EventKind::Known`] says where a ring begins.
+pub(super) const NOT_KEPT: &str = "what came before was not kept";
 
 /// How a stream ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,6 +199,7 @@ impl EventKind {
             Self::HandlerEnd => "signal-return",
             Self::HandlerLeft => "signal-left",
             Self::Interrupted => "interrupted",
+            Self::Forked => "forked",
             Self::Unwound => "thread-exit",
             Self::Mark => "mark",
             Self::Known => "known",

@@ -287,7 +287,8 @@ impl TraceFile {
         }
         let kind = u32_at(&head, offset_of!(Chunk, kind));
         let (begin, end) = (u32_at(&head, offset_of!(Chunk, begin)), u32_at(&head, offset_of!(Chunk, end)));
-        let is_known = (KIND_STREAM..=KIND_PART).contains(&kind) && begin <= 2 && end <= 2;
+        let is_known =
+            (KIND_STREAM..=KIND_PART).contains(&kind) && begin <= abi::BEGIN_INTERRUPTED && end <= 2;
         let Some(size) = chunk_size(&head).filter(|_| is_known && read == head.len()) else {
             self.damaged += 1;
             return Ok(UNIT);
@@ -426,6 +427,13 @@ impl TraceFile {
     pub fn without_end(&self) -> usize {
         let is_open = |stream: &&Stream| stream.chunks.last().is_some_and(|chunk| chunk.end == abi::OPEN);
         self.streams.iter().filter(is_open).count()
+    }
+
+    /// Of a ring: of how many of these streams the beginning was not kept.
+    #[must_use]
+    pub fn without_beginning(&self, streams: &[&Stream]) -> usize {
+        let is_cut_off = |stream: &&&Stream| stream.chunks.first().is_some_and(|chunk| chunk.sequence > 0);
+        if self.is_ring { streams.iter().filter(is_cut_off).count() } else { 0 }
     }
 
     /// What is missing in the file itself, for people, each with how many places that is.

@@ -94,8 +94,8 @@ pub fn find<'t>(
     Ok(met)
 }
 
-/// Writes the context of an event of a stream. Returns whether there is such an event, and how
-/// many gaps are in front of it.
+/// Writes the context of an event of a stream. Returns whether there is such an event, and how many gaps are in front
+/// of it; what a ring has not kept is none.
 ///
 /// # Errors
 /// Those of reading the trace, and of `out`.
@@ -122,8 +122,8 @@ pub fn at<'t>(
                 write_context(reader, stream, &machine, &event, style, json, &mut text)?;
             }
             out.write_all(&text)?;
-            return Ok((true, machine.finish()?));
+            return Ok((true, machine.finish()? - machine.cut_off()));
         }
     }
-    Ok((false, machine.finish()?))
+    Ok((false, machine.finish()? - machine.cut_off()))
 }

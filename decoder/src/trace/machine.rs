@@ -73,6 +73,9 @@ pub(super) enum State {
     Active(usize),
     /// This node comes, of whose code so many bits are to come.
     Rest(u32, u32),
+    /// That nobody knows what came before the stream was forked is told; then this choice comes, or what unknown code
+    /// does ([`NONE`]).
+    Perhaps(u32),
     /// A special word stands where none can be: it is dealt with next.
     Unexpected,
     Done,
@@ -128,6 +131,8 @@ pub struct Machine<'t> {
     events: u64,
     /// How often nothing was known any more.
     gaps: u64,
+    /// A ring has not kept what came before.
+    cut_off: bool,
     /// Of verify mode: whether there is something to compare, how many events and which hash the stream has here, and
     /// whether that is certain.
     verify: bool,
@@ -143,12 +148,16 @@ pub struct Machine<'t> {
     last: Option<ChunkAt>,
     /// It began with the stack of another stream.
     forked: bool,
+    /// Nothing is told behind the place where reading stops, though it may have come before.
+    halts: bool,
     /// A chunk has begun.
     started: bool,
     /// What is active where the chunk begins, before it is told.
     begin: Option<Box<Begin>>,
     /// What comes behind what is active.
     then: State,
+    /// The cache that it begins with.
+    inherited: Option<(Vec<u32>, Order)>,
     /// Of verify mode: the next event was counted before the place where reading began.
     was_counted: bool,
     /// Of verify mode: events and hash where reading begins.
@@ -160,7 +169,9 @@ impl Iterator for Machine<'_> {
 
     fn next(&mut self) -> Option<Event> {
         loop {
-            let told = match self.state {
+            let state = self.state;
+            let told = match state {
+                State::Choose(_) | State::Check(_) if self.halts_here() => return None,
                 State::Choose(choice) => match self.choose(choice) {
                     Ok(node) => return Some(self.node(node)),
                     Err(told) => told,
@@ -180,6 +191,7 @@ impl Iterator for Machine<'_> {
                     Ok(()) => return Some(self.node(node)),
                     Err(told) => told,
                 },
+                State::Perhaps(choice) => Some(self.perhaps(choice)),
                 State::Unexpected => self.special(true),
                 State::Done => return None,
             };
@@ -198,6 +210,8 @@ impl<'t> Machine<'t> {
             jumps: Jumps::default(),
             landings: Landings::default(),
             stacks: Stacks::default(),
+            state: State::Skip,
+            cache: None,
             counted: Some((0, 0)),
         });
         let certain = start.counted.is_some();
@@ -218,6 +232,7 @@ impl<'t> Machine<'t> {
             idle: 0,
             events: 0,
             gaps: 0,
+            cut_off: false,
             verify: reader.verify,
             counted,
             hash,
@@ -227,9 +242,11 @@ impl<'t> Machine<'t> {
             expected: VecDeque::new(),
             last: None,
             forked,
+            halts: false,
             started: false,
             begin: None,
-            then: State::Skip,
+            then: start.state,
+            inherited: start.cache,
             was_counted: false,
             counted_before: None,
         }
@@ -271,12 +288,17 @@ impl<'t> Machine<'t> {
         self.verified
     }
 
-    /// How many gaps were met.
+    /// How many gaps were met. What a ring has not kept is one.
     ///
     /// # Errors
     /// The error with which reading the file has ended, if it has.
     pub fn finish(&mut self) -> std::io::Result<u64> {
         self.bits.error.take().map_or(Ok(self.gaps), Err)
+    }
+
+    /// How many of the gaps are what a ring has not kept: one, or none.
+    pub(super) fn cut_off(&self) -> u64 {
+        self.cut_off.into()
     }
 
     /// A node comes.

@@ -30,6 +30,8 @@ pub struct Met {
     pub pointers: u64,
     /// Gaps.
     pub gaps: u64,
+    /// How many of these are what a ring has not kept.
+    pub cut_off: u64,
 }
 
 impl Tables {

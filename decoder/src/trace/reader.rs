@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use pcce_abi::trace::BEGIN_FORKED;
+use pcce_abi::trace::{BEGIN_FORKED, BEGIN_INTERRUPTED};
 
 use super::file::{Stream, TraceFile};
 use super::images::Programs;
@@ -36,7 +36,7 @@ impl<'t> Reader<'t> {
         for (number, image) in file.images.iter().enumerate() {
             of_process.entry(image.process).or_default().push(number);
         }
-        let forked = file.streams.iter().filter(|stream| is_forked(stream));
+        let forked = file.streams.iter().filter(|stream| forked(stream).is_some());
         let parents = forked.filter_map(|stream| {
             let at_fork = stream.chunks.first()?.loads;
             Some((stream.process, (file.stream(stream.parent)?.process, at_fork)))
@@ -62,9 +62,10 @@ impl<'t> Reader<'t> {
 
     /// What was active where a stream was forked, if it was.
     fn start_of(&self, stream: &Stream, forks: u32) -> Option<Snapshot> {
-        let parent = self.file.stream(stream.parent).filter(|_| is_forked(stream))?;
+        let begin = forked(stream)?;
+        let parent = self.file.stream(stream.parent)?;
         let start = self.start_of(parent, forks.checked_sub(1)?);
-        Machine::new(self, parent, start).snapshot_at(stream.parent_position)
+        Machine::new(self, parent, start).snapshot_at(stream.parent_position, begin == BEGIN_INTERRUPTED)
     }
 
     /// The image of a process at an address, where it had loaded so many libraries: its number in the trace.
@@ -110,6 +111,8 @@ impl<'t> Reader<'t> {
     }
 }
 
-fn is_forked(stream: &Stream) -> bool {
-    stream.chunks.first().is_some_and(|chunk| chunk.begin == BEGIN_FORKED && chunk.sequence == 0)
+/// How a stream begins that was forked.
+pub(super) fn forked(stream: &Stream) -> Option<u32> {
+    let first = stream.chunks.first().filter(|chunk| chunk.sequence == 0)?;
+    [BEGIN_FORKED, BEGIN_INTERRUPTED].contains(&first.begin).then_some(first.begin)
 }

@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use super::event::{End, Event, EventKind};
+use super::event::{End, Event, EventKind, NOT_KEPT};
 use super::file::Stream;
 use super::machine::Machine;
 use super::named::{Met, Named};
-use super::reader::Reader;
+use super::reader::{Reader, forked};
 use super::spans::POINTER;
 use super::tables::{NONE, Op, Tables};
 use crate::context::{Frame, FrameKind};
@@ -45,7 +45,10 @@ pub fn heading(reader: &Reader<'_>, stream: &Stream) -> String {
         if stream.level > 1 {
             text += &format!(" of level {}", stream.level);
         }
-    } else if let Some(parent) = reader.file.stream(stream.parent) {
+    }
+    // A handler's stream has that of the interrupted code for its parent, if it was not forked.
+    let parent = reader.file.stream(stream.parent);
+    if let Some(parent) = parent.filter(|_| stream.level == 0 || forked(stream).is_some()) {
         text += match parent.process == stream.process {
             true => ", created by thread ",
             false => ", forked from thread ",
@@ -138,6 +141,7 @@ pub fn show<'t>(
             out.write_all(line.as_bytes())?;
         }
         met.gaps += machine.finish()?;
+        met.cut_off += machine.cut_off();
     }
     Ok(met)
 }
@@ -211,7 +215,7 @@ fn text_line(
             style.frame(&tables.frame(FrameKind::Call, Some(tables.name_of(event.function))), indent, line);
             line.push_str(if event.kind == EventKind::Active { " [active]\n" } else { "\n" });
         }
-        EventKind::Known if event.value == 1 => *line = boundary("what came before was not kept".to_owned()),
+        EventKind::Known if event.value == 1 => *line = boundary(NOT_KEPT.to_owned()),
         EventKind::Known if event.value == 2 => *line = boundary("back on a stack that was left".to_owned()),
         EventKind::Switched => *line = boundary("on another stack".to_owned()),
         EventKind::Known => *line = boundary("what is active is known again".to_owned()),
@@ -229,6 +233,11 @@ fn text_line(
         }
         EventKind::Handler => *line = boundary(format!("signal {}", event.value)),
         EventKind::HandlerEnd => *line = boundary("signal handler returned".to_owned()),
+        EventKind::Forked => {
+            let what = "forked by a signal handler, which had interrupted this: which of the calls next to this were made \
+                        before is not known";
+            *line = boundary(what.to_owned());
+        }
         EventKind::Interrupted => {
             let what = "interrupted for good, by a signal handler or the end of the thread: calls that had to come next \
                         may have been made";

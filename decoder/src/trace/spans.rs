@@ -92,7 +92,7 @@ impl Spans {
             | EventKind::Interrupted
             | EventKind::Unwound
             | EventKind::End(_) => self.close(0, &mut sink),
-            EventKind::Resume | EventKind::Mark | EventKind::Block => {}
+            EventKind::Resume | EventKind::Mark | EventKind::Block | EventKind::Forked => {}
         }
     }
 

@@ -372,6 +372,8 @@ pub const BEGIN_ROOT: u32 = 0;
 pub const BEGIN_FORKED: u32 = 1;
 /// Recording began in the middle: the active calls are not known.
 pub const BEGIN_MIDDLE: u32 = 2;
+/// It begins where the parent was when a signal's handler interrupted it, which has called `fork`: anywhere.
+pub const BEGIN_INTERRUPTED: u32 = 3;
 
 /// How many chunks a ring has at least. The newest takes the place of the oldest.
 pub const RING_LEAST: u64 = 4;

@@ -197,14 +197,15 @@ pub fn number(text: &CStr) -> c_int {
 pub type ForkHandler = Option<extern "C" fn()>;
 
 /// Has `prepare` called in front of each `fork`, and `child` in its child, before its code goes on. Not in one of
-/// `vfork`.
+/// `vfork`. Unlike those of `pthread_atfork`, they stay when the destructors of an executable have run: handlers of
+/// `exit` may fork.
 pub fn around_fork(prepare: ForkHandler, child: extern "C" fn()) {
     type Handler = ForkHandler;
     unsafe extern "C" {
-        fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
+        fn __register_atfork(prepare: Handler, parent: Handler, child: Handler, dso: *mut c_void) -> c_int;
     }
-    // SAFETY: a plain handler.
-    unsafe { pthread_atfork(prepare, None, Some(child)) };
+    // SAFETY: plain handlers, which are never unloaded.
+    unsafe { __register_atfork(prepare, None, Some(child), null_mut()) };
 }
 
 unsafe extern "C" {

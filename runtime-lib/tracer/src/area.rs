@@ -6,6 +6,8 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::abi::trace::{Block, CACHE, Chunk, Order};
+use crate::ends::Ends;
+use crate::forks::Fork;
 use crate::parts::Kept;
 use crate::stacks::Stacks;
 use crate::sys;
@@ -133,6 +135,13 @@ pub struct Stream {
     pub cancelled_anywhere: bool,
     /// How often the destructor of the thread's key was called.
     pub rounds: usize,
+    /// In a child that a handler has forked, which has interrupted this one.
+    pub fork: Fork,
+    /// In such a child, as long as it may go on with a change of the parent's stream: nothing of it is to be in the
+    /// file.
+    pub orphan: bool,
+    /// The process ends, and nothing has come since.
+    pub ends: Ends,
     /// The next of all areas.
     next: *mut Area,
     /// Whether somebody has it. What stands in front of this is cleared for who takes it.

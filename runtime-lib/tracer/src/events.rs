@@ -6,10 +6,12 @@ use core::sync::atomic::Ordering;
 
 use crate::abi::trace::{Block, Gap, Special, cache_index, special};
 use crate::area::{self, Area, From, State};
+use crate::busy::Busy;
+use crate::ends::{self, Ends};
 use crate::handlers;
-use crate::stream::{self, Busy};
+use crate::stream;
 use crate::stubs::{BEHIND, block};
-use crate::{file, images, process, stacks};
+use crate::{file, forks, images, process, stacks};
 
 /// The area of the thread's stream, which has somewhere to write to. `sp`: where the stack of emitted code ends. Null
 /// if there is no memory.
@@ -29,9 +31,10 @@ pub unsafe fn ready(block: *mut Block, sp: usize) -> *mut Area {
             }
         }
         let stream = &raw mut (*area).stream;
-        if (*area).fast.alive.load(Ordering::Relaxed) == 0 && (*stream).state != State::New {
-            process::notice_fork(area);
-            stream::lose(block, area);
+        forks::adopt(block, area);
+        if (*stream).ends != Ends::Not {
+            let _busy = Busy::new(block, area);
+            ends::go_on(block, area);
         }
         if (*stream).state == State::New {
             let _busy = Busy::new(block, area);

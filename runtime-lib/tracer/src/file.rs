@@ -95,41 +95,64 @@ fn announced(by: u64) -> bool {
 }
 
 /// Maps new bytes of the file, all zero. Returns where they are in the file, and in memory. None if there are none:
-/// then recording is off, and the user has been told.
-pub fn take(size: u64) -> Option<(u64, *mut u8)> {
+/// then recording is off, and the user has been told. Nor are there if they are another process's.
+pub fn take(size: u64, is_others: impl Fn() -> bool) -> Option<(u64, *mut u8)> {
     let at = place(size)?;
     let file = file()?;
     let reserved = match reserve(file, at, at + size) {
-        libc::EOPNOTSUPP => fill(file, at, at + size),
+        libc::EOPNOTSUPP => fill(file, at, at + size, &is_others),
         error => error,
     };
     if reserved != 0 {
         stop(b"it cannot grow", reserved);
         return None;
     }
-    let mapped = map(file, at, size as usize);
-    if mapped.is_none() {
-        stop(b"there is no memory to map it", 0);
-    }
-    mapped.map(|mapped| (at, mapped.cast()))
+    mapped_at(file, at, size, is_others).map(|mapped| (at, mapped))
 }
 
 /// Maps bytes of the file again, that [`take`] has given, and makes them zero, the first ones first. None if that
-/// cannot be.
-pub fn again(at: u64, size: u64) -> Option<*mut u8> {
-    let mapped = map(file()?, at, size as usize);
-    let Some(mapped) = mapped else {
-        stop(b"there is no memory to map it", 0);
-        return None;
-    };
+/// cannot be, or they are another process's.
+pub fn again(at: u64, size: u64, is_others: impl Fn() -> bool) -> Option<*mut u8> {
+    let mapped = mapped_at(file()?, at, size, is_others)?;
     // SAFETY: of this size, and ours.
     unsafe {
         mapped.cast::<u64>().write_volatile(0);
         compiler_fence(Ordering::SeqCst);
-        mapped.cast::<u8>().write_bytes(0, size as usize);
+        mapped.write_bytes(0, size as usize);
         compiler_fence(Ordering::SeqCst);
     }
-    Some(mapped.cast())
+    Some(mapped)
+}
+
+/// Maps bytes of the file. `is_others`: this is a forked child, and they are its parent's.
+fn mapped_at(file: c_int, at: u64, size: u64, is_others: impl Fn() -> bool) -> Option<*mut u8> {
+    let mapped = map(file, at, size as usize);
+    match mapped {
+        None => stop(b"there is no memory to map it", 0),
+        // SAFETY: of this size, and nobody has it yet.
+        Some(mapped) if is_others() => unsafe { sys::unmap(mapped.cast(), size as usize) },
+        Some(_) => return mapped.map(|mapped| mapped.cast()),
+    }
+    None
+}
+
+/// Takes the space of a chunk again, of which a part was given back. False if there is none, as for [`take`].
+pub fn take_again(at: u64, size: u64) -> bool {
+    let Some(file) = file() else { return false };
+    match reserve(file, at, at + size) {
+        // Where none can be reserved, none was given back.
+        0 | libc::EOPNOTSUPP => true,
+        error => {
+            stop(b"it cannot grow", error);
+            false
+        }
+    }
+}
+
+/// The file, and where its head is mapped, which stays so.
+pub fn mapped() -> Option<(c_int, usize)> {
+    let start = START.load(Ordering::Acquire);
+    if start.is_null() { None } else { Some((file()?, start.addr())) }
 }
 
 /// Writes a chunk of so many bytes at once, its first word last: `head`, what follows it, and zeros. False if that
@@ -187,9 +210,9 @@ fn write_at(file: c_int, bytes: &[u8], at: u64) -> bool {
 }
 
 /// Takes space where the file system cannot reserve any: by writing zeros. Returns 0 or an error number.
-fn fill(file: c_int, from: u64, to: u64) -> c_int {
+fn fill(file: c_int, from: u64, to: u64, is_others: impl Fn() -> bool) -> c_int {
     static ZEROS: [u8; 4096] = [0; 4096];
-    for at in (from..to).step_by(ZEROS.len()) {
+    for at in (from..to).step_by(ZEROS.len()).take_while(|_| !is_others()) {
         let arguments = [file as usize, ZEROS.as_ptr() as usize, ZEROS.len(), at as usize, 0, 0];
         // SAFETY: reads the bytes.
         let written = unsafe { sys::call(libc::SYS_pwrite64, arguments) };
@@ -424,7 +447,7 @@ fn begin(file: c_int) -> Result<(), c_int> {
     // SAFETY: a file of ours.
     unsafe { sys::call(libc::SYS_ftruncate, [file as usize, 0, 0, 0, 0, 0]) };
     let error = match reserve(file, 0, HEAD) {
-        libc::EOPNOTSUPP => fill(file, 0, HEAD),
+        libc::EOPNOTSUPP => fill(file, 0, HEAD, || false),
         error => error,
     };
     if error != 0 {

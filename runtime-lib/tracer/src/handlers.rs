@@ -15,9 +15,11 @@ use core::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
 
 use crate::abi::trace::{Block, Gap, Special, special};
 use crate::area::{self, Area, From, State};
+use crate::busy::Busy;
 use crate::events;
+use crate::forks;
 use crate::last;
-use crate::stream::{self, Busy};
+use crate::stream;
 use crate::stubs::{block, stored};
 
 /// [`Stream::busy`](crate::area::Stream::busy) while the block is not, or not wholly, the stream's.
@@ -40,9 +42,11 @@ pub unsafe extern "C" fn __pcce_trace_handler(
     // SAFETY: this thread's block, and the areas of its streams.
     unsafe {
         let Some(outer) = area(block, frame) else { return };
+        // Where it stood in the process's parent, it stands no more.
+        (*outer).stream.fork.is_known &= forks::begin_at(block, outer, pc);
         let busy = (*outer).stream.busy.load(Ordering::Acquire);
         let found = match busy {
-            _ if (*outer).stream.state != State::Recording => None,
+            _ if (*outer).stream.state != State::Recording || forks::is_foreign(outer) => None,
             AWAY => None,
             0 if stored(pc) => Some(stream::here(block, outer) & !0xff),
             0 => Some(stream::here(block, outer)),
@@ -67,7 +71,7 @@ pub unsafe extern "C" fn __pcce_trace_handler(
         (*stream).interrupted = pc;
         (*stream).jumped = 0;
         (*stream).alternate = [low, high];
-        if (*inner).fast.alive.load(Ordering::Relaxed) == 0 {
+        if forks::is_foreign(inner) || forks::is_orphan(stream) {
             // It has not begun in this process.
             stream::lose(&raw mut (*stream).kept, inner);
             (*stream).busy.store(AWAY, Ordering::Release);
@@ -97,7 +101,9 @@ pub unsafe extern "C" fn __pcce_trace_handler_end(frame: usize) {
         leave_dead(block, frame - 1);
         let area = area::of(block);
         if !area.is_null() && (*area).stream.frame == frame {
+            let at = (*area).stream.interrupted;
             leave(block, area, special(Special::HandlerEnd, 0));
+            forks::begin_at(block, area::of(block), at);
         }
     }
 }

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use crate::abi::trace::{Block, Chunk, LAST, Last};
 use crate::area::{self, Area, State};
 use crate::stubs::{block, stored};
-use crate::{file, parts, process, stream, sys};
+use crate::{file, forks, parts, stream, sys};
 
 /// [`__pcce_trace_last`] was called.
 static CRASHED: AtomicBool = AtomicBool::new(false);
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn __pcce_trace_last(pc: usize) {
 pub unsafe fn settled(block: *const Block, at: usize) -> u64 {
     // SAFETY: by the contract.
     let pending = unsafe { (*block).pending };
-    match appended(at, self::block().addr()) {
+    match appended(at) {
         Some(bits) => (pending >> bits).max(1),
         None => 1,
     }
@@ -53,7 +53,8 @@ pub unsafe fn settled(block: *const Block, at: usize) -> u64 {
 
 /// How many bits the pending ones were moved up for what the instruction is about to add to them: emitted code appends
 /// by two instructions, one behind the other. None if that is not known.
-fn appended(at: usize, block: usize) -> Option<u32> {
+pub fn appended(at: usize) -> Option<u32> {
+    let block = self::block().addr();
     let thread: usize;
     // SAFETY: the psABI's thread pointer.
     unsafe { core::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) thread, options(nostack, readonly)) };
@@ -109,7 +110,7 @@ impl Place {
                 chunk: (&raw const (*stream).chunk).read_volatile(),
                 at: (&raw const (*stream).offset).read_volatile() + (*stream).size as u64 - LAST,
             };
-            (is_whole && !process::is_foreign(area) && !parts::is_unkept(stream)).then_some(place)
+            (is_whole && !forks::is_foreign(area) && !parts::is_unkept(stream)).then_some(place)
         }
     }
 

@@ -17,9 +17,14 @@ extern crate std;
 use pcce_abi as abi;
 use pcce_system::{early, image, output, shared, sys, weak_address};
 
+mod apart;
 mod area;
+mod busy;
+mod context;
+mod ends;
 mod events;
 mod file;
+mod forks;
 mod handlers;
 mod images;
 mod last;

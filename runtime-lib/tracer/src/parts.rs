@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use crate::abi::trace::parts::{self, Head, MOST, ROWS, ROWS_AT, Row};
 use crate::abi::trace::{CHUNK, CHUNK_HEAD, Chunk, KIND_PART, OPEN, UNIT, head_checksum};
 use crate::area::Stream;
+use crate::forks::is_orphan;
 use crate::image::Image;
 use crate::{file, sys};
 
@@ -89,7 +90,7 @@ pub unsafe fn begin(stream: *mut Stream, part: Part, sequence: u64) -> bool {
         if !(*kept).rows.is_null() && sequence.wrapping_sub((*kept).first) < ROWS {
             return true;
         }
-        let Some((_, mapped)) = file::take(UNIT) else { return false };
+        let Some((_, mapped)) = file::take(UNIT, || is_orphan(stream)) else { return false };
         if !(*kept).rows.is_null() {
             sys::unmap((*kept).rows.cast(), UNIT as usize);
         }
@@ -120,7 +121,9 @@ pub unsafe fn begun(stream: *mut Stream, chunk: *const Chunk) {
         (*rows).kind = KIND_PART;
         (*rows).head = head_checksum(&*rows.cast());
         compiler_fence(Ordering::Release);
-        (&raw mut (*rows).magic).write_volatile(CHUNK);
+        if !is_orphan(stream) {
+            (&raw mut (*rows).magic).write_volatile(CHUNK);
+        }
     }
 }
 
@@ -156,11 +159,10 @@ pub unsafe fn tell(stream: *mut Stream, words: &[u64], end: u32, is_over: bool) 
     // SAFETY: by the contract.
     unsafe {
         let kept = &raw mut (*stream).part;
-        if (*kept).rows.is_null() {
+        let row = row(stream);
+        if row.is_null() {
             return;
         }
-        let number = (*stream).sequence.wrapping_sub((*kept).first).min(ROWS - 1);
-        let row = (*kept).rows.byte_add(ROWS_AT as usize).cast::<Row>().add(number as usize);
         (&raw mut (*row).end).write_volatile(OPEN);
         compiler_fence(Ordering::Release);
         let mut samples = (&raw mut (*row).samples).cast::<u16>();
@@ -178,6 +180,33 @@ pub unsafe fn tell(stream: *mut Stream, words: &[u64], end: u32, is_over: bool) 
         if is_over {
             (*kept).fingerprint = fingerprint;
         }
+    }
+}
+
+/// More comes of the chunk of which the end was told.
+///
+/// # Safety
+/// Nobody else uses the stream.
+pub unsafe fn has_no_end(stream: *mut Stream) {
+    // SAFETY: by the contract.
+    unsafe {
+        let row = row(stream);
+        if !row.is_null() {
+            (&raw mut (*row).end).write_volatile(OPEN);
+        }
+    }
+}
+
+/// The row of the stream's chunk; null if there is none.
+unsafe fn row(stream: *mut Stream) -> *mut Row {
+    // SAFETY: by the caller.
+    unsafe {
+        let kept = &raw const (*stream).part;
+        if (*kept).rows.is_null() {
+            return null_mut();
+        }
+        let number = (*stream).sequence.wrapping_sub((*kept).first).min(ROWS - 1);
+        (*kept).rows.byte_add(ROWS_AT as usize).cast::<Row>().add(number as usize)
     }
 }
 

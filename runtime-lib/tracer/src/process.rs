@@ -1,20 +1,19 @@
 //! Beginnings and ends: of the process, its threads, and its forked children.
 
-use core::ffi::{c_int, c_uint, c_void};
+use core::ffi::{c_uint, c_void};
 use core::mem::transmute;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-use crate::abi::trace::{BEGIN_FORKED, BEGIN_ROOT, Block, Gap, Special, special};
+use crate::abi::trace::{Block, Gap, Special, special};
 use crate::area::{self, __pcce_trace_empty, Area, State};
-use crate::stream::{self, Busy};
+use crate::busy::Busy;
+use crate::ends::{self, Ends};
+use crate::forks::{self, is_foreign};
+use crate::stream;
 use crate::stubs::block;
 use crate::vectors::detect;
-use crate::{early, events, file, handlers, images, last, sys, weak_address};
-
-unsafe extern "C" {
-    fn __cxa_at_quick_exit(f: extern "C" fn(*mut c_void), dso: *mut c_void) -> c_int;
-}
+use crate::{early, events, file, handlers, images, sys, weak_address};
 
 /// `PTHREAD_DESTRUCTOR_ITERATIONS`.
 const DESTRUCTOR_ROUNDS: usize = 4;
@@ -24,8 +23,6 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 static READY: AtomicBool = AtomicBool::new(false);
 /// The key of the destructor for threads, plus 1; 0 while there is none.
 static KEY: AtomicU64 = AtomicU64::new(0);
-/// This process.
-static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 /// Constructor, also called by what runs earlier. By the exported name, so that of several tracers in a process the
 /// executable's is started.
@@ -43,26 +40,18 @@ pub extern "C" fn __pcce_trace_start() {
         return;
     }
     detect();
-    PROCESS.store(sys::getpid(), Ordering::Relaxed);
     let mut key: libc::pthread_key_t = 0;
     // SAFETY: plain calls. What is registered first runs last.
     unsafe {
         if libc::pthread_key_create(&raw mut key, Some(end_of_thread)) == 0 {
             KEY.store(u64::from(key) + 1, Ordering::Relaxed);
         }
-        __cxa_at_quick_exit(end_of_process, null_mut());
+        ends::register(Ends::QuickExit);
     }
-    sys::around_fork(Some(before_fork), in_child);
+    forks::start();
     images::start();
     file::start();
     READY.store(true, Ordering::Release);
-}
-
-/// Destructor. Those of the libraries follow: what is registered while `exit` runs, runs behind them.
-#[unsafe(no_mangle)]
-pub extern "C" fn __pcce_trace_end() {
-    // SAFETY: a plain call.
-    unsafe { sys::at_exit(end_of_process, null_mut(), null_mut()) };
 }
 
 core::arch::global_asm!(
@@ -75,50 +64,6 @@ core::arch::global_asm!(
     ".quad __pcce_trace_end",
     ".popsection",
 );
-
-extern "C" fn end_of_process(_: *mut c_void) {
-    let block = block();
-    // SAFETY: this thread's block, and its area.
-    unsafe {
-        if !area::of(block).is_null() {
-            let area = events::here();
-            end_handlers(area);
-            handlers::end_outer(area);
-            let _busy = Busy::new(block, area);
-            stream::end(block, area);
-            // Handlers of `exit` that destructors of a static program have registered come behind this. What they call
-            // is in a stream of its own, which nobody ends.
-            stream::lose(block, area);
-            (*area).stream.begin = BEGIN_ROOT;
-        }
-    }
-    last::of_others();
-}
-
-/// Ends the streams of the handlers that have interrupted the area's one, so that a part says of their last chunks,
-/// too, what they are. What interrupts meanwhile finds none of them.
-unsafe fn end_handlers(area: *mut Area) {
-    // SAFETY: by the caller: this thread's area, and with it those of its handlers.
-    unsafe {
-        // Handlers that come later have streams of their own.
-        let mut inner = (*area).stream.inner.swap(null_mut(), Ordering::AcqRel);
-        while !inner.is_null() {
-            if !is_foreign(inner) {
-                stream::end(&raw mut (*inner).stream.kept, inner);
-            }
-            inner = (*inner).stream.inner.load(Ordering::Acquire);
-        }
-    }
-}
-
-/// Whether the area was made in another process, of which this is a child.
-///
-/// # Safety
-/// It is one of [`area::new`].
-pub unsafe fn is_foreign(area: *const Area) -> bool {
-    // SAFETY: areas stay where they are.
-    unsafe { (*area).fast.alive.load(Ordering::Relaxed) == 0 }
-}
 
 /// An area for a thread that has none. Null if there is no memory.
 ///
@@ -261,81 +206,6 @@ unsafe extern "C" fn end_of_thread(area: *mut c_void) {
             }
             area::give_back(inner);
             inner = next;
-        }
-    }
-}
-
-/// What is pending is the parent's.
-extern "C" fn before_fork() {
-    let block = block();
-    // SAFETY: this thread's block.
-    unsafe {
-        let area = area::of(block);
-        if !area.is_null() && (*area).stream.state == State::Recording && !is_foreign(area) {
-            let _busy = Busy::new(block, area);
-            stream::put(block, area, &[]);
-        }
-    }
-}
-
-/// The stream goes on as another one, which begins where the parent's is.
-extern "C" fn in_child() {
-    let block = block();
-    // SAFETY: this thread's block.
-    unsafe {
-        let area = area::of(block);
-        notice_fork(area);
-        if area.is_null() {
-            return;
-        }
-        let recorded = (*area).stream.state == State::Recording;
-        let [number, position] = [(*area).stream.number, stream::here(block, area)];
-        let stacks = (*area).stream.stacks.of_child(number);
-        stream::lose(block, area);
-        if recorded {
-            (*area).stream.stacks = stacks;
-            (*area).stream.begin = BEGIN_FORKED;
-            (*area).stream.parent = number;
-            (*area).stream.parent_position = position;
-        }
-        // Also where the system cannot empty it.
-        (&raw mut (*area).fast).write_bytes(0, 1);
-        // At once: a child may have no events before it ends.
-        let _busy = Busy::new(block, area);
-        if recorded {
-            stream::begin(block, area);
-        }
-    }
-}
-
-/// If this process is another one than was known, a child: the other threads are not there. `area`: the calling
-/// thread's.
-///
-/// # Safety
-/// This thread's area, or null.
-pub unsafe fn notice_fork(area: *mut Area) {
-    let process = sys::getpid();
-    if PROCESS.swap(process, Ordering::Relaxed) == process {
-        return;
-    }
-    images::forget();
-    // SAFETY: areas stay where they are; those of this thread lead to each other.
-    unsafe {
-        let mut first = area;
-        while !first.is_null() && !(*first).stream.outer.is_null() {
-            first = (*first).stream.outer;
-        }
-        for other in area::all() {
-            let mut own = first;
-            while !own.is_null() && own != other {
-                own = (*own).stream.inner.load(Ordering::Relaxed);
-            }
-            if own.is_null() {
-                area::give_back(other);
-            } else if own != area {
-                // What they had is the parent's.
-                (&raw mut (*own).fast).write_bytes(0, 1);
-            }
         }
     }
 }

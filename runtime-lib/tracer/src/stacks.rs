@@ -10,9 +10,10 @@ use core::ffi::c_void;
 
 use crate::abi::trace::{Block, Special, special};
 use crate::area::{self, __pcce_trace_empty, Area};
+use crate::busy::Busy;
 use crate::events::{self, describe, ready, stack_pointer};
 use crate::handlers;
-use crate::stream::{self, Busy};
+use crate::stream;
 use crate::stubs::block;
 
 /// What a stream has of stacks.
@@ -89,8 +90,11 @@ impl Stacks {
 }
 
 /// Nothing but the first word that is written next is looked at before it is.
-unsafe fn set_trap(block: *mut Block) {
-    // SAFETY: by the caller: this thread's block.
+///
+/// # Safety
+/// This thread's block.
+pub unsafe fn set_trap(block: *mut Block) {
+    // SAFETY: by the contract.
     unsafe { (*block).cache = (&raw const __pcce_trace_empty).cast_mut().cast() };
 }
 
@@ -98,6 +102,20 @@ unsafe fn set_trap(block: *mut Block) {
 unsafe fn take_trap(block: *mut Block, area: *mut Area) {
     // SAFETY: by the caller: this thread's block and area.
     unsafe { (*block).cache = (&raw mut (*area).fast.cache).cast() };
+}
+
+/// The block has got its cache again: not where the stack was, or may be left.
+///
+/// # Safety
+/// This thread's block, and its area.
+pub unsafe fn keep_trap(block: *mut Block, area: *mut Area) {
+    // SAFETY: by the contract.
+    unsafe {
+        let stacks = &raw const (*area).stream.stacks;
+        if (*stacks).elsewhere || (*stacks).may_be_left() {
+            set_trap(block);
+        }
+    }
 }
 
 /// A function was entered from outside, and is told next.

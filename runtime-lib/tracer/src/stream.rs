@@ -4,19 +4,19 @@
 //! handlers of the same thread. These leave the block as they found it, and have streams of their own; a [`Busy`] tells
 //! them where the stream was before it was changed.
 
-use core::ffi::{CStr, c_char};
 use core::ptr::null_mut;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::abi::trace::{
-    AWAY, BEGIN_MIDDLE, Block, CHUNK, CHUNK_HEAD, CONTEXT_WORDS, CONTINUED, Chunk, ENDED, FULL, Gap,
-    HeadWords, KIND_STREAM, LAST, OPEN, Order, RING_LEAST, Special, TOKEN_LEN, UNIT, checksum_on,
-    end_checksum, head_checksum, position, special,
+    BEGIN_MIDDLE, Block, CHUNK, CHUNK_HEAD, CONTINUED, Chunk, ENDED, FULL, Gap, HeadWords, KIND_STREAM, LAST,
+    OPEN, Order, RING_LEAST, Special, UNIT, checksum_on, end_checksum, head_checksum, position, special,
 };
-use crate::area::{self, Area, DUMMY, From, RING, State};
+use crate::area::{self, Area, DUMMY, RING, State, Stream};
+use crate::ends::Ends;
+use crate::forks::{self, Fork};
 use crate::parts::{self, Part};
 use crate::stacks::Stacks;
-use crate::{file, images, sys, weak_address};
+use crate::{context, file, images, sys};
 
 /// So many words have room in a chunk at any time: the most that are written at once are 5, behind 2 for the pending
 /// bits and one for libraries that were loaded, and a word that says why nothing follows; and in front of them what
@@ -25,30 +25,6 @@ const RESERVE: usize = 9 + HERE + LAST as usize / size_of::<u64>();
 /// Words of [`put_here`] behind the limit, and the most that it writes at once.
 const HERE: usize = 64;
 const MOST_HERE: usize = 4;
-
-/// The stream is being changed, as long as this lives.
-pub struct Busy(*mut Area);
-
-impl Busy {
-    /// From here on.
-    ///
-    /// # Safety
-    /// The block is that of the thread, the area that of its stream.
-    pub unsafe fn new(block: *const Block, area: *mut Area) -> Self {
-        // SAFETY: by the contract.
-        unsafe { (*area).stream.busy.store(here(block, area) + 1, Ordering::Release) };
-        compiler_fence(Ordering::SeqCst);
-        Self(area)
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        compiler_fence(Ordering::SeqCst);
-        // SAFETY: by the contract of new().
-        unsafe { (*self.0).stream.busy.store(0, Ordering::Release) };
-    }
-}
 
 /// The first word of a chunk.
 fn words(chunk: *mut Chunk) -> *mut u64 {
@@ -113,7 +89,7 @@ pub unsafe fn switched(block: *mut Block, area: *mut Area) {
                 next_chunk(block, area);
             }
             // What was to be left out was recorded.
-            (State::Recording, true) => arm(block, area, (*block).next, (*block).end.wrapping_add(RESERVE)),
+            (State::Recording, true) => rearm(block, area),
             _ => {}
         }
     }
@@ -141,6 +117,9 @@ pub unsafe fn lose(block: *mut Block, area: *mut Area) {
         (*stream).parent = 0;
         (*stream).parent_position = 0;
         (*stream).state = State::New;
+        (*stream).ends = Ends::Not;
+        (*stream).fork = Fork::NONE;
+        (*stream).orphan = false;
         (*stream).busy.store(0, Ordering::Relaxed);
         (*block).pending = 1;
     }
@@ -163,9 +142,21 @@ unsafe fn arm(block: *mut Block, area: *mut Area, next: *mut u64, end: *mut u64)
     }
 }
 
+/// What is written goes on where it is.
+///
+/// # Safety
+/// The area is that of the block's stream, which has begun.
+pub unsafe fn rearm(block: *mut Block, area: *mut Area) {
+    // SAFETY: by the contract.
+    unsafe { arm(block, area, (*block).next, (*block).end.wrapping_add(RESERVE)) };
+}
+
 /// Has the stream's words go where nobody wants them.
-unsafe fn idle(block: *mut Block, area: *mut Area) {
-    // SAFETY: by the caller: the stream has no chunk.
+///
+/// # Safety
+/// The area is that of the block's stream, which has no chunk.
+pub unsafe fn idle(block: *mut Block, area: *mut Area) {
+    // SAFETY: by the contract.
     unsafe {
         (*area).stream.state = State::Idle;
         let next = (&raw mut (*area).stream.dummy).cast::<u64>();
@@ -199,13 +190,14 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
         let place = ring.as_ref().map(|ring| (sequence % ring.count) as usize);
         let taken = match (place.map(|place| (*stream).ring[place]), part) {
             (Some(offset), _) if sequence > 0 && offset > 0 => {
-                file::again(offset, size as u64).map(|mapped| (offset, mapped))
+                let mapped = file::again(offset, size as u64, || forks::is_orphan(stream));
+                mapped.map(|mapped| (offset, mapped))
             }
             (_, Some(part)) if !part.keeps(sequence) => {
                 let unkept = parts::unkept(stream);
                 (!unkept.is_null()).then_some((0, unkept))
             }
-            _ => file::take(size as u64),
+            _ => file::take(size as u64, || forks::is_orphan(stream)),
         };
         let Some((offset, mapped)) = taken else {
             if !(*stream).chunk.is_null() {
@@ -254,7 +246,9 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
         (*chunk).end = OPEN;
         (*chunk).head = head_checksum(&*chunk.cast());
         compiler_fence(Ordering::Release);
-        (&raw mut (*chunk).magic).write_volatile(CHUNK);
+        if !forks::is_orphan(stream) {
+            (&raw mut (*chunk).magic).write_volatile(CHUNK);
+        }
         if part.is_some() {
             parts::begun(stream, chunk);
         }
@@ -266,40 +260,13 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
         let end = mapped.add(size).cast::<u64>();
         arm(block, area, words(chunk), end);
         if sequence > 0 {
-            write_context(block, (*stream).from, (*stream).stacks.is_away());
+            context::write(block, (*stream).from, (*stream).stacks.is_away());
         }
         let stress = file::stress(sequence);
         let room = if stress > 0 { stress } else { part.map_or(0, |_| parts::room(sequence)) };
         if room > 0 {
             let next = (*block).next;
             arm(block, area, next, end.min(next.wrapping_add(room + RESERVE)));
-        }
-    }
-}
-
-/// Says at a chunk's beginning in which context emitted code is.
-#[inline(never)]
-unsafe fn write_context(block: *mut Block, from: From, is_away: bool) {
-    type TokenAt = unsafe extern "C" fn(*mut c_char, usize, usize, usize) -> usize;
-    let token_at = weak_address!("pcce_token_at");
-    if from.pc == 0 || token_at.is_null() {
-        return;
-    }
-    const FIRST: usize = 1 + CONTEXT_WORDS;
-    // Behind the token there is a zero.
-    let mut text = [0_u64; FIRST + TOKEN_LEN / 8 + 1];
-    // SAFETY: the runtime's function, which may be called at any instruction; the token ends with a zero. By the
-    // caller: the chunk is empty, and has more room.
-    unsafe {
-        let token_at = core::mem::transmute::<*const u8, TokenAt>(token_at);
-        let token = (&raw mut text[FIRST]).cast::<c_char>();
-        token_at(token, TOKEN_LEN + 1, from.pc, from.sp);
-        let len = CStr::from_ptr(token).count_bytes();
-        if len > 0 {
-            text[0] = special(Special::Context, len as u64 | if is_away { AWAY } else { 0 });
-            text[1..FIRST].copy_from_slice(&[(*block).jumps, from.pc as u64, from.node[0], from.node[1]]);
-            text[FIRST + len / 8] &= (1 << (8 * (len % 8))) - 1;
-            write(block, &text[..FIRST + len.div_ceil(8)]);
         }
     }
 }
@@ -352,13 +319,27 @@ unsafe fn close(block: *const Block, area: *mut Area, end: u32) {
         tell_end(block, area, end, true);
         let stream = &raw mut (*area).stream;
         if !parts::is_unkept(stream) {
-            let used = ((*block).next.addr() - (*stream).chunk.addr()).next_multiple_of(4096) as u64;
             sys::unmap((*stream).chunk.cast(), (*stream).size);
             if end == ENDED || Part::wanted().is_some() {
-                file::give_back((*stream).offset + used, (*stream).offset + (*stream).size as u64);
+                give_back_behind(block, stream);
             }
         }
         (*stream).chunk = null_mut();
+    }
+}
+
+/// Gives the space behind the words of the stream's chunk back, which is in the file.
+///
+/// # Safety
+/// The stream is the block's.
+pub unsafe fn give_back_behind(block: *const Block, stream: *const Stream) {
+    // SAFETY: by the contract.
+    unsafe {
+        if forks::is_orphan(stream) {
+            return;
+        }
+        let used = ((*block).next.addr() - (*stream).chunk.addr()).next_multiple_of(4096) as u64;
+        file::give_back((*stream).offset + used, (*stream).offset + (*stream).size as u64);
     }
 }
 
@@ -404,6 +385,7 @@ pub unsafe fn sync(block: *mut Block, area: *mut Area) {
 pub unsafe fn put(block: *mut Block, area: *mut Area, group: &[u64]) {
     // SAFETY: by the contract; there is room.
     unsafe {
+        forks::begin(block, area);
         if (*area).stream.state != State::Recording {
             (*block).pending = 1;
             return;
@@ -426,6 +408,7 @@ pub unsafe fn put(block: *mut Block, area: *mut Area, group: &[u64]) {
 pub unsafe fn put_here(block: *mut Block, area: *mut Area, word: u64) {
     // SAFETY: by the contract; there is room.
     unsafe {
+        forks::begin(block, area);
         let most = (*area).stream.limit + (HERE - MOST_HERE) * size_of::<u64>();
         if (*area).stream.state != State::Recording || (*block).next.addr() > most {
             return put(block, area, &[word]);
@@ -462,8 +445,11 @@ unsafe fn write_group(block: *mut Block, area: *mut Area, group: &[u64]) {
 }
 
 /// Writes words, the first one last.
-unsafe fn write(block: *mut Block, group: &[u64]) {
-    // SAFETY: by the caller: there is room.
+///
+/// # Safety
+/// There is room for them.
+pub unsafe fn write(block: *mut Block, group: &[u64]) {
+    // SAFETY: by the contract.
     unsafe {
         for (i, &word) in group.iter().enumerate().rev() {
             (*block).next.add(i).write_volatile(word);
@@ -479,6 +465,7 @@ unsafe fn write(block: *mut Block, group: &[u64]) {
 pub unsafe fn flush(block: *mut Block, area: *mut Area) {
     // SAFETY: by the contract; there is room.
     unsafe {
+        forks::begin(block, area);
         let pending = (*block).pending;
         if (*area).stream.state == State::Idle {
             (*block).next = (&raw mut (*area).stream.dummy).cast();

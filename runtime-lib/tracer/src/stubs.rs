@@ -79,6 +79,9 @@ global_asm!(
     "lea r11, [rip + {flush_slow}]",
     "jmp __pcce_trace_slow",
     ".cfi_endproc",
+    ".hidden __pcce_trace_end_flush",
+    ".globl __pcce_trace_end_flush",
+    "__pcce_trace_end_flush:",
     ".size __pcce_trace_flush, . - __pcce_trace_flush",
     ".popsection",
     cache = const offset_of!(Block, cache),
@@ -158,6 +161,9 @@ global_asm!(
     "lea r11, [rip + {enter_slow}]",
     "jmp __pcce_trace_slow",
     ".cfi_endproc",
+    ".hidden __pcce_trace_end_enter",
+    ".globl __pcce_trace_end_enter",
+    "__pcce_trace_end_enter:",
     ".size __pcce_trace_enter, . - __pcce_trace_enter",
     ".popsection",
     cache = const offset_of!(Block, cache),
@@ -356,4 +362,19 @@ pub fn stored(instruction: usize) -> bool {
     [&raw const __pcce_trace_stored_flush, &raw const __pcce_trace_stored_enter]
         .iter()
         .any(|at| at.addr() == instruction)
+}
+
+/// Whether an instruction is one of those that flush or enter, which have read something of the block.
+pub fn within(instruction: usize) -> bool {
+    unsafe extern "C" {
+        static __pcce_trace_flush: u8;
+        static __pcce_trace_end_flush: u8;
+        static __pcce_trace_enter: u8;
+        static __pcce_trace_end_enter: u8;
+    }
+    let stubs = [
+        (&raw const __pcce_trace_flush, &raw const __pcce_trace_end_flush),
+        (&raw const __pcce_trace_enter, &raw const __pcce_trace_end_enter),
+    ];
+    stubs.iter().any(|(from, to)| (from.addr()..to.addr()).contains(&instruction))
 }

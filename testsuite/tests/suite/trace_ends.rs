@@ -356,30 +356,100 @@ fn children_begin_in_what_their_parents_had_called() {
     }
 }
 
-/// Destructors of a static program may have `exit` call more, behind all of them: what is called is in a stream of its
-/// own, of which nobody can say that it has ended.
+/// Handlers that register others, of destructors, of objects, of other handlers; `exit` by each way. What each of `one`
+/// to `three` does is printed.
+const HANDLERS: &str = "#include <csignal>\n#include <cstdlib>\n#include <cstring>\n#include <pthread.h>\n\
+    #include <sys/wait.h>\n#include <unistd.h>\n#define NEW __attribute__((noinline))\n\
+    static void says(const char *what) { (void)!write(1, what, strlen(what)); }\n\
+    NEW void three() { says(\"three\\n\"); }\nNEW void two() { atexit(three); says(\"two\\n\"); }\n\
+    NEW void one() { atexit(two); atexit(three); says(\"one\\n\"); }\n\
+    NEW void quick() { says(\"quick\\n\"); at_quick_exit(two); at_quick_exit(three); }\n\
+    NEW void forks() { if (fork() == 0) { three(); return; } wait(NULL); two(); }\n\
+    NEW void handles(int) { three(); }\n\
+    NEW void raises() { signal(SIGUSR1, handles); raise(SIGUSR1); two(); }\n\
+    struct Object { NEW Object() {} NEW ~Object() { atexit(one); three(); } };\nthread_local Object object;\n\
+    __attribute__((destructor(101))) static void destroys() { atexit(one); two(); }\n\
+    __attribute__((destructor(102))) static void forks_last() { atexit(forks); atexit(raises); }\n\
+    __attribute__((destructor)) static void constructs() { static Object late; three(); }\n\
+    static void *exits(void *) { exit(0); }\nNEW void exits_in(int) { exit(0); }\n\
+    int main(int, char **words) { pthread_t thread; (void)&object; atexit(one); at_quick_exit(three);\n  \
+      if (!strcmp(words[1], \"thread\")) { pthread_create(&thread, NULL, exits, NULL); pause(); }\n  \
+      if (!strcmp(words[1], \"signal\")) { signal(SIGUSR1, exits_in); raise(SIGUSR1); }\n  \
+      if (!strcmp(words[1], \"quick\")) { at_quick_exit(quick); quick_exit(0); }\n  return 0; }\n";
+
+/// Handlers that are registered while destructors run, or other handlers, are in the trace, whatever comes behind what.
 #[test]
-fn what_static_programs_call_last_is_not_missing_in_silence() {
-    let folder = work_folder("trace_ends/static");
-    let text = "#include <cstdlib>\n#define NEW __attribute__((noinline))\nvolatile int seen;\n\
-        struct Object { NEW Object() { seen++; } NEW ~Object() { seen++; } };\nNEW void late() { static Object object; }\n\
-        NEW void last() { seen++; }\n\
-        __attribute__((destructor)) static void destroys() { late(); atexit(last); }\nint main() { return 0; }\n";
-    fs::write(folder.join("program.cpp"), text).unwrap();
+fn what_exit_calls_last_is_in_the_trace() {
+    let folder = work_folder("trace_ends/handlers_of_exit");
+    fs::write(folder.join("program.cpp"), HANDLERS).unwrap();
+    let (program, trace) = (folder.join("program"), folder.join("trace"));
     for mode in MODES {
-        for linked in ["-static", "-static-pie", "-pie"] {
-            let mut clang = command(artifact("pcce-clang++"), &["--pcce-trace", "-g", "-O1", mode, linked]);
+        for linked in ["-static", "-static-pie", "-pie", "-no-pie"] {
+            let flags = ["--pcce-trace", "--pcce-verify", "-g", "-O1", "-pthread", mode, linked];
+            let mut clang = command(artifact("pcce-clang++"), &flags);
             let _ = run(clang.args(["program.cpp", "-o", "program"]).current_dir(&folder)).expect_success();
-            let streams = calls(&folder.join("program"), "", None);
-            let all: Vec<_> = streams.iter().flat_map(|(calls, _)| calls.clone()).collect();
-            for function in
-                ["main", "destroys()", "late()", "Object::Object()", "last()", "Object::~Object()"]
-            {
-                assert!(count(&all, function) > 0, "{mode} {linked} {function}: {all:?}");
+            for (way, ring) in [
+                ("return", None),
+                ("return", Some("64K")),
+                ("thread", None),
+                ("signal", None),
+                ("quick", None),
+            ] {
+                let what = format!("{mode} {linked} {way} {ring:?}");
+                let _ = fs::remove_file(&trace);
+                let mut start = command(&program, &[way]);
+                start.env("PCCE_TRACE", &trace).envs(ring.map(|ring| ("PCCE_TRACE_RING", ring)));
+                let output = run(&mut start).expect_success();
+                let pcce = |command_of: &str| {
+                    let mut pcce = command(artifact("pcce"), &["trace", command_of]);
+                    run(pcce.args(["--format", "json"]).arg(&program).arg(&trace))
+                };
+                // What the handler has interrupted does not go on.
+                let status = if way == "signal" { 2 } else { 0 };
+                let shown = pcce("show");
+                assert_eq!(shown.status, status, "{what}: {}", shown.describe());
+                let made = |name: &str| output.stdout.lines().filter(|line| *line == name).count();
+                let events = json_lines(&shown.stdout);
+                let told = |name: &str| {
+                    let is_call = |event: &&Value| event["kind"] == "call" || event["kind"] == "entered";
+                    events.iter().filter(is_call).filter(|event| event["function"] == name).count()
+                };
+                for name in ["one", "two", "three", "quick"] {
+                    assert_eq!(told(&format!("{name}()")), made(name), "{what} {name}: {}", shown.describe());
+                }
+                let least = if way == "quick" { 3 } else { 15 };
+                assert!(made("two") + made("three") >= least, "{what}: {}", output.describe());
+                let ends: Vec<_> = events.iter().filter(|event| event["kind"] == "end").collect();
+                // Of `exit` in another thread, `main` has no end.
+                let open = ends.iter().filter(|event| event["ended"] != true).count();
+                assert_eq!(open, usize::from(way == "thread"), "{what}: {}", shown.describe());
+                let check = pcce("check");
+                assert!(
+                    check.status == status && check.stdout.contains("\"mismatches\":0"),
+                    "{what}: {}",
+                    check.describe()
+                );
             }
-            let ended = streams.iter().map(|(_, events)| events.last().expect("an end")["ended"] == true);
-            let expected = if linked == "-pie" { &[true][..] } else { &[true, false] };
-            assert_eq!(ended.collect::<Vec<_>>(), expected, "{mode} {linked}");
         }
+    }
+}
+
+/// What the C library calls behind all handlers is told, or said to be missing.
+#[test]
+fn what_comes_behind_all_handlers_is_not_missing_in_silence() {
+    let folder = work_folder("trace_ends/behind");
+    let text = "#define _GNU_SOURCE\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+        static ssize_t writes(void *c, const char *text, size_t n) { (void)c; return write(1, text, n); }\n\
+        static void handler(void) {}\n\
+        int main(void) { atexit(handler); fputs(\"text\\n\", fopencookie(NULL, \"w\", (cookie_io_functions_t){ .write = writes }));\n  \
+          return 0; }\n";
+    fs::write(folder.join("program.c"), text).unwrap();
+    for linked in ["-static", "-pie"] {
+        let mut clang = command(artifact("pcce-clang"), &["--pcce-trace", "-g", "-O1", linked]);
+        let _ = run(clang.args(["program.c", "-o", "program"]).current_dir(&folder)).expect_success();
+        let streams = calls(&folder.join("program"), "", None);
+        let (calls, events) = &streams[0];
+        assert!(count(calls, "writes") == 1 && streams.len() == 1, "{linked}: {calls:?}");
+        assert_eq!(events.last().expect("an end")["ended"], false, "{linked}");
     }
 }

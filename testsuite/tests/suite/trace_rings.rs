@@ -54,6 +54,77 @@ fn a_ring_that_is_being_written_is_read_at_once() {
     }
 }
 
+const ONCE: &str = "#include <stdlib.h>\n#define NEW __attribute__((noinline))\nstatic volatile unsigned seen;\n\
+    NEW static void once(int n)\n{\n  seen += n;\n}\nNEW static void often(int n)\n{\n  seen += n;\n}\n\
+    int main(int count, char **words)\n{\n  (void)count;\n  once(1);\n\
+      for (int i = atoi(words[1]); i > 0; i--)\n    often(i);\n  return 0;\n}\n";
+
+/// What is counted, and what is not found, is said to be of what was kept; so it is of a compressed ring. A ring that
+/// has kept all is a whole trace.
+#[test]
+fn what_a_ring_has_not_kept_is_missing_where_events_are_counted() {
+    let folder = work_folder("trace_rings/counted");
+    let (source, program, trace) = (folder.join("once.c"), folder.join("once"), folder.join("trace"));
+    fs::write(&source, ONCE).expect("room on the disk");
+    let mut build = command(artifact("pcce-clang"), &["--pcce-trace=blocks", "--pcce-verify", "-g", "-O0"]);
+    let _ = run(build.arg(&source).arg("-o").arg(&program)).expect_success();
+    let packed = folder.join("trace.zst");
+    let of = |words: &[&str], trace: &Path| {
+        let mut pcce = command(artifact("pcce"), &["trace", words[0]]);
+        let both = (words[0] == "diff").then_some(trace);
+        run(pcce
+            .args(&["--format", "json"][..if words[0] == "report" { 2 } else { 0 }])
+            .arg(&program)
+            .arg(trace)
+            .args(both)
+            .args(&words[1..]))
+    };
+    let counting: [&[&str]; 11] = [
+        &["report"],
+        &["find", "once"],
+        &["find", "often"],
+        &["show", "--function", "once"],
+        &["coverage"],
+        &["stats"],
+        &["check"],
+        &["diff"],
+        &["export", "--format", "folded"],
+        &["export", "--format", "perfetto"],
+        &["export", "--format", "json"],
+    ];
+    let showing: [&[&str]; 3] = [&["show"], &["show", "--last", "3"], &["at", "5"]];
+    for (count, whole) in [("3000000", false), ("30", true)] {
+        let _ = fs::remove_file(&trace);
+        let mut start = command(&program, &[count]);
+        let _ = run(start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_RING", "128K")).expect_success();
+        for trace in [&trace, &packed] {
+            if trace == &packed {
+                let _ = fs::remove_file(&packed);
+                let path = folder.join("trace");
+                let _ = run(command(artifact("pcce"), &["trace", "compress"]).arg(path)).expect_success();
+            }
+            for words in counting {
+                let output = of(words, trace);
+                let says = output.stderr.contains("it is a ring (PCCE_TRACE_RING): of 1 threads")
+                    && output.stderr.contains("something is missing");
+                assert_eq!(
+                    (output.status, says),
+                    (if whole { 0 } else { 2 }, !whole),
+                    "{}",
+                    output.describe()
+                );
+            }
+            for words in showing {
+                let output = of(words, trace);
+                assert!(output.status == 0 && output.stderr.is_empty(), "{}", output.describe());
+            }
+            let gaps = if whole { "\"gaps\":0" } else { "\"gaps\":1" };
+            let report = of(&["report"], trace);
+            assert!(report.stdout.contains(gaps), "{}", report.describe());
+        }
+    }
+}
+
 /// A chunk that stands in the place of another one, too.
 #[test]
 fn no_chunk_stands_twice_in_silence() {

@@ -85,7 +85,7 @@ fn the_reader_finds_every_event() {
                 assert!(ends <= streams, "{name} {mode}: {chunks}");
                 begun += usize::from(!chunks.starts_with("0 ") && !chunks.is_empty());
                 assert!(!chunks.contains("innermost"), "{name} {mode}: {chunks}");
-                let shown = run(command(artifact("pcce"), &["trace", "stats"]).arg(&program).arg(&trace));
+                let shown = run(command(artifact("pcce"), &["trace", "show"]).arg(&program).arg(&trace));
                 assert_eq!(shown.status, 0, "{name} {mode} {ring:?}: {}", shown.stderr);
             }
         }

@@ -14,7 +14,8 @@ in each thread.
 Lines in <angle brackets> say what is not known, or how control came to a place otherwise than by a call.
 
 Exit status: 0, or 2 if something is missing in the trace, or if it does not have all calls of the function that was
-asked for; of `check` also 1 if something does not match.
+asked for; of `check` also 1 if something does not match. What a ring (PCCE_TRACE_RING) has not kept is missing for all
+commands but `show` and `at`.
 
 Examples:
   pcce-clang --pcce-trace -g -O2 app.c -o app && PCCE_TRACE=app.trace ./app

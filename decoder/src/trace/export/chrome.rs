@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::Clock;
 use crate::render::json_string;
-use crate::trace::event::EventKind;
+use crate::trace::event::{EventKind, NOT_KEPT};
 use crate::trace::file::Stream;
 use crate::trace::reader::Reader;
 use crate::trace::show::heading;
@@ -57,6 +57,7 @@ pub fn chrome<'t>(
             let instant = match event.kind {
                 EventKind::Mark => format!("mark {}", event.value),
                 EventKind::Gap(why) => why.to_string(),
+                EventKind::Known if event.value == 1 => NOT_KEPT.to_owned(),
                 EventKind::Handler => format!("signal {}", event.value),
                 _ => continue,
             };

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use prost::Message;
 
 use super::Clock;
-use crate::trace::event::EventKind;
+use crate::trace::event::{EventKind, NOT_KEPT};
 use crate::trace::file::Stream;
 use crate::trace::reader::Reader;
 use crate::trace::show::heading;
@@ -139,6 +139,7 @@ pub fn perfetto<'t>(
             let instant = match event.kind {
                 EventKind::Mark => format!("mark {}", event.value),
                 EventKind::Gap(why) => why.to_string(),
+                EventKind::Known if event.value == 1 => NOT_KEPT.to_owned(),
                 EventKind::Handler => format!("signal {}", event.value),
                 _ => continue,
             };

@@ -174,13 +174,18 @@ impl Machine<'_> {
     /// The thread ends, or so; in front of this, what needs no word may have happened, if there is something.
     fn may_have_gone_on(&mut self, before: State) -> Option<Event> {
         let State::Choose(number) = before else { return None };
-        let choice = self.tables.choices[number as usize];
-        if choice.width != 0 || choice.start == NONE {
+        if !self.needs_no_bits(number) {
             return None;
         }
         self.certain = false;
         self.gaps += 1;
         Some(self.event(EventKind::Interrupted, NONE, NONE))
+    }
+
+    /// Whether there is one node that can come, which says nothing.
+    pub(super) fn needs_no_bits(&self, choice: u32) -> bool {
+        let choice = self.tables.choices[choice as usize];
+        choice.width == 0 && choice.start != NONE
     }
 
     /// A word says where the jump has gone to.

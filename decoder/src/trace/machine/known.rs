@@ -87,6 +87,8 @@ impl<'t> Machine<'t> {
     /// What is active is known from here on. Whether that is so since the rest was not kept.
     pub(super) fn known(&mut self, kept: bool) -> Event {
         let begin = self.begin.take().expect("it was found");
+        self.cut_off |= kept;
+        self.gaps += u64::from(kept);
         self.stack = begin.stack;
         self.jumps.begin(begin.jumps, self.stack.len());
         self.was_counted = begin.counted;

@@ -1,6 +1,8 @@
 //! What the machine does with special words, and at the bounds of chunks.
 
-use pcce_abi::trace::{BEGIN_FORKED, BEGIN_MIDDLE, CONTINUED, ENDED, Gap, Order, Special, cache_index};
+use pcce_abi::trace::{
+    BEGIN_FORKED, BEGIN_INTERRUPTED, BEGIN_MIDDLE, CONTINUED, ENDED, Gap, Order, Special, cache_index,
+};
 
 use super::{Active, Machine, OPEN, Ready, State, UNKNOWN};
 use crate::trace::bits::Item;
@@ -55,7 +57,7 @@ impl Machine<'_> {
         let first = !std::mem::replace(&mut self.started, true);
         if chunk.begin == BEGIN_MIDDLE {
             self.state = State::Lose(Why::Middle, 0);
-        } else if chunk.begin == BEGIN_FORKED && chunk.sequence == 0 {
+        } else if [BEGIN_FORKED, BEGIN_INTERRUPTED].contains(&chunk.begin) && chunk.sequence == 0 {
             if self.forked { self.inherits() } else { self.lose_at(Why::Parent) }
         } else if !follows {
             self.lose_at(Why::Missing);

@@ -1,0 +1,138 @@
+//! The end of the process: what `exit` and `quick_exit` call last.
+//!
+//! Nobody knows which call is the last: handlers that destructors register, or other handlers, are called behind the
+//! tracer's own. So a stream that has ended only rests. What comes nevertheless is entered from outside, or comes by a
+//! jump: it finds no cache, or comes to the tracer anyway. Then the stream goes on, without an end, and the tracer's
+//! handler is registered anew: it is called next behind what runs.
+
+use core::ffi::c_void;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::abi::trace::{Block, OPEN};
+use crate::area::{self, Area, State};
+use crate::busy::Busy;
+use crate::forks::is_foreign;
+use crate::parts::{self, Part};
+use crate::stream;
+use crate::stubs::block;
+use crate::{events, file, handlers, last, stacks, sys};
+
+/// Whether a stream rests, and who has called its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Ends {
+    /// It does not.
+    Not = 0,
+    /// `exit`.
+    Exit = 1,
+    /// `quick_exit`.
+    QuickExit = 2,
+}
+
+/// Destructor. Those of the libraries follow: what is registered while `exit` runs, runs behind them.
+#[unsafe(no_mangle)]
+pub extern "C" fn __pcce_trace_end() {
+    register(Ends::Exit);
+}
+
+/// Has the end called, once more, by who calls it. Where all handlers have run, nobody does.
+pub fn register(ends: Ends) {
+    // SAFETY: plain calls.
+    unsafe {
+        match ends {
+            Ends::Not => 0,
+            Ends::Exit => sys::at_exit(end_of_process, null_mut(), null_mut()),
+            Ends::QuickExit => sys::at_quick_exit(end_of_quick_process, null_mut()),
+        };
+    }
+}
+
+extern "C" fn end_of_process(_: *mut c_void) {
+    end_by(Ends::Exit);
+}
+
+extern "C" fn end_of_quick_process(_: *mut c_void) {
+    end_by(Ends::QuickExit);
+}
+
+fn end_by(ends: Ends) {
+    let block = block();
+    // SAFETY: this thread's block, and its area.
+    unsafe {
+        let area = area::of(block);
+        // Where nothing has come since the last time, all is said.
+        if !area.is_null() && (*area).stream.ends == Ends::Not {
+            let area = events::here();
+            end_handlers(area);
+            handlers::end_outer(area);
+            let _busy = Busy::new(block, area);
+            rest(block, area, ends);
+        }
+    }
+    last::of_others();
+}
+
+/// The stream says that it has ended, and gives back what it does not need.
+///
+/// # Safety
+/// The area is that of the block's stream.
+pub unsafe fn rest(block: *mut Block, area: *mut Area, ends: Ends) {
+    // SAFETY: by the contract.
+    unsafe {
+        let stream = &raw mut (*area).stream;
+        if ends == Ends::Not || (*stream).state != State::Recording {
+            return;
+        }
+        stream::sync(block, area);
+        if (*stream).state == State::Recording {
+            if Part::wanted().is_none() {
+                stream::give_back_behind(block, stream);
+            }
+            (*stream).ends = ends;
+            (*area).fast.limit.store(0, Ordering::Relaxed);
+            stacks::set_trap(block);
+        }
+    }
+}
+
+/// More comes of a stream that rests.
+///
+/// # Safety
+/// The area is that of the block's stream, which rests.
+pub unsafe fn go_on(block: *mut Block, area: *mut Area) {
+    // SAFETY: by the contract.
+    unsafe {
+        let stream = &raw mut (*area).stream;
+        let ends = core::mem::replace(&mut (*stream).ends, Ends::Not);
+        parts::has_no_end(stream);
+        (&raw mut (*(*stream).chunk).end).write_volatile(OPEN);
+        if Part::wanted().is_some() || file::take_again((*stream).offset, (*stream).size as u64) {
+            stream::rearm(block, area);
+            stacks::keep_trap(block, area);
+        } else {
+            sys::unmap((*stream).chunk.cast(), (*stream).size);
+            (*stream).chunk = null_mut();
+            (*stream).switches = file::switches();
+            stream::idle(block, area);
+        }
+        register(ends);
+    }
+}
+
+/// Ends the streams of the handlers that have interrupted the area's one, so that a part says of their last chunks,
+/// too, what they are. What interrupts meanwhile finds none of them.
+unsafe fn end_handlers(area: *mut Area) {
+    // SAFETY: by the caller: this thread's area, and with it those of its handlers.
+    unsafe {
+        // Handlers that come later have streams of their own.
+        let slot: &AtomicPtr<Area> = &(*area).stream.inner;
+        let mut inner = slot.swap(null_mut(), Ordering::AcqRel);
+        while !inner.is_null() {
+            if !is_foreign(inner) {
+                stream::end(&raw mut (*inner).stream.kept, inner);
+            }
+            inner = (*inner).stream.inner.load(Ordering::Acquire);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Forked children: what their traces begin with, and what they leave to their parents.
+
+use std::collections::HashMap;
+use std::fs;
+
+use pcce_testsuite::{artifact, command, json_lines, repository, run, work_folder};
+use serde_json::Value;
+
+const MODES: [&str; 3] = ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"];
+
+/// A handler forks. In the child, it returns, jumps, or ends the process, behind what the parent does meanwhile. What
+/// each process does in `one` to `three` is printed.
+const FORKING: &str = "#include <setjmp.h>\n#include <signal.h>\n#include <stdlib.h>\n#include <string.h>\n\
+    #include <sys/wait.h>\n#include <unistd.h>\n#define NEW __attribute__((noinline))\n\
+    static volatile int seen; static const char *way, *process = \"parent \"; static sigjmp_buf place; static int done[2];\n\
+    static void says(const char *what) { (void)!write(1, process, 7); (void)!write(1, what, strlen(what)); }\n\
+    NEW static void one(int n) { if (n & 1) seen++; says(\"one\\n\"); }\n\
+    NEW static void two(int n) { one(n); one(n + 1); says(\"two\\n\"); }\n\
+    NEW static void three(void) { for (int i = 0; i < 300; i++) one(i); says(\"three\\n\"); }\n\
+    static void handles(int signal) { (void)signal; one(5); if (fork()) return; char c; process = \"child  \";\n  \
+      (void)!read(done[0], &c, 1); two(1); if (!strcmp(way, \"exit\")) exit(0); if (!strcmp(way, \"_exit\")) _exit(0);\n  \
+      if (!strcmp(way, \"jump\")) siglongjmp(place, 1); }\n\
+    NEW static void raises(int n) { one(n); raise(SIGUSR1); two(9); }\n\
+    int main(int count, char **words) { (void)count; way = words[1]; signal(SIGUSR1, handles); (void)!pipe(done);\n  \
+      if (sigsetjmp(place, 1) == 0) raises(2); three(); (void)!write(done[1], \"\", 1); wait(NULL); two(4); return 0; }\n";
+
+/// The child's stream of the interrupted code begins where the parent's stood, and nothing of the parent's changes.
+#[test]
+fn handlers_may_fork() {
+    let folder = work_folder("trace_ends/forking");
+    fs::write(folder.join("program.c"), FORKING).unwrap();
+    let (program, trace) = (folder.join("program"), folder.join("trace"));
+    for mode in MODES {
+        for linked in ["-static", "-pie"] {
+            let flags = ["--pcce-trace", "--pcce-verify", "-g", "-O1", mode, linked];
+            let mut clang = command(artifact("pcce-clang"), &flags);
+            let _ = run(clang.args(["program.c", "-o", "program"]).current_dir(&folder)).expect_success();
+            for way in ["return", "jump", "exit", "_exit"] {
+                let what = format!("{mode} {linked} {way}");
+                let _ = fs::remove_file(&trace);
+                let output = run(command(&program, &[way]).env("PCCE_TRACE", &trace)).expect_success();
+                let show = command(artifact("pcce"), &["trace", "show", "--format", "json"]);
+                let shown = run({ show }.arg(&program).arg(&trace));
+                let events = json_lines(&shown.stdout);
+                let parent = events[0]["process"].as_u64();
+                for (of_parent, process) in [(true, "parent"), (false, "child ")] {
+                    let own: Vec<_> = events
+                        .iter()
+                        .filter(|event| (event["process"].as_u64() == parent) == of_parent)
+                        .collect();
+                    for name in ["one", "two", "three"] {
+                        let made =
+                            output.stdout.lines().filter(|line| *line == format!("{process} {name}")).count();
+                        let told = own
+                            .iter()
+                            .filter(|event| event["kind"] == "call" && event["function"] == name)
+                            .count();
+                        assert_eq!(told, made, "{what} {process} {name}: {}", shown.describe());
+                    }
+                    let unknown = own.iter().filter(|event| event["kind"] == "gap").count();
+                    assert_eq!(unknown, 0, "{what} {process}: {}", shown.describe());
+                    let ends = own.iter().filter(|event| event["ended"] == true).count();
+                    // `_exit` ends the handler's stream.
+                    assert_eq!(
+                        ends,
+                        if way == "_exit" && !of_parent { 1 } else { 2 },
+                        "{what} {process}: {}",
+                        shown.describe()
+                    );
+                }
+                let active = |event: &Value| event["kind"] == "active" && event["function"] == "raise";
+                assert_eq!(events.iter().any(active), way != "_exit", "{what}: {}", shown.describe());
+                // It is not known whether `raise` was called yet.
+                let forked = events.iter().filter(|event| event["kind"] == "forked").count();
+                assert_eq!(forked, usize::from(way != "_exit"), "{what}: {}", shown.describe());
+                let check = run(command(artifact("pcce"), &["trace", "check"]).arg(&program).arg(&trace));
+                assert!(check.stdout.contains(", 0 chunks do not match"), "{what}: {}", check.describe());
+            }
+        }
+    }
+}
+
+/// What a process has called: `one`, `two`, and `compare`.
+type Calls = [i64; 3];
+
+/// A handler forks at any instruction, also of the tracer. The parent's trace stays exact. A child's has what the child
+/// did but for some calls next to the place, or says that it does not know.
+#[test]
+fn handlers_may_fork_anywhere() {
+    let folder = work_folder("trace_forks/timed");
+    let (program, trace) = (folder.join("program"), folder.join("trace"));
+    for (flags, ring) in [
+        (&["--pcce-trace", "--pcce-verify", "-O1"][..], false),
+        (&["--pcce-trace", "-O2", "-static"], false),
+        (&["--pcce-trace=blocks", "-O1"], true),
+    ] {
+        let mut clang = command(artifact("pcce-clang"), flags);
+        let source = repository().join("testsuite/traces/timed.c");
+        let _ = run(clang.arg("-g").arg(source).arg("-o").arg(&program)).expect_success();
+        let _ = fs::remove_file(&trace);
+        let mut start = command(&program, &["25"]);
+        start.env("PCCE_TRACE", &trace).envs(ring.then_some(("PCCE_TRACE_RING", "256K")));
+        let output = run(&mut start).expect_success();
+        let made: HashMap<u64, Calls> = output
+            .stdout
+            .lines()
+            .map(|line| {
+                let numbers: Vec<i64> = line.split(' ').map(|n| n.parse().expect("a number")).collect();
+                (numbers[0] as u64, [numbers[1], numbers[2], numbers[3]])
+            })
+            .collect();
+        assert_eq!(made.len(), 26, "{flags:?}: {}", output.describe());
+        let mut show = command(artifact("pcce"), &["trace", "show", "--format", "json"]);
+        let shown = run(show.arg(&program).arg(&trace));
+        let events = json_lines(&shown.stdout);
+        let parent = events[0]["process"].as_u64().expect("a number");
+        let mut told: HashMap<u64, Calls> = HashMap::new();
+        let mut unknown: HashMap<u64, bool> = HashMap::new();
+        for event in events.iter().filter(|event| event["level"] == 0) {
+            let process = event["process"].as_u64().expect("a number");
+            let kind = event["kind"].as_str().expect("a kind");
+            // Of a ring, what was forked from is not there.
+            *unknown.entry(process).or_default() |= kind == "gap" || ring && kind == "known";
+            let names = ["one", "two", "compare"];
+            let called = names.iter().position(|name| event["function"] == **name);
+            if let Some(called) = called.filter(|_| kind == "call" || kind == "entered") {
+                told.entry(process).or_default()[called] += 1;
+            }
+        }
+        let mut known = 0;
+        for (process, made) in &made {
+            assert!(!unknown[process] || *process != parent || ring, "{flags:?}: the parent");
+            if unknown[process] {
+                continue;
+            }
+            let told = told.get(process).copied().unwrap_or_default();
+            let most = if *process == parent { 0 } else { 12 };
+            let is_near = made.iter().zip(told).all(|(made, told)| made.abs_diff(told) <= most);
+            assert!(is_near, "{flags:?} {process}: {told:?}, not {made:?}");
+            known += 1;
+        }
+        assert!(known > 12 || ring, "{flags:?}: {known} children are known");
+        let check = run(command(artifact("pcce"), &["trace", "check"]).arg(&program).arg(&trace));
+        assert_ne!(check.status, 1, "{flags:?}: {}", check.describe());
+    }
+}
