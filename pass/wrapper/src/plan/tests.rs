@@ -325,6 +325,19 @@ fn heap_profiles_and_sanitizers_with_allocators_are_refused() {
 }
 
 #[test]
+fn split_stacks_are_refused_in_link_mode() {
+    let error = plan_with(&facts(), "-fsplit-stack -c a.c").unwrap_err().to_string();
+    assert!(error.contains("`-fsplit-stack` does not go together with link mode"), "{error}");
+    for allowed in [
+        "-fsplit-stack -fno-split-stack -c a.c",
+        "--pcce-mode=module -fsplit-stack -c a.c",
+        "-fsplit-stack a.o",
+    ] {
+        assert!(plan_with(&facts(), allowed).is_ok(), "{allowed}");
+    }
+}
+
+#[test]
 fn emulated_thread_local_variables_are_refused() {
     for command in ["-femulated-tls -c a.c", "-femulated-tls a.o"] {
         let error = plan_with(&facts(), command).unwrap_err().to_string();

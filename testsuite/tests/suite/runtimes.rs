@@ -1,0 +1,153 @@
+//! Processes with two runtimes: each knows the calls of its own images only, and its contexts say so. And calls by name
+//! of which another image's or another object's body runs.
+
+use std::fs;
+use std::path::Path;
+
+use pcce_testsuite::{artifact, command, llvm, run, run_with_input, target, work_folder};
+
+const LIBRARY: &str = "#include <pcce.h>
+#include <stdio.h>
+__attribute__((noinline)) static int inner(int n) { dprintf(1, \"%s\\n\", PCCE_TOKEN); __asm__ volatile(\"\"); return n; }
+__attribute__((noinline)) int lib(int n, int (*back)(int)) {
+  int r = inner(n); __asm__ volatile(\"\"); r += back(n); __asm__ volatile(\"\"); return r; }
+";
+const PROGRAM: &str = "#define _GNU_SOURCE
+#include <pcce.h>
+#include <stdio.h>
+#include <dlfcn.h>
+int lib(int, int (*)(int));
+__attribute__((noinline)) int back(int n) { dprintf(1, \"%s\\n\", PCCE_TOKEN); __asm__ volatile(\"\"); return n; }
+__attribute__((noinline)) int call(int n) { int r = lib(n, back); __asm__ volatile(\"\"); return r; }
+__attribute__((noinline)) int load(int flags) {
+  void *handle = dlopen(\"./libone.so\", RTLD_NOW | flags);
+  int (*found)(int, int (*)(int)) = (int (*)(int, int (*)(int)))dlsym(handle, \"lib\");
+  int r = found(1, back); __asm__ volatile(\"\");
+  dlclose(handle);
+  return r; }
+int main(void) { int r = RUNS; __asm__ volatile(\"\"); return r == 99; }
+";
+
+fn compile(folder: &Path, compiler: &str, words: &str) {
+    let mut clang = command(artifact(compiler), &["-g", "-O2", "-w"]);
+    let _ = run(clang.args(words.split_whitespace()).current_dir(folder)).expect_success();
+}
+
+/// What the program shows, with the dictionaries of these images.
+fn contexts(folder: &Path, program: &str, images: [&str; 2]) -> String {
+    let mut process = command(folder.join(program), &[]);
+    process.env("LD_LIBRARY_PATH", target().join("release"));
+    let lines = run(process.current_dir(folder)).expect_success().stdout;
+    let mut filter = command(artifact("pcce"), &["filter", "--format", "folded", images[0]]);
+    if images[0] != images[1] {
+        filter.args(["--dict", images[1]]);
+    }
+    run_with_input(filter.current_dir(folder), &lines).expect_success().stdout
+}
+
+const ONE: &str = "main;call;lib;inner\nmain;call;lib;back\n";
+const HIDDEN: &str = "<unknown calls>;lib;inner\n<unknown calls>;main;call;<unknown calls, up to lib>;back\n";
+
+#[test]
+fn contexts_of_two_runtimes_say_what_is_missing() {
+    let folder = work_folder("runtimes");
+    fs::write(folder.join("one.c"), LIBRARY).unwrap();
+    fs::write(folder.join("program.c"), PROGRAM).unwrap();
+    fs::write(folder.join("own.c"), "int own(int n, int (*back)(int)) { return back(n); }\n").unwrap();
+    fs::write(folder.join("map"), "{ global: main; local: *; };\n").unwrap();
+    for mode in ["link", "lto", "module"] {
+        compile(&folder, "pcce-clang", &format!("--pcce-mode={mode} -fPIC -shared one.c -o libone.so"));
+        let build = |program: &str, runs: &str, words: &str| {
+            let common = format!("--pcce-mode={mode} -DRUNS={runs} program.c -o {program} {words}");
+            compile(&folder, "pcce-clang", &common);
+            contexts(&folder, program, [program, "libone.so"])
+        };
+        let linked = "-L. -lone -Wl,-rpath,. -Wl,--gc-sections";
+        for linker in ["bfd", "gold", "lld", "mold"] {
+            // lto mode has its own linker.
+            if mode == "lto" && linker != "lld" {
+                continue;
+            }
+            let linked = format!("-fuse-ld={linker} {linked}");
+            assert_eq!(build("visible", "call(1)", &linked), ONE, "{mode} {linker}");
+            let hidden = build("hidden", "call(1)", &format!("{linked} -Wl,--exclude-libs=ALL"));
+            assert_eq!(hidden, HIDDEN, "{mode} {linker}");
+            if linker != "mold" {
+                let hidden = build("mapped", "call(1)", &format!("{linked} -Wl,--version-script=map -w"));
+                assert_eq!(hidden, HIDDEN, "{mode} {linker}");
+            }
+        }
+        let loaded = "main;load;lib;inner\nmain;load;lib;back\n";
+        let other = "<unknown calls>;lib;inner\n<unknown calls>;main;load;<unknown calls>;back\n";
+        let own = "-Dlib=own own.c";
+        assert_eq!(build("loads", "load(0)", own), loaded, "{mode}");
+        assert_eq!(build("deep", "load(RTLD_DEEPBIND)", own), other, "{mode}");
+        assert_eq!(build("static", "load(0)", &format!("{own} -static")), other, "{mode}");
+        // The library's runtime has found the executable's variables, and the library this runtime's.
+        let mixed = build("mixed", "load(0)+load(RTLD_DEEPBIND)", own);
+        let lines: Vec<&str> = mixed.lines().collect();
+        assert!(mixed.starts_with(loaded) && lines.len() == 4, "{mode}: {mixed}");
+        assert!(lines[2].starts_with("<unknown calls>") && !lines[2].contains("inner"), "{mode}: {mixed}");
+    }
+}
+
+const HEADER: &str = "extern \"C\" int shows(int);\n\
+    inline __attribute__((noinline)) int inlined(int n) { int r = shows(n); __asm__ volatile(\"\"); return r; }\n\
+    int weak(int);\n";
+const SHOWS: &str = "#include \"header.h\"
+#include <pcce.h>
+#include <stdio.h>
+int shows(int n) { puts(PCCE_TOKEN); __asm__ volatile(\"\"); return n; }
+__attribute__((weak)) int weak(int n) { int r = shows(n); __asm__ volatile(\"\"); return r; }
+extern \"C\" int entry(int n) { int r = inlined(n); __asm__ volatile(\"\"); r += weak(n); __asm__ volatile(\"\"); return r; }
+";
+const PLAIN: &str = "#include \"header.h\"
+int plain(int n) { return inlined(n); }
+int weak(int n) { int r = shows(n); __asm__ volatile(\"\"); return r; }
+";
+
+const OTHER: &str =
+    "entry;<inlined(int), not instrumented>;shows\nentry;<weak(int), not instrumented>;shows\n";
+
+/// The bodies are of code without the pass, whatever instrumented function has the name.
+#[test]
+fn other_bodies_of_a_name_are_not_instrumented() {
+    let folder = work_folder("other_bodies");
+    for (name, text) in [
+        ("header.h", HEADER),
+        ("shows.cpp", SHOWS),
+        ("plain.cpp", PLAIN),
+        ("main.cpp", "extern \"C\" int entry(int);\nint main() { return entry(1) == 99; }\n"),
+    ] {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    let plain = |words: &str| {
+        let mut clang = command(llvm("clang++"), &["-O2", "-fPIC"]);
+        let _ = run(clang.args(words.split_whitespace()).current_dir(&folder)).expect_success();
+    };
+    plain("-c plain.cpp");
+    for mode in ["link", "lto", "module"] {
+        compile(
+            &folder,
+            "pcce-clang++",
+            &format!("--pcce-mode={mode} plain.o shows.cpp main.cpp -o program"),
+        );
+        assert_eq!(
+            contexts(&folder, "program", ["program", "program"]),
+            format!("main;{OTHER}").replace("\nentry", "\nmain;entry"),
+            "{mode}"
+        );
+        compile(
+            &folder,
+            "pcce-clang++",
+            &format!("--pcce-mode={mode} -fPIC -shared shows.cpp -o libshows.so"),
+        );
+        plain("main.cpp plain.o -L. -lshows -Wl,-rpath,. -rdynamic -o outer");
+        // Code with LTO keeps its own copy of an inline function.
+        let other = match mode {
+            "lto" => OTHER.replace("<inlined(int), not instrumented>", "inlined(int)"),
+            _ => OTHER.to_owned(),
+        };
+        assert_eq!(contexts(&folder, "outer", ["libshows.so", "libshows.so"]), other, "{mode}");
+    }
+}
