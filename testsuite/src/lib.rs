@@ -1,8 +1,8 @@
 //! Harness of the end-to-end tests: finds what `make build` made, compiles programs with the wrappers, runs
 //! them with a time limit, and decodes what they print.
 //!
-//! The tests (`suite/` is `tests/suite/`) use the finished tools as a user does, as processes; nothing of them is linked
-//! in here.
+//! The tests (`suite/` is `tests/suite/`) use the finished tools as a user does, as processes; nothing of them is
+//! linked in here.
 //!
 //! - `programs/` and `suite/programs.rs`: programs with directives in comments ([`program`] is their reference);
 //! - `ir/` and `suite/ir.rs`: modules before and after the pass;

@@ -57,8 +57,8 @@ impl Common {
     }
 }
 
-/// What the machine code of a function says; `pads` are its landing pads, and `open_thunk` is where it jumps to push for
-/// its caller: that calls it again.
+/// What the machine code of a function says; `pads` are its landing pads, and `open_thunk` is where it jumps to push
+/// for its caller: that calls it again.
 pub(super) fn findings(
     function: &Function,
     image: &dyn Surroundings,

@@ -66,7 +66,7 @@ pub const VERIFY: [&str; 8] = [
 ];
 
 /// What the tracer defines (`libpcce_trace.a`), for programs and shared libraries.
-pub const TRACE: [&str; 14] = [
+pub const TRACE: [&str; 15] = [
     crate::trace::TLS_SYMBOL,
     crate::trace::functions::FLUSH,
     crate::trace::functions::ENTER_LIBRARY,
@@ -74,6 +74,7 @@ pub const TRACE: [&str; 14] = [
     crate::trace::functions::RETURNED,
     crate::trace::functions::EVENT,
     crate::trace::functions::SYNC,
+    crate::trace::functions::GOES_ON,
     crate::trace::functions::CANCEL_TYPE,
     crate::trace::functions::SWITCH,
     crate::trace::functions::SAVE,

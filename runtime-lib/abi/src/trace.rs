@@ -224,6 +224,8 @@ pub mod functions {
     pub const EVENT: &str = "__pcce_trace_event";
     /// `(void)`: the process may end now without another word.
     pub const SYNC: &str = "__pcce_trace_sync";
+    /// `(void)`: behind [`SYNC`], it goes on.
+    pub const GOES_ON: &str = "__pcce_trace_goes_on";
     /// `(void)`: `pthread_setcanceltype` was called.
     pub const CANCEL_TYPE: &str = "__pcce_trace_cancel_type";
     /// `(uint64_t *number, const void *function, uint32_t node)`: the thread switches to another stack in the call that

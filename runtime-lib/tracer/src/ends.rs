@@ -10,7 +10,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::abi::trace::{Block, OPEN};
-use crate::area::{self, Area, State};
+use crate::area::{self, Area, State, Stream};
 use crate::busy::Busy;
 use crate::forks::is_foreign;
 use crate::parts::{self, Part};
@@ -105,8 +105,7 @@ pub unsafe fn go_on(block: *mut Block, area: *mut Area) {
     unsafe {
         let stream = &raw mut (*area).stream;
         let ends = core::mem::replace(&mut (*stream).ends, Ends::Not);
-        parts::has_no_end(stream);
-        (&raw mut (*(*stream).chunk).end).write_volatile(OPEN);
+        take_back(stream);
         if Part::wanted().is_some() || file::take_again((*stream).offset, (*stream).size as u64) {
             stream::rearm(block, area);
             stacks::keep_trap(block, area);
@@ -117,6 +116,32 @@ pub unsafe fn go_on(block: *mut Block, area: *mut Area) {
             stream::idle(block, area);
         }
         register(ends);
+    }
+}
+
+/// The stream, which has a chunk, has no end any more.
+unsafe fn take_back(stream: *mut Stream) {
+    // SAFETY: by the caller: the chunk is mapped.
+    unsafe {
+        parts::has_no_end(stream);
+        (&raw mut (*(*stream).chunk).end).write_volatile(OPEN);
+    }
+}
+
+/// See [`functions::GOES_ON`](crate::abi::trace::functions::GOES_ON).
+///
+/// # Safety
+/// Called by emitted code.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_trace_goes_on() {
+    // SAFETY: this thread's block, and its area.
+    unsafe {
+        if !area::of(block()).is_null() {
+            let area = events::here();
+            if !area.is_null() && (*area).stream.state == State::Recording {
+                take_back(&raw mut (*area).stream);
+            }
+        }
     }
 }
 

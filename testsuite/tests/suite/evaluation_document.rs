@@ -66,7 +66,7 @@ fn figures_elsewhere_are_those_of_the_data() {
     for (set, variant, mode) in [
         ((Set::Drawn, 8), "link", "link mode"),
         ((Set::Drawn, 8), "lto", "lto mode"),
-        ((Set::Unseen, 10), "link", "link mode"),
+        ((Set::Unseen, 9), "link", "link mode"),
         ((Set::Tuned, 18), "link", "link mode"),
         ((Set::Tuned, 18), "lto", "lto mode"),
     ] {

@@ -1,5 +1,5 @@
-//! Real programs in link mode and one of the other modes, with verify mode on every function entry: each prints what its
-//! plain build prints, and every context matches. Configure scripts run with the wrappers, too.
+//! Real programs in link mode and one of the other modes, with verify mode on every function entry: each prints what
+//! its plain build prints, and every context matches. Configure scripts run with the wrappers, too.
 
 use std::ffi::OsString;
 use std::fs;

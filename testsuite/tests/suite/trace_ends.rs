@@ -453,3 +453,23 @@ fn what_comes_behind_all_handlers_is_not_missing_in_silence() {
         assert_eq!(events.last().expect("an end")["ended"], false, "{linked}");
     }
 }
+
+/// A call of `exec` that fails is no end.
+#[test]
+fn what_comes_behind_exec_is_not_missing_in_silence() {
+    let folder = work_folder("trace_ends/exec");
+    let text = "#include <signal.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+        __attribute__((noinline)) static void one(void) { __asm__ volatile(\"\"); }\n\
+        int main(int count, char **words) { (void)count; one(); execl(\"/nothing\", \"\", (char *)0); one();\n  \
+          if (*words[1] == 'k') kill(getpid(), SIGKILL);\n  return 0; }\n";
+    fs::write(folder.join("program.c"), text).unwrap();
+    for mode in MODES {
+        let mut clang = command(artifact("pcce-clang"), &["--pcce-trace", "-g", "-O1", mode]);
+        let _ = run(clang.args(["program.c", "-o", "program"]).current_dir(&folder)).expect_success();
+        for (way, ended) in [("kill", false), ("end", true)] {
+            let (calls, events) = calls(&folder.join("program"), way, None).remove(0);
+            assert_eq!(events.last().expect("an end")["ended"], ended, "{mode} {way}");
+            assert!(!ended || count(&calls, "one") == 2, "{mode} {way}: {calls:?}");
+        }
+    }
+}

@@ -80,9 +80,9 @@ fn members_too_many_or_too_few_are_refused() {
 
 #[test]
 fn changed_bytes_of_a_dictionary_never_panic() {
-    for (json, at) in [JSON, V1].into_iter().flat_map(|json| (0..json.len()).map(move |at| (json, at))) {
+    for at in 0..JSON.len() {
         for bit in 0..8 {
-            let mut changed = json.to_vec();
+            let mut changed = JSON.to_vec();
             changed[at] ^= 1 << bit;
             let _ = from_json(&changed);
         }
@@ -145,7 +145,7 @@ fn records_of_other_versions_are_refused_by_number() {
         let DictionaryError::FragmentVersion { offset: at, found: 3, .. } = error else { panic!("{error}") };
         assert_eq!(at, offset);
         assert!(
-            error.to_string().contains("schema version 3, and this pcce reads versions 1 to 2"),
+            error.to_string().contains("schema version 3, and this pcce reads version 2"),
             "{error}"
         );
         // Of version 1 there are fragments only, and these are none.

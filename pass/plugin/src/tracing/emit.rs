@@ -265,7 +265,11 @@ fn tell<'m>(
     let Some(call) = at.as_call().filter(|call| call.tail_call() != TailCall::Must) else { return };
     let Some(name) = call.called().as_function().map(Function::name) else { return };
     if ENDS.contains(&&*name) {
-        return builder.call_in_front_of(at, functions::SYNC, &[], false);
+        builder.call_in_front_of(at, functions::SYNC, &[], false);
+        // Where there is no such program, nothing else comes to the tracer for a while.
+        let may_fail = name.starts_with("exec") || name == "fexecve";
+        let behind = places::behind(call).into_iter().filter(|_| may_fail);
+        return behind.for_each(|at| builder.call_in_front_of(at, functions::GOES_ON, &[], false));
     }
     if name == "pthread_setcanceltype" {
         let behind = places::behind(call).into_iter();
