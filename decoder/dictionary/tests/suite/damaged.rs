@@ -144,10 +144,7 @@ fn records_of_other_versions_are_refused_by_number() {
         let error = refused(3);
         let DictionaryError::FragmentVersion { offset: at, found: 3, .. } = error else { panic!("{error}") };
         assert_eq!(at, offset);
-        assert!(
-            error.to_string().contains("schema version 3, and this pcce reads version 2"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("schema version 3, and this pcce reads version 2"), "{error}");
         // Of version 1 there are fragments only, and these are none.
         assert!(
             offset < bounds[2] || matches!(refused(1), DictionaryError::FragmentVersion { found: 1, .. })
