@@ -16,8 +16,6 @@
 #   make heap-cost  what a heap profile costs, next to heaptrack and valgrind, and that its totals are valgrind's
 #   make numbers-cost
 #                   logs of every allocation of gawk, Lua and sqlite3, with numbers and with tokens, beside Lucce's own algorithm
-#   make images-cost
-#                   what an encoding of calls between images would bring to perl and CPython with their modules (an hour)
 #   make torture    kills programs at random instructions, N of each, and compares their crash reports with gdb's backtraces
 #                   (PROGRAMS="lua sqlite3", SEED=1, VARIANT=link for link mode), and core files of xz with threads
 #   make same-code  code that is generated of what objects keep, beside the plain compiler's, for each module of real programs with
@@ -48,7 +46,7 @@ RELEASE := $(CARGO_TARGET_DIR)/release
 
 export PREFIX DESTDIR LLVM
 
-.PHONY: all build tools install uninstall deb deb-check test test-all suite smoke demo evaluate torture matrix same-code soak packages guide fuzz heap-cost numbers-cost images-cost parts slurm clean
+.PHONY: all build tools install uninstall deb deb-check test test-all suite smoke demo evaluate torture matrix same-code soak packages guide fuzz heap-cost numbers-cost parts slurm clean
 all: build
 
 define runtime
@@ -117,10 +115,6 @@ heap-cost: tools
 numbers-cost: tools
 	scripts/setup evaluate $(LLVM)
 	LLVM=$(LLVM) testsuite/numbers/measure $(PROGRAMS)
-
-images-cost: tools
-	scripts/setup evaluate $(LLVM)
-	LLVM=$(LLVM) testsuite/images/measure $(PROGRAMS)
 
 torture: tools
 	$(RELEASE)/torture $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(PROGRAMS),--programs "$(PROGRAMS)") \

@@ -17,7 +17,6 @@
 //! - `stepping/`, `suite/anywhere.rs`, `suite/crash.rs`, [`torture`], `bin/torture.rs`: contexts at any instruction,
 //!   crash reports and core files, compared with other unwinders ([`chain`]);
 //! - [`evaluation`], `suite/real_programs.rs`, `suite/cmake.rs`: programs and builds of other people;
-//! - [`images`], `bin/images.rs`, `images/`: what an encoding of calls between images would bring (docs/images.md);
 //! - [`same_code`], `suite/link.rs`, `bin/same_code.rs`: code that is generated of bitcode in objects;
 //! - [`packages`], `bin/packages.rs`: Debian's packages in verify mode, with the tests that they bring;
 //! - `suite/debuggers.rs`: `pcce bt` in gdb and lldb;
@@ -29,7 +28,6 @@ pub mod chain;
 pub mod cxx;
 pub mod evaluation;
 pub mod generated;
-pub mod images;
 pub mod matrix;
 pub mod outside;
 pub mod packages;

@@ -194,8 +194,7 @@ fn check_flags(flags: u8, version: u32) -> Result<(), TokenError> {
         _ if has(flag::START_MISSING) && !has(flag::CUT | flag::DAMAGED) => {
             "a flag about missing frames, and none are missing"
         }
-        1 if has(!BOTH) => "a flag that version 1 does not have",
-        _ if has(!(BOTH | POINTS)) => "a flag that version 2 does not have",
+        1 if has(POINTS) => "a flag that version 1 does not have",
         _ if has(flag::CAPTURE) && has(flag::POINT) => "a capture and an interrupted point",
         _ => return Ok(()),
     };

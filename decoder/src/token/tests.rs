@@ -183,7 +183,6 @@ fn malformed_payloads_with_a_good_checksum_are_refused() {
         }
     }
     let points: &[(&[u8], &str)] = &[
-        (&[128], "a flag that version 2 does not have"),
         (&[32], "a flag about missing frames, and none are missing"),
         (&[9], "a capture and an interrupted point"),
         (&[16], "a flag about an interrupted point, and no such point"),
