@@ -186,15 +186,12 @@ impl Token {
 
 /// Checks that the version has the flags, and that they go together.
 fn check_flags(flags: u8, version: u32) -> Result<(), TokenError> {
-    const BOTH: u8 =
-        flag::CAPTURE | flag::CUT | flag::DAMAGED | flag::START_MISSING | flag::LEFT | flag::OTHER_RUNTIME;
-    const POINTS: u8 = flag::POINT | flag::OTHER_STATE;
     let has = |flag: u8| flags & flag != 0;
     let what = match version {
         _ if has(flag::START_MISSING) && !has(flag::CUT | flag::DAMAGED) => {
             "a flag about missing frames, and none are missing"
         }
-        1 if has(POINTS) => "a flag that version 1 does not have",
+        1 if has(flag::POINT | flag::OTHER_STATE) => "a flag that version 1 does not have",
         _ if has(flag::CAPTURE) && has(flag::POINT) => "a capture and an interrupted point",
         _ => return Ok(()),
     };
