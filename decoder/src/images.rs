@@ -91,8 +91,7 @@ impl Images {
         Some(found.is_some_and(|found| !found.stays))
     }
 
-    /// Whether this function may have left its activation to another one; see
-    /// [`may_have_left`](Self::may_have_left).
+    /// [`may_have_left`](Self::may_have_left) of a function, not of a name.
     pub(crate) fn function_may_have_left(&self, function: u32) -> bool {
         self.leaves(function).unwrap_or(true)
     }

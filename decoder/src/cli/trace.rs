@@ -46,7 +46,7 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
     let streams = streams(&file, args)?;
     let to_file = args.places.output.is_some();
     let json = |format: &ReportFormat| matches!(format, ReportFormat::Json);
-    // What a ring has kept is what they are asked for.
+    // These two are asked for what a ring has kept.
     let shows = matches!(action, TraceAction::Show { function: None, .. } | TraceAction::At { .. });
     let counted = if shows { &[][..] } else { &streams };
     let mut gaps = missing(&file, &args.trace, counted);

@@ -80,12 +80,12 @@ pub fn keep_in_cycles(functions: &mut [Function], open: bool) -> Vec<(FunctionId
     });
     let all = calls.iter().map(|((caller, _), callee)| (*caller, callee.clone())).chain(left);
     let on_cycle = on_cycles(&places, all);
-    let kept: Vec<_> = calls.into_iter().zip(on_cycle).filter(|(_, on_cycle)| *on_cycle).collect();
-    let kept: Vec<_> = kept.into_iter().map(|(call, _)| call).collect();
-    for ((caller, c), callee) in kept.iter().rev() {
+    let kept = calls.into_iter().zip(on_cycle).filter_map(|(call, on_cycle)| on_cycle.then_some(call));
+    let (kept, callees): (Vec<_>, Vec<_>) = kept.unzip();
+    for (&(caller, c), callee) in kept.iter().zip(callees).rev() {
         let function = &mut functions[caller.index()];
-        function.calls.remove(*c);
-        function.tail_callees.push(callee.clone());
+        function.calls.remove(c);
+        function.tail_callees.push(callee);
     }
-    kept.into_iter().map(|(call, _)| call).collect()
+    kept
 }
