@@ -17,6 +17,7 @@
 extern crate std;
 
 use pcce_abi as abi;
+use pcce_abi::machine::Native;
 use pcce_abi::unwind;
 use pcce_system::{digits, image, output, sys};
 
@@ -47,3 +48,6 @@ mod trace;
 mod verify;
 mod when;
 mod x86_64;
+
+/// The registers of this machine.
+type Registers = unwind::Registers<Native>;

@@ -22,8 +22,9 @@ use crate::abi::token::flag;
 use crate::fiber::{followed, followed_from, is_unknown, relative};
 use crate::own::Own;
 use crate::state::current;
-use crate::unwind::{self, Interruption, MAX_ACTIVATIONS, Registers};
+use crate::unwind::{self, Interruption, MAX_ACTIVATIONS, Unwind as _};
 use crate::x86_64::{here, stack_pointer};
+use crate::{Native, Registers};
 
 /// The token of the current context at `site`, which is null where that is not known. See `pcce_token` in the header.
 ///
@@ -164,7 +165,7 @@ pub unsafe fn interrupted_token(
 ) -> usize {
     /// The stack pointer of a full stack is at most so far below its end.
     const BELOW: usize = 1 << 16;
-    let Some(registers) = Registers::interrupted(&mut Own::new(), context as usize) else { return 0 };
+    let Some(registers) = Native::interrupted(&mut Own::new(), context as usize) else { return 0 };
     let (id, top) = current();
     // Another handler may have called this one.
     let state = State::new(id, top, followed(top));

@@ -6,8 +6,8 @@ mod jump;
 
 use core::arch::asm;
 
+use crate::Registers;
 use crate::abi::Tls;
-use crate::unwind::Registers;
 
 pub use self::fault::{fault_of, go_back, sound_thread};
 pub use self::jump::jump_target;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use pcce_abi::machine::x86_64::X86_64;
 use pcce_abi::unwind::Registers;
 
 use crate::report::Signal;
@@ -16,7 +17,7 @@ pub(super) struct State {
 
 impl State {
     /// The registers in the order of the unwind tables.
-    pub(super) fn unwinding(&self) -> Registers {
+    pub(super) fn unwinding(&self) -> Registers<X86_64> {
         const ORDER: [usize; 17] = [10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16];
         Registers::all(ORDER.map(|i| self.registers[i]))
     }

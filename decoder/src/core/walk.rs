@@ -3,7 +3,8 @@
 use pcce_abi as abi;
 use pcce_abi::chains::{GONE_ID, UNKNOWN};
 use pcce_abi::layout;
-use pcce_abi::unwind::{End, Interruption, MAX_ACTIVATIONS, Process, Registers, Tables};
+use pcce_abi::machine::x86_64::X86_64;
+use pcce_abi::unwind::{End, Interruption, MAX_ACTIVATIONS, Process, Registers, Tables, Unwind as _};
 
 use super::image::Image;
 use super::notes::State;
@@ -103,7 +104,7 @@ fn unmarked(site: u64) -> u64 {
 }
 
 impl Walk<'_> {
-    fn thread(&mut self, registers: Registers, id: u64, top: u64) {
+    fn thread(&mut self, registers: Registers<X86_64>, id: u64, top: u64) {
         let sp = registers.sp() as u64;
         let frame = frame(top);
         let point =
@@ -174,7 +175,7 @@ impl Walk<'_> {
         let id = id.wrapping_sub(self.base(prev).filter(|_| possible || to == prev)?);
         if Some(site) == self.places.signal_site {
             let process = &mut Snapshot { core: self.core };
-            let registers = word(4).and_then(|c| Registers::interrupted(process, c as usize))?;
+            let registers = word(4).and_then(|c| X86_64::interrupted(process, c as usize))?;
             let mut point = Interruption::walk(registers, to as usize, MAX_ACTIVATIONS, process);
             let unknown = self.unknown(prev);
             point.detached |= unknown.is_some();

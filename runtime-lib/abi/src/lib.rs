@@ -7,6 +7,7 @@
 //! - [`numbers`]: the file of numbers; [`chains`]: what it is made from in a process;
 //! - [`trace`]: traces of calls, in the thread and in the file;
 //! - [`exports`]: the symbols that the runtime's archives define;
+//! - [`machine`]: instruction sets;
 //! - [`unwind`]: the walk over the stack of an interrupted point, in this process or in a core file.
 //!
 //! Nothing here allocates but what makes tables, and nothing but that and the walk has code of any size.
@@ -21,6 +22,7 @@ extern crate std;
 mod block;
 pub mod chains;
 pub mod exports;
+pub mod machine;
 pub mod numbers;
 pub mod skeleton;
 #[cfg(feature = "tables")]

@@ -12,17 +12,14 @@
 mod delivery;
 mod expression;
 mod registers;
-mod stub;
 
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, NativeEndian, Register, RegisterRule, UnwindContext,
-    UnwindContextStorage, UnwindExpression, UnwindSection, UnwindTableRow,
+    UnwindContextStorage, UnwindExpression, UnwindSection,
 };
 
 use self::expression::evaluate;
 pub use self::registers::Registers;
-use self::registers::{PRESERVED, REGISTERS, RIP, RSP};
-use self::stub::{called, stub_words};
 
 /// More addresses than this are not recorded.
 pub const MAX_ADDRESSES: usize = 64;
@@ -32,6 +29,55 @@ pub const MAX_ADDRESSES: usize = 64;
 const SURELY: usize = 32;
 /// More activations than this are not walked: some seconds.
 pub const MAX_ACTIVATIONS: usize = 1 << 22;
+
+/// What the walk needs to know of a machine. Registers have the numbers that the unwind tables give them.
+pub trait Unwind: Copy + UnwindContextStorage<usize> {
+    /// A value for each register.
+    type Values: Copy + AsRef<[u64]> + AsMut<[u64]>;
+
+    /// Values of registers that are not known.
+    const NO_VALUES: Self::Values;
+    /// The program counter, in whose place the tables have the return address.
+    const PC: usize;
+    /// The stack pointer.
+    const SP: usize;
+    /// The register that compilers use as frame pointer.
+    const FRAME_POINTER: usize;
+    /// Bits of the registers that functions preserve.
+    const PRESERVED: u32;
+    /// The registers in which landing pads get their arguments.
+    const LANDING_PAD_ARGUMENTS: [Register; 2];
+
+    /// The registers of the code that a signal interrupted, from the `ucontext_t` at this address. None if it cannot be
+    /// read.
+    fn interrupted<'p>(process: &mut impl Process<'p>, context: usize) -> Option<Registers<Self>>;
+
+    /// The caller of an activation that has executed nothing yet.
+    fn caller_at_entry<'p>(
+        registers: &Registers<Self>,
+        process: &mut impl Process<'p>,
+    ) -> Option<Caller<Self>>;
+
+    /// The caller at an instruction of a linker's stub that no unwind table describes, at this offset in an image. None
+    /// if it is no such instruction.
+    fn caller_of_stub<'p>(
+        registers: &Registers<Self>,
+        image: &[u8],
+        offset: usize,
+        process: &mut impl Process<'p>,
+    ) -> Option<Caller<Self>>;
+
+    /// Targets of what may be direct calls in the code at an address. Bytes that only look like a call count, too.
+    fn calls(code: &[u8], address: u64) -> impl Iterator<Item = u64>;
+}
+
+/// The caller of an activation.
+pub struct Caller<M: Unwind> {
+    /// The canonical frame address of the activation: the stack pointer of its caller.
+    pub cfa: usize,
+    /// The registers behind the call.
+    pub registers: Registers<M>,
+}
 
 /// A process whose stacks are walked; `'p`: as long as its images stay.
 pub trait Process<'p> {
@@ -135,7 +181,12 @@ impl Interruption {
     /// Walks from the activation with these registers outwards. `top` is the address of the innermost pushed frame
     /// there, or 0; `most`: so many activations at most.
     #[inline(never)]
-    pub fn walk<'p>(registers: Registers, top: usize, most: usize, process: &mut impl Process<'p>) -> Self {
+    pub fn walk<'p, M: Unwind>(
+        registers: Registers<M>,
+        top: usize,
+        most: usize,
+        process: &mut impl Process<'p>,
+    ) -> Self {
         let mut found = Self::new();
         let sp = registers.sp();
         found.walk_from(registers, top, most, process);
@@ -177,9 +228,9 @@ impl Interruption {
         true
     }
 
-    fn walk_from<'p>(
+    fn walk_from<'p, M: Unwind>(
         &mut self,
-        mut registers: Registers,
+        mut registers: Registers<M>,
         top: usize,
         most: usize,
         process: &mut impl Process<'p>,
@@ -198,15 +249,16 @@ impl Interruption {
             };
             // `longjmp` that has loaded the registers is no activation any more: its "caller" is where it goes, with a
             // stack pointer of its own in the tables, which may be loaded, too.
-            let jump = step.caller.sp() != step.cfa;
+            let Caller { cfa, registers: caller } = step.caller;
+            let jump = caller.sp() != cfa;
             if !jump && !step.signal && found.len > before {
-                found.frames[found.len - 1] = step.cfa;
+                found.frames[found.len - 1] = cfa;
             }
             let end = match () {
-                () if !jump && (registers.sp()..step.cfa).contains(&top) => Some(End::Pushed),
-                () if !step.caller.has_pc() => Some(End::Outermost),
+                () if !jump && (registers.sp()..cfa).contains(&top) => Some(End::Pushed),
+                () if !caller.has_pc() => Some(End::Outermost),
                 // Nothing is called from there: the word was overwritten, or is no return address.
-                () if step.caller.pc() == 0 => Some(End::Lost),
+                () if caller.pc() == 0 => Some(End::Lost),
                 () => None,
             };
             if let Some(end) = end {
@@ -217,12 +269,12 @@ impl Interruption {
                 return;
             }
             // The stack grows downwards, and the handler of a signal may have another one.
-            let inwards = step.caller.sp() < registers.sp() || step.caller.sp() == registers.sp() && !jump;
+            let inwards = caller.sp() < registers.sp() || caller.sp() == registers.sp() && !jump;
             if inwards && !step.signal {
                 found.end = End::Lost;
                 return;
             }
-            (registers, depth) = (step.caller, if step.signal { 0 } else { depth + 1 });
+            (registers, depth) = (caller, if step.signal { 0 } else { depth + 1 });
         }
     }
 }
@@ -230,7 +282,12 @@ impl Interruption {
 /// The registers of the activation with this program counter and stack pointer, if `from` was called by it: by way of
 /// callers, and of signals.
 #[inline(never)]
-pub fn find<'p>(from: Registers, pc: usize, sp: usize, process: &mut impl Process<'p>) -> Option<Registers> {
+pub fn find<'p, M: Unwind>(
+    from: Registers<M>,
+    pc: usize,
+    sp: usize,
+    process: &mut impl Process<'p>,
+) -> Option<Registers<M>> {
     let mut registers = from;
     let mut context = Context::new_in();
     let mut depth = 0;
@@ -239,46 +296,42 @@ pub fn find<'p>(from: Registers, pc: usize, sp: usize, process: &mut impl Proces
             return Some(registers);
         }
         let step = step(&registers, depth, &mut context, process)?;
-        (registers, depth) = (step.caller, if step.signal { 0 } else { depth + 1 });
+        (registers, depth) = (step.caller.registers, if step.signal { 0 } else { depth + 1 });
     }
     None
 }
 
-/// One activation.
-struct Step {
-    /// Its canonical frame address: the stack pointer of its caller.
-    cfa: usize,
-    caller: Registers,
-    /// Whether it is the kernel's call of a signal handler: its "caller" is what the signal interrupted.
+/// From an activation to its caller.
+struct Step<M: Unwind> {
+    caller: Caller<M>,
+    /// True if the activation is the kernel's call of a signal handler: its "caller" is what the signal interrupted.
     signal: bool,
 }
 
-struct Storage;
-
 /// What gimli works with: large, so it is one for all steps of a walk.
-type Context = UnwindContext<usize, Storage>;
-
-impl UnwindContextStorage<usize> for Storage {
-    type Rules = [(Register, RegisterRule<usize>); REGISTERS + 1];
-    type Stack = [UnwindTableRow<usize, Self>; 3];
-}
+type Context<M> = UnwindContext<usize, M>;
 
 /// From an activation to its caller. `depth`: so many activations are further in, since the program counter was that of
 /// an instruction and not a return address.
 #[inline(never)]
-fn step<'p, P: Process<'p>>(
-    registers: &Registers,
+fn step<'p, M: Unwind, P: Process<'p>>(
+    registers: &Registers<M>,
     depth: usize,
-    context: &mut Context,
+    context: &mut Context<M>,
     process: &mut P,
-) -> Option<Step> {
+) -> Option<Step<M>> {
+    let called = |caller| Step { caller, signal: false };
     let (pc, exact) = (registers.pc(), depth == 0);
     // A return address may be the first one behind a function that does not return.
     let lookup = if exact { pc } else { pc.checked_sub(1)? };
     let Some(Tables { start: loaded, image, index_start, index }) = process.image(lookup) else {
-        // A call through a wild pointer: its return address is on top of the stack. Of code that is in no file, as
-        // compilers at run time make it, nobody knows where that is.
-        return if exact && registers.is_astray { called(registers, 0, process) } else { None };
+        // A call through a wild pointer has executed nothing. Where code that is in no file, as compilers at run time
+        // make it, keeps its return address, nobody knows.
+        return if exact && registers.is_astray {
+            M::caller_at_entry(registers, process).map(called)
+        } else {
+            None
+        };
     };
     let bases = BaseAddresses::default().set_eh_frame_hdr(index_start as u64);
     let index = EhFrameHdr::new(index, NativeEndian).parse(&bases, 8).ok()?;
@@ -290,7 +343,7 @@ fn step<'p, P: Process<'p>>(
     let entry = table.fde_for_address(&section, &bases, lookup as u64, EhFrame::cie_from_offset);
     let Ok(entry) = entry else {
         let offset = pc.checked_sub(loaded).filter(|_| exact)?;
-        return called(registers, stub_words(image, offset)?, process);
+        return M::caller_of_stub(registers, image, offset, process).map(called);
     };
     if !process.allows(entry.entry_len() + entry.cie().entry_len()) {
         return None;
@@ -305,8 +358,7 @@ fn step<'p, P: Process<'p>>(
             let function = table.fde_for_address(&section, &bases, address, EhFrame::cie_from_offset);
             function.is_ok_and(|function| function.initial_address() == address)
         };
-        let tables = (&section, &bases);
-        if delivery::may_have_begun(pc as u64, &entry, tables, context, code, is_function) {
+        if delivery::may_have_begun(pc as u64, &entry, &section, &bases, context, code, is_function) {
             return None;
         }
         row = entry.unwind_info_for_address(&section, &bases, context, lookup as u64).ok()?;
@@ -323,12 +375,12 @@ fn step<'p, P: Process<'p>>(
     };
     // The tables name what changed: what a function must preserve is as it was.
     let mut caller = *registers;
-    caller.known &= PRESERVED;
+    caller.known &= M::PRESERVED;
     caller.is_astray = false;
-    caller.set(RSP, cfa);
+    caller.set(M::SP, cfa);
     for (register, rule) in row.registers() {
         let number = usize::from(register.0);
-        if number >= REGISTERS {
+        if number >= M::NO_VALUES.as_ref().len() {
             continue;
         }
         let value = match rule {
@@ -349,11 +401,14 @@ fn step<'p, P: Process<'p>>(
         match value {
             Some(value) => caller.set(number, value),
             // Without a return address there is no caller to speak of.
-            None if number == RIP => return None,
+            None if number == M::PC => return None,
             None => caller.known &= !(1 << number),
         }
     }
-    Some(Step { cfa: cfa as usize, caller, signal: entry.is_signal_trampoline() })
+    Some(Step {
+        caller: Caller { cfa: cfa as usize, registers: caller },
+        signal: entry.is_signal_trampoline(),
+    })
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use crate::fiber::{Links, is_unknown};
 use crate::offset;
 use crate::own::Own;
 use crate::signal::SignalFrame;
-use crate::unwind::{Interruption, Process, Registers};
+use crate::unwind::{Interruption, Process, Unwind as _};
+use crate::{Native, Registers};
 
 /// So many activations are walked at most where a handler was called: contexts of handlers are taken often.
 const BELOW_HANDLERS: usize = 1 << 14;
@@ -107,8 +108,7 @@ impl Frames {
 /// late. `prev`: from there on the chain was to be followed there.
 pub fn interrupted(context: usize, prev: Link, process: &mut Own) -> Option<Interruption> {
     // Where no code can be, so that nothing more is found.
-    let registers =
-        if context == 0 { Registers::at(1, 0) } else { Registers::interrupted(process, context)? };
+    let registers = if context == 0 { Registers::at(1, 0) } else { Native::interrupted(process, context)? };
     let mut point = Interruption::walk(registers, prev.frame().addr(), BELOW_HANDLERS, process);
     point.detached |= is_unknown(prev);
     Some(point)

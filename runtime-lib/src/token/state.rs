@@ -5,7 +5,8 @@ use crate::abi::Link;
 use crate::fiber::{is_lost, is_unknown};
 use crate::own::Own;
 use crate::signal;
-use crate::unwind::{End, Interruption, Process, Registers};
+use crate::unwind::{End, Interruption, Process, Unwind as _};
+use crate::{Native, Registers};
 
 /// The state of a thread, its frames as far as they can be followed.
 #[derive(Clone, Copy)]
@@ -68,7 +69,7 @@ pub(super) fn interrupted_at(state: State, pc: usize, sp: usize) -> Option<(Regi
         if signal::is_site(frame.site()) {
             let context = at.frame().wrapping_add(1).cast::<*const libc::ucontext_t>();
             let context = frames.process.word(context as usize)? as usize;
-            let registers = Registers::interrupted(&mut frames.process, context)?;
+            let registers = Native::interrupted(&mut frames.process, context)?;
             if (registers.pc(), registers.sp()) == (pc, sp) {
                 let (id, top) = (frame.id, frame.prev);
                 return Some((registers, State { id, top, relative: top.is_relative(), lost: None }));

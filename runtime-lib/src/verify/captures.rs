@@ -20,6 +20,7 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::busy;
+use crate::Native;
 use crate::abi::{Frame, FunctionRecord, Link, Shadow};
 use crate::fiber::{ANYWHERE, followed_from, is_unknown};
 use crate::image::Image;
@@ -29,7 +30,7 @@ use crate::signal::{self, SignalFrame};
 use crate::state::{current, tls};
 use crate::sys;
 use crate::token::watch::{Taken, WATCH, Watch};
-use crate::unwind::{Process as _, Registers};
+use crate::unwind::{Process as _, Unwind as _};
 use crate::x86_64::stack_pointer;
 
 /// Names the file.
@@ -214,7 +215,7 @@ impl List {
                 let word = |offset: usize| self.memory.word(frame + offset);
                 let kept = [offset_of!(SignalFrame, context), offset_of!(SignalFrame, shadow)];
                 let Some([context, shadow]) = words(kept, word) else { return Next::Unknown };
-                let registers = Registers::interrupted(&mut self.memory, context as usize);
+                let registers = Native::interrupted(&mut self.memory, context as usize);
                 let Some(registers) = registers else { return Next::Unknown };
                 (self.shadow, self.at) = (shadow as usize, (registers.pc(), registers.sp()));
                 return Next::Interrupted;

@@ -4,15 +4,15 @@ use gimli::{EndianSlice, NativeEndian, Reader};
 
 #[cfg(test)]
 use super::Tables;
-use super::{Process, Registers};
+use super::{Process, Registers, Unwind};
 
 /// The value of an expression of the unwind tables: those of stubs, of realigned frames, of the kernel's call of a
 /// handler. One with anything that none has (branches, division, types, pieces) has no value: gimli's own evaluation,
 /// which knows all that debug information may hold, would be a quarter of the runtime library.
-pub(super) fn evaluate<'p>(
+pub(super) fn evaluate<'p, M: Unwind>(
     mut code: EndianSlice<'p, NativeEndian>,
     initial: Option<u64>,
-    registers: &Registers,
+    registers: &Registers<M>,
     process: &mut impl Process<'p>,
 ) -> Option<u64> {
     let mut stack = Stack { values: [0; 8], len: 0 };
@@ -112,6 +112,7 @@ impl Stack {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::x86_64::X86_64;
     use std::vec::Vec;
 
     /// Words of memory whose values are their addresses plus one.
@@ -128,7 +129,7 @@ mod tests {
 
     fn value(code: &[u8], initial: Option<u64>) -> Option<u64> {
         let code: &'static [u8] = Vec::leak(code.to_vec());
-        let registers = Registers::at(0x10_000b, 0x7000);
+        let registers = Registers::<X86_64>::at(0x10_000b, 0x7000);
         evaluate(EndianSlice::new(code, NativeEndian), initial, &registers, &mut Memory)
     }
 

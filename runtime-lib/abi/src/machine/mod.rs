@@ -1,0 +1,36 @@
+//! Machines: the facts about each instruction set that pass, runtime and decoder share.
+//!
+//! Everything outside this folder is generic. Another machine is a folder beside `x86_64`, with a [`Machine`] and a type
+//! that implements `Unwind`, and a line in each of the two tables below.
+
+pub mod x86_64;
+
+/// The machine for which this crate is compiled, for the walk over stacks.
+#[cfg(target_arch = "x86_64")]
+pub type Native = x86_64::X86_64;
+
+/// All machines.
+pub const MACHINES: [&Machine; 1] = [&x86_64::MACHINE];
+
+/// An instruction set.
+pub struct Machine {
+    /// `e_machine` of its ELF files.
+    pub elf: u16,
+    /// The first part of its target triples.
+    pub architecture: &'static str,
+}
+
+impl Machine {
+    /// The machine of an ELF file, by the file's `e_machine`.
+    #[must_use]
+    pub fn of_elf(number: u16) -> Option<&'static Self> {
+        MACHINES.into_iter().find(|machine| machine.elf == number)
+    }
+
+    /// The machine of a target triple.
+    #[must_use]
+    pub fn of_triple(triple: &str) -> Option<&'static Self> {
+        let architecture = triple.split('-').next();
+        MACHINES.into_iter().find(|machine| Some(machine.architecture) == architecture)
+    }
+}

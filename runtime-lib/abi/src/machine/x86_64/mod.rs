@@ -1,0 +1,13 @@
+//! x86-64, with the System V psABI.
+
+#[cfg(feature = "unwind")]
+mod unwind;
+
+use super::Machine;
+
+/// The machine, by its facts.
+pub const MACHINE: Machine = Machine { elf: 62, architecture: "x86_64" };
+
+/// The machine as a type, for the walk over stacks.
+#[derive(Clone, Copy)]
+pub struct X86_64;
