@@ -7,6 +7,9 @@
 //! two of our own, for C++: [`cxx`], whose programs take contexts that are known beforehand, and [`outside`], whose
 //! calls and exceptions go through code without the pass, in one image or in two.
 
+pub mod cxx;
+mod outside;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +18,7 @@ use std::time::Duration;
 use crate::runner::{
     check_report, compare_numbers, compile, decode, ordinary_lines, show_output_difference, shown_lines,
 };
-use crate::{Output, artifact, captures, command, cxx, llvm, matrix, outside, repository, run_within};
+use crate::{Output, artifact, verified_captures, command, llvm, matrix, repository, run_within};
 
 /// Who makes a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,7 +269,7 @@ fn compare_builds(generator: Generator, seed: u64, builds: Builds, folder: &Path
             all_compared += check_report(&report(&executable), false, &mut text);
             let images = [executable.as_path(), &library];
             let images = if sources.has_library { &images[..] } else { &images[..1] };
-            match captures::compare(images, &captures::file(&executable)) {
+            match verified_captures::compare(images, &verified_captures::file(&executable)) {
                 Ok((equal, partly)) => all_captured += equal + partly,
                 Err(error) => text.push_str(&error),
             }
@@ -333,7 +336,7 @@ fn run_for(executable: &Path, seconds: u64, verify: bool, folder: &Path) -> Resu
     command.arg(executable).current_dir(folder).env("PCCE_VERIFY_REPORT", report(executable));
     command.env("PCCE_NUMBERS", numbers(executable)).env("PCCE_TRACE", trace(executable));
     if verify {
-        command.env("PCCE_VERIFY_CAPTURES", captures::file(executable));
+        command.env("PCCE_VERIFY_CAPTURES", verified_captures::file(executable));
         command.env("PCCE_SAMPLE", SAMPLES).env("PCCE_SAMPLE_PROFILE", "/dev/null");
     }
     // Chunks begin at many places, and are read from there.

@@ -4,7 +4,7 @@
 //! The tests (`suite/` is `tests/suite/`) use the finished tools as a user does, as processes; nothing of them is
 //! linked in here.
 //!
-//! - `programs/` and `suite/programs.rs`: programs with directives in comments ([`program`] is their reference);
+//! - `programs/` and `suite/programs.rs`: programs with directives in comments ([`directives`] is their reference);
 //! - `ir/` and `suite/ir.rs`: modules before and after the pass;
 //! - `profiles/` and `suite/profiles.rs`: heap profiles next to valgrind, CPU profiles; `profiles/measure`: what the
 //!   former cost;
@@ -23,20 +23,18 @@
 //! - `suite/install.rs`: what is installed, and the Debian package;
 //! - `suite/guide.rs`: the commands of the user's guide and their output.
 
-pub mod captures;
 pub mod chain;
-pub mod cxx;
 pub mod evaluation;
 pub mod generated;
 pub mod matrix;
-pub mod outside;
 pub mod packages;
-pub mod program;
+pub mod directives;
 pub mod progress;
 pub mod runner;
 pub mod same_code;
 pub mod torture;
-pub mod words;
+pub mod trace_words;
+pub mod verified_captures;
 
 use std::ffi::OsStr;
 use std::io::Read;

@@ -16,8 +16,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::evaluation::build::{Workshop, tarball, unpack};
-use crate::evaluation::program::{Compiler, Variant};
-use crate::evaluation::run::{Shell, Usage};
+use crate::evaluation::declarations::{Compiler, Variant};
+use crate::evaluation::workload::{Shell, Usage};
 use crate::evaluation::store::{Store, fingerprint};
 use crate::evaluation::verify::{Verified, read_report};
 use crate::{declaration, files, repository};

@@ -11,7 +11,7 @@ use self::build::run_plain;
 pub(crate) use self::build::shown_lines;
 use self::check::check_case;
 pub(crate) use self::check::{check_report, compare_numbers, decode, show_output_difference};
-use crate::program::Program;
+use crate::directives::Program;
 use crate::{command, run_within, work_folder};
 
 /// Shapes of an executable, with the flags that make them.

@@ -5,15 +5,15 @@
 //! wrong. The same checks run in the tests, over some thousand mutations, and under libFuzzer (`make fuzz N=1000000`),
 //! which looks for inputs that reach new code. To add a target, write its module and list it in [`TARGETS`].
 
-mod calls;
+mod call_profiles;
 #[path = "../../../decoder/tests/suite/common/mod.rs"]
 mod common;
-mod core;
+mod core_file;
 mod dictionary;
 mod edits;
 mod filter;
-mod machine;
-mod numbers;
+mod machine_code;
+mod number_files;
 mod oracle;
 mod profile;
 mod token;
@@ -42,12 +42,12 @@ pub const PROGRESS: u64 = 500;
 pub const TARGETS: &[Target] = &[
     token::TARGET,
     dictionary::TARGET,
-    machine::TARGET,
+    machine_code::TARGET,
     filter::TARGET,
-    core::TARGET,
+    core_file::TARGET,
     profile::TARGET,
-    calls::TARGET,
-    numbers::TARGET,
+    call_profiles::TARGET,
+    number_files::TARGET,
     trace::TARGET,
 ];
 

@@ -12,14 +12,14 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::Parser;
 use nix::fcntl::{Flock, FlockArg};
 use pcce_testsuite::evaluation::build::{Built, Workshop};
-use pcce_testsuite::evaluation::captures::Captures;
+use pcce_testsuite::evaluation::capture_cost::Captures;
 use pcce_testsuite::evaluation::data::{Data, Origin};
 use pcce_testsuite::evaluation::measure::{Evaluated, Step};
 use pcce_testsuite::evaluation::papers::Papers;
-use pcce_testsuite::evaluation::program::{Program, Variant};
+use pcce_testsuite::evaluation::declarations::{Program, Variant};
 use pcce_testsuite::evaluation::report::{self, Measured, Report};
 use pcce_testsuite::evaluation::store::Store;
-use pcce_testsuite::evaluation::{charts, decode, inputs, traces};
+use pcce_testsuite::evaluation::{charts, decode_speed, inputs, traces};
 use pcce_testsuite::progress::Progress;
 use pcce_testsuite::{llvm, llvm_of_rustc, revision, target};
 
@@ -167,9 +167,9 @@ fn run(arguments: &Arguments) -> Result<bool> {
                 let say = |what: &str| progress.say(&format!("{}: {what}", program.name));
                 points = captures.curves(&evaluated, &plain, arguments.pairs, &say)?;
             }
-            if steps.contains(&Step::Decode) && program.name == decode::PROGRAM {
+            if steps.contains(&Step::Decode) && program.name == decode_speed::PROGRAM {
                 progress.say(&format!("{}: decode", program.name));
-                report.decode = Some(decode::rate(&evaluated, &variants[0])?);
+                report.decode = Some(decode_speed::rate(&evaluated, &variants[0])?);
             }
             Ok((measured, points))
         });

@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use nix::sys::resource::{UsageWho, getrusage};
-use pcce_testsuite::evaluation::run::Usage;
+use pcce_testsuite::evaluation::workload::Usage;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use pcce_testsuite::evaluation::build::Workshop;
-use pcce_testsuite::evaluation::program::{Program, Variant};
+use pcce_testsuite::evaluation::declarations::{Program, Variant};
 use pcce_testsuite::progress::Progress;
 use pcce_testsuite::same_code::{Compilation, FLAGS, Outcome, compare, sets_of};
 use pcce_testsuite::target;

@@ -17,8 +17,8 @@ use object::read::archive::ArchiveFile;
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
 use serde::{Deserialize, Serialize};
 
-use super::program::{Compiler, Program, Sources, Variant, micro};
-use super::run::{Shell, Usage};
+use super::declarations::{Compiler, Program, Sources, Variant, micro};
+use super::workload::{Shell, Usage};
 use super::store::{fingerprint, fingerprint_file};
 use crate::{artifact, checked, llvm, repository, target};
 

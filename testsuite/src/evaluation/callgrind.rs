@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use object::{Object as _, ObjectSymbol as _};
 use serde::{Deserialize, Serialize};
 
-use super::run::Runner;
+use super::workload::Runner;
 use crate::checked;
 
 /// What was executed in the processes of a workload.

@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::captures::At;
+use super::capture_cost::At;
 use super::report::Report;
 use super::verify::Histogram;
 

@@ -22,7 +22,7 @@ use pcce_encoding::{CallGraph, EdgeCode, EdgeId, Encoding, FunctionId, Options, 
 use serde::{Deserialize, Serialize};
 
 use super::callgrind::Profile;
-use super::program::Variant;
+use super::declarations::Variant;
 use crate::checked;
 
 /// What the calls of a workload would do. All are executed calls.

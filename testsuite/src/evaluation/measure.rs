@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::build::{Built, Workshop};
 use super::callgrind::{self, Counts};
-use super::graph::{self, Graph};
+use super::call_graph::{self, Graph};
 use super::hybrid::{self, Hybrid};
-use super::numbers::Numbers;
-use super::parts::{self, PARTS, Parts};
-use super::program::{Program, Variant};
-use super::run::{Printed, Runner, Usage};
+use super::verified_numbers::Numbers;
+use super::several_runs::{self, PARTS, Parts};
+use super::declarations::{Program, Variant};
+use super::workload::{Printed, Runner, Usage};
 use super::store::{Store, fingerprint, fingerprint_file};
 use super::traces::{self, Recorded};
 use super::verify::{self, Verified};
@@ -283,8 +283,8 @@ impl Evaluated<'_> {
     /// # Errors
     /// If it has none.
     pub fn graph(&self, variant: &Variant, built: &Built) -> Result<Graph> {
-        let depends = fingerprint([built.fingerprint.as_str(), include_str!("graph.rs")]);
-        let run = || graph::read(variant, built.images());
+        let depends = fingerprint([built.fingerprint.as_str(), include_str!("call_graph.rs")]);
+        let run = || call_graph::read(variant, built.images());
         self.store.step(&self.program.name, &variant.folder_name(), "graph", &depends, run)
     }
 
@@ -376,14 +376,14 @@ impl Evaluated<'_> {
             built.fingerprint.as_str(),
             &fingerprint_file(&pcce)?,
             &self.program.workload_fingerprint(commands)?,
-            include_str!("parts.rs"),
+            include_str!("several_runs.rs"),
             include_str!("../../../pass/tracing/src/distribution.rs"),
         ]);
         let run = || {
             let plain = self.runner(built).printed(commands)?;
             let collect = self.scratch.with_extension("collect");
             let clock = self.scratch.with_extension("clock.so");
-            parts::prepare(&collect, &clock)?;
+            several_runs::prepare(&collect, &clock)?;
             let through = format!("'{}'", collect.display());
             let mut runner = Runner { through: &through, records: true, ..self.runner(built) };
             let numbers: Vec<String> = PARTS.map(|parts| parts.to_string()).collect();
@@ -392,7 +392,7 @@ impl Evaluated<'_> {
             runner.environment.push(("CLOCK".into(), clock.into()));
             let printed = runner.printed(commands)?;
             ensure!(printed == plain, "{} prints something else when it is collected", self.program.name);
-            let found = parts::look(&built.executable, &runner.traces())?;
+            let found = several_runs::look(&built.executable, &runner.traces())?;
             fs::remove_dir_all(&self.scratch)?;
             Ok(found)
         };

@@ -1,29 +1,29 @@
 //! The evaluation: real programs from Debian's source packages, built plain and with the pass, run, and compared.
 //!
-//! Declared in `testsuite/evaluation`: [`program`] reads programs (one file each) and variants. [`build`] builds them,
-//! [`inputs`] makes what they read, [`run`], [`callgrind`], [`graph`] and [`verify`] look at them, [`hybrid`] at what
-//! stack offsets would change, [`traces`] at what was recorded of calls, [`parts`] at traces from
-//! several runs, [`measure`] are the steps, [`captures`]
-//! compares ways to capture, [`decode`] times the decoder, [`statistics`], [`report`] and [`charts`] sum up beside what
+//! Declared in `testsuite/evaluation`: [`declarations`] reads programs (one file each) and variants. [`build`] builds them,
+//! [`inputs`] makes what they read, [`workload`], [`callgrind`], [`call_graph`] and [`verify`] look at them, [`hybrid`] at what
+//! stack offsets would change, [`traces`] at what was recorded of calls, [`several_runs`] at traces from
+//! several runs, [`measure`] are the steps, [`capture_cost`]
+//! compares ways to capture, [`decode_speed`] times the decoder, [`statistics`], [`report`] and [`charts`] sum up beside what
 //! the [`papers`] report, [`store`] keeps results, and [`data`] what the
 //! documents say.
 
 pub mod build;
 pub mod callgrind;
-pub mod captures;
+pub mod capture_cost;
 pub mod charts;
 pub mod data;
-pub mod decode;
-pub mod graph;
+pub mod decode_speed;
+pub mod call_graph;
 pub mod hybrid;
 pub mod inputs;
 pub mod measure;
-pub mod numbers;
+pub mod verified_numbers;
 pub mod papers;
-pub mod parts;
-pub mod program;
+pub mod several_runs;
+pub mod declarations;
 pub mod report;
-pub mod run;
+pub mod workload;
 pub mod statistics;
 pub mod store;
 pub mod traces;

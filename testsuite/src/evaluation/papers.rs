@@ -6,7 +6,7 @@ use std::fs;
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
-use super::program::declarations;
+use super::declarations::declarations;
 
 /// Both papers' tables, by program.
 #[derive(Clone, Debug, Deserialize)]

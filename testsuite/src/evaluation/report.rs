@@ -1,7 +1,7 @@
 //! What was measured, as tables and as JSON.
 
 mod measured;
-mod parts;
+mod several_runs;
 mod tables;
 mod traces;
 
@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 
 pub use self::measured::{Measured, line};
 use self::traces::is_of_traces;
-use super::captures::{DepthCost, Point};
+use super::capture_cost::{DepthCost, Point};
 use super::charts::Chart;
-use super::decode::DecodeRate;
+use super::decode_speed::DecodeRate;
 use super::papers::Papers;
-use super::program::{Program, Variant};
+use super::declarations::{Program, Variant};
 
 /// The comparison of ways to capture.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::program::Variant;
+use super::declarations::Variant;
 use crate::command;
 
 /// What the processes of a workload recorded.

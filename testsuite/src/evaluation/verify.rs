@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::numbers::Decoded;
+use super::verified_numbers::Decoded;
 
 /// What the processes of a workload in verify mode reported.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -21,7 +21,8 @@ use clap::ValueEnum;
 use serde::Deserialize;
 
 pub use self::attributes::{Attribute, attributes};
-use crate::{Output, artifact, command, cxx, llvm, repository, run, run_within};
+use crate::generated::cxx;
+use crate::{Output, artifact, command, llvm, repository, run, run_within};
 
 /// Time for a compilation or a run, on a machine that does much else.
 const LIMIT: Duration = Duration::from_secs(600);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Case, Shown, compile};
-use crate::program::{Loading, Program};
+use crate::directives::{Loading, Program};
 use crate::{Output, artifact, command, llvm, repository, run};
 
 /// The wrapper or clang itself, and the flags that both get.

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::build::{build, ordinary_lines, shown_lines};
 use super::{Case, Frame, Shown};
-use crate::program::{Program, matches};
-use crate::{Output, artifact, captures, command, run, run_with_input};
+use crate::directives::{Program, matches};
+use crate::{Output, artifact, verified_captures, command, run, run_with_input};
 
 pub(super) fn check_case(
     program: &Program,
@@ -20,7 +20,7 @@ pub(super) fn check_case(
     let built = build(program, &case.level, Some(case), folder)?;
     let report = folder.join(format!("{}.report", case.name()));
     let numbers = folder.join(format!("{}.numbers", case.name()));
-    let captured = captures::file(&report);
+    let captured = verified_captures::file(&report);
     let _ = fs::remove_file(&captured);
     let mut run_it = built.command(program);
     run_it.env("PCCE_VERIFY_CAPTURES", &captured);
@@ -38,7 +38,7 @@ pub(super) fn check_case(
         .filter(|_| program.is_instrumented())
         .chain(libraries.map(|(_, path)| path.as_path()))
         .collect();
-    if let Err(error) = captures::compare(&images, &captured) {
+    if let Err(error) = verified_captures::compare(&images, &captured) {
         let _ = writeln!(wrong, "captures: {error}");
     }
     match decode(&images, &shown, Some(&numbers)) {

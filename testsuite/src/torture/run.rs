@@ -15,7 +15,7 @@ use rand::RngExt as _;
 use rand::rngs::StdRng;
 
 use super::victim::Victim;
-use crate::evaluation::program::workloads;
+use crate::evaluation::declarations::workloads;
 
 /// A copy of the program that was killed.
 pub(super) struct Death {

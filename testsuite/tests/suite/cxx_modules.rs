@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use pcce_testsuite::program::matches;
+use pcce_testsuite::directives::matches;
 use pcce_testsuite::{artifact, command, repository, run, work_folder};
 
 const MODULE: &str = r#"

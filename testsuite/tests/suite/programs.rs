@@ -1,4 +1,4 @@
-//! Every program of `programs/` in all its variants. The directives: [`pcce_testsuite::program`].
+//! Every program of `programs/` in all its variants. The directives: [`pcce_testsuite::directives`].
 
 use std::path::{Path, PathBuf};
 

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::fs;
 
 use pcce_testsuite::evaluation::build::Workshop;
-use pcce_testsuite::evaluation::program::{Program, Variant};
-use pcce_testsuite::evaluation::run::Runner;
+use pcce_testsuite::evaluation::declarations::{Program, Variant};
+use pcce_testsuite::evaluation::workload::Runner;
 use pcce_testsuite::evaluation::{inputs, verify};
 use pcce_testsuite::target;
 

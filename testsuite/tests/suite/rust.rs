@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use pcce_testsuite::program::matches;
+use pcce_testsuite::directives::matches;
 use pcce_testsuite::{LLVM, artifact, command, llvm_of_rustc, repository, run, work_folder};
 
 /// What is shown, in order, and the functions of the crate in its context.

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::super::build::Built;
 use super::super::callgrind::Counts;
-use super::super::graph::Graph;
+use super::super::call_graph::Graph;
 use super::super::hybrid::Hybrid;
 use super::super::measure::Times;
-use super::super::parts::Parts;
+use super::super::several_runs::Parts;
 use super::super::statistics::{Median, median};
 use super::super::traces::Recorded;
 use super::super::verify::Verified;

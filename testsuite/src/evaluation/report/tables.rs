@@ -1,10 +1,10 @@
 //! The tables of the report.
 use std::fmt::Write as _;
 
-use super::super::captures::{DepthCost, Point};
+use super::super::capture_cost::{DepthCost, Point};
 use super::super::hybrid::{Ways, Work};
 use super::super::papers::{Papers, Pcce};
-use super::super::program::{Program, Set, Variant};
+use super::super::declarations::{Program, Set, Variant};
 use super::super::statistics::geometric_mean;
 use super::super::verify::Histogram;
 use super::measured::Measured;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::super::program::Variant;
+use super::super::declarations::Variant;
 use super::super::statistics::geometric_mean;
 use super::super::traces::Recorded;
 use super::Report;

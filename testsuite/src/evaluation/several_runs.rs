@@ -12,7 +12,7 @@ use pcce_dictionary::trace::{Kind, SECTION, parse};
 use pcce_tracing::{Choices, Strategy, costs, distribute, heaviest, unrealizable};
 use serde::{Deserialize, Serialize};
 
-use super::program::declarations;
+use super::declarations::declarations;
 use crate::{checked, command, llvm};
 
 /// Into so many parts.

@@ -9,8 +9,8 @@ use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::measure::Evaluated;
-use super::program::Variant;
-use super::run::Shell;
+use super::declarations::Variant;
+use super::workload::Shell;
 use super::statistics::median;
 use super::store::{fingerprint, fingerprint_file};
 use crate::repository;

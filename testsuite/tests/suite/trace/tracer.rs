@@ -11,7 +11,7 @@ use std::time::Duration;
 use pcce_abi::trace::{
     BEGIN_FORKED, BEGIN_MIDDLE, BEGIN_ROOT, CONTINUED, FIRST, Gap, KIND_IMAGE, OPEN, Special, position,
 };
-use pcce_testsuite::words::{
+use pcce_testsuite::trace_words::{
     Chunk, End, Reader, build, check_plain, chunks, half, next, read, streams, streams_of, traced, word,
 };
 use pcce_testsuite::{artifact, command, llvm, repository, run, work_folder};

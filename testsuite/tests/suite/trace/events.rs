@@ -7,7 +7,7 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use pcce::trace::TraceFile;
 use pcce_abi::trace::{ENDED, KIND_STREAM, event, hash};
 use pcce_dictionary::trace as tables;
-use pcce_testsuite::{artifact, command, repository, run, words, work_folder};
+use pcce_testsuite::{artifact, command, repository, run, trace_words, work_folder};
 
 fn program(name: &str) -> PathBuf {
     repository().join("testsuite/programs").join(name)
@@ -268,11 +268,11 @@ fn all_numbers_are_the_events() {
         let (ours, trace) = traced(&program(name), &[&lto[..], &["--pcce-verify"]].concat(), &folder);
         let checked = pcce(&["check"], (&ours, &trace)).expect_success();
         assert!(checked.stdout.contains(", 0 chunks do not match"), "{}", checked.describe());
-        let last = |chunks: &[words::Chunk]| {
+        let last = |chunks: &[trace_words::Chunk]| {
             let mut ended = chunks.iter().filter(|chunk| chunk.kind == KIND_STREAM && chunk.end == ENDED);
             ended.next_back().expect("a stream").counted
         };
-        let expected = last(&words::read(&trace));
+        let expected = last(&trace_words::read(&trace));
         let bytes = fs::read(&ours).expect("a program");
         let file = object::File::parse(&*bytes).expect("an ELF file");
         let section = file.section_by_name(tables::SECTION).and_then(|section| section.data().ok());
@@ -288,7 +288,7 @@ fn all_numbers_are_the_events() {
         for baseline in ["fi", "bri", "casper"] {
             let option = format!("trace-baseline={baseline}");
             let (_, trace) = traced_with(&program(name), &lto, &option, &folder);
-            let mut chunks = words::read(&trace);
+            let mut chunks = trace_words::read(&trace);
             chunks.retain(|chunk| chunk.kind == KIND_STREAM);
             chunks.sort_by_key(|chunk| chunk.sequence);
             let halves = chunks

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::captures::{compare, file, verified};
+use pcce_testsuite::verified_captures::{compare, file, verified};
 use pcce_testsuite::{Output, artifact, command, repository, run, work_folder};
 
 const MODES: [&str; 3] = ["link", "lto", "module"];

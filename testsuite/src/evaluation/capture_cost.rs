@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use super::build::Built;
 use super::measure::Evaluated;
-use super::program::{Variant, declarations};
-use super::run::Usage;
+use super::declarations::{Variant, declarations};
+use super::workload::Usage;
 use super::statistics::{Median, median};
 use super::store::{Store, fingerprint, fingerprint_file};
 use crate::{checked, llvm};

@@ -1,7 +1,7 @@
 //! What a program does: its calls, and the contexts in which it makes them.
 use std::collections::HashMap;
 
-use super::tree::{Action, Callee, Condition, Function, Kind, Statement, Tree};
+use super::syntax::{Action, Callee, Condition, Function, Kind, Statement, Tree};
 use super::{Expected, Known, MAX_CALLS, MAX_CONTEXTS, MAX_THREADS};
 
 /// The program takes too many contexts, or too long.

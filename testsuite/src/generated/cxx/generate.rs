@@ -3,7 +3,7 @@ use rand::RngExt as _;
 use rand::rngs::StdRng;
 
 use super::THROWN;
-use super::tree::{Action, Argument, Callee, Condition, Features, Function, Handler, Kind, Statement, Tree};
+use super::syntax::{Action, Argument, Callee, Condition, Features, Function, Handler, Kind, Statement, Tree};
 
 pub(super) struct Maker<'a> {
     random: &'a mut StdRng,

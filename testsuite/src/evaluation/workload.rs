@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::build::script;
-use super::program::{Program, workloads};
+use super::declarations::{Program, workloads};
 use crate::artifact;
 
 /// What a command and its children used.
@@ -52,7 +52,7 @@ pub struct Runner<'a> {
     pub scratch: PathBuf,
     /// Whether it records a trace of calls.
     pub records: bool,
-    /// What stands in front of its command line ([`Variant`](super::program::Variant)).
+    /// What stands in front of its command line ([`Variant`](super::declarations::Variant)).
     pub through: &'a str,
     /// Further variables.
     pub environment: Vec<(String, OsString)>,

@@ -1,16 +1,17 @@
-//! `docs/evaluation.md` says what `docs/evaluation.json` has.
+//! `docs/evaluation.md` and `docs/packages.md` are what is written from `docs/evaluation.json` and `docs/packages.json`.
 
 use std::fs;
 
 use pcce_testsuite::evaluation::data::Data;
 use pcce_testsuite::evaluation::papers::Papers;
-use pcce_testsuite::evaluation::program::{Program, Set};
+use pcce_testsuite::evaluation::declarations::{Program, Set};
 use pcce_testsuite::evaluation::report::Measured;
 use pcce_testsuite::evaluation::statistics::geometric_mean;
+use pcce_testsuite::packages::record::Record;
 use pcce_testsuite::repository;
 
 #[test]
-fn the_document_is_that_of_the_data() {
+fn the_evaluation_is_that_of_its_data() {
     let data = Data::read(&Data::file()).expect("the data");
     let report = data.report().expect("the declarations");
     let text = report.markdown(&data.origins(), &Papers::read().expect("the papers' figures"), &[]);
@@ -20,7 +21,7 @@ fn the_document_is_that_of_the_data() {
 
 /// What is written is read again as the same.
 #[test]
-fn the_data_is_kept() {
+fn the_data_of_the_evaluation_are_kept() {
     let text = fs::read_to_string(Data::file()).expect("the data");
     let data = Data::read(&Data::file()).expect("the data");
     assert!(!data.programs.is_empty());
@@ -94,4 +95,14 @@ fn figures_elsewhere_are_those_of_the_data() {
             from += found.unwrap_or_default();
         }
     }
+}
+
+#[test]
+fn the_packages_are_those_of_the_record() {
+    let record = Record::read().expect("the record");
+    let document = fs::read_to_string(Record::document()).expect("the document");
+    assert!(document == record.markdown(), "docs/packages.md is not what `make packages DOCS=1` writes");
+    let kept = fs::read_to_string(Record::file()).expect("the record");
+    assert_eq!(record.json().expect("it can be written"), kept);
+    assert!(kept.contains("\"lua\": {"), "{kept}");
 }

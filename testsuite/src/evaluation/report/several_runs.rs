@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::super::parts::{Collected, LIMITS, MACHINES, PARTS, Parts};
+use super::super::several_runs::{Collected, LIMITS, MACHINES, PARTS, Parts};
 use super::Report;
 use super::tables::number as number_text;
 

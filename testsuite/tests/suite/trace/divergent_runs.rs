@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::evaluation::parts::streams;
+use pcce_testsuite::evaluation::several_runs::streams;
 use pcce_testsuite::{Output, artifact, command, llvm, repository, run, run_with_input, work_folder};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};

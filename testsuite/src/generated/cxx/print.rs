@@ -1,7 +1,7 @@
 //! From a program to its text in C++.
 use std::fmt::Write as _;
 
-use super::tree::{Action, Callee, Function, Handler, Kind, Statement, Tree};
+use super::syntax::{Action, Callee, Function, Handler, Kind, Statement, Tree};
 use super::{PLAIN, PLAIN_FILE, THROWN};
 
 #[derive(Default)]

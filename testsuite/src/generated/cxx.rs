@@ -14,10 +14,10 @@
 //! Every function has a parameter `n` that each call makes smaller and returns at once where `n` is 0, so that programs
 //! end whatever they call. Conditions depend on `n` and on counters of loops only: the interpreter knows both.
 
-mod make;
-mod run;
-mod tree;
-mod write;
+mod generate;
+mod execute;
+mod syntax;
+mod print;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
@@ -25,9 +25,9 @@ use std::path::Path;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
-use self::make::Maker;
-use self::run::Interpreter;
-use self::write::Writer;
+use self::generate::Maker;
+use self::execute::Interpreter;
+use self::print::Writer;
 use crate::runner::Frame;
 
 /// A generated program.

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use pcce_dictionary::{Edge, EdgeCode, Encoding, Function, Module, STATIC, SiteKind};
 use serde::{Deserialize, Serialize};
 
-use super::program::Variant;
+use super::declarations::Variant;
 use crate::checked;
 
 /// What a dictionary says about a program's call graph.

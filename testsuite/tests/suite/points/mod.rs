@@ -1,0 +1,12 @@
+//! Contexts of interrupted points: at any instruction, in crash reports, core files and debuggers.
+
+mod broken_stacks;
+mod crash_reports;
+mod debuggers;
+mod every_instruction;
+mod frame_addresses;
+mod hybrid_frames;
+mod tail_jumps;
+mod two_images;
+mod unwinding;
+mod verified_captures;
