@@ -18,7 +18,7 @@ use std::time::Duration;
 use crate::runner::{
     check_report, compare_numbers, compile, decode, ordinary_lines, show_output_difference, shown_lines,
 };
-use crate::{Output, artifact, verified_captures, command, llvm, matrix, repository, run_within};
+use crate::{Output, artifact, command, llvm, matrix, repository, run_within, verified_captures};
 
 /// Who makes a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

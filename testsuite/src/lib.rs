@@ -24,11 +24,11 @@
 //! - `suite/guide.rs`: the commands of the user's guide and their output.
 
 pub mod chain;
+pub mod directives;
 pub mod evaluation;
 pub mod generated;
 pub mod matrix;
 pub mod packages;
-pub mod directives;
 pub mod progress;
 pub mod runner;
 pub mod same_code;
@@ -44,6 +44,14 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use anyhow::{Context as _, ensure};
+
+/// The text of a file of `testsuite/`.
+#[macro_export]
+macro_rules! source {
+    ($path:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/", $path))
+    };
+}
 
 /// Time that any single process of the tests may take, on a machine that does other work too.
 const TIME_LIMIT: Duration = Duration::from_secs(100);

@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::evaluation::build::{Workshop, tarball, unpack};
 use crate::evaluation::declarations::{Compiler, Variant};
-use crate::evaluation::workload::{Shell, Usage};
 use crate::evaluation::store::{Store, fingerprint};
 use crate::evaluation::verify::{Verified, read_report};
+use crate::evaluation::workload::{Shell, Usage};
 use crate::{declaration, files, repository};
 
 /// Of every build. The sources are older than clang's errors.

@@ -18,8 +18,8 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
 use serde::{Deserialize, Serialize};
 
 use super::declarations::{Compiler, Program, Sources, Variant, micro};
-use super::workload::{Shell, Usage};
 use super::store::{fingerprint, fingerprint_file};
+use super::workload::{Shell, Usage};
 use crate::{artifact, checked, llvm, repository, target};
 
 /// Where builds happen.

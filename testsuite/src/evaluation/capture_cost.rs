@@ -17,11 +17,11 @@ use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::build::Built;
-use super::measure::Evaluated;
 use super::declarations::{Variant, declarations};
-use super::workload::Usage;
+use super::measure::Evaluated;
 use super::statistics::{Median, median};
 use super::store::{Store, fingerprint, fingerprint_file};
+use super::workload::Usage;
 use crate::{checked, llvm};
 
 /// Entries from one capture to the next, from rare to frequent.

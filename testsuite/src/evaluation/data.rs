@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-use super::decode_speed::DecodeRate;
 use super::declarations::{Program, Variant};
+use super::decode_speed::DecodeRate;
 use super::report::{CaptureResults, Measured, Report};
 use crate::repository;
 

@@ -8,11 +8,11 @@ use std::io::Write as _;
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::measure::Evaluated;
 use super::declarations::Variant;
-use super::workload::Shell;
+use super::measure::Evaluated;
 use super::statistics::median;
 use super::store::{fingerprint, fingerprint_file};
+use super::workload::Shell;
 use crate::repository;
 
 /// The program.

@@ -8,16 +8,16 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::build::{Built, Workshop};
-use super::callgrind::{self, Counts};
 use super::call_graph::{self, Graph};
-use super::hybrid::{self, Hybrid};
-use super::verified_numbers::Numbers;
-use super::several_runs::{self, PARTS, Parts};
+use super::callgrind::{self, Counts};
 use super::declarations::{Program, Variant};
-use super::workload::{Printed, Runner, Usage};
+use super::hybrid::{self, Hybrid};
+use super::several_runs::{self, PARTS, Parts};
 use super::store::{Store, fingerprint, fingerprint_file};
 use super::traces::{self, Recorded};
+use super::verified_numbers::Numbers;
 use super::verify::{self, Verified};
+use super::workload::{Printed, Runner, Usage};
 
 /// A kind of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -9,22 +9,22 @@
 //! documents say.
 
 pub mod build;
+pub mod call_graph;
 pub mod callgrind;
 pub mod capture_cost;
 pub mod charts;
 pub mod data;
+pub mod declarations;
 pub mod decode_speed;
-pub mod call_graph;
 pub mod hybrid;
 pub mod inputs;
 pub mod measure;
-pub mod verified_numbers;
 pub mod papers;
-pub mod several_runs;
-pub mod declarations;
 pub mod report;
-pub mod workload;
+pub mod several_runs;
 pub mod statistics;
 pub mod store;
 pub mod traces;
+pub mod verified_numbers;
 pub mod verify;
+pub mod workload;

@@ -14,9 +14,9 @@ pub use self::measured::{Measured, line};
 use self::traces::is_of_traces;
 use super::capture_cost::{DepthCost, Point};
 use super::charts::Chart;
+use super::declarations::{Program, Variant};
 use super::decode_speed::DecodeRate;
 use super::papers::Papers;
-use super::declarations::{Program, Variant};
 
 /// The comparison of ways to capture.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -14,10 +14,10 @@
 //! Every function has a parameter `n` that each call makes smaller and returns at once where `n` is 0, so that programs
 //! end whatever they call. Conditions depend on `n` and on counters of loops only: the interpreter knows both.
 
-mod generate;
 mod execute;
-mod syntax;
+mod generate;
 mod print;
+mod syntax;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
@@ -25,8 +25,8 @@ use std::path::Path;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
-use self::generate::Maker;
 use self::execute::Interpreter;
+use self::generate::Maker;
 use self::print::Writer;
 use crate::runner::Frame;
 
@@ -75,14 +75,7 @@ const MAX_THREADS: usize = 24;
 /// A program with fewer is not worth its compilation.
 const MIN_CONTEXTS: usize = 20;
 /// The code that is not instrumented.
-const PLAIN: &str = "\
-extern \"C\" unsigned through(unsigned (*f)(int, int), int n, int s) { return f(n, s) + 1; }
-extern \"C\" unsigned caught(unsigned (*f)(int, int), unsigned (*g)(int, int), int n, int s) {
-  unsigned r = 0;
-  try { r = f(n, s); } catch (...) { r = 5; }
-  return r + g(n, s);
-}
-";
+const PLAIN: &str = crate::source!("generated/cxx/plain.cpp");
 
 /// The thrown types: two classes, one derived from the other, a third class, and `int`.
 const THROWN: [&str; 4] = ["E0", "E1", "E2", "int"];

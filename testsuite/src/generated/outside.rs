@@ -20,58 +20,15 @@ const DEPTH: u32 = 4;
 /// The file that is compiled without the pass in each build.
 pub const PLAIN_FILE: &str = "plain.cpp";
 
-const PLAIN: &str = r#"typedef int call(int);
-extern "C" int back(int);
-extern "C" int swallow(call *f, int n) {
-  int result;
-  try { result = f(n); } catch (...) { result = back(n); }
-  return result + back(result);
-}
-struct Last { int n; ~Last() { back(n); } };
-extern "C" int pass_on(call *f, int n) { Last last{n}; return f(n) + 1; }
-"#;
+const PLAIN: &str = crate::source!("generated/outside/plain.cpp");
 
-const HEAD: &str = r#"#include <stdexcept>
-#include <string>
-typedef int call(int);
-extern "C" int swallow(call *, int);
-extern "C" int pass_on(call *, int);
-int note(int);
-int throws(int);
-struct Guard { int n; Guard(int n); ~Guard(); };
-extern int fuel;
-extern volatile int zero;
-extern call *table[];
-"#;
+const HEAD: &str = crate::source!("generated/outside/head.h");
 
 const LOCAL: &str = r#"static __attribute__((noinline)) int quiet(int n) { return n ^ zero; }
 static __attribute__((noinline)) int loud(int n) { return n % 5 == 0 ? throws(n) + zero : n; }
 "#;
 
-const MAIN: &str = r#"#include <stdio.h>
-int fuel;
-volatile int zero;
-static volatile unsigned sum;
-__attribute__((noinline)) int note(int n) { sum = sum * 31 + n; return n & 7; }
-Guard::Guard(int n) : n(n) { if (n % 11 == 0) throw n; note(n); }
-Guard::~Guard() { note(n); }
-__attribute__((noinline)) int throws(int n) {
-  switch (n % 7) {
-    case 0: throw n;
-    case 1: throw std::string("text");
-    case 2: throw std::runtime_error("error");
-    default: return note(n);
-  }
-}
-extern "C" int back(int n) { return note(n); }
-int main() {
-  for (int i = 0; i < 200; i++) {
-    fuel = 60;
-    try { sum += table[i % FUNCTIONS](i); } catch (...) { note(i); }
-  }
-  printf("%u\n", sum);
-}
-"#;
+const MAIN: &str = crate::source!("generated/outside/main.cpp");
 
 /// The files of the program of a seed, by their names; the modules first, then `main`'s.
 #[must_use]

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::build::{build, ordinary_lines, shown_lines};
 use super::{Case, Frame, Shown};
 use crate::directives::{Program, matches};
-use crate::{Output, artifact, verified_captures, command, run, run_with_input};
+use crate::{Output, artifact, command, run, run_with_input, verified_captures};
 
 pub(super) fn check_case(
     program: &Program,

@@ -14,8 +14,8 @@ use super::run::{Death, Run};
 use super::{BATCH, BUILT, CORES, Outcome, WRONG};
 use crate::chain::{Frame, decoded, show, symbolise};
 use crate::evaluation::build::Workshop;
-use crate::evaluation::inputs;
 use crate::evaluation::declarations::{Program, Variant};
+use crate::evaluation::inputs;
 use crate::{artifact, command, run_with_input, target};
 
 /// A program that is tortured. When it is dropped, its folder loses all but the executable and the list of mismatches:

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use pcce_testsuite::{Output, artifact, command, repository, run, work_folder};
+use pcce_testsuite::{Output, artifact, command, repository, run, source, work_folder};
 
 const MODES: [&str; 3] = ["lto", "module", "link"];
 
@@ -262,24 +262,7 @@ fn shared_libraries_count_into_the_same_file() {
 
 #[test]
 fn hot_targets_of_calls_that_push_are_called_directly() {
-    let source = r#"
-        #include <pcce.h>
-        #include <stdio.h>
-        #define NOINLINE __attribute__((noinline))
-        #define KEEP __asm__ volatile("" ::: "memory")
-        static int contexts;
-        NOINLINE static void leaf(void) { contexts += pcce_context() != 0; KEEP; }
-        NOINLINE static void hot(int n) { leaf(); KEEP; (void)n; }
-        NOINLINE static void warm(int n) { leaf(); KEEP; (void)n; }
-        NOINLINE static void cold(int n);
-        static void (*volatile targets[3])(int) = {hot, warm, cold};
-        NOINLINE static void call(int n) { targets[n % 50 == 49 ? 2 : n % 8 == 7](n); KEEP; }
-        NOINLINE static void cold(int n) { call(n - 1); KEEP; }
-        int main(void) {
-          for (int i = 0; i < 100; i++) call(i);
-          printf("%d\n", contexts);
-          return 0;
-        }"#;
+    let source = source!("calls/hot_targets.c");
     for mode in MODES {
         let folder = work_folder(&format!("calls/targets-{mode}"));
         fs::write(folder.join("targets.c"), source).expect("the folder is ours");
@@ -316,34 +299,8 @@ fn hot_targets_of_calls_that_push_are_called_directly() {
 /// can use what the other one has counted.
 #[test]
 fn modules_that_are_encoded_together_count_as_one() {
-    let sources = [
-        (
-            "main.c",
-            r#"#include <stdio.h>
-            void far(int), other(int);
-            extern void (*volatile ways[3])(int);
-            static int sum;
-            void add(int n) { sum += n; __asm__ volatile("" ::: "memory"); if (n == 5) ways[1](n + 1); __asm__ volatile("" ::: "memory"); }
-            static void same(int n) { far(n); far(n + 1); __asm__ volatile("" ::: "memory"); }
-            int main(void) {
-              for (int i = 0; i < 9; i++) { same(i); ways[i % 8 == 7](i); ways[2](i); }
-              other(3);
-              printf("%d\n", sum);
-              return 0;
-            }"#,
-        ),
-        (
-            "other.c",
-            r#"#include <pcce.h>
-            void add(int n), far(int n);
-            static void same(int n) { add((int)(pcce_context() & 1) * 0 + n); __asm__ volatile("" ::: "memory"); }
-            static void near(int n) { same(n + 1); __asm__ volatile("" ::: "memory"); }
-            __attribute__((weak)) void add(int n) { (void)n; }
-            void far(int n) { near(n); __asm__ volatile("" ::: "memory"); }
-            void other(int n) { same(n); same(n + 1); __asm__ volatile("" ::: "memory"); }
-            void (*volatile ways[3])(int) = {far, near, same};"#,
-        ),
-    ];
+    let sources =
+        [("main.c", source!("calls/two_modules/main.c")), ("other.c", source!("calls/two_modules/other.c"))];
     let folder = work_folder("calls/modules");
     for (name, text) in sources {
         fs::write(folder.join(name), text).expect("the folder is ours");

@@ -4,34 +4,10 @@
 use std::fs;
 
 use pcce_testsuite::directives::matches;
-use pcce_testsuite::{artifact, command, repository, run, work_folder};
+use pcce_testsuite::{artifact, command, repository, run, source, work_folder};
 
-const MODULE: &str = r#"
-module;
-#include "show.h"
-export module shapes;
-static volatile long sum;
-extern "C++" NOINLINE inline void leaf(const char *name, long n) { sum = sum + n; SHOW(name); KEEP; }
-extern "C++" { export struct Shape { virtual void draw(long n) { leaf("virtual", n); KEEP; } }; }
-extern "C" NOINLINE void plain(long n) { leaf("plain", n); KEEP; }
-export NOINLINE void draw(long n) { plain(n); KEEP; }
-export template <class T> NOINLINE void each(long n, T f) { f(n); KEEP; }
-struct Global { Global() { plain(1); KEEP; } } global;
-"#;
-const PROGRAM: &str = r#"
-#include "show.h"
-import shapes;
-struct Square : Shape { NOINLINE void draw(long n) override { Shape::draw(n + 1); KEEP; } };
-extern "C" NOINLINE void by_pointer(void (*f)(long)) { f(3); KEEP; }
-int main() {
-  Square square;
-  Shape *shape = &square;
-  shape->draw(1); KEEP;
-  by_pointer(draw); KEEP;
-  each(2, [&](long n) { shape->draw(n); KEEP; }); KEEP;
-  return 0;
-}
-"#;
+const MODULE: &str = source!("cxx_modules/shapes.cppm");
+const PROGRAM: &str = source!("cxx_modules/main.cpp");
 /// What is shown, in order. Names that belong to the module are as `c++filt` writes them.
 const CHAINS: [(&str, &str); 4] = [
     (

@@ -5,7 +5,7 @@ use std::fs;
 
 use gimli::UnwindSection as _;
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
-use pcce_testsuite::{artifact, command, llvm, repository, run, work_folder};
+use pcce_testsuite::{artifact, command, llvm, repository, run, source, work_folder};
 
 const STRINGS: &str = "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE";
 
@@ -14,12 +14,7 @@ const STRINGS: &str = "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE";
 #[test]
 fn strings_are_trusted_where_nothing_looks() {
     let folder = work_folder("strings/trusted");
-    let program = "#include <cstdio>\n#include <stdexcept>\n#include <string>\n\
-        __attribute__((cold, noinline)) void usage(int n) {\n  \
-        throw std::invalid_argument(std::string(\"bad count \") + std::to_string(n));\n}\n\
-        extern \"C\" __attribute__((noinline)) void grow(std::string &s) { s.append(\"xyz\", 3); __asm__ volatile(\"\"); }\n\
-        int main(int argc, char **argv) {\n  if (argc > 5) usage(argc);\n  std::string s = argv[0];\n  \
-        for (int i = 0; i < 9; i++) grow(s);\n  std::printf(\"%zu\\n\", s.size());\n}\n";
+    let program = source!("cxx_strings/strings.cpp");
     let own = |before: &str, after: &str| {
         format!(
             "#include <cstdlib>\n#include <string>\nextern \"C\" void unknown(const void *);\n{before} char *make(\

@@ -3,8 +3,8 @@
 use std::fs;
 
 use pcce_testsuite::evaluation::data::Data;
-use pcce_testsuite::evaluation::papers::Papers;
 use pcce_testsuite::evaluation::declarations::{Program, Set};
+use pcce_testsuite::evaluation::papers::Papers;
 use pcce_testsuite::evaluation::report::Measured;
 use pcce_testsuite::evaluation::statistics::geometric_mean;
 use pcce_testsuite::packages::record::Record;

@@ -5,16 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pcce_testsuite::{LLVM, artifact, command, llvm, repository, run, target, work_folder};
+use pcce_testsuite::{LLVM, artifact, command, llvm, repository, run, source, target, work_folder};
 
-const PROGRAM: &str = r#"#include <pcce.h>
-#include <stdio.h>
-__attribute__((noinline)) static void work(int n) { printf("%d %s\n", n, PCCE_TOKEN); }
-int main(void) {
-  work(1);
-  return 0;
-}
-"#;
+const PROGRAM: &str = source!("install/program.c");
 const FILTERED: &str = "1 main;work\n";
 
 fn script(name: &str) -> Command {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use pcce_abi::exports::INTERPOSED;
-use pcce_testsuite::{artifact, command, llvm, repository, run, work_folder};
+use pcce_testsuite::{artifact, command, llvm, repository, run, source, work_folder};
 
 fn archive() -> String {
     artifact("libpcce_rt.a").display().to_string()
@@ -26,31 +26,7 @@ fn build_and_run(folder: &Path, file: &str, source: &str, compiler: &str, flags:
     run(&mut command(program, &[])).expect_success().stdout
 }
 
-const EMPTY_ANSWERS: &str = r#"
-#include <pcce.h>
-#include <stdio.h>
-static void body(void *argument) {
-  struct pcce_fiber fiber;
-  pcce_fiber_save(&fiber);
-  pcce_fiber_restore(&fiber);
-  *(char *)argument = 0;
-}
-int main(void) {
-  char buffer[128] = "untouched", other[128] = "untouched";
-  size_t length = pcce_token(buffer, sizeof buffer);
-  printf("%d '%s' %d %d\n", (int)length, buffer, (int)pcce_token(0, 0), (int)pcce_context());
-  printf("%d", (int)pcce_thread_token(other, sizeof other));
-  printf(" '%s' %d", other, (int)pcce_thread_token(0, 0));
-  other[0] = 'x';
-  pcce_fiber_run(body, other);
-  struct pcce_task task;
-  pcce_task_capture(&task);
-  other[0] = 'x';
-  pcce_task_run(&task, body, other);
-  printf(" '%s'\n", other);
-  return 0;
-}
-"#;
+const EMPTY_ANSWERS: &str = source!("languages/empty_answers.c");
 const EMPTY_OUTPUT: &str = "0 '' 0 0\n0 '' 0 ''\n";
 
 #[test]
@@ -77,19 +53,7 @@ fn a_plain_c_program_gets_empty_answers() {
 #[test]
 fn a_plain_cxx_program_gets_empty_answers() {
     let folder = work_folder("clash/cxx");
-    let source = r#"
-#include <pcce.h>
-#include <iostream>
-#include <stdexcept>
-int main() {
-  char buffer[128] = "untouched";
-  try {
-    throw std::runtime_error("thrown");
-  } catch (const std::exception &e) {
-    std::cout << e.what() << ' ' << pcce_token(buffer, sizeof buffer) << " '" << buffer << "' " << pcce_context() << '\n';
-  }
-}
-"#;
+    let source = source!("languages/empty_answers.cpp");
     for compiler in [llvm("clang++").display().to_string(), "g++".to_owned()] {
         for more in ["-O2", "-static"] {
             let flags = ["-std=c++11", "-Wall", "-Werror", "-pedantic", more, &include(), &archive()];
@@ -102,19 +66,7 @@ int main() {
     }
 }
 
-const RUST: &str = r#"
-use std::os::raw::c_char;
-extern "C" {
-    fn pcce_context() -> u64;
-    fn pcce_token(buf: *mut c_char, size: usize) -> usize;
-}
-fn main() {
-    let caught = std::panic::catch_unwind(|| { if std::env::args().count() > 0 { panic!("unwinds") } });
-    let mut buffer = [1 as c_char; 64];
-    let (length, number) = unsafe { (pcce_token(buffer.as_mut_ptr(), 64), pcce_context()) };
-    println!("{} {length} {} {number}", caught.is_err(), buffer[0]);
-}
-"#;
+const RUST: &str = source!("languages/empty_answers.rs");
 
 #[test]
 fn a_rust_program_links_the_archive() {
@@ -143,26 +95,13 @@ fn a_rust_program_links_the_archive() {
 fn an_instrumented_program_with_a_rust_staticlib() {
     let folder = work_folder("clash/staticlib");
     let library = folder.join("part.rs");
-    let source = r#"
-#[no_mangle]
-pub extern "C" fn from_rust(callback: extern "C" fn(i32), n: i32) -> i32 {
-    let caught = std::panic::catch_unwind(|| { if n > 0 { panic!("unwinds") } });
-    callback(n + 1);
-    caught.is_err() as i32
-}
-"#;
+    let source = source!("languages/calls_back.rs");
     fs::write(&library, source).expect("the folder is ours");
     let part = folder.join("libpart.a").display().to_string();
     let mut rustc = command("rustc", &["--edition=2021", "--crate-type=staticlib", "-O", "-o", &part]);
     let _ = run(rustc.arg(&library)).expect_success();
     let main = folder.join("main.c");
-    let source = r#"
-#include <pcce.h>
-#include <stdio.h>
-int from_rust(void (*)(int), int);
-static void callback(int n) { char t[256]; pcce_token(t, sizeof t); printf("%d\n", n); fprintf(stderr, "%s\n", t); }
-int main(void) { printf("%d\n", from_rust(callback, 1)); return 0; }
-"#;
+    let source = source!("languages/called_back.c");
     fs::write(&main, source).expect("the folder is ours");
     for mode in ["lto", "module"] {
         let program = folder.join(mode).display().to_string();
@@ -242,17 +181,7 @@ fn the_runtime_costs_small_programs_little() {
 }
 
 /// A diamond of direct calls: most of its edges have additions.
-const DIRECT: &str = r#"
-#include <pcce.h>
-#define NOINLINE __attribute__((noinline))
-#define KEEP __asm__ volatile("" ::: "memory")
-volatile int sum;
-// With a context in it, for it would have no updates otherwise.
-NOINLINE static void leaf(int n) { sum += n; if (n == 7) pcce_context(); KEEP; }
-NOINLINE static void a(int n) { leaf(n); KEEP; leaf(n + 1); KEEP; sum++; leaf(n + 2); KEEP; }
-NOINLINE static void b(int n) { a(n); KEEP; sum++; a(n + 1); KEEP; leaf(n); KEEP; }
-int main(int argc, char **argv) { (void)argv; a(argc); b(argc); sum++; b(argc + 1); leaf(argc); return sum; }
-"#;
+const DIRECT: &str = source!("languages/direct_calls.c");
 
 #[test]
 fn a_direct_call_has_one_instruction_before_and_one_after() {

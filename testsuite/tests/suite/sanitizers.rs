@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pcce_testsuite::runner::ordinary_lines;
-use pcce_testsuite::{Output, artifact, command, llvm, repository, run, run_with_input, work_folder};
+use pcce_testsuite::{Output, artifact, command, llvm, repository, run, run_with_input, source, work_folder};
 use serde_json::Value;
 
 const BOTH: &[&str] = &["lto", "module"];
@@ -160,20 +160,7 @@ fn data_flow() {
     fs::write(&list, "fun:pcce_*=uninstrumented\nfun:pcce_*=discard\n").expect("can be written");
     let list = format!("-fsanitize-ignorelist={}", list.display());
     let source = work.join("program.c");
-    let text = r#"
-        #include <sanitizer/dfsan_interface.h>
-        #include "show.h"
-        static volatile long sum;
-        NOINLINE void leaf(long n) { sum += n; SHOW("leaf"); KEEP; }
-        NOINLINE void by_pointer(void (*f)(long), long n) { f(n); KEEP; }
-        int main(void) {
-            long n = 1;
-            dfsan_set_label(1, &n, sizeof n);
-            leaf(n); KEEP;
-            by_pointer(leaf, n); KEEP;
-            printf("%d %d\n", dfsan_get_label(sum), dfsan_get_label(2));
-            return 0;
-        }"#;
+    let text = source!("sanitizers/dataflow.c");
     fs::write(&source, text).expect("can be written");
     for (mode, level) in BOTH.iter().flat_map(|mode| TWO.iter().map(move |level| (mode, level))) {
         let (program, report) = (work.join(format!("{mode}{level}")), work.join("report"));

@@ -2,19 +2,9 @@
 
 use std::fs;
 
-use pcce_testsuite::{artifact, command, run, work_folder};
+use pcce_testsuite::{artifact, command, run, source, work_folder};
 
-const SOURCE: &str = r#"
-#include <pcce.h>
-#include <stdio.h>
-__attribute__((naked, noinline)) static int naked(void) { __asm__("mov $2, %eax\n ret"); }
-static volatile int old;
-static int chosen(void) { return 3; }
-static int other(void) { return 4; }
-static int (*resolve(void))(void) { return old ? other : chosen; }
-int by_cpu(void) __attribute__((ifunc("resolve")));
-int main(void) { printf("%d %d\n", naked() + by_cpu(), pcce_context() != 0); return 0; }
-"#;
+const SOURCE: &str = source!("skipped/naked_and_resolver.c");
 
 #[test]
 fn they_are_counted_by_reason() {

@@ -4,29 +4,10 @@
 use std::fs;
 use std::path::Path;
 
-use pcce_testsuite::{artifact, command, llvm, run, run_with_input, target, work_folder};
+use pcce_testsuite::{artifact, command, llvm, run, run_with_input, source, target, work_folder};
 
-const LIBRARY: &str = "#include <pcce.h>
-#include <stdio.h>
-__attribute__((noinline)) static int inner(int n) { dprintf(1, \"%s\\n\", PCCE_TOKEN); __asm__ volatile(\"\"); return n; }
-__attribute__((noinline)) int lib(int n, int (*back)(int)) {
-  int r = inner(n); __asm__ volatile(\"\"); r += back(n); __asm__ volatile(\"\"); return r; }
-";
-const PROGRAM: &str = "#define _GNU_SOURCE
-#include <pcce.h>
-#include <stdio.h>
-#include <dlfcn.h>
-int lib(int, int (*)(int));
-__attribute__((noinline)) int back(int n) { dprintf(1, \"%s\\n\", PCCE_TOKEN); __asm__ volatile(\"\"); return n; }
-__attribute__((noinline)) int call(int n) { int r = lib(n, back); __asm__ volatile(\"\"); return r; }
-__attribute__((noinline)) int load(int flags) {
-  void *handle = dlopen(\"./libone.so\", RTLD_NOW | flags);
-  int (*found)(int, int (*)(int)) = (int (*)(int, int (*)(int)))dlsym(handle, \"lib\");
-  int r = found(1, back); __asm__ volatile(\"\");
-  dlclose(handle);
-  return r; }
-int main(void) { int r = RUNS; __asm__ volatile(\"\"); return r == 99; }
-";
+const LIBRARY: &str = source!("runtimes/library.c");
+const PROGRAM: &str = source!("runtimes/program.c");
 
 fn compile(folder: &Path, compiler: &str, words: &str) {
     let mut clang = command(artifact(compiler), &["-g", "-O2", "-w"]);
@@ -91,20 +72,9 @@ fn contexts_of_two_runtimes_say_what_is_missing() {
     }
 }
 
-const HEADER: &str = "extern \"C\" int shows(int);\n\
-    inline __attribute__((noinline)) int inlined(int n) { int r = shows(n); __asm__ volatile(\"\"); return r; }\n\
-    int weak(int);\n";
-const SHOWS: &str = "#include \"header.h\"
-#include <pcce.h>
-#include <stdio.h>
-int shows(int n) { puts(PCCE_TOKEN); __asm__ volatile(\"\"); return n; }
-__attribute__((weak)) int weak(int n) { int r = shows(n); __asm__ volatile(\"\"); return r; }
-extern \"C\" int entry(int n) { int r = inlined(n); __asm__ volatile(\"\"); r += weak(n); __asm__ volatile(\"\"); return r; }
-";
-const PLAIN: &str = "#include \"header.h\"
-int plain(int n) { return inlined(n); }
-int weak(int n) { int r = shows(n); __asm__ volatile(\"\"); return r; }
-";
+const HEADER: &str = source!("runtimes/header.h");
+const SHOWS: &str = source!("runtimes/shows.cpp");
+const PLAIN: &str = source!("runtimes/plain.cpp");
 
 const OTHER: &str =
     "entry;<inlined(int), not instrumented>;shows\nentry;<weak(int), not instrumented>;shows\n";

@@ -4,22 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use object::{Object as _, ObjectSection as _};
-use pcce_testsuite::{Output, artifact, command, llvm, repository, run, run_with_input, work_folder};
+use pcce_testsuite::{Output, artifact, command, llvm, repository, run, run_with_input, source, work_folder};
 
 /// What the pass cannot know: the program writes the state itself.
-const STATE: &str = r#"
-#include <setjmp.h>
-#include <stdio.h>
-#include <stdlib.h>
-struct tls { unsigned long id; void *top; };
-extern _Thread_local struct tls __pcce_tls __attribute__((tls_model("initial-exec")));
-#define NOINLINE __attribute__((noinline))
-#define KEEP __asm__ volatile("" ::: "memory")
-static int never(const void *a, const void *b) { return a < b; }
-// It calls what may call back: not silent.
-NOINLINE static void leaf(int n) { printf("leaf %d\n", n); qsort(&n, 0, sizeof n, never); KEEP; }
-__attribute__((unused)) NOINLINE static void middle(int n) { leaf(n); KEEP; leaf(n + 1); KEEP; }
-"#;
+const STATE: &str = source!("verify/state.h");
 
 const MODES: [&str; 2] = ["lto", "module"];
 
@@ -77,15 +65,7 @@ fn must_fail(name: &str, main: &str, function: &str, what: &str) {
 
 #[test]
 fn a_tail_call_that_leaves_no_mark_is_found() {
-    let main = r#"
-__attribute__((used)) int outermost(int count, char **arguments) { leaf(count); puts("end"); return arguments == 0; }
-// Assembly on the way of the tail call, which wipes the mark out.
-__attribute__((naked)) int wipe(int count, char **arguments) {
-  __asm__("movq __pcce_tls@gottpoff(%rip), %rax; movb $0, %fs:28(%rax); jmp outermost");
-}
-int (*volatile next)(int, char **) = wipe;
-int main(int count, char **arguments) { __attribute__((musttail)) return next(count, arguments); }
-"#;
+    let main = source!("verify/right.c");
     must_fail("unmarked", main, "outermost", "a function that left by a tail call is missing");
 }
 
@@ -106,21 +86,7 @@ fn a_right_program_has_no_mismatch() {
 fn nothing_is_said_on_standard_error_unless_it_is_asked_for_or_wrong() {
     let right = r#"int main(void) { middle(1); return 0; }"#;
     // On a stack that the program has switched to, nothing is compared, which is a line of its own.
-    let switches = r#"
-        #include <ucontext.h>
-        static ucontext_t outer, inner;
-        static char stack[1 << 16];
-        static void other(void) { middle(1); }
-        int main(void) {
-          getcontext(&inner);
-          inner.uc_stack.ss_sp = stack;
-          inner.uc_stack.ss_size = sizeof stack;
-          inner.uc_link = &outer;
-          makecontext(&inner, other, 0);
-          middle(1);
-          swapcontext(&outer, &inner);
-          return 0;
-        }"#;
+    let switches = source!("verify/switches.c");
     for mode in MODES {
         for (name, main, cut) in [("stderr", right, false), ("stderr-cut", switches, true)] {
             let program = build(name, mode, main);
@@ -147,19 +113,7 @@ fn nothing_is_said_on_standard_error_unless_it_is_asked_for_or_wrong() {
 
 #[test]
 fn the_program_may_name_its_report() {
-    let source = r#"
-        #include <sys/wait.h>
-        #include <unistd.h>
-        int main(int argc, char **argv) {
-          middle(1);
-          if (argc > 1) return 0;
-          fflush(stdout);
-          char *arguments[] = {argv[0], "child", 0}, *none[] = {0};
-          if (vfork() == 0) { execve(argv[0], arguments, none); _exit(1); }
-          int status;
-          wait(&status);
-          return WEXITSTATUS(status);
-        }"#;
+    let source = source!("verify/children.c");
     for mode in MODES {
         let folder = work_folder(&format!("verify_mode/named-{mode}"));
         let (program, built_in, named) =
@@ -185,21 +139,9 @@ fn the_program_may_name_its_report() {
 
 #[test]
 fn processes_that_end_at_once_report_as_well() {
-    let ends = r#"
-        #include <sys/wait.h>
-        #include <unistd.h>
-        NOINLINE static int status_of_child(void) { int status = 0; wait(&status); return WEXITSTATUS(status); }
-        "#;
+    let ends = source!("verify/child_status.h");
     for mode in MODES {
-        let right = r#"
-            int main(void) {
-              middle(1);
-              fflush(stdout);
-              if (fork() == 0) { leaf(3); _exit(4); }
-              int status = status_of_child();
-              if (vfork() == 0) _Exit(2);
-              _Exit(status * 10 + status_of_child());
-            }"#;
+        let right = source!("verify/ends_at_once.c");
         let (output, report) = run_with_report(&build("at-once", mode, &[ends, right].concat()));
         assert_eq!(output.status, 42, "{}{report}", output.describe());
         // The child of fork, which reports what it has compared itself; not that of vfork.
@@ -274,13 +216,7 @@ fn a_function_that_does_not_restore() {
 fn a_lost_frame() {
     must_fail(
         "lost-frame",
-        r#"
-        NOINLINE static void recursive(int n) {
-          if (n > 0) recursive(n - 1);
-          if (n == 1) { void *top = __pcce_tls.top; __pcce_tls.top = 0; leaf(n); __pcce_tls.top = top; }
-          KEEP;
-        }
-        int main(void) { recursive(4); puts("end"); return 0; }"#,
+        source!("verify/lost_frame.c"),
         "leaf",
         "the id leads to another context than the caller's",
     );
@@ -288,25 +224,7 @@ fn a_lost_frame() {
 
 #[test]
 fn a_jump_that_nobody_restores_after() {
-    must_fail(
-        "jump",
-        r#"
-        static jmp_buf buffer;
-        // It returns twice without saying so, under a name that does not call back either. (Clang knows all of
-        // setjmp's, and the runtime puts the state back.)
-        __asm__(".text\n.globl strcoll\nstrcoll: pop %rdx; mov %rbx, (%rdi); mov %rbp, 8(%rdi); mov %r12, 16(%rdi)\n"
-                "mov %r13, 24(%rdi); mov %r14, 32(%rdi); mov %r15, 40(%rdi); mov %rsp, 48(%rdi); mov %rdx, 56(%rdi)\n"
-                "xor %eax, %eax; jmp *%rdx\n"
-                ".globl strxfrm\nstrxfrm: mov (%rdi), %rbx; mov 8(%rdi), %rbp; mov 16(%rdi), %r12; mov 24(%rdi), %r13\n"
-                "mov 32(%rdi), %r14; mov 40(%rdi), %r15; mov 48(%rdi), %rsp; mov %esi, %eax; jmp *56(%rdi)\n");
-        extern int hidden(void *) __asm__("strcoll");
-        extern void back(void *, int) __asm__("strxfrm");
-        NOINLINE static void fall(int n) { __pcce_tls.id += 7; back(buffer, n); }
-        NOINLINE static void jumped(void) { if (hidden(buffer) == 0) fall(3); leaf(1); KEEP; }
-        int main(void) { jumped(); puts("end"); return 0; }"#,
-        "jumped",
-        "returns with another context",
-    );
+    must_fail("jump", source!("verify/jump.c"), "jumped", "returns with another context");
 }
 
 /// The records of all functions, of which the loader changes nothing.
@@ -335,14 +253,7 @@ fn code_without_the_pass_calls_on_after_a_tail_call() {
     let folder = work_folder("verify_mode/calls_on");
     let around = "int note(int); int around(int (*f)(int), int n) { note(0); n = f(n); return n + note(0); }";
     fs::write(folder.join("around.c"), around).unwrap();
-    let main = "#include <pcce.h>
-        #include <stdio.h>
-        int around(int (*f)(int), int n), even(int n);
-        static volatile int sum;
-        __attribute__((noinline)) int note(int n) { puts(PCCE_TOKEN); return n; }
-        __attribute__((noinline)) int odd(int n) { note(n); return n <= 0 ? n : even(n - 1); }
-        __attribute__((noinline)) int even(int n) { note(n); return n <= 0 ? n : odd(n - 1); }
-        int main(void) { for (int i = 0; i < 3; i++) sum += around(even, i); return sum != 0; }";
+    let main = source!("verify/tail_calls/main.c");
     fs::write(folder.join("main.c"), main).unwrap();
     let words = ["-O2", "-c", "around.c"];
     let _ = run(command(llvm("clang"), &words).current_dir(&folder)).expect_success();
@@ -365,16 +276,9 @@ fn code_without_the_pass_calls_on_after_a_tail_call() {
 #[test]
 fn a_function_leaves_to_one_of_a_library() {
     let folder = work_folder("verify_mode/leaves_to_a_library");
-    let library = "#include <pcce.h>
-        #include <stdio.h>
-        int library(int n) { puts(PCCE_TOKEN); return n; }";
+    let library = source!("verify/leaves/library.c");
     fs::write(folder.join("library.c"), library).unwrap();
-    let main = "int library(int), first(int), second(int);
-        int (*table[])(int) = {library, first, second};
-        static volatile int zero;
-        __attribute__((noinline)) int first(int n) { return n % 3 ? second(n - 1) + zero : table[n % 2](n - 1); }
-        __attribute__((noinline)) int second(int n) { return n <= 0 ? library(n) : first(n - 1) + zero; }
-        int main(void) { int sum = 0; for (int i = 0; i < 13; i++) sum += first(i); return sum * zero; }";
+    let main = source!("verify/leaves/main.c");
     fs::write(folder.join("main.c"), main).unwrap();
     for mode in ["link", "lto", "module"] {
         let build = |words: &[&str]| {
@@ -408,42 +312,8 @@ fn a_function_leaves_to_one_of_a_library() {
 #[test]
 fn thunks_in_tables_that_were_put_together_are_told() {
     // What it keeps of its calls is for nothing but to have functions that are not inlined.
-    const PLAIN: &str =
-        "__thread int depth; __thread struct entry { const char *name, *file; int line; } entries[64];
-        void note(const char *text, unsigned long long number) { (void)text; (void)number; }";
-    const SOURCE: &str = r#"
-#include <pcce.h>
-#define NOINLINE __attribute__((noinline))
-struct Entry { const char *name, *file; int line; };
-extern "C" { extern __thread int depth; extern __thread Entry entries[]; void note(const char *, unsigned long long); }
-static inline __attribute__((always_inline)) void leave(int *found) { depth = *found; }
-#define IN __attribute__((cleanup(leave))) int found = depth; \
-  do { \
-    int d = depth; \
-    if (d < 64) { entries[d].name = __func__; entries[d].file = __FILE__; entries[d].line = 0; } \
-    depth = d + 1; \
-  } while (0)
-#define KEEP do { int d = depth; __asm__ volatile("" ::: "memory"); if (d <= 64) entries[d - 1].line = __LINE__; } while (0)
-#define SAY do { char text[512]; KEEP; pcce_token(text, sizeof text); note(text, pcce_context()); } while (0)
-struct A { int a = 1; virtual ~A() {} };
-struct V {
-  int v = 3;
-  virtual void h(int n) { IN; SAY; }
-  virtual void vv(int n, ...) { IN; SAY; }
-  virtual ~V() {}
-};
-struct C : A, virtual V {
-  void h(int n) override { IN; SAY; }
-  void vv(int n, ...) override { IN; SAY; KEEP; h(n); KEEP; }
-};
-struct D : C, virtual V {
-  void h(int n) override { IN; SAY; KEEP; C::h(n); }
-  void pm(int n) { IN; KEEP; vv(n, 1, 2, 3.0); KEEP; }
-};
-NOINLINE static void use(V *v) { IN; KEEP; v->h(4); KEEP; v->vv(2, 5); KEEP; }
-template <class T> NOINLINE static void call(T *t, void (T::*p)(int)) { IN; KEEP; (t->*p)(3); KEEP; }
-int main(int, char **) { IN; KEEP; D d; KEEP; use(&d); KEEP; call<D>(&d, &D::pm); KEEP; return 0; }
-"#;
+    const PLAIN: &str = source!("verify/tables/plain.c");
+    const SOURCE: &str = source!("verify/tables/main.cpp");
     let folder = work_folder("verify_mode/tables");
     let [source, plain, object] = ["main.cpp", "plain.c", "plain.o"].map(|name| folder.join(name));
     fs::write(&source, SOURCE).expect("the folder is ours");

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use super::super::build::Built;
-use super::super::callgrind::Counts;
 use super::super::call_graph::Graph;
+use super::super::callgrind::Counts;
 use super::super::hybrid::Hybrid;
 use super::super::measure::Times;
 use super::super::several_runs::Parts;

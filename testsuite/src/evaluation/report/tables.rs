@@ -2,9 +2,9 @@
 use std::fmt::Write as _;
 
 use super::super::capture_cost::{DepthCost, Point};
+use super::super::declarations::{Program, Set, Variant};
 use super::super::hybrid::{Ways, Work};
 use super::super::papers::{Papers, Pcce};
-use super::super::declarations::{Program, Set, Variant};
 use super::super::statistics::geometric_mean;
 use super::super::verify::Histogram;
 use super::measured::Measured;

@@ -3,7 +3,9 @@ use rand::RngExt as _;
 use rand::rngs::StdRng;
 
 use super::THROWN;
-use super::syntax::{Action, Argument, Callee, Condition, Features, Function, Handler, Kind, Statement, Tree};
+use super::syntax::{
+    Action, Argument, Callee, Condition, Features, Function, Handler, Kind, Statement, Tree,
+};
 
 pub(super) struct Maker<'a> {
     random: &'a mut StdRng,

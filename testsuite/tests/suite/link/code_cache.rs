@@ -7,7 +7,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pcce_testsuite::{Output, artifact, command, llvm, run, run_with_input, work_folder};
+use pcce_testsuite::{Output, artifact, command, llvm, run, run_with_input, source, work_folder};
 use sha2::{Digest, Sha256};
 
 /// The modules of a program.
@@ -298,19 +298,7 @@ fn together(flag: &str) {
 }
 
 /// A compiler that gives the code of one module for that of another one.
-const WRONG: &str = r#"#!/bin/sh
-case "$*" in
-*-\#\#\#*) CLANG "$@" 2>&1 | sed "s|^ \"[^\"]*\" \"-cc1\"| \"$0\" \"-cc1\"|" >&2 ;;
--cc1\ *)
-    CLANG "$@" || exit
-    for file; do
-        case $file in
-        *.bc) if [ -e "$0.kept" ]; then cp "$0.kept" "${file%.bc}.o"; else cp "${file%.bc}.o" "$0.kept"; fi ;;
-        esac
-    done ;;
-*) exec CLANG "$@" ;;
-esac
-"#;
+const WRONG: &str = source!("link/code_of_another_module.sh");
 
 #[test]
 fn code_of_another_module_is_refused() {

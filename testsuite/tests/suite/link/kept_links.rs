@@ -8,24 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use object::{Object, ObjectSection};
-use pcce_testsuite::{Output, artifact, command, run, work_folder};
+use pcce_testsuite::{Output, artifact, command, run, source, work_folder};
 
 const LINKERS: [&str; 4] = ["bfd", "gold", "lld", "mold"];
 
 /// The sources, with what compiles each.
 const SOURCES: [(&str, &str, &str); 8] = [
-    (
-        "main.cc",
-        "#include <pcce.h>\n#include <cstdio>\n#include <vector>\n\
-         extern \"C\" { int one(int), two(int), joined(int), plain(int (*)(int)), odd(int), listed(int); }\n\
-         extern \"C\" int leaf(int n) { char t[4096]; pcce_token(t, sizeof t); std::puts(t); return n; }\n\
-         struct base { virtual int call(int n) = 0; virtual ~base() {} };\n\
-         template <int N> struct derived : base { int call(int n) override { return leaf(n) + N; } };\n\
-         int main() {\n  derived<1> a; derived<2> b; std::vector<base *> all = {&a, &b};\n  int sum = 0;\n\
-           try { for (base *each : all) sum += each->call(1); if (sum) throw sum; } catch (int n) { sum += leaf(n); }\n\
-           return sum + one(1) + two(2) + joined(3) + plain(leaf) + odd(1) + listed(1) > 0 ? 0 : 1;\n}\n",
-        "pcce-clang++",
-    ),
+    ("main.cc", source!("link/kept/main.cc"), "pcce-clang++"),
     // Two members of one name.
     ("a/same.c", "int leaf(int);\nint one(int n) { return leaf(n) + leaf(n + 1); }\n", "pcce-clang"),
     (

@@ -2,31 +2,13 @@
 
 use std::fs;
 
-use pcce_testsuite::{artifact, command, llvm, run, run_with_input, work_folder};
+use pcce_testsuite::{artifact, command, llvm, run, run_with_input, source, work_folder};
 
-const MAIN: &str = r#"#include <pcce.h>
-#include <stdio.h>
-typedef int (*op)(int);
-extern op of_one[2], of_other[2];
-int walk(int n) {
-  char t[600];
-  if (n <= 0) { pcce_token(t, sizeof t); puts(t); return 0; }
-  return (n % 2 ? of_one : of_other)[n % 3 == 0](n) + 1;
-}
-int main(void) { int r = 0; for (int i = 3; i < 9; i++) r += walk(i); printf("sum # %d\n", r); return 0; }
-"#;
+const MAIN: &str = source!("link/local_functions/main.c");
 
 /// Two of them have one name.
-const ONE: &str = "int walk(int);
-static int step(int n) { return walk(n - 1) + 2; }
-static int jump(int n) { return walk(n - 2) + 3; }
-int (*of_one[2])(int) = {step, jump};
-";
-const OTHER: &str = "int walk(int);
-/* Another line. */
-static int step(int n) { return walk(n - 1) + 2; }
-int (*of_other[2])(int) = {step, step};
-";
+const ONE: &str = source!("link/local_functions/one.c");
+const OTHER: &str = source!("link/local_functions/other.c");
 
 /// Contexts name the file and the line of the function that was called, whoever has its name as well.
 #[test]

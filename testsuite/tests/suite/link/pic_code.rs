@@ -3,63 +3,17 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{artifact, command, folded_with_libraries, run, work_folder};
+use pcce_testsuite::{artifact, command, folded_with_libraries, run, source, work_folder};
 
-const HEADER: &str = "#include <pcce.h>\n#include <stdio.h>\n\
-    #define API extern \"C\" __attribute__((visibility(\"default\"), noinline))\n\
-    #define INNER __attribute__((noinline))\n#define KEEP __asm__ volatile(\"\" ::: \"memory\")\n\
-    struct Big { long word[9]; };\ntypedef int (*Function)(int);\n\
-    API int one(int, Function);\nAPI int logs(Function, const char *, ...);\n\
-    API long sums(long, long, long, long, long, long, long, Big, Function);\nAPI Function choose(int);\n\
-    API int throws(int);\nAPI int passes(int, Function);\nAPI int leaves(int, Function);\n\
-    int cycle(int, Function);\nint thrower(int);\nint inner(int, Function);\n\
-    INNER static int show(const char *what, int n) { printf(\"%s %s\\n\", what, PCCE_TOKEN); KEEP; return n; }\n";
+const HEADER: &str = source!("link/pic_code/header.h");
 
 /// Two modules of a library, and a program: calls by name and through pointers, of functions that nothing can be put in
 /// front of, and with arguments on the stack; cycles through both modules; exceptions that are caught there, and that
 /// leave the library through what pushed for a pointer; tail calls that stay.
 const SOURCES: [(&str, &str); 3] = [
-    (
-        "first",
-        "#include <cstdarg>\n\
-         API int one(int n, Function f) { int r = inner(n, f) + cycle(2, f); r += inner(n + 1, f); KEEP; return r; }\n\
-         API int logs(Function f, const char *what, ...) {\n  va_list list; va_start(list, what);\n  \
-           int n = va_arg(list, int); va_end(list);\n  \
-           try { n += f(n); n += thrower(n); } catch (int) { n += show(what, n); }\n  \
-           n += inner(n, f); KEEP; return n; }\n\
-         API long sums(long a, long b, long c, long d, long e, long f, long g, Big big, Function h) {\n  \
-           long r = a + b + c + d + e + f + g + big.word[8] + h(1) + inner(2, h); KEEP; return r; }\n\
-         int cycle(int n, Function f) { int r = n ? inner(-n, f) : show(\"end\", n); KEEP; return r; }\n",
-    ),
-    (
-        "second",
-        "INNER static int chosen(int n) { int r = show(\"chosen\", n) + inner(n, 0); KEEP; return r; }\n\
-         API Function choose(int n) { return n ? chosen : throws; }\n\
-         int inner(int n, Function f) { int r = n < 0 ? cycle(-n - 1, f) : show(\"inner\", n); \
-           if (f) r += f(n); KEEP; return r; }\n\
-         int thrower(int n) { if (n) throw n; KEEP; return n; }\n\
-         API int throws(int n) { int r = show(\"throws\", n) + thrower(n); KEEP; return r; }\n\
-         API int passes(int n, Function f) { int r = 0; try { r = f(n); } catch (char) { r = 1; }\n  \
-           r += show(\"passed\", n); KEEP; return r; }\n\
-         API int leaves(int n, Function f) { n += show(\"leaves\", n); \
-           __attribute__((musttail)) return passes(n, f); }\n",
-    ),
-    (
-        "main",
-        "INNER int back(int n) { int r = show(\"back\", n); KEEP; return r; }\n\
-         INNER int up(int n) { if (n > 0) throw n; return n; }\n\
-         template <class F> F *hidden(F *f) { __asm__ volatile(\"\" : \"+r\"(f)); return f; }\n\
-         int main() {\n  Big big = {}; int r = one(1, back); r += hidden(one)(2, back);\n  \
-           r += one(3, hidden(one) ? back : 0);\n  \
-           r += logs(back, \"byname\", 4); r += hidden(logs)(back, \"bypointer\", 5);\n  \
-           r += sums(1, 2, 3, 4, 5, 6, 7, big, back); r += hidden(sums)(1, 2, 3, 4, 5, 6, 7, big, back);\n  \
-           r += choose(1)(6); r += hidden(choose)(1)(7); r += leaves(8, back); r += hidden(leaves)(9, back);\n  \
-           for (int i = 0; i < 6; i++)\n    try {\n      \
-             if (i == 0) throws(1); if (i == 1) hidden(throws)(1); if (i == 2) passes(1, up);\n      \
-             if (i == 3) hidden(passes)(1, up); if (i == 4) choose(0)(1); if (i == 5) hidden(leaves)(1, up);\n    \
-             } catch (int) { show(\"caught\", i); }\n  \
-           one(1, back); return r == 0; }\n",
-    ),
+    ("first", source!("link/pic_code/first.cpp")),
+    ("second", source!("link/pic_code/second.cpp")),
+    ("main", source!("link/pic_code/main.cpp")),
 ];
 
 fn sources(name: &str) -> PathBuf {

@@ -4,26 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use pcce_testsuite::{artifact, command, llvm, run, run_with_input, work_folder};
+use pcce_testsuite::{artifact, command, llvm, run, run_with_input, source, work_folder};
 
 /// Two modules that call each other, by name and through pointers.
-const CALLING: [(&str, &str); 2] = [
-    (
-        "one.c",
-        "#include <pcce.h>\n#include <stdio.h>\nint two(int n, int (*f)(int));\n\
-         __attribute__((noinline)) int show(int n) {\n\
-           printf(\"%s %llu\\n\", PCCE_TOKEN, (unsigned long long)pcce_context());\n\
-           return n + 1;\n\
-         }\n\
-         int main(void) { return two(3, show) + show(1) != 16; }\n",
-    ),
-    (
-        "two.c",
-        "int show(int n);\n\
-         __attribute__((noinline)) static int down(int n) { return n ? down(n - 1) + show(n) : 0; }\n\
-         int two(int n, int (*f)(int)) { return f(n) + down(n) + show(n - 3); }\n",
-    ),
-];
+const CALLING: [(&str, &str); 2] =
+    [("one.c", source!("link/calling/one.c")), ("two.c", source!("link/calling/two.c"))];
 
 /// The linkers that must do, and whether their executables are at fixed addresses.
 const LINKERS: [&[&str]; 6] = [
@@ -130,14 +115,8 @@ fn what_cannot_be_encoded_is_refused() {
 #[test]
 fn tables_of_distances_reach_functions() {
     let folder = work_folder("link_mode/distances");
-    let show = "#include <pcce.h>\n#include <stdio.h>\nint table(int);\n#define KEEP __asm__ volatile(\"\" ::: \"memory\")\n\
-        __attribute__((noinline)) int hidden(int n) { puts(PCCE_TOKEN); return n; }\n\
-        __attribute__((noinline)) int caller(int n) { int r = hidden(n); KEEP; return r; }\n\
-        int main(void) { int r = caller(0) + table(0); KEEP; return r; }\n";
-    let table = "__asm__(\".section .rodata\\n.globl rel\\nrel: .long hidden - rel\\n.text\");\n\
-        extern const int rel[1];\n\
-        int table(int n) { n += ((int (*)(int))((const char *)rel + rel[0]))(n);\n\
-        __asm__ volatile(\"\" ::: \"memory\"); return n; }\n";
+    let show = source!("link/distances/one.c");
+    let table = source!("link/distances/two.c");
     fs::write(folder.join("one.c"), show).unwrap();
     fs::write(folder.join("two.c"), table).unwrap();
     let build = ["--pcce-mode=link", "-g", "-O2", "one.c", "two.c", "-o", "program"];
@@ -149,32 +128,9 @@ fn tables_of_distances_reach_functions() {
 #[test]
 fn computed_addresses_reach_functions() {
     let folder = work_folder("link_mode/computed");
-    let show = "#include <pcce.h>\n#include <stdio.h>\nint table(int);\n#define KEEP __asm__ volatile(\"\" ::: \"memory\")\n\
-        __attribute__((noinline)) int hidden(int n) { puts(PCCE_TOKEN); return n; }\n\
-        __attribute__((noinline)) int other(int n) { int r = hidden(n); KEEP; return r; }\n\
-        __attribute__((noinline)) int caller(int n) { int r = hidden(n) + other(n); KEEP; return r; }\n\
-        int main(void) { int r = caller(0) + table(0); KEEP; return r; }\n";
-    let table = "target triple = \"x86_64-pc-linux-gnu\"\n\
-        @rel = private constant [3 x i32] [i32 0, i32 1, i32 trunc (\
-            i64 sub (i64 ptrtoint (ptr @hidden to i64), i64 ptrtoint (ptr @rel to i64)) to i32)]\n\
-        declare i32 @hidden(i32)\n\
-        define i32 @table(i32 %n) {\n\
-          %at = getelementptr i32, ptr @rel, i32 2\n\
-          %distance = load volatile i32, ptr %at\n\
-          %function = getelementptr i8, ptr @rel, i32 %distance\n\
-          %r = call i32 %function(i32 %n)\n\
-          call void asm sideeffect \"\", \"~{memory}\"()\n\
-          ret i32 %r\n\
-        }\n";
-    let assembly = "__asm__(\".section .rodata\\n.globl first\\nfirst: .long 7, 8\\n.Lrel: .long 0, hidden - .Lrel\\n\
-        .globl second\\nsecond: .long 9, .Lrel - second\\n.text\");\n\
-        extern const int second[2];\n\
-        int table(int n) {\n\
-          const char *rel = (const char *)second + second[1];\n\
-          n += ((int (*)(int))(rel + ((const int *)rel)[1]))(n);\n\
-          __asm__ volatile(\"\" ::: \"memory\");\n\
-          return n;\n\
-        }\n";
+    let show = source!("link/computed/show.c");
+    let table = source!("link/computed/table.ll");
+    let assembly = source!("link/computed/table.c");
     fs::write(folder.join("show.c"), show).unwrap();
     for (name, text) in [("table.ll", table), ("table.c", assembly)] {
         fs::write(folder.join(name), text).unwrap();
@@ -218,15 +174,8 @@ fn functions_of_several_modules_are_reached_as_one() {
 #[test]
 fn exceptions_pass_calls_of_other_modules() {
     let folder = work_folder("link_mode/thrown");
-    let one = "#include <pcce.h>\n#include <cstdio>\nint thrower(int, int, int);\n\
-               __attribute__((noinline)) static int middle(int n, int a, int b) {\n  int sum = thrower(n, 0, a);\n  \
-               try { sum += thrower(n - 1, a, b); } catch (char) { std::puts(PCCE_TOKEN); }\n  return sum + a * b;\n}\n\
-               int main(int count, char **) {\n  for (int n = 0; n < 8; n++)\n    \
-               try { std::printf(\"%d\\n\", middle(n, count + 2, n)); }\n    \
-               catch (...) { std::puts(PCCE_TOKEN); }\n}\n";
-    let two = "int thrower(int n, int a, int b) {\n  if (n == 4) throw (char)n;\n  if (n % 2 == 0) throw n;\n  \
-               int more[4] = {n, a, b, n};\n  __asm__ volatile(\"\" : : \"r\"(more) : \"memory\", \"rsi\", \"rdi\", \
-               \"rcx\", \"rdx\", \"r8\", \"r9\");\n  return n + a + b;\n}\n";
+    let one = source!("link/thrown/one.cpp");
+    let two = source!("link/thrown/two.cpp");
     fs::write(folder.join("one.cpp"), one).unwrap();
     fs::write(folder.join("two.cpp"), two).unwrap();
     for flags in [&["-O0"][..], &["-O2"], &["-O3"], &["-O2", "-mllvm", "-enable-ipra"]] {

@@ -4,22 +4,16 @@
 use std::fs;
 use std::path::Path;
 
-use pcce_testsuite::{artifact, command, folded_with_libraries, run, work_folder};
+use pcce_testsuite::{artifact, command, folded_with_libraries, run, source, work_folder};
 
 const LINKERS: [&str; 4] = ["bfd", "gold", "lld", "mold"];
 const OWN: [&str; 5] = ["--pcce-mode=link", "--pcce-verify", "-g", "-O1", "-fno-inline"];
 
-const MAIN: &str = "#include <pcce.h>\n#include <stdio.h>\nint g(int n);\nint f(int n);\n\
-    int alt(int n) { printf(\"alt %s\\n\", PCCE_TOKEN); return n; }\n\
-    int __wrap_f(int n) { printf(\"wrap %s\\n\", PCCE_TOKEN); return n; }\n\
-    int e(int n) { f(1); return g(n); }\n\
-    int main(void) { e(3); f(0); return g(2) == 0; }\n";
+const MAIN: &str = source!("link/replaced_names/main.c");
 /// Calls its own `f`, as its compiler sees it.
-const OTHER: &str = "#include <pcce.h>\n#include <stdio.h>\n\
-    int f(int n) { printf(\"own %s\\n\", PCCE_TOKEN); return n; }\nint g(int n) { f(n); return f(n) + 1; }\n";
+const OTHER: &str = source!("link/replaced_names/other.c");
 /// Has an `f`, too.
-const FIRST: &str = "#include <pcce.h>\n#include <stdio.h>\n\
-    int f(int n) { printf(\"first %s\\n\", PCCE_TOKEN); return n; }\n";
+const FIRST: &str = source!("link/replaced_names/first.c");
 
 fn compile(folder: &Path, name: &str, text: &str, further: &[&str]) {
     fs::write(folder.join(name), text).unwrap();

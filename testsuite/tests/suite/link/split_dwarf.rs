@@ -8,23 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use object::{Object, ObjectSymbol};
-use pcce_testsuite::{artifact, command, llvm, run, work_folder};
+use pcce_testsuite::{artifact, command, llvm, run, source, work_folder};
 
 /// A library of which two programs have other code: `one` calls `work` at three places, and `two` at one.
-const LIBRARY: &str = "int leaf(int);\n\
-    static inline int inner(int k) { return leaf(k) * 2; }\n\
-    static inline int outer(int k) { return inner(k) + leaf(k + 1); }\n\
-    __attribute__((noinline)) int deep(int n) { return outer(n) + 1; }\n\
-    __attribute__((noinline)) int work(int n) {\n\
-      int sum = 0;\n\
-      for (int i = 0; i < n; i++) sum += outer(i) + deep(i);\n\
-      return sum;\n\
-    }\n";
-const LEAF: &str = "unsigned long pcce_context(void);\n\
-    __attribute__((noinline)) int leaf(int n) { int twice = 2 * n; pcce_context(); __asm__ volatile(\"\" : \"+r\"(twice)); return twice; }\n";
-const ONE: &str = "int work(int), deep(int);\n\
-    int main(int n, char **v) { int local = work(n) + work(n + 1); return local + deep(local) + work(n) > 0 ? 3 : (int)(long)v; }\n";
-const TWO: &str = "int work(int);\nint main(int n, char **v) { return work(n) > 0 ? 3 : (int)(long)v; }\n";
+const LIBRARY: &str = source!("link/split_dwarf/library.c");
+const LEAF: &str = source!("link/split_dwarf/leaf.c");
+const ONE: &str = source!("link/split_dwarf/one.c");
+const TWO: &str = source!("link/split_dwarf/two.c");
 
 fn sources(folder: &Path) {
     for (name, text) in [("library.c", LIBRARY), ("leaf.c", LEAF), ("one.c", ONE), ("two.c", TWO)] {

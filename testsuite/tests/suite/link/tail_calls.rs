@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use pcce_testsuite::{artifact, command, run, run_with_input, work_folder};
+use pcce_testsuite::{artifact, command, run, run_with_input, source, work_folder};
 
 fn contexts(folder: &Path, program: &str) -> String {
     let lines = run(command(folder.join(program), &[]).current_dir(folder)).expect_success().stdout;
@@ -18,25 +18,8 @@ fn built(folder: &Path, compiler: &str, sources: [&str; 2], program: &str, flags
     contexts(folder, program)
 }
 
-const ONE: &str = "#include <pcce.h>
-#include <stdio.h>
-int two(int), three(int, int (*)(int)), four(int);
-__attribute__((noinline)) int show(int n) { puts(PCCE_TOKEN); return n + 1; }
-__attribute__((noinline)) int other(int n) { puts(PCCE_TOKEN); return n - 1; }
-__attribute__((noinline)) static int own(int n) { return two(n); }
-__attribute__((noinline)) static int last(int n) { return show(n + 1); }
-__attribute__((noinline)) static int again(int n) { return show(n + 2); }
-int main(void) {
-  int sum = own(1) + last(2) + own(3) + again(4) + three(5, show) + three(6, other) + four(7);
-  printf(\"sum %d\\n\", sum);
-  return 0;
-}
-";
-const TWO: &str = "int show(int), other(int);
-int two(int n) { if (n > 2) return show(n); return show(n + 1); }
-int three(int n, int (*f)(int)) { return f(n); }
-int four(int n) { return n % 2 ? other(n) : show(n); }
-";
+const ONE: &str = source!("link/tail_calls/one.c");
+const TWO: &str = source!("link/tail_calls/two.c");
 
 /// Contexts are those of module mode, which pushes.
 #[test]
@@ -64,14 +47,8 @@ fn calls_that_may_be_jumps_are_in_contexts() {
 #[test]
 fn exceptions_pass_calls_that_may_be_jumps() {
     let folder = work_folder("link_tails/thrown");
-    let one = "#include <pcce.h>\n#include <cstdio>\nint thrower(int);\n\
-        int first(int n) { return thrower(n); }\nint second(int n) { return thrower(n + 1); }\n\
-        int third(int n) { return thrower(n + 2); }\nint (*volatile calls[])(int) = {first, second, third};\n\
-        int main() {\n  for (auto call : calls)\n    for (int n = 0; n < 4; n++)\n      \
-        try { std::printf(\"%d\\n\", call(n) + first(n) + second(n) + third(n)); }\n      \
-        catch (int) { std::puts(PCCE_TOKEN); }\n}\n";
-    let two = "#include <pcce.h>\n#include <cstdio>\n\
-        int thrower(int n) { std::puts(PCCE_TOKEN); if (n % 3 == 0) throw n; return n; }\n";
+    let one = source!("link/tail_calls/thrown_one.cpp");
+    let two = source!("link/tail_calls/thrown_two.cpp");
     fs::write(folder.join("one.cpp"), one).unwrap();
     fs::write(folder.join("two.cpp"), two).unwrap();
     let build = |flags: &[&str]| built(&folder, "pcce-clang++", ["one.cpp", "two.cpp"], "program", flags);
@@ -84,28 +61,8 @@ fn exceptions_pass_calls_that_may_be_jumps() {
     }
 }
 
-const EVEN: &str = "#include <pcce.h>
-#include <stdio.h>
-#include <stdlib.h>
-int odd(long), through(long);
-extern int (*next)(long);
-__attribute__((noinline)) int show(void) { puts(PCCE_TOKEN); return 1; }
-__attribute__((noinline)) int even(long n) { if (n == 0) { int r = show(); __asm__ volatile(\"\"); return r; } return odd(n - 1); }
-__attribute__((noinline)) int back(long n) { if (n == 0) { int r = show(); __asm__ volatile(\"\"); return r; } return through(n - 1); }
-int main(int c, char **v) {
-  next = back;
-  int r = even(4); __asm__ volatile(\"\");
-  r += even(2000000); __asm__ volatile(\"\");
-  r += through(5); __asm__ volatile(\"\");
-  r += through(2000001); __asm__ volatile(\"\");
-  return r != 4;
-}
-";
-const ODD: &str = "int even(long);
-int (*next)(long);
-__attribute__((noinline)) int odd(long n) { return even(n - 1); }
-__attribute__((noinline)) int through(long n) { return next(n - 1); }
-";
+const EVEN: &str = source!("link/tail_calls/even.c");
+const ODD: &str = source!("link/tail_calls/odd.c");
 
 /// Recursion by tail calls of two files, one of them through a pointer, needs no stack: as in the plain program, and in
 /// a program that is encoded as a whole.

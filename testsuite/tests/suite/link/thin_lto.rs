@@ -3,24 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use pcce_testsuite::{artifact, command, llvm, repository, run, run_with_input, work_folder};
+use pcce_testsuite::{artifact, command, llvm, repository, run, run_with_input, source, work_folder};
 
 const SOURCES: [(&str, &str); 4] = [
-    (
-        "one",
-        "#include <pcce.h>\n#include <stdio.h>\nint two(int), three(int, int (*)(int)), four(int), five(int);\n\
-         __attribute__((noinline)) int show(int n) { puts(PCCE_TOKEN); return n + 1; }\n\
-         __attribute__((noinline)) static int same(int n) { return show(n) + 1; }\n\
-         __attribute__((noinline)) static int own(int n) { return two(n) + 1; }\n\
-         int main(void) { return own(1) + three(5, show) + three(6, same) + four(7) + five(1) == 74 ? 0 : 1; }\n",
-    ),
-    (
-        "two",
-        "int show(int);\n__attribute__((noinline)) static int same(int n) { return show(n) + 2; }\n\
-         int two(int n) { return same(n) + show(n + 1); }\nint three(int n, int (*f)(int)) { return f(n) + same(n); }\n",
-    ),
-    ("four", "int show(int), two(int);\nint four(int n) { return show(n) + (n % 2 ? two(n) : 0); }\n"),
-    ("five", "int show(int);\nint five(int n) { return n < 4 ? five(n + 1) + 1 : show(n); }\n"),
+    ("one", source!("link/thin_lto/one.c")),
+    ("two", source!("link/thin_lto/two.c")),
+    ("four", source!("link/thin_lto/four.c")),
+    ("five", source!("link/thin_lto/five.c")),
 ];
 
 /// Runs the wrapper on words that blanks separate.

@@ -7,24 +7,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use pcce_testsuite::{artifact, command, run, work_folder};
+use pcce_testsuite::{artifact, command, run, source, work_folder};
 
-const MAIN: &str = r#"#include <pcce.h>
-#include <stdio.h>
-__attribute__((visibility("hidden"))) void handle(int n);
-void show(const char *what) { char token[4096]; pcce_token(token, sizeof token); printf("%s %s\n", what, token); }
-__attribute__((noinline)) static void first(void) { handle(1); __asm__ volatile(""); }
-__attribute__((noinline)) static void second(void) { first(); handle(2); __asm__ volatile(""); }
-void outside(void);
-void start(void) { second(); first(); outside(); second(); __asm__ volatile(""); }
-"#;
-const HANDLE: &str = r#"void show(const char *);
-__attribute__((visibility("hidden"))) void handle(int n) {
-  static const char *const names[] = {"outside", "first", "second"};
-  show(names[n]);
-  __asm__ volatile("");
-}
-"#;
+const MAIN: &str = source!("link/uninstrumented/main.c");
+const HANDLE: &str = source!("link/uninstrumented/handle.c");
 
 /// Code that calls `handle` by a pointer, or by what is no call by name for a reader of bytes; with the flags that it
 /// is compiled with, and whether it can be in a shared library.

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{Output, artifact, command, run, run_with_input, work_folder};
+use pcce_testsuite::{Output, artifact, command, run, run_with_input, source, work_folder};
 use serde_json::Value;
 
 struct Built {
@@ -127,18 +127,7 @@ fn frames_of_other_code_are_refused() {
 
 /// `rec` calls itself through two functions with frames of different sizes, by the bits of the argument, and `bottom`
 /// crashes.
-const CRASHES: &str = r#"
-#include <stdlib.h>
-#define FRAME(bytes) char frame[bytes]; __asm__ volatile("" : : "r"(frame) : "memory")
-#define KEEP __asm__ volatile("" ::: "memory")
-#define NOINLINE __attribute__((noinline)) static
-NOINLINE void rec(int n, int way);
-NOINLINE void bottom(void) { KEEP; *(volatile int *)8 = 1; KEEP; rand(); KEEP; }
-NOINLINE void a(int n, int way) { FRAME(16); if (n) rec(n - 1, way >> 1); else bottom(); KEEP; }
-NOINLINE void b(int n, int way) { FRAME(300); if (n) rec(n - 1, way >> 1); else bottom(); KEEP; }
-NOINLINE void rec(int n, int way) { FRAME(40); if (way & 1) b(n, way); else a(n, way); KEEP; }
-int main(int count, char **arguments) { rec(count, atoi(arguments[1])); return 0; }
-"#;
+const CRASHES: &str = source!("crash/hybrid_frames.c");
 
 #[test]
 fn crashes_are_found_by_stack_offsets() {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pcce_testsuite::verified_captures::{compare, file, verified};
-use pcce_testsuite::{Output, artifact, command, repository, run, work_folder};
+use pcce_testsuite::{Output, artifact, command, repository, run, source, work_folder};
 
 const MODES: [&str; 3] = ["link", "lto", "module"];
 
@@ -64,52 +64,7 @@ fn every_point_is_compared() {
 }
 
 /// Threads, handlers in handlers, children, and code without the pass.
-const SEVERAL: &str = r#"
-#include <pcce.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#define NOINLINE __attribute__((noinline))
-NOINLINE static void take(void) {
-  char token[4096];
-  if (pcce_token(token, sizeof token) >= sizeof token) abort();
-}
-NOINLINE static void recursive(int n) {
-  if (n > 0) recursive(n - 1);
-  __asm__ volatile("" ::: "memory");
-  take();
-}
-static void inner(int signal) { take(); (void)signal; }
-static void outer(int signal) { recursive(2); raise(SIGUSR2); take(); (void)signal; }
-static int compare(const void *a, const void *b) { take(); return *(const int *)a - *(const int *)b; }
-static void *work(void *argument) {
-  int numbers[] = {2, 1};
-  qsort(numbers, 2, sizeof *numbers, compare);
-  recursive(3);
-  return argument;
-}
-int main(void) {
-  signal(SIGUSR1, outer);
-  signal(SIGUSR2, inner);
-  take();
-  pthread_t threads[4];
-  for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, work, NULL);
-  for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
-  raise(SIGUSR1);
-  fflush(stdout);
-  if (fork() == 0) { recursive(4); _exit(0); }
-  wait(NULL);
-  // It closes what is none of its own, and uses the numbers.
-  for (int i = 3; i < 64; i++) close(i);
-  if (!freopen("/dev/null", "r", stdin)) return 2;
-  recursive(1);
-  puts("end");
-  return 0;
-}
-"#;
+const SEVERAL: &str = source!("captures/several.c");
 
 /// How often that takes a token: in `main`, each of four threads, whose creation is one, the handlers, the child, and
 /// at the end.
@@ -183,15 +138,7 @@ fn what_is_wrong_is_found() {
 /// Two calls of one function, whose values are exchanged in the dictionary: each token decodes to the other call.
 #[test]
 fn a_wrong_dictionary_is_found() {
-    let text = r#"
-        #include <pcce.h>
-        #include <stdlib.h>
-        #define NOINLINE __attribute__((noinline))
-        #define KEEP __asm__ volatile("" ::: "memory")
-        NOINLINE static void take(void) { char token[4096]; if (pcce_token(token, 4096) >= 4096) abort(); KEEP; }
-        NOINLINE static void left(void) { take(); KEEP; }
-        NOINLINE static void right(void) { take(); KEEP; }
-        int main(void) { left(); right(); return 0; }"#;
+    let text = source!("captures/two_calls.c");
     for mode in ["link", "lto"] {
         let program = build_text("dictionary", text, mode);
         let _ = run_with(&program, &[]).expect_success();
@@ -239,21 +186,7 @@ fn exchange(dictionary: &mut serde_json::Value) -> usize {
 /// The point at which a program crashes, also where its stack is full.
 #[test]
 fn crashes_are_compared() {
-    let text = r#"
-        #include <string.h>
-        #define NOINLINE __attribute__((noinline))
-        NOINLINE static void deep(int n, volatile char *at) {
-          char block[64];
-          memset(block, n, sizeof block);
-          if (n == 0) *at = 1; else deep(n - 1, at);
-          __asm__ volatile("" : : "r"(block) : "memory");
-        }
-        NOINLINE static int endless(int n) { volatile char block[256]; block[0] = (char)n; return endless(n + 1) + block[0]; }
-        int main(int n, char **v) {
-          if (n > 1) return endless(n);
-          deep(5, (volatile char *)8);
-          return v == 0;
-        }"#;
+    let text = source!("captures/crashes.c");
     let source = work_folder("captures/crashes-source").join("main.c");
     fs::write(&source, text).expect("the folder is ours");
     for mode in ["link", "lto"] {
@@ -304,17 +237,7 @@ fn a_program_is_not_harmed_by_what_cannot_be_written() {
 fn calls_of_an_image_that_is_not_in_verify_mode_are_not_compared() {
     let folder = work_folder("captures/mixed");
     let source = folder.join("library.c");
-    let text = r#"
-        #include <pcce.h>
-        #include <stdlib.h>
-        #define KEEP __asm__ volatile("" ::: "memory")
-        #ifdef LIBRARY
-        void far(void (*call)(void)) { call(); KEEP; }
-        #else
-        void far(void (*call)(void));
-        static void take(void) { char token[4096]; if (pcce_token(token, 4096) >= 4096) abort(); KEEP; }
-        int main(void) { take(); far(take); return 0; }
-        #endif"#;
+    let text = source!("captures/library.c");
     fs::write(&source, text).expect("the folder is ours");
     let (library, program) = (folder.join("libfar.so"), folder.join("program"));
     let include = format!("-I{}", repository().join("runtime-lib/include").display());

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{Output, artifact, command, repository, run, work_folder};
+use pcce_testsuite::{Output, artifact, command, repository, run, source, work_folder};
 
 fn build(source: &Path, flags: &[&str], output: &Path) {
     let mut build = command(artifact("pcce-clang"), &["--pcce-trace", "-g", "-O1"]);
@@ -37,12 +37,8 @@ fn handlers_of_a_child_are_counted_by_themselves() {
     }
 }
 
-const PROGRAM: &str = "int in_library(int (*)(int), int);\n\
-    __attribute__((noinline)) static int half(int n) { return n / 2; }\n\
-    static int back(int n) { return n % 3 ? half(n) : n; }\n\
-    int main(void) { int s = 0; for (int i = 0; i < 500; i++) s += in_library(back, i) + half(i); return s < 0; }\n";
-const LIBRARY: &str = "__attribute__((noinline)) static int third(int n) { return n / 3; }\n\
-    int in_library(int (*back)(int), int n) { return n % 5 ? third(n) + back(n) : back(third(n)); }\n";
+const PROGRAM: &str = source!("traces/mixed_images/main.c");
+const LIBRARY: &str = source!("traces/mixed_images/other.c");
 
 /// Some images of a process count their events, and others do not.
 #[test]
@@ -77,15 +73,7 @@ fn what_is_not_in_verify_mode_is_not_counted() {
 fn the_main_thread_may_end_before_the_process() {
     let folder = work_folder("trace_check/main_thread");
     let file = folder.join("main.c");
-    let text = "#include <pthread.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
-        static void other(void) { puts(\"other\"); }\n\
-        static void at(void) { char room[4000]; for (int i = 0; i < 4000; i++) room[i] = 'A';\n  \
-          __asm__ volatile(\"\" : : \"r\"(room) : \"memory\"); puts(\"at\"); other(); }\n\
-        static void *waits(void *p) { usleep(10000); puts(\"waits\"); return p; }\n\
-        __attribute__((noinline)) static void deep(int n) { if (n) { deep(n - 1); __asm__ volatile(\"\"); }\n  \
-          else pthread_exit(0); }\n\
-        int main(int count, char **words) { pthread_t thread; void (*volatile f)(int) = deep; atexit(at);\n  \
-          if (count > 1) pthread_create(&thread, 0, waits, 0); puts(\"main\"); f(3); return 0; }\n";
+    let text = source!("traces/main_thread_ends.c");
     fs::write(&file, text).unwrap();
     let program = folder.join("program");
     for mode in ["--pcce-mode=link", "--pcce-mode=module", "--pcce-mode=lto"] {

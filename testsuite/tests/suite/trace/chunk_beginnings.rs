@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{artifact, command, repository, run, work_folder};
+use pcce_testsuite::{artifact, command, repository, run, source, work_folder};
 use serde_json::Value;
 
 /// Builds a program whose first chunks have so many words, and runs it. Returns what `pcce trace check` says of the
@@ -25,11 +25,7 @@ fn checked(source: &Path, flags: &[&str], words: &str, folder: &Path) -> (String
     (line, serde_json::from_str(&check("json")).expect("a document"))
 }
 
-const BRANCHES: &str = "#include <stdlib.h>\n\
-    __attribute__((noinline)) static int steps(long n) {\n\
-    int s = 0; for (; n != 1; s++) n = n % 2 ? 3 * n + 1 : n / 2; return s; }\n\
-    int main(int argc, char **argv) { int s = 0;\n\
-    for (int i = 1; i < 2000; i++) s += steps(i + argc); return s < atoi(\"5\"); }\n";
+const BRANCHES: &str = source!("traces/branches.c");
 
 /// With blocks, a function without calls writes as well, and chunks begin in it.
 #[test]

@@ -5,22 +5,10 @@
 use std::fs;
 use std::path::Path;
 
-use pcce_testsuite::{artifact, command, export_events, json_lines, run, work_folder};
+use pcce_testsuite::{artifact, command, export_events, json_lines, run, source, work_folder};
 
 /// Short functions, which fill words fast, and two that are entered through a pointer.
-const PROGRAM: &str = "#include <stdio.h>\n\
-    #define NEW __attribute__((noinline)) static int\n\
-    static volatile int seen;\n\
-    NEW leaf(int n) { seen = n; return n & 3; }\n\
-    NEW odd(int n) { return n % 3 == 0 ? leaf(n) : n % 3 == 1 ? leaf(n) + leaf(n + 1) : 1; }\n\
-    NEW even(int n) { seen = n; if (n % 5 == 1) return odd(n / 2) + 1; return n; }\n\
-    static int (*volatile which[2])(int) = {even, odd};\n\
-    NEW deep(int n, int left) { return left == 0 ? which[n & 1](n) : deep(n / 3, left - 1) + (n & 1); }\n\
-    int main(void) {\n\
-      int s = 0;\n\
-      for (int i = 0; i < 300; i++) s += i % 7 == 2 ? even(i) : deep(i, i % 4);\n\
-      printf(\"%d\\n\", s);\n\
-    }\n";
+const PROGRAM: &str = source!("traces/short_functions.c");
 
 /// Steps, each of which gets a core file.
 const STEPS: usize = 200;

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{artifact, command, json_lines, llvm, repository, run, work_folder};
+use pcce_testsuite::{artifact, command, json_lines, llvm, repository, run, source, work_folder};
 use serde_json::Value;
 
 const MODES: [&str; 3] = ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"];
@@ -166,17 +166,8 @@ fn what_runs_before_constructors_is_traced() {
 #[test]
 fn what_is_missing_behind_a_gap_is_told() {
     let folder = work_folder("trace_ends/gap");
-    let plain = "extern \"C\" void log(int) {}\n\
-        extern \"C\" int catches(void (*f)(int), int n) { try { f(n); } catch (...) { return 1; } return 0; }\n";
-    let own = "extern \"C\" int catches(void (*)(int), int);\nextern \"C\" void log(int);\n\
-        struct Guard { int i; __attribute__((noinline)) Guard(int i) : i(i) { log(i); }\n  \
-          __attribute__((noinline)) ~Guard() { log(-i); } };\n\
-        struct Base { virtual void named(int); };\nvoid Base::named(int) { Guard g(3); }\n\
-        Base base; Base *volatile pointer = &base;\n\
-        __attribute__((noinline)) void thrower(int n) { Guard g(2); if (n) throw 5; }\n\
-        __attribute__((noinline)) void loses(int n) { Guard g(1); catches(thrower, n); pointer->named(n); }\n\
-        __attribute__((noinline)) void after(int) { Guard g(7); }\n\
-        int main() { Guard g(0); loses(1); after(2); return 0; }\n";
+    let plain = source!("traces/gap/plain.cpp");
+    let own = source!("traces/gap/own.cpp");
     for (name, text) in [("plain.cpp", plain), ("own.cpp", own)] {
         fs::write(folder.join(name), text).unwrap();
     }
@@ -202,13 +193,7 @@ fn what_is_missing_behind_a_gap_is_told() {
 #[test]
 fn programs_may_set_handlers() {
     let folder = work_folder("trace_ends/handlers");
-    let text = "#include <cstdio>\n#include <cstdlib>\n#include <exception>\n#include <new>\n\
-        __attribute__((noinline)) static void says(const char *what) { puts(what); fflush(stdout); }\n\
-        static void ends() { says(\"ends\"); _Exit(3); }\n\
-        static void more() { says(\"more\"); std::set_new_handler(nullptr); }\n\
-        int main() { std::set_terminate(ends); std::set_new_handler(more);\n  \
-          try { void *volatile p = operator new(~0ul >> 1); free(p); } catch (const std::bad_alloc &) { says(\"no\"); }\n  \
-          throw 5; }\n";
+    let text = source!("traces/sets_handlers.cpp");
     fs::write(folder.join("program.cpp"), text).unwrap();
     for mode in MODES {
         let mut clang = command(artifact("pcce-clang++"), &["--pcce-trace", "-g", "-w", "-O1", mode]);
@@ -224,40 +209,14 @@ fn programs_may_set_handlers() {
 
 /// What the thread that is ended calls, by how that is done: `one` to `three` are told by name, and what was made is
 /// printed.
-const ENDED: &str = "#include <pthread.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
-    #ifdef __cplusplus\nextern \"C\" {\n#endif\nvoid says(const char *), ends(int);\n#ifdef __cplusplus\n}\n#endif\n\
-    #define OWN static __attribute__((noinline)) void\n\
-    OWN one(int n) { (void)n; says(\"one\"); }\nOWN two(int n) { (void)n; says(\"two\"); }\n\
-    OWN three(int n) { (void)n; says(\"three\"); }\nOWN last(void *p) { (void)p; says(\"last\"); }\n\
-    static pthread_key_t key; static volatile int spin;\n\
-    OWN sleeps(void) { one(1); sleep(10); two(1); says(\"more\"); three(2); }\n\
-    OWN below(void) { one(1); sleeps(); three(1); }\n\
-    OWN spins(void) { pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL); one(1); while (!spin) {} two(1);\n  \
-      three(2); }\n\
-    OWN exits(void) { one(1); pthread_exit(NULL); }\n\
-    OWN may_exit(int n) { one(n); if (n) pthread_exit(NULL); two(n); }\nOWN callee(void) { may_exit(1); three(1); }\n\
-    OWN plain(void) { one(1); ends(1); two(1); three(1); }\nOWN returns(void) { one(1); two(1); three(1); }\n\
-    static int compares(const void *a, const void *b) { (void)a; (void)b; one(1); pthread_exit(NULL); }\n\
-    OWN library(void) { int two_of[2] = { 2, 1 }; qsort(two_of, 2, sizeof *two_of, compares); two(1); three(1); }\n\
-    OWN cleans(void) { pthread_cleanup_push(last, NULL); one(1); sleep(10); two(1); pthread_cleanup_pop(1); three(2); }\n\
-    #ifdef __cplusplus\nstruct Last { int n; ~Last() { last(nullptr); } }; static thread_local Last object{1};\n\
-    #define TOUCH object.n++\n#else\n#define TOUCH (void)0\n#endif\n\
-    static const struct { const char *name; void (*run)(void); int cancelled; } ways[] = { { \"sleeps\", sleeps, 1 },\n  \
-      { \"below\", below, 1 }, { \"spins\", spins, 1 }, { \"exits\", exits, 0 }, { \"callee\", callee, 0 },\n  \
-      { \"plain\", plain, 0 }, { \"returns\", returns, 0 }, { \"library\", library, 0 }, { \"cleans\", cleans, 1 } };\n\
-    static void *runs(void *way) { TOUCH; pthread_setspecific(key, way); ways[(size_t)way - 1].run(); return NULL; }\n\
-    int main(int count, char **words) { (void)count; pthread_t thread; pthread_key_create(&key, last);\n  \
-      for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) if (!strcmp(words[1], ways[i].name)) {\n    \
-        pthread_create(&thread, NULL, runs, (void *)(i + 1));\n    \
-        if (ways[i].cancelled) { usleep(100000); pthread_cancel(thread); }\n    pthread_join(thread, NULL); }\n  return 0; }\n";
+const ENDED: &str = source!("traces/thread_ends/own.c");
 
 /// A thread is ended in the middle. No call is told that was not made, and where one that was made is not told, the
 /// trace says so. What the thread does behind that is told.
 #[test]
 fn threads_are_ended_in_the_middle() {
     let folder = work_folder("trace_ends/in_the_middle");
-    let plain = "#include <pthread.h>\n#include <stdio.h>\nvoid says(const char *what) { puts(what); fflush(stdout); }\n\
-        void ends(int n) { if (n) pthread_exit(NULL); }\n";
+    let plain = source!("traces/thread_ends/plain.c");
     for (name, text) in [("plain.c", plain), ("own.c", ENDED), ("own.cpp", ENDED)] {
         fs::write(folder.join(name), text).unwrap();
     }
@@ -358,24 +317,7 @@ fn children_begin_in_what_their_parents_had_called() {
 
 /// Handlers that register others, of destructors, of objects, of other handlers; `exit` by each way. What each of `one`
 /// to `three` does is printed.
-const HANDLERS: &str = "#include <csignal>\n#include <cstdlib>\n#include <cstring>\n#include <pthread.h>\n\
-    #include <sys/wait.h>\n#include <unistd.h>\n#define NEW __attribute__((noinline))\n\
-    static void says(const char *what) { (void)!write(1, what, strlen(what)); }\n\
-    NEW void three() { says(\"three\\n\"); }\nNEW void two() { atexit(three); says(\"two\\n\"); }\n\
-    NEW void one() { atexit(two); atexit(three); says(\"one\\n\"); }\n\
-    NEW void quick() { says(\"quick\\n\"); at_quick_exit(two); at_quick_exit(three); }\n\
-    NEW void forks() { if (fork() == 0) { three(); return; } wait(NULL); two(); }\n\
-    NEW void handles(int) { three(); }\n\
-    NEW void raises() { signal(SIGUSR1, handles); raise(SIGUSR1); two(); }\n\
-    struct Object { NEW Object() {} NEW ~Object() { atexit(one); three(); } };\nthread_local Object object;\n\
-    __attribute__((destructor(101))) static void destroys() { atexit(one); two(); }\n\
-    __attribute__((destructor(102))) static void forks_last() { atexit(forks); atexit(raises); }\n\
-    __attribute__((destructor)) static void constructs() { static Object late; three(); }\n\
-    static void *exits(void *) { exit(0); }\nNEW void exits_in(int) { exit(0); }\n\
-    int main(int, char **words) { pthread_t thread; (void)&object; atexit(one); at_quick_exit(three);\n  \
-      if (!strcmp(words[1], \"thread\")) { pthread_create(&thread, NULL, exits, NULL); pause(); }\n  \
-      if (!strcmp(words[1], \"signal\")) { signal(SIGUSR1, exits_in); raise(SIGUSR1); }\n  \
-      if (!strcmp(words[1], \"quick\")) { at_quick_exit(quick); quick_exit(0); }\n  return 0; }\n";
+const HANDLERS: &str = source!("traces/exit_handlers.cpp");
 
 /// Handlers that are registered while destructors run, or other handlers, are in the trace, whatever comes behind what.
 #[test]
@@ -438,11 +380,7 @@ fn what_exit_calls_last_is_in_the_trace() {
 #[test]
 fn what_comes_behind_all_handlers_is_not_missing_in_silence() {
     let folder = work_folder("trace_ends/behind");
-    let text = "#define _GNU_SOURCE\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
-        static ssize_t writes(void *c, const char *text, size_t n) { (void)c; return write(1, text, n); }\n\
-        static void handler(void) {}\n\
-        int main(void) { atexit(handler); fputs(\"text\\n\", fopencookie(NULL, \"w\", (cookie_io_functions_t){ .write = writes }));\n  \
-          return 0; }\n";
+    let text = source!("traces/behind_handlers.c");
     fs::write(folder.join("program.c"), text).unwrap();
     for linked in ["-static", "-pie"] {
         let mut clang = command(artifact("pcce-clang"), &["--pcce-trace", "-g", "-O1", linked]);
@@ -458,10 +396,7 @@ fn what_comes_behind_all_handlers_is_not_missing_in_silence() {
 #[test]
 fn what_comes_behind_exec_is_not_missing_in_silence() {
     let folder = work_folder("trace_ends/exec");
-    let text = "#include <signal.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
-        __attribute__((noinline)) static void one(void) { __asm__ volatile(\"\"); }\n\
-        int main(int count, char **words) { (void)count; one(); execl(\"/nothing\", \"\", (char *)0); one();\n  \
-          if (*words[1] == 'k') kill(getpid(), SIGKILL);\n  return 0; }\n";
+    let text = source!("traces/failed_exec.c");
     fs::write(folder.join("program.c"), text).unwrap();
     for mode in MODES {
         let mut clang = command(artifact("pcce-clang"), &["--pcce-trace", "-g", "-O1", mode]);

@@ -7,7 +7,7 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use pcce::trace::TraceFile;
 use pcce_abi::trace::{ENDED, KIND_STREAM, event, hash};
 use pcce_dictionary::trace as tables;
-use pcce_testsuite::{artifact, command, repository, run, trace_words, work_folder};
+use pcce_testsuite::{artifact, command, repository, run, source, trace_words, work_folder};
 
 fn program(name: &str) -> PathBuf {
     repository().join("testsuite/programs").join(name)
@@ -112,12 +112,7 @@ fn chunks_begin_in_landing_pads() {
     }
 }
 
-const LOOP: &str = "#include <stdlib.h>\n#define KEEP __asm__ volatile(\"\")\n\
-    __attribute__((noinline)) static int even(int n) { KEEP; return n; }\n\
-    __attribute__((noinline)) static int odd(int n) { KEEP; return even(n) + 1; }\n\
-    static int compare(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }\n\
-    int main(void) { int a[3] = {3, 1, 2}, s = 0; qsort(a, 3, sizeof *a, compare);\n\
-    for (int i = 0; i < 3; i++) s += i % 2 ? odd(i) : even(i); return s > 100; }\n";
+const LOOP: &str = source!("traces/loop.c");
 
 /// What a user sees: the calls, in their order, with what was called back.
 #[test]
@@ -134,10 +129,7 @@ fn calls_are_shown_in_their_order() {
     assert_eq!(others[1..], ["main", "qsort", "even", "odd", "even", "even", "<end>"], "{}", shown.stdout);
 }
 
-const CRASHES: &str = "#include <stdlib.h>\n\
-    __attribute__((noinline)) int last(int n) { if (n == 0) abort(); return n; }\n\
-    __attribute__((noinline)) int step(int n) { return n & 1 ? last(n) : n + last(n + 2); }\n\
-    int main(void) { int s = 0; for (int i = 3000000; i >= -2; i--) s += step(i) & 1; return s; }\n";
+const CRASHES: &str = source!("traces/aborts.c");
 
 /// A crash leaves the ring, the crash report and the core file name it, and both end at the same call.
 #[test]
@@ -202,24 +194,7 @@ fn a_core_file_has_the_last_bits() {
     }
 }
 
-const BRANCHES: &str = "#include <stdio.h>\n\
-    __attribute__((noinline)) int steps(int n) {\n\
-      int steps = 0;\n\
-      while (n != 1) {\n\
-        if (n & 1)\n\
-          printf(\"%d is odd\\n\", n), n = 3 * n + 1;\n\
-        else\n\
-          printf(\"%d is even\\n\", n), n /= 2;\n\
-        steps++;\n\
-      }\n\
-      return steps;\n\
-    }\n\
-    int main(void) {\n\
-      int all = steps(6) + steps(1);\n\
-      if (all == 1000)\n\
-        puts(\"never\");\n\
-      return all != 8;\n\
-    }\n";
+const BRANCHES: &str = source!("traces/lines_of_branches.c");
 
 /// The way of the program line by line, and how often each line was executed: 6, 3, 10, 5, 16, 8, 4, 2, 1.
 #[test]
@@ -309,12 +284,7 @@ fn all_numbers_are_the_events() {
     }
 }
 
-const OWN: &str = "#include <stdlib.h>\n#define NAME(f) __attribute__((noinline)) f { __asm__ volatile(\"\"); return 0; }\n\
-    NAME(int getopt(int n, char *const *w, const char *o))\n\
-    static int compare(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }\n\
-    int main(int n, char **w) { int a[4] = {4, 2, 3, 1}; int (*volatile f)(int, char *const *, const char *) = getopt;\n\
-    for (int i = 0; i < 9; i++) { qsort(a, 4, sizeof *a, compare); n += i % 2 ? getopt(n, w, \"\") : f(n, w, \"\"); }\n\
-    return n > 1; }\n";
+const OWN: &str = source!("traces/own_getopt.c");
 
 /// A program may define functions that are said to call nothing back.
 #[test]
@@ -395,13 +365,7 @@ fn what_libraries_call_is_listed() {
     assert!(compared > 100);
 }
 
-const PARTS: &str = "#include <stdlib.h>\n#define KEEP __asm__ volatile(\"\")\n\
-    __attribute__((noinline)) static int leaf(int n) { KEEP; return n; }\n\
-    __attribute__((noinline)) static int inner(int n) { KEEP; return n + 1; }\n\
-    __attribute__((noinline)) static int outer(int n) { KEEP; return n % 3 ? inner(n) + leaf(n) : inner(n + 1); }\n\
-    __attribute__((noinline)) static int last(int n) { KEEP; return leaf(n); }\n\
-    int main(void) { int s = 0; for (int i = 0; i < 9; i++) { s += outer(i); s += last(i) + inner(i); }\n\
-    return s > 1000; }\n";
+const PARTS: &str = source!("traces/skipped_parts.c");
 
 /// What is left out is not in the trace, but its calls are, and what it calls of the rest.
 #[test]

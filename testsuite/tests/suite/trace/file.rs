@@ -8,7 +8,9 @@ use pcce_abi::trace::{
     CHUNK, CHUNK_HEAD, CONTEXT_WORDS, CONTINUED, ENDED, FULL, Gap, KIND_SHIFT, KIND_STREAM, Special, UNIT,
     VERSION,
 };
-use pcce_testsuite::trace_words::{Chunk, Item, Reader, build, check_plain, read, streams, streams_of, traced};
+use pcce_testsuite::trace_words::{
+    Chunk, Item, Reader, build, check_plain, read, streams, streams_of, traced,
+};
 use pcce_testsuite::{artifact, command, repository, run, work_folder};
 
 #[test]

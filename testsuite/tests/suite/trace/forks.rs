@@ -3,26 +3,14 @@
 use std::collections::HashMap;
 use std::fs;
 
-use pcce_testsuite::{artifact, command, json_lines, repository, run, work_folder};
+use pcce_testsuite::{artifact, command, json_lines, repository, run, source, work_folder};
 use serde_json::Value;
 
 const MODES: [&str; 3] = ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"];
 
 /// A handler forks. In the child, it returns, jumps, or ends the process, behind what the parent does meanwhile. What
 /// each process does in `one` to `three` is printed.
-const FORKING: &str = "#include <setjmp.h>\n#include <signal.h>\n#include <stdlib.h>\n#include <string.h>\n\
-    #include <sys/wait.h>\n#include <unistd.h>\n#define NEW __attribute__((noinline))\n\
-    static volatile int seen; static const char *way, *process = \"parent \"; static sigjmp_buf place; static int done[2];\n\
-    static void says(const char *what) { (void)!write(1, process, 7); (void)!write(1, what, strlen(what)); }\n\
-    NEW static void one(int n) { if (n & 1) seen++; says(\"one\\n\"); }\n\
-    NEW static void two(int n) { one(n); one(n + 1); says(\"two\\n\"); }\n\
-    NEW static void three(void) { for (int i = 0; i < 300; i++) one(i); says(\"three\\n\"); }\n\
-    static void handles(int signal) { (void)signal; one(5); if (fork()) return; char c; process = \"child  \";\n  \
-      (void)!read(done[0], &c, 1); two(1); if (!strcmp(way, \"exit\")) exit(0); if (!strcmp(way, \"_exit\")) _exit(0);\n  \
-      if (!strcmp(way, \"jump\")) siglongjmp(place, 1); }\n\
-    NEW static void raises(int n) { one(n); raise(SIGUSR1); two(9); }\n\
-    int main(int count, char **words) { (void)count; way = words[1]; signal(SIGUSR1, handles); (void)!pipe(done);\n  \
-      if (sigsetjmp(place, 1) == 0) raises(2); three(); (void)!write(done[1], \"\", 1); wait(NULL); two(4); return 0; }\n";
+const FORKING: &str = source!("traces/forking.c");
 
 /// The child's stream of the interrupted code begins where the parent's stood, and nothing of the parent's changes.
 #[test]

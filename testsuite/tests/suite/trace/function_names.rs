@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{Output, artifact, command, json_lines, repository, run, work_folder};
+use pcce_testsuite::{Output, artifact, command, json_lines, repository, run, source, work_folder};
 
 /// Builds the program with these flags.
 fn build(flags: &[&str], program: &Path) -> Output {
@@ -157,10 +157,7 @@ fn lists_take_the_same_names() {
 #[test]
 fn inlined_copies_of_lines_are_counted() {
     let folder = work_folder("trace_names/copies");
-    let text = "#include <stdio.h>\nstatic unsigned state = 5;\nstatic inline unsigned next(void)\n{\n  \
-        state = state * 1103515245 + 12345;\n  return (state >> 16) & 0x7fff;\n}\nint main(void)\n{\n  \
-        for (int i = 0; i < 10; i++)\n  {\n    unsigned x = next();\n    unsigned y = next();\n    \
-        if (next() % 3)\n      puts(\"odd\");\n    printf(\"%u %u\\n\", x, y);\n  }\n  return 0;\n}\n";
+    let text = source!("traces/copies.c");
     fs::write(folder.join("copies.c"), text).unwrap();
     for mode in ["--pcce-mode=link", "--pcce-mode=lto"] {
         for level in ["-O0", "-O1"] {

@@ -4,7 +4,7 @@
 use std::fs;
 
 use pcce_testsuite::chain::functions;
-use pcce_testsuite::{artifact, command, llvm, repository, run, run_with_input, work_folder};
+use pcce_testsuite::{artifact, command, llvm, repository, run, run_with_input, source, work_folder};
 use serde_json::Value;
 
 /// The functions of a trace's call, or of a context, without boundaries.
@@ -101,20 +101,8 @@ fn functions_have_several_places_to_come_back_to() {
 #[test]
 fn calls_that_a_fault_has_prevented_are_not_told() {
     let folder = work_folder("trace_jumps_fault");
-    let plain = "#include <stdio.h>\n#include <setjmp.h>\nvoid says(const char *what) { puts(what); }\n\
-        static jmp_buf place; void guarded(void (*f)(void)) { if (!setjmp(place)) f(); }\n\
-        void away(void) { longjmp(place, 1); }\n";
-    let own = "#include <setjmp.h>\n#include <signal.h>\nvoid says(const char *), guarded(void (*)(void)), away(void);\n\
-        #define OWN __attribute__((noinline))\nstatic sigjmp_buf place; static volatile int *bad;\n\
-        static int plainly; static void handler(int s) { (void)s; if (plainly) away(); siglongjmp(place, 1); }\n\
-        OWN void next(int n) { says(\"next\"); says(n ? \"one\" : \"none\"); }\n\
-        OWN void faults(int n) { says(\"before\"); *bad = n; next(n); next(0); }\n\
-        OWN void calls(int n) { faults(n); next(n); }\nOWN void done(void) { says(\"done\"); }\n\
-        OWN void inner(void) { faults(2); next(3); }\n\
-        int main(void) { struct sigaction act = { 0 }; act.sa_handler = handler; act.sa_flags = SA_NODEFER;\n  \
-          sigaction(SIGSEGV, &act, 0);\n  \
-          for (volatile int i = 0; i < 3; i++) { if (!sigsetjmp(place, 1)) calls(i); else done(); }\n  \
-          plainly = 1; guarded(inner); done(); next(1); return 0; }\n";
+    let plain = source!("traces/faults/plain.c");
+    let own = source!("traces/faults/own.c");
     for (name, text) in [("plain.c", plain), ("own.c", own)] {
         fs::write(folder.join(name), text).unwrap();
     }

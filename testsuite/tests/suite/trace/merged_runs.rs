@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use pcce_testsuite::{Output, artifact, command, repository, run, run_with_input, work_folder};
+use pcce_testsuite::{Output, artifact, command, repository, run, run_with_input, source, work_folder};
 
 /// Builds a program that writes traces, in verify mode.
 fn built(source: &Path, flags: &[&str], folder: &Path) -> PathBuf {
@@ -222,14 +222,7 @@ fn a_full_disk_is_no_end() {
 fn runs_have_the_same_input() {
     let folder = work_folder("trace-parts/input");
     let source = folder.join("reads.c");
-    fs::write(
-        &source,
-        "#include <stdio.h>\n__attribute__((noinline)) static int take(int c) { __asm__ volatile(\"\"); return c; }\n\
-         int main(void) { int c, n = 0; while ((c = getchar()) != EOF) n += take(c) == 'x';\n\
-         FILE *f = fopen(\"made\", \"r\"); if (f) return 1; f = fopen(\"made\", \"w\"); fclose(f);\n\
-         printf(\"%d\\n\", n); return 0; }\n",
-    )
-    .expect("a file");
+    fs::write(&source, source!("traces/reads_input.c")).expect("a file");
     let program = built(&source, &["-O1"], &folder);
     let to = folder.join("trace");
     let options = ["--own-folders"];

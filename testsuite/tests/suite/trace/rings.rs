@@ -7,16 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use pcce_abi::trace::{CHUNK, Chunk, KIND_IMAGE, KIND_STREAM, UNIT};
-use pcce_testsuite::{Output, artifact, command, run, work_folder};
+use pcce_testsuite::{Output, artifact, command, run, source, work_folder};
 
 /// Calls in some threads: so many rounds, or for ever.
-const CALLS: &str = "#include <pthread.h>\n#include <stdlib.h>\n#define NEW __attribute__((noinline))\n\
-    static volatile unsigned seen;\nNEW static void one(int n) { seen += n; }\nNEW static void two(int n) { seen -= n; }\n\
-    static void (*volatile calls[2])(int) = {one, two};\nNEW static void some(long k) { for (int i = 0; i < 7; i++) calls[i * k & 1](i); }\n\
-    static void *runs(void *rounds) { for (long k = 0; k != (long)rounds; k++) some(k); return NULL; }\n\
-    int main(int count, char **words) { (void)count; pthread_t threads[4];\n  \
-      for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, runs, (void *)atol(words[1]));\n  \
-      for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);\n  return 0; }\n";
+const CALLS: &str = source!("traces/calls_in_threads.c");
 
 fn build(folder: &Path) -> PathBuf {
     let (source, program) = (folder.join("calls.c"), folder.join("calls"));
@@ -54,10 +48,7 @@ fn a_ring_that_is_being_written_is_read_at_once() {
     }
 }
 
-const ONCE: &str = "#include <stdlib.h>\n#define NEW __attribute__((noinline))\nstatic volatile unsigned seen;\n\
-    NEW static void once(int n)\n{\n  seen += n;\n}\nNEW static void often(int n)\n{\n  seen += n;\n}\n\
-    int main(int count, char **words)\n{\n  (void)count;\n  once(1);\n\
-      for (int i = atoi(words[1]); i > 0; i--)\n    often(i);\n  return 0;\n}\n";
+const ONCE: &str = source!("traces/once_and_often.c");
 
 /// What is counted, and what is not found, is said to be of what was kept; so it is of a compressed ring. A ring that
 /// has kept all is a whole trace.

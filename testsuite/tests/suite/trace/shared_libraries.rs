@@ -5,34 +5,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{artifact, command, export_events, json_lines, llvm, repository, run, work_folder};
+use pcce_testsuite::{
+    artifact, command, export_events, json_lines, llvm, repository, run, source, work_folder,
+};
 
 /// Calls a library that calls back, and a plugin through a pointer of `dlsym`, three times, which calls back, too.
-const HOST: &str = "#include <dlfcn.h>\n\
-    #include <stdio.h>\n\
-    int twice(int n, int (*f)(int));\n\
-    int square(int n) { return n * n; }\n\
-    __attribute__((noinline)) static int odd(int n) { return n & 1 ? square(n) : 0; }\n\
-    int main(int argc, char **argv) {\n\
-      int sum = 0;\n\
-      for (int i = 0; i < 3; i++) {\n\
-        sum += twice(i, i == 1 ? odd : square);\n\
-        void *plugin = dlopen(argv[1], RTLD_NOW);\n\
-        if (!plugin) { puts(dlerror()); return 1; }\n\
-        int (*each)(int, int (*)(int)) = (int (*)(int, int (*)(int)))dlsym(plugin, \"each\");\n\
-        sum += each(3, square) + each(2, odd);\n\
-        dlclose(plugin);\n\
-      }\n\
-      printf(\"%d\\n\", sum);\n\
-    }\n";
-const LIBRARY: &str = "int square(int n);\n\
-    int half(int n) { return n / 2; }\n\
-    int twice(int n, int (*f)(int)) { return f(n) + f(half(n)) + square(n); }\n";
-const PLUGIN: &str = "int half(int n);\n\
-    __attribute__((noinline)) static int inner(int n, int (*f)(int)) {\n\
-      return n ? f(n) + inner(n - 1, f) + half(n) : 0;\n\
-    }\n\
-    int each(int n, int (*f)(int)) { return inner(n, f) + 1; }\n";
+const HOST: &str = source!("traces/images/host.c");
+const LIBRARY: &str = source!("traces/images/library.c");
+const PLUGIN: &str = source!("traces/images/plugin.c");
 
 const MODES: [&str; 3] = ["lto", "module", "link"];
 
@@ -320,16 +300,7 @@ fn exceptions_go_through_all_images() {
 /// A local name of a function that others may replace is the library's own: whoever calls it knows whom he calls.
 #[test]
 fn a_local_name_is_the_own_function() {
-    let library = "int half(int n) { return n / 2; }\n\
-        int last(int n) { return n; }\n\
-        __attribute__((noinline)) static int down(int n) { return n > 0 ? last(n - 1) : 1; }\n\
-        __attribute__((noinline)) int shown(int n) { return n > 2 ? down(n) + 1 : down(n); }\n\
-        static int own(int n) __attribute__((alias(\"shown\")));\n\
-        int twice(int n, int (*f)(int)) {\n\
-          int s = 0;\n\
-          for (int i = 0; i < n; i++) s += i & 1 ? own(i) : f(shown(i));\n\
-          return s;\n\
-        }\n";
+    let library = source!("traces/images/own_name.c");
     let images = images("own");
     fs::write(images.path("library.c"), library).expect("can be written");
     let host = |replaces: &str| format!("{replaces}{}", HOST.replace("twice(i, i == 1", "twice(9, i == 1"));

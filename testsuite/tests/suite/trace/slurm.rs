@@ -9,16 +9,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pcce_testsuite::{Output, artifact, command, repository, run, work_folder};
+use pcce_testsuite::{Output, artifact, command, repository, run, source, work_folder};
 
 /// A program that does the same in each run, and takes as many seconds as it is told.
-const SLOW: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <time.h>\n\
-    __attribute__((noinline)) static int odd(int n) { __asm__ volatile(\"\"); return 3 * n + 1; }\n\
-    __attribute__((noinline)) static int even(int n) { __asm__ volatile(\"\"); return n / 2; }\n\
-    int main(int argc, char **argv) { int s = 0; double t = argc > 1 ? atof(argv[1]) : 0;\n\
-    for (int i = 1; i < 2000; i++) { for (int n = i; n != 1; s++) n = n % 2 ? odd(n) : even(n);\n\
-    struct timespec p = {0, (long)(t * 500000)}; nanosleep(&p, NULL); }\n\
-    printf(\"%d\\n\", s); return 0; }\n";
+const SLOW: &str = source!("slurm/slow.c");
 
 fn program(folder: &Path) -> PathBuf {
     let (source, program) = (folder.join("slow.c"), folder.join("slow"));
