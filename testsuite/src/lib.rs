@@ -25,11 +25,12 @@
 
 pub mod chain;
 pub mod directives;
+pub mod driver;
 pub mod evaluation;
 pub mod generated;
+pub mod machine;
 pub mod matrix;
 pub mod packages;
-pub mod progress;
 pub mod runner;
 pub mod same_code;
 pub mod torture;
@@ -56,7 +57,6 @@ macro_rules! source {
 /// Time that any single process of the tests may take, on a machine that does other work too.
 const TIME_LIMIT: Duration = Duration::from_secs(100);
 
-/// The repository.
 #[must_use]
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is a folder of it").to_owned()
@@ -156,9 +156,7 @@ pub struct Output {
     pub command: String,
     /// Exit status; `128 + n` for signal n, as shells do.
     pub status: i32,
-    /// Standard output.
     pub stdout: String,
-    /// Standard error.
     pub stderr: String,
 }
 
@@ -180,7 +178,6 @@ impl Output {
     }
 }
 
-/// A command with its arguments.
 pub fn command(program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments);

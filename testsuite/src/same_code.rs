@@ -11,6 +11,7 @@ use std::process::{Command, Output};
 use anyhow::{Context as _, Result, bail};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SectionKind};
 
+use crate::machine::CODE_GENERATION;
 use crate::{artifact, checked, llvm};
 
 /// Sets of flags, words separated by blanks, of which code generation sees something.
@@ -32,37 +33,34 @@ pub const FLAGS: [&str; 40] = [
     "-O2 -fPIC -fno-plt",
     "-O2 -fPIC -ftls-model=initial-exec",
     "-O2 -ffunction-sections -fdata-sections",
-    "-O2 -fcf-protection",
+    CODE_GENERATION[0],
     "-O2 -fstack-protector-all",
     "-O2 -fstack-clash-protection",
     "-O2 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer",
-    "-O2 -march=x86-64-v3",
-    "-O3 -march=x86-64-v4 -mprefer-vector-width=512",
-    "-O2 -mtune=znver3 -falign-functions=64 -falign-loops=32",
-    "-O2 -mcmodel=medium",
-    "-O2 -mno-red-zone",
+    CODE_GENERATION[1],
+    CODE_GENERATION[2],
+    CODE_GENERATION[3],
+    CODE_GENERATION[4],
+    CODE_GENERATION[5],
     "-O2 -mspeculative-load-hardening",
-    "-O2 -mretpoline",
-    "-O2 -Wa,-mrelax-relocations=no",
+    CODE_GENERATION[6],
+    CODE_GENERATION[7],
     "-O2 -ffast-math",
     "-O2 -ftrivial-auto-var-init=pattern -fzero-call-used-regs=used",
     "-O2 -fno-unwind-tables -fno-asynchronous-unwind-tables",
     "-O2 -fwrapv -fno-strict-aliasing -fno-jump-tables",
     "-O2 -fpatchable-function-entry=4",
     "-O2 -pg",
-    "-O2 -mllvm -x86-asm-syntax=intel",
+    CODE_GENERATION[8],
     "-O2 -mllvm -enable-machine-outliner=always",
     "-O2 -fsanitize=undefined",
     "-O1 -fsanitize=address",
     "-O2 -fprofile-instr-generate -fcoverage-mapping",
 ];
 
-/// What came of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The code is the same.
     Same,
-    /// What differs first.
     Differs(String),
     /// The plain compiler does not take the words.
     NotCompiled,
@@ -110,7 +108,6 @@ pub fn compare(compiler: &str, words: &[OsString], folder: &Path, scratch: &Path
     })
 }
 
-/// A section of code.
 #[derive(PartialEq, Eq)]
 struct Code {
     name: String,
@@ -169,7 +166,6 @@ fn first_difference(plain: &Code, again: &Code) -> String {
 pub struct Compilation {
     /// All words but those that name outputs.
     pub words: Vec<OsString>,
-    /// The source.
     pub source: PathBuf,
 }
 

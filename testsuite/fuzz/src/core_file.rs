@@ -11,6 +11,7 @@ use pcce::Token;
 use pcce::core::Core;
 
 use crate::Target;
+use crate::machine::{E_MACHINE, REGISTERS, WRITTEN};
 
 pub(crate) const TARGET: Target = Target { name: "core", seeds, check };
 
@@ -58,11 +59,10 @@ fn program() -> &'static (Vec<u8>, Vec<u64>) {
 
 /// The words of a core file that tell where a thread is and what its stack holds.
 struct Memory {
-    /// rip, rsp, rbp, fs_base.
+    /// Instruction, stack pointer, frame pointer, thread pointer.
     registers: [u64; 4],
     /// From a little below the stack pointer on, with the address.
     stack: (u64, Vec<u64>),
-    /// The thread-local block.
     block: (u64, Vec<u64>),
 }
 
@@ -70,13 +70,13 @@ impl Memory {
     /// As the program has written it.
     fn of_program() -> Self {
         let (_, memory) = program();
-        let [rip, rsp, rbp, fs_base, stack, room, rest @ ..] = &memory[..] else {
+        let [instruction, stack_pointer, frame_pointer, thread, stack, room, rest @ ..] = &memory[..] else {
             panic!("the program has written {} words", memory.len())
         };
         let (stack_words, rest) = rest.split_at(*room as usize);
-        let skipped = (rsp - stack) / 8 - BELOW;
+        let skipped = (stack_pointer - stack) / 8 - BELOW;
         Self {
-            registers: [*rip, *rsp, *rbp, *fs_base],
+            registers: [*instruction, *stack_pointer, *frame_pointer, *thread],
             stack: (stack + 8 * skipped, stack_words[skipped as usize..].to_vec()),
             block: (rest[0], rest[2..].to_vec()),
         }
@@ -103,8 +103,10 @@ impl Memory {
 
     /// A file with registers, auxiliary vector, mapped files, stack, and thread-local block.
     fn file(&self) -> Vec<u8> {
-        let mut registers = [0_u64; 27];
-        [registers[16], registers[19], registers[4], registers[21]] = self.registers;
+        let mut registers = [0_u64; REGISTERS];
+        for (register, value) in WRITTEN.into_iter().zip(self.registers) {
+            registers[register] = value;
+        }
         let mut status = vec![0; 112];
         status[32] = 42;
         status.extend(words(&registers));
@@ -126,7 +128,7 @@ impl Memory {
 /// An ELF file of this type with these segments: type, address, content.
 fn elf(kind: u8, segments: &[(u64, u64, &[u8])]) -> Vec<u8> {
     let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
-    file.extend([kind, 0, 62, 0, 1, 0, 0, 0]);
+    file.extend([kind, 0, E_MACHINE, 0, 1, 0, 0, 0]);
     file.extend(words(&[0, 64, 0]));
     file.extend([0, 0, 0, 0, 64, 0, 56, 0, segments.len() as u8, 0, 0, 0, 0, 0, 0, 0]);
     let mut at = 64 + 56 * segments.len() as u64;

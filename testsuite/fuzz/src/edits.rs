@@ -13,7 +13,6 @@ const MAX_NODES: usize = 20_000;
 /// Deeper ones are refused by whoever reads JSON.
 const MAX_DEPTH: usize = 128;
 
-/// One edit.
 pub(crate) fn edit(what: u8, node: u16, value: u64) -> [u8; LENGTH] {
     let mut bytes = [what; LENGTH];
     bytes[1..3].copy_from_slice(&node.to_le_bytes());

@@ -12,6 +12,7 @@ mod core_file;
 mod dictionary;
 mod edits;
 mod filter;
+mod machine;
 mod machine_code;
 mod number_files;
 mod oracle;
@@ -24,12 +25,9 @@ use std::sync::OnceLock;
 use pcce::Decoder;
 use pcce_dictionary::code::to_text;
 
-/// A parser to try.
 #[derive(Debug)]
 pub struct Target {
-    /// Its name.
     pub name: &'static str,
-    /// Inputs to start from.
     pub seeds: fn() -> Vec<Vec<u8>>,
     /// Gives an input to the parser, and panics if anything is wrong.
     pub check: fn(&[u8]),
@@ -38,7 +36,6 @@ pub struct Target {
 /// After so many inputs the fuzzer says that it goes on.
 pub const PROGRESS: u64 = 500;
 
-/// All targets.
 pub const TARGETS: &[Target] = &[
     token::TARGET,
     dictionary::TARGET,

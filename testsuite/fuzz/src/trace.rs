@@ -16,7 +16,6 @@ pub(crate) const TARGET: Target = Target { name: "trace", seeds, check };
 /// are of.
 const WORDS: u8 = 0;
 const FILE: u8 = 1;
-/// Worlds.
 const SEEDS: u8 = 24;
 /// So many words come in a chunk.
 const ROOM: usize = 40;

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::workload::Runner;
 use crate::checked;
+use crate::machine::{self, Transfer};
 
 /// What was executed in the processes of a workload.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -22,20 +23,17 @@ pub struct Counts {
     pub instructions: u64,
     /// Direct calls of the program's own functions.
     pub direct_calls: u64,
-    /// Calls through pointers.
     pub indirect_calls: u64,
     /// Calls of functions in shared libraries.
     pub library_calls: u64,
     /// Stores to the thread's id. A push and its pop are two.
     pub id_updates: u64,
-    /// Pushes.
     pub pushes: u64,
     /// The functions with most id updates: name, updates, pushes.
     pub hottest: Vec<(String, u64, u64)>,
 }
 
 impl Counts {
-    /// All calls.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.direct_calls + self.indirect_calls + self.library_calls
@@ -83,7 +81,6 @@ pub fn profile(runner: &Runner, commands: &str) -> Result<Profile> {
     Ok(profile)
 }
 
-/// How often instructions were executed.
 #[derive(Debug, Default)]
 pub struct Profile {
     instructions: u64,
@@ -119,10 +116,9 @@ impl Profile {
 }
 
 /// Where the linker put the fields of the thread's block, as operands in a disassembly; none without the pass.
-fn state_operands(data: &[u8]) -> Result<Option<(String, String)>> {
+fn state_operands(data: &[u8]) -> Result<Option<[String; 2]>> {
     let file = object::File::parse(data)?;
     let Some(tls) = file.symbols().find(|s| s.name() == Ok("__pcce_tls")) else { return Ok(None) };
-    // Offsets from the thread pointer, by the x86-64 psABI (variant II).
     let header = object::read::elf::ElfFile64::<object::Endianness>::parse(data)?;
     let little = object::Endianness::Little;
     let segment = header
@@ -130,9 +126,9 @@ fn state_operands(data: &[u8]) -> Result<Option<(String, String)>> {
         .iter()
         .find(|h| h.p_type.get(little) == object::elf::PT_TLS)
         .context("the program has no thread-local storage")?;
-    let size = segment.p_memsz.get(little).next_multiple_of(segment.p_align.get(little).max(1));
-    let id = tls.address().wrapping_sub(size);
-    Ok(Some((format!("%fs:{id:#x}"), format!("%fs:{:#x}", id.wrapping_add(8)))))
+    let start = machine::thread_local_start(segment.p_memsz.get(little), segment.p_align.get(little));
+    let id = tls.address().wrapping_add(start);
+    Ok(Some([id, id.wrapping_add(8)].map(machine::thread_local_operand)))
 }
 
 fn classify(executable: &Path, profile: &Profile) -> Result<Counts> {
@@ -154,22 +150,23 @@ fn classify(executable: &Path, profile: &Profile) -> Result<Counts> {
         if function.starts_with("__pcce_") {
             continue;
         }
-        if let Some(callee) = text.strip_prefix("call") {
-            if callee.contains('*') {
+        let mut words = text.split_whitespace();
+        let (mnemonic, operand) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+        if machine::transfer(mnemonic) == Some(Transfer::Call) {
+            if machine::is_through_pointer(operand) {
                 counts.indirect_calls += executed;
-            } else if callee.ends_with("@plt>") {
+            } else if text.ends_with("@plt>") {
                 counts.library_calls += executed;
             } else {
                 counts.direct_calls += executed;
             }
         }
-        let Some((id, top)) = &operands else { continue };
-        let operand = text.split_whitespace().nth(1).unwrap_or("");
-        if text.starts_with("cmp") || text.starts_with("test") {
+        let Some([id, top]) = &operands else { continue };
+        if machine::only_reads(mnemonic) {
             continue;
         }
         // The two words are neighbours, and one vector instruction can store both.
-        let both = operand.ends_with(id.as_str()) && text.starts_with("mov") && operand.starts_with("%xmm");
+        let both = operand.ends_with(id.as_str()) && machine::stores_two_words(mnemonic, operand);
         if operand.ends_with(id.as_str()) {
             counts.id_updates += executed;
             functions.entry(function.clone()).or_default().0 += executed;

@@ -12,9 +12,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
-use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, EhFrame, LittleEndian, UnwindContext, UnwindSection as _, X86_64,
-};
+use gimli::{BaseAddresses, CfaRule, CieOrFde, EhFrame, LittleEndian, UnwindContext, UnwindSection as _};
 use object::{Object as _, ObjectSection as _};
 use pcce_dictionary::code::{self, Role};
 use pcce_encoding::hybrid::{HybridCode, HybridOptions, Stack, hybrid};
@@ -24,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::callgrind::Profile;
 use super::declarations::Variant;
 use crate::checked;
+use crate::machine::{self, STACK_POINTER, Transfer};
 
 /// What the calls of a workload would do. All are executed calls.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -236,7 +235,7 @@ fn read(variant: &Variant, executable: &Path, profile: &Profile) -> Result<(Vec<
     let frames = Frames::read(&data)?;
     // The id is the block's first word.
     let block = pcce::tls_offset(&object::File::parse(&*data)?);
-    let id = format!("%fs:{:#x}", block.context("the program has no block of the thread")?);
+    let id = machine::thread_local_operand(block.context("the program has no block of the thread")? as u64);
     let listing = Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(executable).output();
     let listing = checked("objdump", listing)?.stdout;
     let mut calls = Vec::new();
@@ -244,21 +243,21 @@ fn read(variant: &Variant, executable: &Path, profile: &Profile) -> Result<(Vec<
     for line in String::from_utf8_lossy(&listing).lines() {
         let Some((address, text)) = line.trim_start().split_once(":\t") else { continue };
         let mut words = text.split_whitespace();
-        let jump = match words.next() {
-            Some("call") => false,
-            Some("jmp") => true,
-            Some("add" | "addq" | "sub" | "subq" | "incq" | "decq") if text.ends_with(&id) => {
-                updates += u64::from_str_radix(address, 16).map_or(0, executed);
-                continue;
-            }
-            _ => continue,
+        let mnemonic = words.next().unwrap_or("");
+        if machine::adds(mnemonic) && text.ends_with(&id) {
+            updates += u64::from_str_radix(address, 16).map_or(0, executed);
+        }
+        let jump = match machine::transfer(mnemonic) {
+            Some(Transfer::Call) => false,
+            Some(Transfer::Jump) => true,
+            Some(Transfer::Branch) | None => continue,
         };
         let (Ok(address), Some(operand)) = (u64::from_str_radix(address, 16), words.next()) else { continue };
         let Some((_, &(end, caller))) = ranges.range(..=address).next_back() else { continue };
         if address >= end {
             continue;
         }
-        let callee = if operand.starts_with('*') {
+        let callee = if machine::is_through_pointer(operand) {
             // Of jumps through registers, most are tables of a switch.
             if jump {
                 continue;
@@ -307,7 +306,7 @@ impl Frames {
             })?;
             let mut table_rows = fde.rows(&table, &bases, &mut context)?;
             while let Some(row) = table_rows.next_row()? {
-                if let CfaRule::RegisterAndOffset { register: X86_64::RSP, offset } = *row.cfa()
+                if let CfaRule::RegisterAndOffset { register: STACK_POINTER, offset } = *row.cfa()
                     && let Ok(offset) = u32::try_from(offset)
                 {
                     rows.push((row.start_address(), row.end_address(), offset));

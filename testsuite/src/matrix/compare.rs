@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::Counts;
 use crate::chain::{Frame, add, decoded, is_push_thunk, show, symbol_names, symbolise};
+use crate::machine::{Transfer, transfer};
 use crate::{Output, artifact, command, llvm, run, run_with_input};
 
 /// Compares the points that a program has shown. `lines`: its debug information has them, and inlined calls.
@@ -160,7 +161,7 @@ fn jumping_functions(program: &Path) -> BTreeSet<String> {
     for line in text.lines() {
         if line.ends_with(">:") {
             function = symbol(line).unwrap_or_default();
-        } else if line.contains("\tjmp") {
+        } else if line.split('\t').any(|word| transfer(word) == Some(Transfer::Jump)) {
             let target = symbol(line);
             if target.is_none_or(|to| to.rsplit_once("+0x").map_or(&*to, |(to, _)| to) != function) {
                 found.insert(last_part(&function));

@@ -8,6 +8,7 @@ use pcce_abi::skeleton::FUNCTION_SYMBOLS;
 
 use crate::chain::{Frame, is_push_thunk};
 use crate::llvm;
+use crate::machine::{Transfer, is_prefix, is_through_pointer, transfer};
 
 /// Direct jumps and calls from one function to the beginning of another, and the functions that have ones through
 /// pointers.
@@ -31,7 +32,7 @@ impl Transfers {
         for line in text.lines() {
             if let Some(name) = line.split_once(" <").and_then(|(_, name)| name.strip_suffix(">:")) {
                 function = own_name(name);
-            } else if let Some(line) = Line::of(line, function).filter(Line::is_transfer) {
+            } else if let Some(line) = Line::of(line, function) {
                 transfers.add(&line);
             }
         }
@@ -40,8 +41,8 @@ impl Transfers {
 
     fn add(&mut self, line: &Line<'_>) {
         let (function, target) = (line.function.to_owned(), line.target);
-        let is_call = line.instruction.starts_with('c');
-        if target.starts_with('*') {
+        let is_call = line.transfer == Transfer::Call;
+        if is_through_pointer(target) {
             match is_call {
                 true => self.calls_through_pointers.insert(function),
                 false => self.jumps_through_pointers.insert(function),
@@ -86,10 +87,10 @@ fn own_name(symbol: &str) -> &str {
     symbol.split(FUNCTION_SYMBOLS).next().unwrap_or(symbol)
 }
 
-/// A line of the disassembly.
+/// A line of the disassembly with an instruction that transfers control.
 struct Line<'t> {
     function: &'t str,
-    instruction: &'t str,
+    transfer: Transfer,
     /// Its last word: a symbol with a distance, or a register or memory behind an asterisk.
     target: &'t str,
 }
@@ -98,14 +99,10 @@ impl<'t> Line<'t> {
     fn of(line: &'t str, function: &'t str) -> Option<Self> {
         let (address, rest) = line.trim_start().split_once(':')?;
         u64::from_str_radix(address, 16).ok()?;
-        let mut words = rest.split_whitespace().filter(|word| *word != "cs");
-        let instruction = words.next()?;
+        let mut words = rest.split_whitespace().filter(|word| !is_prefix(word));
+        let transfer = transfer(words.next()?)?;
         let target = words.next_back().unwrap_or("");
-        Some(Self { function, instruction, target })
-    }
-
-    fn is_transfer(&self) -> bool {
-        self.instruction.starts_with('j') || matches!(self.instruction, "callq" | "call")
+        Some(Self { function, transfer, target })
     }
 }
 

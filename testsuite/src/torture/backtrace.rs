@@ -10,23 +10,17 @@ use serde::Deserialize;
 use crate::chain::{Frame, add, is_push_thunk};
 use crate::repository;
 
-/// A backtrace that gdb printed.
 #[derive(Debug, Deserialize)]
 pub struct Backtrace {
-    /// All threads.
     pub threads: Vec<BacktraceThread>,
 }
 
-/// One thread of it.
 #[derive(Debug, Deserialize)]
 pub struct BacktraceThread {
-    /// The kernel's number.
     pub thread: i32,
-    /// Innermost first.
     pub frames: Vec<BacktraceFrame>,
 }
 
-/// A frame of it.
 #[derive(Debug, Deserialize)]
 pub struct BacktraceFrame {
     /// Whether it is the innermost one, or was interrupted by a signal: not at a call.

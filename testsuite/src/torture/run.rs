@@ -16,6 +16,7 @@ use rand::rngs::StdRng;
 
 use super::victim::Victim;
 use crate::evaluation::declarations::workloads;
+use crate::machine::{Registers, SYSTEM_CALL};
 
 /// A copy of the program that was killed.
 pub(super) struct Death {
@@ -28,7 +29,6 @@ pub(super) struct Death {
     pub(super) problem: String,
 }
 
-/// A run of the program.
 pub(super) struct Run {
     child: Child,
     pid: Pid,
@@ -113,12 +113,15 @@ impl Run {
         memory.seek(SeekFrom::Start(from))?;
         let mut code = vec![0; (to - from) as usize];
         memory.read_exact(&mut code)?;
-        let at = code.windows(2).position(|w| w == [0x0f, 0x05]).context("libc makes no system call")?;
+        let at = code
+            .windows(SYSTEM_CALL.len())
+            .position(|w| w == SYSTEM_CALL)
+            .context("libc makes no system call")?;
         Ok(from + at as u64)
     }
 
     /// Stops the program at a random point; None if it has ended.
-    pub(super) fn stop(&mut self, random: &mut StdRng) -> Result<Option<libc::user_regs_struct>> {
+    pub(super) fn stop(&mut self, random: &mut StdRng) -> Result<Option<Registers>> {
         loop {
             std::thread::sleep(Duration::from_micros(random.random_range(20..1500)));
             if ptrace::interrupt(self.pid).is_err() || !self.stopped()? {
@@ -130,9 +133,8 @@ impl Run {
                     return Ok(None);
                 }
             }
-            let registers = ptrace::getregs(self.pid)?;
-            // A system call that is to be started again.
-            if (-600..0).contains(&(registers.rax as i64)) && registers.orig_rax as i64 >= 0 {
+            let registers = Registers::of(self.pid)?;
+            if registers.restarts_system_call() {
                 ptrace::cont(self.pid, None)?;
                 continue;
             }
@@ -152,7 +154,7 @@ impl Run {
     /// Makes a copy of the stopped program, and kills it. The program goes on.
     pub(super) fn kill_copy(
         &mut self,
-        registers: libc::user_regs_struct,
+        registers: Registers,
         stubs: &[(u64, u64)],
         core: &Path,
     ) -> Result<Death> {
@@ -166,12 +168,12 @@ impl Run {
         // The linker's stubs have no unwind tables, what they jump to has.
         let mut behind = None;
         let in_stub = |at: u64| stubs.iter().any(|(from, to)| (*from..*to).contains(&at));
-        if in_stub(registers.rip) {
+        if in_stub(registers.instruction()) {
             let mut registers = registers;
-            while in_stub(registers.rip) {
+            while in_stub(registers.instruction()) {
                 ptrace::step(self.pid, None)?;
                 ensure!(self.stopped()?, "the program ended in a stub");
-                registers = ptrace::getregs(self.pid)?;
+                registers = Registers::of(self.pid)?;
             }
             let core =
                 core.with_extension(format!("{}.behind", core.extension().unwrap_or_default().display()));
@@ -179,25 +181,13 @@ impl Run {
             behind = Some(core);
         }
         ptrace::cont(self.pid, None)?;
-        let (pc, token) = (registers.rip, line("context: ").to_owned());
+        let (pc, token) = (registers.instruction(), line("context: ").to_owned());
         Ok(Death { pc, token, core: core.to_owned(), behind, problem })
     }
 
     /// Returns what is wrong with the death.
-    fn copy_and_kill(&self, registers: libc::user_regs_struct, core: &Path) -> Result<String> {
-        let none = u64::MAX;
-        let call = libc::user_regs_struct {
-            rip: self.syscall,
-            rax: libc::SYS_clone as u64,
-            orig_rax: none,
-            rdi: (libc::CLONE_PARENT | libc::SIGCHLD) as u64,
-            rsi: 0,
-            rdx: 0,
-            r10: 0,
-            r8: 0,
-            ..registers
-        };
-        ptrace::setregs(self.pid, call)?;
+    fn copy_and_kill(&self, registers: Registers, core: &Path) -> Result<String> {
+        registers.forking(self.syscall).set(self.pid)?;
         ptrace::step(self.pid, None)?;
         let status = waitpid(self.pid, Some(WaitPidFlag::__WALL))?;
         let WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_FORK) = status else {
@@ -206,11 +196,11 @@ impl Run {
         let copy = Pid::from_raw(ptrace::getevent(self.pid)? as i32);
         ptrace::step(self.pid, None)?;
         ensure!(self.stopped()?, "the program ended");
-        let registers = libc::user_regs_struct { orig_rax: none, ..registers };
-        ptrace::setregs(self.pid, registers)?;
+        let registers = registers.outside_system_call();
+        registers.set(self.pid)?;
         let status = waitpid(copy, Some(WaitPidFlag::__WALL))?;
         ensure!(matches!(status, WaitStatus::PtraceEvent(..) | WaitStatus::Stopped(..)), "{status:?}");
-        ptrace::setregs(copy, registers)?;
+        registers.set(copy)?;
         kill(copy, Signal::SIGSEGV)?;
         ptrace::detach(copy, None)?;
         let status = waitpid(copy, Some(WaitPidFlag::__WALL))?;

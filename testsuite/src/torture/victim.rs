@@ -21,14 +21,12 @@ use crate::{artifact, command, run_with_input, target};
 /// A program that is tortured. When it is dropped, its folder loses all but the executable and the list of mismatches:
 /// a few core files, and the sources, take gigabytes.
 pub struct Victim {
-    /// Its name.
     pub name: String,
     /// `target/torture/NAME`.
     folder: PathBuf,
     pub(super) executable: PathBuf,
     /// Where its code is, from and to.
     code: (u64, u64),
-    /// The linker's stubs.
     stubs: Vec<(u64, u64)>,
     transfers: Transfers,
     pub(super) commands: String,

@@ -5,7 +5,7 @@ use std::fs;
 
 use gimli::UnwindSection as _;
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
-use pcce_testsuite::{artifact, command, llvm, repository, run, source, work_folder};
+use pcce_testsuite::{artifact, command, llvm, machine, repository, run, source, work_folder};
 
 const STRINGS: &str = "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE";
 
@@ -33,7 +33,7 @@ fn strings_are_trusted_where_nothing_looks() {
         let words = ["-d", "--no-show-raw-insn", "--disassemble-symbols=grow", "program"];
         let code = run(command(llvm("llvm-objdump"), &words).current_dir(&folder)).expect_success().stdout;
         assert!(code.contains("call"), "{code}");
-        !code.contains("%fs:")
+        !code.contains(machine::THREAD_LOCAL)
     };
     for mode in ["--pcce-mode=link", "--pcce-mode=lto"] {
         for level in ["-O1", "-O2"] {
@@ -83,7 +83,7 @@ impl Calls {
             let Some((at, instruction)) = line.trim().split_once(':') else { continue };
             let Ok(at) = u64::from_str_radix(at, 16) else { continue };
             let mut words = instruction.split_whitespace();
-            let jumps = words.next().is_some_and(|word| word.starts_with('j') || word.starts_with("call"));
+            let jumps = words.next().is_some_and(|word| machine::transfer(word).is_some());
             let (Some(target), Some(symbol)) = (words.next().filter(|_| jumps), words.next()) else {
                 continue;
             };

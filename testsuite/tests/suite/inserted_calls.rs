@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
-use pcce_testsuite::{artifact, checked, llvm, source, work_folder};
+use pcce_testsuite::{artifact, checked, llvm, machine, source, work_folder};
 
 /// What inserts calls behind the pass.
-const LIBRARIES: [&str; 4] = ["Instrumentation", "CodeGen", "SelectionDAG", "X86CodeGen"];
+const LIBRARIES: [&str; 4] = ["Instrumentation", "CodeGen", "SelectionDAG", machine::CODE_GENERATOR];
 
 /// Names in these libraries that are not those of functions which are called behind the pass. `*`: what begins so.
 const OTHERS: &str = "
@@ -43,7 +43,6 @@ fn is_name(text: &[u8]) -> bool {
             .all(|&byte| byte == b'_' || byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'U')
 }
 
-/// The names in the libraries.
 fn in_libraries() -> BTreeSet<String> {
     let folder = checked("llvm-config", Command::new(llvm("llvm-config")).arg("--libdir").output())
         .unwrap_or_else(|e| panic!("{e:#}"));
@@ -90,7 +89,8 @@ fn pushing(names: &BTreeSet<String>) -> BTreeSet<String> {
         .iter()
         .map(|name| format!("define void @{name}() {{\n  call i64 @pcce_context()\n  ret void\n}}\n"));
     let text = format!(
-        "target triple = \"x86_64-pc-linux-gnu\"\ndeclare i64 @pcce_context()\n{}",
+        "target triple = \"{}\"\ndeclare i64 @pcce_context()\n{}",
+        machine::TRIPLE,
         definitions.collect::<String>()
     );
     fs::write(&module, text).expect("can be written");

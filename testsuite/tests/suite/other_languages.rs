@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use pcce_abi::exports::INTERPOSED;
-use pcce_testsuite::{artifact, command, llvm, repository, run, source, work_folder};
+use pcce_testsuite::{artifact, command, llvm, machine, repository, run, source, work_folder};
 
 fn archive() -> String {
     artifact("libpcce_rt.a").display().to_string()
@@ -169,7 +169,7 @@ fn the_runtime_costs_small_programs_little() {
     };
     // What the loader looks up before the program starts is the toolchain's own, and so are the libraries that it
     // loads.
-    for (flag, part, word) in [("--relocs", "R_X86_64_GLOB_DAT", 4), ("--dynamic", "(NEEDED)", 4)] {
+    for (flag, part, word) in [("--relocs", machine::LOOKED_UP_AT_START, 4), ("--dynamic", "(NEEDED)", 4)] {
         let [plain, instrumented] =
             programs.each_ref().map(|program| words("llvm-readelf", &[flag, "--wide"], program, part, word));
         assert!(!plain.is_empty());
@@ -185,6 +185,9 @@ const DIRECT: &str = source!("languages/direct_calls.c");
 
 #[test]
 fn a_direct_call_has_one_instruction_before_and_one_after() {
+    let is_call = |line: &str| {
+        line.split_whitespace().next().and_then(machine::transfer) == Some(machine::Transfer::Call)
+    };
     let folder = work_folder("clash/objdump");
     let source = folder.join("main.c");
     fs::write(&source, DIRECT).expect("the folder is ours");
@@ -198,17 +201,18 @@ fn a_direct_call_has_one_instruction_before_and_one_after() {
             run(command(llvm("llvm-objdump"), &["-d", "--no-show-raw-insn", "--no-leading-addr", functions])
                 .arg(&program));
         let code: Vec<&str> = output.stdout.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        let updates: Vec<usize> = (0..code.len()).filter(|&i| code[i].contains("%fs:")).collect();
-        let calls: Vec<usize> = (0..code.len()).filter(|&i| code[i].starts_with("call")).collect();
+        let updates: Vec<usize> =
+            (0..code.len()).filter(|&i| code[i].contains(machine::THREAD_LOCAL)).collect();
+        let calls: Vec<usize> = (0..code.len()).filter(|&i| is_call(code[i])).collect();
         assert_eq!(calls.len(), 10, "{shape:?}: {}", output.stdout);
         // Every update is one addition in memory beside its call, and no other instruction takes part in it.
         for &i in &updates {
             let word = code[i].split_whitespace().next().unwrap_or("");
-            assert!(matches!(word, "addq" | "subq" | "incq" | "decq"), "{shape:?}: {}", code[i]);
+            assert!(machine::adds(word), "{shape:?}: {}", code[i]);
         }
         // Between two calls stand at most the update after the one and that before the other; before the
         // first call of a function and after its last one, one.
-        let borders = |i: &usize| code[*i].starts_with("call") || code[*i].starts_with('<');
+        let borders = |i: &usize| is_call(code[*i]) || code[*i].starts_with('<');
         let borders: Vec<usize> = (0..code.len()).filter(borders).chain([code.len()]).collect();
         for pair in borders.windows(2) {
             let at_calls = pair.iter().filter(|i| calls.contains(i)).count();

@@ -1,0 +1,6 @@
+//! What the core files know of the machine that `program.c` is compiled for. Each machine has a file, and is chosen here.
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use self::x86_64::*;
