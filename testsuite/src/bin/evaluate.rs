@@ -11,6 +11,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::Parser;
 use nix::fcntl::{Flock, FlockArg};
+use pcce_testsuite::driver::{Progress, exit, names};
 use pcce_testsuite::evaluation::build::{Built, Workshop};
 use pcce_testsuite::evaluation::capture_cost::Captures;
 use pcce_testsuite::evaluation::data::{Data, Origin};
@@ -20,7 +21,6 @@ use pcce_testsuite::evaluation::papers::Papers;
 use pcce_testsuite::evaluation::report::{self, Measured, Report};
 use pcce_testsuite::evaluation::store::Store;
 use pcce_testsuite::evaluation::{charts, decode_speed, inputs, traces};
-use pcce_testsuite::progress::Progress;
 use pcce_testsuite::{llvm, llvm_of_rustc, revision, target};
 
 /// Builds programs of Debian plain and with the pass, runs both, and compares.
@@ -66,14 +66,7 @@ impl Arguments {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(e) => {
-            eprintln!("evaluate: {e:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit("evaluate", run(&Arguments::parse()))
 }
 
 /// Writes the document about everything that is known.
@@ -88,11 +81,8 @@ fn run(arguments: &Arguments) -> Result<bool> {
         return write_document(&Data::read(&Data::file())?).map(|()| true);
     }
     let root = target().join("evaluation");
-    let named = |names: &[String]| -> Vec<String> {
-        names.iter().flat_map(|n| n.split_whitespace()).map(str::to_owned).collect()
-    };
     let mut programs = Vec::new();
-    for name in named(&arguments.programs) {
+    for name in names(&arguments.programs) {
         programs.push(Program::named(&name)?);
     }
     for program in &programs {
@@ -107,22 +97,22 @@ fn run(arguments: &Arguments) -> Result<bool> {
         programs = Program::all()?.into_iter().filter(Program::has_tools).collect();
     }
     if arguments.docs {
-        let own = named(&arguments.programs).into_iter().find(|name| name.ends_with(".toml"));
+        let own = names(&arguments.programs).into_iter().find(|name| name.ends_with(".toml"));
         ensure!(own.is_none(), "--docs: the document is about the evaluation's programs only");
     }
     let tools = arguments.tools.clone().unwrap_or_else(|| target().join("release"));
-    let mut names = named(&arguments.variants);
-    if names.is_empty() {
-        names = Variant::all_names()?;
+    let mut wanted = names(&arguments.variants);
+    if wanted.is_empty() {
+        wanted = Variant::all_names()?;
     }
     let mut variants = Vec::new();
-    for name in &names {
+    for name in &wanted {
         let variant = Variant::named(name, &tools)?;
         ensure!(variant.baseline.is_some(), "`{name}` is what others are compared with; name one of those");
         variants.push(variant);
     }
     let mut steps = Vec::new();
-    for name in named(&arguments.steps) {
+    for name in names(&arguments.steps) {
         let step = Step::NAMES.iter().find(|(n, _)| *n == name);
         let all = Step::NAMES.map(|(n, _)| n).join(", ");
         steps.push(step.with_context(|| format!("there is no step `{name}`; there are: {all}"))?.1);

@@ -7,11 +7,11 @@
 use std::fs;
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressStyle};
+use pcce_testsuite::driver::{Progress, exit, summarise};
 use pcce_testsuite::matrix::{Case, Counts, Mode, by_group, cases};
 use pcce_testsuite::target;
-use rayon::iter::{ParallelBridge as _, ParallelIterator as _};
 use serde_json::json;
 
 /// Checks programs in all ways of building them.
@@ -31,38 +31,30 @@ struct Arguments {
     modes: Vec<Mode>,
 }
 
-fn main() -> std::io::Result<ExitCode> {
-    let arguments = Arguments::parse();
+fn main() -> ExitCode {
+    exit("matrix", run(Arguments::parse()))
+}
+
+fn run(arguments: Arguments) -> Result<bool> {
     let folder = target().join("matrix");
-    fs::create_dir_all(&folder)?;
     let wanted = |case: &Case| arguments.only.split_whitespace().all(|word| case.to_string().contains(word));
     let all = cases(arguments.seed).into_iter().filter(wanted);
     let all: Vec<Case> = all.take(arguments.count.unwrap_or(usize::MAX)).collect();
     let modes = if arguments.modes.is_empty() { Mode::ALL.to_vec() } else { arguments.modes };
-    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} ({eta} left) {msg}");
-    let bar =
-        ProgressBar::new(all.len() as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    // Bridged, so that cases are taken in their order.
-    let results: Vec<(usize, Result<Counts, String>)> = (all.iter().enumerate())
-        .par_bridge()
-        .map(|(number, case)| {
-            let work = folder.join(format!("case-{number}"));
-            let result = case.check(&modes, &work);
-            if let Err(text) = &result {
-                let _ = fs::write(work.join("difference.txt"), text);
-                let start: String = text.chars().take(1500).collect();
-                bar.suspend(|| eprintln!("{}: {start}\n", work.display()));
-            }
-            bar.inc(1);
-            (number, result)
-        })
-        .collect();
-    bar.finish();
+    let work = |number: usize| folder.join(format!("case-{number}"));
+    let check = |(number, case): &(usize, &Case)| case.check(&modes, &work(*number));
+    let failed = |(number, _): &(usize, &Case), result: &Result<Counts, String>| {
+        let text = result.as_ref().err()?;
+        let _ = fs::write(work(*number).join("difference.txt"), text);
+        let start: String = text.chars().take(1500).collect();
+        Some(format!("{}: {start}\n", work(*number).display()))
+    };
+    let results = Progress::new(all.len(), "cases").check_all(all.iter().enumerate(), check, failed);
     let (mut good, mut wrong) = (Vec::new(), Vec::new());
-    for (number, result) in results {
+    for ((_, case), result) in results {
         match result {
-            Ok(counts) => good.push((&all[number], counts)),
-            Err(_) => wrong.push(all[number].to_string()),
+            Ok(counts) => good.push((case, counts)),
+            Err(_) => wrong.push(case.to_string()),
         }
     }
     let groups: serde_json::Map<String, serde_json::Value> = by_group(&good)
@@ -75,8 +67,6 @@ fn main() -> std::io::Result<ExitCode> {
         })
         .collect();
     let summary = json!({ "seed": arguments.seed, "cases": all.len(), "wrong": wrong, "groups": groups });
-    let text = serde_json::to_string_pretty(&summary)?;
-    fs::write(folder.join("summary.json"), &text)?;
-    println!("{text}");
-    Ok(if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    summarise(&folder, &summary)?;
+    Ok(wrong.is_empty())
 }

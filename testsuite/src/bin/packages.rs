@@ -11,9 +11,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
+use pcce_testsuite::driver::{Progress, exit, names};
 use pcce_testsuite::packages::record::Record;
 use pcce_testsuite::packages::{Build, Outcome, Package, Packages, differences};
-use pcce_testsuite::progress::Progress;
 use pcce_testsuite::{revision, target};
 use serde_json::{Value, json};
 
@@ -41,24 +41,17 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(e) => {
-            eprintln!("packages: {e:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit("packages", run(&Arguments::parse()))
 }
 
 fn run(arguments: &Arguments) -> Result<bool> {
     let root = target().join("packages");
     let tools = arguments.tools.clone().unwrap_or_else(|| target().join("release"));
     let tools = tools.canonicalize().with_context(|| tools.display().to_string())?;
-    let mut chosen = Package::named(&words(&arguments.packages))?;
+    let mut chosen = Package::named(&names(&arguments.packages))?;
     chosen.truncate(arguments.count.unwrap_or(usize::MAX));
     let mut builds = Vec::new();
-    for name in words(&arguments.modes) {
+    for name in names(&arguments.modes) {
         let build = Build::INSTRUMENTED.into_iter().find(|build| build.name() == name);
         builds
             .push(build.with_context(|| format!("there is no mode `{name}`; there are: link, lto, module"))?);
@@ -111,11 +104,6 @@ fn run(arguments: &Arguments) -> Result<bool> {
     fs::write(root.join("results.json"), serde_json::to_vec_pretty(&report.results)?)?;
     eprintln!("wrote {}, with results.json and logs beside it", file.display());
     Ok(!report.failed)
-}
-
-/// The names in a list that a make variable holds.
-fn words(names: &[String]) -> Vec<String> {
-    names.iter().flat_map(|n| n.split_whitespace()).map(str::to_owned).collect()
 }
 
 /// What came of all builds.

@@ -10,9 +10,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
+use pcce_testsuite::driver::{Progress, exit};
 use pcce_testsuite::evaluation::build::Workshop;
 use pcce_testsuite::evaluation::declarations::{Program, Variant};
-use pcce_testsuite::progress::Progress;
 use pcce_testsuite::same_code::{Compilation, FLAGS, Outcome, compare, sets_of};
 use pcce_testsuite::target;
 use rayon::prelude::*;
@@ -29,14 +29,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(e) => {
-            eprintln!("same_code: {e:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit("same_code", run(&Arguments::parse()))
 }
 
 /// What was seen of a set of flags: how often code was the same, differed, and was not compiled.

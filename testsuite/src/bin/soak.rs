@@ -5,14 +5,13 @@
 //! shown. Programs that differ stay in `target/soak/GENERATOR-SEED/`, with the reason in `difference.txt`; the summary
 //! is `target/soak/summary.json`. Exit status 1 if anything differed.
 
-use std::fs;
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressStyle};
+use pcce_testsuite::driver::{Progress, exit, summarise};
 use pcce_testsuite::generated::{Builds, Generator, Verdict, check};
 use pcce_testsuite::target;
-use rayon::iter::{ParallelBridge as _, ParallelIterator as _};
 use serde_json::json;
 
 /// Checks many generated programs.
@@ -39,47 +38,37 @@ fn generator(name: &str) -> Result<Generator, String> {
     GENERATORS.into_iter().find(|g| g.name() == name).ok_or_else(|| format!("the generators are {}", names()))
 }
 
-fn main() -> std::io::Result<ExitCode> {
-    let arguments = Arguments::parse();
-    let folder = target().join("soak");
-    fs::create_dir_all(&folder)?;
+fn main() -> ExitCode {
+    exit("soak", run(&Arguments::parse()))
+}
+
+fn run(arguments: &Arguments) -> Result<bool> {
+    let wanted = |generator: &Generator| arguments.generator.is_none_or(|wanted| wanted == *generator);
     let mut summaries = serde_json::Map::new();
-    let mut different = 0;
-    for generator in GENERATORS.into_iter().filter(|g| arguments.generator.is_none_or(|wanted| wanted == *g))
-    {
-        let (summary, failed) = soak(generator, &arguments);
-        different += failed;
+    let mut all_same = true;
+    for generator in GENERATORS.into_iter().filter(wanted) {
+        let (summary, same) = soak(generator, arguments);
+        all_same &= same;
         summaries.insert(generator.name().to_owned(), summary);
     }
     let summary = json!({ "seed": arguments.seed, "count": arguments.count, "generators": summaries });
-    let text = serde_json::to_string_pretty(&summary)?;
-    fs::write(folder.join("summary.json"), &text)?;
-    println!("{text}");
-    Ok(if different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    summarise(&target().join("soak"), &summary)?;
+    Ok(all_same)
 }
 
-/// Returns the summary and how many programs differed.
-fn soak(generator: Generator, arguments: &Arguments) -> (serde_json::Value, usize) {
-    let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} ({eta} left) {msg}");
-    let bar = ProgressBar::new(arguments.count)
-        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-        .with_prefix(generator.name());
+/// Returns the summary, and whether no program differed.
+fn soak(generator: Generator, arguments: &Arguments) -> (serde_json::Value, bool) {
     let builds = if arguments.traced { Builds::Traced } else { Builds::All };
-    // Bridged, so that seeds are taken in their order.
-    let verdicts: Vec<(u64, Verdict)> = (arguments.seed..arguments.seed.saturating_add(arguments.count))
-        .par_bridge()
-        .map(|seed| {
-            let folder = target().join("soak").join(format!("{}-{seed}", generator.name()));
-            let verdict = check(generator, seed, builds, &folder);
-            if let Verdict::Different(text) = &verdict {
-                let start: Vec<&str> = text.lines().take(6).collect();
-                bar.suspend(|| eprintln!("{} differs: {}", folder.display(), start.join("\n    ")));
-            }
-            bar.inc(1);
-            (seed, verdict)
-        })
-        .collect();
-    bar.finish();
+    let folder = |seed: &u64| target().join("soak").join(format!("{}-{seed}", generator.name()));
+    let check = |seed: &u64| check(generator, *seed, builds, &folder(seed));
+    let differs = |seed: &u64, verdict: &Verdict| {
+        let Verdict::Different(text) = verdict else { return None };
+        let start: Vec<&str> = text.lines().take(6).collect();
+        Some(format!("{} differs: {}", folder(seed).display(), start.join("\n    ")))
+    };
+    let progress = Progress::new(arguments.count as usize, &format!("programs of {}", generator.name()));
+    let seeds = arguments.seed..arguments.seed.saturating_add(arguments.count);
+    let verdicts = progress.check_all(seeds, check, differs);
     let (mut same, mut skipped, mut compared, mut decoded, mut captured, mut events) =
         (0u64, 0u64, 0, 0, 0, 0);
     let mut different = Vec::new();
@@ -103,5 +92,5 @@ fn soak(generator: Generator, arguments: &Arguments) -> (serde_json::Value, usiz
         "captures_compared": captured,
         "events_compared": events,
     });
-    (summary, different.len())
+    (summary, different.is_empty())
 }

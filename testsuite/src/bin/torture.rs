@@ -4,12 +4,11 @@
 //! file of xz for each thousand of them. The summary is `target/torture/summary.json`, mismatches are printed and stand
 //! in `target/torture/NAME/wrong.txt`. Exit status 1 if there is one.
 
-use std::fs;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressStyle};
+use pcce_testsuite::driver::{Progress, exit, summarise};
 use pcce_testsuite::target;
 use pcce_testsuite::torture::{Victim, threads};
 use serde_json::json;
@@ -31,22 +30,25 @@ struct Arguments {
     variant: String,
 }
 
-fn main() -> Result<ExitCode> {
-    let arguments = Arguments::parse();
+fn main() -> ExitCode {
+    exit("torture", run(&Arguments::parse()))
+}
+
+fn run(arguments: &Arguments) -> Result<bool> {
     let mut summaries = serde_json::Map::new();
     let mut wrong = 0;
     for name in arguments.programs.split_whitespace() {
-        let bar = bar(name, arguments.count)?;
-        bar.set_message("building");
+        let progress = Progress::new(arguments.count, &format!("points of {name}"));
+        progress.say("building");
         let victim = Victim::build(name, &arguments.variant)?;
         let outcome = victim.torture(arguments.count, arguments.seed, |outcome| {
-            bar.set_position(outcome.points as u64);
-            bar.set_message(format!("{} wrong", outcome.wrong.len()));
-            if bar.is_hidden() && outcome.points % 1000 == 0 {
+            progress.set(outcome.points);
+            progress.say(&format!("{} wrong", outcome.wrong.len()));
+            if progress.is_hidden() && outcome.points % 1000 == 0 {
                 eprintln!("{name}: {} points, {} wrong", outcome.points, outcome.wrong.len());
             }
         })?;
-        bar.finish();
+        progress.end();
         wrong += outcome.wrong.len();
         let list: String = outcome.wrong.iter().map(|w| format!("{w}\n")).collect();
         victim.write_wrong(&list)?;
@@ -69,26 +71,17 @@ fn main() -> Result<ExitCode> {
         );
     }
     let cores = arguments.count.div_ceil(1000);
-    let bar = bar("core files of xz", cores)?;
-    bar.set_message("building");
+    let progress = Progress::new(cores, "core files of xz");
+    progress.say("building");
     let (agreed, others) = threads(cores, arguments.seed, |wrong| {
-        bar.inc(1);
-        bar.set_message(format!("{wrong} wrong"));
+        progress.done();
+        progress.say(&format!("{wrong} wrong"));
     })?;
-    bar.finish();
+    progress.end();
     wrong += others.len();
     others.iter().for_each(|other| eprintln!("{other}"));
     let threads = json!({ "threads": agreed, "wrong": others.len() });
     let summary = json!({ "seed": arguments.seed, "programs": summaries, "core_files_of_xz": threads });
-    let text = serde_json::to_string_pretty(&summary)?;
-    fs::write(target().join("torture/summary.json"), &text)?;
-    println!("{text}");
-    Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn bar(name: &str, length: usize) -> Result<ProgressBar> {
-    let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} ({eta} left) {msg}")?;
-    let bar = ProgressBar::new(length as u64).with_style(style).with_prefix(name.to_owned());
-    bar.tick();
-    Ok(bar)
+    summarise(&target().join("torture"), &summary)?;
+    Ok(wrong == 0)
 }
