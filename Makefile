@@ -127,7 +127,7 @@ matrix: tools
 parts: tools
 	scripts/setup test $(LLVM)
 	PCCE_PARTS_RUNS=$(or $(N),200) PCCE_PARTS_SEED=$(or $(SEED),1) \
-	    $(CARGO) test -p pcce-testsuite $(FEATURES) --test suite -- trace_ways:: --ignored --nocapture
+	    $(CARGO) test -p pcce-testsuite $(FEATURES) --test suite -- trace::divergent_runs:: --ignored --nocapture
 
 slurm: tools
 	scripts/setup test $(LLVM)

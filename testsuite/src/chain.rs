@@ -35,7 +35,6 @@ impl std::fmt::Display for Frame {
     }
 }
 
-/// A chain in one line.
 #[must_use]
 pub fn show(frames: &[Frame]) -> String {
     frames.iter().map(Frame::to_string).collect::<Vec<_>>().join(" < ")

@@ -65,20 +65,16 @@ pub enum Loading {
 /// A shared library of a test program.
 #[derive(Clone, Debug)]
 pub struct Library {
-    /// Its source file.
     pub source: PathBuf,
-    /// Whether it is instrumented.
     pub instrumented: bool,
     /// How it gets into the process.
     pub loading: Loading,
 }
 
-/// A test program.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// File name without extension.
     pub name: String,
-    /// The main source file.
     pub path: PathBuf,
     directives: Vec<Directive>,
     /// Lines of the labels in all sources of the program.
@@ -160,7 +156,6 @@ impl Program {
         sources
     }
 
-    /// The program's shared libraries.
     #[must_use]
     pub fn libraries(&self) -> Vec<Library> {
         let of = |key: &str, instrumented, loading| {
@@ -193,7 +188,6 @@ impl Program {
         self.all_sources().iter().any(|path| path.extension().is_some_and(|e| e == "cpp"))
     }
 
-    /// Further flags for the compiler.
     #[must_use]
     pub fn flags(&self, facts: &[String]) -> Vec<String> {
         self.flags_of("Flags", facts)
@@ -210,19 +204,16 @@ impl Program {
         lines.flat_map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect()
     }
 
-    /// The expected exit status.
     #[must_use]
     pub fn exit_status(&self) -> i32 {
         self.words("ExitStatus").first().map_or(0, |n| n.parse().expect("ExitStatus is a number"))
     }
 
-    /// Optimisation levels.
     #[must_use]
     pub fn levels(&self) -> Vec<String> {
         self.words_or("Levels", &["-O0", "-O2"])
     }
 
-    /// Modes of the wrapper.
     #[must_use]
     pub fn modes(&self) -> Vec<String> {
         self.words_or("Modes", &["lto", "module", "link"])

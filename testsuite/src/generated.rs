@@ -31,7 +31,6 @@ pub enum Generator {
     Outside,
 }
 
-/// How a program is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Builds {
     /// In each mode, with and without verify mode.

@@ -110,10 +110,8 @@ impl Package {
     }
 }
 
-/// How packages are built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Build {
-    /// By clang.
     Plain,
     /// By the wrapper, encoded as a whole.
     Lto,
@@ -124,7 +122,6 @@ pub enum Build {
 }
 
 impl Build {
-    /// Those of the wrapper.
     pub const INSTRUMENTED: [Build; 3] = [Build::Link, Build::Lto, Build::Module];
 
     /// Its name, as folders and tables have it.
@@ -142,13 +139,9 @@ impl Build {
 /// What came of a build and its tests.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
-    /// What the build used.
     pub build: Usage,
-    /// What the tests used.
     pub test: Usage,
-    /// The results of the tests.
     pub results: Vec<String>,
-    /// What all processes compared.
     pub verified: Verified,
     /// The mismatches that were described, and how often each.
     pub described: BTreeMap<String, u64>,

@@ -33,12 +33,10 @@ const BUILT: &str = "built";
 /// There, too: the mismatches.
 const WRONG: &str = "wrong.txt";
 
-/// What came out.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// How often the program was killed.
     pub points: usize,
-    /// Distinct instructions.
     pub instructions: BTreeSet<u64>,
     /// Points in code that is not instrumented.
     pub outside: usize,

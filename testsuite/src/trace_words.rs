@@ -15,32 +15,20 @@ use crate::{Output, artifact, command, llvm, repository, run};
 /// Functions of `testsuite/tracer/program.c` that are entered from outside, each of 16 bytes.
 const FUNCTIONS: u64 = 300;
 
-/// A chunk of the file.
 #[derive(Clone, Debug)]
 pub struct Chunk {
-    /// As in the head.
     pub kind: u32,
-    /// As in the head.
     pub process: u32,
-    /// As in the head.
     pub thread: u32,
-    /// As in the head.
     pub level: u32,
-    /// As in the head.
     pub stream: u64,
-    /// As in the head.
     pub sequence: u64,
-    /// As in the head.
     pub parent: u64,
-    /// As in the head.
     pub parent_position: u64,
-    /// As in the head.
     pub begin: u32,
-    /// As in the head.
     pub end: u32,
     /// Verify mode: events of the stream up to its end, and their hash.
     pub counted: [u64; 2],
-    /// Its words.
     pub words: Vec<u64>,
     /// What is behind the head.
     pub body: Vec<u8>,
@@ -143,14 +131,11 @@ fn follow(word: u64) -> usize {
     }
 }
 
-/// A stream's content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Item {
-    /// A bit.
     Bit(bool),
     /// A special word: its kind and payload, and the words that follow.
     Special(u8, u64, [u64; 2]),
-    /// A chunk begins.
     Chunk,
 }
 
@@ -199,7 +184,6 @@ fn items(stream: &[Chunk]) -> Vec<Item> {
 
 /// Reads a stream as the reader does: entered functions by their place in the cache.
 pub struct Reader {
-    /// What it reads.
     pub items: Vec<Item>,
     /// How much of that it has read.
     pub at: usize,
@@ -208,7 +192,6 @@ pub struct Reader {
     before: usize,
 }
 
-/// Nothing follows.
 #[derive(Debug, PartialEq, Eq)]
 pub struct End;
 
@@ -317,13 +300,11 @@ impl Reader {
         Ok(())
     }
 
-    /// Nothing follows.
     pub fn expect_end(&mut self) {
         assert_eq!(self.peek(), Err(End), "item {} of {}", self.at, self.items.len());
     }
 }
 
-/// The next random number.
 pub fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
@@ -359,12 +340,10 @@ pub fn traced(program: &Path, file: &Path, arguments: &[&str]) -> Output {
     run(command(program, arguments).env("PCCE_TRACE", file))
 }
 
-/// The chunks of a file.
 pub fn read(file: &Path) -> Vec<Chunk> {
     chunks(&fs::read(file).expect("a trace"))
 }
 
-/// The streams of a file.
 pub fn streams_of(file: &Path) -> BTreeMap<u64, Vec<Chunk>> {
     streams(&read(file))
 }

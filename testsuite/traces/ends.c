@@ -1,5 +1,5 @@
 // How processes and threads can end: children of fork with a few events, threads that others do not wait for, and
-// recursion that nothing ends. See testsuite/tests/suite/trace_ends.rs.
+// recursion that nothing ends. See testsuite/tests/suite/trace/ends.rs.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 // Calls that do not come back, in the middle of a block. How often a line is executed is said behind it. See
-// testsuite/tests/suite/trace_lines.rs.
+// testsuite/tests/suite/trace/lines.rs.
 #include <cstdlib>
 #include <pthread.h>
 #include <setjmp.h>

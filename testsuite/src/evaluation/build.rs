@@ -22,25 +22,20 @@ use super::store::{fingerprint, fingerprint_file};
 use super::workload::{Shell, Usage};
 use crate::{artifact, checked, llvm, repository, target};
 
-/// Where builds happen.
 #[derive(Clone, Debug)]
 pub struct Workshop {
     root: PathBuf,
 }
 
-/// A finished build.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Built {
-    /// The executable.
     pub executable: PathBuf,
     /// The shared libraries that were built for it, all in one folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub libraries: Vec<PathBuf>,
-    /// Their fingerprint.
     pub fingerprint: String,
     /// What the build took; without `prepare`.
     pub usage: Usage,
-    /// Bytes of machine code.
     pub code_size: u64,
     /// How many of them are functions of the runtime library, as far as symbols tell.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -50,7 +45,6 @@ pub struct Built {
 /// A command of a compiler.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// Where it ran.
     pub folder: PathBuf,
     /// Whether it is that of C++.
     pub cxx: bool,

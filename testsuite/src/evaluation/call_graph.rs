@@ -28,7 +28,6 @@ pub struct Graph {
     pub cut: u64,
     /// Functions that they lead to: the nodes of the paper's note under Table 1.
     pub reduced: u64,
-    /// Calls through pointers.
     pub pointer_calls: u64,
     /// Calls of functions that are not in the module.
     pub external_calls: u64,

@@ -44,7 +44,6 @@ pub enum At {
     Never,
     /// At every n-th entry of a function.
     Entries(u64),
-    /// At every allocation.
     Allocations,
 }
 
@@ -62,9 +61,7 @@ impl fmt::Display for At {
 /// Runs of one way at one rate, each beside one of the baseline.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Point {
-    /// The way.
     pub way: String,
-    /// Where contexts are captured.
     pub at: At,
     /// Captures in a run, and distinct contexts among them.
     pub captures: (u64, u64),
@@ -80,10 +77,8 @@ impl Point {
     }
 }
 
-/// The cost of one capture.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DepthCost {
-    /// The way.
     pub way: String,
     /// `chain` (no recursion) or `recursion`.
     pub stack: String,

@@ -11,12 +11,10 @@ use super::capture_cost::At;
 use super::report::Report;
 use super::verify::Histogram;
 
-/// A chart that was drawn.
 #[derive(Clone, Debug)]
 pub struct Chart {
     /// Its file in the folder of charts.
     pub file: String,
-    /// What it shows.
     pub title: String,
 }
 

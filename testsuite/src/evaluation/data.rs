@@ -28,25 +28,21 @@ pub struct Origin {
 /// What is known of a program in a variant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
-    /// The figures.
     pub measured: Measured,
     /// Where they come from, by step.
     pub origins: BTreeMap<String, Origin>,
 }
 
-/// Everything that is known.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Data {
     /// Programs, and their variants.
     pub programs: BTreeMap<String, BTreeMap<String, Entry>>,
     /// The comparison of ways to capture.
     pub captures: CaptureResults,
-    /// The decoder's speed.
     pub decode: Option<DecodeRate>,
 }
 
 impl Data {
-    /// The file in the project.
     #[must_use]
     pub fn file() -> PathBuf {
         repository().join("docs/evaluation.json")

@@ -11,7 +11,6 @@ use serde::Deserialize;
 use super::store::fingerprint;
 use crate::{LLVM, checked, declaration, files, llvm_of_rustc, repository};
 
-/// The folder with the declarations.
 #[must_use]
 pub fn declarations() -> PathBuf {
     repository().join("testsuite/evaluation")
@@ -30,15 +29,9 @@ pub enum Sources {
     /// Debian's source package of this name.
     Package(String),
     /// This file of `testsuite/evaluation/micro`.
-    File {
-        /// Its name.
-        file: String,
-    },
+    File { file: String },
     /// A folder, seen from the declaration.
-    Folder {
-        /// Its path.
-        folder: PathBuf,
-    },
+    Folder { folder: PathBuf },
 }
 
 impl Sources {
@@ -248,7 +241,6 @@ impl Variants {
 pub enum Compiler {
     /// clang 19 without the pass.
     Clang,
-    /// The wrapper compilers.
     Pcce,
 }
 
@@ -259,7 +251,6 @@ pub struct Variant {
     /// Its name, with `@` and the folder of the tools if that was given.
     #[serde(skip)]
     pub name: String,
-    /// The compiler.
     pub compiler: Compiler,
     /// Flags of every command of the compiler, the common ones included.
     pub flags: String,
@@ -275,7 +266,6 @@ pub struct Variant {
     /// for that.
     #[serde(default)]
     pub through: String,
-    /// Variables of the build.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
     /// What it is, for the report.

@@ -15,16 +15,13 @@ use super::store::{fingerprint, fingerprint_file};
 use super::workload::Shell;
 use crate::repository;
 
-/// The program.
 pub const PROGRAM: &str = "lua";
 /// Contexts in the stream.
 const TOKENS: usize = 1_000_000;
 const REPEATS: usize = 5;
 
-/// What was measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DecodeRate {
-    /// Contexts in the stream.
     pub tokens: usize,
     /// Different ones among them.
     pub distinct: usize,

@@ -19,7 +19,6 @@ use super::verified_numbers::Numbers;
 use super::verify::{self, Verified};
 use super::workload::{Printed, Runner, Usage};
 
-/// A kind of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     /// User time and memory, from interleaved runs.
@@ -30,13 +29,10 @@ pub enum Step {
     Verify,
     /// Ways to capture compared.
     Captures,
-    /// The decoder's speed.
     Decode,
-    /// What stack offsets would bring.
     Hybrid,
     /// Traces of calls: their size, and whether they are what happened.
     Trace,
-    /// Traces from several runs.
     Parts,
 }
 
@@ -54,20 +50,13 @@ impl Step {
     ];
 }
 
-/// One program in work.
 #[derive(Debug)]
 pub struct Evaluated<'a> {
-    /// The program.
     pub program: &'a Program,
-    /// Where it is built.
     pub workshop: &'a Workshop,
-    /// Where results go.
     pub store: &'a Store,
-    /// The generated inputs.
     pub inputs: PathBuf,
-    /// Its prepared sources.
     pub sources: PathBuf,
-    /// A folder for its runs.
     pub scratch: PathBuf,
 }
 

@@ -25,7 +25,6 @@ pub struct CaptureResults {
     pub notes: BTreeMap<String, String>,
     /// One capture.
     pub by_depth: Vec<DepthCost>,
-    /// Curves, by program.
     pub curves: Vec<(String, Vec<Point>)>,
 }
 
@@ -44,15 +43,12 @@ behind it is without that. Memory is the peak of the largest process; build is t
 linking. Contexts are compared in verify mode, at every function entry of the whole workload.
 ";
 
-/// The results of an evaluation.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The variants, in the order in which they were named.
     pub variants: Vec<Variant>,
     programs: Vec<(Program, BTreeMap<String, Measured>)>,
-    /// Captures.
     pub captures: CaptureResults,
-    /// The decoder's speed.
     pub decode: Option<DecodeRate>,
     /// Programs that failed, and how.
     pub failures: Vec<(String, String)>,

@@ -47,7 +47,6 @@ exec env -u _ "$PCCE" trace collect --keep --parts 1 -o "$run/1" -- "$@" < "$inp
 /// What became of a process's trace in so many parts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Collected {
-    /// How many.
     pub parts: usize,
     /// Words that each part has kept; empty if there is no trace.
     pub kept: Vec<u64>,
@@ -58,7 +57,6 @@ pub struct Collected {
 /// A process of a workload.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Process {
-    /// Events of the whole run.
     pub events: u64,
     /// Each number of parts.
     pub collected: Vec<Collected>,
@@ -67,7 +65,6 @@ pub struct Process {
 /// What a way to distribute places would write.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Distributed {
-    /// Its name.
     pub strategy: String,
     /// Events that the busiest of two, three … runs writes.
     pub busiest: Vec<u64>,
@@ -75,14 +72,11 @@ pub struct Distributed {
     pub heaviest: u64,
 }
 
-/// Everything of a program.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Parts {
-    /// The processes of its workload.
     pub processes: Vec<Process>,
     /// Events that one run writes that writes all places with alternatives.
     pub alone: u64,
-    /// The paper's strategies.
     pub strategies: Vec<Distributed>,
     /// By function, with [`MACHINES`] and profiles of bounded size: events of the busiest.
     pub bounded: Vec<u64>,

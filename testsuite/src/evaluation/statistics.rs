@@ -5,11 +5,8 @@
 /// reach less, and the interval is from the smallest to the largest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Median {
-    /// The median.
     pub median: f64,
-    /// The interval's ends.
     pub interval: (f64, f64),
-    /// Values.
     pub count: usize,
 }
 

@@ -36,14 +36,12 @@ struct Stored<T> {
     value: T,
 }
 
-/// The folder of results.
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
 }
 
 impl Store {
-    /// Results below this folder.
     #[must_use]
     pub fn new(folder: PathBuf) -> Self {
         Store { folder }

@@ -16,13 +16,11 @@ use crate::{checked, command, files};
 /// What was decoded, of all processes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Decoded {
-    /// Different contexts.
     pub contexts: u64,
     /// Those of silent functions, in which no number is taken.
     pub silent: u64,
     /// Those that were decoded and compared.
     pub decoded: u64,
-    /// Their calls.
     pub calls: u64,
     /// Those with calls missing behind a boundary.
     pub partly: u64,
@@ -53,7 +51,6 @@ impl Numbers {
         Ok(Self { folder, numbers })
     }
 
-    /// The variables that name them.
     #[must_use]
     pub fn environment(&self) -> [(String, OsString); 2] {
         let contexts = self.folder.join("%p");

@@ -10,7 +10,6 @@ use super::verified_numbers::Decoded;
 /// What the processes of a workload in verify mode reported.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Verified {
-    /// Processes.
     pub processes: u64,
     /// Contexts compared: function entries.
     pub compared: u64,
@@ -18,7 +17,6 @@ pub struct Verified {
     pub distinct: u64,
     /// Contexts that were encoded wrongly.
     pub mismatches: u64,
-    /// Function entries by their depth.
     #[serde(default)]
     pub depths: Depths,
     /// What became of the numbers.
@@ -26,7 +24,6 @@ pub struct Verified {
     pub numbers: Decoded,
 }
 
-/// Function entries by their depth.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Depths {
     /// By the activations on the plain stack.
@@ -40,13 +37,11 @@ pub struct Depths {
 pub struct Histogram(pub BTreeMap<u64, u64>);
 
 impl Histogram {
-    /// All of them.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.values().sum()
     }
 
-    /// The largest depth.
     #[must_use]
     pub fn max(&self) -> Option<u64> {
         self.0.keys().next_back().copied()
@@ -58,7 +53,6 @@ impl Histogram {
         self.cumulative().find(|&(_, below)| below >= share).map(|(depth, _)| depth)
     }
 
-    /// The mean depth.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         let sum: f64 = self.0.iter().map(|(&depth, &n)| depth as f64 * n as f64).sum();

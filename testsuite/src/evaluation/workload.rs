@@ -33,20 +33,16 @@ pub struct Usage {
 pub struct Printed {
     /// Bytes on standard output.
     pub bytes: u64,
-    /// Their SHA-256.
     pub sha256: String,
 }
 
 /// How a program is run: the executable and what its workload's variables stand for.
 #[derive(Clone, Debug)]
 pub struct Runner<'a> {
-    /// The program.
     pub program: &'a Program,
     /// The executable, or a script in its place.
     pub executable: &'a Path,
-    /// The generated inputs.
     pub inputs: &'a Path,
-    /// The prepared sources.
     pub sources: &'a Path,
     /// A folder that is emptied for each run.
     pub scratch: PathBuf,
@@ -54,7 +50,6 @@ pub struct Runner<'a> {
     pub records: bool,
     /// What stands in front of its command line ([`Variant`](super::declarations::Variant)).
     pub through: &'a str,
-    /// Further variables.
     pub environment: Vec<(String, OsString)>,
 }
 
@@ -134,7 +129,6 @@ pub struct Shell<'a> {
     pub commands: &'a str,
     /// The folder they start in.
     pub folder: &'a Path,
-    /// Variables.
     pub environment: Vec<(String, OsString)>,
     /// The file for standard output.
     pub output: &'a Path,

@@ -30,12 +30,10 @@ use self::generate::Maker;
 use self::print::Writer;
 use crate::runner::Frame;
 
-/// A generated program.
 pub struct Program {
     /// Names and texts of its files. Those with the extension `cpp` are to be compiled, [`PLAIN_FILE`] without the
     /// pass.
     pub files: Vec<(String, String)>,
-    /// The contexts that it takes.
     pub model: Model,
 }
 
@@ -48,7 +46,6 @@ pub struct Model {
 pub(crate) struct Expected {
     /// The statement that takes it.
     id: u32,
-    /// Innermost first.
     frames: Vec<Known>,
 }
 

@@ -10,7 +10,6 @@ use std::fmt::Write as _;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-/// How many functions there are.
 const FUNCTIONS: u32 = 9;
 /// How many modules they are in.
 const MODULES: usize = 3;

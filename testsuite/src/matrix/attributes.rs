@@ -10,7 +10,6 @@ use super::{read, yes};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attribute {
-    /// Of the function.
     pub name: String,
     attribute: String,
     #[serde(default)]

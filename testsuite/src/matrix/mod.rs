@@ -94,7 +94,6 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::Lto, Self::Module, Self::Mixed, Self::Link];
 
     fn name(self) -> &'static str {
@@ -117,7 +116,6 @@ impl Mode {
     }
 }
 
-/// A program.
 #[derive(Clone, Debug)]
 pub enum Program {
     /// `matrix/calls.c`, of two modules.
@@ -174,13 +172,10 @@ impl fmt::Display for Program {
 /// A way of building a program.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// The program.
     pub program: Program,
     /// What flags.toml says.
     row: Row,
-    /// The flags of the row.
     pub flags: String,
-    /// The optimisation level.
     pub level: &'static str,
     /// Nobody has said that a plain build takes these flags.
     listed: bool,

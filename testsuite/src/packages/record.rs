@@ -51,7 +51,6 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl Record {
-    /// Where it is kept.
     #[must_use]
     pub fn file() -> PathBuf {
         repository().join("docs/packages.json")
@@ -115,7 +114,6 @@ impl Record {
         Ok(out)
     }
 
-    /// The document.
     #[must_use]
     pub fn markdown(&self) -> String {
         let rows = || self.packages.values().flat_map(|entry| entry.modes.values());

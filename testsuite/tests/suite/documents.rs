@@ -1,4 +1,4 @@
-//! `docs/evaluation.md` and `docs/packages.md` are what is written from `docs/evaluation.json` and `docs/packages.json`.
+//! `docs/evaluation.md` and `docs/packages.md` are what is written from the JSON beside them.
 
 use std::fs;
 

@@ -29,7 +29,6 @@ fn prefix() -> &'static Path {
     })
 }
 
-/// A piece of a page.
 enum Piece<'p> {
     Text(&'p str),
     /// The command with `$ ` in front, and what it printed.

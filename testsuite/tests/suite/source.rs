@@ -1,7 +1,7 @@
-//! The shape of the sources: lines of code have at most 120 columns, prose has 110, files have 500 lines.
+//! The shape of the sources: lines of code have at most 120 columns, and prose has 110.
 //!
 //! Texts in quotation marks may be longer, since whoever meets a message looks for it; so may rows of tables, and what
-//! Markdown shows as it is. A file may have more lines if one of its first lines says why: `Longer than 500 lines: …`.
+//! Markdown shows as it is.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,9 +10,6 @@ use pcce_testsuite::repository;
 
 const CODE: usize = 120;
 const PROSE: usize = 110;
-const LINES: usize = 500;
-/// What a file says that has more lines.
-const REASON: &str = "Longer than 500 lines:";
 
 /// Where in the text a reader of Rust or C is.
 #[derive(Clone, Copy, PartialEq)]
@@ -92,19 +89,12 @@ fn wrong_with(name: &str, source: &str) -> Vec<String> {
         "md" => (columns_of_prose(source), PROSE),
         _ => return Vec::new(),
     };
-    let lines = widths.len();
     let wide = widths.into_iter().enumerate().filter(|(_, width)| *width > most);
-    let mut wrong: Vec<String> =
-        wide.map(|(i, width)| format!("{name}:{}: {width} columns, and {most} are allowed", i + 1)).collect();
-    let explained = source.lines().take(20).any(|line| line.contains(REASON));
-    if ending != "md" && lines > LINES && !explained {
-        wrong.push(format!("{name}: {lines} lines, and {LINES} are allowed; split it along its ideas"));
-    }
-    wrong
+    wide.map(|(i, width)| format!("{name}:{}: {width} columns, and {most} are allowed", i + 1)).collect()
 }
 
 #[test]
-fn lines_and_files_are_short() {
+fn lines_are_short() {
     let listed = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
         .current_dir(repository())
@@ -133,7 +123,4 @@ fn what_is_too_long_is_found() {
     assert_eq!(wrong_with("a.c", &format!("/* {long}\n\"{long}\" */\n")).len(), 2);
     let prose = format!("{}x\n| {long} |\n```\n{long} {long}\n```\n{}y\n", "x ".repeat(55), "x ".repeat(54));
     assert_eq!(wrong_with("a.md", &prose), ["a.md:1: 111 columns, and 110 are allowed"]);
-    let lines = "x;\n".repeat(501);
-    assert_eq!(wrong_with("a.rs", &lines).len(), 1);
-    assert_eq!(wrong_with("a.rs", &format!("//! {REASON} one table.\n{lines}")).len(), 0);
 }

@@ -1,4 +1,4 @@
-// Tables that are merged and lose their names; a variadic virtual function, reached by a thunk that leaves by a tail call.
+// Tables that are merged and lose their names. A variadic virtual function, reached by a thunk with a tail call.
 #include <pcce.h>
 #define NOINLINE __attribute__((noinline))
 struct Entry { const char *name, *file; int line; };

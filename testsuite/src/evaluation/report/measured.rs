@@ -18,25 +18,19 @@ use super::super::verify::Verified;
 pub struct Measured {
     /// The baseline's build, and the variant's.
     pub built: (Built, Built),
-    /// Interleaved runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<Times>,
     /// The baseline's dynamic counts, and the variant's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<(Counts, Counts)>,
-    /// Verify mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
-    /// The call graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<Graph>,
-    /// What stack offsets would bring.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hybrid: Option<Hybrid>,
-    /// Traces of calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<Recorded>,
-    /// Traces from several runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Parts>,
 }

@@ -110,7 +110,6 @@ impl Writer {
         }
     }
 
-    /// The data of the program.
     fn definitions(&mut self, tree: &Tree) {
         self.line("__thread unsigned long long tag = 1, children;");
         let list = |names: Vec<String>| names.join(", ");
@@ -298,7 +297,6 @@ impl Writer {
     }
 }
 
-/// A function's declaration.
 fn signature(f: usize, function: &Function) -> String {
     signature_of(f, function.kind, function.file, function.is_static, function.noinline, false)
 }

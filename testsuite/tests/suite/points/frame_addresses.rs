@@ -9,7 +9,6 @@ use pcce_testsuite::{artifact, command, run, source, work_folder};
 
 const SOURCE: &str = source!("stepping/frames.cpp");
 
-/// What was compared.
 #[derive(Debug, Default)]
 struct Counts {
     /// Activations of instrumented functions.

@@ -19,7 +19,6 @@ struct Stepped {
     addresses: Vec<Vec<u64>>,
     /// What the symboliser says of them.
     names: HashMap<u64, Vec<Frame>>,
-    /// What the tokens decode to.
     found: Vec<Vec<Frame>>,
 }
 
